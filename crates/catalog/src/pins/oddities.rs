@@ -1,0 +1,191 @@
+//! Looks for characters and names that mislead the eye: hidden text, direction overrides, letters
+//! of another alphabet inside a name. A finding is a fact about the bytes, not a verdict.
+
+use policy::json::{Kind, Value};
+use serde::Serialize;
+use unicode_security::{RestrictionLevel, RestrictionLevelDetection, skeleton};
+
+use super::visible::{Hidden, hidden, tag_text, visible};
+
+/// Longest tool name the protocol recommends.
+const NAME_CHARS_MAX: usize = 128;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum OddityKind {
+    /// The tool name is not 1 to 128 of `A-Z a-z 0-9 _ . -`.
+    NameOutsideAllowed,
+    /// A name mixes alphabets that no language mixes.
+    MixedScript,
+    /// A name without ASCII letters that reads as an ASCII one.
+    LookAlike,
+    Control,
+    Invisible,
+    Bidirectional,
+    TagCharacters,
+    VariationSelectors,
+    PrivateUse,
+    /// One object holds the same key twice; readers disagree on which one counts.
+    RepeatedKey,
+}
+
+/// One finding: where (a JSON pointer) and what, ready to print.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Oddity {
+    pub kind: OddityKind,
+    pub place: String,
+    pub words: String,
+}
+
+/// Everything odd about the names and texts of one tool definition.
+pub fn oddities(tool: Value<'_>) -> Vec<Oddity> {
+    let mut out = Vec::new();
+    let name = tool.get("name").and_then(Value::as_str).unwrap_or_default();
+    if !is_allowed(&name) {
+        let words = format!("the name `{}` is not 1 to 128 of A-Z a-z 0-9 _ . -", visible(&name));
+        out.push(Oddity { kind: OddityKind::NameOutsideAllowed, place: "/name".to_owned(), words });
+    }
+    check_name("/name", &name, &mut out);
+    walk("", tool, &mut out);
+    out
+}
+
+/// One key for all names that look or sound the same to a person: compare keys across servers to
+/// find a tool that shadows another.
+pub fn look_alike_key(name: &str) -> String {
+    let joined: String = skeleton(name).filter(|c| !matches!(c, '_' | '-' | '.' | ' ')).collect();
+    skeleton(&joined.to_lowercase()).collect()
+}
+
+fn is_allowed(name: &str) -> bool {
+    let allowed = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '.' | '-');
+    (1..=NAME_CHARS_MAX).contains(&name.chars().count()) && name.chars().all(allowed)
+}
+
+fn walk(pointer: &str, value: Value<'_>, out: &mut Vec<Oddity>) {
+    match value.kind() {
+        Kind::String => check_text(pointer, &value.as_str().unwrap_or_default(), out),
+        Kind::Array => {
+            for (at, item) in value.items().enumerate() {
+                walk(&format!("{pointer}/{at}"), item, out);
+            }
+        }
+        Kind::Object => walk_object(pointer, value, out),
+        _ => {}
+    }
+}
+
+fn walk_object(pointer: &str, value: Value<'_>, out: &mut Vec<Oddity>) {
+    let mut seen = std::collections::BTreeSet::new();
+    for (key, member) in value.entries() {
+        let key = key.text();
+        let below = format!("{pointer}/{}", visible(&key).replace('~', "~0").replace('/', "~1"));
+        check_name(&below, &key, out);
+        check_text(&below, &key, out);
+        if !seen.insert(key.clone().into_owned()) {
+            let words = format!("the key `{}` is there twice", visible(&key));
+            out.push(Oddity { kind: OddityKind::RepeatedKey, place: below.clone(), words });
+        }
+        walk(&below, member, out);
+    }
+}
+
+/// Names are read as identifiers, so an alphabet out of place is enough.
+fn check_name(place: &str, name: &str, out: &mut Vec<Oddity>) {
+    let letters: String = name.chars().filter(|c| c.is_alphabetic()).collect();
+    if letters.is_ascii() {
+        return;
+    }
+    let plain: String = skeleton(&letters).collect();
+    let found = if !letters.chars().any(|c| c.is_ascii()) && plain.is_ascii() {
+        Some((OddityKind::LookAlike, "is written in letters that look like ASCII"))
+    } else if letters.detect_restriction_level() > RestrictionLevel::HighlyRestrictive {
+        Some((OddityKind::MixedScript, "mixes alphabets"))
+    } else {
+        None
+    };
+    if let Some((kind, what)) = found {
+        let words = format!("the name `{}` {what}: {}", visible(name), foreign_letters(&letters));
+        out.push(Oddity { kind, place: place.to_owned(), words });
+    }
+}
+
+fn foreign_letters(letters: &str) -> String {
+    let foreign = letters.chars().filter(|c| !c.is_ascii());
+    foreign.map(|c| format!("{c} is U+{:04X}", u32::from(c))).collect::<Vec<_>>().join(", ")
+}
+
+fn check_text(place: &str, text: &str, out: &mut Vec<Oddity>) {
+    if text.is_ascii() && !text.bytes().any(|b| b.is_ascii_control()) {
+        return;
+    }
+    for kind in [
+        OddityKind::Control,
+        OddityKind::Invisible,
+        OddityKind::Bidirectional,
+        OddityKind::TagCharacters,
+        OddityKind::VariationSelectors,
+        OddityKind::PrivateUse,
+    ] {
+        let found = odd_characters(text, kind);
+        if !found.is_empty() {
+            out.push(Oddity { kind, place: place.to_owned(), words: describe(kind, &found) });
+        }
+    }
+}
+
+/// The characters of one kind that have no business where they stand.
+fn odd_characters(text: &str, kind: OddityKind) -> Vec<char> {
+    let chars: Vec<char> = text.chars().collect();
+    let neighbour = |at: Option<usize>| at.and_then(|at| chars.get(at)).copied();
+    let odd = |(at, c): (usize, &char)| {
+        let before = neighbour(at.checked_sub(1));
+        let after = neighbour(at.checked_add(1));
+        (hidden(*c).map(kind_of) == Some(kind) && !is_innocent(*c, before, after)).then_some(*c)
+    };
+    chars.iter().enumerate().filter_map(odd).collect()
+}
+
+fn kind_of(hidden: Hidden) -> OddityKind {
+    match hidden {
+        Hidden::Control => OddityKind::Control,
+        Hidden::Invisible => OddityKind::Invisible,
+        Hidden::Bidirectional => OddityKind::Bidirectional,
+        Hidden::Tag => OddityKind::TagCharacters,
+        Hidden::Selector => OddityKind::VariationSelectors,
+        Hidden::PrivateUse => OddityKind::PrivateUse,
+    }
+}
+
+/// Emoji need one selector and joiners; several scripts need joiners between their letters.
+fn is_innocent(c: char, before: Option<char>, after: Option<char>) -> bool {
+    let visible_mark = |c: Option<char>| c.is_some_and(|c| !c.is_ascii() && hidden(c).is_none());
+    let emoji_base = |c: Option<char>| {
+        visible_mark(c) || c.is_some_and(|c| c.is_ascii_digit() || matches!(c, '#' | '*'))
+    };
+    match c {
+        '\u{FE0E}' | '\u{FE0F}' => emoji_base(before),
+        '\u{200C}' => visible_mark(before) && visible_mark(after),
+        '\u{200D}' => (visible_mark(before) || before == Some('\u{FE0F}')) && visible_mark(after),
+        _ => false,
+    }
+}
+
+fn describe(kind: OddityKind, found: &[char]) -> String {
+    let count = found.len();
+    let text: String = found.iter().collect();
+    let what = match kind {
+        OddityKind::TagCharacters => {
+            return format!("{count} tag characters that spell \"{}\"", tag_text(&text));
+        }
+        OddityKind::Control => "control",
+        OddityKind::Bidirectional => "text direction",
+        OddityKind::VariationSelectors => "stray variation selector",
+        OddityKind::PrivateUse => "private use",
+        _ => "invisible",
+    };
+    let plural = if count == 1 { "character" } else { "characters" };
+    let shown: String = found.iter().take(8).map(|c| visible(&c.to_string())).collect();
+    let more = if count > 8 { "…" } else { "" };
+    format!("{count} {what} {plural}: {shown}{more}")
+}
