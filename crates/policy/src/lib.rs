@@ -1,1 +1,3 @@
 //! policy
+
+pub mod json;

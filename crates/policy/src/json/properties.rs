@@ -1,0 +1,1 @@
+//! The reader against slow, obvious readers, over generated and mutated texts.
