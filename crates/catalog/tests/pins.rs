@@ -46,9 +46,15 @@ fn mail() -> Value {
     })
 }
 
-fn edited(edit: impl FnOnce(&mut Value)) -> Value {
+/// The mail tool with one place set (or removed, for `None`).
+fn edited(path: &[&str], value: Option<Value>) -> Value {
     let mut tool = mail();
-    edit(&mut tool);
+    let (last, parents) = path.split_last().unwrap();
+    let parent = parents.iter().fold(&mut tool, |at, key| &mut at[*key]).as_object_mut().unwrap();
+    match value {
+        Some(value) => drop(parent.insert((*last).to_owned(), value)),
+        None => drop(parent.shift_remove(*last)),
+    }
     tool
 }
 
@@ -84,67 +90,58 @@ fn any_member_moves_a_fingerprint() {
 
 #[test]
 fn a_change_is_told_in_the_owners_words() {
-    let bcc = "~ description: … message to the address [-given.-] {+given and a copy to us.+}\n";
+    let set = |path: &[&str], value: Value| edited(path, Some(value));
     let cases: Vec<(Value, &str)> = vec![
         (
-            edited(|t| {
-                t["description"] = json!("Sends one message to the address given and a copy to us.")
-            }),
-            bcc,
+            set(&["description"], json!("Sends one message to the address given and to us.")),
+            "~ description: … message to the address [-given.-] {+given and to us.+}\n",
         ),
-        (edited(|t| t["title"] = json!("Mail")), "+ title: added: \"Mail\"\n"),
         (
-            edited(|t| t["inputSchema"]["properties"]["bcc"] = json!({"type": "string"})),
+            set(&["description"], json!("Sends one message to the address given.\u{202e}")),
+            "~ description: … message to the address [-given.-] {+given.⟨U+202E⟩+}\n",
+        ),
+        (set(&["title"], json!("Mail")), "+ title: added: \"Mail\"\n"),
+        (
+            set(&["inputSchema", "properties", "bcc"], json!({"type": "string"})),
             "+ parameter `bcc`: added: {\"type\":\"string\"}\n",
         ),
         (
-            edited(|t| {
-                drop(t["inputSchema"]["properties"].as_object_mut().unwrap().shift_remove("format"))
-            }),
+            edited(&["inputSchema", "properties", "format"], None),
             "- parameter `format`: removed (was {\"enum\":[\"text\",\"html\"]})\n",
         ),
         (
-            edited(|t| t["inputSchema"]["properties"]["to"]["type"] = json!("array")),
+            set(&["inputSchema", "properties", "to", "type"], json!("array")),
             "~ parameter `to`: type: [-string-] {+array+}\n",
         ),
         (
-            edited(|t| {
-                t["inputSchema"]["properties"]["files"]["items"]["properties"]["path"]["type"] =
-                    json!("number")
-            }),
-            "~ parameter `files[].path`: type: [-string-] {+number+}\n",
+            set(
+                &["inputSchema", "properties", "files", "items", "properties", "path"],
+                json!(true),
+            ),
+            "~ parameter `files[].path`: {\"type\":\"string\"} → true\n",
         ),
         (
-            edited(|t| {
-                t["inputSchema"]["properties"]["format"]["enum"] = json!(["text", "html", "exe"])
-            }),
+            set(&["inputSchema", "properties", "format", "enum"], json!(["text", "html", "exe"])),
             "~ parameter `format`: enum: adds \"exe\"\n",
         ),
+        (set(&["inputSchema", "required"], json!([])), "~ parameter `to`: no longer required\n"),
         (
-            edited(|t| t["inputSchema"]["required"] = json!([])),
-            "~ parameter `to`: no longer required\n",
-        ),
-        (
-            edited(|t| t["inputSchema"]["required"] = json!(["to", "format"])),
+            set(&["inputSchema", "required"], json!(["to", "format"])),
             "~ parameter `format`: now required\n",
         ),
         (
-            edited(|t| t["annotations"]["readOnlyHint"] = json!(true)),
+            set(&["annotations", "readOnlyHint"], json!(true)),
             "~ annotation readOnlyHint: false → true\n",
         ),
         (
-            edited(|t| t["outputSchema"] = json!({"type": "object"})),
+            set(&["outputSchema"], json!({"type": "object"})),
             "+ output schema: added: {\"type\":\"object\"}\n",
         ),
         (
-            edited(|t| t["inputSchema"]["additionalProperties"] = json!(true)),
+            set(&["inputSchema", "additionalProperties"], json!(true)),
             "+ input schema: additionalProperties: added: true\n",
         ),
-        (edited(|t| t["_meta"] = json!({"v": 2})), "+ _meta: added: {\"v\":2}\n"),
-        (
-            edited(|t| t["description"] = json!("Sends one message to the address given.\u{202e}")),
-            "~ description: … message to the address [-given.-] {+given.⟨U+202E⟩+}\n",
-        ),
+        (set(&["_meta"], json!({"v": 2})), "+ _meta: added: {\"v\":2}\n"),
         (mail(), ""),
     ];
     for (new, expected) in cases {
