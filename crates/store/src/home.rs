@@ -1,0 +1,288 @@
+//! The home folder: one place, mode 0700, files 0600, owned by whoever runs tollgate.
+//! A wrong mode is repaired with a notice; a symlink or a foreign owner is refused.
+
+use std::fmt;
+use std::fs::{self, File, Metadata};
+use std::io;
+use std::os::fd::AsFd;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{Mode, OFlags};
+
+pub(crate) mod private;
+
+const FOLDER_MODE: u32 = 0o700;
+const FILE_MODE: u32 = 0o600;
+const PERMISSION_BITS: u32 = 0o777;
+const OTHERS_BITS: u32 = 0o077;
+
+/// A folder that holds any of these is a tollgate home; another folder with files in it is not, and
+/// its modes are left alone. They are also the beginnings of the names whose modes are kept.
+const OURS: &[&str] = &["gate.db", "data.db", "vault.key", "audit", "logs", "backups", "ledger"];
+/// The owner may prepare this file before the first start, and may link it from elsewhere.
+const SETTINGS_FILE: &str = "tollgate.toml";
+/// Subfolders of our own are this deep at most.
+const DEPTH_MAX: usize = 3;
+
+/// An opened home folder. Holding one means that owner and modes were right when it was opened.
+#[derive(Clone, Debug)]
+pub struct Home {
+    path: PathBuf,
+    notices: Vec<Notice>,
+}
+
+/// What opening the home found and mended, or could only point at.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Notice {
+    Repaired {
+        path: PathBuf,
+        was: u32,
+        now: u32,
+    },
+    /// Anyone may replace the home folder as a whole; its own mode does not help against that.
+    ParentOpenToAll(PathBuf),
+}
+
+impl fmt::Display for Notice {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Notice::Repaired { path, was, now } => {
+                write!(f, "`{}` had mode {was:04o}; it is {now:04o} now", path.display())?;
+                if path.ends_with("vault.key") {
+                    f.write_str(" (others on this machine may have read the key)")?;
+                }
+                Ok(())
+            }
+            Notice::ParentOpenToAll(path) => write!(
+                f,
+                "anyone on this machine may replace what lies in `{}`; choose another home or `chmod o-w` it",
+                path.display()
+            ),
+        }
+    }
+}
+
+#[derive(Debug, thiserror::Error)]
+pub enum HomeError {
+    #[error("there is no tollgate home at `{}`\nhint: `tollgate up` makes one; `TOLLGATE_HOME` names another place", .0.display())]
+    Missing(PathBuf),
+    #[error("`{}` is not a folder\nhint: set `TOLLGATE_HOME` to a folder", .0.display())]
+    NotAFolder(PathBuf),
+    #[error("`{}` holds files that are not tollgate's\nhint: choose an empty folder, or one that does not exist yet", .0.display())]
+    NotOurs(PathBuf),
+    #[error("`{}` is a symbolic link, which someone else could point elsewhere\nhint: give the real place instead", .0.display())]
+    Symlink(PathBuf),
+    #[error("`{}` belongs to user {owner}, tollgate runs as user {runs_as}\nhint: run tollgate as the owner, or `chown` the folder", .path.display())]
+    ForeignOwner { path: PathBuf, owner: u32, runs_as: u32 },
+    #[error("cannot {act} `{}`: {source}", .path.display())]
+    Io { act: &'static str, path: PathBuf, source: io::Error },
+}
+
+impl Home {
+    /// Opens the home at `path`, making it when nothing or an empty folder is there.
+    pub fn create(path: &Path) -> Result<Home, HomeError> {
+        let path = plain_path(path)?;
+        if let Some(parent) = path.parent() {
+            fs::create_dir_all(parent).map_err(io_error("make", parent))?;
+        }
+        match private::make_folder(&path) {
+            Ok(()) => {}
+            Err(e) if e.kind() == io::ErrorKind::AlreadyExists => {}
+            Err(e) => return Err(io_error("make", &path)(e)),
+        }
+        Home::open(&path)
+    }
+
+    /// Opens a home that exists.
+    pub fn open(path: &Path) -> Result<Home, HomeError> {
+        let path = plain_path(path)?;
+        let mut notices = Vec::new();
+        check_parent(&path, &mut notices)?;
+        check_folder(&path, &mut notices)?;
+        for name in ["audit", "logs", "backups"] {
+            make_subfolder(&path.join(name))?;
+        }
+        check_contents(&path, DEPTH_MAX, &mut notices)?;
+        for notice in &notices {
+            tracing::warn!("{notice}");
+        }
+        Ok(Home { path, notices })
+    }
+
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// What was mended while opening, for `doctor` and the first lines of `up`.
+    pub fn notices(&self) -> &[Notice] {
+        &self.notices
+    }
+
+    pub fn gate_db(&self) -> PathBuf {
+        self.path.join("gate.db")
+    }
+
+    pub fn vault_key(&self) -> PathBuf {
+        self.path.join("vault.key")
+    }
+
+    pub fn audit(&self) -> PathBuf {
+        self.path.join("audit")
+    }
+
+    pub fn logs(&self) -> PathBuf {
+        self.path.join("logs")
+    }
+
+    pub fn backups(&self) -> PathBuf {
+        self.path.join("backups")
+    }
+
+    /// Where `tollgate.toml` is looked for when no other place is named.
+    pub fn settings_file(&self) -> PathBuf {
+        self.path.join(SETTINGS_FILE)
+    }
+}
+
+/// Absolute and without a trailing slash, which would make the kernel follow a link at the end.
+fn plain_path(path: &Path) -> Result<PathBuf, HomeError> {
+    let absolute = std::path::absolute(path).map_err(io_error("find", path))?;
+    Ok(absolute.components().collect())
+}
+
+fn check_parent(path: &Path, notices: &mut Vec<Notice>) -> Result<(), HomeError> {
+    const WRITABLE_BY_ALL: u32 = 0o002;
+    const STICKY: u32 = 0o1000;
+    let Some(parent) = path.parent() else { return Ok(()) };
+    let mode = match fs::metadata(parent) {
+        Ok(found) => found.mode(),
+        Err(e) if e.kind() == io::ErrorKind::NotFound => {
+            return Err(HomeError::Missing(path.into()));
+        }
+        Err(e) => return Err(io_error("look at", parent)(e)),
+    };
+    if mode & WRITABLE_BY_ALL != 0 && mode & STICKY == 0 {
+        notices.push(Notice::ParentOpenToAll(parent.into()));
+    }
+    Ok(())
+}
+
+fn check_folder(path: &Path, notices: &mut Vec<Notice>) -> Result<(), HomeError> {
+    let found = match fs::symlink_metadata(path) {
+        Ok(found) => found,
+        Err(e) if e.kind() == io::ErrorKind::NotFound => {
+            return Err(HomeError::Missing(path.into()));
+        }
+        Err(e) => return Err(io_error("look at", path)(e)),
+    };
+    check_owner(path, &found)?;
+    if !found.is_dir() {
+        return Err(HomeError::NotAFolder(path.into()));
+    }
+    check_is_ours(path)?;
+    repair_folder(path, notices)
+}
+
+/// Changing modes in a folder that was named by mistake (`/`, the user's own home) would be harm.
+fn check_is_ours(path: &Path) -> Result<(), HomeError> {
+    let mut has_others = false;
+    for entry in fs::read_dir(path).map_err(io_error("read", path))? {
+        let name = entry.map_err(io_error("read", path))?.file_name();
+        if is_our_name(&name.to_string_lossy()) || name == SETTINGS_FILE {
+            return Ok(());
+        }
+        has_others = true;
+    }
+    if has_others { Err(HomeError::NotOurs(path.into())) } else { Ok(()) }
+}
+
+fn is_our_name(name: &str) -> bool {
+    OURS.iter().any(|ours| name.starts_with(ours))
+}
+
+fn check_owner(path: &Path, found: &Metadata) -> Result<(), HomeError> {
+    if found.is_symlink() {
+        return Err(HomeError::Symlink(path.into()));
+    }
+    let runs_as = rustix::process::geteuid().as_raw();
+    if found.uid() == runs_as {
+        return Ok(());
+    }
+    Err(HomeError::ForeignOwner { path: path.into(), owner: found.uid(), runs_as })
+}
+
+/// Through a descriptor, so that the folder looked at is the folder changed.
+fn repair_folder(path: &Path, notices: &mut Vec<Notice>) -> Result<(), HomeError> {
+    let flags = OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::RDONLY | OFlags::CLOEXEC;
+    let folder = rustix::fs::open(path, flags, Mode::empty())
+        .map_err(|e| io_error("open", path)(e.into()))?;
+    let folder = File::from(folder);
+    let found = folder.metadata().map_err(io_error("look at", path))?;
+    check_owner(path, &found)?;
+    let was = found.mode() & PERMISSION_BITS;
+    if was == FOLDER_MODE {
+        return Ok(());
+    }
+    rustix::fs::fchmod(folder.as_fd(), Mode::from_raw_mode(FOLDER_MODE))
+        .map_err(|e| io_error("set the mode of", path)(e.into()))?;
+    notices.push(Notice::Repaired { path: path.into(), was, now: FOLDER_MODE });
+    Ok(())
+}
+
+fn make_subfolder(path: &Path) -> Result<(), HomeError> {
+    match private::make_folder(path) {
+        Err(e) if e.kind() != io::ErrorKind::AlreadyExists => Err(io_error("make", path)(e)),
+        _ => Ok(()),
+    }
+}
+
+fn check_contents(
+    folder: &Path,
+    depth_left: usize,
+    notices: &mut Vec<Notice>,
+) -> Result<(), HomeError> {
+    for entry in fs::read_dir(folder).map_err(io_error("read", folder))? {
+        let entry = entry.map_err(io_error("read", folder))?;
+        let at_top = depth_left == DEPTH_MAX;
+        if at_top && !is_our_name(&entry.file_name().to_string_lossy()) {
+            continue;
+        }
+        let path = entry.path();
+        match fs::symlink_metadata(&path) {
+            Ok(found) => check_entry(&path, &found, depth_left, notices)?,
+            // Another process that uses this home has just removed it.
+            Err(e) if e.kind() == io::ErrorKind::NotFound => {}
+            Err(e) => return Err(io_error("look at", &path)(e)),
+        }
+    }
+    Ok(())
+}
+
+fn check_entry(
+    path: &Path,
+    found: &Metadata,
+    depth_left: usize,
+    notices: &mut Vec<Notice>,
+) -> Result<(), HomeError> {
+    check_owner(path, found)?;
+    let now = if found.is_dir() { FOLDER_MODE } else { FILE_MODE };
+    let was = found.mode() & PERMISSION_BITS;
+    if was & OTHERS_BITS != 0 {
+        // Nobody else can enter the folder any more, so the name still means what was looked at.
+        match fs::set_permissions(path, fs::Permissions::from_mode(now)) {
+            Ok(()) => notices.push(Notice::Repaired { path: path.into(), was, now }),
+            Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(()),
+            Err(e) => return Err(io_error("set the mode of", path)(e)),
+        }
+    }
+    if found.is_dir() && depth_left > 1 {
+        check_contents(path, depth_left - 1, notices)?;
+    }
+    Ok(())
+}
+
+fn io_error(act: &'static str, path: &Path) -> impl FnOnce(io::Error) -> HomeError {
+    let path = path.to_owned();
+    move |source| HomeError::Io { act, path, source }
+}

@@ -1,0 +1,56 @@
+//! Makes files and folders that only the owner may read, whatever the umask says.
+
+use std::fs::{self, DirBuilder, File, OpenOptions, Permissions};
+use std::io::{self, Write};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+
+use super::{FILE_MODE, FOLDER_MODE};
+
+/// Makes a folder of mode 0700; fails when something is there already.
+pub(crate) fn make_folder(path: &Path) -> io::Result<()> {
+    DirBuilder::new().mode(FOLDER_MODE).create(path)?;
+    // A umask that takes the owner's own bits would leave a folder nobody can use.
+    fs::set_permissions(path, Permissions::from_mode(FOLDER_MODE))
+}
+
+/// Makes an empty file of mode 0600; fails when something is there already, links included.
+pub(crate) fn create_new(path: &Path) -> io::Result<File> {
+    let file = OpenOptions::new().write(true).create_new(true).mode(FILE_MODE).open(path)?;
+    file.set_permissions(Permissions::from_mode(FILE_MODE))?;
+    Ok(file)
+}
+
+/// Makes an empty file of mode 0600 unless there is one; never touches what is in it.
+pub(crate) fn ensure(path: &Path) -> io::Result<()> {
+    match create_new(path) {
+        Err(e) if e.kind() != io::ErrorKind::AlreadyExists => Err(e),
+        _ => Ok(()),
+    }
+}
+
+/// Puts a whole file in place or nothing. Fails with `AlreadyExists` when another process was first:
+/// two of them that start together must not each keep a file of their own.
+pub(crate) fn write_new(path: &Path, content: &[u8], unique: &str) -> io::Result<()> {
+    let draft = draft_path(path, unique);
+    let written = write_draft(&draft, content).and_then(|()| fs::hard_link(&draft, path));
+    let removed = fs::remove_file(&draft);
+    written.and(removed)?;
+    sync_folder_of(path)
+}
+
+fn draft_path(path: &Path, unique: &str) -> PathBuf {
+    let mut name = path.file_name().unwrap_or_default().to_owned();
+    name.push(format!(".{unique}"));
+    path.with_file_name(name)
+}
+
+fn write_draft(draft: &Path, content: &[u8]) -> io::Result<()> {
+    let mut file = create_new(draft)?;
+    file.write_all(content)?;
+    file.sync_all()
+}
+
+fn sync_folder_of(path: &Path) -> io::Result<()> {
+    path.parent().map_or(Ok(()), |folder| File::open(folder)?.sync_all())
+}
