@@ -1,1 +1,65 @@
-fn main() {}
+//! What a developer runs: `cargo xtask up | test | tidy | docs`. Nothing here is part of the product.
+#![allow(
+    clippy::print_stdout,
+    clippy::print_stderr,
+    reason = "a development tool talks on the terminal"
+)]
+
+mod docs;
+mod test;
+mod tidy;
+mod up;
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use anyhow::{Context, Result};
+
+const HELP: &str = "\
+cargo xtask up [ARGS…]       build tollgate and run `tollgate up --demo`
+cargo xtask test [STEP…]     everything that must pass, or only the steps named
+cargo xtask tidy             the rules of the house
+cargo xtask docs [--check]   write docs/reference from the program itself, or compare
+";
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let Some((task, rest)) = arguments.split_first() else {
+        print!("{HELP}");
+        return ExitCode::SUCCESS;
+    };
+    match run(task, rest) {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::from(1),
+        Err(error) => {
+            eprintln!("error: {error:#}");
+            ExitCode::from(2)
+        }
+    }
+}
+
+fn run(task: &str, rest: &[String]) -> Result<bool> {
+    let root = root()?;
+    match task {
+        "up" => up::up(&root, rest),
+        "test" => test::test(&root, rest),
+        "tidy" => tidy::tidy(&root),
+        "docs" => docs::docs(&root, rest.iter().any(|a| a == "--check")),
+        "help" | "--help" | "-h" => {
+            print!("{HELP}");
+            Ok(true)
+        }
+        other => anyhow::bail!("there is no task `{other}`\n\n{HELP}"),
+    }
+}
+
+/// The workspace: cargo sets the folder of this crate, and the workspace is the one above.
+fn root() -> Result<PathBuf> {
+    let here = PathBuf::from(env!("CARGO_MANIFEST_DIR"));
+    here.parent().map(PathBuf::from).context("xtask has no folder above it")
+}
+
+/// The cargo that started us, so that a pinned toolchain stays pinned.
+fn cargo() -> std::process::Command {
+    std::process::Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
+}

@@ -1,0 +1,297 @@
+//! What the gate costs, as ratios to a direct connection measured in the same run.
+//! The measuring tool stands beside the project (`../shared/tools/mcpbench`) and is built in a scratch folder.
+
+use std::net::TcpListener;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail};
+use serde_json::Value;
+
+/// Tools in the policy and on the upstream, as the target is stated.
+const TOOLS: usize = 50;
+/// A limit that is checked on every call and never reached.
+const LIMIT_MAX: u64 = 1_000_000_000;
+
+struct Plan {
+    calls: u32,
+    rounds: u32,
+    sessions: String,
+}
+
+/// `cargo xtask bench gate [--quick]`
+pub(crate) fn gate(root: &Path, args: &[String]) -> Result<()> {
+    let quick = args.iter().any(|arg| arg == "--quick");
+    let plan = Plan {
+        calls: if quick { 4000 } else { 20_000 },
+        rounds: if quick { 1 } else { 3 },
+        sessions: "1,16".to_owned(),
+    };
+    let bench = build_mcpbench(root)?;
+    let tollgate = build_tollgate(root)?;
+    let upstream_port = free_port()?;
+    let _upstream = Started::new(
+        Command::new(&bench)
+            .args(["upstream", "--listen", &format!("127.0.0.1:{upstream_port}")])
+            .args(["--tools", &TOOLS.to_string()]),
+    )?;
+    wait_for(upstream_port)?;
+    println!("| case | sessions | added p50 | added p99 | throughput of direct | CPU per call | memory |");
+    println!("| --- | --- | --- | --- | --- | --- | --- |");
+    for durability in ["process", "power"] {
+        let gate = RunningGate::start(&tollgate, upstream_port, durability, TOOLS)?;
+        compare(&bench, upstream_port, &gate, &format!("durability = \"{durability}\""), &plan)?;
+    }
+    flat_cost(&bench, &tollgate, upstream_port, &plan)?;
+    resting_and_busy_memory(&bench, &tollgate, upstream_port)?;
+    cold_start(&tollgate, upstream_port)
+}
+
+/// One alternating comparison, printed as rows of the table.
+fn compare(bench: &Path, upstream: u16, gate: &RunningGate, label: &str, plan: &Plan) -> Result<()> {
+    let out = Command::new(bench)
+        .args(["compare", "--direct", &format!("http://127.0.0.1:{upstream}/mcp")])
+        .args(["--gateway", &gate.url()])
+        .args(["--token", &gate.token, "--pid", &gate.process.child.id().to_string()])
+        .args(["--sessions", &plan.sessions, "--calls", &plan.calls.to_string()])
+        .args(["--rounds", &plan.rounds.to_string(), "--json"])
+        .output()
+        .context("cannot run mcpbench")?;
+    let text = String::from_utf8_lossy(&out.stdout);
+    if !out.status.success() {
+        bail!("mcpbench failed: {text}{}", String::from_utf8_lossy(&out.stderr));
+    }
+    for line in text.lines().filter(|line| line.starts_with('{')) {
+        let row: Value = serde_json::from_str(line)?;
+        println!("{}", table_row(label, &row));
+    }
+    Ok(())
+}
+
+fn table_row(label: &str, row: &Value) -> String {
+    let number = |key: &str| row.get(key).and_then(Value::as_f64).unwrap_or(f64::NAN);
+    format!(
+        "| {label} | {} | {:+.0} µs | {:+.0} µs | {:.0} % | {:.0} µs | {:.0} MB |",
+        number("sessions"),
+        number("added_p50_us"),
+        number("added_p99_us"),
+        100.0 * number("throughput_ratio"),
+        number("cpu_us_per_call"),
+        number("rss_mib"),
+    )
+}
+
+/// The cost per call with few and with very many policy entries.
+fn flat_cost(bench: &Path, tollgate: &Path, upstream: u16, plan: &Plan) -> Result<()> {
+    for entries in [10, 10_000] {
+        let gate = RunningGate::start(tollgate, upstream, "process", entries)?;
+        let one = Plan { calls: plan.calls, rounds: plan.rounds, sessions: "1".to_owned() };
+        compare(bench, upstream, &gate, &format!("{entries} policy entries"), &one)?;
+    }
+    Ok(())
+}
+
+fn resting_and_busy_memory(bench: &Path, tollgate: &Path, upstream: u16) -> Result<()> {
+    let gate = RunningGate::start(tollgate, upstream, "process", TOOLS)?;
+    let at_rest = resident_mb(gate.process.child.id())?;
+    let status = Command::new(bench)
+        .args(["load", "--url", &gate.url(), "--token", &gate.token])
+        .args(["--sessions", "1000", "--calls", "20000", "--max-seconds", "20"])
+        .stdout(Stdio::null())
+        .status()?;
+    if !status.success() {
+        bail!("the load of 1,000 sessions had failures");
+    }
+    let busy = resident_mb(gate.process.child.id())?;
+    println!("\nmemory: {at_rest:.0} MB at rest, {busy:.0} MB with 1,000 sessions");
+    Ok(())
+}
+
+/// From starting the process to the first answered call.
+fn cold_start(tollgate: &Path, upstream: u16) -> Result<()> {
+    let mut times: Vec<Duration> = Vec::new();
+    for _ in 0..5 {
+        let home = Scratch::new("cold")?;
+        let port = free_port()?;
+        let token = set_up(tollgate, &home.path, upstream, "process", TOOLS)?;
+        let begin = Instant::now();
+        let _gate = Started::new(up(tollgate, &home.path, port))?;
+        while !answers(port, &token) {
+            if begin.elapsed() > Duration::from_secs(10) {
+                bail!("the gate did not answer within 10 s");
+            }
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        times.push(begin.elapsed());
+    }
+    times.sort();
+    let median = times.get(times.len() / 2).copied().unwrap_or_default();
+    println!("cold start to the first answered call: {:.0} ms (median of 5)", median.as_secs_f64() * 1e3);
+    Ok(())
+}
+
+fn answers(port: u16, token: &str) -> bool {
+    use std::io::{Read, Write};
+    let body = r#"{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"echo","arguments":{"text":"hi"}}}"#;
+    let Ok(mut stream) = std::net::TcpStream::connect(("127.0.0.1", port)) else { return false };
+    let request = format!(
+        "POST /mcp/up HTTP/1.1\r\nhost: 127.0.0.1:{port}\r\nauthorization: Bearer {token}\r\ncontent-type: application/json\r\naccept: application/json, text/event-stream\r\ncontent-length: {}\r\nconnection: close\r\n\r\n{body}",
+        body.len()
+    );
+    let mut answer = String::new();
+    stream.write_all(request.as_bytes()).is_ok()
+        && stream.read_to_string(&mut answer).is_ok()
+        && answer.starts_with("HTTP/1.1 200")
+}
+
+/// A gate with one upstream, one policy and one grant, on a home of its own.
+struct RunningGate {
+    process: Started,
+    port: u16,
+    token: String,
+    _home: Scratch,
+}
+
+impl RunningGate {
+    fn start(tollgate: &Path, upstream: u16, durability: &str, entries: usize) -> Result<RunningGate> {
+        let home = Scratch::new("gate")?;
+        let port = free_port()?;
+        let token = set_up(tollgate, &home.path, upstream, durability, entries)?;
+        let process = Started::new(up(tollgate, &home.path, port))?;
+        wait_for(port)?;
+        Ok(RunningGate { process, port, token, _home: home })
+    }
+
+    fn url(&self) -> String {
+        format!("http://127.0.0.1:{}/mcp/up", self.port)
+    }
+}
+
+fn up(tollgate: &Path, home: &Path, port: u16) -> &'static mut Command {
+    let mut command = Command::new(tollgate);
+    command.arg("--home").arg(home).args(["up", "--listen", &format!("127.0.0.1:{port}")]);
+    // A handful of these live as long as the benchmark does.
+    Box::leak(Box::new(command))
+}
+
+fn set_up(tollgate: &Path, home: &Path, upstream: u16, durability: &str, entries: usize) -> Result<String> {
+    std::fs::create_dir_all(home)?;
+    std::fs::write(home.join("tollgate.toml"), format!("durability = \"{durability}\"\n"))?;
+    let policy_file = home.join("bench-policy.json");
+    std::fs::write(&policy_file, policy(entries).to_string())?;
+    let run = |args: &[&str]| -> Result<String> {
+        let out = Command::new(tollgate).arg("--home").arg(home).args(args).output()?;
+        if !out.status.success() {
+            bail!("`tollgate {}` failed: {}", args.join(" "), String::from_utf8_lossy(&out.stderr));
+        }
+        Ok(String::from_utf8_lossy(&out.stdout).into_owned())
+    };
+    run(&["server", "add", "up", "--url", &format!("http://127.0.0.1:{upstream}/mcp")])?;
+    run(&["policy", "set", "bench", &policy_file.to_string_lossy()])?;
+    let grant: Value = serde_json::from_str(&run(&["grant", "create", "bench", "--server", "up=bench", "--json"])?)?;
+    let token = grant.get("token").and_then(Value::as_str).context("`grant create --json` gave no token")?;
+    Ok(token.to_owned())
+}
+
+fn policy(entries: usize) -> Value {
+    let limit = serde_json::json!({ "limits": [{ "counter": "calls", "window": "minute", "max": LIMIT_MAX, "scope": "grant" }] });
+    let mut tools = serde_json::Map::new();
+    tools.insert("echo".to_owned(), limit.clone());
+    for n in 1..entries {
+        tools.insert(format!("tool_{n}"), limit.clone());
+    }
+    serde_json::json!({ "version": "1", "default": "deny", "tools": tools })
+}
+
+fn build_mcpbench(root: &Path) -> Result<PathBuf> {
+    let source = root.join("../shared/tools/mcpbench");
+    if !source.join("Cargo.toml").exists() {
+        bail!("`{}` is not there\nhint: the benchmark compares with mcpbench, which is kept beside the project", source.display());
+    }
+    let target = std::env::temp_dir().join("tollgate-mcpbench-target");
+    cargo(&["build", "--release", "--locked", "--manifest-path", &source.join("Cargo.toml").to_string_lossy()], Some(&target))?;
+    Ok(target.join("release/mcpbench"))
+}
+
+fn build_tollgate(root: &Path) -> Result<PathBuf> {
+    cargo(&["build", "--release", "--package", "tollgate"], None)?;
+    let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), PathBuf::from);
+    Ok(target.join("release/tollgate"))
+}
+
+fn cargo(args: &[&str], target: Option<&Path>) -> Result<()> {
+    let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    command.args(args).arg("--quiet");
+    if let Some(target) = target {
+        command.env("CARGO_TARGET_DIR", target);
+    }
+    if !command.status()?.success() {
+        bail!("`cargo {}` failed", args.join(" "));
+    }
+    Ok(())
+}
+
+fn free_port() -> Result<u16> {
+    Ok(TcpListener::bind("127.0.0.1:0")?.local_addr()?.port())
+}
+
+fn wait_for(port: u16) -> Result<()> {
+    let begin = Instant::now();
+    while std::net::TcpStream::connect(("127.0.0.1", port)).is_err() {
+        if begin.elapsed() > Duration::from_secs(10) {
+            bail!("nothing listens on port {port} after 10 s");
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    Ok(())
+}
+
+fn resident_mb(pid: u32) -> Result<f64> {
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status"))?;
+    let kb = status
+        .lines()
+        .find_map(|line| line.strip_prefix("VmRSS:"))
+        .and_then(|rest| rest.split_whitespace().next()?.parse::<f64>().ok())
+        .context("no VmRSS")?;
+    Ok(kb / 1024.0)
+}
+
+/// A process that ends with its value.
+struct Started {
+    child: Child,
+}
+
+impl Started {
+    fn new(command: &mut Command) -> Result<Started> {
+        let child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn()?;
+        Ok(Started { child })
+    }
+}
+
+impl Drop for Started {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// A folder that goes with its value.
+struct Scratch {
+    path: PathBuf,
+}
+
+impl Scratch {
+    fn new(name: &str) -> Result<Scratch> {
+        let unique = format!("tollgate-bench-{name}-{}-{}", std::process::id(), free_port()?);
+        let path = std::env::temp_dir().join(unique);
+        std::fs::create_dir_all(&path)?;
+        Ok(Scratch { path })
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.path);
+    }
+}
