@@ -1,0 +1,59 @@
+//! Writing messages of our own: the JSON-RPC envelope around a body that is already JSON.
+
+use policy::json::write_string;
+
+use super::id::Id;
+
+/// A response with a result, which is JSON already.
+pub fn result_body(id: &Id, raw_result: &str) -> Vec<u8> {
+    let mut out = opening(Some(id), raw_result.len());
+    out.extend_from_slice(b",\"result\":");
+    out.extend_from_slice(raw_result.as_bytes());
+    out.push(b'}');
+    out
+}
+
+/// A response with an error. `raw_data` is JSON already; without an id the response says `null`.
+pub fn error_body(id: Option<&Id>, code: i64, message: &str, raw_data: Option<&str>) -> Vec<u8> {
+    let mut out = opening(id, message.len() + 64);
+    out.extend_from_slice(format!(",\"error\":{{\"code\":{code},\"message\":").as_bytes());
+    write_string(message, &mut out);
+    if let Some(data) = raw_data {
+        out.extend_from_slice(b",\"data\":");
+        out.extend_from_slice(data.as_bytes());
+    }
+    out.extend_from_slice(b"}}");
+    out
+}
+
+/// A request; its params are JSON already.
+pub fn request_body(id: &Id, method: &str, raw_params: Option<&str>) -> Vec<u8> {
+    let mut out = opening(Some(id), method.len() + raw_params.map_or(0, str::len));
+    write_call(method, raw_params, &mut out);
+    out
+}
+
+/// A notification; its params are JSON already.
+pub fn notification_body(method: &str, raw_params: Option<&str>) -> Vec<u8> {
+    let mut out = b"{\"jsonrpc\":\"2.0\"".to_vec();
+    write_call(method, raw_params, &mut out);
+    out
+}
+
+fn opening(id: Option<&Id>, body_len: usize) -> Vec<u8> {
+    let raw_id = id.map_or("null", Id::raw);
+    let mut out = Vec::with_capacity(body_len + raw_id.len() + 48);
+    out.extend_from_slice(b"{\"jsonrpc\":\"2.0\",\"id\":");
+    out.extend_from_slice(raw_id.as_bytes());
+    out
+}
+
+fn write_call(method: &str, raw_params: Option<&str>, out: &mut Vec<u8>) {
+    out.extend_from_slice(b",\"method\":");
+    write_string(method, out);
+    if let Some(params) = raw_params {
+        out.extend_from_slice(b",\"params\":");
+        out.extend_from_slice(params.as_bytes());
+    }
+    out.push(b'}');
+}

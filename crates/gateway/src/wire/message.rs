@@ -1,0 +1,218 @@
+//! A message from an agent, taken strictly: exactly the members of JSON-RPC 2.0, each once and of the
+//! right kind.
+
+use std::borrow::Cow;
+
+use policy::json::{Bounds, Doc, Kind, Value, fold};
+
+use super::id::Id;
+use super::method::{Method, Way};
+use super::params::{self, Named};
+use super::refused::Refused;
+
+const METHOD_BYTES_MAX: usize = 128;
+const MEMBERS: [&str; 6] = ["jsonrpc", "id", "method", "params", "result", "error"];
+
+/// Reads the bytes of an agent's message.
+pub fn read(bytes: &[u8]) -> Result<Doc<'_>, Refused> {
+    Ok(Doc::read(bytes, &Bounds::MESSAGE)?)
+}
+
+/// A message from an agent.
+#[derive(Debug, Clone)]
+pub enum Message<'d> {
+    Request(Request<'d>),
+    Notification(Notification<'d>),
+    Response(Response<'d>),
+}
+
+#[derive(Debug, Clone)]
+pub struct Request<'d> {
+    pub id: Id,
+    pub method: Method,
+    pub method_name: Cow<'d, str>,
+    /// An object, when there is one.
+    pub params: Option<Value<'d>>,
+}
+
+#[derive(Debug, Clone)]
+pub struct Notification<'d> {
+    pub method: Method,
+    pub method_name: Cow<'d, str>,
+    pub params: Option<Value<'d>>,
+}
+
+/// An answer of the agent to a server's question.
+#[derive(Debug, Clone)]
+pub struct Response<'d> {
+    pub id: Id,
+    pub outcome: Outcome<'d>,
+}
+
+#[derive(Debug, Clone, Copy)]
+pub enum Outcome<'d> {
+    Result(Value<'d>),
+    Error(Value<'d>),
+}
+
+impl<'d> Message<'d> {
+    /// What kind of message a document is.
+    pub fn of(doc: &'d Doc<'_>) -> Result<Message<'d>, Refused> {
+        let root = doc.root();
+        match root.kind() {
+            Kind::Object => {}
+            Kind::Array => {
+                return Err(Refused::invalid("batches are not accepted; send one message"));
+            }
+            _ => return Err(Refused::invalid("a message is a JSON object")),
+        }
+        let id = root.get("id").map(checked_id).transpose()?;
+        let message = Message::with_id(root, id.clone());
+        message.map_err(|refused| Refused { id: refused.id.clone().or(id), ..refused })
+    }
+
+    fn with_id(root: Value<'d>, id: Option<Id>) -> Result<Message<'d>, Refused> {
+        check_members(root)?;
+        match (root.get("method"), id) {
+            (Some(method), id) => Message::call(root, method, id),
+            (None, Some(id)) => {
+                Ok(Message::Response(Response { id, outcome: checked_outcome(root)? }))
+            }
+            (None, None) => {
+                Err(Refused::invalid("a message needs a `method`, or an `id` it answers"))
+            }
+        }
+    }
+
+    fn call(root: Value<'d>, method: Value<'d>, id: Option<Id>) -> Result<Message<'d>, Refused> {
+        if root.get("result").is_some() || root.get("error").is_some() {
+            return Err(Refused::invalid("a message with a `method` has no `result` or `error`"));
+        }
+        let (method, method_name) = checked_method(method)?;
+        let params = root.get("params");
+        params::check_keys(method, params)?;
+        match (id, method.way()) {
+            (Some(_), Some(Way::Notification)) => {
+                Err(Refused::invalid("this method is a notification; send it without an `id`"))
+            }
+            (None, Some(Way::Request)) => {
+                Err(Refused::invalid("this method is a request; send it with an `id`"))
+            }
+            (Some(id), _) => Ok(Message::Request(Request { id, method, method_name, params })),
+            (None, _) => Ok(Message::Notification(Notification { method, method_name, params })),
+        }
+    }
+
+    pub fn id(&self) -> Option<&Id> {
+        match self {
+            Message::Request(Request { id, .. }) | Message::Response(Response { id, .. }) => {
+                Some(id)
+            }
+            Message::Notification(_) => None,
+        }
+    }
+
+    pub fn method(&self) -> Option<Method> {
+        match self {
+            Message::Request(Request { method, .. })
+            | Message::Notification(Notification { method, .. }) => Some(*method),
+            Message::Response(_) => None,
+        }
+    }
+
+    pub fn method_name(&self) -> Option<&str> {
+        match self {
+            Message::Request(Request { method_name, .. })
+            | Message::Notification(Notification { method_name, .. }) => Some(method_name),
+            Message::Response(_) => None,
+        }
+    }
+
+    pub fn params(&self) -> Option<Value<'d>> {
+        match self {
+            Message::Request(Request { params, .. })
+            | Message::Notification(Notification { params, .. }) => *params,
+            Message::Response(_) => None,
+        }
+    }
+}
+
+impl<'d> Request<'d> {
+    /// What the request is about, once its params are found to fit the method.
+    pub fn named(&self) -> Result<Named<'d>, Refused> {
+        params::named(self.method, self.params).map_err(|refused| refused.with_id(&self.id))
+    }
+
+    /// The arguments of `tools/call` or `prompts/get`.
+    pub fn arguments(&self) -> Option<Value<'d>> {
+        self.params.and_then(|params| params.get("arguments"))
+    }
+
+    /// The `_meta` of the params.
+    pub fn meta(&self) -> Option<Value<'d>> {
+        self.params.and_then(|params| params.get("_meta"))
+    }
+
+    /// The progress token as written.
+    pub fn progress_token(&self) -> Option<&'d str> {
+        let token = self.meta()?.get("progressToken")?;
+        matches!(token.kind(), Kind::String | Kind::Number).then(|| token.raw())
+    }
+}
+
+fn check_members(root: Value<'_>) -> Result<(), Refused> {
+    if root.entries().any(|(key, _)| !MEMBERS.iter().any(|known| key.is(known))) {
+        let folds = |known: &str| root.entries().any(|(key, _)| fold(&key.text()) == known);
+        return Err(match MEMBERS.iter().find(|known| root.get(known).is_none() && folds(known)) {
+            Some(known) => Refused::invalid(format!("a member looks like `{known}` but is not")),
+            None => Refused::invalid(
+                "a message has no members but `jsonrpc`, `id`, `method`, `params`, `result`, `error`",
+            ),
+        });
+    }
+    if root.get("jsonrpc").and_then(Value::as_str).as_deref() != Some("2.0") {
+        return Err(Refused::invalid("`jsonrpc` must be \"2.0\""));
+    }
+    if root.get("params").is_some_and(|params| params.kind() != Kind::Object) {
+        return Err(Refused::invalid("`params` must be an object"));
+    }
+    Ok(())
+}
+
+fn checked_id(value: Value<'_>) -> Result<Id, Refused> {
+    Id::strict(value).ok_or_else(|| {
+        Refused::invalid("`id` must be a string of at most 256 bytes or a whole number of 64 bits")
+    })
+}
+
+fn checked_method(value: Value<'_>) -> Result<(Method, Cow<'_, str>), Refused> {
+    let name = value.as_str().ok_or_else(|| Refused::invalid("`method` must be a string"))?;
+    let legal = (1..=METHOD_BYTES_MAX).contains(&name.len());
+    if !legal || !name.bytes().all(|byte| byte.is_ascii_graphic()) {
+        return Err(Refused::invalid("`method` must be 1 to 128 visible ASCII characters"));
+    }
+    if let Some(near) = Method::nearly(&name).and_then(Method::name) {
+        return Err(Refused::invalid(format!("`method` looks like `{near}` but is not")));
+    }
+    Ok((Method::parse(&name), name))
+}
+
+fn checked_outcome(root: Value<'_>) -> Result<Outcome<'_>, Refused> {
+    if root.get("params").is_some() {
+        return Err(Refused::invalid("a response has no `params`"));
+    }
+    match (root.get("result"), root.get("error")) {
+        (Some(result), None) => Ok(Outcome::Result(result)),
+        (None, Some(error)) if is_error(error) => Ok(Outcome::Error(error)),
+        (None, Some(_)) => {
+            Err(Refused::invalid("`error` must hold a whole `code` and a `message`"))
+        }
+        _ => Err(Refused::invalid("a response has either a `result` or an `error`")),
+    }
+}
+
+fn is_error(error: Value<'_>) -> bool {
+    let code = error.get("code").and_then(Value::as_number);
+    let message = error.get("message").map(Value::kind);
+    code.is_some_and(|code| code.parse::<i64>().is_ok()) && message == Some(Kind::String)
+}

@@ -1,0 +1,97 @@
+//! A message that is not taken, and what its sender is told. The words never repeat what it sent.
+
+use policy::json::{Refusal, RefusalKind};
+
+use super::envelope::error_body;
+use super::id::Id;
+
+/// The codes of JSON-RPC and of the protocol.
+pub mod code {
+    pub const PARSE: i64 = -32700;
+    pub const INVALID_REQUEST: i64 = -32600;
+    pub const UNKNOWN_METHOD: i64 = -32601;
+    pub const INVALID_PARAMS: i64 = -32602;
+    pub const INTERNAL: i64 = -32603;
+    pub const HEADER_MISMATCH: i64 = -32020;
+    pub const MISSING_CAPABILITY: i64 = -32021;
+    pub const UNSUPPORTED_VERSION: i64 = -32022;
+}
+
+/// Why a message is refused: an HTTP status and a JSON-RPC error.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{words}")]
+pub struct Refused {
+    pub http_status: u16,
+    pub code: i64,
+    pub words: String,
+    /// The id of the refused request, where it could be told.
+    pub id: Option<Id>,
+    /// `error.data`, JSON already.
+    pub raw_data: Option<String>,
+}
+
+impl Refused {
+    pub fn new(http_status: u16, code: i64, words: impl Into<String>) -> Refused {
+        Refused { http_status, code, words: words.into(), id: None, raw_data: None }
+    }
+
+    /// Not a message of the protocol.
+    pub fn invalid(words: impl Into<String>) -> Refused {
+        Refused::new(400, code::INVALID_REQUEST, words)
+    }
+
+    /// A message whose params do not fit its method. Servers answer these in band, with status 200.
+    pub fn params(words: impl Into<String>) -> Refused {
+        Refused::new(200, code::INVALID_PARAMS, words)
+    }
+
+    /// Headers that contradict the body, or are missing beside it.
+    pub fn mismatch(words: impl Into<String>) -> Refused {
+        Refused::new(400, code::HEADER_MISMATCH, words)
+    }
+
+    /// A method that this revision does not have.
+    pub fn unknown_method() -> Refused {
+        Refused::new(404, code::UNKNOWN_METHOD, "this revision has no such method")
+    }
+
+    #[must_use]
+    pub fn with_id(mut self, id: &Id) -> Refused {
+        self.id = Some(id.clone());
+        self
+    }
+
+    #[must_use]
+    pub fn with_data(mut self, raw_data: impl Into<String>) -> Refused {
+        self.raw_data = Some(raw_data.into());
+        self
+    }
+
+    /// The JSON-RPC error response.
+    pub fn to_body(&self) -> Vec<u8> {
+        error_body(self.id.as_ref(), self.code, &self.words, self.raw_data.as_deref())
+    }
+}
+
+impl From<Refusal> for Refused {
+    fn from(refusal: Refusal) -> Refused {
+        let (http_status, code) = match refusal.kind {
+            RefusalKind::TooLarge => (413, code::INVALID_REQUEST),
+            RefusalKind::DuplicateKey
+            | RefusalKind::ConfusableKey
+            | RefusalKind::NumberNotExact
+            | RefusalKind::TooDeep
+            | RefusalKind::TooManyNodes
+            | RefusalKind::LongString
+            | RefusalKind::LongNumber => (400, code::INVALID_REQUEST),
+            RefusalKind::NotUtf8
+            | RefusalKind::ByteOrderMark
+            | RefusalKind::Syntax
+            | RefusalKind::TrailingData
+            | RefusalKind::LoneSurrogate
+            | RefusalKind::Empty => (400, code::PARSE),
+        };
+        let (line, column) = (refusal.line, refusal.column);
+        Refused::new(http_status, code, format!("{} (line {line}, column {column})", refusal.words))
+    }
+}
