@@ -65,9 +65,21 @@ pub enum VaultError {
 /// A sealed value together with the place it belongs to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Sealed {
-    pub(crate) purpose: Purpose,
-    pub(crate) row: String,
-    pub(crate) bytes: Vec<u8>,
+    purpose: Purpose,
+    row: String,
+    bytes: Vec<u8>,
+}
+
+impl Sealed {
+    /// A value that was kept elsewhere, in the place it was found in.
+    pub fn from_bytes(purpose: Purpose, row: &str, bytes: Vec<u8>) -> Sealed {
+        Sealed { purpose, row: row.to_owned(), bytes }
+    }
+
+    /// What is to be kept: not readable without the key, and of no use in another place.
+    pub fn as_bytes(&self) -> &[u8] {
+        &self.bytes
+    }
 }
 
 /// The key of one home. Cheap to share behind an `Arc`; never printed.
