@@ -117,7 +117,7 @@ fn check_exact(object: Value<'_>, known: &[&str]) -> Result<(), Refused> {
 }
 
 /// Checks that params fit the method and tells what they name.
-pub(super) fn named<'d>(method: Method, params: Option<Value<'d>>) -> Result<Named<'d>, Refused> {
+pub(super) fn named(method: Method, params: Option<Value<'_>>) -> Result<Named<'_>, Refused> {
     match method {
         Method::ToolsCall => tool(params),
         Method::PromptsGet => prompt(params),
@@ -132,7 +132,7 @@ pub(super) fn named<'d>(method: Method, params: Option<Value<'d>>) -> Result<Nam
     }
 }
 
-fn tool<'d>(params: Option<Value<'d>>) -> Result<Named<'d>, Refused> {
+fn tool(params: Option<Value<'_>>) -> Result<Named<'_>, Refused> {
     let name = text(params, "name", TOOL_NAME_BYTES_MAX)?;
     let legal = |byte: u8| byte.is_ascii_alphanumeric() || b"_.-/".contains(&byte);
     if !name.bytes().all(legal) {
@@ -142,7 +142,7 @@ fn tool<'d>(params: Option<Value<'d>>) -> Result<Named<'d>, Refused> {
     Ok(Named::Tool(name))
 }
 
-fn prompt<'d>(params: Option<Value<'d>>) -> Result<Named<'d>, Refused> {
+fn prompt(params: Option<Value<'_>>) -> Result<Named<'_>, Refused> {
     let name = text(params, "name", NAME_BYTES_MAX)?;
     let strings = |arguments: Value<'_>| {
         arguments.entries().all(|(_, argument)| argument.kind() == Kind::String)
@@ -164,7 +164,7 @@ fn arguments(params: Option<Value<'_>>) -> Result<Option<Value<'_>>, Refused> {
     }
 }
 
-fn completion<'d>(params: Option<Value<'d>>) -> Result<Named<'d>, Refused> {
+fn completion(params: Option<Value<'_>>) -> Result<Named<'_>, Refused> {
     let member = |key: &str| params.and_then(|params| params.get(key));
     let (Some(reference), Some(argument)) = (member("ref"), member("argument")) else {
         return Err(Refused::params("`ref` and `argument` are needed"));

@@ -1,0 +1,238 @@
+//! `Mcp-Param-*`: arguments that a tool's schema asks to be repeated in headers. The body is the truth;
+//! a header that says something else is refused.
+
+use hyper::HeaderMap;
+use hyper::header::{HeaderName, HeaderValue};
+use policy::json::{Bounds, Doc, Kind, Value, canonical};
+
+use super::field;
+use super::id::Id;
+use super::refused::Refused;
+
+const EXTENSION: &str = "x-mcp-header";
+const PREFIX: &str = "mcp-param-";
+/// Whole numbers beyond this are not repeated in headers, because scripts cannot hold them.
+const WHOLE_MAX: f64 = 9_007_199_254_740_991.0;
+/// Schemas nested deeper than this are not searched any further.
+const SCHEMA_DEPTH_MAX: usize = 64;
+
+/// Keywords whose subschemas an argument does not always pass through.
+const CONDITIONAL: [&str; 18] = [
+    "items",
+    "prefixItems",
+    "contains",
+    "additionalProperties",
+    "unevaluatedProperties",
+    "unevaluatedItems",
+    "propertyNames",
+    "patternProperties",
+    "dependentSchemas",
+    "oneOf",
+    "anyOf",
+    "allOf",
+    "not",
+    "if",
+    "then",
+    "else",
+    "$defs",
+    "definitions",
+];
+/// Those of them that hold subschemas by name.
+const BY_NAME: [&str; 4] = ["patternProperties", "dependentSchemas", "$defs", "definitions"];
+
+/// The headers that one tool's schema asks for.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct ParamHeaders {
+    declared: Vec<Declared>,
+    fault: Option<String>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Declared {
+    /// Where the argument stands.
+    path: Vec<String>,
+    header: HeaderName,
+    numeric: bool,
+}
+
+impl ParamHeaders {
+    /// Finds them in a tool's `inputSchema`.
+    pub fn of_schema(input_schema: Value<'_>) -> ParamHeaders {
+        let mut search = Search { found: ParamHeaders::default(), number: None };
+        let fault = search.schema(input_schema, &[], true).err();
+        let mut found = search.found;
+        if fault.is_some() {
+            found.declared.clear();
+        }
+        found.fault = search.number.or(fault);
+        found
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.declared.is_empty()
+    }
+
+    /// Why the schema's declarations break the rules of the protocol, if they do. Of a schema whose
+    /// only fault is a declared `number` the headers are checked and written all the same.
+    pub fn fault(&self) -> Option<&str> {
+        self.fault.as_deref()
+    }
+
+    /// Checks the headers of a call against its arguments. An argument that is absent, null, an array
+    /// or an object has no header, and one that came is passed over.
+    pub fn check(
+        &self,
+        arguments: Option<Value<'_>>,
+        headers: &HeaderMap,
+        id: &Id,
+    ) -> Result<(), Refused> {
+        let check = |declared| Self::check_one(declared, arguments, headers);
+        self.declared.iter().try_for_each(check).map_err(|refused| refused.with_id(id))
+    }
+
+    fn check_one(
+        declared: &Declared,
+        arguments: Option<Value<'_>>,
+        headers: &HeaderMap,
+    ) -> Result<(), Refused> {
+        let header = declared.header.as_str();
+        let Some(argument) = declared.argument(arguments) else { return Ok(()) };
+        let Some(expected) = header_text(argument) else { return Ok(()) };
+        let Some(value) = field::single(headers, header)? else {
+            let words = format!("the header `{header}` is missing beside its argument");
+            return Err(Refused::mismatch(words));
+        };
+        let Some(decoded) = field::decode(value) else {
+            return Err(Refused::mismatch(format!(
+                "the base64 of the header `{header}` is broken"
+            )));
+        };
+        let same_number = || {
+            let both = declared.numeric && argument.kind() == Kind::Number;
+            both && plain_number(&decoded).is_some_and(|number| number == expected)
+        };
+        if decoded == expected || same_number() {
+            return Ok(());
+        }
+        let words = format!("the header `{header}` and its argument in the body disagree");
+        Err(Refused::mismatch(words))
+    }
+
+    /// The headers for a call with these arguments.
+    pub fn write(&self, arguments: Option<Value<'_>>) -> Vec<(HeaderName, HeaderValue)> {
+        let header = |declared: &Declared| {
+            let text = header_text(declared.argument(arguments)?)?;
+            Some((declared.header.clone(), field::encode(&text)))
+        };
+        self.declared.iter().filter_map(header).collect()
+    }
+}
+
+impl Declared {
+    fn argument<'d>(&self, arguments: Option<Value<'d>>) -> Option<Value<'d>> {
+        self.path.iter().try_fold(arguments?, |value, key| value.get(key))
+    }
+}
+
+/// How an argument is written in a header, if it is.
+fn header_text(argument: Value<'_>) -> Option<String> {
+    match argument.kind() {
+        Kind::String => argument.as_str().map(Into::into),
+        Kind::Bool => Some(argument.raw().to_owned()),
+        Kind::Number => number_text(argument),
+        Kind::Null | Kind::Array | Kind::Object => None,
+    }
+}
+
+/// Numbers as scripts write them, which is also how RFC 8785 does.
+fn number_text(number: Value<'_>) -> Option<String> {
+    let double: f64 = number.raw().parse().ok()?;
+    let whole_beyond = double.fract() == 0.0 && double.abs() > WHOLE_MAX;
+    if whole_beyond || !double.is_finite() {
+        return None;
+    }
+    let mut out = Vec::new();
+    canonical(number, &mut out);
+    String::from_utf8(out).ok()
+}
+
+/// The normal text of a number written without exponent.
+fn plain_number(text: &str) -> Option<String> {
+    let doc = Doc::read(text.as_bytes(), &Bounds::MESSAGE).ok()?;
+    let plain = !text.contains(['e', 'E']) && doc.root().raw() == text;
+    if plain && doc.root().kind() == Kind::Number { number_text(doc.root()) } else { None }
+}
+
+struct Search {
+    found: ParamHeaders,
+    /// The first declared `number`: against the rules, but with a clear meaning.
+    number: Option<String>,
+}
+
+impl Search {
+    fn schema(&mut self, schema: Value<'_>, path: &[String], always: bool) -> Result<(), String> {
+        if path.len() > SCHEMA_DEPTH_MAX {
+            return Ok(());
+        }
+        if let Some(name) = schema.get(EXTENSION) {
+            self.declare(schema, name, path, always)?;
+        }
+        let properties = schema.get("properties").into_iter().flat_map(Value::entries);
+        for (key, child) in properties {
+            self.schema(child, &below(path, &key.text()), always)?;
+        }
+        for keyword in CONDITIONAL {
+            let Some(inside) = schema.get(keyword) else { continue };
+            let path = below(path, keyword);
+            match inside.kind() {
+                Kind::Array => {
+                    inside.items().try_for_each(|branch| self.schema(branch, &path, false))?;
+                }
+                Kind::Object if BY_NAME.contains(&keyword) => inside
+                    .entries()
+                    .try_for_each(|(_, branch)| self.schema(branch, &path, false))?,
+                _ => self.schema(inside, &path, false)?,
+            }
+        }
+        Ok(())
+    }
+
+    fn declare(
+        &mut self,
+        schema: Value<'_>,
+        name: Value<'_>,
+        path: &[String],
+        always: bool,
+    ) -> Result<(), String> {
+        if !always || path.is_empty() {
+            return Err(format!("`{EXTENSION}` may stand only on a plain chain of properties"));
+        }
+        let name = name.as_str().filter(|name| !name.is_empty());
+        let header = name.and_then(|name| format!("{PREFIX}{name}").parse::<HeaderName>().ok());
+        let Some(header) = header else {
+            return Err(format!("`{EXTENSION}` must be a name that HTTP allows for a header"));
+        };
+        let kind = schema.get("type").and_then(Value::as_str);
+        let words = || format!("`{EXTENSION}` may stand only on a string, an integer or a boolean");
+        let numeric = match kind.as_deref() {
+            Some("string" | "boolean") => false,
+            Some("integer") => true,
+            Some("number") => {
+                self.number.get_or_insert_with(words);
+                true
+            }
+            _ => return Err(words()),
+        };
+        if self.found.declared.iter().any(|declared| declared.header == header) {
+            return Err(format!("two properties ask for the same `{EXTENSION}`"));
+        }
+        self.found.declared.push(Declared { path: path.to_vec(), header, numeric });
+        Ok(())
+    }
+}
+
+fn below(path: &[String], key: &str) -> Vec<String> {
+    let mut longer = path.to_vec();
+    longer.push(key.to_owned());
+    longer
+}

@@ -1,0 +1,111 @@
+//! From lines to events.
+
+use super::Event;
+use super::lines::Lines;
+
+/// A line or an event is longer than the decoder takes. The stream cannot be read any further.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("an event of the stream is too long")]
+pub struct TooLong;
+
+/// Reads a stream of events. Feed it bytes, then take events until there are none.
+#[derive(Debug)]
+pub struct Decoder {
+    event_bytes_max: usize,
+    lines: Lines,
+    /// The event so far, once it has a field.
+    event: Option<Event>,
+    has_data: bool,
+    broken: bool,
+}
+
+impl Decoder {
+    /// A decoder for events whose data is at most this many bytes.
+    pub fn new(event_bytes_max: usize) -> Decoder {
+        let lines = Lines::new(event_bytes_max.saturating_add("data: ".len()));
+        Decoder {
+            event_bytes_max,
+            lines,
+            event: None,
+            has_data: false,
+            broken: false,
+        }
+    }
+
+    /// Adds bytes as they came.
+    pub fn feed(&mut self, bytes: &[u8]) {
+        if !self.broken {
+            self.lines.feed(bytes);
+        }
+    }
+
+    /// The next whole event, also one that carries only an id or a retry time. An event that the end
+    /// of the stream cuts off is never given.
+    pub fn next_event(&mut self) -> Result<Option<Event>, TooLong> {
+        let next = if self.broken {
+            Err(TooLong)
+        } else {
+            self.advance()
+        };
+        self.broken = next.is_err();
+        next
+    }
+
+    fn advance(&mut self) -> Result<Option<Event>, TooLong> {
+        while let Some(place) = self.lines.next_line()? {
+            if place.is_empty() {
+                self.has_data = false;
+                match self.event.take() {
+                    Some(event) => return Ok(Some(event)),
+                    None => continue,
+                }
+            }
+            let field = Field::of(self.lines.line(place));
+            let Some(field) = field else { continue };
+            let event = self.event.get_or_insert_default();
+            match field {
+                Field::Event(name) => event.event = Some(name),
+                Field::Id(id) => event.id = Some(id),
+                Field::Retry(retry_ms) => event.retry_ms = Some(retry_ms),
+                Field::Data(line) => {
+                    if std::mem::replace(&mut self.has_data, true) {
+                        event.data.push(b'\n');
+                    }
+                    event.data.extend_from_slice(line);
+                }
+            }
+            if event.data.len() > self.event_bytes_max {
+                return Err(TooLong);
+            }
+        }
+        Ok(None)
+    }
+}
+
+/// One line of an event.
+enum Field<'l> {
+    Event(String),
+    Id(String),
+    Retry(u64),
+    Data(&'l [u8]),
+}
+
+impl Field<'_> {
+    /// Comments, unknown fields and values that make no sense are passed over.
+    fn of(line: &[u8]) -> Option<Field<'_>> {
+        let colon = line.iter().position(|&byte| byte == b':');
+        let (name, value) = line.split_at(colon.unwrap_or(line.len()));
+        let value = value.strip_prefix(b":").unwrap_or(value);
+        let value = value.strip_prefix(b" ").unwrap_or(value);
+        let text = || String::from_utf8_lossy(value).into_owned();
+        match name {
+            b"data" => Some(Field::Data(value)),
+            b"event" => Some(Field::Event(text())),
+            b"id" if !value.contains(&0) => Some(Field::Id(text())),
+            b"retry" if value.iter().all(u8::is_ascii_digit) => {
+                text().parse().ok().map(Field::Retry)
+            }
+            _ => None,
+        }
+    }
+}

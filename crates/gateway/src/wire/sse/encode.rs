@@ -1,0 +1,56 @@
+//! From events to bytes.
+
+use super::Event;
+
+/// A comment for quiet streams: readers pass over it, proxies see traffic.
+pub const KEEP_ALIVE: &[u8] = b":\n\n";
+
+/// Writes an event. Each line of its data becomes a data line, so a line end inside cannot end the
+/// event; CR and CR LF inside data arrive as LF.
+pub fn write_event(event: &Event, out: &mut Vec<u8>) {
+    if let Some(name) = &event.event {
+        write_line(b"event: ", name, out);
+    }
+    if let Some(id) = &event.id {
+        write_line(b"id: ", id, out);
+    }
+    if let Some(retry) = event.retry_ms {
+        write_line(b"retry: ", &retry.to_string(), out);
+    }
+    write_data(&event.data, out);
+}
+
+/// Writes an event that carries only data.
+pub fn write_data(data: &[u8], out: &mut Vec<u8>) {
+    out.reserve(data.len() + 8);
+    let mut rest = data;
+    loop {
+        let end = rest.iter().position(|byte| matches!(byte, b'\n' | b'\r'));
+        let (line, after) = rest.split_at(end.unwrap_or(rest.len()));
+        out.extend_from_slice(b"data: ");
+        out.extend_from_slice(line);
+        out.push(b'\n');
+        rest = match after {
+            [b'\r', b'\n', after @ ..] | [_, after @ ..] => after,
+            [] => break,
+        };
+    }
+    out.push(b'\n');
+}
+
+/// Writes a comment that readers pass over.
+pub fn write_comment(text: &str, out: &mut Vec<u8>) {
+    write_line(b": ", text, out);
+    out.push(b'\n');
+}
+
+/// A one-line field. Characters that would end the line or void the field are left out.
+fn write_line(field: &[u8], value: &str, out: &mut Vec<u8>) {
+    out.extend_from_slice(field);
+    out.extend(
+        value
+            .bytes()
+            .filter(|byte| !matches!(byte, b'\n' | b'\r' | 0)),
+    );
+    out.push(b'\n');
+}
