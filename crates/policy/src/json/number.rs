@@ -61,14 +61,31 @@ fn survives(text: &str) -> bool {
     })
 }
 
-/// Whether the shortest text of the nearest double has the same value.
+/// Whether a writer of the nearest double would write this value: the shortest text that reads back.
 fn survives_double(text: &str) -> bool {
     let Ok(double) = text.parse::<f64>() else { return false };
     match Decimal::of(text) {
         Some(value) if value.digits.is_empty() => true,
-        Some(value) => double.is_finite() && Decimal::of(&format!("{double:e}")) == Some(value),
-        None => false,
+        Some(value) if double.is_finite() => {
+            let shortest = Decimal::of(&format!("{double:e}"));
+            shortest.is_some_and(|shortest| shortest == value || is_tie(&shortest, &value, double))
+        }
+        _ => false,
     }
+}
+
+/// Whether a double lies exactly between two shortest texts. Writers then choose differently: of
+/// `1323669654323664.2` and `.3` scripts write the even one, others the larger.
+fn is_tie(a: &Decimal, b: &Decimal, double: f64) -> bool {
+    let (Some(a_digits), Some(b_digits)) = (a.digits_value(), b.digits_value()) else {
+        return false;
+    };
+    let lesser = if a_digits < b_digits { a } else { b };
+    let middle = Decimal { digits: [&lesser.digits, b"5".as_slice()].concat(), ..*lesser };
+    a_digits.abs_diff(b_digits) == 1
+        && a.digits.len() == b.digits.len()
+        && (a.negative, a.point) == (b.negative, b.point)
+        && Decimal::of(&format!("{double:.800e}")) == Some(middle)
 }
 
 /// Whether the nearest double is this very whole number: `9223372036854776000` is the shortest text of
@@ -102,6 +119,11 @@ impl Decimal {
         let shift = i64::try_from(whole.len()).ok()? - i64::try_from(first).ok()?;
         let point = exponent.parse::<i64>().ok()?.checked_add(shift)?;
         Some(Decimal { negative, digits: all.get(first..=last)?.to_vec(), point })
+    }
+
+    /// The digits as a whole number, when they are as few as a double's.
+    fn digits_value(&self) -> Option<u64> {
+        std::str::from_utf8(&self.digits).ok()?.parse().ok()
     }
 
     /// Writes it as ECMAScript and RFC 8785 do: plain between 1e-6 and 1e21, else with an exponent.

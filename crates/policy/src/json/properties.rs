@@ -429,7 +429,8 @@ proptest! {
     #[test]
     fn the_shortest_text_of_every_double_is_accepted(double in any::<f64>()) {
         // A whole number needs an exponent or a point to be read as a double everywhere.
-        for text in [format!("{double:e}"), format!("{double:?}")] {
+        for text in [format!("{double:e}"), format!("{double:?}"), serde_json::json!(double).to_string()] {
+            let text = text.replace("null", "NaN");
             let verdict = Doc::read(text.as_bytes(), &Bounds { number_bytes_max: 400, ..Bounds::MESSAGE });
             prop_assert_eq!(verdict.is_ok(), double.is_finite(), "{}", text);
         }
