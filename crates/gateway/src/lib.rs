@@ -1,3 +1,4 @@
 //! gateway
 
+pub mod upstream;
 pub mod wire;

@@ -1,0 +1,112 @@
+//! The links to other people's MCP servers: pooled HTTP connections and supervised child processes.
+//! Messages are opaque bytes here; nothing leaves without a pass.
+
+mod body;
+mod child;
+mod connection;
+mod deadline;
+mod dial;
+mod error;
+mod events;
+mod headers;
+mod http;
+mod inflight;
+//mod legacy;
+mod lines;
+mod message;
+mod options;
+mod pass;
+mod pool;
+mod queue;
+mod ring;
+mod route;
+pub mod shim;
+mod socket;
+mod stdio;
+mod supervise;
+mod tls;
+
+use std::time::Duration;
+
+use bytes::Bytes;
+
+pub use dial::TargetRefused;
+pub use error::{Excess, Stage, UpstreamError};
+pub use events::{Event, Events};
+pub use headers::HeaderRefused;
+pub use http::{HttpLink, HttpServer};
+pub use message::{Kind, Outgoing};
+pub use options::{
+    BASE_ENV_NAMES, ChildBounds, ChildOptions, HttpBounds, HttpOptions, Shim, Transport, Waits,
+    base_env,
+};
+pub use pass::Pass;
+pub use stdio::StdioLink;
+pub use supervise::State;
+pub use tls::{TlsError, client_config};
+
+/// What came back for a request.
+pub enum Reply {
+    /// One message. The status is HTTP's; a child's answer has 200.
+    One { status: u16, body: Bytes },
+    /// A stream that ends with the answer.
+    Many(Events),
+    /// Taken, and nothing to say (HTTP 202).
+    Accepted,
+}
+
+/// What came back for a wish to hear what the server says on its own.
+pub enum Listening {
+    Open(Events),
+    /// The server has no such stream (HTTP 405).
+    NotOffered,
+}
+
+/// One conversation with one server.
+pub enum Link {
+    Http(HttpLink),
+    Stdio(StdioLink),
+}
+
+impl Link {
+    /// Sends a request and waits for the first thing that comes back.
+    pub async fn request(&self, pass: &Pass, out: Outgoing) -> Result<Reply, UpstreamError> {
+        match self {
+            Link::Http(link) => link.request(pass, out).await,
+            Link::Stdio(link) => link.request(pass, out).await,
+        }
+    }
+
+    /// Sends a notification or a response; nothing comes back.
+    pub async fn send(&self, pass: &Pass, out: Outgoing) -> Result<(), UpstreamError> {
+        match self {
+            Link::Http(link) => link.send(pass, out).await,
+            Link::Stdio(link) => link.send(pass, out).await,
+        }
+    }
+
+    /// What the server says on its own: the GET stream, or a child's messages that belong to no request.
+    pub async fn listen(
+        &self,
+        pass: &Pass,
+        last_event_id: Option<&str>,
+    ) -> Result<Listening, UpstreamError> {
+        match self {
+            Link::Http(link) => link.listen(pass, last_event_id).await,
+            Link::Stdio(link) => link.listen(pass).await,
+        }
+    }
+
+    /// Ends the conversation: deletes the session, or stops the child and all it started.
+    pub async fn close(&self) {
+        match self {
+            Link::Http(link) => link.close().await,
+            Link::Stdio(link) => link.close().await,
+        }
+    }
+}
+
+/// How long a wait was, for people.
+fn in_seconds(wait: Duration) -> String {
+    format!("{} s", wait.as_secs_f64())
+}

@@ -1,0 +1,155 @@
+//! The body of an answer. Reading it drives its connection; read to the end, the connection goes
+//! back to the pool, and dropped before, it is closed.
+
+use std::future::poll_fn;
+use std::pin::Pin;
+use std::task::{Context, Poll, Waker};
+
+use bytes::{Bytes, BytesMut};
+use hyper::body::{Body as _, Incoming};
+
+use super::deadline::Deadline;
+use super::error::{Excess, UpstreamError};
+use super::options::HttpBounds;
+use super::pool::Lease;
+
+/// An answer's body with the connection it comes from.
+pub(super) struct Body {
+    incoming: Incoming,
+    /// Gone once the body has ended, well or badly.
+    lease: Option<Lease>,
+    deadline: Deadline,
+}
+
+impl Body {
+    pub(super) fn new(incoming: Incoming, lease: Lease, deadline: Deadline) -> Body {
+        Body { incoming, lease: Some(lease), deadline }
+    }
+
+    /// The length the server announced.
+    fn announced_bytes(&self) -> Option<u64> {
+        self.incoming.size_hint().exact()
+    }
+
+    /// The next piece, or `None` at the end.
+    pub(super) async fn piece(&mut self) -> Option<Result<Bytes, UpstreamError>> {
+        poll_fn(|cx| self.poll_piece(cx)).await
+    }
+
+    fn poll_piece(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Bytes, UpstreamError>>> {
+        if let Poll::Ready(piece) = self.poll_incoming(cx) {
+            return Poll::Ready(piece);
+        }
+        let Some(lease) = &mut self.lease else {
+            return Poll::Ready(None);
+        };
+        lease.connection().drive(cx);
+        if let Poll::Ready(piece) = self.poll_incoming(cx) {
+            return Poll::Ready(piece);
+        }
+        self.deadline.poll(cx).map(|timed_out| {
+            self.lease = None;
+            Some(Err(timed_out))
+        })
+    }
+
+    fn poll_incoming(
+        &mut self,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Bytes, UpstreamError>>> {
+        if self.lease.is_none() {
+            return Poll::Ready(None);
+        }
+        loop {
+            let frame = match Pin::new(&mut self.incoming).poll_frame(cx) {
+                Poll::Pending => return Poll::Pending,
+                Poll::Ready(frame) => frame,
+            };
+            match frame {
+                Some(Ok(frame)) => {
+                    self.deadline.touch();
+                    // Trailers say nothing we use.
+                    if let Ok(piece) = frame.into_data() {
+                        return Poll::Ready(Some(Ok(piece)));
+                    }
+                }
+                Some(Err(error)) => {
+                    self.lease = None;
+                    return Poll::Ready(Some(Err(UpstreamError::from_hyper(&error))));
+                }
+                None => {
+                    if let Some(lease) = self.lease.take() {
+                        lease.give_back(cx);
+                    }
+                    return Poll::Ready(None);
+                }
+            }
+        }
+    }
+
+    /// The whole body, if it is no larger than this.
+    pub(super) async fn collect(mut self, bytes_max: usize) -> Result<Bytes, UpstreamError> {
+        let too_large = || UpstreamError::TooLarge { what: Excess::Answer, bytes_max };
+        let announced = self.announced_bytes();
+        if announced.is_some_and(|bytes| bytes > bytes_max as u64) {
+            return Err(too_large());
+        }
+        let Some(first) = self.piece().await.transpose()? else {
+            return Ok(Bytes::new());
+        };
+        if first.len() > bytes_max {
+            return Err(too_large());
+        }
+        let Some(second) = self.piece().await.transpose()? else {
+            return Ok(first);
+        };
+        let expected = announced.and_then(|bytes| usize::try_from(bytes).ok()).unwrap_or_default();
+        let mut whole = BytesMut::with_capacity(expected.max(2 * (first.len() + second.len())));
+        whole.extend_from_slice(&first);
+        let mut next = Some(second);
+        while let Some(piece) = next {
+            if whole.len() + piece.len() > bytes_max {
+                return Err(too_large());
+            }
+            whole.extend_from_slice(&piece);
+            next = self.piece().await.transpose()?;
+        }
+        Ok(whole.freeze())
+    }
+
+    /// The beginning of the body. A longer one is cut, and its connection closed.
+    pub(super) async fn beginning(mut self, bytes_max: usize) -> Result<Bytes, UpstreamError> {
+        let mut start = BytesMut::new();
+        while let Some(piece) = self.piece().await.transpose()? {
+            let room = bytes_max.saturating_sub(start.len());
+            start.extend_from_slice(piece.get(..room).unwrap_or(&piece));
+            if piece.len() > room {
+                break;
+            }
+        }
+        Ok(start.freeze())
+    }
+
+    /// Lets a body that said all we wanted come to its end, so that its connection can be used
+    /// again. What is there already is taken at once; the rest is waited for apart.
+    pub(super) fn finish(mut self, bounds: &HttpBounds) {
+        let at_once = self.poll_piece(&mut Context::from_waker(Waker::noop()));
+        if matches!(at_once, Poll::Ready(None | Some(Err(_)))) {
+            return;
+        }
+        let (wait_max, bytes_max) = (bounds.ending_wait_max, bounds.ending_bytes_max);
+        let ending = async move {
+            let mut taken_bytes = 0;
+            while let Some(Ok(piece)) = self.piece().await {
+                taken_bytes += piece.len();
+                if taken_bytes > bytes_max {
+                    return;
+                }
+            }
+        };
+        // Outside a runtime (a stream dropped at the very end) there is no later.
+        if let Ok(runtime) = tokio::runtime::Handle::try_current() {
+            runtime.spawn(async move { tokio::time::timeout(wait_max, ending).await.ok() });
+        }
+    }
+}

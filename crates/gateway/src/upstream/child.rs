@@ -1,0 +1,84 @@
+//! Starts a child process behind the guard that ends it.
+
+use std::ffi::{OsStr, OsString};
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+
+use tokio::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command};
+
+use super::options::ChildOptions;
+use super::shim::GuardWords;
+
+/// A child that runs, with its three pipes. Dropping the input tells the guard to end it.
+pub(super) struct Spawned {
+    pub(super) process: Child,
+    pub(super) pid: u32,
+    pub(super) input: ChildStdin,
+    pub(super) output: ChildStdout,
+    pub(super) stderr: ChildStderr,
+}
+
+/// Starts the child, or says why it cannot be.
+pub(super) fn spawn(options: &ChildOptions) -> Result<Spawned, String> {
+    let program = find(options)?;
+    let words = GuardWords {
+        gate: std::process::id(),
+        end_wait: options.bounds.end_wait_max,
+        term_wait: options.bounds.term_wait_max,
+    };
+    let mut command = Command::new(&options.shim.program);
+    command
+        .args(&options.shim.args)
+        .args(words.words())
+        .arg(program)
+        .args(&options.args)
+        .env_clear()
+        .envs(options.env.iter().map(|(name, value)| (name, value)))
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        // A Ctrl-C at our terminal is for us; we end the child in our own time.
+        .process_group(0);
+    if let Some(cwd) = &options.cwd {
+        if !cwd.is_dir() {
+            return Err(format!("the working directory `{}` does not exist", cwd.display()));
+        }
+        command.current_dir(cwd);
+    }
+    let mut process = command
+        .spawn()
+        .map_err(|error| format!("cannot start `{}`: {error}", options.shim.program.display()))?;
+    let pipes = (process.stdin.take(), process.stdout.take(), process.stderr.take());
+    match (process.id(), pipes) {
+        (Some(pid), (Some(input), Some(output), Some(stderr))) => {
+            Ok(Spawned { process, pid, input, output, stderr })
+        }
+        _ => Err("the child has no pipes".to_owned()),
+    }
+}
+
+/// The program by its path, looked up as a shell would, in the child's own environment. Looking first
+/// makes a missing command a certain failure instead of a child that dies at once.
+fn find(options: &ChildOptions) -> Result<PathBuf, String> {
+    let program = Path::new(&options.program);
+    let missing = || format!("the command `{}` is not installed", program.display());
+    if program.components().count() > 1 {
+        let base = options.cwd.as_deref().unwrap_or(Path::new(""));
+        let whole = base.join(program);
+        return if is_executable(&whole) { Ok(program.to_owned()) } else { Err(missing()) };
+    }
+    let path = variable(&options.env, "PATH").ok_or_else(missing)?;
+    std::env::split_paths(path)
+        .map(|folder| folder.join(program))
+        .find(|file| is_executable(file))
+        .ok_or_else(missing)
+}
+
+fn variable<'a>(env: &'a [(OsString, OsString)], name: &str) -> Option<&'a OsStr> {
+    env.iter().find(|(had, _)| had == name).map(|(_, value)| value.as_os_str())
+}
+
+fn is_executable(file: &Path) -> bool {
+    file.metadata().is_ok_and(|data| data.is_file() && data.permissions().mode() & 0o111 != 0)
+}

@@ -1,0 +1,113 @@
+//! One HTTP/1.1 connection, driven by the task that uses it: no task of its own, so an answer
+//! costs one wake-up.
+
+use std::future::{Future, poll_fn};
+use std::pin::{Pin, pin};
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use bytes::Bytes;
+use http_body_util::Full;
+use hyper::body::Incoming;
+use hyper::client::conn::http1::{self, SendRequest};
+use hyper::{Request, Response};
+use hyper_util::rt::TokioIo;
+
+use super::deadline::Deadline;
+use super::error::UpstreamError;
+use super::options::HttpBounds;
+use super::socket::{Stream, Tap};
+
+type Driver = http1::Connection<TokioIo<Stream>, Full<Bytes>>;
+
+/// A connection with at most one request on it.
+pub(super) struct Connection {
+    sender: SendRequest<Full<Bytes>>,
+    /// Gone once it has finished; a finished driver must not be polled again.
+    driver: Option<Box<Driver>>,
+    tap: Arc<Tap>,
+    /// How long the server says it keeps the connection idle.
+    pub(super) keeps: Option<Duration>,
+}
+
+/// Why a request has no response.
+pub(super) enum Failure {
+    /// Not one byte of it left, so it may be sent again elsewhere.
+    Unsent(String),
+    Failed(UpstreamError),
+}
+
+impl Connection {
+    pub(super) async fn open(
+        stream: Stream,
+        tap: Arc<Tap>,
+        bounds: &HttpBounds,
+    ) -> Result<Connection, hyper::Error> {
+        let (sender, driver) = http1::Builder::new()
+            .max_buf_size(bounds.read_bytes_max.max(8192))
+            .max_header_size(bounds.head_bytes_max)
+            .handshake(TokioIo::new(stream))
+            .await?;
+        Ok(Connection { sender, driver: Some(Box::new(driver)), tap, keeps: None })
+    }
+
+    /// Whether it can take a request, as far as can be seen.
+    pub(super) fn is_ready(&self) -> bool {
+        self.driver.is_some() && self.sender.is_ready()
+    }
+
+    /// Makes the next request look whether the peer closed the connection while it was idle.
+    pub(super) fn distrust(&self) {
+        self.tap.probe_next();
+    }
+
+    /// Lets the connection work; its state tells what came of it.
+    pub(super) fn drive(&mut self, cx: &mut Context<'_>) {
+        if let Some(driver) = &mut self.driver
+            && Pin::new(driver).poll(cx).is_ready()
+        {
+            self.driver = None;
+        }
+    }
+
+    /// Sends one request and waits for the head of its answer. Dropping this closes the connection
+    /// together with its owner.
+    pub(super) async fn exchange(
+        &mut self,
+        request: Request<Full<Bytes>>,
+        deadline: &mut Deadline,
+    ) -> Result<Response<Incoming>, Failure> {
+        let written_before = self.tap.written_bytes();
+        let mut answer = pin!(self.sender.try_send_request(request));
+        let outcome = poll_fn(|cx| {
+            // The first look sends, the second takes what driving the connection brought.
+            if let Poll::Ready(outcome) = answer.as_mut().poll(cx) {
+                return Poll::Ready(Ok(outcome));
+            }
+            self.drive(cx);
+            if let Poll::Ready(outcome) = answer.as_mut().poll(cx) {
+                return Poll::Ready(Ok(outcome));
+            }
+            deadline.poll(cx).map(Err)
+        })
+        .await;
+        match outcome {
+            Ok(Ok(response)) => {
+                deadline.touch();
+                Ok(response)
+            }
+            Ok(Err(mut error)) => {
+                let unsent =
+                    error.take_message().is_some() || self.tap.written_bytes() == written_before;
+                let error = error.into_error();
+                Err(if unsent {
+                    Failure::Unsent(error.to_string())
+                } else {
+                    Failure::Failed(UpstreamError::from_hyper(&error))
+                })
+            }
+            Err(timed_out) => Err(Failure::Failed(timed_out)),
+        }
+    }
+}

@@ -1,0 +1,183 @@
+//! Makes connections to one server: look up, check, connect, encrypt.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use hyper::header::HeaderValue;
+use rustix::net::sockopt;
+use rustls::ClientConfig;
+use rustls::pki_types::ServerName;
+use tokio::net::TcpStream;
+use tokio_rustls::TlsConnector;
+use url::{Host, Url};
+
+use super::connection::Connection;
+use super::error::UpstreamError;
+use super::in_seconds;
+use super::options::{HttpBounds, HttpOptions};
+use super::socket::{Socket, Stream};
+
+/// The kernel asks a silent peer for a sign of life after so long.
+const TCP_KEEP_ALIVE: Duration = Duration::from_mins(1);
+
+/// Why an address cannot be used at all.
+#[derive(Debug, thiserror::Error)]
+pub enum TargetRefused {
+    #[error("`{0}` is not an http or https address")]
+    Scheme(String),
+    #[error("the address has no host")]
+    NoHost,
+    #[error("`{0}` is not a name that TLS can check")]
+    Name(String),
+    #[error(
+        "`{0}` is reached over plain http, where anybody on the way can read and change it\nhint: use https, or allow plain http for this server"
+    )]
+    PlainHttp(String),
+    #[error("https needs a TLS configuration\nhint: make one with `client_config`")]
+    NoTls,
+    #[error(
+        "the address holds a user name or password\nhint: set an `authorization` header instead"
+    )]
+    Credentials,
+    #[error(transparent)]
+    Header(#[from] super::headers::HeaderRefused),
+}
+
+/// Where to connect, and how.
+pub(super) struct Dialer {
+    host: Host<String>,
+    port: u16,
+    /// What the `host` header says.
+    pub(super) authority: HeaderValue,
+    tls: Option<(TlsConnector, ServerName<'static>)>,
+    loopback_only: bool,
+    connect_wait_max: Duration,
+    bounds: HttpBounds,
+}
+
+impl Dialer {
+    pub(super) fn new(options: &HttpOptions) -> Result<Dialer, TargetRefused> {
+        let url = &options.url;
+        let https = match url.scheme() {
+            "https" => true,
+            "http" => false,
+            other => return Err(TargetRefused::Scheme(other.to_owned())),
+        };
+        if !url.username().is_empty() || url.password().is_some() {
+            return Err(TargetRefused::Credentials);
+        }
+        let host = url.host().ok_or(TargetRefused::NoHost)?.to_owned();
+        let loopback_only = !https && !options.allow_plain_http;
+        if loopback_only && !may_be_loopback(&host) {
+            return Err(TargetRefused::PlainHttp(host.to_string()));
+        }
+        let tls = if https { Some(tls_for(options.tls.as_ref(), &host)?) } else { None };
+        Ok(Dialer {
+            port: url.port_or_known_default().unwrap_or(if https { 443 } else { 80 }),
+            authority: authority(url)?,
+            tls,
+            host,
+            loopback_only,
+            connect_wait_max: options.waits.connect_max,
+            bounds: options.bounds.clone(),
+        })
+    }
+
+    /// A fresh connection, or why it certainly was not made.
+    pub(super) async fn dial(&self) -> Result<Connection, UpstreamError> {
+        let why = match tokio::time::timeout(self.connect_wait_max, self.connect()).await {
+            Ok(Ok(connection)) => return Ok(connection),
+            Ok(Err(why)) => why,
+            Err(_) => format!("it took longer than {}", in_seconds(self.connect_wait_max)),
+        };
+        Err(UpstreamError::never_sent(format!("cannot connect to `{}`: {why}", self.name())))
+    }
+
+    fn name(&self) -> String {
+        format!("{}:{}", self.host, self.port)
+    }
+
+    async fn connect(&self) -> Result<Connection, String> {
+        let stream = self.tcp().await?;
+        let (socket, tap) = Socket::new(stream);
+        let stream = match &self.tls {
+            None => Stream::Plain(socket),
+            Some((connector, name)) => {
+                let stream = connector.connect(name.clone(), socket).await;
+                Stream::Tls(Box::new(stream.map_err(|error| error.to_string())?))
+            }
+        };
+        Connection::open(stream, tap, &self.bounds).await.map_err(|error| error.to_string())
+    }
+
+    async fn tcp(&self) -> Result<TcpStream, String> {
+        let mut last = "the name has no address".to_owned();
+        for address in self.addresses().await? {
+            // The address that was checked is the address that is used.
+            if self.loopback_only && !address.ip().is_loopback() {
+                "it is not on this machine, and plain http is not allowed for it"
+                    .clone_into(&mut last);
+                continue;
+            }
+            match TcpStream::connect(address).await {
+                Ok(stream) => return prepared(stream),
+                Err(error) => last = error.to_string(),
+            }
+        }
+        Err(last)
+    }
+
+    async fn addresses(&self) -> Result<Vec<SocketAddr>, String> {
+        match &self.host {
+            Host::Ipv4(ip) => Ok(vec![SocketAddr::from((*ip, self.port))]),
+            Host::Ipv6(ip) => Ok(vec![SocketAddr::from((*ip, self.port))]),
+            Host::Domain(name) => {
+                let found = tokio::net::lookup_host((name.as_str(), self.port)).await;
+                found.map(Iterator::collect).map_err(|error| error.to_string())
+            }
+        }
+    }
+}
+
+/// Small messages leave at once, and a peer that vanished is noticed.
+fn prepared(stream: TcpStream) -> Result<TcpStream, String> {
+    stream.set_nodelay(true).map_err(|error| error.to_string())?;
+    sockopt::set_socket_keepalive(&stream, true)
+        .and_then(|()| sockopt::set_tcp_keepidle(&stream, TCP_KEEP_ALIVE))
+        .map_err(|error| error.to_string())?;
+    Ok(stream)
+}
+
+/// Names are checked again by address when they are looked up.
+fn may_be_loopback(host: &Host<String>) -> bool {
+    match host {
+        Host::Ipv4(ip) => ip.is_loopback(),
+        Host::Ipv6(ip) => ip.is_loopback(),
+        Host::Domain(_) => true,
+    }
+}
+
+fn authority(url: &Url) -> Result<HeaderValue, TargetRefused> {
+    let host = url.host_str().ok_or(TargetRefused::NoHost)?;
+    let text = match url.port() {
+        Some(port) => format!("{host}:{port}"),
+        None => host.to_owned(),
+    };
+    HeaderValue::try_from(text).map_err(|_| TargetRefused::NoHost)
+}
+
+fn tls_for(
+    config: Option<&Arc<ClientConfig>>,
+    host: &Host<String>,
+) -> Result<(TlsConnector, ServerName<'static>), TargetRefused> {
+    let config = config.ok_or(TargetRefused::NoTls)?;
+    let name = match host {
+        Host::Ipv4(ip) => ServerName::from(std::net::IpAddr::from(*ip)),
+        Host::Ipv6(ip) => ServerName::from(std::net::IpAddr::from(*ip)),
+        Host::Domain(name) => {
+            ServerName::try_from(name.clone()).map_err(|_| TargetRefused::Name(name.clone()))?
+        }
+    };
+    Ok((TlsConnector::from(Arc::clone(config)), name))
+}

@@ -1,0 +1,151 @@
+//! What a server sends piece by piece, whichever way it comes.
+
+use bytes::Bytes;
+
+use super::body::Body;
+use super::error::{Excess, UpstreamError};
+use super::inflight::Item;
+use super::options::HttpBounds;
+use super::route::{self, Inbound};
+use super::stdio::{Listener, Waiter};
+use crate::wire::Id;
+use crate::wire::sse::{self, Decoder};
+
+/// One message of a stream, or a sign that comes without one.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Event {
+    /// Empty if the event only tells its id or how long to wait before asking again.
+    pub message: Bytes,
+    pub id: Option<String>,
+    pub retry_ms: Option<u64>,
+}
+
+/// A stream of messages. Dropping it ends the stream: the connection is closed, a child is told that
+/// the request is cancelled.
+pub struct Events {
+    source: Source,
+}
+
+enum Source {
+    Stream(Box<Stream>),
+    Request(Box<Waiter>),
+    Listener(Listener),
+}
+
+impl Events {
+    /// A stream over HTTP; the id is that of the request it answers, if it answers one.
+    pub(super) fn of_stream(body: Body, answers: Option<Id>, bounds: &HttpBounds) -> Events {
+        Events { source: Source::Stream(Box::new(Stream::new(body, answers, bounds))) }
+    }
+
+    pub(super) fn of_request(waiter: Waiter) -> Events {
+        Events { source: Source::Request(Box::new(waiter)) }
+    }
+
+    pub(super) fn of_listener(listener: Listener) -> Events {
+        Events { source: Source::Listener(listener) }
+    }
+
+    /// The next event, in the order the server sent them. After a failure comes nothing more.
+    pub async fn next(&mut self) -> Option<Result<Event, UpstreamError>> {
+        match &mut self.source {
+            Source::Stream(stream) => stream.next().await.transpose(),
+            Source::Request(waiter) => {
+                if let Some(message) = waiter.first.take() {
+                    return Some(Ok(bare(message)));
+                }
+                waiter.next().await.map(|next| next.map(|item: Item| bare(item.message)))
+            }
+            Source::Listener(listener) => {
+                listener.next().await.map(|next| next.map(|item: Item| bare(item.message)))
+            }
+        }
+    }
+
+    /// Says that the answer was among the events taken, so that the connection can be used again once
+    /// the server ends the stream. Dropping does the same after it has read the last event to see
+    /// whether it was the answer; this saves the reading.
+    pub fn finish(mut self) {
+        if let Source::Stream(stream) = &mut self.source {
+            stream.finish();
+        }
+    }
+}
+
+fn bare(message: Bytes) -> Event {
+    Event { message, ..Event::default() }
+}
+
+/// An event stream over HTTP.
+pub(super) struct Stream {
+    /// Gone once it has failed.
+    body: Option<Body>,
+    decoder: Decoder,
+    answers: Option<Id>,
+    last: Bytes,
+    bounds: HttpBounds,
+}
+
+impl Drop for Stream {
+    fn drop(&mut self) {
+        if self.body.is_none() || self.answers.is_none() {
+            return;
+        }
+        if matches!(route::read(&self.last), Some(Inbound::Answer(id)) if Some(&id) == self.answers.as_ref())
+        {
+            self.finish();
+        }
+    }
+}
+
+impl Stream {
+    pub(super) fn new(body: Body, answers: Option<Id>, bounds: &HttpBounds) -> Stream {
+        let decoder = Decoder::new(bounds.event_bytes_max);
+        let (body, last) = (Some(body), Bytes::new());
+        Stream { body, decoder, answers, last, bounds: bounds.clone() }
+    }
+
+    fn finish(&mut self) {
+        if let Some(body) = self.body.take() {
+            body.finish(&self.bounds);
+        }
+    }
+
+    /// The next event that is a message or tells something about the stream.
+    async fn next(&mut self) -> Result<Option<Event>, UpstreamError> {
+        loop {
+            let Some(event) = self.next_named().await? else {
+                return Ok(None);
+            };
+            if event.event.as_deref().is_none_or(|name| name == "message") {
+                self.last = event.data.into();
+                let message = self.last.clone();
+                return Ok(Some(Event { message, id: event.id, retry_ms: event.retry_ms }));
+            }
+        }
+    }
+
+    /// The next event of any name.
+    pub(super) async fn next_named(&mut self) -> Result<Option<sse::Event>, UpstreamError> {
+        let Some(body) = &mut self.body else {
+            return Ok(None);
+        };
+        let failed = loop {
+            match self.decoder.next_event() {
+                Ok(Some(event)) => return Ok(Some(event)),
+                Ok(None) => {}
+                Err(_) => {
+                    let bytes_max = self.bounds.event_bytes_max;
+                    break UpstreamError::TooLarge { what: Excess::Event, bytes_max };
+                }
+            }
+            match body.piece().await {
+                Some(Ok(piece)) => self.decoder.feed(&piece),
+                Some(Err(error)) => break error,
+                None => return Ok(None),
+            }
+        };
+        self.body = None;
+        Err(failed)
+    }
+}

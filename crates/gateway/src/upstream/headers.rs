@@ -1,0 +1,88 @@
+//! The headers of an upstream request, always made afresh: a client's `Authorization`, `Cookie` or
+//! hop-by-hop headers have no way in.
+
+use hyper::HeaderMap;
+use hyper::header::{
+    ACCEPT, CONNECTION, CONTENT_LENGTH, CONTENT_TYPE, EXPECT, HOST, HeaderName, HeaderValue, TE,
+    TRAILER, TRANSFER_ENCODING, UPGRADE,
+};
+
+pub(super) const SESSION_ID: HeaderName = HeaderName::from_static("mcp-session-id");
+pub(super) const PROTOCOL_VERSION: HeaderName = HeaderName::from_static("mcp-protocol-version");
+pub(super) const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
+
+pub(super) const JSON: HeaderValue = HeaderValue::from_static("application/json");
+pub(super) const EVENT_STREAM: HeaderValue = HeaderValue::from_static("text/event-stream");
+pub(super) const EITHER: HeaderValue =
+    HeaderValue::from_static("application/json, text/event-stream");
+
+/// The owner set a header that is ours to set.
+#[derive(Debug, thiserror::Error)]
+#[error(
+    "the header `{0}` is set by the gate and cannot be configured\nhint: remove it from the server's headers"
+)]
+pub struct HeaderRefused(HeaderName);
+
+/// The headers that the owner configured, checked once and marked so that no log shows a value.
+pub(super) fn configured(
+    headers: Vec<(HeaderName, HeaderValue)>,
+) -> Result<HeaderMap, HeaderRefused> {
+    const OURS: [HeaderName; 13] = [
+        HOST,
+        CONNECTION,
+        CONTENT_LENGTH,
+        CONTENT_TYPE,
+        TRANSFER_ENCODING,
+        TE,
+        TRAILER,
+        UPGRADE,
+        EXPECT,
+        ACCEPT,
+        SESSION_ID,
+        PROTOCOL_VERSION,
+        LAST_EVENT_ID,
+    ];
+    let mut map = HeaderMap::with_capacity(headers.len());
+    for (name, mut value) in headers {
+        if OURS.contains(&name) || name == "keep-alive" || name == "proxy-connection" {
+            return Err(HeaderRefused(name));
+        }
+        value.set_sensitive(true);
+        map.append(name, value);
+    }
+    Ok(map)
+}
+
+/// Whether the core may send this header along with a message.
+pub(super) fn may_travel(name: &HeaderName) -> bool {
+    const TRACE: [&str; 3] = ["traceparent", "tracestate", "baggage"];
+    let name = name.as_str();
+    name != SESSION_ID.as_str() && (name.starts_with("mcp-") || TRACE.contains(&name))
+}
+
+/// A media type without its parameters, in lower case.
+pub(super) fn media_type(headers: &HeaderMap) -> Option<Media> {
+    let value = headers.get(CONTENT_TYPE)?.to_str().ok()?;
+    let essence = value.split(';').next().unwrap_or_default().trim();
+    Some(if essence.eq_ignore_ascii_case("application/json") {
+        Media::Json
+    } else if essence.eq_ignore_ascii_case("text/event-stream") {
+        Media::EventStream
+    } else {
+        Media::Other
+    })
+}
+
+/// What an answer claims to be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Media {
+    Json,
+    EventStream,
+    Other,
+}
+
+/// How long the server says it keeps an idle connection, in seconds.
+pub(super) fn keep_alive_seconds(headers: &HeaderMap) -> Option<u64> {
+    let value = headers.get("keep-alive")?.to_str().ok()?;
+    value.split(',').find_map(|part| part.trim().strip_prefix("timeout=")?.parse().ok())
+}

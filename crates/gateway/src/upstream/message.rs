@@ -1,0 +1,59 @@
+//! A message on its way out, and the little that routing needs to know of it.
+
+use bytes::Bytes;
+use hyper::header::{HeaderName, HeaderValue};
+
+use crate::wire::Id;
+
+/// What kind of JSON-RPC message the body is.
+#[derive(Clone, Debug)]
+pub enum Kind {
+    Request(Id),
+    Notification,
+    Response,
+}
+
+/// One message for a server. The bytes go out as they are.
+#[derive(Clone, Debug)]
+pub struct Outgoing {
+    pub body: Bytes,
+    pub kind: Kind,
+    /// Protocol headers to send along (`mcp-*`, `traceparent`, `tracestate`, `baggage`); a link
+    /// sends no other, and a child gets none.
+    pub headers: Vec<(HeaderName, HeaderValue)>,
+    /// The progress token as written in the body, so that progress finds its request.
+    pub progress_token: Option<Box<str>>,
+    /// An `initialize`: the session id of its answer becomes the link's, and it is never cancelled.
+    pub opens_session: bool,
+    /// A stream meant to stay open (`subscriptions/listen`): no idle and no total wait.
+    pub stays_open: bool,
+    /// Send it only if the child is still in this run; a restarted child knows nothing of the
+    /// conversation before. See [`State::Running`](super::State::Running).
+    pub run: Option<u64>,
+}
+
+impl Outgoing {
+    pub fn request(id: Id, body: Bytes) -> Outgoing {
+        Outgoing::new(Kind::Request(id), body)
+    }
+
+    pub fn notification(body: Bytes) -> Outgoing {
+        Outgoing::new(Kind::Notification, body)
+    }
+
+    pub fn response(body: Bytes) -> Outgoing {
+        Outgoing::new(Kind::Response, body)
+    }
+
+    fn new(kind: Kind, body: Bytes) -> Outgoing {
+        Outgoing {
+            body,
+            kind,
+            headers: Vec::new(),
+            progress_token: None,
+            opens_session: false,
+            stays_open: false,
+            run: None,
+        }
+    }
+}

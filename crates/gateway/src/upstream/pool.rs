@@ -1,0 +1,232 @@
+//! The connections to one server: kept while idle, bounded in number, and never trusted after a rest.
+
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::task::Context;
+use std::time::Duration;
+
+use bytes::Bytes;
+use http_body_util::Full;
+use hyper::body::Incoming;
+use hyper::{Request, Response};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::time::Instant;
+
+use super::body::Body;
+use super::connection::{Connection, Failure};
+use super::deadline::Deadline;
+use super::dial::Dialer;
+use super::error::{Stage, UpstreamError};
+use super::headers::keep_alive_seconds;
+use super::options::{HttpBounds, Waits};
+
+/// Which allowance a request draws on.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Purpose {
+    Request,
+    Listen,
+}
+
+/// The connections to one server.
+pub(super) struct Pool {
+    dialer: Dialer,
+    idle: Mutex<Vec<Idle>>,
+    requests: Arc<Semaphore>,
+    listens: Arc<Semaphore>,
+    waiting: AtomicUsize,
+    sweeping: AtomicBool,
+    waits: Waits,
+    bounds: HttpBounds,
+}
+
+struct Idle {
+    connection: Connection,
+    until: Instant,
+}
+
+/// A connection in use, and its place in the count.
+pub(super) struct Lease {
+    connection: Connection,
+    pool: Arc<Pool>,
+    place: OwnedSemaphorePermit,
+}
+
+impl Lease {
+    pub(super) fn connection(&mut self) -> &mut Connection {
+        &mut self.connection
+    }
+
+    /// Returns a connection whose answer was read to the end, if it is fit for another request.
+    pub(super) fn give_back(mut self, cx: &mut Context<'_>) {
+        if !self.connection.is_ready() {
+            // The last look may have ended the answer without making room for the next request.
+            self.connection.drive(cx);
+        }
+        if self.connection.is_ready() {
+            let Lease { connection, pool, place } = self;
+            drop(place);
+            pool.keep(connection);
+        }
+    }
+}
+
+impl Pool {
+    pub(super) fn new(dialer: Dialer, waits: &Waits, bounds: &HttpBounds) -> Arc<Pool> {
+        Arc::new(Pool {
+            dialer,
+            idle: Mutex::new(Vec::new()),
+            requests: Arc::new(Semaphore::new(bounds.connections_max)),
+            listens: Arc::new(Semaphore::new(bounds.listens_max)),
+            waiting: AtomicUsize::new(0),
+            sweeping: AtomicBool::new(false),
+            waits: waits.clone(),
+            bounds: bounds.clone(),
+        })
+    }
+
+    pub(super) fn dialer(&self) -> &Dialer {
+        &self.dialer
+    }
+
+    /// Connections kept for the next request.
+    pub(super) fn idle_count(&self) -> usize {
+        self.idle.lock().unwrap_or_else(PoisonError::into_inner).len()
+    }
+
+    /// Sends a request on a kept connection or a fresh one. It is made again, on a fresh connection
+    /// and once, only if not one byte of it left on the kept one.
+    pub(super) async fn exchange(
+        self: &Arc<Pool>,
+        purpose: Purpose,
+        stays_open: bool,
+        make_request: impl Fn() -> Request<Full<Bytes>>,
+    ) -> Result<Response<Body>, UpstreamError> {
+        let place = self.place(purpose).await?;
+        if let Some(mut connection) = self.take_idle() {
+            connection.distrust();
+            let mut deadline = Deadline::start(&self.waits, stays_open);
+            match connection.exchange(make_request(), &mut deadline).await {
+                Ok(response) => return Ok(self.leased(response, connection, place, deadline)),
+                Err(Failure::Failed(error)) => return Err(error),
+                Err(Failure::Unsent(_)) => {}
+            }
+        }
+        let mut connection = self.dialer.dial().await?;
+        let mut deadline = Deadline::start(&self.waits, stays_open);
+        match connection.exchange(make_request(), &mut deadline).await {
+            Ok(response) => Ok(self.leased(response, connection, place, deadline)),
+            Err(Failure::Failed(error)) => Err(error),
+            Err(Failure::Unsent(why)) => Err(UpstreamError::never_sent(why)),
+        }
+    }
+
+    fn leased(
+        self: &Arc<Pool>,
+        response: Response<Incoming>,
+        mut connection: Connection,
+        place: OwnedSemaphorePermit,
+        deadline: Deadline,
+    ) -> Response<Body> {
+        // A second less than announced, for the way there.
+        connection.keeps = keep_alive_seconds(response.headers())
+            .map(|seconds| Duration::from_secs(seconds.saturating_sub(1)));
+        let lease = Lease { connection, pool: Arc::clone(self), place };
+        response.map(|incoming| Body::new(incoming, lease, deadline))
+    }
+
+    /// A place among the connections in use, at once or after a bounded wait.
+    async fn place(&self, purpose: Purpose) -> Result<OwnedSemaphorePermit, UpstreamError> {
+        let places = match purpose {
+            Purpose::Request => &self.requests,
+            Purpose::Listen => &self.listens,
+        };
+        if let Ok(place) = Arc::clone(places).try_acquire_owned() {
+            return Ok(place);
+        }
+        let _queued = Queued::enter(&self.waiting, self.bounds.waiting_max)?;
+        let wait = tokio::time::timeout(self.waits.queue_max, Arc::clone(places).acquire_owned());
+        match wait.await {
+            Ok(Ok(place)) => Ok(place),
+            Ok(Err(_)) => Err(UpstreamError::Closed),
+            Err(_) => {
+                Err(UpstreamError::TimedOut { stage: Stage::Queue, after: self.waits.queue_max })
+            }
+        }
+    }
+
+    /// The connection used last, which is the one least likely to have been closed.
+    fn take_idle(&self) -> Option<Connection> {
+        let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
+        let newest = idle.pop()?;
+        if newest.until > Instant::now() {
+            return Some(newest.connection);
+        }
+        // The newest is over age, and so are all the others.
+        idle.clear();
+        None
+    }
+
+    fn keep(self: &Arc<Pool>, connection: Connection) {
+        let keep_max = self.bounds.idle_keep_max;
+        let keep = connection.keeps.map_or(keep_max, |keeps| keeps.min(keep_max));
+        let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
+        if keep.is_zero() || idle.len() >= self.bounds.idle_max {
+            return;
+        }
+        idle.push(Idle { connection, until: Instant::now() + keep });
+        drop(idle);
+        self.sweep_later();
+    }
+
+    /// Closes what nobody came back for. One sweeper lives while anything is idle.
+    fn sweep_later(self: &Arc<Pool>) {
+        if self.sweeping.swap(true, Ordering::AcqRel) {
+            return;
+        }
+        let pool = Arc::downgrade(self);
+        tokio::spawn(sweep(pool, self.bounds.idle_keep_max));
+    }
+
+    /// Whether anything is left to sweep later.
+    fn sweep(&self) -> bool {
+        let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
+        let now = Instant::now();
+        idle.retain(|kept| kept.until > now);
+        if idle.is_empty() {
+            // Under the lock, so that whoever keeps the next one starts a new sweeper.
+            self.sweeping.store(false, Ordering::Release);
+        }
+        !idle.is_empty()
+    }
+}
+
+async fn sweep(pool: Weak<Pool>, every: Duration) {
+    loop {
+        tokio::time::sleep(every).await;
+        match pool.upgrade() {
+            Some(pool) if pool.sweep() => {}
+            _ => return,
+        }
+    }
+}
+
+/// A place in the line for a place.
+struct Queued<'a>(&'a AtomicUsize);
+
+impl<'a> Queued<'a> {
+    fn enter(waiting: &'a AtomicUsize, waiting_max: usize) -> Result<Queued<'a>, UpstreamError> {
+        if waiting.fetch_add(1, Ordering::AcqRel) >= waiting_max {
+            waiting.fetch_sub(1, Ordering::AcqRel);
+            return Err(UpstreamError::never_sent(format!(
+                "{waiting_max} requests wait for this server already"
+            )));
+        }
+        Ok(Queued(waiting))
+    }
+}
+
+impl Drop for Queued<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::AcqRel);
+    }
+}

@@ -1,0 +1,225 @@
+//! A line of messages for one reader, bounded in number and in bytes. It keeps order and loses
+//! nothing that it took, unless it was told to drop the oldest.
+
+use std::collections::VecDeque;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::task::Poll;
+use std::time::Duration;
+
+use tokio::sync::Notify;
+
+use super::error::UpstreamError;
+
+/// What has a size.
+pub(super) trait Weighed {
+    fn bytes(&self) -> usize;
+}
+
+/// How much a queue holds. A single item is always taken, whatever its size.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Room {
+    pub(super) items_max: usize,
+    pub(super) bytes_max: usize,
+}
+
+/// A bounded line with one reader.
+pub(super) struct Queue<T> {
+    room: Room,
+    state: Mutex<State<T>>,
+    /// There may be something to read.
+    filled: Notify,
+    /// There may be room to write.
+    drained: Notify,
+}
+
+struct State<T> {
+    items: VecDeque<T>,
+    bytes: usize,
+    ending: Ending,
+}
+
+enum Ending {
+    Open,
+    /// Nothing more comes; after the items, this.
+    Closed(Option<UpstreamError>),
+}
+
+/// Why an item was not taken.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Refused {
+    /// The reader took nothing for too long.
+    Full,
+    Closed,
+}
+
+impl<T: Weighed> Queue<T> {
+    pub(super) fn new(room: Room) -> Queue<T> {
+        let state = State { items: VecDeque::new(), bytes: 0, ending: Ending::Open };
+        Queue { room, state: Mutex::new(state), filled: Notify::new(), drained: Notify::new() }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State<T>> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Adds at the end, waiting for room at most so long.
+    pub(super) async fn push(&self, item: T, wait_max: Duration) -> Result<(), Refused> {
+        let Some(mut item) = self.try_push(item)? else {
+            return Ok(());
+        };
+        let waiting = async {
+            loop {
+                self.drained.notified().await;
+                match self.try_push(item)? {
+                    None => return Ok(()),
+                    Some(back) => item = back,
+                }
+            }
+        };
+        tokio::time::timeout(wait_max, waiting).await.unwrap_or(Err(Refused::Full))
+    }
+
+    /// Adds at the end, or hands the item back if there is no room now.
+    fn try_push(&self, item: T) -> Result<Option<T>, Refused> {
+        let mut state = self.lock();
+        if matches!(state.ending, Ending::Closed(_)) {
+            return Err(Refused::Closed);
+        }
+        if !state.items.is_empty() && !state.has_room(self.room, &item) {
+            return Ok(Some(item));
+        }
+        state.put(item);
+        drop(state);
+        self.filled.notify_one();
+        Ok(None)
+    }
+
+    /// Adds at the end and drops from the front what no longer fits; says how many.
+    pub(super) fn push_dropping_oldest(&self, item: T) -> usize {
+        let mut state = self.lock();
+        if matches!(state.ending, Ending::Closed(_)) {
+            return 1;
+        }
+        let mut dropped = 0;
+        while !state.items.is_empty() && !state.has_room(self.room, &item) {
+            state.take();
+            dropped += 1;
+        }
+        state.put(item);
+        drop(state);
+        self.filled.notify_one();
+        dropped
+    }
+
+    /// The next item; after the last of a closed queue its reason once, then nothing.
+    pub(super) async fn pop(&self) -> Option<Result<T, UpstreamError>> {
+        loop {
+            if let Poll::Ready(next) = self.try_pop() {
+                return next;
+            }
+            self.filled.notified().await;
+        }
+    }
+
+    fn try_pop(&self) -> Poll<Option<Result<T, UpstreamError>>> {
+        let mut state = self.lock();
+        if let Some(item) = state.take() {
+            drop(state);
+            self.drained.notify_one();
+            return Poll::Ready(Some(Ok(item)));
+        }
+        match &mut state.ending {
+            Ending::Open => Poll::Pending,
+            Ending::Closed(reason) => Poll::Ready(reason.take().map(Err)),
+        }
+    }
+
+    /// Lets the reader take what is there, then the reason. The first reason stays.
+    pub(super) fn close(&self, reason: Option<UpstreamError>) {
+        let mut state = self.lock();
+        if matches!(state.ending, Ending::Open) {
+            state.ending = Ending::Closed(reason);
+        }
+        drop(state);
+        self.filled.notify_one();
+        self.drained.notify_one();
+    }
+}
+
+impl<T: Weighed> State<T> {
+    fn has_room(&self, room: Room, item: &T) -> bool {
+        self.items.len() < room.items_max && self.bytes + item.bytes() <= room.bytes_max
+    }
+
+    fn put(&mut self, item: T) {
+        self.bytes += item.bytes();
+        self.items.push_back(item);
+    }
+
+    fn take(&mut self) -> Option<T> {
+        let item = self.items.pop_front()?;
+        self.bytes -= item.bytes();
+        Some(item)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
+
+    use super::*;
+
+    impl Weighed for &'static str {
+        fn bytes(&self) -> usize {
+            self.len()
+        }
+    }
+
+    const WAIT_MAX: Duration = Duration::from_secs(5);
+
+    fn queue(items_max: usize, bytes_max: usize) -> Queue<&'static str> {
+        Queue::new(Room { items_max, bytes_max })
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_full_queue_waits_and_then_refuses() {
+        let queue = queue(2, 100);
+        for item in ["a", "b"] {
+            queue.push(item, WAIT_MAX).await.unwrap();
+        }
+        assert_eq!(queue.push("c", WAIT_MAX).await, Err(Refused::Full));
+        assert_eq!(queue.pop().await.unwrap().unwrap(), "a");
+        queue.push("c", WAIT_MAX).await.unwrap();
+        assert_eq!(queue.pop().await.unwrap().unwrap(), "b");
+        assert_eq!(queue.pop().await.unwrap().unwrap(), "c");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn one_item_larger_than_the_room_is_taken_alone() {
+        let queue = queue(10, 4);
+        queue.push("larger", WAIT_MAX).await.unwrap();
+        assert_eq!(queue.push("x", WAIT_MAX).await, Err(Refused::Full));
+        assert_eq!(queue.pop().await.unwrap().unwrap(), "larger");
+    }
+
+    #[tokio::test]
+    async fn a_closed_queue_gives_its_items_then_its_reason_then_nothing() {
+        let queue = queue(10, 100);
+        queue.push("last", WAIT_MAX).await.unwrap();
+        queue.close(Some(UpstreamError::Closed));
+        queue.close(Some(UpstreamError::lost("later reasons are not heard")));
+        assert_eq!(queue.push("late", WAIT_MAX).await, Err(Refused::Closed));
+        assert_eq!(queue.pop().await.unwrap().unwrap(), "last");
+        assert!(matches!(queue.pop().await, Some(Err(UpstreamError::Closed))));
+        assert!(queue.pop().await.is_none());
+    }
+
+    #[tokio::test]
+    async fn the_oldest_go_when_told_to() {
+        let queue = queue(2, 100);
+        assert_eq!(queue.push_dropping_oldest("a"), 0);
+        assert_eq!(queue.push_dropping_oldest("b"), 0);
+        assert_eq!(queue.push_dropping_oldest("c"), 1);
+        assert_eq!(queue.pop().await.unwrap().unwrap(), "b");
+    }
+}

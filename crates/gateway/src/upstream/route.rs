@@ -1,0 +1,152 @@
+//! The little that must be read of a message to know whom it is for.
+
+use policy::json::{Bounds, Doc, Kind, Value};
+
+use crate::wire::Id;
+
+/// How deep the members lie that say whom a message is for: `params._meta.x`.
+const DEPTH: usize = 3;
+
+const SUBSCRIPTION_ID: &str = "io.modelcontextprotocol/subscriptionId";
+
+/// The id or progress token that a JSON text spells.
+pub(super) fn id_of(text: &str) -> Option<Id> {
+    Id::lenient(Doc::read(text.as_bytes(), &Bounds::ANSWER).ok()?.root())
+}
+
+/// Whom a message of a server is for.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Inbound {
+    /// The request with this id, and it ends it.
+    Answer(Id),
+    /// The request with this progress token.
+    Progress(Id),
+    /// The subscription that was opened with this id.
+    Tagged(Id),
+    /// No request in particular.
+    Other,
+}
+
+/// Reads whom a message is for; nothing if it is no JSON-RPC message.
+pub(super) fn read(message: &[u8]) -> Option<Inbound> {
+    let doc = Doc::read_shallow(message, &Bounds::ANSWER, DEPTH).ok()?;
+    let root = doc.root();
+    if root.kind() != Kind::Object {
+        return None;
+    }
+    let id = root.get("id");
+    let Some(method) = root.get("method") else {
+        let has_outcome = root.get("result").or_else(|| root.get("error")).is_some();
+        // An error that names no request answers none.
+        return has_outcome
+            .then(|| id.and_then(Id::lenient).map_or(Inbound::Other, Inbound::Answer));
+    };
+    let method = method.as_str()?;
+    if id.is_some() {
+        return Some(Inbound::Other);
+    }
+    Some(notification(&method, root.get("params")))
+}
+
+fn notification(method: &str, params: Option<Value<'_>>) -> Inbound {
+    let Some(params) = params else {
+        return Inbound::Other;
+    };
+    if method == "notifications/progress"
+        && let Some(token) = params.get("progressToken").and_then(Id::lenient)
+    {
+        return Inbound::Progress(token);
+    }
+    let tag = params.get("_meta").and_then(|meta| meta.get(SUBSCRIPTION_ID)).and_then(Id::lenient);
+    tag.map_or(Inbound::Other, Inbound::Tagged)
+}
+
+/// The id of an answer of which only the two ends are known. Servers write `id` first or last, after
+/// `jsonrpc` at most.
+pub(super) fn id_at_an_end(head: &[u8], tail: &[u8]) -> Option<Id> {
+    id_first(head).or_else(|| id_last(tail))
+}
+
+fn id_first(head: &[u8]) -> Option<Id> {
+    let mut rest = skip(head.trim_ascii_start(), b"{")?;
+    if let Some(after) = member(rest, b"\"jsonrpc\"") {
+        rest = skip(skip(after, b"\"2.0\"")?, b",")?;
+    }
+    let value = member(rest, b"\"id\"")?;
+    let end = value.iter().position(|byte| *byte == b',')?;
+    id_of(std::str::from_utf8(value.get(..end)?).ok()?.trim())
+}
+
+fn id_last(tail: &[u8]) -> Option<Id> {
+    let text = tail.trim_ascii_end().strip_suffix(b"}")?;
+    let text = String::from_utf8_lossy(text);
+    let text =
+        text.strip_suffix("\"jsonrpc\":\"2.0\"").map_or(&*text, |text| text.trim_end_matches(','));
+    let (_, value) = text.rsplit_once("\"id\":")?;
+    id_of(value.trim())
+}
+
+/// What follows a member's name and colon.
+fn member<'a>(text: &'a [u8], name: &[u8]) -> Option<&'a [u8]> {
+    skip(skip(text, name)?, b":")
+}
+
+/// What follows this word and the white space after it.
+fn skip<'a>(text: &'a [u8], word: &[u8]) -> Option<&'a [u8]> {
+    text.strip_prefix(word).map(<[u8]>::trim_ascii_start)
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
+
+    use super::*;
+
+    fn key(text: &str) -> Id {
+        id_of(text).unwrap()
+    }
+
+    #[test]
+    fn messages_find_their_owner() {
+        let cases = [
+            (r#"{"jsonrpc":"2.0","id":1,"result":{}}"#, Some(Inbound::Answer(key("1")))),
+            (r#"{"error":{},"id":"a","jsonrpc":"2.0"}"#, Some(Inbound::Answer(key("\"a\"")))),
+            (r#"{"jsonrpc":"2.0","id":null,"error":{}}"#, Some(Inbound::Other)),
+            (r#"{"jsonrpc":"2.0","id":1,"method":"roots/list"}"#, Some(Inbound::Other)),
+            (
+                r#"{"method":"notifications/progress","params":{"progressToken":"\u0061"}}"#,
+                Some(Inbound::Progress(key("\"a\""))),
+            ),
+            (r#"{"method":"notifications/progress","params":{}}"#, Some(Inbound::Other)),
+            (
+                r#"{"method":"notifications/tools/list_changed","params":{"_meta":{"io.modelcontextprotocol/subscriptionId":7}}}"#,
+                Some(Inbound::Tagged(key("7"))),
+            ),
+            (r#"{"method":"notifications/message"}"#, Some(Inbound::Other)),
+            (r#"{"jsonrpc":"2.0"}"#, None),
+            (r#"{"method":7}"#, None),
+            ("[]", None),
+            ("listening on port 3000", None),
+            ("{\"cut\":", None),
+        ];
+        for (message, expected) in cases {
+            assert_eq!(read(message.as_bytes()), expected, "{message}");
+        }
+    }
+
+    #[test]
+    fn the_id_of_a_long_answer_is_found_at_either_end() {
+        let cases = [
+            (r#"{"jsonrpc":"2.0","id":5,"result":{"#, "x}}", Some("5")),
+            (r#" { "id" : "a" , "result":{"#, "x}}", Some("\"a\"")),
+            (r#"{"result":{"x":""#, r#"x"},"jsonrpc":"2.0","id":6}"#, Some("6")),
+            (r#"{"result":{"x":""#, r#"x"},"id":6,"jsonrpc":"2.0"}"#, Some("6")),
+            (r#"{"result":{"x":""#, r#"x"}}"#, None),
+            (r#"{"method":"x","id":5,"#, r#"x"}}"#, None),
+        ];
+        for (head, tail, expected) in cases {
+            let found = id_at_an_end(head.as_bytes(), tail.as_bytes());
+            assert_eq!(found, expected.map(key), "{head} … {tail}");
+        }
+    }
+}

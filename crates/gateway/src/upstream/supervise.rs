@@ -1,0 +1,278 @@
+//! Keeps one child running: starts it, carries its lines, tells everybody when it ends, and starts it
+//! again after a pause that grows while it keeps failing.
+
+use std::future::Future;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use bytes::{Buf as _, Bytes};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::process::{Child, ChildStderr, ChildStdin, ChildStdout};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, watch};
+use tokio::time::Instant;
+
+use super::child::{Spawned, spawn};
+use super::error::{Excess, UpstreamError};
+use super::inflight::{Allowance, Delivery, InFlight, Request};
+use super::lines::{Line, Lines};
+use super::options::ChildOptions;
+use super::queue::Room;
+use super::ring::Ring;
+use super::route;
+
+/// How much longer than its guard we wait for a child to end before we end the guard.
+const GUARD_WAIT: Duration = Duration::from_millis(1500);
+
+/// What a child is doing.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum State {
+    /// It runs. The number of the run tells a restarted child from the one before.
+    Running { pid: u32, run: u64 },
+    /// It ended, and is started again then.
+    Backoff { until: Instant, reason: String },
+    /// It ended because we wanted it to, and stays so.
+    Stopped,
+}
+
+/// A line on its way to the child.
+pub(super) struct Write {
+    pub(super) body: Bytes,
+    /// The request it carries, if it is one.
+    pub(super) request: Option<Arc<Request>>,
+    /// Its share of what may wait.
+    pub(super) _share: Option<OwnedSemaphorePermit>,
+}
+
+/// One life of the child.
+pub(super) struct Run {
+    pub(super) number: u64,
+    pub(super) in_flight: InFlight,
+    pub(super) writes: mpsc::Sender<Write>,
+    pub(super) shares: Arc<Semaphore>,
+}
+
+/// What the link and the task that keeps the child share.
+pub(super) struct Supervised {
+    pub(super) options: ChildOptions,
+    pub(super) stderr: Arc<Ring>,
+    pub(super) noise_lines: AtomicU64,
+    state: watch::Sender<State>,
+    stop: watch::Sender<bool>,
+    run: Mutex<Option<Arc<Run>>>,
+}
+
+/// A child that was just started.
+struct Started {
+    run: Arc<Run>,
+    writes: mpsc::Receiver<Write>,
+    spawned: Spawned,
+}
+
+impl Supervised {
+    /// Starts the child and the task that keeps it. A child that cannot start is tried again.
+    pub(super) fn start(options: ChildOptions) -> Arc<Supervised> {
+        let supervised = Arc::new(Supervised {
+            stderr: Arc::new(Ring::new(options.bounds.stderr_bytes_max)),
+            noise_lines: AtomicU64::new(0),
+            state: watch::Sender::new(State::Stopped),
+            stop: watch::Sender::new(false),
+            run: Mutex::new(None),
+            options,
+        });
+        let first = supervised.begin(1);
+        tokio::spawn(Arc::clone(&supervised).keep(first));
+        supervised
+    }
+
+    pub(super) fn state(&self) -> watch::Receiver<State> {
+        self.state.subscribe()
+    }
+
+    pub(super) fn stop(&self) {
+        self.stop.send_replace(true);
+    }
+
+    /// The life the child is in now, or why there is none.
+    pub(super) fn run(&self) -> Result<Arc<Run>, UpstreamError> {
+        let run = self.run.lock().unwrap_or_else(PoisonError::into_inner);
+        run.clone().ok_or_else(|| match &*self.state.borrow() {
+            State::Backoff { reason, .. } => {
+                UpstreamError::never_sent(format!("the server does not run: {reason}"))
+            }
+            State::Running { .. } => UpstreamError::never_sent("the server has just ended"),
+            State::Stopped => UpstreamError::Closed,
+        })
+    }
+
+    fn set_run(&self, run: Option<Arc<Run>>) {
+        *self.run.lock().unwrap_or_else(PoisonError::into_inner) = run;
+    }
+
+    fn begin(&self, number: u64) -> Result<Started, String> {
+        let spawned = spawn(&self.options).inspect_err(|why| {
+            tracing::warn!(%why, "cannot start a server");
+        })?;
+        let bounds = &self.options.bounds;
+        let (sender, writes) = mpsc::channel(bounds.writes_max);
+        let run = Arc::new(Run {
+            number,
+            in_flight: InFlight::new(self.allowance()),
+            writes: sender,
+            shares: Arc::new(Semaphore::new(bounds.write_bytes_max)),
+        });
+        self.set_run(Some(Arc::clone(&run)));
+        self.state.send_replace(State::Running { pid: spawned.pid, run: number });
+        Ok(Started { run, writes, spawned })
+    }
+
+    fn allowance(&self) -> Allowance {
+        let bounds = &self.options.bounds;
+        Allowance {
+            request: Room { items_max: bounds.backlog_max, bytes_max: bounds.backlog_bytes_max },
+            unheard: Room { items_max: bounds.unheard_max, bytes_max: bounds.unheard_bytes_max },
+            slow_reader_wait_max: bounds.slow_reader_wait_max,
+            route_to_request: self.options.route_to_request,
+        }
+    }
+
+    /// Runs the child again and again until told to stop.
+    async fn keep(self: Arc<Supervised>, first: Result<Started, String>) {
+        let bounds = &self.options.bounds;
+        let mut stop = self.stop.subscribe();
+        let mut pause = bounds.backoff_min;
+        let mut attempt = Some(first);
+        for number in 2.. {
+            let began = Instant::now();
+            let reason = match attempt.take().unwrap_or_else(|| self.begin(number - 1)) {
+                Ok(started) => self.live(started, &mut stop).await,
+                Err(why) => why,
+            };
+            if *stop.borrow() {
+                break;
+            }
+            if began.elapsed() >= bounds.healthy_after {
+                pause = bounds.backoff_min;
+            }
+            tracing::warn!(%reason, pause_ms = pause.as_millis(), "a server ended and will be restarted");
+            self.state.send_replace(State::Backoff { until: Instant::now() + pause, reason });
+            if tokio::time::timeout(pause, stop.wait_for(|stop| *stop)).await.is_ok() {
+                break;
+            }
+            pause = (pause * 2).min(bounds.backoff_max);
+        }
+        self.state.send_replace(State::Stopped);
+    }
+
+    /// One life of the child, from its start to the last word about its end.
+    async fn live(&self, started: Started, stop: &mut watch::Receiver<bool>) -> String {
+        let Started { run, writes, spawned } = started;
+        let Spawned { mut process, input, output, stderr, .. } = spawned;
+        // What it says on stderr is kept whatever else happens; the pipe ends with the last writer.
+        let noting = tokio::spawn(note(Arc::clone(&self.stderr), stderr));
+        let mut reading = Box::pin(self.read(&run, output));
+        let mut writing = Box::pin(write(input, writes));
+        let mut output_ended = false;
+        tokio::select! {
+            () = &mut reading => output_ended = true,
+            () = &mut writing => {}
+            _ = stop.wait_for(|stop| *stop) => {}
+        }
+        self.set_run(None);
+        // Without its input the guard ends the child, gently first.
+        drop(writing);
+        let rest = async {
+            if !output_ended {
+                reading.await;
+            }
+        };
+        let reason = self.await_end(&mut process, rest).await;
+        noting.abort();
+        run.in_flight.close(&reason);
+        reason
+    }
+
+    /// Waits for the guard, and for the last lines of output, and says how it ended.
+    async fn await_end(&self, process: &mut Child, rest: impl Future<Output = ()>) -> String {
+        let bounds = &self.options.bounds;
+        let wait_max = bounds.end_wait_max + bounds.term_wait_max + GUARD_WAIT;
+        let ended = tokio::time::timeout(wait_max, async { tokio::join!(process.wait(), rest).0 });
+        match ended.await {
+            Ok(Ok(status)) => how_it_ended(status),
+            Ok(Err(error)) => format!("it cannot be waited for: {error}"),
+            Err(_) => {
+                process.kill().await.ok();
+                "it did not end when told to".to_owned()
+            }
+        }
+    }
+
+    /// Hands every line to whom it belongs, until the output ends or cannot be trusted.
+    async fn read(&self, run: &Run, output: ChildStdout) {
+        let bytes_max = self.options.bounds.line_bytes_max;
+        let mut lines = Lines::new(output, bytes_max);
+        while let Ok(Some(line)) = lines.next().await {
+            match line {
+                Line::Whole(message) => self.deliver(run, message).await,
+                Line::Overlong { head, tail } => {
+                    let error = UpstreamError::TooLarge { what: Excess::Line, bytes_max };
+                    let owner = route::id_at_an_end(&head, &tail);
+                    tracing::warn!(bytes_max, "a server wrote a line over the bound");
+                    if !owner.is_some_and(|id| run.in_flight.fail_id(&id, error)) {
+                        // Somebody waits for it, and nobody can tell who.
+                        return;
+                    }
+                }
+            }
+        }
+    }
+
+    async fn deliver(&self, run: &Run, message: Bytes) {
+        let Some(inbound) = route::read(&message) else {
+            let lines = self.noise_lines.fetch_add(1, Ordering::Relaxed) + 1;
+            tracing::debug!(lines, "a server wrote a line that is not a message");
+            return;
+        };
+        match run.in_flight.deliver(&inbound, message).await {
+            Delivery::Delivered | Delivery::Kept { dropped: 0 } => {}
+            Delivery::Kept { dropped } => {
+                tracing::warn!(
+                    dropped,
+                    "nobody listens to a server; its oldest messages are dropped"
+                );
+            }
+            Delivery::Unclaimed => {
+                tracing::debug!("a server answered a request that nobody waits for");
+            }
+        }
+    }
+}
+
+/// Writes line after line until there are no more or the child does not take them.
+async fn write(mut input: ChildStdin, mut writes: mpsc::Receiver<Write>) {
+    while let Some(Write { body, request, _share }) = writes.recv().await {
+        if request.is_some_and(|request| !request.begin()) {
+            continue;
+        }
+        if input.write_all_buf(&mut body.chain(&b"\n"[..])).await.is_err() {
+            return;
+        }
+    }
+}
+
+async fn note(stderr: Arc<Ring>, mut pipe: ChildStderr) {
+    let mut buffer = vec![0_u8; 4096];
+    while let Ok(bytes @ 1..) = pipe.read(&mut buffer).await {
+        stderr.write(buffer.get(..bytes).unwrap_or_default());
+    }
+}
+
+fn how_it_ended(status: std::process::ExitStatus) -> String {
+    const SIGNALLED: i32 = 128;
+    match status.code() {
+        Some(0) => "it ended by itself".to_owned(),
+        Some(code) if code > SIGNALLED => format!("it was ended by signal {}", code - SIGNALLED),
+        Some(code) => format!("it ended with exit code {code}"),
+        None => "its guard was killed".to_owned(),
+    }
+}
