@@ -41,40 +41,25 @@ impl Id {
     fn spelled(value: Value<'_>) -> Id {
         let mut normal = Vec::new();
         canonical(value, &mut normal);
-        let normal = String::from_utf8(normal)
-            .ok()
-            .filter(|normal| normal != value.raw());
-        Id {
-            raw: value.raw().into(),
-            normal: normal.map(Into::into),
-        }
+        let normal = String::from_utf8(normal).ok().filter(|normal| normal != value.raw());
+        Id { raw: value.raw().into(), normal: normal.map(Into::into) }
     }
 
     /// An id from its JSON text, by the strict rules.
     pub fn parse(raw: &str) -> Option<Id> {
-        Doc::read(raw.as_bytes(), &Bounds::ANSWER)
-            .ok()
-            .and_then(|doc| Id::strict(doc.root()))
+        Doc::read(raw.as_bytes(), &Bounds::ANSWER).ok().and_then(|doc| Id::strict(doc.root()))
     }
 
     /// One of our own, as a string: `"ask-7"`.
     pub fn minted(prefix: &str, number: u64) -> Id {
-        let plain: String = prefix
-            .chars()
-            .filter(|c| c.is_ascii_alphanumeric() || "-_.".contains(*c))
-            .collect();
-        Id {
-            raw: format!("\"{plain}-{number}\"").into(),
-            normal: None,
-        }
+        let plain: String =
+            prefix.chars().filter(|c| c.is_ascii_alphanumeric() || "-_.".contains(*c)).collect();
+        Id { raw: format!("\"{plain}-{number}\"").into(), normal: None }
     }
 
     /// One of our own, as a number.
     pub fn number(number: u64) -> Id {
-        Id {
-            raw: number.to_string().into(),
-            normal: None,
-        }
+        Id { raw: number.to_string().into(), normal: None }
     }
 
     /// The JSON text, as it was written.

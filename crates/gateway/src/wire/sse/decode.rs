@@ -23,13 +23,7 @@ impl Decoder {
     /// A decoder for events whose data is at most this many bytes.
     pub fn new(event_bytes_max: usize) -> Decoder {
         let lines = Lines::new(event_bytes_max.saturating_add("data: ".len()));
-        Decoder {
-            event_bytes_max,
-            lines,
-            event: None,
-            has_data: false,
-            broken: false,
-        }
+        Decoder { event_bytes_max, lines, event: None, has_data: false, broken: false }
     }
 
     /// Adds bytes as they came.
@@ -42,11 +36,7 @@ impl Decoder {
     /// The next whole event, also one that carries only an id or a retry time. An event that the end
     /// of the stream cuts off is never given.
     pub fn next_event(&mut self) -> Result<Option<Event>, TooLong> {
-        let next = if self.broken {
-            Err(TooLong)
-        } else {
-            self.advance()
-        };
+        let next = if self.broken { Err(TooLong) } else { self.advance() };
         self.broken = next.is_err();
         next
     }

@@ -47,10 +47,6 @@ pub fn write_comment(text: &str, out: &mut Vec<u8>) {
 /// A one-line field. Characters that would end the line or void the field are left out.
 fn write_line(field: &[u8], value: &str, out: &mut Vec<u8>) {
     out.extend_from_slice(field);
-    out.extend(
-        value
-            .bytes()
-            .filter(|byte| !matches!(byte, b'\n' | b'\r' | 0)),
-    );
+    out.extend(value.bytes().filter(|byte| !matches!(byte, b'\n' | b'\r' | 0)));
     out.push(b'\n');
 }

@@ -25,14 +25,7 @@ impl Lines {
     pub(super) fn new(line_bytes_max: usize) -> Lines {
         let (start, scanned) = (0, 0);
         let buffer = Vec::new();
-        Lines {
-            line_bytes_max,
-            buffer,
-            start,
-            scanned,
-            after_cr: false,
-            at_start: true,
-        }
+        Lines { line_bytes_max, buffer, start, scanned, after_cr: false, at_start: true }
     }
 
     pub(super) fn feed(&mut self, bytes: &[u8]) {
@@ -64,11 +57,7 @@ impl Lines {
     }
 
     fn check_length(&self, end: usize) -> Result<(), TooLong> {
-        if end - self.start > self.line_bytes_max {
-            Err(TooLong)
-        } else {
-            Ok(())
-        }
+        if end - self.start > self.line_bytes_max { Err(TooLong) } else { Ok(()) }
     }
 
     fn skip_line_feed(&mut self) {
