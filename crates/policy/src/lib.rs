@@ -1,3 +1,45 @@
-//! policy
+//! Turns a policy text and a call into a verdict with its reasons. Pure: no waiting, no files, no clock.
 
+pub mod amount;
+mod call;
+mod condition;
+mod decide;
+mod duration;
+mod entry;
+mod explain;
+mod fields;
 pub mod json;
+mod limits;
+mod load;
+mod names;
+mod operator;
+mod path;
+mod percent;
+mod pointer;
+mod policy;
+mod problem;
+mod result_path;
+mod schema;
+mod section;
+mod selftest;
+mod shape;
+mod tree;
+mod truth;
+mod verdict;
+mod yaml;
+
+pub use amount::{Amount, compare_numbers};
+pub use call::{Call, Caller, Definition, LocalTime, Subject, ToolFacts, Weekday};
+pub use entry::OnChange;
+pub use explain::{Finding, Step};
+pub use fields::fields;
+pub use operator::{Case, Operator, Takes, operators};
+pub use policy::{Policy, ServerRequest};
+pub use problem::{LoadError, Problem};
+pub use result_path::{ResultPath, cuts, redacted};
+pub use schema::schema;
+pub use selftest::TestOutcome;
+pub use shape::{Field, Object, Shape};
+pub use tree::Format;
+pub use truth::Truth;
+pub use verdict::{Ask, Code, Decision, Denial, Effects, Hold, Scope, Verdict};

@@ -1,0 +1,132 @@
+//! What a policy is asked about: one call, who makes it, what is known of the tool, and the time.
+
+use std::fmt;
+
+use crate::json;
+
+/// What the call wants to use.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Subject<'a> {
+    Tool(&'a str),
+    /// By its URI.
+    Resource(&'a str),
+    Prompt(&'a str),
+    /// A JSON-RPC method that is none of the above.
+    Method(&'a str),
+}
+
+impl<'a> Subject<'a> {
+    pub const fn name(self) -> &'a str {
+        match self {
+            Subject::Tool(name)
+            | Subject::Resource(name)
+            | Subject::Prompt(name)
+            | Subject::Method(name) => name,
+        }
+    }
+
+    /// `tool`, `resource`, `prompt` or `method`.
+    pub const fn kind(self) -> &'static str {
+        match self {
+            Subject::Tool(_) => "tool",
+            Subject::Resource(_) => "resource",
+            Subject::Prompt(_) => "prompt",
+            Subject::Method(_) => "method",
+        }
+    }
+}
+
+/// Who makes the call.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Caller<'a> {
+    /// The label of the grant.
+    pub grant: &'a str,
+    pub session: Option<&'a str>,
+    /// The client's own name, as it says; not to be trusted on its own.
+    pub client: Option<&'a str>,
+}
+
+/// What the gate knows of a tool beyond its name.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct ToolFacts<'a> {
+    pub category: Option<&'a str>,
+    pub risk: Option<&'a str>,
+    pub definition: Definition,
+}
+
+/// How a tool's definition stands to the one the owner accepted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub enum Definition {
+    Unchanged,
+    Changed,
+    New,
+    /// Two servers offer one name.
+    Conflict,
+    /// Nothing is pinned, as for resources and prompts.
+    #[default]
+    Unknown,
+}
+
+/// The time in the owner's zone.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LocalTime {
+    /// 0 to 23.
+    pub hour: u8,
+    pub weekday: Weekday,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Weekday {
+    Monday,
+    Tuesday,
+    Wednesday,
+    Thursday,
+    Friday,
+    Saturday,
+    Sunday,
+}
+
+impl Weekday {
+    pub const ALL: [Weekday; 7] = [
+        Weekday::Monday,
+        Weekday::Tuesday,
+        Weekday::Wednesday,
+        Weekday::Thursday,
+        Weekday::Friday,
+        Weekday::Saturday,
+        Weekday::Sunday,
+    ];
+
+    /// The name that `time.weekday` is compared with.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Weekday::Monday => "monday",
+            Weekday::Tuesday => "tuesday",
+            Weekday::Wednesday => "wednesday",
+            Weekday::Thursday => "thursday",
+            Weekday::Friday => "friday",
+            Weekday::Saturday => "saturday",
+            Weekday::Sunday => "sunday",
+        }
+    }
+
+    pub fn from_name(name: &str) -> Option<Weekday> {
+        Weekday::ALL.into_iter().find(|day| day.as_str() == name)
+    }
+}
+
+impl fmt::Display for Weekday {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+/// One call, as the policy sees it. The arguments are a view into the message that will be sent.
+#[derive(Debug, Clone, Copy)]
+pub struct Call<'a> {
+    pub subject: Subject<'a>,
+    pub args: Option<json::Value<'a>>,
+    pub caller: Caller<'a>,
+    pub tool: ToolFacts<'a>,
+    pub time: LocalTime,
+}

@@ -1,0 +1,323 @@
+//! Decides whether a call may happen. Nothing here waits, reads or writes. One walk serves deciding and
+//! explaining; the recorder is the only difference.
+
+use std::ops::ControlFlow;
+use std::sync::Arc;
+
+use crate::call::{Call, Definition, Subject};
+use crate::condition::{APPROVAL_SECONDS, Quantifier, Rule};
+use crate::entry::{Action, Entry, OnChange, Rules};
+use crate::explain::{Finding, Recorder, Silent, Step, Trace};
+use crate::limits::Limit;
+use crate::names::Name;
+use crate::pointer;
+use crate::policy::{Found, Policy, hide_pointer};
+use crate::truth::Truth;
+use crate::verdict::{Ask, Code, Decision, Denial, Effects, Hold, Verdict};
+
+impl Policy {
+    /// The one answer of this policy to this call.
+    pub fn decide(&self, call: &Call<'_>) -> Verdict {
+        Walk::new(self, call, Silent).run().0
+    }
+
+    /// The same answer with every step that led to it.
+    pub fn explain(&self, call: &Call<'_>) -> (Verdict, Vec<Step>) {
+        let (verdict, trace) = Walk::new(self, call, Trace::default()).run();
+        (verdict, trace.steps)
+    }
+}
+
+/// Goes on with a value, or stops with the verdict.
+type Flow<T> = ControlFlow<Verdict, T>;
+
+/// Where rules come from: an entry, or what holds for all tools.
+struct Source<'w> {
+    rules: &'w Rules,
+    entry: Option<&'w Entry>,
+}
+
+impl Source<'_> {
+    /// The owner's own words: the rule's, else the entry's.
+    fn words(&self, rule: &Rule) -> Option<String> {
+        let reason = self.entry.and_then(|entry| entry.reason.as_deref());
+        rule.on_deny.as_deref().or(reason).map(str::to_owned)
+    }
+}
+
+struct Walk<'w, R> {
+    policy: &'w Policy,
+    call: &'w Call<'w>,
+    recorder: R,
+    warnings: Vec<String>,
+}
+
+impl<'w, R: Recorder> Walk<'w, R> {
+    fn new(policy: &'w Policy, call: &'w Call<'w>, recorder: R) -> Self {
+        Walk { policy, call, recorder, warnings: Vec::new() }
+    }
+
+    fn run(mut self) -> (Verdict, R) {
+        let mut verdict = match self.order() {
+            ControlFlow::Break(verdict) | ControlFlow::Continue(verdict) => verdict,
+        };
+        if !self.warnings.is_empty() {
+            verdict.warning = Some(self.warnings.join("; "));
+        }
+        (verdict, self.recorder)
+    }
+
+    /// The order of the language: hidden, entry or default, `require`, `deny_if`, definition, approvals,
+    /// limits. What denies comes before what asks, and amounts that cannot be counted deny even then.
+    fn order(&mut self) -> Flow<Verdict> {
+        let entry = self.entry()?;
+        self.require(entry)?;
+        self.deny_if(entry)?;
+        self.definition(entry)?;
+        let ask = self.approval(entry);
+        let holds = self.limits(entry)?;
+        let effects = entry.map_or_else(Effects::default, |entry| entry.effects.clone());
+        let (decision, rule) = match ask {
+            Some(ask) => {
+                let rule = Arc::from(ask.rule.as_str());
+                (Decision::Ask(ask), rule)
+            }
+            None => (Decision::Allow, self.allowing_rule(entry)),
+        };
+        Flow::Continue(Verdict { decision, rule, holds, effects, warning: None })
+    }
+
+    fn allowing_rule(&mut self, entry: Option<&Entry>) -> Arc<str> {
+        let rule = entry.map_or(&self.policy.default_rule, |entry| &entry.pointer);
+        self.note(rule, "nothing against it", Finding::Allows);
+        Arc::clone(rule)
+    }
+
+    fn note(&mut self, pointer: &str, looked_at: &str, finding: Finding) {
+        self.recorder.note(|| Step {
+            pointer: pointer.to_owned(),
+            looked_at: looked_at.to_owned(),
+            finding,
+        });
+    }
+
+    /// The entry for the name; none when the default allows it.
+    fn entry(&mut self) -> Flow<Option<&'w Entry>> {
+        let subject = self.call.subject;
+        let name = Name::of(subject.name());
+        if let Some(oddness) = name.oddness {
+            let shown = subject.name().escape_debug();
+            self.warnings.push(format!("the name `{shown}` {}", oddness.words()));
+        }
+        match self.policy.find(subject, &name) {
+            Found::Hidden(index) => {
+                let pointer = hide_pointer(index);
+                self.note(&pointer, "the name", Finding::Hides);
+                Flow::Break(self.hidden(&pointer))
+            }
+            Found::Entry(entry) => {
+                self.note(&entry.pointer, "the name", Finding::Matches);
+                self.action(entry)?;
+                Flow::Continue(Some(entry))
+            }
+            Found::Doubtful(pointer) => {
+                self.note(&pointer, "what the name could be taken for", Finding::Denies);
+                let reason = format!(
+                    "{} could be taken for a name that the policy speaks of; \
+                     the owner can name it exactly to allow it",
+                    self.described()
+                );
+                Flow::Break(deny(Code::DeniedByRule, &pointer, reason))
+            }
+            Found::Nobody => {
+                self.note("/default", "the name, which no entry names", Finding::NoMatch);
+                if self.policy.allows_unnamed {
+                    return Flow::Continue(None);
+                }
+                self.note("/default", "what happens to the rest", Finding::Denies);
+                Flow::Break(deny(Code::DeniedByDefault, "/default", self.unnamed()))
+            }
+        }
+    }
+
+    /// `deny` and `hide` end the walk before any rule is looked at.
+    fn action(&mut self, entry: &Entry) -> Flow<()> {
+        let pointer = pointer::member(&entry.pointer, "action");
+        match entry.action {
+            Action::Allow | Action::RequireApproval => Flow::Continue(()),
+            Action::Hide => {
+                self.note(&pointer, "the action", Finding::Hides);
+                Flow::Break(self.hidden(&pointer))
+            }
+            Action::Deny => {
+                self.note(&pointer, "the action", Finding::Denies);
+                let reason = match &entry.reason {
+                    Some(reason) => reason.to_string(),
+                    None => format!("{} is denied by the policy", self.described()),
+                };
+                Flow::Break(deny(Code::DeniedByRule, &pointer, reason))
+            }
+        }
+    }
+
+    /// The agent is told what it would be told about a name that does not exist; the audit row is told
+    /// the rule.
+    fn hidden(&self, pointer: &str) -> Verdict {
+        let reason = if self.policy.allows_unnamed {
+            format!("unknown {} `{}`", self.call.subject.kind(), self.call.subject.name())
+        } else {
+            self.unnamed()
+        };
+        let denial = Denial::new(Code::DeniedByDefault, "/default", reason);
+        Verdict::refusing(Decision::Hidden(denial), pointer.into())
+    }
+
+    fn unnamed(&self) -> String {
+        format!("no rule allows {}; this policy denies what it does not name", self.described())
+    }
+
+    fn described(&self) -> String {
+        format!("{} `{}`", self.call.subject.kind(), self.call.subject.name())
+    }
+
+    /// The rules for all tools, then the entry's own. Resources and prompts have only their own.
+    fn rules(&self, entry: Option<&'w Entry>) -> impl Iterator<Item = Source<'w>> + use<'w, R> {
+        let shared =
+            matches!(self.call.subject, Subject::Tool(_)).then_some(&self.policy.all_tools);
+        let own = entry.map(|entry| Source { rules: &entry.rules, entry: Some(entry) });
+        shared.map(|rules| Source { rules, entry: None }).into_iter().chain(own)
+    }
+
+    fn require(&mut self, entry: Option<&'w Entry>) -> Flow<()> {
+        for source in self.rules(entry) {
+            for rule in &source.rules.require {
+                let truth = rule.truth(self.call, Quantifier::Every, &mut self.recorder);
+                if truth != Truth::Holds {
+                    let needs = || format!("{} needs {}", self.described(), rule.words());
+                    let reason = source.words(rule).unwrap_or_else(needs);
+                    self.note(&rule.pointer, "what is required", Finding::Denies);
+                    return Flow::Break(deny(Code::DeniedByRule, &rule.pointer, reason));
+                }
+            }
+        }
+        Flow::Continue(())
+    }
+
+    fn deny_if(&mut self, entry: Option<&'w Entry>) -> Flow<()> {
+        for source in self.rules(entry) {
+            for rule in &source.rules.deny_if {
+                let truth = rule.truth(self.call, Quantifier::Any, &mut self.recorder);
+                if truth != Truth::Fails {
+                    let because = || self.denied_because(rule, truth);
+                    let reason = source.words(rule).unwrap_or_else(because);
+                    self.note(&rule.pointer, "what is denied", Finding::Denies);
+                    return Flow::Break(deny(Code::DeniedByRule, &rule.pointer, reason));
+                }
+            }
+        }
+        Flow::Continue(())
+    }
+
+    fn denied_because(&self, rule: &Rule, truth: Truth) -> String {
+        let (subject, words) = (self.described(), rule.words());
+        match truth {
+            _ if words.is_empty() => format!("{subject} is denied by the policy"),
+            Truth::Indeterminate => format!(
+                "{subject} is denied because it cannot be told whether {words}; \
+                 send plain values of the expected type"
+            ),
+            _ => format!("{subject} is denied because {words}"),
+        }
+    }
+
+    fn definition(&mut self, entry: Option<&Entry>) -> Flow<()> {
+        let (state, next) = match self.call.tool.definition {
+            Definition::Unchanged | Definition::Unknown => return Flow::Continue(()),
+            Definition::Changed => ("changed since the owner accepted it", "accept it again"),
+            Definition::New => ("is new and the owner has not accepted it", "accept it"),
+            Definition::Conflict => ("is offered by two servers under one name", "remove one"),
+        };
+        let words = format!("{} {state}", self.described());
+        let (on_change, pointer) = match entry.and_then(|entry| Some((entry.on_change?, entry))) {
+            Some((own, entry)) => (own, pointer::member(&entry.pointer, "on_change")),
+            None => (self.policy.on_change, "/on_change".to_owned()),
+        };
+        match on_change {
+            OnChange::Allow => Flow::Continue(()),
+            OnChange::Warn => {
+                self.note(&pointer, "the definition", Finding::Warns);
+                self.warnings.push(words);
+                Flow::Continue(())
+            }
+            OnChange::Refuse => {
+                self.note(&pointer, "the definition", Finding::Denies);
+                let reason = format!("{words}; the owner can look at the difference and {next}");
+                Flow::Break(deny(Code::ToolChanged, &pointer, reason))
+            }
+        }
+    }
+
+    /// The first thing that asks: a rule for all tools, the entry's action, a rule of the entry.
+    fn approval(&mut self, entry: Option<&'w Entry>) -> Option<Ask> {
+        for source in self.rules(entry) {
+            if let Some(ask) = source.entry.and_then(|entry| self.ask_by_action(entry)) {
+                return Some(ask);
+            }
+            for rule in &source.rules.approve_if {
+                let truth = rule.truth(self.call, Quantifier::Any, &mut self.recorder);
+                if truth != Truth::Fails {
+                    let reason = source.words(rule).unwrap_or_else(|| self.needs_approval());
+                    return Some(self.ask(&rule.pointer, reason, rule.timeout_seconds));
+                }
+            }
+        }
+        None
+    }
+
+    fn ask_by_action(&mut self, entry: &Entry) -> Option<Ask> {
+        if entry.action != Action::RequireApproval {
+            return None;
+        }
+        let pointer = pointer::member(&entry.pointer, "action");
+        let reason = entry.reason.as_deref().map_or_else(|| self.needs_approval(), str::to_owned);
+        Some(self.ask(&pointer, reason, APPROVAL_SECONDS))
+    }
+
+    fn ask(&mut self, pointer: &str, reason: String, timeout_seconds: u64) -> Ask {
+        self.note(pointer, "what a human decides", Finding::Asks);
+        Ask { rule: pointer.to_owned(), reason, timeout_seconds }
+    }
+
+    fn needs_approval(&self) -> String {
+        format!("{} needs the owner's approval", self.described())
+    }
+
+    fn limits(&mut self, entry: Option<&'w Entry>) -> Flow<Vec<Hold>> {
+        let count = self.rules(entry).map(|source| source.rules.limits.len()).sum();
+        let mut holds = Vec::with_capacity(count);
+        for source in self.rules(entry) {
+            for limit in &source.rules.limits {
+                holds.push(self.hold(limit)?);
+            }
+        }
+        Flow::Continue(holds)
+    }
+
+    fn hold(&mut self, limit: &Limit) -> Flow<Hold> {
+        match limit.hold(self.call) {
+            Ok(hold) => {
+                self.note(&limit.pointer, "what the call counts", Finding::Holds);
+                Flow::Continue(hold)
+            }
+            Err(why) => {
+                self.note(&limit.pointer, "what the call counts", Finding::Denies);
+                let reason = format!("{} is denied because {why}", self.described());
+                Flow::Break(deny(Code::DeniedByRule, &limit.pointer, reason))
+            }
+        }
+    }
+}
+
+fn deny(code: Code, rule: &str, reason: String) -> Verdict {
+    Verdict::refusing(Decision::Deny(Denial::new(code, rule, reason)), rule.into())
+}

@@ -1,0 +1,85 @@
+//! What a decision looked at, step by step. The walk that decides writes these down when asked; there is
+//! no second description of it. Steps name paths and operators, never what the arguments hold.
+
+use std::fmt;
+
+use crate::truth::Truth;
+
+/// One thing that was looked at.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Step {
+    /// JSON pointer of the part of the policy.
+    pub pointer: String,
+    /// Paths, operators and types, without argument values.
+    pub looked_at: String,
+    pub finding: Finding,
+}
+
+impl fmt::Display for Step {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}: {}", self.pointer, self.looked_at, self.finding)
+    }
+}
+
+/// What came of a step.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Finding {
+    /// A pattern or entry speaks for the name.
+    Matches,
+    /// None does.
+    NoMatch,
+    Truth(Truth),
+    Allows,
+    Asks,
+    Denies,
+    Hides,
+    Warns,
+    /// An amount will be held against a counter.
+    Holds,
+}
+
+impl Finding {
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Finding::Matches => "matches",
+            Finding::NoMatch => "no match",
+            Finding::Truth(truth) => truth.as_str(),
+            Finding::Allows => "allows",
+            Finding::Asks => "asks a human",
+            Finding::Denies => "denies",
+            Finding::Hides => "hides",
+            Finding::Warns => "warns",
+            Finding::Holds => "is held",
+        }
+    }
+}
+
+impl fmt::Display for Finding {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+/// Hears of every step of a walk.
+pub(crate) trait Recorder {
+    fn note(&mut self, step: impl FnOnce() -> Step);
+}
+
+/// Deciding needs no record; the steps are not even made.
+pub(crate) struct Silent;
+
+impl Recorder for Silent {
+    #[inline]
+    fn note(&mut self, _step: impl FnOnce() -> Step) {}
+}
+
+#[derive(Default)]
+pub(crate) struct Trace {
+    pub(crate) steps: Vec<Step>,
+}
+
+impl Recorder for Trace {
+    fn note(&mut self, step: impl FnOnce() -> Step) {
+        self.steps.push(step());
+    }
+}

@@ -1,0 +1,196 @@
+//! Limits: what a call draws on which counter. The counting itself is the ledger's; here each limit
+//! becomes a hold with an exact amount, or the call is denied because the amount makes no sense.
+
+use std::ops::ControlFlow;
+use std::sync::Arc;
+
+use crate::amount::Amount;
+use crate::call::Call;
+use crate::duration::window_seconds;
+use crate::load::Loader;
+use crate::path::{Leaf, Path, Root, Seen};
+use crate::pointer;
+use crate::problem::{Complaint, Place};
+use crate::tree::Node;
+use crate::verdict::{Hold, Scope};
+
+const COUNTER_CHARACTERS_MAX: usize = 256;
+
+#[derive(Debug)]
+pub(crate) struct Limit {
+    counter: Arc<str>,
+    scope: Scope,
+    window_ms: u64,
+    max: Amount,
+    increment: Increment,
+    pub(crate) pointer: Arc<str>,
+    on_deny: Option<Arc<str>>,
+    place: Place,
+}
+
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Increment {
+    Fixed(Amount),
+    /// The sum of what a path into the arguments leads to.
+    Path(Path),
+}
+
+impl Limit {
+    /// What the call draws, or why that cannot be said.
+    pub(crate) fn hold(&self, call: &Call<'_>) -> Result<Hold, String> {
+        Ok(Hold {
+            counter: Arc::clone(&self.counter),
+            scope: self.scope,
+            window_ms: self.window_ms,
+            max: self.max,
+            amount: self.increment.amount(call)?,
+            rule: Arc::clone(&self.pointer),
+            on_deny: self.on_deny.clone(),
+        })
+    }
+
+    /// Two limits on one counter count a call once, so they must agree on how much it counts.
+    fn disagrees_with(&self, other: &Limit) -> bool {
+        self.counter == other.counter
+            && self.scope == other.scope
+            && self.increment != other.increment
+    }
+}
+
+impl Increment {
+    fn amount(&self, call: &Call<'_>) -> Result<Amount, String> {
+        let path = match self {
+            Increment::Fixed(amount) => return Ok(*amount),
+            Increment::Path(path) => path,
+        };
+        let mut sum = Ok(Amount::ZERO);
+        path.each(call, &mut |leaf| {
+            sum = add(sum.clone(), &leaf);
+            if sum.is_ok() { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+        });
+        sum.map_err(|why| format!("`{}` {why}", path.text))
+    }
+}
+
+fn add(sum: Result<Amount, &'static str>, leaf: &Leaf<'_>) -> Result<Amount, &'static str> {
+    let number = match leaf {
+        Leaf::Present(Seen::Number(number)) => number,
+        Leaf::Missing => return Err("is missing, and a limit counts it"),
+        _ => return Err("is not a number, and a limit counts it"),
+    };
+    let amount = Amount::parse(number)
+        .ok_or("is negative, too large or too fine to count exactly, and a limit counts it")?;
+    sum?.checked_add(amount).ok_or("adds up to more than a limit can count")
+}
+
+/// Compiles the limits of one list.
+pub(crate) fn compile_limits(
+    list: Option<&Node>,
+    pointer: &str,
+    reason: Option<&Arc<str>>,
+    loader: &mut Loader,
+) -> Vec<Limit> {
+    let limits = list.map(Node::items).unwrap_or_default().iter().enumerate();
+    let compile = |(index, node)| {
+        compile_limit(node, &pointer::item(pointer, index), Scope::Grant, reason, loader)
+    };
+    limits.filter_map(compile).collect()
+}
+
+/// The short form: one limit per session unless it says otherwise.
+pub(crate) fn compile_rate_limit(
+    node: &Node,
+    pointer: &str,
+    reason: Option<&Arc<str>>,
+    loader: &mut Loader,
+) -> Option<Limit> {
+    compile_limit(node, pointer, Scope::Session, reason, loader)
+}
+
+fn compile_limit(
+    node: &Node,
+    pointer: &str,
+    scope: Scope,
+    reason: Option<&Arc<str>>,
+    loader: &mut Loader,
+) -> Option<Limit> {
+    let window = node.get("window")?;
+    let window_seconds =
+        loader.take(window, &pointer::member(pointer, "window"), window_seconds(window));
+    let max = node.get("max")?;
+    let max = loader.take(max, &pointer::member(pointer, "max"), read_amount(max));
+    let increment = match node.get("increment") {
+        None => Some(Increment::Fixed(Amount::ONE)),
+        Some(increment) => {
+            let read = read_increment(increment);
+            loader.take(increment, &pointer::member(pointer, "increment"), read)
+        }
+    };
+    let counter = match node.get("counter") {
+        None => Some(pointer),
+        Some(counter) => {
+            let read = read_counter(counter);
+            loader.take(counter, &pointer::member(pointer, "counter"), read)
+        }
+    };
+    Some(Limit {
+        counter: counter?.into(),
+        scope: node.text_of("scope").and_then(Scope::from_name).unwrap_or(scope),
+        window_ms: window_seconds?.saturating_mul(1000),
+        max: max?,
+        increment: increment?,
+        pointer: pointer.into(),
+        on_deny: node.text_of("on_deny").map(Arc::from).or_else(|| reason.cloned()),
+        place: node.place,
+    })
+}
+
+fn read_amount(node: &Node) -> Result<Amount, Complaint> {
+    node.as_number().and_then(Amount::parse).ok_or_else(|| {
+        Complaint::new("an amount that cannot be counted exactly")
+            .hint("write a number that is not negative, with at most 18 digits after the point")
+    })
+}
+
+fn read_increment(node: &Node) -> Result<Increment, Complaint> {
+    let Some(text) = node.as_text() else {
+        let amount = read_amount(node)?;
+        if amount == Amount::ZERO {
+            let complaint = Complaint::new("an increment of 0, which never reaches the limit");
+            return Err(complaint.hint("leave `increment` out to count calls"));
+        }
+        return Ok(Increment::Fixed(amount));
+    };
+    let path = Path::parse(text)?;
+    if path.root != Root::Args {
+        let words = format!("`{text}` is no argument");
+        return Err(Complaint::new(words).hint("count a path such as `args.amount`"));
+    }
+    Ok(Increment::Path(path))
+}
+
+fn read_counter(node: &Node) -> Result<&str, Complaint> {
+    let name = node.as_text().unwrap_or_default();
+    let plain = !name.is_empty() && name.chars().count() <= COUNTER_CHARACTERS_MAX;
+    if !plain || name.starts_with('/') || name.chars().any(char::is_control) {
+        return Err(Complaint::new("a counter name that cannot be used").hint(
+            "1 to 256 characters, not beginning with `/`: such names belong to limits without a counter",
+        ));
+    }
+    Ok(name)
+}
+
+/// Notes every pair of limits that one call can meet and that disagree on what it counts.
+pub(crate) fn check_agreement<'a>(own: &'a [Limit], shared: &'a [Limit], loader: &mut Loader) {
+    for (index, limit) in own.iter().enumerate() {
+        let earlier = own.iter().take(index).chain(shared);
+        if let Some(other) = earlier.into_iter().find(|other| limit.disagrees_with(other)) {
+            let words = format!(
+                "the counter `{}` counts a call in two ways, here and in `{}`",
+                limit.counter, other.pointer
+            );
+            let complaint = Complaint::new(words).hint("give one of them a counter of its own");
+            loader.problems.add(limit.place, &limit.pointer, complaint);
+        }
+    }
+}

@@ -1,0 +1,144 @@
+//! Loading: text to tree, tree checked against the tables, then compiled, then the policy's own tests.
+
+use std::sync::Arc;
+
+use crate::entry::{OnChange, Rules};
+use crate::fields;
+use crate::limits::check_agreement;
+use crate::names::{Name, nfc};
+use crate::operator::Operator;
+use crate::pointer;
+use crate::policy::{Policy, ServerRequest, hide_pointer};
+use crate::problem::{Complaint, LoadError, Problem, Problems};
+use crate::section::{Patterns, Section, Spellings, check_patterns};
+use crate::selftest;
+use crate::shape::{self, Shape};
+use crate::tree::{self, Format, Node};
+
+/// Patterns that compile to regular expressions, in one policy.
+const PATTERNS_MAX: usize = 1_000;
+
+impl Policy {
+    /// Reads and compiles a policy and runs its tests. Whatever is wrong is an error with its place.
+    pub fn load(source: &str, format: Format) -> Result<Policy, LoadError> {
+        let policy = Policy::compile(source, format)?;
+        let failed = policy.run_tests().into_iter().filter(|outcome| !outcome.passed);
+        let problems: Vec<Problem> = failed.map(|outcome| outcome.to_problem()).collect();
+        if problems.is_empty() { Ok(policy) } else { Err(LoadError { problems }) }
+    }
+
+    /// The same without running its tests.
+    pub fn compile(source: &str, format: Format) -> Result<Policy, LoadError> {
+        let root = tree::read(source, format)?;
+        let mut problems = Problems::default();
+        shape::check(&root, Shape::Object(&fields::POLICY), "", &mut problems);
+        problems.into_result()?;
+        let mut loader = Loader::default();
+        let mut policy = compile(&root, &mut loader);
+        loader.problems.into_result()?;
+        policy.source = source.to_owned();
+        policy.warnings = loader.warnings.into_warnings();
+        Ok(policy)
+    }
+}
+
+/// Where the parts of a policy report what is wrong with them.
+#[derive(Default)]
+pub(crate) struct Loader {
+    pub(crate) problems: Problems,
+    pub(crate) warnings: Problems,
+    patterns: usize,
+}
+
+impl Loader {
+    /// The value, or a note of the complaint with its place.
+    pub(crate) fn take<T>(
+        &mut self,
+        node: &Node,
+        pointer: &str,
+        result: Result<T, Complaint>,
+    ) -> Option<T> {
+        result.map_err(|complaint| self.problems.add(node.place, pointer, complaint)).ok()
+    }
+
+    pub(crate) fn count_pattern(&mut self, operator: &Operator, node: &Node, pointer: &str) {
+        self.patterns += usize::from(operator.is_pattern);
+        if operator.is_pattern && self.patterns == PATTERNS_MAX + 1 {
+            let words = format!("more than {PATTERNS_MAX} patterns in one policy");
+            let hint = "use `in`, `starts_with` or `ends_with` where they do";
+            self.problems.add(node.place, pointer, Complaint::new(words).hint(hint));
+        }
+    }
+}
+
+fn compile(root: &Node, loader: &mut Loader) -> Policy {
+    let allows_unnamed = root.text_of("default") == Some("allow");
+    let names = Spellings { uris: false, looks: allows_unnamed };
+    let uris = Spellings { uris: true, looks: allows_unnamed };
+
+    let all_tools = root.get("all_tools").map_or_else(Rules::default, |node| {
+        let rules = Rules::compile(node, "/all_tools", None, loader);
+        check_agreement(&rules.limits, &[], loader);
+        rules
+    });
+    let shared = &all_tools.limits;
+    let tools = Section::compile(root.get("tools"), "/tools", names, shared, loader);
+    let resources = Section::compile(root.get("resources"), "/resources", uris, &[], loader);
+    let prompts = Section::compile(root.get("prompts"), "/prompts", names, &[], loader);
+    let hide = compile_hide(root.get("hide"), uris, loader);
+    warn_of_hidden(root, &hide, loader);
+    Policy {
+        source: String::new(),
+        description: root.text_of("description").map(str::to_owned),
+        allows_unnamed,
+        default_rule: Arc::from("/default"),
+        hide,
+        all_tools,
+        tools,
+        resources,
+        prompts,
+        on_change: root.text_of("on_change").and_then(OnChange::from_name).unwrap_or_default(),
+        server_requests: server_requests(root.get("server_requests")),
+        tests: selftest::compile(root.get("tests"), loader),
+        warnings: Vec::new(),
+    }
+}
+
+fn compile_hide(node: Option<&Node>, spellings: Spellings, loader: &mut Loader) -> Patterns {
+    let items = node.map(Node::items).unwrap_or_default();
+    let texts: Vec<String> = items.iter().filter_map(Node::as_text).map(nfc).collect();
+    let places: Vec<_> = items.iter().map(|item| item.place).collect();
+    check_patterns(&texts, &places, |index| pointer::item("/hide", index), loader);
+    // Patterns of this list may overlap: any of them hides.
+    Patterns::new(&texts, spellings).0
+}
+
+fn server_requests(node: Option<&Node>) -> Vec<ServerRequest> {
+    match node {
+        None => ServerRequest::ALL.to_vec(),
+        Some(list) => {
+            let names = list.items().iter().filter_map(Node::as_text);
+            names.filter_map(ServerRequest::from_name).collect()
+        }
+    }
+}
+
+/// An entry that `hide` beats is most likely a mistake.
+fn warn_of_hidden(root: &Node, hide: &Patterns, loader: &mut Loader) {
+    for section in ["tools", "resources", "prompts"] {
+        for member in root.get(section).map(Node::members).unwrap_or_default() {
+            if member.name.contains('*') {
+                continue;
+            }
+            if let Some(found) = hide.find(&Name::of(&member.name)) {
+                let pointer = pointer::member(&pointer::member("", section), &member.name);
+                let words = format!(
+                    "`{}` is never used: `{}` hides the name",
+                    pointer,
+                    hide_pointer(found.entry())
+                );
+                loader.warnings.add(member.place, &pointer, Complaint::new(words));
+            }
+        }
+    }
+}

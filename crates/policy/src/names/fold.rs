@@ -1,0 +1,92 @@
+//! Brings names that could be taken for one another to one spelling: by what they look like, and for
+//! URIs by what a server may make of them.
+
+use std::borrow::Cow;
+
+use unicode_security::confusable_detection::skeleton;
+
+use super::nfc;
+use crate::percent;
+
+/// What a name looks like to a person.
+pub(crate) fn look(name: &str) -> String {
+    skeleton(&nfc(name)).filter(|c| !c.is_control()).collect()
+}
+
+/// What a server may read in a URI: escapes undone, backslashes turned, doubled slashes and dot segments
+/// gone, no fragment, scheme and host in lower case.
+pub(crate) fn uri_reading(uri: &str) -> String {
+    without_dots(&spelling(uri))
+}
+
+/// The same for a pattern. Each literal part is folded by itself, so dot segments stay.
+pub(crate) fn uri_pattern(pattern: &str) -> String {
+    match pattern.contains('*') {
+        true => pattern.split('*').map(spelling).collect::<Vec<_>>().join("*"),
+        false => uri_reading(pattern),
+    }
+}
+
+/// A pattern by what its literal parts look like.
+pub(crate) fn look_of_pattern(pattern: &str) -> String {
+    pattern.split('*').map(look).collect::<Vec<_>>().join("*")
+}
+
+fn spelling(text: &str) -> String {
+    let text = text.split('#').next().unwrap_or_default();
+    let decoded = percent::decode_fully(text).map_or(Cow::Borrowed(text), Cow::Owned);
+    let slashed = collapse_slashes(&nfc(&decoded).replace('\\', "/"));
+    lower_authority(&slashed)
+}
+
+/// The slashes after a scheme stay, at most three of them.
+fn collapse_slashes(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    let mut run_max = 1;
+    let mut run = 0;
+    for c in text.chars() {
+        if c == '/' {
+            run += 1;
+            if run > run_max {
+                continue;
+            }
+        } else {
+            run = 0;
+            run_max = if c == ':' { 3 } else { 1 };
+        }
+        out.push(c);
+    }
+    out
+}
+
+fn lower_authority(uri: &str) -> String {
+    let scheme_end = uri.find(':').map_or(0, |at| at + 1);
+    let rest = uri.get(scheme_end..).unwrap_or_default();
+    let authority = match rest.strip_prefix("//") {
+        Some(after) => 2 + after.find(['/', '?']).unwrap_or(after.len()),
+        None => 0,
+    };
+    let (head, tail) = uri.split_at(scheme_end + authority);
+    format!("{}{tail}", head.to_lowercase())
+}
+
+/// Resolves `.` and `..` in the path, which ends at a question mark.
+fn without_dots(uri: &str) -> String {
+    let path_end = uri.find('?').unwrap_or(uri.len());
+    let (path, query) = uri.split_at(path_end);
+    let root = match path.split_once("://") {
+        Some((scheme, rest)) => scheme.len() + 3 + rest.find('/').unwrap_or(rest.len()),
+        None => path.find(':').map_or(0, |at| at + 1),
+    };
+    let (head, tail) = path.split_at(root);
+    let mut kept: Vec<&str> = Vec::new();
+    for segment in tail.split('/') {
+        match segment {
+            "." => {}
+            ".." if kept.len() > 1 => drop(kept.pop()),
+            ".." => {}
+            _ => kept.push(segment),
+        }
+    }
+    format!("{head}{}{query}", kept.join("/"))
+}

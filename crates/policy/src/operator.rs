@@ -1,0 +1,296 @@
+//! The operators, one row each: name, meaning, what it is compared with, the function, and its cases.
+//! The loader, the JSON Schema, the reference and the tests all read this table.
+
+use crate::path::Seen;
+use crate::problem::Complaint;
+use crate::tree::{Node, Value};
+use crate::truth::Truth;
+
+mod compare;
+mod host;
+mod network;
+mod text;
+mod under;
+
+/// A comparison that is ready to run.
+pub(crate) type Test = Box<dyn Fn(&Seen<'_>) -> Truth + Send + Sync>;
+
+/// One operator. Adding one is adding a row to [`operators`].
+pub struct Operator {
+    pub name: &'static str,
+    pub words: &'static str,
+    pub takes: Takes,
+    /// Examples that are also tests.
+    pub cases: &'static [Case],
+    pub(crate) compile: fn(&Node) -> Result<Test, Complaint>,
+    /// Whether it compiles to a regular expression, of which a policy may have a bounded number.
+    pub(crate) is_pattern: bool,
+}
+
+/// What an operator is compared with: the `value` of its condition.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Takes {
+    /// Text, a number, or true or false.
+    Scalar,
+    Scalars,
+    Number,
+    /// `true` unless said.
+    Flag,
+    Text,
+    /// One text or a list of them.
+    Texts,
+    /// A whole number.
+    Count,
+}
+
+impl Takes {
+    pub const fn describe(self) -> &'static str {
+        match self {
+            Takes::Scalar => "text, a number, or true or false",
+            Takes::Scalars => "a list of text, numbers, true or false",
+            Takes::Number => "a number",
+            Takes::Flag => "true or false; true unless said",
+            Takes::Text => "text",
+            Takes::Texts => "text, or a list of texts",
+            Takes::Count => "a whole number",
+        }
+    }
+
+    fn fits(self, node: &Node) -> bool {
+        match self {
+            Takes::Scalar => is_scalar(node),
+            Takes::Scalars => {
+                matches!(node.value, Value::List(_)) && node.items().iter().all(is_scalar)
+            }
+            Takes::Number => node.as_number().is_some(),
+            Takes::Flag => node.as_bool().is_some(),
+            Takes::Text => node.as_text().is_some(),
+            Takes::Texts => {
+                let texts = node.items_or_self();
+                !texts.is_empty() && texts.iter().all(|text| text.as_text().is_some())
+            }
+            Takes::Count => crate::shape::whole(node).is_some(),
+        }
+    }
+}
+
+fn is_scalar(node: &Node) -> bool {
+    matches!(node.value, Value::Text(_) | Value::Number(_) | Value::Bool(_))
+}
+
+/// An example: a condition's `value`, an argument, both as JSON, and what comes of it.
+#[derive(Debug, Clone, Copy)]
+pub struct Case {
+    pub value: &'static str,
+    pub given: &'static str,
+    pub truth: Truth,
+}
+
+impl Operator {
+    pub(crate) fn named(name: &str) -> Option<&'static Operator> {
+        operators().iter().find(|row| row.name == name)
+    }
+
+    /// Makes the comparison with the `value` of a condition.
+    pub(crate) fn compile(&self, value: &Node) -> Result<Test, Complaint> {
+        if !self.takes.fits(value) {
+            let words = format!("`{}` takes {}", self.name, self.takes.describe());
+            return Err(Complaint::new(words));
+        }
+        (self.compile)(value)
+    }
+
+    /// What a missing value comes to without `missing`: only `exists` has a word to say.
+    pub(crate) fn when_missing(&self, value: Option<&Node>) -> Truth {
+        match self.takes {
+            Takes::Flag => Truth::of(value.and_then(Node::as_bool) == Some(false)),
+            _ => Truth::Fails,
+        }
+    }
+}
+
+impl std::fmt::Debug for Operator {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Operator({})", self.name)
+    }
+}
+
+/// Every operator, in the order of the reference.
+pub fn operators() -> &'static [Operator] {
+    ROWS
+}
+
+const fn holds(value: &'static str, given: &'static str) -> Case {
+    Case { value, given, truth: Truth::Holds }
+}
+
+const fn fails(value: &'static str, given: &'static str) -> Case {
+    Case { value, given, truth: Truth::Fails }
+}
+
+/// The given value is there but cannot be compared.
+const fn unclear(value: &'static str, given: &'static str) -> Case {
+    Case { value, given, truth: Truth::Indeterminate }
+}
+
+static ROWS: &[Operator] = &[
+    Operator {
+        name: "eq",
+        words: "equals the value; numbers by value, text byte for byte",
+        takes: Takes::Scalar,
+        compile: compare::eq,
+        is_pattern: false,
+        cases: compare::EQ,
+    },
+    Operator {
+        name: "neq",
+        words: "is of the same type and does not equal the value",
+        takes: Takes::Scalar,
+        compile: |value| negated(compare::eq(value)),
+        is_pattern: false,
+        cases: compare::NEQ,
+    },
+    Operator {
+        name: "lt",
+        words: "is less than the value",
+        takes: Takes::Number,
+        compile: compare::lt,
+        is_pattern: false,
+        cases: compare::LT,
+    },
+    Operator {
+        name: "lte",
+        words: "is at most the value",
+        takes: Takes::Number,
+        compile: |value| negated(compare::gt(value)),
+        is_pattern: false,
+        cases: compare::LTE,
+    },
+    Operator {
+        name: "gt",
+        words: "is greater than the value",
+        takes: Takes::Number,
+        compile: compare::gt,
+        is_pattern: false,
+        cases: compare::GT,
+    },
+    Operator {
+        name: "gte",
+        words: "is at least the value",
+        takes: Takes::Number,
+        compile: |value| negated(compare::lt(value)),
+        is_pattern: false,
+        cases: compare::GTE,
+    },
+    Operator {
+        name: "in",
+        words: "equals one of the values",
+        takes: Takes::Scalars,
+        compile: compare::one_of,
+        is_pattern: false,
+        cases: compare::IN,
+    },
+    Operator {
+        name: "not_in",
+        words: "is of a type in the list and equals none of the values",
+        takes: Takes::Scalars,
+        compile: |value| negated(compare::one_of(value)),
+        is_pattern: false,
+        cases: compare::NOT_IN,
+    },
+    Operator {
+        name: "exists",
+        words: "is there, whatever it is; with `false`, is missing",
+        takes: Takes::Flag,
+        compile: compare::exists,
+        is_pattern: false,
+        cases: compare::EXISTS,
+    },
+    Operator {
+        name: "regex",
+        words: "is text in which the regular expression matches somewhere; `^` and `$` tie it to the ends",
+        takes: Takes::Text,
+        compile: text::regex,
+        is_pattern: true,
+        cases: text::REGEX,
+    },
+    Operator {
+        name: "contains",
+        words: "is text with the value in it, or a list with an element equal to the value",
+        takes: Takes::Scalar,
+        compile: text::contains,
+        is_pattern: false,
+        cases: text::CONTAINS,
+    },
+    Operator {
+        name: "starts_with",
+        words: "is text that begins with the value",
+        takes: Takes::Text,
+        compile: text::starts_with,
+        is_pattern: false,
+        cases: text::STARTS_WITH,
+    },
+    Operator {
+        name: "ends_with",
+        words: "is text that ends with the value",
+        takes: Takes::Text,
+        compile: text::ends_with,
+        is_pattern: false,
+        cases: text::ENDS_WITH,
+    },
+    Operator {
+        name: "glob",
+        words: "is text that the whole pattern matches: `*` any characters, `?` one, `\\` before a literal one",
+        takes: Takes::Text,
+        compile: text::glob,
+        is_pattern: true,
+        cases: text::GLOB,
+    },
+    Operator {
+        name: "length_lte",
+        words: "is text of at most so many characters, or a list of at most so many elements",
+        takes: Takes::Count,
+        compile: text::length_lte,
+        is_pattern: false,
+        cases: text::LENGTH_LTE,
+    },
+    Operator {
+        name: "length_gte",
+        words: "is text of at least so many characters, or a list of at least so many elements",
+        takes: Takes::Count,
+        compile: text::length_gte,
+        is_pattern: false,
+        cases: text::LENGTH_GTE,
+    },
+    Operator {
+        name: "path_under",
+        words: "is a path at or below one of the folders, whichever way it is read",
+        takes: Takes::Texts,
+        compile: under::path_under,
+        is_pattern: false,
+        cases: under::PATH_UNDER,
+    },
+    Operator {
+        name: "url_host_in",
+        words: "is a URL whose host, as browsers read it, is one of the hosts; `*.example.com` is every host below",
+        takes: Takes::Texts,
+        compile: host::url_host_in,
+        is_pattern: false,
+        cases: host::URL_HOST_IN,
+    },
+    Operator {
+        name: "cidr_in",
+        words: "is an IP address or network inside one of the networks",
+        takes: Takes::Texts,
+        compile: network::cidr_in,
+        is_pattern: false,
+        cases: network::CIDR_IN,
+    },
+];
+
+fn negated(test: Result<Test, Complaint>) -> Result<Test, Complaint> {
+    test.map(|test| -> Test { Box::new(move |seen| test(seen).not()) })
+}
+
+#[cfg(test)]
+mod tests;

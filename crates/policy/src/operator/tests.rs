@@ -1,0 +1,98 @@
+//! Every case of every row of the operator table, and patterns that must not load.
+#![allow(clippy::unwrap_used, reason = "a test stops at the first surprise")]
+
+use super::{Operator, operators};
+use crate::json::Doc;
+use crate::path::Seen;
+use crate::problem::Complaint;
+use crate::tree::{self, BOUNDS, Format, Node};
+use crate::truth::Truth;
+
+fn value(json: &str) -> Node {
+    tree::read(json, Format::Json).unwrap()
+}
+
+fn truth(row: &Operator, value: &Node, given: &str) -> Truth {
+    let doc = Doc::read(given.as_bytes(), &BOUNDS).unwrap();
+    row.compile(value).unwrap()(&Seen::of(doc.root()))
+}
+
+#[test]
+fn every_case_of_the_table_is_true() {
+    for row in operators() {
+        for case in row.cases {
+            let found = truth(row, &value(case.value), case.given);
+            assert_eq!(found, case.truth, "{} {} on {}", row.name, case.value, case.given);
+        }
+    }
+}
+
+#[test]
+fn every_row_shows_all_that_it_can_answer() {
+    for row in operators() {
+        for wanted in [Truth::Holds, Truth::Fails] {
+            assert!(row.cases.iter().any(|case| case.truth == wanted), "{}: {wanted}", row.name);
+        }
+        let never_in_doubt = row.name == "exists";
+        let doubt = row.cases.iter().any(|case| case.truth == Truth::Indeterminate);
+        assert_ne!(never_in_doubt, doubt, "{}", row.name);
+        assert!(!row.words.is_empty() && !row.words.ends_with('.'), "{}", row.name);
+    }
+}
+
+#[test]
+fn no_operator_compares_null_a_list_of_lists_or_an_object() {
+    for row in operators().iter().filter(|row| row.name != "exists") {
+        let case = row.cases.first().unwrap();
+        for given in ["null", "{}", "{\"a\":1}"] {
+            let found = truth(row, &value(case.value), given);
+            assert_eq!(found, Truth::Indeterminate, "{} on {given}", row.name);
+        }
+    }
+}
+
+fn complaint(operator: &str, json: &str) -> Complaint {
+    let refused = Operator::named(operator).unwrap().compile(&value(json));
+    refused.map(|_| (operator, json)).unwrap_err()
+}
+
+#[test]
+fn a_value_that_an_operator_cannot_use_is_refused() {
+    let cases = [
+        ("eq", "[1]", "takes text, a number, or true or false"),
+        ("eq", "{}", "takes text"),
+        ("eq", "null", "takes text"),
+        ("gt", "\"100\"", "takes a number"),
+        ("in", "\"a\"", "takes a list"),
+        ("in", "[[1]]", "takes a list"),
+        ("in", "[null]", "takes a list"),
+        ("exists", "\"yes\"", "takes true or false"),
+        ("regex", "5", "takes text"),
+        ("regex", "\"(\"", "does not compile: unclosed group"),
+        ("regex", "\"(?=a)\"", "does not compile: look-around"),
+        ("regex", "\"(a)\\\\1\"", "does not compile: backreferences"),
+        ("regex", "\"a{1000}{1000}\"", "too large"),
+        ("regex", "\"(?:a{500}){500}\"", "too large"),
+        ("glob", "\"a\\\\\"", "ends in a single backslash"),
+        ("length_lte", "-1", "takes a whole number"),
+        ("length_lte", "1.5", "takes a whole number"),
+        ("path_under", "[]", "takes text, or a list of texts"),
+        ("path_under", "\"\"", "is no folder"),
+        ("path_under", "\"../x\"", "is no folder"),
+        ("path_under", "\"file:///x\"", "is no folder"),
+        ("path_under", "\"C:x\"", "is no folder"),
+        ("url_host_in", "\"https://good.com\"", "is no host"),
+        ("url_host_in", "\"good.com:443\"", "is no host"),
+        ("url_host_in", "\"good.com/x\"", "is no host"),
+        ("url_host_in", "\"*\"", "is no host"),
+        ("url_host_in", "\"*.*.com\"", "is no host"),
+        ("url_host_in", "\"\"", "is no host"),
+        ("url_host_in", "\"*.127.0.0.1\"", "is no host"),
+        ("cidr_in", "\"10.0.0.0/33\"", "is no network"),
+        ("cidr_in", "\"localhost\"", "is no network"),
+    ];
+    for (operator, json, words) in cases {
+        let found = complaint(operator, json);
+        assert!(found.words.contains(words), "{operator} {json}: {}", found.words);
+    }
+}

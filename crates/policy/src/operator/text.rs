@@ -1,0 +1,198 @@
+//! Text: regular expressions, globs, beginnings, endings, parts and lengths. Characters are Unicode
+//! scalar values; nothing folds case.
+
+use regex::{Regex, RegexBuilder};
+
+use super::compare::Scalar;
+use super::{Case, Test, fails, holds, unclear};
+use crate::path::Seen;
+use crate::problem::Complaint;
+use crate::shape::whole;
+use crate::tree::Node;
+use crate::truth::Truth;
+
+/// Size of one compiled pattern.
+const PATTERN_BYTES_MAX: usize = 512 * 1024;
+
+/// Wraps a test of text; everything else is indeterminate.
+fn on_text(test: impl Fn(&str) -> bool + Send + Sync + 'static) -> Test {
+    Box::new(move |seen| match seen {
+        Seen::Text(text) => Truth::of(test(text)),
+        _ => Truth::Indeterminate,
+    })
+}
+
+pub(super) fn regex(value: &Node) -> Result<Test, Complaint> {
+    let pattern = build(value.as_text().unwrap_or_default())?;
+    Ok(on_text(move |text| pattern.is_match(text)))
+}
+
+fn build(pattern: &str) -> Result<Regex, Complaint> {
+    RegexBuilder::new(pattern)
+        .size_limit(PATTERN_BYTES_MAX)
+        .dfa_size_limit(PATTERN_BYTES_MAX)
+        .nest_limit(64)
+        .build()
+        .map_err(|error| complain(&error))
+}
+
+fn complain(error: &regex::Error) -> Complaint {
+    match error {
+        regex::Error::CompiledTooBig(_) => Complaint::new("the pattern is too large when compiled")
+            .hint("use smaller repetitions, or several conditions"),
+        other => {
+            let words = other.to_string();
+            // The last line says what is wrong; the lines before it draw the pattern.
+            let reason = words.lines().last().unwrap_or_default();
+            let reason = reason.strip_prefix("error: ").unwrap_or(reason);
+            Complaint::new(format!("the pattern does not compile: {reason}"))
+                .hint("patterns have no look-around and no back-references")
+        }
+    }
+}
+
+pub(super) fn glob(value: &Node) -> Result<Test, Complaint> {
+    let mut pattern = String::from(r"(?s)\A");
+    let mut characters = value.as_text().unwrap_or_default().chars();
+    while let Some(c) = characters.next() {
+        match c {
+            '*' => pattern.push_str(".*"),
+            '?' => pattern.push('.'),
+            '\\' => {
+                let literal = characters.next().ok_or_else(|| {
+                    Complaint::new("the pattern ends in a single backslash").hint("write `\\\\`")
+                })?;
+                pattern.push_str(&regex::escape(literal.encode_utf8(&mut [0; 4])));
+            }
+            _ => pattern.push_str(&regex::escape(c.encode_utf8(&mut [0; 4]))),
+        }
+    }
+    pattern.push_str(r"\z");
+    let pattern = build(&pattern)?;
+    Ok(on_text(move |text| pattern.is_match(text)))
+}
+
+#[expect(clippy::unnecessary_wraps, reason = "all compile functions have one signature")]
+pub(super) fn starts_with(value: &Node) -> Result<Test, Complaint> {
+    let value: Box<str> = value.as_text().unwrap_or_default().into();
+    Ok(on_text(move |text| text.starts_with(&*value)))
+}
+
+#[expect(clippy::unnecessary_wraps, reason = "all compile functions have one signature")]
+pub(super) fn ends_with(value: &Node) -> Result<Test, Complaint> {
+    let value: Box<str> = value.as_text().unwrap_or_default().into();
+    Ok(on_text(move |text| text.ends_with(&*value)))
+}
+
+#[expect(clippy::unnecessary_wraps, reason = "all compile functions have one signature")]
+pub(super) fn contains(value: &Node) -> Result<Test, Complaint> {
+    let value = Scalar::of(value);
+    Ok(Box::new(move |seen| match (seen, &value) {
+        (Seen::Text(text), Scalar::Text(value)) => Truth::of(text.contains(&**value)),
+        // An element of another type leaves it open whether the value is hidden in there.
+        (Seen::List(list), value) => {
+            let elements = list.items().map(|item| value.equals(&Seen::of(item)));
+            elements.fold(Truth::Fails, Truth::or)
+        }
+        _ => Truth::Indeterminate,
+    }))
+}
+
+pub(super) fn length_lte(value: &Node) -> Result<Test, Complaint> {
+    length(value, |length, value| length <= value)
+}
+
+pub(super) fn length_gte(value: &Node) -> Result<Test, Complaint> {
+    length(value, |length, value| length >= value)
+}
+
+#[expect(clippy::unnecessary_wraps, reason = "all compile functions have one signature")]
+fn length(value: &Node, test: fn(u64, u64) -> bool) -> Result<Test, Complaint> {
+    let value = whole(value).unwrap_or_default();
+    let check = move |length: usize| Truth::of(test(length.try_into().unwrap_or(u64::MAX), value));
+    Ok(Box::new(move |seen| match seen {
+        Seen::Text(text) => check(text.chars().count()),
+        Seen::List(list) => check(list.len()),
+        _ => Truth::Indeterminate,
+    }))
+}
+
+pub(super) const REGEX: &[Case] = &[
+    holds("\"b+\"", "\"abbc\""),
+    fails("\"^b+\"", "\"abbc\""),
+    holds("\"^[a-z]+@corp\\\\.com$\"", "\"ann@corp.com\""),
+    fails("\"^[a-z]+@corp\\\\.com$\"", "\"ann@corp.com.evil.org\""),
+    fails("\"^a$\"", "\"a\\n\""),
+    holds("\"(?i)DROP\"", "\"drop table\""),
+    unclear("\"1\"", "1"),
+    unclear("\"a\"", "[\"a\"]"),
+    unclear("\"a\"", "null"),
+];
+
+pub(super) const CONTAINS: &[Case] = &[
+    holds("\"--force\"", "\"push --force\""),
+    fails("\"--force\"", "\"push\""),
+    holds("\"\"", "\"anything\""),
+    holds("\"x\"", "[\"w\",\"x\"]"),
+    fails("\"x\"", "[\"w\",\"xx\"]"),
+    fails("\"x\"", "[]"),
+    holds("5", "[1,5.0]"),
+    holds("\"x\"", "[1,\"x\"]"),
+    unclear("\"x\"", "[[\"x\"]]"),
+    unclear("\"x\"", "[1,\"w\"]"),
+    unclear("5", "\"15\""),
+    unclear("\"x\"", "{\"x\":1}"),
+    unclear("\"x\"", "null"),
+];
+
+pub(super) const STARTS_WITH: &[Case] = &[
+    holds("\"get_\"", "\"get_user\""),
+    fails("\"get_\"", "\"forget_user\""),
+    fails("\"get_\"", "\"GET_user\""),
+    holds("\"\"", "\"\""),
+    unclear("\"1\"", "12"),
+    unclear("\"a\"", "[\"ab\"]"),
+];
+
+pub(super) const ENDS_WITH: &[Case] = &[
+    holds("\"@corp.com\"", "\"ann@corp.com\""),
+    fails("\"@corp.com\"", "\"ann@corp.com.evil.org\""),
+    unclear("\"2\"", "12"),
+    unclear("\"a\"", "null"),
+];
+
+pub(super) const GLOB: &[Case] = &[
+    holds("\"report-*.csv\"", "\"report-2026/05.csv\""),
+    fails("\"report-*.csv\"", "\"my report-1.csv\""),
+    fails("\"report-*.csv\"", "\"report-1.csv \""),
+    holds("\"report-?.csv\"", "\"report-\\u00e9.csv\""),
+    fails("\"report-?.csv\"", "\"report-10.csv\""),
+    holds("\"a*\"", "\"a\\nb\""),
+    holds("\"5\\\\*5\"", "\"5*5\""),
+    fails("\"5\\\\*5\"", "\"5x5\""),
+    holds("\"[a].(b)\"", "\"[a].(b)\""),
+    fails("\"\"", "\"a\""),
+    unclear("\"*\"", "5"),
+    unclear("\"*\"", "null"),
+];
+
+pub(super) const LENGTH_LTE: &[Case] = &[
+    holds("3", "\"abc\""),
+    fails("3", "\"abcd\""),
+    holds("1", "\"\\u00e9\""),
+    holds("2", "[1,2]"),
+    fails("2", "[1,2,3]"),
+    unclear("3", "123"),
+    unclear("3", "{\"a\":1}"),
+    unclear("3", "null"),
+];
+
+pub(super) const LENGTH_GTE: &[Case] = &[
+    holds("3", "\"abc\""),
+    fails("3", "\"ab\""),
+    holds("0", "\"\""),
+    holds("1", "[null]"),
+    fails("1", "[]"),
+    unclear("1", "1"),
+    unclear("0", "null"),
+];

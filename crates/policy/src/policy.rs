@@ -1,0 +1,179 @@
+//! A policy that is ready to decide: compiled once, never changed, shared by every call.
+
+use std::sync::Arc;
+
+use crate::call::Subject;
+use crate::entry::{Action, Entry, OnChange, Rules};
+use crate::names::{Match, Name, fold};
+use crate::pointer;
+use crate::problem::Problem;
+use crate::section::{Patterns, Section};
+use crate::selftest::SelfTest;
+
+/// A compiled policy.
+pub struct Policy {
+    pub(crate) source: String,
+    pub(crate) description: Option<String>,
+    /// Whether names that nothing speaks for are allowed.
+    pub(crate) allows_unnamed: bool,
+    pub(crate) default_rule: Arc<str>,
+    pub(crate) hide: Patterns,
+    pub(crate) all_tools: Rules,
+    pub(crate) tools: Section,
+    pub(crate) resources: Section,
+    pub(crate) prompts: Section,
+    pub(crate) on_change: OnChange,
+    pub(crate) server_requests: Vec<ServerRequest>,
+    pub(crate) tests: Vec<SelfTest>,
+    pub(crate) warnings: Vec<Problem>,
+}
+
+/// What a server may ask of the client.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum ServerRequest {
+    Elicitation,
+    Sampling,
+    Roots,
+}
+
+impl ServerRequest {
+    pub const ALL: [ServerRequest; 3] =
+        [ServerRequest::Elicitation, ServerRequest::Sampling, ServerRequest::Roots];
+
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            ServerRequest::Elicitation => "elicitation",
+            ServerRequest::Sampling => "sampling",
+            ServerRequest::Roots => "roots",
+        }
+    }
+
+    pub fn from_name(name: &str) -> Option<ServerRequest> {
+        ServerRequest::ALL.into_iter().find(|request| request.as_str() == name)
+    }
+}
+
+/// Who speaks for a name.
+pub(crate) enum Found<'p> {
+    /// A pattern of `hide`, by index.
+    Hidden(u32),
+    Entry(&'p Entry),
+    /// The name could be taken for another that the policy speaks of, here.
+    Doubtful(String),
+    Nobody,
+}
+
+impl Policy {
+    /// The text the policy was loaded from.
+    pub fn source(&self) -> &str {
+        &self.source
+    }
+
+    pub fn description(&self) -> Option<&str> {
+        self.description.as_deref()
+    }
+
+    /// Whether names that no entry names are allowed.
+    pub fn allows_unnamed(&self) -> bool {
+        self.allows_unnamed
+    }
+
+    /// What deserves a look although the policy loads.
+    pub fn warnings(&self) -> &[Problem] {
+        &self.warnings
+    }
+
+    /// Whether it belongs into lists. A denied tool stays visible; a hidden one, and one that only the
+    /// default denies, does not.
+    pub fn shows(&self, subject: Subject<'_>) -> bool {
+        match self.find(subject, &Name::of(subject.name())) {
+            Found::Hidden(_) => false,
+            Found::Entry(entry) => entry.action != Action::Hide,
+            Found::Doubtful(_) => true,
+            Found::Nobody => self.allows_unnamed,
+        }
+    }
+
+    /// What happens when the definition behind a name is not the accepted one.
+    pub fn on_change(&self, subject: Subject<'_>) -> OnChange {
+        match self.find(subject, &Name::of(subject.name())) {
+            Found::Entry(entry) => entry.on_change.unwrap_or(self.on_change),
+            _ => self.on_change,
+        }
+    }
+
+    /// Whether a server may ask this of the client.
+    pub fn server_may_ask(&self, request: ServerRequest) -> bool {
+        self.server_requests.contains(&request)
+    }
+
+    pub(crate) fn section(&self, subject: Subject<'_>) -> Option<&Section> {
+        match subject {
+            Subject::Tool(_) => Some(&self.tools),
+            Subject::Resource(_) => Some(&self.resources),
+            Subject::Prompt(_) => Some(&self.prompts),
+            Subject::Method(_) => None,
+        }
+    }
+
+    /// Hidden beats every entry; an exact name beats a glob; nothing speaks for methods.
+    pub(crate) fn find(&self, subject: Subject<'_>, name: &Name<'_>) -> Found<'_> {
+        let Some(section) = self.section(subject) else { return Found::Nobody };
+        if let Some(hidden) = self.hide.find(name) {
+            return Found::Hidden(hidden.entry());
+        }
+        let found = section.patterns.find(name);
+        if let Some(doubt) = self.doubt(subject, section, name, found) {
+            return Found::Doubtful(doubt);
+        }
+        match found.and_then(|found| section.entry(found.entry())) {
+            Some(entry) => Found::Entry(entry),
+            None => Found::Nobody,
+        }
+    }
+
+    /// The part of the policy that a name could be meant to slip past: because it looks like a name there,
+    /// or because a server may read the URI as one. A name that the owner wrote out is beyond doubt.
+    fn doubt(
+        &self,
+        subject: Subject<'_>,
+        section: &Section,
+        name: &Name<'_>,
+        found: Option<Match>,
+    ) -> Option<String> {
+        if let Some(Match::Exact(_)) = found {
+            return None;
+        }
+        if let Subject::Resource(_) = subject {
+            let reading = fold::uri_reading(&name.text);
+            if let Some(hidden) = self.hide.find_reading(&reading) {
+                return Some(hide_pointer(hidden));
+            }
+            let other = section.patterns.find_reading(&reading);
+            if other != found.map(Match::entry) {
+                return other
+                    .or(found.map(Match::entry))
+                    .map(|index| entry_pointer(section, index));
+            }
+        }
+        if found.is_some() {
+            return None;
+        }
+        let entry = section.patterns.find_look(name).map(|index| entry_pointer(section, index));
+        entry.or_else(|| self.hide.find_look(name).map(hide_pointer))
+    }
+}
+
+fn entry_pointer(section: &Section, index: u32) -> String {
+    section.entry(index).map_or_else(String::new, |entry| entry.pointer.to_string())
+}
+
+pub(crate) fn hide_pointer(index: u32) -> String {
+    pointer::item("/hide", usize::try_from(index).unwrap_or(usize::MAX))
+}
+
+impl std::fmt::Debug for Policy {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Policy").field("description", &self.description).finish_non_exhaustive()
+    }
+}

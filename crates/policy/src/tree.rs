@@ -1,0 +1,236 @@
+//! A policy text as a tree with places, the same whether it was written as JSON or YAML.
+
+use crate::json::{self, Bounds, Doc, Keys, Kind, Numbers};
+use crate::problem::{Complaint, LoadError, Place, Problem};
+use crate::yaml;
+
+/// Policies compare numbers exactly, so every valid number is welcome; tools may differ by case only,
+/// so keys need to differ and no more.
+pub(crate) const BOUNDS: Bounds =
+    Bounds { numbers: Numbers::AnyValid, keys: Keys::Unique, ..Bounds::POLICY };
+
+/// How a policy is written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Format {
+    Json,
+    Yaml,
+}
+
+impl Format {
+    /// YAML for `.yaml` and `.yml`, JSON for everything else.
+    pub fn of_path(path: &str) -> Format {
+        let extension = path.rsplit('.').next().unwrap_or_default();
+        if ["yaml", "yml"].iter().any(|yaml| extension.eq_ignore_ascii_case(yaml)) {
+            Format::Yaml
+        } else {
+            Format::Json
+        }
+    }
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Node {
+    pub(crate) place: Place,
+    pub(crate) value: Value,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Value {
+    Null,
+    Bool(bool),
+    /// The text of a JSON number.
+    Number(String),
+    Text(String),
+    List(Vec<Node>),
+    Map(Vec<Member>),
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Member {
+    pub(crate) name: String,
+    pub(crate) place: Place,
+    pub(crate) node: Node,
+}
+
+pub(crate) fn read(source: &str, format: Format) -> Result<Node, LoadError> {
+    match format {
+        Format::Json => read_json(source),
+        Format::Yaml => yaml::read(source),
+    }
+    .map_err(|problem| LoadError { problems: vec![problem] })
+}
+
+fn read_json(source: &str) -> Result<Node, Problem> {
+    let doc = Doc::read(source.as_bytes(), &BOUNDS).map_err(|refusal| {
+        let place = Place { line: refusal.line, column: refusal.column };
+        Problem::new(place, "", Complaint::new(refusal.words))
+    })?;
+    Ok(copy_json(doc.root(), &mut Places::new(source)))
+}
+
+fn copy_json(value: json::Value<'_>, places: &mut Places<'_>) -> Node {
+    let place = places.at(value.span().start);
+    let value = match value.kind() {
+        Kind::Null => Value::Null,
+        Kind::Bool => Value::Bool(value.as_bool() == Some(true)),
+        Kind::Number => Value::Number(value.raw().to_owned()),
+        Kind::String => Value::Text(value.as_str().unwrap_or_default().into_owned()),
+        Kind::Array => Value::List(value.items().map(|item| copy_json(item, places)).collect()),
+        Kind::Object => {
+            Value::Map(value.entries().map(|entry| copy_member(entry, places)).collect())
+        }
+    };
+    Node { place, value }
+}
+
+fn copy_member((key, value): (json::Key<'_>, json::Value<'_>), places: &mut Places<'_>) -> Member {
+    let place = places.at(key.span().start);
+    Member { name: key.text().into_owned(), place, node: copy_json(value, places) }
+}
+
+/// Turns growing byte offsets into places in one pass over the text.
+struct Places<'s> {
+    rest: std::str::CharIndices<'s>,
+    place: Place,
+}
+
+impl<'s> Places<'s> {
+    fn new(source: &'s str) -> Places<'s> {
+        Places { rest: source.char_indices(), place: Place { line: 1, column: 1 } }
+    }
+
+    fn at(&mut self, offset: usize) -> Place {
+        while self.rest.offset() < offset {
+            match self.rest.next() {
+                Some((_, '\n')) => {
+                    self.place = Place { line: self.place.line + 1, column: 1 };
+                }
+                Some(_) => self.place.column += 1,
+                None => break,
+            }
+        }
+        self.place
+    }
+}
+
+impl Node {
+    pub(crate) fn kind(&self) -> &'static str {
+        match self.value {
+            Value::Null => "null",
+            Value::Bool(_) => "true or false",
+            Value::Number(_) => "a number",
+            Value::Text(_) => "text",
+            Value::List(_) => "a list",
+            Value::Map(_) => "an object",
+        }
+    }
+
+    pub(crate) fn get(&self, name: &str) -> Option<&Node> {
+        self.members().iter().find(|member| member.name == name).map(|member| &member.node)
+    }
+
+    pub(crate) fn members(&self) -> &[Member] {
+        match &self.value {
+            Value::Map(members) => members,
+            _ => &[],
+        }
+    }
+
+    pub(crate) fn items(&self) -> &[Node] {
+        match &self.value {
+            Value::List(items) => items,
+            _ => &[],
+        }
+    }
+
+    /// The items of a list, or the node itself when it is no list.
+    pub(crate) fn items_or_self(&self) -> &[Node] {
+        match &self.value {
+            Value::List(items) => items,
+            _ => std::slice::from_ref(self),
+        }
+    }
+
+    pub(crate) fn as_text(&self) -> Option<&str> {
+        match &self.value {
+            Value::Text(text) => Some(text),
+            _ => None,
+        }
+    }
+
+    pub(crate) fn as_number(&self) -> Option<&str> {
+        match &self.value {
+            Value::Number(number) => Some(number),
+            _ => None,
+        }
+    }
+
+    pub(crate) fn as_bool(&self) -> Option<bool> {
+        match self.value {
+            Value::Bool(value) => Some(value),
+            _ => None,
+        }
+    }
+
+    /// The text of the member `name`, when it is there and is text.
+    pub(crate) fn text_of(&self, name: &str) -> Option<&str> {
+        self.get(name).and_then(Node::as_text)
+    }
+
+    /// The same value as JSON text.
+    pub(crate) fn to_json(&self) -> String {
+        let mut out = Vec::new();
+        self.write_json(&mut out);
+        String::from_utf8(out).unwrap_or_default()
+    }
+
+    fn write_json(&self, out: &mut Vec<u8>) {
+        match &self.value {
+            Value::Null => out.extend_from_slice(b"null"),
+            Value::Bool(value) => out.extend_from_slice(value.to_string().as_bytes()),
+            Value::Number(number) => out.extend_from_slice(number.as_bytes()),
+            Value::Text(text) => json::write_string(text, out),
+            Value::List(items) => write_joined(b"[]", items, out, Node::write_json),
+            Value::Map(members) => write_joined(b"{}", members, out, |member, out| {
+                json::write_string(&member.name, out);
+                out.push(b':');
+                member.node.write_json(out);
+            }),
+        }
+    }
+}
+
+fn write_joined<T>(
+    [open, close]: &[u8; 2],
+    items: &[T],
+    out: &mut Vec<u8>,
+    mut write: impl FnMut(&T, &mut Vec<u8>),
+) {
+    out.push(*open);
+    for (index, item) in items.iter().enumerate() {
+        if index > 0 {
+            out.push(b',');
+        }
+        write(item, out);
+    }
+    out.push(*close);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Format;
+
+    #[test]
+    fn the_format_follows_the_file_name() {
+        let cases = [
+            ("policy.json", Format::Json),
+            ("policy.yaml", Format::Yaml),
+            ("a/b.c/POLICY.YML", Format::Yaml),
+            ("policy", Format::Json),
+            ("yaml.json", Format::Json),
+        ];
+        for (path, expected) in cases {
+            assert_eq!(Format::of_path(path), expected, "{path}");
+        }
+    }
+}

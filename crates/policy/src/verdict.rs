@@ -1,0 +1,213 @@
+//! What a policy answers: allow, ask, deny or hide, with the rule that decided and what must be held.
+
+use std::fmt;
+use std::sync::Arc;
+
+use crate::amount::Amount;
+use crate::call::Subject;
+use crate::result_path::ResultPath;
+
+/// The outcome of one decision. Only [`Policy::decide`](crate::Policy::decide) makes one that allows.
+#[derive(Debug)]
+pub struct Verdict {
+    pub(crate) decision: Decision,
+    pub(crate) rule: Arc<str>,
+    pub(crate) holds: Vec<Hold>,
+    pub(crate) effects: Effects,
+    pub(crate) warning: Option<String>,
+}
+
+impl Verdict {
+    /// The answer to every call of a grant that has no policy for the server.
+    pub fn no_policy(subject: Subject<'_>) -> Verdict {
+        let reason = format!(
+            "no policy is attached for this server, so {} `{}` is denied",
+            subject.kind(),
+            subject.name()
+        );
+        let rule = "(no policy)";
+        Verdict::refusing(Decision::Deny(Denial::new(Code::NoPolicy, rule, reason)), rule.into())
+    }
+
+    pub(crate) fn refusing(decision: Decision, rule: Arc<str>) -> Verdict {
+        Verdict { decision, rule, holds: Vec::new(), effects: Effects::default(), warning: None }
+    }
+
+    pub fn decision(&self) -> &Decision {
+        &self.decision
+    }
+
+    /// JSON pointer of the part of the policy that decided, such as `/tools/x/deny_if/0`.
+    pub fn rule(&self) -> &str {
+        &self.rule
+    }
+
+    /// What must be held before the call leaves: for `Allow`, and for `Ask` once it is approved.
+    pub fn holds(&self) -> &[Hold] {
+        &self.holds
+    }
+
+    pub fn effects(&self) -> &Effects {
+        &self.effects
+    }
+
+    /// Something the owner should know although it did not decide.
+    pub fn warning(&self) -> Option<&str> {
+        self.warning.as_deref()
+    }
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Decision {
+    Allow,
+    /// A human must approve first.
+    Ask(Ask),
+    Deny(Denial),
+    /// The caller must not learn that it exists. The denial is the one a made-up name gets.
+    Hidden(Denial),
+}
+
+impl Decision {
+    /// `allow`, `ask`, `deny` or `hide`.
+    pub const fn as_str(&self) -> &'static str {
+        match self {
+            Decision::Allow => "allow",
+            Decision::Ask(_) => "ask",
+            Decision::Deny(_) => "deny",
+            Decision::Hidden(_) => "hide",
+        }
+    }
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Ask {
+    pub rule: String,
+    pub reason: String,
+    pub timeout_seconds: u64,
+}
+
+/// A refusal, with all that the agent may be told.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Denial {
+    pub code: Code,
+    pub rule: String,
+    pub reason: String,
+    pub retry_after_seconds: Option<u64>,
+    pub approval_id: Option<String>,
+    pub audit_id: Option<u64>,
+}
+
+impl Denial {
+    pub fn new(code: Code, rule: impl Into<String>, reason: impl Into<String>) -> Denial {
+        Denial {
+            code,
+            rule: rule.into(),
+            reason: reason.into(),
+            retry_after_seconds: None,
+            approval_id: None,
+            audit_id: None,
+        }
+    }
+}
+
+/// Why a call was refused, for programs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Code {
+    DeniedByRule,
+    DeniedByDefault,
+    NoPolicy,
+    RateLimited,
+    ApprovalPending,
+    ApprovalDenied,
+    ApprovalExpired,
+    ToolChanged,
+    ResultTooLarge,
+    StoreUnavailable,
+}
+
+impl Code {
+    pub const ALL: [Code; 10] = [
+        Code::DeniedByRule,
+        Code::DeniedByDefault,
+        Code::NoPolicy,
+        Code::RateLimited,
+        Code::ApprovalPending,
+        Code::ApprovalDenied,
+        Code::ApprovalExpired,
+        Code::ToolChanged,
+        Code::ResultTooLarge,
+        Code::StoreUnavailable,
+    ];
+
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Code::DeniedByRule => "denied_by_rule",
+            Code::DeniedByDefault => "denied_by_default",
+            Code::NoPolicy => "no_policy",
+            Code::RateLimited => "rate_limited",
+            Code::ApprovalPending => "approval_pending",
+            Code::ApprovalDenied => "approval_denied",
+            Code::ApprovalExpired => "approval_expired",
+            Code::ToolChanged => "tool_changed",
+            Code::ResultTooLarge => "result_too_large",
+            Code::StoreUnavailable => "store_unavailable",
+        }
+    }
+}
+
+impl fmt::Display for Code {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+/// One draw on one counter. All holds of a call are taken, or none; holds on one counter in one scope
+/// have one amount and count once.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Hold {
+    pub counter: Arc<str>,
+    pub scope: Scope,
+    pub window_ms: u64,
+    pub max: Amount,
+    pub amount: Amount,
+    /// JSON pointer of the limit.
+    pub rule: Arc<str>,
+    /// The owner's words for the agent when the limit is reached.
+    pub on_deny: Option<Arc<str>>,
+}
+
+/// Who shares a counter.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Scope {
+    Grant,
+    Session,
+    /// All grants of a server.
+    Server,
+    Everyone,
+}
+
+impl Scope {
+    pub const ALL: [Scope; 4] = [Scope::Grant, Scope::Session, Scope::Server, Scope::Everyone];
+
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Scope::Grant => "grant",
+            Scope::Session => "session",
+            Scope::Server => "server",
+            Scope::Everyone => "everyone",
+        }
+    }
+
+    pub fn from_name(name: &str) -> Option<Scope> {
+        Scope::ALL.into_iter().find(|scope| scope.as_str() == name)
+    }
+}
+
+/// What happens to the result of an admitted call.
+#[derive(Debug, Clone, Default)]
+pub struct Effects {
+    /// Removed from the result before the agent sees it; see [`cuts`](crate::cuts).
+    pub redact: Arc<[ResultPath]>,
+    /// A larger result is refused, never cut.
+    pub result_bytes_max: Option<u64>,
+}

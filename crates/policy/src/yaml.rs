@@ -1,0 +1,204 @@
+//! YAML as people write policies: one document of maps, lists and scalars. Anchors, aliases, tags, merge
+//! keys, empty values and scalars that YAML versions read differently are refused.
+
+use std::collections::HashSet;
+
+use saphyr_parser::{Event, Marker, Parser, ScalarStyle, ScanError, Span};
+
+use crate::problem::{Complaint, Place, Problem};
+use crate::tree::{BOUNDS, Member, Node, Value};
+
+mod scalar;
+
+pub(crate) fn read(source: &str) -> Result<Node, Problem> {
+    check_characters(source)?;
+    let mut builder = Builder::default();
+    for event in Parser::new_from_str(source) {
+        let (event, span) = event.map_err(|error| unreadable(&error))?;
+        builder.take(event, span).map_err(|complaint| at(span.start, complaint))?;
+    }
+    builder.root.ok_or_else(|| {
+        let place = Place { line: 1, column: 1 };
+        Problem::new(place, "", Complaint::new("the policy is empty"))
+    })
+}
+
+fn at(marker: Marker, complaint: Complaint) -> Problem {
+    Problem::new(place(marker), "", complaint)
+}
+
+fn place(marker: Marker) -> Place {
+    Place { line: marker.line(), column: marker.col() + 1 }
+}
+
+fn unreadable(error: &ScanError) -> Problem {
+    at(*error.marker(), Complaint::new(format!("not valid YAML: {}", error.info())))
+}
+
+/// Refuses what is too long, and characters that end a line in one YAML version only or show nothing.
+fn check_characters(source: &str) -> Result<(), Problem> {
+    let start = Place { line: 1, column: 1 };
+    if source.len() > BOUNDS.bytes_max {
+        let words = format!("the policy is longer than {} bytes", BOUNDS.bytes_max);
+        return Err(Problem::new(start, "", Complaint::new(words)));
+    }
+    let odd = |c: &char| {
+        let breaks_line = matches!(c, '\u{85}' | '\u{2028}' | '\u{2029}' | '\u{feff}');
+        breaks_line || (c.is_control() && !matches!(c, '\n' | '\r' | '\t'))
+    };
+    for (line, text) in source.split('\n').enumerate() {
+        if let Some((column, c)) = text.chars().enumerate().find(|(_, c)| odd(c)) {
+            let words = format!("a character that must be escaped: U+{:04X}", u32::from(c));
+            let place = Place { line: line + 1, column: column + 1 };
+            let hint = "write it as an escape inside double quotes";
+            return Err(Problem::new(place, "", Complaint::new(words).hint(hint)));
+        }
+    }
+    Ok(())
+}
+
+/// Puts events together into a tree.
+#[derive(Default)]
+struct Builder {
+    open: Vec<Open>,
+    root: Option<Node>,
+    documents: usize,
+    nodes: usize,
+}
+
+/// A collection that has begun.
+struct Open {
+    place: Place,
+    holds: Holds,
+}
+
+enum Holds {
+    Items(Vec<Node>),
+    Members { members: Vec<Member>, seen: HashSet<String>, key: Option<(String, Place)> },
+}
+
+impl Builder {
+    fn take(&mut self, event: Event<'_>, span: Span) -> Result<(), Complaint> {
+        let place = place(span.start);
+        match event {
+            Event::Nothing | Event::StreamStart | Event::StreamEnd | Event::DocumentEnd => Ok(()),
+            Event::DocumentStart(_) => self.begin_document(),
+            Event::Alias(_) => Err(Complaint::new("an alias").hint("write the value out")),
+            Event::Scalar(text, style, anchor, tag) => {
+                refuse_decoration(anchor, tag.is_some())?;
+                self.scalar(&text, style, place)
+            }
+            Event::SequenceStart(anchor, tag) => {
+                refuse_decoration(anchor, tag.is_some())?;
+                self.begin(place, Holds::Items(Vec::new()))
+            }
+            Event::MappingStart(anchor, tag) => {
+                refuse_decoration(anchor, tag.is_some())?;
+                let seen = HashSet::new();
+                self.begin(place, Holds::Members { members: Vec::new(), seen, key: None })
+            }
+            Event::SequenceEnd | Event::MappingEnd => self.end(),
+        }
+    }
+
+    fn begin_document(&mut self) -> Result<(), Complaint> {
+        self.documents += 1;
+        if self.documents > 1 {
+            return Err(Complaint::new("a second document").hint("a policy is one document"));
+        }
+        Ok(())
+    }
+
+    fn begin(&mut self, place: Place, holds: Holds) -> Result<(), Complaint> {
+        if self.key_is_due() {
+            return Err(Complaint::new("a key that is a list or an object"));
+        }
+        if self.open.len() >= BOUNDS.depth_max {
+            return Err(Complaint::new(format!("nested deeper than {}", BOUNDS.depth_max)));
+        }
+        self.open.push(Open { place, holds });
+        Ok(())
+    }
+
+    fn end(&mut self) -> Result<(), Complaint> {
+        match self.open.pop() {
+            Some(Open { place, holds: Holds::Items(items) }) => {
+                self.add(Node { place, value: Value::List(items) })
+            }
+            Some(Open { place, holds: Holds::Members { members, .. } }) => {
+                self.add(Node { place, value: Value::Map(members) })
+            }
+            None => Ok(()),
+        }
+    }
+
+    fn key_is_due(&self) -> bool {
+        matches!(self.open.last(), Some(Open { holds: Holds::Members { key: None, .. }, .. }))
+    }
+
+    fn scalar(&mut self, text: &str, style: ScalarStyle, place: Place) -> Result<(), Complaint> {
+        if text.len() > BOUNDS.string_bytes_max {
+            let words = format!("text longer than {} bytes", BOUNDS.string_bytes_max);
+            return Err(Complaint::new(words));
+        }
+        let plain = style == ScalarStyle::Plain;
+        let value = if plain { scalar::resolve(text)? } else { Value::Text(text.to_owned()) };
+        if self.key_is_due() {
+            self.add_key(value, plain, place)
+        } else {
+            self.add(Node { place, value })
+        }
+    }
+
+    fn add_key(&mut self, name: Value, plain: bool, place: Place) -> Result<(), Complaint> {
+        self.count()?;
+        let Value::Text(name) = name else {
+            return Err(Complaint::new("a key that is not text").hint("put it in quotes"));
+        };
+        if plain && name == "<<" {
+            return Err(Complaint::new("a merge key").hint("write the fields out"));
+        }
+        if let Some(Open { holds: Holds::Members { seen, key, .. }, .. }) = self.open.last_mut() {
+            if !seen.insert(name.clone()) {
+                return Err(Complaint::new(format!("the key `{name}` stands twice in one object")));
+            }
+            *key = Some((name, place));
+        }
+        Ok(())
+    }
+
+    fn add(&mut self, node: Node) -> Result<(), Complaint> {
+        self.count()?;
+        match self.open.last_mut().map(|open| &mut open.holds) {
+            Some(Holds::Items(items)) => items.push(node),
+            Some(Holds::Members { members, key, .. }) => {
+                if let Some((name, place)) = key.take() {
+                    members.push(Member { name, place, node });
+                }
+            }
+            None => self.root = Some(node),
+        }
+        Ok(())
+    }
+
+    fn count(&mut self) -> Result<(), Complaint> {
+        self.nodes += 1;
+        if self.nodes > BOUNDS.nodes_max {
+            return Err(Complaint::new(format!("more than {} values", BOUNDS.nodes_max)));
+        }
+        Ok(())
+    }
+}
+
+fn refuse_decoration(anchor: usize, tagged: bool) -> Result<(), Complaint> {
+    if anchor != 0 {
+        return Err(Complaint::new("an anchor").hint("write the value out where it is needed"));
+    }
+    if tagged {
+        return Err(Complaint::new("a tag").hint("policies need no tags; put text in quotes"));
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests;
