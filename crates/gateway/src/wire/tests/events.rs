@@ -38,6 +38,7 @@ fn streams_are_read_as_the_standard_says() {
     let cases: Vec<(&str, Vec<Event>)> = vec![
         ("", vec![]),
         ("data: a\n\n", vec![data("a")]),
+        ("data: a\r\ndata: b\r\n\r\n", vec![data("a\nb")]),
         ("data:a\r\rdata: b\r\n\r\n", vec![data("a"), data("b")]),
         ("data:  a\ndata\ndata:b: c\n\n", vec![data(" a\n\nb: c")]),
         ("\u{feff}data: a\n\n", vec![data("a")]),

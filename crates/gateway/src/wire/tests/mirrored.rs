@@ -257,6 +257,32 @@ fn argument_headers_repeat_the_arguments() {
 }
 
 #[test]
+fn arguments_are_written_plainly_where_a_header_can_hold_them() {
+    let cases = [
+        (r#"{"region":"eu west, 1"}"#, "mcp-param-region: eu west, 1"),
+        (r#"{"region":""}"#, "mcp-param-region: =?base64??="),
+        (r#"{"region":" eu"}"#, "mcp-param-region: =?base64?IGV1?="),
+        (r#"{"region":"a\r\nb"}"#, "mcp-param-region: =?base64?YQ0KYg==?="),
+        (r#"{"region":"日本"}"#, "mcp-param-region: =?base64?5pel5pys?="),
+        (r#"{"region":"=?base64?eA==?="}"#, "mcp-param-region: =?base64?PT9iYXNlNjQ/ZUE9PT89?="),
+        (r#"{"count":1E2}"#, "mcp-param-count: 100"),
+        (r#"{"count":1e20}"#, ""),
+        (r#"{"dry":false,"free":"x"}"#, "mcp-param-dry: false"),
+        (r#"{"deep":{"er":"x"},"region":{}}"#, "mcp-param-deeper: x"),
+        (r#"{"deep":"x","region":null}"#, ""),
+    ];
+    for (arguments, expected) in cases {
+        let doc = Doc::read(arguments.as_bytes(), &Bounds::MESSAGE).unwrap();
+        let written = param_headers(SCHEMA).write(Some(doc.root()));
+        let lines: Vec<String> = written
+            .iter()
+            .map(|(name, value)| format!("{name}: {}", value.to_str().unwrap()))
+            .collect();
+        assert_eq!(lines.join("\n"), expected, "{arguments}");
+    }
+}
+
+#[test]
 fn declarations_against_the_rules_are_found() {
     let property = |inside: &str| format!(r#"{{"properties":{{"a":{inside}}}}}"#);
     let bad = [
