@@ -1,8 +1,15 @@
 //! Keeps everything that outlives a request: who may do what (registry, settings), what is secret
 //! (vault), and what happened (ledger). All files lie in one home folder.
 
+pub mod clock;
+pub mod effective;
+pub mod gate_time;
 mod hex;
 pub mod home;
+pub mod ledger;
+mod nearest;
 pub mod random;
+pub mod registry;
 pub mod secret;
+pub mod settings;
 pub mod vault;

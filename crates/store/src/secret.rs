@@ -10,6 +10,8 @@ use base64::engine::general_purpose::{STANDARD_NO_PAD, URL_SAFE_NO_PAD};
 use subtle::ConstantTimeEq;
 use zeroize::Zeroize;
 
+use crate::hex;
+
 /// What is printed in place of a secret, everywhere.
 pub const SHOWN: &str = "[secret]";
 
@@ -98,7 +100,8 @@ fn url_escaped(text: &str) -> String {
         if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {
             out.push(char::from(byte));
         } else {
-            out.push_str(&format!("%{byte:02X}"));
+            out.push('%');
+            out.push_str(&hex::encode(&[byte]).to_ascii_uppercase());
         }
     }
     out

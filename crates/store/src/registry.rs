@@ -1,0 +1,221 @@
+//! `gate.db`: servers, policies, grants, pins and small settings. Every change is one transaction,
+//! several processes may share the file, and a damaged or newer file is refused, never overwritten.
+
+use std::fs;
+use std::io;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use rusqlite::{Connection, Transaction, TransactionBehavior};
+
+use crate::home::{Home, private};
+use crate::random::Random;
+use crate::vault::Vault;
+
+pub mod credential;
+pub mod error;
+pub mod grants;
+pub mod names;
+mod parked;
+pub mod pins;
+pub mod policies;
+mod schema;
+pub mod servers;
+pub mod snapshot;
+pub mod target;
+pub mod token;
+pub mod values;
+
+pub use credential::{Credential, EnvValue, Place};
+pub use error::{Origin, RegistryError, Thing};
+pub use grants::{
+    Grant, GrantState, Holding, NewGrant, OVERLAP_SECONDS_DEFAULT, OVERLAP_SECONDS_MAX, TokenRecord,
+};
+pub use names::{FileNames, NAME_BYTES_MAX};
+pub use pins::{Accept, Pin, PinMark, PinReport, PinState, Pinned};
+pub use policies::{PolicyText, PolicyVersion};
+pub use servers::{NewServer, PINS_FRESH_SECONDS_DEFAULT, Server, ServerOptions, Sharing};
+pub use snapshot::Snapshot;
+pub use target::{Target, TargetError};
+pub use token::{Token, TokenFault, TokenHash, redact_tokens};
+
+/// How long a statement waits for another process before the answer is `Locked`.
+pub const BUSY_MS_MAX: u64 = 5_000;
+/// How often a running gate should ask [`Registry::changed`]; asking costs a few microseconds.
+pub const POLL_MS: u64 = 250;
+
+/// The open registry of one home. Methods may be called from any thread.
+pub struct Registry {
+    inner: Mutex<Inner>,
+    path: PathBuf,
+    vault: Arc<Vault>,
+    random: Random,
+}
+
+impl std::fmt::Debug for Registry {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Registry({})", self.path.display())
+    }
+}
+
+struct Inner {
+    db: Connection,
+    file: FileId,
+    /// What `PRAGMA data_version` said when `generation` was last read.
+    data_version: i64,
+    generation: u64,
+}
+
+/// Tells the file that is open from another one that was put in its place.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct FileId {
+    device: u64,
+    inode: u64,
+}
+
+impl Registry {
+    /// Opens `gate.db` of a home, making or upgrading it when needed.
+    pub fn open(home: &Home, vault: Arc<Vault>, random: Random) -> Result<Registry, RegistryError> {
+        let path = home.gate_db();
+        private::ensure(&path).map_err(|e| open_error(&e))?;
+        schema::refuse_foreign(&path)?;
+        let mut inner = Inner::connect(&path)?;
+        schema::upgrade(&mut inner.db, home, &random)?;
+        schema::check_key(&mut inner.db, &vault)?;
+        Ok(Registry { inner: Mutex::new(inner), path, vault, random })
+    }
+
+    pub fn vault(&self) -> &Arc<Vault> {
+        &self.vault
+    }
+
+    /// Looks at every page; for `doctor`, because it reads the whole file.
+    pub fn check(&self) -> Result<(), RegistryError> {
+        let inner = self.lock()?;
+        let words: String = inner.db.query_row("PRAGMA integrity_check(1)", [], |r| r.get(0))?;
+        if words == "ok" { Ok(()) } else { Err(RegistryError::Corrupt(words)) }
+    }
+
+    /// Whether anything a gate runs with has changed since `generation`, in this process or another.
+    pub fn changed(&self, generation: u64) -> Result<bool, RegistryError> {
+        let mut inner = self.lock()?;
+        Ok(inner.current_generation()? != generation)
+    }
+
+    /// One transaction that a running gate should notice.
+    fn write<T>(
+        &self,
+        change: impl FnOnce(&Transaction<'_>) -> Result<T, RegistryError>,
+    ) -> Result<T, RegistryError> {
+        let mut inner = self.lock()?;
+        let transaction = inner.db.transaction_with_behavior(TransactionBehavior::Immediate)?;
+        let done = change(&transaction)?;
+        transaction.execute("UPDATE meta SET generation = generation + 1", [])?;
+        transaction.commit()?;
+        inner.reread_generation()?;
+        Ok(done)
+    }
+
+    /// One transaction that changes nothing a gate runs with.
+    fn write_aside<T>(
+        &self,
+        change: impl FnOnce(&Transaction<'_>) -> Result<T, RegistryError>,
+    ) -> Result<T, RegistryError> {
+        let mut inner = self.lock()?;
+        let transaction = inner.db.transaction_with_behavior(TransactionBehavior::Immediate)?;
+        let done = change(&transaction)?;
+        transaction.commit()?;
+        Ok(done)
+    }
+
+    /// One consistent look.
+    fn read<T>(
+        &self,
+        look: impl FnOnce(&Transaction<'_>) -> Result<T, RegistryError>,
+    ) -> Result<T, RegistryError> {
+        let mut inner = self.lock()?;
+        let transaction = inner.db.transaction_with_behavior(TransactionBehavior::Deferred)?;
+        look(&transaction)
+    }
+
+    /// The connection, after making sure that it still stands for the file in the home.
+    fn lock(&self) -> Result<MutexGuard<'_, Inner>, RegistryError> {
+        let mut inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
+        if FileId::of(&self.path) == Some(inner.file) {
+            return Ok(inner);
+        }
+        // A copy put back by the owner is taken; an absent or empty file is not a registry.
+        match fs::metadata(&self.path) {
+            Ok(found) if found.len() > 0 => *inner = self.reconnect()?,
+            _ => return Err(RegistryError::Vanished(self.path.clone())),
+        }
+        Ok(inner)
+    }
+
+    fn reconnect(&self) -> Result<Inner, RegistryError> {
+        schema::refuse_foreign(&self.path)?;
+        let mut inner = Inner::connect(&self.path)?;
+        schema::refuse_older(&inner.db, &self.path)?;
+        schema::check_key(&mut inner.db, &self.vault)?;
+        Ok(inner)
+    }
+}
+
+impl Inner {
+    fn connect(path: &Path) -> Result<Inner, RegistryError> {
+        let file = FileId::of(path).ok_or_else(|| RegistryError::Vanished(path.into()))?;
+        let db = Connection::open(path)?;
+        db.busy_timeout(Duration::from_millis(BUSY_MS_MAX))?;
+        let journal: String =
+            db.pragma_update_and_check(None, "journal_mode", "wal", |r| r.get(0))?;
+        if journal != "wal" {
+            // Without it two processes would block each other; some network drives cannot do it.
+            return Err(RegistryError::Io("this drive cannot keep a write-ahead log".into()));
+        }
+        db.pragma_update(None, "synchronous", "full")?;
+        db.pragma_update(None, "foreign_keys", true)?;
+        // What is deleted is gone from the file, too.
+        db.pragma_update(None, "secure_delete", true)?;
+        db.pragma_update(None, "trusted_schema", false)?;
+        Ok(Inner { db, file, data_version: -1, generation: 0 })
+    }
+
+    /// `data_version` is answered from shared memory; the table is read only when it moved.
+    fn current_generation(&mut self) -> Result<u64, RegistryError> {
+        let data_version = self.db.pragma_query_value(None, "data_version", |r| r.get(0))?;
+        if self.data_version != data_version {
+            self.reread_generation()?;
+            self.data_version = data_version;
+        }
+        Ok(self.generation)
+    }
+
+    fn reread_generation(&mut self) -> Result<(), RegistryError> {
+        self.generation = generation(&self.db)?;
+        Ok(())
+    }
+}
+
+fn generation(db: &Connection) -> Result<u64, RegistryError> {
+    let number: i64 = db.query_row("SELECT generation FROM meta", [], |r| r.get(0))?;
+    Ok(number.unsigned_abs())
+}
+
+impl FileId {
+    fn of(path: &Path) -> Option<FileId> {
+        let found = fs::metadata(path).ok()?;
+        Some(FileId { device: found.dev(), inode: found.ino() })
+    }
+}
+
+fn open_error(error: &io::Error) -> RegistryError {
+    match error.kind() {
+        io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => {
+            RegistryError::ReadOnly
+        }
+        io::ErrorKind::StorageFull => RegistryError::DiskFull,
+        _ => RegistryError::Io(error.to_string()),
+    }
+}

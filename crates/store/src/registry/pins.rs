@@ -1,0 +1,241 @@
+//! Pins: the tool definitions the owner accepted, and how what a server offers now differs from
+//! them. The first list ever seen of a server is accepted as it is; nothing after it is.
+
+use std::collections::BTreeMap;
+
+use catalog::pins::{
+    Change, Fingerprint, canonical_definition, difference, fingerprint_of_canonical,
+};
+use policy::json::Value;
+use rusqlite::Connection;
+
+use super::Registry;
+use super::error::{RegistryError, Thing};
+use crate::nearest::did_you_mean;
+
+pub(super) mod rows;
+
+use rows::Known;
+
+pub const TOOLS_PER_SERVER_MAX: usize = 10_000;
+pub const DEFINITION_BYTES_MAX: usize = 1 << 20;
+/// Who accepted what was pinned at first sight.
+pub const ACCEPTED_AT_FIRST_SIGHT: &str = "first sight";
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PinState {
+    Accepted,
+    Changed,
+    New,
+    /// The server offers the name twice.
+    Conflict,
+    Gone,
+}
+
+impl PinState {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            PinState::Accepted => "accepted",
+            PinState::Changed => "changed",
+            PinState::New => "new",
+            PinState::Conflict => "conflict",
+            PinState::Gone => "gone",
+        }
+    }
+}
+
+/// One tool of one server, with the texts to compare.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Pin {
+    pub tool: String,
+    pub state: PinState,
+    /// Canonical definitions with their fingerprints.
+    pub accepted: Option<Pinned>,
+    pub seen: Option<Pinned>,
+    pub first_seen_at_us: i64,
+    pub changed_at_us: i64,
+    pub accepted_at_us: Option<i64>,
+    pub accepted_by: Option<String>,
+    /// The owner accepted that another server offers a tool of this name.
+    pub shares_name: bool,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Pinned {
+    pub definition: String,
+    pub fingerprint: Fingerprint,
+}
+
+/// What a gate needs of a pin on every call.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PinMark {
+    pub state: PinState,
+    pub first_seen_at_us: i64,
+    pub shares_name: bool,
+}
+
+impl Pin {
+    /// What is different now from what was accepted, one line each.
+    pub fn difference(&self) -> Vec<Change> {
+        let text = |side: &Option<Pinned>| side.as_ref().map_or("{}", |p| &p.definition).to_owned();
+        difference(&text(&self.accepted), &text(&self.seen))
+    }
+}
+
+/// How a list of tools stands to the pins. Names in the order of the alphabet.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct PinReport {
+    /// The first list of this server: all of it was accepted.
+    pub first: bool,
+    pub accepted: usize,
+    pub changed: Vec<String>,
+    pub new: Vec<String>,
+    pub conflict: Vec<String>,
+    pub gone: Vec<String>,
+    /// Something is not as it was when a list was last looked at, so snapshots are out of date.
+    pub moved: bool,
+}
+
+/// What the owner accepts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Accept<'a> {
+    All,
+    Tool(&'a str),
+    /// Only if the tool is still what the owner looked at.
+    Exactly(&'a str, &'a Fingerprint),
+}
+
+impl Registry {
+    /// Compares the whole list of tools of a server (all pages) with its pins and keeps what it
+    /// finds. A list like the last one changes nothing on disk.
+    pub fn observe(
+        &self,
+        server: &str,
+        tools: &[Value<'_>],
+        now_us: i64,
+    ) -> Result<PinReport, RegistryError> {
+        let seen = Seen::of_list(server, tools)?;
+        let (is_first, known) = self.read(|db| rows::known(db, server))?;
+        let is_first = is_first && !seen.is_empty();
+        if !is_first && rows::same(&known, &seen) {
+            return Ok(report(&known, false));
+        }
+        self.write(|db| {
+            // Read again: another process may have seen the same list first.
+            let (is_first, known) = rows::known(db, server)?;
+            let is_first = is_first && !seen.is_empty();
+            rows::put(db, server, &known, &seen, is_first, now_us)?;
+            let (_, now_known) = rows::known(db, server)?;
+            Ok(PinReport { first: is_first, ..report(&now_known, true) })
+        })
+    }
+
+    /// Accepts what a server offers now: changed and new tools as they are, the loss of tools that
+    /// have gone, and names that another server uses, too. Answers with the tools it touched.
+    pub fn accept(
+        &self,
+        server: &str,
+        what: Accept<'_>,
+        by: &str,
+        now_us: i64,
+    ) -> Result<Vec<String>, RegistryError> {
+        self.write(|db| {
+            let (_, known) = rows::known(db, server)?;
+            let chosen: Vec<&Known> = match what {
+                Accept::All => known.iter().collect(),
+                Accept::Tool(tool) | Accept::Exactly(tool, _) => vec![find(&known, tool)?],
+            };
+            let mut touched = Vec::new();
+            for pin in chosen {
+                if let Accept::Exactly(tool, fingerprint) = what
+                    && pin.seen.as_deref() != Some(fingerprint.as_str())
+                {
+                    let (server, tool) = (server.to_owned(), tool.to_owned());
+                    return Err(RegistryError::ChangedAgain { server, tool });
+                }
+                if rows::accept(db, server, pin, by, now_us)? {
+                    touched.push(pin.tool.clone());
+                }
+            }
+            Ok(touched)
+        })
+    }
+
+    /// Every pin of a server, by tool.
+    pub fn pins(&self, server: &str) -> Result<Vec<Pin>, RegistryError> {
+        self.read(|db| rows::all_of(db, server))
+    }
+
+    /// Forgets the pins of a server, so that its next list is taken as its first. For servers that
+    /// were taken out of `tollgate.toml`; `remove_server` does it for others.
+    pub fn forget_pins(&self, server: &str) -> Result<(), RegistryError> {
+        self.write(|db| forget(db, server))
+    }
+}
+
+pub(super) fn forget(db: &Connection, server: &str) -> Result<(), RegistryError> {
+    db.execute("DELETE FROM pins WHERE server = ?1", [server])?;
+    db.execute("DELETE FROM tool_lists WHERE server = ?1", [server])?;
+    Ok(())
+}
+
+/// One name of a list, with its canonical definition.
+pub(super) struct Seen {
+    pub(super) definition: String,
+    pub(super) fingerprint: Fingerprint,
+    /// Two tools of one name cannot be told apart in a call; both texts are kept, as a list.
+    pub(super) twice: bool,
+}
+
+impl Seen {
+    fn of_list(server: &str, tools: &[Value<'_>]) -> Result<BTreeMap<String, Seen>, RegistryError> {
+        let refused = |words: String| RegistryError::ToolList { server: server.to_owned(), words };
+        if tools.len() > TOOLS_PER_SERVER_MAX {
+            return Err(refused(format!("it has more than {TOOLS_PER_SERVER_MAX} tools")));
+        }
+        let mut by_name: BTreeMap<String, Vec<String>> = BTreeMap::new();
+        for tool in tools {
+            let name = tool.get("name").and_then(Value::as_str);
+            let name = name.ok_or_else(|| refused("a tool has no name".into()))?;
+            let definition = canonical_definition(*tool);
+            if definition.len() > DEFINITION_BYTES_MAX {
+                return Err(refused(format!("a tool is larger than {DEFINITION_BYTES_MAX} bytes")));
+            }
+            by_name.entry(name.into_owned()).or_default().push(definition);
+        }
+        Ok(by_name.into_iter().map(|(name, texts)| (name, Seen::of_texts(&texts))).collect())
+    }
+
+    fn of_texts(texts: &[String]) -> Seen {
+        let (definition, twice) = match texts {
+            [one] => (one.clone(), false),
+            several => (format!("[{}]", several.join(",")), true),
+        };
+        Seen { fingerprint: fingerprint_of_canonical(&definition), definition, twice }
+    }
+}
+
+fn find<'k>(known: &'k [Known], tool: &str) -> Result<&'k Known, RegistryError> {
+    known.iter().find(|pin| pin.tool == tool).ok_or_else(|| {
+        let near = did_you_mean(tool, known.iter().map(|pin| pin.tool.as_str()));
+        RegistryError::Missing { thing: Thing::Tool, name: tool.to_owned(), near }
+    })
+}
+
+fn report(known: &[Known], moved: bool) -> PinReport {
+    let mut report = PinReport { moved, ..PinReport::default() };
+    for pin in known {
+        let list = match pin.state() {
+            PinState::Accepted => {
+                report.accepted += 1;
+                continue;
+            }
+            PinState::Changed => &mut report.changed,
+            PinState::New => &mut report.new,
+            PinState::Conflict => &mut report.conflict,
+            PinState::Gone => &mut report.gone,
+        };
+        list.push(pin.tool.clone());
+    }
+    report
+}

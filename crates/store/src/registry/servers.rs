@@ -1,0 +1,202 @@
+//! Servers: a name, a target, and credentials sealed to the server's row.
+
+use rusqlite::{Connection, OptionalExtension, Transaction};
+use serde::{Deserialize, Serialize};
+
+use super::error::{Origin, RegistryError, Thing};
+use super::names::{FileNames, check_name, taken};
+use super::target::Target;
+use super::{Registry, pins};
+use crate::nearest::did_you_mean;
+use crate::vault::Purpose;
+
+pub(super) mod rows;
+
+/// A server's list of tools is asked for again when it is older than this.
+pub const PINS_FRESH_SECONDS_DEFAULT: u64 = 300;
+pub const SERVERS_MAX: usize = 1_000;
+
+/// A server as the gate uses it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Server {
+    pub name: String,
+    pub target: Target,
+    pub options: ServerOptions,
+    pub created_at_us: i64,
+    pub updated_at_us: i64,
+    pub origin: Origin,
+}
+
+/// A server to be kept.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NewServer {
+    pub name: String,
+    pub target: Target,
+    pub options: ServerOptions,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ServerOptions {
+    /// How long one call may take; `None`: the gate's own bound.
+    pub call_ms_max: Option<u64>,
+    /// How long the server may take to start and answer its first message.
+    pub start_ms_max: Option<u64>,
+    pub pins_fresh_seconds: u64,
+    pub sharing: Sharing,
+}
+
+/// Who may use one upstream session or child process together.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Sharing {
+    /// One for each downstream session; what a server remembers stays with one client.
+    #[default]
+    Session,
+    /// One for each grant.
+    Grant,
+    /// One for all; for servers that remember nothing.
+    Everyone,
+}
+
+impl Sharing {
+    pub const ALL: &[Sharing] = &[Sharing::Session, Sharing::Grant, Sharing::Everyone];
+
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Sharing::Session => "session",
+            Sharing::Grant => "grant",
+            Sharing::Everyone => "everyone",
+        }
+    }
+}
+
+impl Default for ServerOptions {
+    fn default() -> ServerOptions {
+        ServerOptions {
+            call_ms_max: None,
+            start_ms_max: None,
+            pins_fresh_seconds: PINS_FRESH_SECONDS_DEFAULT,
+            sharing: Sharing::default(),
+        }
+    }
+}
+
+impl Registry {
+    pub fn add_server(
+        &self,
+        new: &NewServer,
+        file: &FileNames,
+        now_us: i64,
+    ) -> Result<(), RegistryError> {
+        check_name(Thing::Server, &new.name)?;
+        new.target.check()?;
+        if file.servers.contains(&new.name) {
+            return Err(taken(Thing::Server, &new.name, Origin::File));
+        }
+        self.write(|db| {
+            if id_of(db, &new.name)?.is_some() {
+                return Err(taken(Thing::Server, &new.name, Origin::Registry));
+            }
+            check_room(db)?;
+            let (target, options) = rows::of(new)?;
+            db.execute(
+                "INSERT INTO servers (name, target, options, created_at_us, updated_at_us)
+                 VALUES (?1, ?2, ?3, ?4, ?4)",
+                (&new.name, target, options, now_us),
+            )?;
+            self.put_credentials(db, db.last_insert_rowid(), &new.target)
+        })
+    }
+
+    /// Changes target and options of a server. Its pins stay, so a new target that offers other
+    /// tools is noticed. Credentials of the old target may be used again by passing them on.
+    pub fn replace_server(&self, new: &NewServer, now_us: i64) -> Result<(), RegistryError> {
+        new.target.check()?;
+        self.write(|db| {
+            let id = known_id(db, &new.name)?;
+            db.execute("DELETE FROM credentials WHERE server_id = ?1", [id])?;
+            let (target, options) = rows::of(new)?;
+            db.execute(
+                "UPDATE servers SET target = ?2, options = ?3, updated_at_us = ?4 WHERE id = ?1",
+                (id, target, options, now_us),
+            )?;
+            self.put_credentials(db, id, &new.target)
+        })
+    }
+
+    /// Removes a server with its credentials, its pins, and its place in every grant: a later server
+    /// of the same name must not inherit what was granted for this one. Answers with those grants.
+    pub fn remove_server(&self, name: &str) -> Result<Vec<String>, RegistryError> {
+        self.write(|db| {
+            let id = known_id(db, name)?;
+            let mut held = db.prepare(
+                "SELECT g.label FROM holdings h JOIN grants g ON g.id = h.grant_id
+                 WHERE h.server = ?1 AND g.revoked_at_us IS NULL ORDER BY g.label",
+            )?;
+            let grants = held.query_map([name], |r| r.get(0))?.collect::<Result<_, _>>()?;
+            db.execute("DELETE FROM holdings WHERE server = ?1", [name])?;
+            pins::forget(db, name)?;
+            db.execute("DELETE FROM servers WHERE id = ?1", [id])?;
+            Ok(grants)
+        })
+    }
+
+    pub fn servers(&self) -> Result<Vec<Server>, RegistryError> {
+        self.read(|db| rows::all(db))
+    }
+
+    pub fn server(&self, name: &str) -> Result<Server, RegistryError> {
+        self.read(|db| {
+            let found = rows::all(db)?.into_iter().find(|server| server.name == name);
+            found.map_or_else(|| Err(missing(db, name)?), Ok)
+        })
+    }
+
+    fn put_credentials(
+        &self,
+        db: &Transaction<'_>,
+        id: i64,
+        target: &Target,
+    ) -> Result<(), RegistryError> {
+        for (place, name, credential) in target.credentials() {
+            let plain = credential.open(&self.vault)?;
+            let key = rows::key(place, name);
+            let row = rows::place_of(id, place, &key);
+            let plain = plain.expose().as_bytes();
+            let sealed = self.vault.seal(Purpose::ServerCredential, &row, plain, &self.random)?;
+            db.execute(
+                "INSERT INTO credentials (server_id, place, name, sealed) VALUES (?1, ?2, ?3, ?4)",
+                (id, place.as_str(), key, sealed.as_bytes()),
+            )?;
+        }
+        Ok(())
+    }
+}
+
+fn id_of(db: &Connection, name: &str) -> Result<Option<i64>, RegistryError> {
+    let select = "SELECT id FROM servers WHERE name = ?1";
+    Ok(db.query_row(select, [name], |r| r.get(0)).optional()?)
+}
+
+fn known_id(db: &Connection, name: &str) -> Result<i64, RegistryError> {
+    id_of(db, name)?.map_or_else(|| Err(missing(db, name)?), Ok)
+}
+
+fn missing(db: &Connection, name: &str) -> Result<RegistryError, RegistryError> {
+    let known = names(db)?;
+    let near = did_you_mean(name, known.iter().map(String::as_str));
+    Ok(RegistryError::Missing { thing: Thing::Server, name: name.to_owned(), near })
+}
+
+pub(super) fn names(db: &Connection) -> Result<Vec<String>, RegistryError> {
+    let mut select = db.prepare_cached("SELECT name FROM servers ORDER BY name")?;
+    Ok(select.query_map([], |r| r.get(0))?.collect::<Result<_, _>>()?)
+}
+
+fn check_room(db: &Connection) -> Result<(), RegistryError> {
+    if names(db)?.len() < SERVERS_MAX {
+        return Ok(());
+    }
+    Err(RegistryError::TooMany { thing: Thing::Server, what: "entries", most: SERVERS_MAX })
+}

@@ -1,0 +1,74 @@
+//! Small settings by key, and the latest time this home has seen. Nothing secret belongs here.
+
+use std::collections::BTreeMap;
+
+use rusqlite::{Connection, OptionalExtension};
+
+use super::Registry;
+use super::error::{RegistryError, Thing};
+use super::names::check_key;
+
+pub const VALUE_BYTES_MAX: usize = 64 << 10;
+
+impl Registry {
+    pub fn set_value(&self, key: &str, value: &str, now_us: i64) -> Result<(), RegistryError> {
+        check_key(key)?;
+        if value.len() > VALUE_BYTES_MAX {
+            return Err(RegistryError::TooLarge {
+                thing: Thing::Setting,
+                name: key.to_owned(),
+                bytes: value.len(),
+                bytes_max: VALUE_BYTES_MAX,
+            });
+        }
+        self.write(|db| {
+            db.execute(
+                "INSERT INTO settings (key, value, updated_at_us) VALUES (?1, ?2, ?3)
+                 ON CONFLICT (key) DO UPDATE SET
+                     value = excluded.value, updated_at_us = excluded.updated_at_us",
+                (key, value, now_us),
+            )?;
+            Ok(())
+        })
+    }
+
+    pub fn value(&self, key: &str) -> Result<Option<String>, RegistryError> {
+        self.read(|db| {
+            let select = "SELECT value FROM settings WHERE key = ?1";
+            Ok(db.query_row(select, [key], |r| r.get(0)).optional()?)
+        })
+    }
+
+    /// Removes a setting; answers whether there was one.
+    pub fn unset_value(&self, key: &str) -> Result<bool, RegistryError> {
+        self.write(|db| Ok(db.execute("DELETE FROM settings WHERE key = ?1", [key])? == 1))
+    }
+
+    pub fn values(&self) -> Result<BTreeMap<String, String>, RegistryError> {
+        self.read(|db| all(db))
+    }
+
+    /// Notes what the clock says and answers with the latest time ever noted. A gate starts from
+    /// that, so that a clock set back while it was down does not revive what had expired.
+    pub fn note_time(&self, now_us: i64) -> Result<i64, RegistryError> {
+        self.write_aside(|db| {
+            let set = "UPDATE meta SET latest_time_us = max(coalesce(latest_time_us, ?1), ?1)
+                       RETURNING latest_time_us";
+            Ok(db.query_row(set, [now_us], |r| r.get(0))?)
+        })
+    }
+
+    /// Forgets the noted time, after a clock that was wrong by running ahead.
+    pub fn forget_time(&self) -> Result<(), RegistryError> {
+        self.write_aside(|db| {
+            db.execute("UPDATE meta SET latest_time_us = NULL", [])?;
+            Ok(())
+        })
+    }
+}
+
+pub(super) fn all(db: &Connection) -> Result<BTreeMap<String, String>, RegistryError> {
+    let mut select = db.prepare_cached("SELECT key, value FROM settings")?;
+    let rows = select.query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?;
+    Ok(rows.collect::<Result<_, _>>()?)
+}

@@ -1,0 +1,225 @@
+//! `tollgate.toml`: what people keep in git. The whole file is read and checked, with every value it
+//! points to, before any of it counts; a broken file changes nothing.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::path::{Path, PathBuf};
+
+use toml::de::DeTable;
+
+use crate::ledger::Durability;
+use crate::registry::{FileNames, Grant, PolicyText, Server, Thing};
+
+mod gate;
+mod grant;
+pub mod limits;
+mod policy;
+pub mod problem;
+pub mod reference;
+mod section;
+mod server;
+
+pub use limits::{LimitRow, Limits};
+pub use problem::{Problem, SettingsError};
+
+use problem::Problems;
+use reference::Outside;
+use section::Section;
+
+/// A larger file is refused unread.
+pub const SETTINGS_BYTES_MAX: usize = 1 << 20;
+/// Where the gate listens unless told otherwise.
+pub const LISTEN_DEFAULT: SocketAddr =
+    SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), LISTEN_PORT_DEFAULT);
+pub const LISTEN_PORT_DEFAULT: u16 = 4180;
+pub const HOSTNAMES_MAX: usize = 64;
+pub const RETENTION_DAYS_MAX: u64 = 36_500;
+pub const RETENTION_BYTES_MIN: u64 = 1 << 20;
+
+/// Everything the file may say at its top.
+pub const KEYS: &[&str] = &[
+    "listen",
+    "hostnames",
+    "tls_cert_file",
+    "tls_key_file",
+    "durability",
+    "time_zone",
+    "otel_endpoint",
+    "retention",
+    "limits",
+    "log",
+    "servers",
+    "policies",
+    "grants",
+];
+
+/// A settings file that was read whole and found good.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    pub listen: SocketAddr,
+    /// Names besides loopback under which the gate may be addressed.
+    pub hostnames: Vec<String>,
+    pub tls: Option<TlsFiles>,
+    pub durability: Durability,
+    pub retention: Retention,
+    pub limits: Limits,
+    pub log: Log,
+    pub otel_endpoint: Option<String>,
+    /// For rules about hours and weekdays; `None` means the machine's zone.
+    pub time_zone: Option<String>,
+    pub servers: BTreeMap<String, Server>,
+    pub policies: BTreeMap<String, PolicyText>,
+    pub grants: BTreeMap<String, Grant>,
+    /// Files this one points to, as written there; a change in one of them is a change of settings.
+    pub files: Vec<PathBuf>,
+    lines: BTreeMap<(&'static str, String), usize>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TlsFiles {
+    pub cert_file: PathBuf,
+    pub key_file: PathBuf,
+}
+
+/// How long audit rows are kept; without a number they are kept for good.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Retention {
+    pub days_max: Option<u64>,
+    pub bytes_max: Option<u64>,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Log {
+    pub format: LogFormat,
+    pub level: LogLevel,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum LogFormat {
+    #[default]
+    Human,
+    Json,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum LogLevel {
+    Error,
+    Warn,
+    #[default]
+    Info,
+    Debug,
+    Trace,
+}
+
+impl LogLevel {
+    pub const ALL: [LogLevel; 5] =
+        [LogLevel::Error, LogLevel::Warn, LogLevel::Info, LogLevel::Debug, LogLevel::Trace];
+
+    pub fn as_str(self) -> &'static str {
+        match self {
+            LogLevel::Error => "error",
+            LogLevel::Warn => "warn",
+            LogLevel::Info => "info",
+            LogLevel::Debug => "debug",
+            LogLevel::Trace => "trace",
+        }
+    }
+}
+
+impl Default for Settings {
+    fn default() -> Settings {
+        Settings {
+            listen: LISTEN_DEFAULT,
+            hostnames: Vec::new(),
+            tls: None,
+            durability: Durability::default(),
+            retention: Retention::default(),
+            limits: Limits::default(),
+            log: Log::default(),
+            otel_endpoint: None,
+            time_zone: None,
+            servers: BTreeMap::new(),
+            policies: BTreeMap::new(),
+            grants: BTreeMap::new(),
+            files: Vec::new(),
+            lines: BTreeMap::new(),
+        }
+    }
+}
+
+impl Settings {
+    /// Reads a whole file. `resolve_env` and `read_file` fetch what it points to; relative paths are
+    /// handed on as written.
+    pub fn load(
+        text: &str,
+        resolve_env: &dyn Fn(&str) -> Option<String>,
+        read_file: &dyn Fn(&Path) -> io::Result<String>,
+    ) -> Result<Settings, SettingsError> {
+        let mut problems = Problems::new(text);
+        let mut outside = Outside { resolve_env, read_file, files: Vec::new() };
+        let settings = read(text, &mut outside, &mut problems);
+        problems.into_result()?;
+        Ok(Settings { files: outside.files, ..settings })
+    }
+
+    /// The names the file has taken.
+    pub fn names(&self) -> FileNames {
+        FileNames {
+            servers: self.servers.keys().cloned().collect(),
+            policies: self.policies.keys().cloned().collect(),
+            grants: self.grants.keys().cloned().collect(),
+        }
+    }
+
+    fn note(&mut self, thing: Thing, name: &str, line: usize) {
+        self.lines.insert((thing.as_str(), name.to_owned()), line);
+    }
+
+    /// The line on which an object stands.
+    pub fn line_of(&self, thing: Thing, name: &str) -> Option<usize> {
+        self.lines.get(&(thing.as_str(), name.to_owned())).copied()
+    }
+}
+
+fn read(text: &str, outside: &mut Outside<'_>, problems: &mut Problems<'_>) -> Settings {
+    let mut settings = Settings::default();
+    if text.len() > SETTINGS_BYTES_MAX {
+        problems.add(&(0..0), format!("the file is larger than {SETTINGS_BYTES_MAX} bytes"));
+        return settings;
+    }
+    let table = match DeTable::parse(text) {
+        Ok(table) => table,
+        Err(e) => {
+            problems.add(&e.span().unwrap_or(0..0), format!("not TOML: {}", e.message()));
+            return settings;
+        }
+    };
+    let root = Section::root(&table, KEYS, problems);
+    gate::read(&root, &mut settings, problems);
+    read_objects(&root, &mut settings, outside, problems);
+    settings
+}
+
+fn read_objects(
+    root: &Section<'_>,
+    settings: &mut Settings,
+    outside: &mut Outside<'_>,
+    problems: &mut Problems<'_>,
+) {
+    for entry in root.entries("servers", problems) {
+        settings.note(Thing::Server, entry.name, problems.line_of(&entry.name_span));
+        let server = server::read(&entry, outside, problems);
+        settings.servers.extend(server.map(|server| (server.name.clone(), server)));
+    }
+    for entry in root.entries("policies", problems) {
+        settings.note(Thing::Policy, entry.name, problems.line_of(&entry.name_span));
+        let policy = policy::read(&entry, outside, problems);
+        settings.policies.extend(policy.map(|policy| (policy.name.clone(), policy)));
+    }
+    for entry in root.entries("grants", problems) {
+        settings.note(Thing::Grant, entry.name, problems.line_of(&entry.name_span));
+        let grant = grant::read(&entry, outside, problems);
+        settings.grants.extend(grant.map(|grant| (grant.label.clone(), grant)));
+    }
+}

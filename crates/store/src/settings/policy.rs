@@ -1,0 +1,65 @@
+//! `[policies.NAME]`: a file beside this one, or the text itself.
+
+use policy::{Format, Policy};
+
+use super::problem::Problems;
+use super::reference::Outside;
+use super::section::{Entry, Field, Section};
+use crate::registry::names::check_name;
+use crate::registry::{PolicyText, Thing};
+
+pub(super) fn read(
+    entry: &Entry<'_>,
+    outside: &mut Outside<'_>,
+    problems: &mut Problems<'_>,
+) -> Option<PolicyText> {
+    if let Err(e) = check_name(Thing::Policy, entry.name) {
+        problems.error(&entry.name_span, &e);
+    }
+    let section = entry.field.section(&["file", "source", "format"], problems)?;
+    let (text, format, place, at) = read_text(&section, outside, problems)?;
+    match Policy::load(&text, format) {
+        Ok(_) => Some(PolicyText::from_file(entry.name, format, text)),
+        Err(e) => {
+            for problem in &e.problems {
+                let words = format!(
+                    "policy `{}` does not load: {place}line {}, column {}: {}",
+                    entry.name, problem.line, problem.column, problem.words
+                );
+                match &problem.hint {
+                    Some(hint) => problems.hint(&at.span, words, hint),
+                    None => problems.add(&at.span, words),
+                }
+            }
+            None
+        }
+    }
+}
+
+/// The text, its format, where it is (for errors) and the field that says so.
+fn read_text<'a>(
+    section: &Section<'a>,
+    outside: &mut Outside<'_>,
+    problems: &mut Problems<'_>,
+) -> Option<(String, Format, String, Field<'a>)> {
+    let formats = [("json", Format::Json), ("yaml", Format::Yaml)];
+    let format = section.choice("format", &formats, problems);
+    let file = section.text("file", problems);
+    let source = section.text("source", problems);
+    match (file, source) {
+        (Some((path, field)), None) => {
+            let text = outside.file(path, &field, problems)?;
+            let format = format.unwrap_or_else(|| Format::of_path(path));
+            Some((text.to_string(), format, format!("`{path}` "), field))
+        }
+        (None, Some((text, field))) => {
+            let format = format.unwrap_or(Format::Json);
+            Some((text.to_owned(), format, "its ".to_owned(), field))
+        }
+        _ => {
+            let words = format!("`{}` must have one of `file` and `source`", section.path);
+            problems.add(&section.span, words);
+            None
+        }
+    }
+}
