@@ -5,10 +5,11 @@ use std::fs;
 use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use rusqlite::{Connection, Transaction, TransactionBehavior};
+use rusqlite::{Connection, OpenFlags, Transaction, TransactionBehavior};
 
 use crate::home::{Home, private};
 use crate::random::Random;
@@ -52,6 +53,8 @@ pub struct Registry {
     path: PathBuf,
     vault: Arc<Vault>,
     random: Random,
+    /// How often another file was found in place of the open one.
+    replaced: AtomicU64,
 }
 
 impl std::fmt::Debug for Registry {
@@ -84,7 +87,7 @@ impl Registry {
         let mut inner = Inner::connect(&path)?;
         schema::upgrade(&mut inner.db, home, &random)?;
         schema::check_key(&mut inner.db, &vault)?;
-        Ok(Registry { inner: Mutex::new(inner), path, vault, random })
+        Ok(Registry { inner: Mutex::new(inner), path, vault, random, replaced: AtomicU64::new(0) })
     }
 
     pub fn vault(&self) -> &Arc<Vault> {
@@ -101,7 +104,13 @@ impl Registry {
     /// Whether anything a gate runs with has changed since `generation`, in this process or another.
     pub fn changed(&self, generation: u64) -> Result<bool, RegistryError> {
         let mut inner = self.lock()?;
-        Ok(inner.current_generation()? != generation)
+        let current = inner.current_generation()?;
+        Ok(self.numbered(current) != generation)
+    }
+
+    /// A file that was put in place of another may have come to the same count by other changes.
+    fn numbered(&self, generation: u64) -> u64 {
+        generation.wrapping_add(self.replaced.load(Ordering::Relaxed) << 40)
     }
 
     /// One transaction that a running gate should notice.
@@ -148,7 +157,10 @@ impl Registry {
         }
         // A copy put back by the owner is taken; an absent or empty file is not a registry.
         match fs::metadata(&self.path) {
-            Ok(found) if found.len() > 0 => *inner = self.reconnect()?,
+            Ok(found) if found.len() > 0 => {
+                *inner = self.reconnect()?;
+                self.replaced.fetch_add(1, Ordering::Relaxed);
+            }
             _ => return Err(RegistryError::Vanished(self.path.clone())),
         }
         Ok(inner)
@@ -166,7 +178,7 @@ impl Registry {
 impl Inner {
     fn connect(path: &Path) -> Result<Inner, RegistryError> {
         let file = FileId::of(path).ok_or_else(|| RegistryError::Vanished(path.into()))?;
-        let db = Connection::open(path)?;
+        let db = Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
         db.busy_timeout(Duration::from_millis(BUSY_MS_MAX))?;
         let journal: String =
             db.pragma_update_and_check(None, "journal_mode", "wal", |r| r.get(0))?;

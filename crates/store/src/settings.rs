@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use toml::de::DeTable;
 
-use crate::ledger::Durability;
+use crate::ledger::{Durability, Retention};
 use crate::registry::{FileNames, Grant, PolicyText, Server, Thing};
 
 mod gate;
@@ -62,6 +62,7 @@ pub struct Settings {
     pub hostnames: Vec<String>,
     pub tls: Option<TlsFiles>,
     pub durability: Durability,
+    /// How long audit rows are kept; without a number they are kept for good.
     pub retention: Retention,
     pub limits: Limits,
     pub log: Log,
@@ -80,13 +81,6 @@ pub struct Settings {
 pub struct TlsFiles {
     pub cert_file: PathBuf,
     pub key_file: PathBuf,
-}
-
-/// How long audit rows are kept; without a number they are kept for good.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Retention {
-    pub days_max: Option<u64>,
-    pub bytes_max: Option<u64>,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

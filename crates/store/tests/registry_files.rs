@@ -238,6 +238,10 @@ fn a_database_that_vanished_is_an_error_until_it_is_back() {
         let _ = fs::remove_file(stage.home.path().join(old));
     }
     fs::rename(&copy, stage.home.gate_db()).unwrap();
+    assert!(
+        stage.registry.changed(generation).unwrap(),
+        "the same count in another file is a change"
+    );
     stage.registry.set_value("k", "v", NOW_US).unwrap();
     assert_eq!(stage.second().value("k").unwrap().as_deref(), Some("v"));
 }

@@ -119,7 +119,7 @@ token_sha256 = ["{}", "{}"]
     assert_eq!(settings.hostnames, ["gate.example.com", "gate.example.com:8443"]);
     assert_eq!(settings.tls.as_ref().unwrap().key_file, Path::new("key.pem"));
     assert_eq!(settings.durability, Durability::Power);
-    assert_eq!(settings.retention.days_max, Some(90));
+    assert_eq!(settings.retention.age_seconds_max, Some(90 * 86_400));
     assert_eq!((settings.limits.body_bytes_max, settings.limits.approval_hold_ms), (1 << 20, 0));
     assert_eq!((settings.log.format, settings.log.level), (LogFormat::Json, LogLevel::Debug));
 

@@ -66,7 +66,7 @@ pub enum RegistryError {
     ReadOnly,
     #[error("the disk is full; `gate.db` was not changed\nhint: free some space and try again")]
     DiskFull,
-    #[error("`gate.db` cannot be read or written: {0}")]
+    #[error("`gate.db` cannot be read or written: {0}\nhint: `tollgate doctor` shows what to mend")]
     Io(String),
     #[error("`{}` has gone or was replaced while in use\nhint: put it back; it is opened again by itself", .0.display())]
     Vanished(PathBuf),

@@ -28,7 +28,7 @@ impl Registry {
     pub fn snapshot(&self) -> Result<Snapshot, RegistryError> {
         self.read(|db| {
             Ok(Snapshot {
-                generation: generation(db)?,
+                generation: self.numbered(generation(db)?),
                 servers: servers::rows::all(db)?,
                 policies: policies::all(db)?,
                 grants: grants::rows::all(db)?,

@@ -8,9 +8,11 @@ use super::problem::Problems;
 use super::section::{Field, Section};
 use super::{
     HOSTNAMES_MAX, Limits, Log, LogFormat, LogLevel, RETENTION_BYTES_MIN, RETENTION_DAYS_MAX,
-    Retention, Settings, TlsFiles,
+    Settings, TlsFiles,
 };
-use crate::ledger::Durability;
+use crate::ledger::{Durability, Retention};
+
+const SECONDS_PER_DAY: u64 = 86_400;
 
 pub(super) fn read(root: &Section<'_>, settings: &mut Settings, problems: &mut Problems<'_>) {
     settings.tls = read_tls(root, problems);
@@ -98,8 +100,9 @@ fn is_hostname(text: &str) -> bool {
 
 fn read_retention(root: &Section<'_>, problems: &mut Problems<'_>) -> Option<Retention> {
     let section = root.field("retention")?.section(&["days_max", "bytes_max"], problems)?;
+    let days = section.integer("days_max", (1, RETENTION_DAYS_MAX), problems);
     Some(Retention {
-        days_max: section.integer("days_max", (1, RETENTION_DAYS_MAX), problems),
+        age_seconds_max: days.map(|days| days * SECONDS_PER_DAY),
         bytes_max: section.integer("bytes_max", (RETENTION_BYTES_MIN, u64::MAX), problems),
     })
 }

@@ -45,7 +45,7 @@ impl Vault {
         if let Some(key) = read_key(&path)? {
             return Ok(Vault::from_key(key));
         }
-        if home.gate_db().exists() {
+        if has_content(&home.gate_db()) {
             // Another process may have made both between the two looks.
             let key = read_key(&path)?;
             let lost = || KeyError::Lost { path, database: home.gate_db() };
@@ -64,6 +64,11 @@ pub fn parse_key(text: &str) -> Result<Secret<[u8; KEY_BYTES]>, KeyError> {
     let (hex, check) = rest.split_once('_').ok_or(KeyError::NotAKey)?;
     let key = key_from_hex(hex).ok_or(KeyError::NotAKey)?;
     if check == check_digits(key.expose()) { Ok(key) } else { Err(KeyError::NotAKey) }
+}
+
+/// An empty file is a start that was cut short: nothing is sealed in it.
+fn has_content(database: &Path) -> bool {
+    fs::metadata(database).is_ok_and(|found| found.len() > 0)
 }
 
 fn read_key(path: &Path) -> Result<Option<Secret<[u8; KEY_BYTES]>>, KeyError> {
