@@ -1,0 +1,102 @@
+//! Where time comes from: the operating system, or a value that a test sets.
+//! Rooms never ask the system themselves; they are handed one of these.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use rustix::time::{ClockId, clock_gettime};
+
+/// One reading of both clocks.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Now {
+    /// Microseconds since 1970 by the wall clock, which people and time servers may set.
+    pub wall_us: i64,
+    /// Microseconds since the machine started, sleep included; nobody can set it.
+    pub steady_us: u64,
+}
+
+#[derive(Clone, Debug)]
+pub enum Clock {
+    System,
+    /// Stands still until a test moves it.
+    Set(Arc<Mutex<Now>>),
+}
+
+impl Clock {
+    /// A clock for tests that starts at `now`.
+    pub fn set(now: Now) -> Clock {
+        Clock::Set(Arc::new(Mutex::new(now)))
+    }
+
+    pub fn now(&self) -> Now {
+        match self {
+            Clock::System => Now { wall_us: read(ClockId::Realtime), steady_us: steady() },
+            Clock::Set(now) => *now.lock().unwrap_or_else(PoisonError::into_inner),
+        }
+    }
+
+    /// Moves a set clock forward, as time does. The system's clock is left alone.
+    pub fn advance(&self, us: u64) {
+        if let Clock::Set(now) = self {
+            let mut now = now.lock().unwrap_or_else(PoisonError::into_inner);
+            now.wall_us = now.wall_us.saturating_add_unsigned(us);
+            now.steady_us = now.steady_us.saturating_add(us);
+        }
+    }
+
+    /// Sets the wall clock alone, as a person or a time server does.
+    pub fn set_wall(&self, wall_us: i64) {
+        if let Clock::Set(now) = self {
+            now.lock().unwrap_or_else(PoisonError::into_inner).wall_us = wall_us;
+        }
+    }
+
+    /// Names the period in which `steady_us` counts from one zero; nothing when the system has no
+    /// such name, so that no two runs are taken for the same period.
+    pub fn boot_id(&self) -> Option<String> {
+        match self {
+            Clock::System => std::fs::read_to_string("/proc/sys/kernel/random/boot_id")
+                .ok()
+                .map(|id| id.trim().to_owned())
+                .filter(|id| !id.is_empty()),
+            Clock::Set(_) => Some("set".to_owned()),
+        }
+    }
+}
+
+#[cfg(target_os = "linux")]
+fn steady() -> u64 {
+    u64::try_from(read(ClockId::Boottime)).unwrap_or(0)
+}
+
+#[cfg(not(target_os = "linux"))]
+fn steady() -> u64 {
+    u64::try_from(read(ClockId::Monotonic)).unwrap_or(0)
+}
+
+fn read(id: ClockId) -> i64 {
+    let time = clock_gettime(id);
+    time.tv_sec.saturating_mul(1_000_000).saturating_add(time.tv_nsec / 1_000)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Clock, Now};
+
+    #[test]
+    fn a_set_clock_stands_still_until_it_is_moved() {
+        let clock = Clock::set(Now { wall_us: 5, steady_us: 7 });
+        assert_eq!(clock.now(), Now { wall_us: 5, steady_us: 7 });
+        clock.advance(10);
+        clock.set_wall(1);
+        assert_eq!(clock.now(), Now { wall_us: 1, steady_us: 17 });
+    }
+
+    #[test]
+    fn the_system_clock_goes_forward_and_has_a_boot() {
+        let before = Clock::System.now();
+        let after = Clock::System.now();
+        assert!(after.steady_us >= before.steady_us && before.steady_us > 0);
+        assert!(before.wall_us > 1_700_000_000_000_000);
+        assert_eq!(Clock::System.boot_id(), Clock::System.boot_id());
+    }
+}

@@ -1,0 +1,349 @@
+//! Turns a verdict into a permit or a denial, and writes the row that says so, in one turn: room in
+//! every limit, an approval that is still good, and the record are one act.
+
+use policy::{Amount, Ask, Code, Decision, Denial, Hold, Scope, Verdict};
+
+use super::approvals::{self, Approval, ApprovalStatus, Found};
+use super::core::Core;
+use super::counters::{Counters, Draw, Key, Over};
+use super::error::LedgerError;
+use super::facts::Facts;
+use super::inner::Turn;
+use super::mark::Position;
+use super::rows::{self, Asked, Ruling};
+use super::series::Wait;
+use super::state::OpenCall;
+
+/// A request that a policy was asked about.
+pub(crate) struct Request<'a> {
+    pub(crate) verdict: &'a Verdict,
+    pub(crate) facts: &'a Facts<'a>,
+    /// The decision row of a call that waited for a human: it has its row, and goes on under it.
+    pub(crate) held: Option<u64>,
+    /// The call that this one carries on.
+    pub(crate) continues: Option<u64>,
+}
+
+pub(crate) enum Judged {
+    Admitted {
+        seq: u64,
+        at: Position,
+    },
+    Denied(Denial),
+    Asked {
+        seq: u64,
+        denial: Denial,
+    },
+    /// A held call still waits; nothing was written.
+    StillAsked,
+}
+
+impl Turn<'_> {
+    pub(crate) fn judge(&mut self, request: &Request<'_>) -> Result<Judged, LedgerError> {
+        match request.verdict.decision() {
+            Decision::Deny(denial) | Decision::Hidden(denial) => {
+                let ruling = Ruling::of(request.verdict);
+                self.deny(request, ruling, "denied", denial.clone())
+            }
+            Decision::Allow | Decision::Ask(_) if self.is_continued(request) => {
+                let ruling =
+                    Ruling { continuation_of: request.continues, ..Ruling::of(request.verdict) };
+                self.admit(request, ruling)
+            }
+            Decision::Allow => self.admit_within_limits(request, ""),
+            Decision::Ask(ask) => self.judge_asked(request, ask),
+        }
+    }
+
+    /// The server answered the first part with a question; this brings the answer.
+    fn is_continued(&self, request: &Request<'_>) -> bool {
+        request.continues.is_some_and(|first| {
+            self.core.state.is_awaited(first, &request.facts.call_binding(), self.tick)
+        })
+    }
+
+    fn judge_asked(&mut self, request: &Request<'_>, ask: &Ask) -> Result<Judged, LedgerError> {
+        let binding = request.facts.approval_binding();
+        let ruling = Ruling { rule: &ask.rule, ..Ruling::of(request.verdict) };
+        match self.core.state.approvals.find(&binding, self.tick) {
+            Found::Approved(approval) => {
+                let id = approval.id.clone();
+                self.admit_within_limits(request, &id)
+            }
+            Found::Denied(approval) => {
+                let denial = denied(approval, ask);
+                self.deny(request, ruling, "denied", denial)
+            }
+            Found::Pending(_) if request.held.is_some() => Ok(Judged::StillAsked),
+            Found::Pending(approval) => {
+                let denial = pending(&approval.id, ask);
+                self.ask(request, &Ruling { reason: &ask.reason, ..ruling }, denial)
+            }
+            Found::Nothing if request.held.is_some() => {
+                let reason =
+                    "the approval ended before it was used; send the call again to ask anew";
+                let denial = Denial::new(Code::ApprovalExpired, &ask.rule, reason);
+                self.deny(request, ruling, "denied", denial)
+            }
+            Found::Nothing => {
+                match self.core.state.approvals.crowded(request.facts.grant, self.tick) {
+                    Some(wait_us) => self.deny(request, ruling, "limited", crowded(ask, wait_us)),
+                    None => self.ask_anew(request, ask, &binding),
+                }
+            }
+        }
+    }
+
+    /// Parks the call: a new approval, bound to exactly this.
+    fn ask_anew(
+        &mut self,
+        request: &Request<'_>,
+        ask: &Ask,
+        binding: &str,
+    ) -> Result<Judged, LedgerError> {
+        self.core.journal.begin();
+        let seq = self.core.journal.next_seq();
+        let id = approvals::id_of(seq, &self.core.journal.last_hash());
+        let timeout_us = ask.timeout_seconds.saturating_mul(1_000_000);
+        let expires = self.tick.saturating_add(timeout_us);
+        let ruling = Ruling {
+            rule: &ask.rule,
+            reason: &ask.reason,
+            asked: Some(Asked { binding, expires }),
+            ..Ruling::of(request.verdict)
+        };
+        let judged = self.ask(request, &ruling, pending(&id, ask))?;
+        let approval = self.approval(request.facts, ask, seq, id, expires, binding);
+        self.core.state.approvals.ask(approval);
+        Ok(judged)
+    }
+
+    fn approval(
+        &self,
+        facts: &Facts<'_>,
+        ask: &Ask,
+        seq: u64,
+        id: String,
+        expires_us: u64,
+        binding: &str,
+    ) -> Approval {
+        let subject = facts.subject;
+        Approval {
+            id,
+            seq,
+            asked_us: self.now.wall_us,
+            expires_us,
+            grant: facts.grant.to_owned(),
+            server: facts.server.to_owned(),
+            method: facts.method.to_owned(),
+            subject_kind: subject.map_or("method", policy::Subject::kind).to_owned(),
+            subject: subject.map_or(facts.method, policy::Subject::name).to_owned(),
+            policy: facts.policy.map_or("", |policy| policy.name).to_owned(),
+            policy_version: facts.policy.map_or(0, |policy| policy.version),
+            rule: ask.rule.clone(),
+            reason: ask.reason.clone(),
+            digest: facts.argument_digest.map(|d| crate::hex::encode(&d)).unwrap_or_default(),
+            status: ApprovalStatus::Pending,
+            by: String::new(),
+            words: String::new(),
+            binding: binding.to_owned(),
+        }
+    }
+
+    fn admit_within_limits(
+        &mut self,
+        request: &Request<'_>,
+        approval: &str,
+    ) -> Result<Judged, LedgerError> {
+        let holds = request.verdict.holds();
+        let draws = draws(self.core, holds, request.facts);
+        let taken = Counters::group(&draws);
+        if let Err(over) = self.core.state.counters.check(&draws, &taken, self.tick) {
+            let Some(hold) = holds.get(over.draw) else {
+                return self.admit(request, Ruling::of(request.verdict));
+            };
+            let ruling = Ruling { rule: &hold.rule, ..Ruling::of(request.verdict) };
+            return self.deny(request, ruling, "limited", limited(hold, over));
+        }
+        self.admit(request, Ruling { taken: &taken, approval, ..Ruling::of(request.verdict) })
+    }
+
+    fn admit(&mut self, request: &Request<'_>, ruling: Ruling<'_>) -> Result<Judged, LedgerError> {
+        let writer = self.core.writer(self.now, self.tick)?;
+        let row = self.write(request, &Ruling { decision: "admitted", ..ruling })?;
+        let seq = request.held.unwrap_or(row);
+        if let Some(first) = ruling.continuation_of {
+            self.core.state.continued(first);
+        }
+        let call = OpenCall { writer, tick: self.tick, taken: ruling.taken.to_vec() };
+        self.core.state.admitted(seq, call, ruling.approval);
+        Ok(Judged::Admitted { seq, at: self.position() })
+    }
+
+    fn deny(
+        &mut self,
+        request: &Request<'_>,
+        ruling: Ruling<'_>,
+        decision: &str,
+        mut denial: Denial,
+    ) -> Result<Judged, LedgerError> {
+        let ruling = Ruling {
+            decision,
+            code: denial.code.as_str(),
+            reason: &denial.reason,
+            approval: denial.approval_id.as_deref().unwrap_or_default(),
+            retry_after_seconds: denial.retry_after_seconds,
+            ..ruling
+        };
+        let row = self.write(request, &ruling)?;
+        denial.audit_id = Some(request.held.unwrap_or(row));
+        Ok(Judged::Denied(denial))
+    }
+
+    fn ask(
+        &mut self,
+        request: &Request<'_>,
+        ruling: &Ruling<'_>,
+        mut denial: Denial,
+    ) -> Result<Judged, LedgerError> {
+        let ruling = Ruling {
+            decision: "asked",
+            code: denial.code.as_str(),
+            approval: denial.approval_id.as_deref().unwrap_or_default(),
+            ..*ruling
+        };
+        let seq = self.write(request, &ruling)?;
+        denial.audit_id = Some(seq);
+        Ok(Judged::Asked { seq, denial })
+    }
+
+    /// One row: the decision about a request, or how a held one went on.
+    fn write(&mut self, request: &Request<'_>, ruling: &Ruling<'_>) -> Result<u64, LedgerError> {
+        self.append(|stamp, out| match request.held {
+            Some(of) => rows::resolved(stamp, of, ruling, out),
+            None => rows::decision(stamp, ruling, request.facts, out),
+        })
+    }
+}
+
+/// Which counter each limit draws on.
+fn draws(core: &mut Core, holds: &[Hold], facts: &Facts<'_>) -> Vec<Draw> {
+    let mut text = std::mem::take(&mut core.key_text);
+    let draws = holds.iter().map(|hold| {
+        write_key(hold, facts, &mut text);
+        Draw {
+            key: core.state.counters.key(&text),
+            window_us: hold.window_ms.saturating_mul(1_000),
+            max: hold.max.units(),
+            amount: hold.amount.units(),
+        }
+    });
+    let draws = draws.collect();
+    core.key_text = text;
+    draws
+}
+
+fn write_key(hold: &Hold, facts: &Facts<'_>, out: &mut String) {
+    // A counter that is named after its place in a policy is that server's own: two policies may well
+    // have a limit at the same place. A counter with a name is shared by all who say the name.
+    let placed;
+    let is_placed = hold.counter.starts_with('/');
+    let counter = match hold.scope {
+        Scope::Grant | Scope::Session if is_placed => {
+            placed = format!("{}{}", facts.server, hold.counter);
+            &placed
+        }
+        _ => &*hold.counter,
+    };
+    match hold.scope {
+        Scope::Grant => Key::write(Scope::Grant, facts.grant, counter, out),
+        // Calls outside of any session share the allowance of one.
+        Scope::Session => {
+            let id = format!("{}/{}", facts.grant, facts.session.unwrap_or_default());
+            Key::write(Scope::Session, &id, counter, out);
+        }
+        Scope::Server => Key::write(Scope::Server, facts.server, counter, out),
+        Scope::Everyone => Key::write(Scope::Everyone, "", counter, out),
+    }
+}
+
+fn limited(hold: &Hold, over: Over) -> Denial {
+    let Hold { max, amount, .. } = hold;
+    let (retry_after_seconds, default) = match over.wait {
+        Wait::Us(us) => {
+            let seconds = us.div_ceil(1_000_000).max(1);
+            let whose = whose(hold.scope);
+            let window = window(hold.window_ms);
+            let words = format!("at most {max} {window} {whose}; try again in {seconds} s");
+            (Some(seconds), words)
+        }
+        Wait::Never => {
+            (None, format!("{} is more than the limit of {max} allows at all", Shown(*amount)))
+        }
+    };
+    let reason = hold.on_deny.as_deref().map_or(default, str::to_owned);
+    Denial { retry_after_seconds, ..Denial::new(Code::RateLimited, &*hold.rule, reason) }
+}
+
+/// An amount in words: the amount itself is an argument, which is not repeated.
+struct Shown(Amount);
+
+impl std::fmt::Display for Shown {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(if self.0 == Amount::ONE { "one call" } else { "the amount of this call" })
+    }
+}
+
+fn whose(scope: Scope) -> &'static str {
+    match scope {
+        Scope::Grant => "for this grant",
+        Scope::Session => "in this session",
+        Scope::Server => "on this server",
+        Scope::Everyone => "in all",
+    }
+}
+
+fn window(window_ms: u64) -> String {
+    match window_ms {
+        1_000 => "a second".to_owned(),
+        60_000 => "a minute".to_owned(),
+        3_600_000 => "an hour".to_owned(),
+        86_400_000 => "a day".to_owned(),
+        ms if ms.is_multiple_of(1_000) => format!("in {} s", ms / 1_000),
+        ms => format!("in {ms} ms"),
+    }
+}
+
+fn pending(id: &str, ask: &Ask) -> Denial {
+    let reason = format!(
+        "{}; waiting for the owner to decide (`{id}`): send the same call again after that",
+        ask.reason.trim_end_matches(['.', ';'])
+    );
+    Denial {
+        approval_id: Some(id.to_owned()),
+        ..Denial::new(Code::ApprovalPending, &ask.rule, reason)
+    }
+}
+
+fn denied(approval: &Approval, ask: &Ask) -> Denial {
+    let reason = if approval.words.is_empty() {
+        "the owner said no".to_owned()
+    } else {
+        approval.words.clone()
+    };
+    Denial {
+        approval_id: Some(approval.id.clone()),
+        ..Denial::new(Code::ApprovalDenied, &ask.rule, reason)
+    }
+}
+
+fn crowded(ask: &Ask, wait_us: u64) -> Denial {
+    let reason = format!(
+        "{} calls of this grant already wait for the owner; try again when some are decided",
+        approvals::PENDING_PER_GRANT_MAX
+    );
+    Denial {
+        retry_after_seconds: Some(wait_us.div_ceil(1_000_000).max(1)),
+        ..Denial::new(Code::RateLimited, &ask.rule, reason)
+    }
+}

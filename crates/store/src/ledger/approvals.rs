@@ -1,0 +1,325 @@
+//! Calls that wait for a human: what was asked, what was answered, and that an answer is used once.
+//! Everything lies in the ledger's state, so that using an approval and recording the call are one act.
+
+use std::collections::{BTreeMap, HashMap};
+
+use serde::{Deserialize, Serialize};
+
+/// A grant can have this many calls waiting; the next one is refused until one is decided.
+pub(crate) const PENDING_PER_GRANT_MAX: usize = 256;
+
+/// How long an ended approval is still listed.
+const LISTED_US_AFTER_END: u64 = 60 * 60 * 1_000_000;
+
+/// One parked call. Times named `_us` with ledger time go with [`super::Ledger::time`].
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Approval {
+    pub id: String,
+    /// The decision row that asked.
+    pub seq: u64,
+    /// Wall clock when it was asked.
+    pub asked_us: i64,
+    /// Ledger time at which it ends by itself.
+    pub expires_us: u64,
+    pub grant: String,
+    pub server: String,
+    pub method: String,
+    /// `tool`, `resource`, `prompt` or `method`.
+    pub subject_kind: String,
+    pub subject: String,
+    pub policy: String,
+    pub policy_version: u64,
+    pub rule: String,
+    pub reason: String,
+    /// The keyed digest of the exact arguments, in hex.
+    #[serde(default)]
+    pub digest: String,
+    pub status: ApprovalStatus,
+    #[serde(default)]
+    pub by: String,
+    #[serde(default)]
+    pub words: String,
+    /// What the approval is bound to: grant, server, subject, definition, arguments, policy version.
+    pub(crate) binding: String,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ApprovalStatus {
+    Pending,
+    ApprovedOnce,
+    /// This exact call, as often as it comes, until this ledger time.
+    ApprovedUntil(u64),
+    Denied,
+    /// By the call with this sequence number.
+    Used(u64),
+}
+
+impl Approval {
+    /// Ended by time: not decided, or not used, before its end.
+    pub fn is_expired(&self, ledger_time_us: u64) -> bool {
+        match self.status {
+            ApprovalStatus::ApprovedUntil(until) => ledger_time_us >= until,
+            _ => ledger_time_us >= self.expires_us,
+        }
+    }
+
+    fn ends_us(&self) -> u64 {
+        match self.status {
+            ApprovalStatus::ApprovedUntil(until) => until.max(self.expires_us),
+            _ => self.expires_us,
+        }
+    }
+}
+
+/// What the owner says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Answer {
+    ApproveOnce,
+    /// This exact call, any number of times, for so long.
+    ApproveFor {
+        seconds: u64,
+    },
+    Deny {
+        words: String,
+    },
+}
+
+impl Answer {
+    pub(crate) fn as_str(&self) -> &'static str {
+        match self {
+            Answer::ApproveOnce => "once",
+            Answer::ApproveFor { .. } => "for",
+            Answer::Deny { .. } => "deny",
+        }
+    }
+}
+
+#[derive(Debug, thiserror::Error)]
+pub enum ApprovalError {
+    #[error("there is no approval `{0}`\nhint: `tollgate approvals list` shows those that wait")]
+    Unknown(String),
+    #[error("approval `{id}` is already {status}")]
+    AlreadyDecided { id: String, status: &'static str },
+    #[error("approval `{0}` has ended\nhint: let the agent send the call again")]
+    Expired(String),
+    #[error(transparent)]
+    Ledger(#[from] super::LedgerError),
+}
+
+/// What is known about a call that needs approval.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Found<'a> {
+    Nothing,
+    Pending(&'a Approval),
+    Approved(&'a Approval),
+    Denied(&'a Approval),
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Approvals {
+    by_seq: BTreeMap<u64, Approval>,
+    newest: HashMap<String, u64>,
+    /// Counts every change, so that a waiting call knows when to look again.
+    generation: u64,
+}
+
+impl Approvals {
+    pub(crate) fn generation(&self) -> u64 {
+        self.generation
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &Approval> {
+        self.by_seq.values()
+    }
+
+    pub(crate) fn get(&self, id: &str) -> Option<&Approval> {
+        self.by_seq.get(&seq_of(id)?).filter(|approval| approval.id == id)
+    }
+
+    pub(crate) fn any_pending(&self, now: u64) -> bool {
+        self.iter().any(|a| a.status == ApprovalStatus::Pending && !a.is_expired(now))
+    }
+
+    pub(crate) fn find(&self, binding: &str, now: u64) -> Found<'_> {
+        let newest = self.newest.get(binding).and_then(|seq| self.by_seq.get(seq));
+        let Some(approval) = newest.filter(|approval| !approval.is_expired(now)) else {
+            return Found::Nothing;
+        };
+        match approval.status {
+            ApprovalStatus::Pending => Found::Pending(approval),
+            ApprovalStatus::ApprovedOnce | ApprovalStatus::ApprovedUntil(_) => {
+                Found::Approved(approval)
+            }
+            ApprovalStatus::Denied => Found::Denied(approval),
+            ApprovalStatus::Used(_) => Found::Nothing,
+        }
+    }
+
+    /// When the grant has too many calls waiting: how long until the first of them ends.
+    pub(crate) fn crowded(&self, grant: &str, now: u64) -> Option<u64> {
+        let pending = || {
+            self.iter().filter(|a| {
+                a.grant == grant && a.status == ApprovalStatus::Pending && !a.is_expired(now)
+            })
+        };
+        if pending().count() < PENDING_PER_GRANT_MAX {
+            return None;
+        }
+        pending().map(|a| a.expires_us.saturating_sub(now)).min()
+    }
+
+    pub(crate) fn ask(&mut self, approval: Approval) {
+        self.generation += 1;
+        self.newest.insert(approval.binding.clone(), approval.seq);
+        self.by_seq.insert(approval.seq, approval);
+    }
+
+    /// May this be decided now? A yes that was not used yet can still be taken back.
+    pub(crate) fn decidable(
+        &self,
+        id: &str,
+        answer: &Answer,
+        now: u64,
+    ) -> Result<&Approval, ApprovalError> {
+        let approval = self.get(id).ok_or_else(|| ApprovalError::Unknown(id.to_owned()))?;
+        let already = |status| Err(ApprovalError::AlreadyDecided { id: id.to_owned(), status });
+        match (approval.status, answer) {
+            (ApprovalStatus::Used(_), _) => already("used"),
+            (ApprovalStatus::Denied, _) => already("denied"),
+            _ if approval.is_expired(now) => Err(ApprovalError::Expired(id.to_owned())),
+            (ApprovalStatus::Pending, _) | (_, Answer::Deny { .. }) => Ok(approval),
+            _ => already("approved"),
+        }
+    }
+
+    pub(crate) fn decide(&mut self, id: &str, status: ApprovalStatus, by: &str, words: &str) {
+        let seq = seq_of(id).unwrap_or_default();
+        if let Some(approval) = self.by_seq.get_mut(&seq).filter(|approval| approval.id == id) {
+            approval.status = status;
+            by.clone_into(&mut approval.by);
+            words.clone_into(&mut approval.words);
+            self.generation += 1;
+        }
+    }
+
+    /// A call goes out on this approval. One that holds for a time stays.
+    pub(crate) fn used(&mut self, id: &str, call: u64) {
+        let seq = seq_of(id).unwrap_or_default();
+        if let Some(approval) = self.by_seq.get_mut(&seq)
+            && approval.id == id
+            && approval.status == ApprovalStatus::ApprovedOnce
+        {
+            approval.status = ApprovalStatus::Used(call);
+            self.generation += 1;
+        }
+    }
+
+    pub(crate) fn forget_expired(&mut self, now: u64) {
+        self.by_seq
+            .retain(|_, approval| approval.ends_us().saturating_add(LISTED_US_AFTER_END) > now);
+        let by_seq = &self.by_seq;
+        self.newest.retain(|_, seq| by_seq.contains_key(seq));
+    }
+
+    pub(crate) fn restore(&mut self, all: Vec<Approval>) {
+        for approval in all {
+            self.ask(approval);
+        }
+    }
+}
+
+/// An id names its row and a piece of the chain, so that ids of two ledgers never meet.
+pub(crate) fn id_of(seq: u64, previous: &super::chain::Hash) -> String {
+    let piece = super::chain::as_text(previous).get(..6).unwrap_or_default();
+    format!("ap-{seq}-{piece}")
+}
+
+fn seq_of(id: &str) -> Option<u64> {
+    id.strip_prefix("ap-")?.split('-').next()?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a failed test says enough")]
+    use super::{Answer, Approval, ApprovalError, ApprovalStatus, Approvals, Found};
+
+    fn approval(seq: u64, binding: &str, expires_us: u64) -> Approval {
+        Approval {
+            id: super::id_of(seq, &super::super::chain::GENESIS),
+            seq,
+            asked_us: 0,
+            expires_us,
+            grant: "alice".into(),
+            server: "s".into(),
+            method: "tools/call".into(),
+            subject_kind: "tool".into(),
+            subject: "t".into(),
+            policy: "p".into(),
+            policy_version: 1,
+            rule: "/r".into(),
+            reason: "why".into(),
+            digest: String::new(),
+            status: ApprovalStatus::Pending,
+            by: String::new(),
+            words: String::new(),
+            binding: binding.into(),
+        }
+    }
+
+    #[test]
+    fn a_yes_once_serves_one_call_and_a_yes_for_a_time_serves_until_then() {
+        let mut all = Approvals::default();
+        all.ask(approval(1, "a", 100));
+        assert!(matches!(all.find("a", 10), Found::Pending(_)));
+        all.decide("ap-1-000000", ApprovalStatus::ApprovedOnce, "owner", "");
+        assert!(matches!(all.find("a", 10), Found::Approved(_)));
+        assert_eq!(all.find("a", 100), Found::Nothing, "it ends at its timeout");
+        all.used("ap-1-000000", 7);
+        assert_eq!(all.find("a", 10), Found::Nothing);
+
+        all.ask(approval(2, "b", 100));
+        all.decide("ap-2-000000", ApprovalStatus::ApprovedUntil(500), "owner", "");
+        all.used("ap-2-000000", 8);
+        assert!(matches!(all.find("b", 499), Found::Approved(_)));
+        assert_eq!(all.find("b", 500), Found::Nothing);
+        assert_eq!(all.find("c", 10), Found::Nothing);
+    }
+
+    #[test]
+    fn what_may_be_decided() {
+        let mut all = Approvals::default();
+        all.ask(approval(1, "a", 100));
+        let deny = Answer::Deny { words: "no".into() };
+        let check = |all: &Approvals, id, answer: &Answer, now| match all.decidable(id, answer, now)
+        {
+            Ok(_) => "yes",
+            Err(ApprovalError::Unknown(_)) => "unknown",
+            Err(ApprovalError::AlreadyDecided { status, .. }) => status,
+            Err(ApprovalError::Expired(_)) => "expired",
+            Err(ApprovalError::Ledger(_)) => "ledger",
+        };
+        assert_eq!(check(&all, "ap-1-000000", &Answer::ApproveOnce, 99), "yes");
+        assert_eq!(check(&all, "ap-1-000000", &Answer::ApproveOnce, 100), "expired");
+        for unknown in ["ap-1-ffffff", "ap-2-000000", "ap-x", ""] {
+            assert_eq!(check(&all, unknown, &deny, 0), "unknown");
+        }
+        all.decide("ap-1-000000", ApprovalStatus::ApprovedOnce, "owner", "");
+        assert_eq!(check(&all, "ap-1-000000", &Answer::ApproveOnce, 0), "approved");
+        assert_eq!(check(&all, "ap-1-000000", &deny, 0), "yes", "an unused yes is taken back");
+        all.used("ap-1-000000", 3);
+        assert_eq!(check(&all, "ap-1-000000", &deny, 0), "used");
+    }
+
+    #[test]
+    fn a_grant_with_too_many_waiting_calls_is_told_when_to_come_back() {
+        let mut all = Approvals::default();
+        for seq in 0..256 {
+            assert_eq!(all.crowded("alice", 0), None);
+            all.ask(approval(seq, &seq.to_string(), 1_000 + seq));
+        }
+        assert_eq!(all.crowded("alice", 100), Some(900));
+        assert_eq!(all.crowded("bob", 100), None);
+        assert_eq!(all.crowded("alice", 1_000), None, "the first has ended");
+    }
+}

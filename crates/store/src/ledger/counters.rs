@@ -1,0 +1,319 @@
+//! All allowances: which counter a limit draws on, whether there is room in every window of it, and
+//! taking or giving back. All holds of a call are taken or none.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use policy::Scope;
+use sha2::{Digest, Sha256};
+
+use super::chain;
+use super::series::{Series, Units, Wait};
+
+/// A counter that is not a session's is remembered at least this long, so that a limit with a longer
+/// window that is met for the first time knows what was admitted before it.
+const HISTORY_US_MIN: u64 = 24 * 60 * 60 * 1_000_000;
+
+/// A longer part of a key is replaced by its beginning and its hash.
+const KEY_PART_BYTES_MAX: usize = 256;
+
+/// Names one counter: whose it is and what it counts. One string, so that a look-up allocates nothing.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Key(Arc<str>);
+
+impl std::borrow::Borrow<str> for Key {
+    fn borrow(&self) -> &str {
+        &self.0
+    }
+}
+
+impl Key {
+    /// Scope, length of the id, id, counter: no two keys are written alike.
+    pub(crate) fn write(scope: Scope, id: &str, counter: &str, out: &mut String) {
+        use std::fmt::Write as _;
+        let (mut long_id, mut long_counter) = (String::new(), String::new());
+        let id = bounded(id, &mut long_id);
+        let counter = bounded(counter, &mut long_counter);
+        out.clear();
+        // Writing to a string cannot fail.
+        let _ = write!(out, "{}:{}:{id}{counter}", scope.as_str(), id.len());
+    }
+
+    /// Scope, id and counter again.
+    pub(crate) fn parts(&self) -> (&str, &str, &str) {
+        let parts = || {
+            let (scope, rest) = self.0.split_once(':')?;
+            let (bytes, rest) = rest.split_once(':')?;
+            let (id, counter) = rest.split_at_checked(bytes.parse().ok()?)?;
+            Some((scope, id, counter))
+        };
+        parts().unwrap_or_default()
+    }
+
+    pub(crate) fn from_parts(scope: &str, id: &str, counter: &str) -> Option<Key> {
+        let mut text = String::new();
+        Key::write(Scope::from_name(scope)?, id, counter, &mut text);
+        Some(Key(text.into()))
+    }
+
+    fn is_of_a_session(&self) -> bool {
+        self.0.starts_with(Scope::Session.as_str())
+    }
+}
+
+fn bounded<'a>(part: &'a str, long: &'a mut String) -> &'a str {
+    if part.len() <= KEY_PART_BYTES_MAX {
+        return part;
+    }
+    let keep = part.floor_char_boundary(KEY_PART_BYTES_MAX / 2);
+    long.push_str(part.get(..keep).unwrap_or_default());
+    long.push('…');
+    long.push_str(chain::as_text(&chain::hex(&Sha256::digest(part))));
+    long
+}
+
+/// One limit that a call meets.
+#[derive(Clone, Debug)]
+pub(crate) struct Draw {
+    pub(crate) key: Key,
+    pub(crate) window_us: u64,
+    pub(crate) max: Units,
+    pub(crate) amount: Units,
+}
+
+/// What a call took from one counter: one event, whatever the number of limits on that counter.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Taken {
+    pub(crate) key: Key,
+    pub(crate) amount: Units,
+    pub(crate) windows_us: Vec<u64>,
+}
+
+/// The limit that has no room: its place among the draws and how long to wait.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Over {
+    pub(crate) draw: usize,
+    pub(crate) wait: Wait,
+}
+
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct Counters {
+    keys: HashMap<Key, Vec<Series>>,
+}
+
+impl Counters {
+    /// The key written as `text`, shared with the counter if there is one.
+    pub(crate) fn key(&self, text: &str) -> Key {
+        self.keys.get_key_value(text).map_or_else(|| Key(text.into()), |(key, _)| key.clone())
+    }
+
+    /// One event per distinct key; limits that share one are counted with the larger amount.
+    pub(crate) fn group(draws: &[Draw]) -> Vec<Taken> {
+        let mut all: Vec<Taken> = Vec::with_capacity(draws.len());
+        for draw in draws {
+            match all.iter_mut().find(|taken| taken.key == draw.key) {
+                Some(taken) => {
+                    taken.amount = taken.amount.max(draw.amount);
+                    if !taken.windows_us.contains(&draw.window_us) {
+                        taken.windows_us.push(draw.window_us);
+                    }
+                }
+                None => all.push(Taken {
+                    key: draw.key.clone(),
+                    amount: draw.amount,
+                    windows_us: vec![draw.window_us],
+                }),
+            }
+        }
+        all
+    }
+
+    /// Is there room for every draw? If not, the one that has to be waited for longest.
+    pub(crate) fn check(&mut self, draws: &[Draw], taken: &[Taken], now: u64) -> Result<(), Over> {
+        let mut worst: Option<Over> = None;
+        for (draw, limit) in draws.iter().enumerate() {
+            let event = taken.iter().find(|taken| taken.key == limit.key);
+            let amount = event.map_or(limit.amount, |event| event.amount);
+            if let Err(wait) = self.room(limit, amount, now)
+                && worst.is_none_or(|over| wait > over.wait)
+            {
+                worst = Some(Over { draw, wait });
+            }
+        }
+        worst.map_or(Ok(()), Err)
+    }
+
+    fn room(&mut self, limit: &Draw, amount: Units, now: u64) -> Result<(), Wait> {
+        match self.keys.get_mut(&limit.key) {
+            Some(all) => match series_of(all, limit.window_us, now) {
+                Some(series) => series.room(now, amount, limit.max),
+                None => Ok(()),
+            },
+            None => Series::new(limit.window_us).room(now, amount, limit.max),
+        }
+    }
+
+    pub(crate) fn take(&mut self, taken: &[Taken], tick: u64) {
+        for Taken { key, amount, windows_us } in taken {
+            let all = match self.keys.get_mut(key) {
+                Some(all) => all,
+                None => self.keys.entry(key.clone()).or_default(),
+            };
+            for window_us in windows_us {
+                series_of(all, *window_us, tick);
+            }
+            if !key.is_of_a_session() {
+                series_of(all, HISTORY_US_MIN, tick);
+            }
+            for series in all {
+                series.push(tick, *amount);
+            }
+        }
+    }
+
+    pub(crate) fn give_back(&mut self, taken: &[Taken], tick: u64, now: u64) {
+        for Taken { key, amount, .. } in taken {
+            for series in self.keys.get_mut(key).into_iter().flatten() {
+                series.give_back(tick, *amount, now);
+            }
+        }
+    }
+
+    /// Lets go of what no longer counts.
+    pub(crate) fn forget_expired(&mut self, now: u64) {
+        self.keys.retain(|_, all| {
+            all.iter_mut().for_each(|series| series.forget_expired(now));
+            all.iter().any(|series| !series.is_empty())
+        });
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (&Key, &[Series])> {
+        self.keys.iter().map(|(key, all)| (key, all.as_slice()))
+    }
+
+    /// Puts back a series that a state row carried.
+    pub(crate) fn restore(&mut self, key: Key, window_us: u64, events: &[(u64, Units)]) {
+        let mut series = Series::new(window_us);
+        for (tick, amount) in events {
+            series.push(*tick, *amount);
+        }
+        self.keys.entry(key).or_default().push(series);
+    }
+}
+
+/// The series of a window; one that is met for the first time is seeded from the longest there is.
+fn series_of(all: &mut Vec<Series>, window_us: u64, now: u64) -> Option<&mut Series> {
+    let found = all.iter().position(|series| series.window_us() == window_us);
+    let place = found.unwrap_or_else(|| {
+        let longest = all.iter().max_by_key(|series| series.window_us());
+        let series = longest.map_or_else(|| Series::new(window_us), |s| s.seed(window_us, now));
+        all.push(series);
+        all.len() - 1
+    });
+    all.get_mut(place)
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a failed test says enough")]
+    use super::{Counters, Draw, Key, Over, Scope, Wait};
+
+    fn draw(counters: &Counters, counter: &str, window_us: u64, max: i128, amount: i128) -> Draw {
+        let mut text = String::new();
+        Key::write(Scope::Grant, "alice", counter, &mut text);
+        Draw { key: counters.key(&text), window_us, max, amount }
+    }
+
+    fn admit(counters: &mut Counters, draws: &[Draw], now: u64) -> Result<(), Over> {
+        let taken = Counters::group(draws);
+        counters.check(draws, &taken, now)?;
+        counters.take(&taken, now);
+        Ok(())
+    }
+
+    #[test]
+    fn all_holds_of_a_call_are_taken_or_none() {
+        let mut counters = Counters::default();
+        let wide = draw(&counters, "wide", 100, 10, 1);
+        let narrow = draw(&counters, "narrow", 100, 1, 1);
+        let both = [wide.clone(), narrow];
+        assert_eq!(admit(&mut counters, &both, 0), Ok(()));
+        for _ in 0..20 {
+            assert_eq!(admit(&mut counters, &both, 1), Err(Over { draw: 1, wait: Wait::Us(99) }));
+        }
+        for _ in 0..9 {
+            assert_eq!(admit(&mut counters, std::slice::from_ref(&wide), 2), Ok(()));
+        }
+        assert!(admit(&mut counters, &[wide], 2).is_err());
+    }
+
+    #[test]
+    fn the_longest_wait_is_named() {
+        let mut counters = Counters::default();
+        let limits = [
+            draw(&counters, "a", 10, 1, 1),
+            draw(&counters, "b", 70, 1, 1),
+            draw(&counters, "a", 50, 1, 1),
+        ];
+        assert_eq!(admit(&mut counters, &limits, 0), Ok(()));
+        assert_eq!(admit(&mut counters, &limits, 5), Err(Over { draw: 1, wait: Wait::Us(65) }));
+    }
+
+    #[test]
+    fn two_limits_on_one_counter_count_one_event_of_the_larger_amount() {
+        let mut counters = Counters::default();
+        let limits = [draw(&counters, "spend", 100, 10, 3), draw(&counters, "spend", 1_000, 10, 4)];
+        assert_eq!(admit(&mut counters, &limits, 0), Ok(()));
+        assert_eq!(admit(&mut counters, &limits, 1), Ok(()));
+        assert_eq!(admit(&mut counters, &limits, 2), Err(Over { draw: 1, wait: Wait::Us(998) }));
+        let six = [draw(&counters, "spend", 1_000, 14, 6)];
+        assert_eq!(admit(&mut counters, &six, 2), Ok(()), "8 were counted, not 14");
+    }
+
+    #[test]
+    fn a_longer_window_met_later_knows_what_was_admitted_before() {
+        let mut counters = Counters::default();
+        let minute = 60_000_000;
+        for call in 0..5 {
+            let short = [draw(&counters, "shared", minute, 1, 1)];
+            assert_eq!(admit(&mut counters, &short, call * minute), Ok(()));
+        }
+        let long = [draw(&counters, "shared", 60 * minute, 5, 1)];
+        let over = admit(&mut counters, &long, 5 * minute).unwrap_err();
+        assert_eq!(over.wait, Wait::Us(55 * minute));
+    }
+
+    #[test]
+    fn keys_are_never_written_alike_and_come_apart_again() {
+        let long = "x".repeat(5_000);
+        let parts = [
+            (Scope::Grant, "a", "bc"),
+            (Scope::Grant, "ab", "c"),
+            (Scope::Session, "a", "bc"),
+            (Scope::Everyone, "", "bc"),
+            (Scope::Server, "a:1:", "\u{1f}é"),
+            (Scope::Grant, &long, "bc"),
+            (Scope::Grant, &format!("{long}y"), "bc"),
+        ];
+        let mut seen = std::collections::HashSet::new();
+        for (scope, id, counter) in parts {
+            let key = Key::from_parts(scope.as_str(), id, counter).unwrap();
+            assert!(key.0.len() < 1_000);
+            let (scope_again, id_again, counter_again) = key.parts();
+            assert_eq!((scope_again, counter_again), (scope.as_str(), counter));
+            assert!(id.starts_with(id_again.split('…').next().unwrap()));
+            let again = Key::from_parts(scope_again, id_again, counter_again).unwrap();
+            assert_eq!(again, key);
+            assert!(seen.insert(key));
+        }
+    }
+
+    #[test]
+    fn forgotten_counters_leave_nothing_behind() {
+        let mut counters = Counters::default();
+        let limit = [draw(&counters, "a", 10, 1, 1)];
+        admit(&mut counters, &limit, 0).unwrap();
+        counters.forget_expired(super::HISTORY_US_MIN);
+        assert_eq!(counters, Counters::default());
+    }
+}

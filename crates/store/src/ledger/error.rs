@@ -1,0 +1,50 @@
+//! Why the ledger cannot take a row. Whatever it is, the call it was for does not happen.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+#[derive(Debug, thiserror::Error)]
+pub enum LedgerError {
+    #[error("no space left for the audit log at `{}`\nhint: free some space (`df -h {}`); calls are admitted again at once", .0.display(), .0.display())]
+    Full(PathBuf),
+    #[error("the audit log at `{}` cannot be written: {source}\nhint: make it writable for the user that runs tollgate; calls are admitted again at once", .path.display())]
+    ReadOnly { path: PathBuf, source: io::Error },
+    #[error("the audit log `{}` is gone\nhint: put it back where it was; to begin a new chain instead, stop tollgate and move the folder away (`mv {} {}.old`)", .0.display(), .0.parent().unwrap_or(.0).display(), .0.parent().unwrap_or(.0).display())]
+    Gone(PathBuf),
+    #[error("the audit log `{}` is not the one that was being written: {why}\nhint: put the original back, and run `tollgate audit verify`", .path.display())]
+    Replaced { path: PathBuf, why: String },
+    #[error("the audit log `{}` ends in bytes that tollgate did not write, from byte {offset} on\nhint: `tollgate audit verify` shows them; restarting tollgate cuts them off and keeps a copy", .path.display())]
+    Foreign { path: PathBuf, offset: u64 },
+    #[error("the audit log is damaged at `{}`, byte {offset}: {why}\nhint: run `tollgate audit verify`; put the file back from a copy, or begin a new chain by moving the folder away (`mv {} {}.damaged`)", .path.display(), .path.parent().unwrap_or(.path).display(), .path.parent().unwrap_or(.path).display())]
+    Damaged { path: PathBuf, offset: u64, why: String },
+    #[error("another process has held the lock `{}` for {waited_ms} ms\nhint: `fuser {}` names it; calls are admitted again when it lets go", .path.display(), .path.display())]
+    Locked { path: PathBuf, waited_ms: u64 },
+    #[error("the audit log at `{}` could not be flushed to disk: {words}\nhint: look at the disk (`dmesg`); calls are admitted again after a flush that succeeds", .path.display())]
+    NotFlushed { path: PathBuf, words: String },
+    #[error("cannot {act} `{}`: {source}", .path.display())]
+    Io { act: &'static str, path: PathBuf, source: io::Error },
+}
+
+impl LedgerError {
+    pub(crate) fn io(act: &'static str, path: &Path) -> impl FnOnce(io::Error) -> LedgerError {
+        let path = path.to_owned();
+        move |source| match source.kind() {
+            io::ErrorKind::StorageFull
+            | io::ErrorKind::QuotaExceeded
+            | io::ErrorKind::FileTooLarge => LedgerError::Full(folder(&path)),
+            io::ErrorKind::ReadOnlyFilesystem | io::ErrorKind::PermissionDenied => {
+                LedgerError::ReadOnly { path, source }
+            }
+            _ => LedgerError::Io { act, path, source },
+        }
+    }
+
+    /// The same trouble, for another who waits for the same flush.
+    pub(crate) fn not_flushed(path: &Path, words: &str) -> LedgerError {
+        LedgerError::NotFlushed { path: path.to_owned(), words: words.to_owned() }
+    }
+}
+
+fn folder(path: &Path) -> PathBuf {
+    if path.extension().is_some() { path.parent().unwrap_or(path) } else { path }.to_owned()
+}

@@ -1,0 +1,189 @@
+//! Takes history out: joined entries as JSON lines or CSV, or the rows themselves for verifiers.
+
+use std::io::{self, Write};
+
+use super::entry::Entry;
+use super::error::LedgerError;
+use super::filter::Filter;
+use super::reader::Reader;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ExportFormat {
+    /// One joined entry a line.
+    Jsonl,
+    /// The same as a table (RFC 4180), safe to open in a spreadsheet.
+    Csv,
+    /// The lines of the journal as they are, from the first to the last; the filter is not used.
+    Chain,
+}
+
+impl Reader {
+    /// Writes to `out` and gives the number of lines, without the heading.
+    pub fn export(
+        &self,
+        format: ExportFormat,
+        filter: &Filter,
+        out: &mut dyn Write,
+    ) -> Result<u64, LedgerError> {
+        match format {
+            ExportFormat::Jsonl => self.export_entries(filter, out, |entry, out| {
+                serde_json::to_writer(&mut *out, entry)?;
+                out.write_all(b"\n")
+            }),
+            ExportFormat::Csv => {
+                out.write_all(csv_heading().as_bytes()).map_err(cannot_write)?;
+                self.export_entries(filter, out, |entry, out| {
+                    out.write_all(csv_line(entry).as_bytes())
+                })
+            }
+            ExportFormat::Chain => self.export_chain(out),
+        }
+    }
+
+    fn export_entries(
+        &self,
+        filter: &Filter,
+        out: &mut dyn Write,
+        write: impl Fn(&Entry, &mut dyn Write) -> io::Result<()>,
+    ) -> Result<u64, LedgerError> {
+        let mut count = 0;
+        for entry in self.oldest_first(filter)? {
+            write(&entry?, out).map_err(cannot_write)?;
+            count += 1;
+        }
+        out.flush().map_err(cannot_write)?;
+        Ok(count)
+    }
+
+    fn export_chain(&self, out: &mut dyn Write) -> Result<u64, LedgerError> {
+        let mut count = 0;
+        for number in self.places.segments()? {
+            let bytes = self.segment(number)?.unwrap_or_default();
+            for (_, line) in super::reader::lines(&bytes) {
+                out.write_all(line).and_then(|()| out.write_all(b"\n")).map_err(cannot_write)?;
+                count += 1;
+            }
+        }
+        out.flush().map_err(cannot_write)?;
+        Ok(count)
+    }
+}
+
+fn cannot_write(source: io::Error) -> LedgerError {
+    LedgerError::Io { act: "write", path: "the export".into(), source }
+}
+
+/// One column: its heading and what it shows.
+type Column = (&'static str, fn(&Entry) -> Cell);
+
+enum Cell {
+    Text(String),
+    Number(Option<u64>),
+}
+
+const COLUMNS: &[Column] = &[
+    ("seq", |e| Cell::Number(Some(e.seq))),
+    ("time", |e| text(&e.time)),
+    ("kind", |e| text(if e.act.is_empty() { "call" } else { "note" })),
+    ("grant", |e| text(&e.grant)),
+    ("session", |e| text(&e.session)),
+    ("client", |e| text(&e.client)),
+    ("client_version", |e| text(&e.client_version)),
+    ("server", |e| text(&e.server)),
+    ("method", |e| text(&e.method)),
+    ("tool", |e| text(&e.tool)),
+    ("uri", |e| text(&e.uri)),
+    ("prompt", |e| text(&e.prompt)),
+    ("decision", |e| text(&e.decision)),
+    ("code", |e| text(&e.code)),
+    ("rule", |e| text(&e.rule)),
+    ("reason", |e| text(&e.reason)),
+    ("policy", |e| text(&e.policy)),
+    ("policy_version", |e| Cell::Number(e.policy_version)),
+    ("keys", |e| text(&e.keys.join(" "))),
+    ("digest", |e| text(&e.digest)),
+    ("approval", |e| text(&e.approval)),
+    ("outcome", |e| text(&e.outcome)),
+    ("status", |e| text(&e.status)),
+    ("latency_us", |e| Cell::Number(e.latency_us)),
+    ("result_bytes", |e| Cell::Number(e.result_bytes)),
+    ("released", |e| text(if e.released { "yes" } else { "" })),
+    ("ended", |e| text(&e.ended)),
+    ("trace", |e| text(&e.trace)),
+    ("remote", |e| text(&e.remote)),
+    ("act", |e| text(&e.act)),
+    ("by", |e| text(&e.by)),
+    ("about", |e| text(&e.about)),
+    ("words", |e| text(&e.words)),
+];
+
+fn text(text: &str) -> Cell {
+    Cell::Text(text.to_owned())
+}
+
+fn csv_heading() -> String {
+    let names: Vec<&str> = COLUMNS.iter().map(|(name, _)| *name).collect();
+    format!("{}\r\n", names.join(","))
+}
+
+fn csv_line(entry: &Entry) -> String {
+    let cells: Vec<String> = COLUMNS
+        .iter()
+        .map(|(_, cell)| match cell(entry) {
+            Cell::Text(text) => csv_text(&text),
+            Cell::Number(number) => number.map(|n| n.to_string()).unwrap_or_default(),
+        })
+        .collect();
+    format!("{}\r\n", cells.join(","))
+}
+
+/// Quoted where RFC 4180 needs it. A line that a spreadsheet would take for a formula gets an
+/// apostrophe in front, every line of a cell, because a reader may break the cell up.
+fn csv_text(text: &str) -> String {
+    let safe: Vec<String> = text.split('\n').map(harmless).collect();
+    let safe = safe.join("\n");
+    if safe.contains([',', '"', '\r', '\n', '\'', ';', '\t']) || safe != safe.trim() {
+        format!("\"{}\"", safe.replace('"', "\"\""))
+    } else {
+        safe
+    }
+}
+
+fn harmless(line: &str) -> String {
+    let skipped = |c: char| c.is_whitespace() || c.is_control() || c == '\u{feff}' || c == '\'';
+    let first = line.trim_start_matches(skipped).chars().next();
+    // Full-width signs are read as the plain ones in some locales.
+    let risky =
+        matches!(first, Some('=' | '+' | '-' | '@' | '|' | '%' | '＝' | '＋' | '－' | '＠'));
+    if risky || line.starts_with(['\t', '\r']) { format!("'{line}") } else { line.to_owned() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::csv_text;
+
+    #[test]
+    fn no_cell_begins_a_formula() {
+        let table = [
+            ("plain", "plain"),
+            ("", ""),
+            ("a,b", "\"a,b\""),
+            ("say \"hi\"", "\"say \"\"hi\"\"\""),
+            ("=1+1", "\"'=1+1\""),
+            ("+1", "\"'+1\""),
+            ("-1", "\"'-1\""),
+            ("@SUM(A1)", "\"'@SUM(A1)\""),
+            (" =1", "\"' =1\""),
+            ("\u{a0}=1", "\"'\u{a0}=1\""),
+            ("\t=1", "\"'\t=1\""),
+            ("ok\n=1", "\"ok\n'=1\""),
+            ("ok\r\n=1", "\"ok\r\n'=1\""),
+            ("＝1", "\"'＝1\""),
+            ("a=1", "a=1"),
+            ("2026-01-01T00:00:00Z", "2026-01-01T00:00:00Z"),
+        ];
+        for (text, expected) in table {
+            assert_eq!(csv_text(text), expected, "{text:?}");
+        }
+    }
+}

@@ -1,0 +1,207 @@
+//! A turn: with both locks held, first learn what other processes wrote, then write. Everything that
+//! the ledger records goes through here.
+
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use super::Options;
+use super::core::{Core, Owed};
+use super::error::LedgerError;
+use super::flush::Flush;
+use super::lock::FileLock;
+use super::mark::{Mark, Position};
+use super::places::Places;
+use super::rows::{End, Stamp};
+use super::time;
+use crate::clock::{Clock, Now};
+
+/// A segment that grew to this many times its bound is closed by whoever comes next, although the
+/// keeper was asked to.
+const OVERDUE: u64 = 2;
+
+pub(crate) type Listener = Box<dyn Fn() + Send + Sync>;
+
+/// What all handles on one opened ledger share.
+pub(crate) struct Inner {
+    pub(crate) clock: Clock,
+    pub(crate) options: Options,
+    pub(crate) places: Places,
+    pub(crate) flush: Flush,
+    core: Mutex<Core>,
+    /// Copies for those who only read.
+    last_tick: AtomicU64,
+    offset_us: AtomicI64,
+    seen: AtomicU64,
+    generation: AtomicU64,
+    listeners: Mutex<Vec<Listener>>,
+}
+
+/// The right to write now, and the time it is.
+pub(crate) struct Turn<'c> {
+    pub(crate) core: &'c mut Core,
+    pub(crate) now: Now,
+    pub(crate) tick: u64,
+}
+
+impl Turn<'_> {
+    pub(crate) fn append(
+        &mut self,
+        write: impl FnOnce(&Stamp, &mut Vec<u8>),
+    ) -> Result<u64, LedgerError> {
+        self.core.append(self.now, self.tick, write)
+    }
+
+    pub(crate) fn end(&mut self, end: &End<'_>) -> Result<(), LedgerError> {
+        self.core.end(self.now, self.tick, end)
+    }
+
+    /// Where the journal ends after what this turn wrote.
+    pub(crate) fn position(&self) -> Position {
+        self.core.journal.tail.position()
+    }
+}
+
+impl Inner {
+    pub(crate) fn open(
+        places: Places,
+        clock: Clock,
+        options: Options,
+    ) -> Result<Inner, LedgerError> {
+        let mut lock = FileLock::open(&places.lock())?;
+        lock.acquire()?;
+        let core = Core::open(&places, &clock, &options, lock)?;
+        core.lock.release();
+        let tail = &core.journal.tail;
+        let flush = Flush::new(
+            options.durability,
+            Mark::open(&places)?,
+            Arc::clone(&tail.file),
+            tail.path.clone(),
+            tail.position(),
+        );
+        let inner = Inner {
+            clock,
+            options,
+            places,
+            flush,
+            core: Mutex::new(core),
+            last_tick: AtomicU64::new(0),
+            offset_us: AtomicI64::new(0),
+            seen: AtomicU64::new(0),
+            generation: AtomicU64::new(0),
+            listeners: Mutex::new(Vec::new()),
+        };
+        inner.turn(|turn| turn.core.close_calls_of_the_dead(turn.now, turn.tick))?;
+        Ok(inner)
+    }
+
+    /// Runs `work` with both locks held and the state up to date.
+    pub(crate) fn turn<T, E: From<LedgerError>>(
+        &self,
+        work: impl FnOnce(&mut Turn<'_>) -> Result<T, E>,
+    ) -> Result<T, E> {
+        if let Some(failure) = self.flush.failure() {
+            return Err(failure.into());
+        }
+        let mut core = self.core();
+        core.lock.acquire()?;
+        let done = match self.prepare(&mut core) {
+            Ok((now, tick)) => work(&mut Turn { core: &mut core, now, tick }),
+            Err(e) => Err(e.into()),
+        };
+        core.lock.release();
+        let changed = self.publish(&core);
+        drop(core);
+        if changed {
+            self.tell_listeners();
+        }
+        done
+    }
+
+    fn core(&self) -> MutexGuard<'_, Core> {
+        self.core.lock().unwrap_or_else(|poisoned| {
+            // Someone panicked in the middle of a turn: what is on disk is the truth.
+            let mut core = poisoned.into_inner();
+            core.suspect = true;
+            self.core.clear_poison();
+            core
+        })
+    }
+
+    fn prepare(&self, core: &mut Core) -> Result<(Now, u64), LedgerError> {
+        core.catch_up()?;
+        let now = self.clock.now();
+        let bytes_max = self.options.segment_bytes_max;
+        if core.journal.tail.head.closed || core.is_full(bytes_max, OVERDUE) {
+            let tick = core.state.time.last();
+            core.rotate(now, tick)?;
+        } else if core.is_full(bytes_max, 1) {
+            self.flush.ask_for_rotation();
+        }
+        let tick = core.keep_time(now)?;
+        core.pay_owed(now, tick)?;
+        Ok((now, tick))
+    }
+
+    /// Lets the flusher and the readers see what this turn learned and did.
+    fn publish(&self, core: &Core) -> bool {
+        let tail = &core.journal.tail;
+        self.flush.appended(&tail.file, &tail.path, tail.position());
+        self.last_tick.store(core.state.time.last(), Ordering::Release);
+        self.offset_us.store(core.state.time.offset_us(), Ordering::Release);
+        let seen = core.state.approvals.generation();
+        let changed = self.seen.swap(seen, Ordering::AcqRel) != seen;
+        if changed {
+            self.generation.fetch_add(1, Ordering::AcqRel);
+        }
+        changed
+    }
+
+    fn listeners(&self) -> MutexGuard<'_, Vec<Listener>> {
+        self.listeners.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn tell_listeners(&self) {
+        for listener in self.listeners().iter() {
+            listener();
+        }
+    }
+
+    pub(crate) fn listen(&self, listener: Listener) {
+        self.listeners().push(listener);
+    }
+
+    pub(crate) fn generation(&self) -> u64 {
+        self.generation.load(Ordering::Acquire)
+    }
+
+    pub(crate) fn ledger_time(&self, now: Now) -> u64 {
+        let last = self.last_tick.load(Ordering::Acquire);
+        time::at(last, self.offset_us.load(Ordering::Acquire), now)
+    }
+
+    /// Ends a call now, or as soon as the log can be written again.
+    pub(crate) fn end(&self, end: &End<'_>) -> Result<(), LedgerError> {
+        let ended = self.turn(|turn| turn.end(end));
+        if ended.is_err() {
+            self.core().owe(Owed {
+                of: end.of,
+                ending: end.outcome.ending,
+                released: end.released,
+                latency_us: end.outcome.latency_us,
+                result_bytes: end.outcome.result_bytes,
+            });
+        }
+        ended
+    }
+}
+
+impl Drop for Inner {
+    fn drop(&mut self) {
+        // Nobody is left to hear of a failure; the next process that opens the ledger puts it right.
+        let _ = self.turn(|turn| turn.core.close_writer(turn.now, turn.tick));
+        if self.flush.is_dirty() {
+            self.flush.sync();
+        }
+    }
+}

@@ -1,0 +1,244 @@
+//! The journal's open end: the segment that is being written, how far it is known, and appending to
+//! it with one write.
+
+use std::ffi::CString;
+use std::fs::{self, File};
+use std::io::{self, Write};
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::MetadataExt;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use super::chain::{self, HASH_BYTES, Hash};
+use super::error::LedgerError;
+use super::mark::Position;
+use super::places::{self, Places};
+
+/// A buffer that grew for a state row is not kept at that size.
+const BATCH_BYTES_KEPT: usize = 1 << 20;
+
+#[derive(Debug)]
+pub(crate) struct Journal {
+    pub(crate) places: Places,
+    pub(crate) tail: Tail,
+    batch: Batch,
+}
+
+/// The end of the journal as this process knows it.
+#[derive(Debug)]
+pub(crate) struct Tail {
+    pub(crate) segment: u32,
+    pub(crate) file: Arc<File>,
+    pub(crate) path: PathBuf,
+    c_path: CString,
+    device: u64,
+    inode: u64,
+    /// End of the last row; the next one begins here.
+    pub(crate) offset: u64,
+    /// End of the state row.
+    pub(crate) body_start: u64,
+    pub(crate) head: Head,
+}
+
+/// The last row of the chain.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Head {
+    pub(crate) seq: u64,
+    pub(crate) hash: Hash,
+    /// The row closed its segment; the next row opens another.
+    pub(crate) closed: bool,
+}
+
+impl Head {
+    pub(crate) const GENESIS: Head = Head { seq: 0, hash: chain::GENESIS, closed: false };
+}
+
+/// Rows that are to be written together.
+#[derive(Debug)]
+struct Batch {
+    bytes: Vec<u8>,
+    head: Head,
+}
+
+/// What a look at the segment found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Look {
+    Same,
+    /// Others have written; the segment ends here now.
+    Grown(u64),
+}
+
+impl Tail {
+    pub(crate) fn open(places: &Places, segment: u32) -> Result<Tail, LedgerError> {
+        let path = places.segment(segment);
+        let file = places::open_to_append(&path).map_err(|e| match e.kind() {
+            io::ErrorKind::NotFound => LedgerError::Gone(path.clone()),
+            _ => LedgerError::io("open", &path)(e),
+        })?;
+        let found = file.metadata().map_err(LedgerError::io("look at", &path))?;
+        let c_path = CString::new(path.as_os_str().as_bytes())
+            .map_err(|e| LedgerError::io("open", &path)(e.into()))?;
+        Ok(Tail {
+            segment,
+            file: Arc::new(file),
+            path,
+            c_path,
+            device: found.dev(),
+            inode: found.ino(),
+            offset: 0,
+            body_start: 0,
+            head: Head::GENESIS,
+        })
+    }
+
+    pub(crate) fn position(&self) -> Position {
+        Position { segment: self.segment, offset: self.offset }
+    }
+
+    /// Is the segment still the file of that name, and how long is it? By name, because a file that
+    /// was moved or replaced can still be written to while nobody will ever read it.
+    pub(crate) fn look(&self) -> Result<Look, LedgerError> {
+        let found = match rustix::fs::stat(&*self.c_path) {
+            Ok(found) => found,
+            Err(rustix::io::Errno::NOENT | rustix::io::Errno::NOTDIR) => {
+                return Err(LedgerError::Gone(self.path.clone()));
+            }
+            Err(e) => return Err(LedgerError::io("look at", &self.path)(e.into())),
+        };
+        if (found.st_dev, found.st_ino) != (self.device, self.inode) {
+            return Err(self.replaced("another file has its name"));
+        }
+        let size = u64::try_from(found.st_size).unwrap_or(0);
+        match size.cmp(&self.offset) {
+            std::cmp::Ordering::Equal => Ok(Look::Same),
+            std::cmp::Ordering::Greater => Ok(Look::Grown(size)),
+            std::cmp::Ordering::Less => {
+                Err(self.replaced(&format!("it ends at byte {size} instead of {}", self.offset)))
+            }
+        }
+    }
+
+    pub(crate) fn replaced(&self, why: &str) -> LedgerError {
+        LedgerError::Replaced { path: self.path.clone(), why: why.to_owned() }
+    }
+}
+
+impl Journal {
+    pub(crate) fn new(places: Places, tail: Tail) -> Journal {
+        let head = tail.head;
+        Journal { places, tail, batch: Batch { bytes: Vec::new(), head } }
+    }
+
+    /// Drops what was not written and starts from the last row.
+    pub(crate) fn begin(&mut self) {
+        self.batch.bytes.clear();
+        self.batch.head = self.tail.head;
+    }
+
+    /// The number that the next row will have.
+    pub(crate) fn next_seq(&self) -> u64 {
+        self.batch.head.seq + 1
+    }
+
+    /// Hash of the row before the next one.
+    pub(crate) fn last_hash(&self) -> Hash {
+        self.batch.head.hash
+    }
+
+    /// Adds a row to the batch; `write` writes its JSON.
+    pub(crate) fn row(&mut self, write: impl FnOnce(&mut Vec<u8>)) -> u64 {
+        add_row(&mut self.batch.bytes, &mut self.batch.head, write);
+        self.batch.head.seq
+    }
+
+    /// Writes the batch with one write. Either all of it is in the file or none.
+    pub(crate) fn commit(&mut self) -> Result<(), LedgerError> {
+        let written = write_once(&self.tail.file, &self.batch.bytes);
+        if let Err(e) = written {
+            // A row that is half there must not stay; if it cannot be cut now, the next turn will.
+            let _ = self.tail.file.set_len(self.tail.offset);
+            self.begin();
+            return Err(LedgerError::io("write", &self.tail.path)(e));
+        }
+        self.tail.offset += u64::try_from(self.batch.bytes.len()).unwrap_or(0);
+        self.tail.head = self.batch.head;
+        self.batch.bytes.clear();
+        self.batch.bytes.shrink_to(BATCH_BYTES_KEPT);
+        Ok(())
+    }
+
+    /// Closes the segment with a last row and flushes it.
+    pub(crate) fn close_segment(
+        &mut self,
+        write: impl FnOnce(&mut Vec<u8>),
+    ) -> Result<(), LedgerError> {
+        self.begin();
+        self.row(write);
+        self.batch.head.closed = true;
+        self.commit()?;
+        self.tail.file.sync_data().map_err(LedgerError::io("flush", &self.tail.path))
+    }
+
+    /// Opens the next segment with its first row, whole and on disk before it has its name.
+    pub(crate) fn open_segment(
+        &mut self,
+        number: u32,
+        write: impl FnOnce(&mut Vec<u8>),
+    ) -> Result<(), LedgerError> {
+        self.tail = make_segment(&self.places, number, self.tail.head, write)?;
+        self.begin();
+        Ok(())
+    }
+}
+
+/// Makes a segment whose first row follows `head`.
+pub(crate) fn make_segment(
+    places: &Places,
+    number: u32,
+    head: Head,
+    write: impl FnOnce(&mut Vec<u8>),
+) -> Result<Tail, LedgerError> {
+    let mut head = Head { closed: false, ..head };
+    let mut bytes = Vec::new();
+    add_row(&mut bytes, &mut head, write);
+    let draft = places.draft();
+    let written = places::make_anew(&draft).and_then(|mut file| {
+        file.write_all(&bytes)?;
+        file.sync_all()
+    });
+    written.map_err(LedgerError::io("write", &draft))?;
+    let path = places.segment(number);
+    fs::rename(&draft, &path).map_err(LedgerError::io("name", &path))?;
+    places.sync_folder()?;
+    let mut tail = Tail::open(places, number)?;
+    tail.head = head;
+    tail.offset = u64::try_from(bytes.len()).unwrap_or(0);
+    tail.body_start = tail.offset;
+    Ok(tail)
+}
+
+fn add_row(bytes: &mut Vec<u8>, head: &mut Head, write: impl FnOnce(&mut Vec<u8>)) {
+    let start = bytes.len();
+    bytes.extend_from_slice(&chain::GENESIS);
+    bytes.push(b' ');
+    write(bytes);
+    let json = bytes.get(start + HASH_BYTES + 1..).unwrap_or_default();
+    head.hash = chain::link(&head.hash, json);
+    head.seq += 1;
+    if let Some(place) = bytes.get_mut(start..start + HASH_BYTES) {
+        place.copy_from_slice(&head.hash);
+    }
+    bytes.push(b'\n');
+}
+
+fn write_once(mut file: &File, bytes: &[u8]) -> io::Result<()> {
+    loop {
+        match file.write(bytes) {
+            Ok(count) if count == bytes.len() => return Ok(()),
+            // A regular file takes less than all only when there is no more room.
+            Ok(_) => return Err(io::ErrorKind::StorageFull.into()),
+            Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+            Err(e) => return Err(e),
+        }
+    }
+}

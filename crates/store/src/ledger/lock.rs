@@ -1,0 +1,86 @@
+//! The lock between processes: a file lock that is waited for a bounded time.
+
+use std::fs::{File, TryLockError};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use super::error::LedgerError;
+use super::places;
+
+/// Others hold the lock for microseconds; who holds it this long is stuck.
+const WAIT_MS_MAX: u64 = 5_000;
+
+/// While the lock is known to be stuck nobody waits that long again.
+const STUCK_WAIT_MS_MAX: u64 = 20;
+
+/// Tries without sleeping, before the waiting begins.
+const QUICK_TRIES: u32 = 32;
+
+const PAUSE_US_MAX: u64 = 1_000;
+
+#[derive(Debug)]
+pub(crate) struct FileLock {
+    file: File,
+    path: PathBuf,
+    stuck: bool,
+}
+
+impl FileLock {
+    pub(crate) fn open(path: &Path) -> Result<FileLock, LedgerError> {
+        let file = open(path)?;
+        Ok(FileLock { file, path: path.to_owned(), stuck: false })
+    }
+
+    pub(crate) fn acquire(&mut self) -> Result<(), LedgerError> {
+        loop {
+            self.wait()?;
+            // Two processes that lock two files of one name exclude nobody.
+            if rustix::fs::fstat(&self.file).is_ok_and(|found| found.st_nlink > 0) {
+                return Ok(());
+            }
+            self.release();
+            self.file = open(&self.path)?;
+        }
+    }
+
+    pub(crate) fn release(&self) {
+        // Unlocking a file we have locked does not fail; if it did, closing it at exit would do.
+        let _ = self.file.unlock();
+    }
+
+    fn wait(&mut self) -> Result<(), LedgerError> {
+        let wait_us_max = 1_000 * if self.stuck { STUCK_WAIT_MS_MAX } else { WAIT_MS_MAX };
+        let (mut tries, mut waited_us, mut pause_us) = (0, 0, 10);
+        loop {
+            match self.file.try_lock() {
+                Ok(()) => {
+                    self.stuck = false;
+                    return Ok(());
+                }
+                Err(TryLockError::WouldBlock) => {}
+                Err(TryLockError::Error(e)) => return Err(LedgerError::io("lock", &self.path)(e)),
+            }
+            tries += 1;
+            if waited_us >= wait_us_max {
+                self.stuck = true;
+                let waited_ms = waited_us / 1_000;
+                return Err(LedgerError::Locked { path: self.path.clone(), waited_ms });
+            }
+            if tries < QUICK_TRIES {
+                std::thread::yield_now();
+            } else {
+                std::thread::sleep(Duration::from_micros(pause_us));
+                waited_us += pause_us;
+                pause_us = (pause_us * 2).min(PAUSE_US_MAX);
+            }
+        }
+    }
+}
+
+fn open(path: &Path) -> Result<File, LedgerError> {
+    places::open_or_make(path).map_err(|e| match e.kind() {
+        io::ErrorKind::NotFound => LedgerError::Gone(path.to_owned()),
+        _ => LedgerError::io("open", path)(e),
+    })
+}

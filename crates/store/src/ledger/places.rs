@@ -1,0 +1,198 @@
+//! Where the ledger's files lie inside the audit folder, and how they are made.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Read};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+
+use super::chain::HASH_BYTES;
+use super::error::LedgerError;
+use crate::home::private;
+
+const FILE_MODE: u32 = 0o600;
+const SUFFIX: &str = "log";
+
+#[derive(Clone, Debug)]
+pub(crate) struct Places {
+    folder: PathBuf,
+}
+
+impl Places {
+    /// Makes the folder if there is none.
+    pub(crate) fn create(folder: &Path) -> Result<Places, LedgerError> {
+        let folder = std::path::absolute(folder).map_err(LedgerError::io("find", folder))?;
+        let places = Places { folder };
+        for path in [places.folder.clone(), places.writers()] {
+            match private::make_folder(&path) {
+                Err(e) if e.kind() != io::ErrorKind::AlreadyExists => {
+                    return Err(LedgerError::io("make", &path)(e));
+                }
+                _ => {}
+            }
+        }
+        Ok(places)
+    }
+
+    pub(crate) fn existing(folder: &Path) -> Places {
+        Places { folder: folder.to_owned() }
+    }
+
+    pub(crate) fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    pub(crate) fn lock(&self) -> PathBuf {
+        self.folder.join("lock")
+    }
+
+    pub(crate) fn mark(&self) -> PathBuf {
+        self.folder.join("synced")
+    }
+
+    pub(crate) fn writers(&self) -> PathBuf {
+        self.folder.join("writers")
+    }
+
+    /// A segment on its way; it gets its name when it is whole and on disk.
+    pub(crate) fn draft(&self) -> PathBuf {
+        self.folder.join("next.tmp")
+    }
+
+    pub(crate) fn segment(&self, number: u32) -> PathBuf {
+        self.folder.join(format!("{number:08}.{SUFFIX}"))
+    }
+
+    /// A name for cut bytes that nothing has yet.
+    pub(crate) fn torn(&self, segment: u32, offset: u64) -> PathBuf {
+        let name = |copy: u32| self.folder.join(format!("torn-{segment:08}-{offset}-{copy}.bin"));
+        (0..).map(name).find(|path| !path.exists()).unwrap_or_else(|| name(0))
+    }
+
+    /// Numbers of the segments that are there, in order.
+    pub(crate) fn segments(&self) -> Result<Vec<u32>, LedgerError> {
+        let entries = match fs::read_dir(&self.folder) {
+            Ok(entries) => entries,
+            Err(e) if e.kind() == io::ErrorKind::NotFound => {
+                return Err(LedgerError::Gone(self.segment(1)));
+            }
+            Err(e) => return Err(LedgerError::io("read", &self.folder)(e)),
+        };
+        let mut numbers = Vec::new();
+        for entry in entries {
+            let name = entry.map_err(LedgerError::io("read", &self.folder))?.file_name();
+            numbers.extend(name.to_str().and_then(segment_number));
+        }
+        numbers.sort_unstable();
+        Ok(numbers)
+    }
+
+    pub(crate) fn sync_folder(&self) -> Result<(), LedgerError> {
+        let folder = File::open(&self.folder).map_err(LedgerError::io("open", &self.folder))?;
+        folder.sync_all().map_err(LedgerError::io("flush", &self.folder))
+    }
+}
+
+fn segment_number(name: &str) -> Option<u32> {
+    let digits = name.strip_suffix(SUFFIX)?.strip_suffix('.')?;
+    let plain = digits.len() == 8 && digits.bytes().all(|b| b.is_ascii_digit());
+    if plain { digits.parse().ok() } else { None }
+}
+
+/// Opens for reading and appending; never makes it, never follows a link.
+pub(crate) fn open_to_append(path: &Path) -> io::Result<File> {
+    OpenOptions::new().read(true).append(true).custom_flags(no_follow()).open(path)
+}
+
+pub(crate) fn open_or_make(path: &Path) -> io::Result<File> {
+    OpenOptions::new()
+        .read(true)
+        .write(true)
+        .create(true)
+        .truncate(false)
+        .mode(FILE_MODE)
+        .custom_flags(no_follow())
+        .open(path)
+}
+
+/// A new empty file in place of whatever had the name.
+pub(crate) fn make_anew(path: &Path) -> io::Result<File> {
+    match fs::remove_file(path) {
+        Err(e) if e.kind() != io::ErrorKind::NotFound => return Err(e),
+        _ => {}
+    }
+    private::create_new(path)
+}
+
+fn no_follow() -> i32 {
+    i32::try_from(rustix::fs::OFlags::NOFOLLOW.bits()).unwrap_or(0)
+}
+
+/// What the beginning of a segment says, without reading the counters that may follow.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct SegmentHead {
+    pub(crate) seq: u64,
+    pub(crate) time: String,
+    pub(crate) tick: u64,
+    /// Hash of the last row of the segment before.
+    pub(crate) previous: String,
+}
+
+impl SegmentHead {
+    pub(crate) fn read(path: &Path) -> io::Result<Option<SegmentHead>> {
+        const HEAD_BYTES_MAX: u64 = 1_024;
+        let mut bytes = Vec::new();
+        File::open(path)?.take(HEAD_BYTES_MAX).read_to_end(&mut bytes)?;
+        Ok(SegmentHead::parse(&bytes))
+    }
+
+    /// A state row opens with these fields in this order; see `docs/reference/audit-format.md`.
+    fn parse(bytes: &[u8]) -> Option<SegmentHead> {
+        let json = bytes.get(HASH_BYTES + 1..)?.utf8_chunks().next()?.valid();
+        let rest = json.strip_prefix(r#"{"kind":"state","seq":"#)?;
+        let (seq, rest) = rest.split_once(r#","time":""#)?;
+        let (time, rest) = rest.split_once(r#"","tick":"#)?;
+        let (tick, rest) = rest.split_once(r#",""#)?;
+        let (_, rest) = rest.split_once(r#"previous":""#)?;
+        let (previous, _) = rest.split_once('"')?;
+        Some(SegmentHead {
+            seq: seq.parse().ok()?,
+            time: time.to_owned(),
+            tick: tick.parse().ok()?,
+            previous: previous.to_owned(),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a failed test says enough")]
+    use super::{SegmentHead, segment_number};
+
+    #[test]
+    fn only_segment_names_are_segments() {
+        let table = [
+            ("00000001.log", Some(1)),
+            ("00012345.log", Some(12_345)),
+            ("1.log", None),
+            ("+0000001.log", None),
+            ("00000001.log.bak", None),
+            ("00000001log", None),
+            ("lock", None),
+        ];
+        for (name, expected) in table {
+            assert_eq!(segment_number(name), expected, "{name}");
+        }
+    }
+
+    #[test]
+    fn a_segment_head_is_read_without_its_state() {
+        let previous = "e".repeat(64);
+        let hash = "a".repeat(64);
+        let text = format!(
+            r#"{hash} {{"kind":"state","seq":9,"time":"2026-01-01T00:00:00.000000Z","tick":5,"format":1,"segment":2,"previous":"{previous}","state":{{"coun"#
+        );
+        let head = SegmentHead::parse(text.as_bytes()).unwrap();
+        assert_eq!((head.seq, head.tick, head.previous), (9, 5, previous));
+        assert_eq!(SegmentHead::parse(b"garbage"), None);
+    }
+}

@@ -1,0 +1,279 @@
+//! Reads history, forwards and backwards, one segment in memory at a time. Needs no lock: rows never
+//! change, and a row that is just being written is not there yet.
+
+use std::collections::HashMap;
+use std::fs;
+use std::io::{self, BufRead};
+use std::path::Path;
+
+use super::chain::Line;
+use super::entry::Entry;
+use super::error::LedgerError;
+use super::filter::Filter;
+use super::places::{Places, SegmentHead};
+use super::row::{Kind, Row};
+
+/// No call is held for a human longer than this, so its resolution is not looked for later.
+const HELD_US_MAX: u64 = 60 * 60 * 1_000_000;
+
+#[derive(Clone, Debug)]
+pub struct Reader {
+    pub(crate) places: Places,
+}
+
+impl Reader {
+    /// Reads the ledger in this folder, which is there.
+    pub fn open(folder: &Path) -> Result<Reader, LedgerError> {
+        let reader = Reader { places: Places::existing(folder) };
+        if reader.places.segments()?.is_empty() {
+            return Err(LedgerError::Gone(reader.places.segment(1)));
+        }
+        Ok(reader)
+    }
+
+    pub fn oldest_first(&self, filter: &Filter) -> Result<Entries, LedgerError> {
+        self.entries(filter, Direction::Forwards)
+    }
+
+    pub fn newest_first(&self, filter: &Filter) -> Result<Entries, LedgerError> {
+        self.entries(filter, Direction::Backwards)
+    }
+
+    /// The entry of one request or note.
+    pub fn entry(&self, seq: u64) -> Result<Option<Entry>, LedgerError> {
+        let only = Filter { seq_min: Some(seq), seq_max: Some(seq), ..Filter::default() };
+        self.oldest_first(&only)?.next().transpose()
+    }
+
+    fn entries(&self, filter: &Filter, direction: Direction) -> Result<Entries, LedgerError> {
+        let segments = self.places.segments()?;
+        let (from, to) = self.range(&segments, filter)?;
+        let mut todo: Vec<u32> =
+            segments.into_iter().skip(from).take(to.saturating_sub(from)).collect();
+        if direction == Direction::Forwards {
+            todo.reverse();
+        }
+        let (reader, filter) = (self.clone(), filter.clone());
+        Ok(Entries { reader, filter, direction, todo, ready: Vec::new() })
+    }
+
+    /// The segments in which the filter can find anything, as places in the list.
+    fn range(&self, segments: &[u32], filter: &Filter) -> Result<(usize, usize), LedgerError> {
+        let mut from = 0;
+        let mut to = segments.len();
+        if let Some(seq) = filter.seq_min {
+            from = self.first_where(segments, |head| head.seq > seq)?.saturating_sub(1);
+        }
+        if let Some(seq) = filter.seq_max {
+            to = self.first_where(segments, |head| head.seq > seq)?;
+        }
+        // The wall clock may have been set back within a segment, so one more is looked at.
+        if let Some(since) = &filter.since {
+            let found = self.first_where(segments, |head| head.time.as_str() > since.as_str())?;
+            from = from.max(found.saturating_sub(2));
+        }
+        if let Some(until) = &filter.until {
+            let found = self.first_where(segments, |head| head.time.as_str() > until.as_str())?;
+            to = to.min(found.saturating_add(1));
+        }
+        Ok((from, to))
+    }
+
+    /// Binary search over the first rows of the segments.
+    fn first_where(
+        &self,
+        segments: &[u32],
+        is_past: impl Fn(&SegmentHead) -> bool,
+    ) -> Result<usize, LedgerError> {
+        let (mut low, mut high) = (0, segments.len());
+        while low < high {
+            let middle = usize::midpoint(low, high);
+            let number = segments.get(middle).copied().unwrap_or_default();
+            let path = self.places.segment(number);
+            let head = SegmentHead::read(&path).map_err(LedgerError::io("read", &path))?;
+            if head.is_some_and(|head| is_past(&head)) {
+                high = middle;
+            } else {
+                low = middle + 1;
+            }
+        }
+        Ok(low)
+    }
+
+    /// The bytes of a segment; nothing if it was retired meanwhile.
+    pub(crate) fn segment(&self, number: u32) -> Result<Option<Vec<u8>>, LedgerError> {
+        let path = self.places.segment(number);
+        match fs::read(&path) {
+            Ok(bytes) => Ok(Some(bytes)),
+            Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(e) => Err(LedgerError::io("read", &path)(e)),
+        }
+    }
+
+    /// What begins in a segment, joined with what later rows say about it.
+    fn joined(&self, number: u32, filter: &Filter) -> Result<Vec<Entry>, LedgerError> {
+        let Some(bytes) = self.segment(number)? else { return Ok(Vec::new()) };
+        let mut found = Found::default();
+        for (offset, line) in lines(&bytes) {
+            let row = self.row(number, offset, line)?;
+            found.see(&row, line, filter);
+        }
+        self.find_endings(number, &mut found, filter)?;
+        let Found { entries, .. } = found;
+        Ok(entries.into_iter().filter(|f| filter.keeps(f)).map(|f| f.entry).collect())
+    }
+
+    fn row<'a>(&self, number: u32, offset: u64, line: &'a [u8]) -> Result<Row<'a>, LedgerError> {
+        let row = Line::split(line).and_then(|line| Row::read(line.json).ok());
+        row.ok_or_else(|| LedgerError::Damaged {
+            path: self.places.segment(number),
+            offset,
+            why: "a row is not one of ours".to_owned(),
+        })
+    }
+
+    /// Most calls end soon after; one that is open for long is looked for only in the segment at whose
+    /// end it is no longer open.
+    fn find_endings(
+        &self,
+        number: u32,
+        found: &mut Found,
+        filter: &Filter,
+    ) -> Result<(), LedgerError> {
+        let mut next = number + 1;
+        while !found.unfinished.is_empty() {
+            let Some(head) = self.head(next)? else { return Ok(()) };
+            found.unfinished.retain(|_, held_until| *held_until >= head.tick);
+            if !self.are_open_after(next, found)? {
+                let bytes = self.segment(next)?.unwrap_or_default();
+                for (offset, line) in lines(&bytes) {
+                    if found.unfinished.is_empty() {
+                        break;
+                    }
+                    found.see_later(&self.row(next, offset, line)?, line, filter);
+                }
+            }
+            next += 1;
+        }
+        Ok(())
+    }
+
+    fn head(&self, number: u32) -> Result<Option<SegmentHead>, LedgerError> {
+        let path = self.places.segment(number);
+        match SegmentHead::read(&path) {
+            Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(None),
+            head => head.map_err(LedgerError::io("read", &path)),
+        }
+    }
+
+    /// Are all unfinished calls still open when the segment after this one begins?
+    fn are_open_after(&self, number: u32, found: &Found) -> Result<bool, LedgerError> {
+        let path = self.places.segment(number + 1);
+        let Ok(file) = fs::File::open(&path) else { return Ok(false) };
+        let mut first = Vec::new();
+        let read = io::BufReader::new(file).read_until(b'\n', &mut first);
+        read.map_err(LedgerError::io("read", &path))?;
+        let line = first.strip_suffix(b"\n").unwrap_or(&first);
+        let row = self.row(number + 1, 0, line)?;
+        let open = row.state.as_ref().map(|state| state.open_calls()).unwrap_or_default();
+        Ok(found.unfinished.keys().all(|seq| open.contains(seq)))
+    }
+}
+
+/// An entry on its way, and whether the text that is looked for was seen.
+pub(crate) struct Candidate {
+    pub(crate) entry: Entry,
+    pub(crate) has_text: bool,
+}
+
+#[derive(Default)]
+struct Found {
+    entries: Vec<Candidate>,
+    by_seq: HashMap<u64, usize>,
+    /// Entries that a later row may add to, and the ledger time until which it may.
+    unfinished: HashMap<u64, u64>,
+}
+
+impl Found {
+    fn see(&mut self, row: &Row<'_>, line: &[u8], filter: &Filter) {
+        self.see_later(row, line, filter);
+        if !filter.may_keep(row) {
+            return;
+        }
+        let Some(entry) = Entry::begun(row) else { return };
+        let (seq, place) = (entry.seq, self.entries.len());
+        if let Some(until) = open_until(&entry) {
+            self.unfinished.insert(seq, until);
+        }
+        self.by_seq.insert(seq, place);
+        self.entries.push(Candidate { entry, has_text: filter.has_text(line) });
+    }
+
+    fn see_later(&mut self, row: &Row<'_>, line: &[u8], filter: &Filter) {
+        if !matches!(row.kind, Kind::Resolved | Kind::Outcome) {
+            return;
+        }
+        let place = self.by_seq.get(&row.of);
+        let Some(candidate) = place.and_then(|place| self.entries.get_mut(*place)) else { return };
+        candidate.entry.join(row);
+        candidate.has_text |= filter.has_text(line);
+        match open_until(&candidate.entry) {
+            Some(until) => self.unfinished.insert(row.of, until),
+            None => self.unfinished.remove(&row.of),
+        };
+    }
+}
+
+/// Until which ledger time a later row may add to this entry; nothing if none will.
+fn open_until(entry: &Entry) -> Option<u64> {
+    let held_until = entry.tick.saturating_add(HELD_US_MAX);
+    entry.is_unfinished().then_some(if entry.decision == "asked" { held_until } else { u64::MAX })
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Direction {
+    Forwards,
+    Backwards,
+}
+
+/// Entries one after another; holds one segment's worth.
+#[derive(Debug)]
+pub struct Entries {
+    reader: Reader,
+    filter: Filter,
+    direction: Direction,
+    /// Segments to come, the next one last.
+    todo: Vec<u32>,
+    /// Entries to come, the next one last.
+    ready: Vec<Entry>,
+}
+
+impl Iterator for Entries {
+    type Item = Result<Entry, LedgerError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        loop {
+            if let Some(entry) = self.ready.pop() {
+                return Some(Ok(entry));
+            }
+            let number = self.todo.pop()?;
+            match self.reader.joined(number, &self.filter) {
+                Ok(entries) => self.ready = entries,
+                Err(e) => return Some(Err(e)),
+            }
+            if self.direction == Direction::Forwards {
+                self.ready.reverse();
+            }
+        }
+    }
+}
+
+/// Whole lines with the byte at which they begin.
+pub(crate) fn lines(bytes: &[u8]) -> impl Iterator<Item = (u64, &[u8])> {
+    let mut offset = 0;
+    bytes.split_inclusive(|b| *b == b'\n').filter_map(move |line| {
+        let start = offset;
+        offset += u64::try_from(line.len()).unwrap_or(0);
+        line.strip_suffix(b"\n").map(|line| (start, line))
+    })
+}

@@ -1,0 +1,253 @@
+//! Writes the rows: which fields each kind has, in which order.
+
+use std::sync::Arc;
+
+use policy::{Amount, Subject, Verdict};
+
+use super::counters::Taken;
+use super::encode::{self, Fields};
+use super::facts::{Facts, Note, Outcome};
+use super::load::Cut;
+use super::snapshot::Snapshot;
+use crate::clock::Now;
+
+/// The version of the format, in every state row.
+const FORMAT: u64 = 1;
+
+const ARGUMENT_KEYS_MAX: usize = 32;
+const ARGUMENT_KEY_BYTES_MAX: usize = 64;
+
+/// What every row begins with.
+#[derive(Clone, Debug)]
+pub(crate) struct Stamp {
+    pub(crate) seq: u64,
+    pub(crate) now: Now,
+    pub(crate) tick: u64,
+    pub(crate) writer: Option<Arc<str>>,
+}
+
+impl Stamp {
+    fn open<'b>(&self, kind: &str, out: &'b mut Vec<u8>) -> Fields<'b> {
+        let mut row = Fields::open(out);
+        row.text("kind", kind);
+        row.number("seq", self.seq);
+        row.time("time", self.now.wall_us);
+        row.number("tick", self.tick);
+        row.maybe_text("writer", self.writer.as_deref());
+        row
+    }
+}
+
+/// What was decided about a request.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Ruling<'a> {
+    pub(crate) decision: &'a str,
+    pub(crate) code: &'a str,
+    pub(crate) rule: &'a str,
+    pub(crate) reason: &'a str,
+    pub(crate) warning: Option<&'a str>,
+    pub(crate) taken: &'a [Taken],
+    pub(crate) approval: &'a str,
+    pub(crate) asked: Option<Asked<'a>>,
+    pub(crate) continuation_of: Option<u64>,
+    pub(crate) retry_after_seconds: Option<u64>,
+}
+
+/// A new approval: what it is bound to, and until when it can be decided.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Asked<'a> {
+    pub(crate) binding: &'a str,
+    pub(crate) expires: u64,
+}
+
+impl<'a> Ruling<'a> {
+    pub(crate) fn of(verdict: &'a Verdict) -> Ruling<'a> {
+        Ruling { rule: verdict.rule(), warning: verdict.warning(), ..Ruling::default() }
+    }
+}
+
+pub(crate) fn decision(stamp: &Stamp, ruling: &Ruling<'_>, facts: &Facts<'_>, out: &mut Vec<u8>) {
+    let mut row = stamp.open("decision", out);
+    row.text("grant", facts.grant);
+    row.maybe_text("session", facts.session);
+    row.maybe_text("client", facts.client);
+    row.maybe_text("client_version", facts.client_version);
+    row.text("server", facts.server);
+    row.text("method", facts.method);
+    match facts.subject {
+        Some(Subject::Tool(name)) => row.text("tool", name),
+        Some(Subject::Resource(uri)) => row.text("uri", uri),
+        Some(Subject::Prompt(name)) => row.text("prompt", name),
+        Some(Subject::Method(_)) | None => {}
+    }
+    write_ruling(&mut row, ruling);
+    if let Some(policy) = facts.policy {
+        row.text("policy", policy.name);
+        row.number("policy_version", policy.version);
+    }
+    row.list("keys", facts.argument_keys.iter().take(ARGUMENT_KEYS_MAX), |key, out| {
+        encode::write_text_within(key, ARGUMENT_KEY_BYTES_MAX, out);
+    });
+    let left_out = facts.argument_keys.len().saturating_sub(ARGUMENT_KEYS_MAX);
+    row.maybe_number("keys_left_out", u64::try_from(left_out).ok().filter(|n| *n > 0));
+    row.digest("digest", facts.argument_digest.as_ref());
+    row.maybe_text("definition", facts.definition);
+    row.maybe_text("trace", facts.trace);
+    row.maybe_text("remote", facts.remote);
+    row.close();
+}
+
+/// How a call that waited for a human went on.
+pub(crate) fn resolved(stamp: &Stamp, of: u64, ruling: &Ruling<'_>, out: &mut Vec<u8>) {
+    let mut row = stamp.open("resolved", out);
+    row.number("of", of);
+    write_ruling(&mut row, ruling);
+    row.close();
+}
+
+fn write_ruling(row: &mut Fields<'_>, ruling: &Ruling<'_>) {
+    row.text("decision", ruling.decision);
+    row.text("code", ruling.code);
+    row.text("rule", ruling.rule);
+    row.text("reason", ruling.reason);
+    row.maybe_text("warning", ruling.warning);
+    row.list("holds", ruling.taken, write_hold);
+    row.text("approval", ruling.approval);
+    if let Some(asked) = ruling.asked {
+        row.text("binding", asked.binding);
+        row.number("expires", asked.expires);
+    }
+    row.maybe_number("continuation_of", ruling.continuation_of);
+    row.maybe_number("retry_after_seconds", ruling.retry_after_seconds);
+}
+
+fn write_hold(taken: &Taken, out: &mut Vec<u8>) {
+    use std::io::Write as _;
+    let (scope, id, counter) = taken.key.parts();
+    let mut hold = Fields::open(out);
+    for (name, text) in [("scope", scope), ("id", id), ("counter", counter)] {
+        encode::write_text(text, hold.name(name));
+    }
+    let amount = Amount::from_units(taken.amount).unwrap_or(Amount::ZERO);
+    // Writing to memory cannot fail.
+    let _ = write!(hold.name("amount"), "\"{amount}\"");
+    hold.list("windows_ms", &taken.windows_us, |us, out| {
+        encode::write_number(u128::from(us / 1_000), out);
+    });
+    hold.close();
+}
+
+pub(crate) struct End<'a> {
+    pub(crate) of: u64,
+    pub(crate) outcome: Outcome<'a>,
+    pub(crate) released: bool,
+    pub(crate) words: &'a str,
+    pub(crate) continues: &'a str,
+}
+
+pub(crate) fn outcome(stamp: &Stamp, end: &End<'_>, out: &mut Vec<u8>) {
+    let mut row = stamp.open("outcome", out);
+    row.number("of", end.of);
+    row.text("outcome", end.outcome.ending.as_str());
+    row.maybe_text("status", end.outcome.status);
+    row.maybe_text("code", end.outcome.code.map(policy::Code::as_str));
+    row.maybe_number("latency_us", end.outcome.latency_us);
+    row.maybe_number("result_bytes", end.outcome.result_bytes);
+    row.flag("released", end.released);
+    row.text("words", end.words);
+    row.text("continues", end.continues);
+    row.close();
+}
+
+pub(crate) fn note(stamp: &Stamp, note: &Note<'_>, out: &mut Vec<u8>) {
+    let row = open_note(stamp, note, out);
+    row.close();
+}
+
+fn open_note<'b>(stamp: &Stamp, note: &Note<'_>, out: &'b mut Vec<u8>) -> Fields<'b> {
+    let mut row = stamp.open("note", out);
+    row.text("act", note.act);
+    row.text("by", note.by);
+    row.text("about", note.about);
+    row.text("words", note.words);
+    row
+}
+
+/// Ledger time and the steady clock of this boot go together from here.
+pub(crate) fn clock(stamp: &Stamp, boot: &str, out: &mut Vec<u8>) {
+    let mut row = open_note(stamp, &Note { act: "clock", ..Note::default() }, out);
+    row.text("boot", boot);
+    row.number("steady", stamp.now.steady_us);
+    row.close();
+}
+
+pub(crate) fn cut(stamp: &Stamp, cut: &Cut, out: &mut Vec<u8>) {
+    let words = format!("{} bytes of an unfinished row were cut off", cut.bytes);
+    let said = Note { act: "torn_tail_cut", about: &cut.kept_in, words: &words, ..Note::default() };
+    note(stamp, &said, out);
+}
+
+pub(crate) fn approval_decided(
+    stamp: &Stamp,
+    approval: &str,
+    answer: &str,
+    until: Option<u64>,
+    said: &Note<'_>,
+    out: &mut Vec<u8>,
+) {
+    let mut row = open_note(stamp, said, out);
+    row.text("approval", approval);
+    row.text("answer", answer);
+    row.maybe_number("until", until);
+    row.close();
+}
+
+/// Rows up to here leave the log; what follows is bound to them by the hash of the last one.
+pub(crate) struct Archive<'a> {
+    pub(crate) segment: u32,
+    pub(crate) first_seq: u64,
+    pub(crate) last_seq: u64,
+    pub(crate) last_hash: &'a str,
+    pub(crate) words: &'a str,
+}
+
+pub(crate) fn archive(stamp: &Stamp, archive: &Archive<'_>, out: &mut Vec<u8>) {
+    let said = Note { act: "archive", words: archive.words, ..Note::default() };
+    let mut row = open_note(stamp, &said, out);
+    row.number("segment", archive.segment.into());
+    row.number("first_seq", archive.first_seq);
+    row.number("last_seq", archive.last_seq);
+    row.text("last_hash", archive.last_hash);
+    row.close();
+}
+
+/// The first row of a segment.
+pub(crate) fn state(
+    stamp: &Stamp,
+    segment: u32,
+    previous: &str,
+    state: Option<&Snapshot>,
+    out: &mut Vec<u8>,
+) {
+    let mut row = Stamp { writer: None, ..stamp.clone() }.open("state", out);
+    row.number("format", FORMAT);
+    row.number("segment", segment.into());
+    row.text("previous", previous);
+    if let Some(state) = state {
+        let out = row.name("state");
+        let start = out.len();
+        if serde_json::to_writer(&mut *out, state).is_err() {
+            // A state that cannot be written would be missed when the segment is read; say so there.
+            out.truncate(start);
+            out.extend_from_slice(b"null");
+        }
+    }
+    row.close();
+}
+
+/// The last row of a segment.
+pub(crate) fn checkpoint(stamp: &Stamp, segment: u32, out: &mut Vec<u8>) {
+    let mut row = stamp.open("checkpoint", out);
+    row.number("segment", segment.into());
+    row.close();
+}

@@ -1,0 +1,84 @@
+//! Times as people read them: RFC 3339 in UTC with microseconds, always 27 characters.
+
+const DAY_US: i64 = 86_400_000_000;
+
+/// Years 0000 to 9999; a time outside is written as the nearest end.
+pub(crate) fn write(wall_us: i64, out: &mut Vec<u8>) {
+    let wall_us = wall_us.clamp(-62_167_219_200_000_000, 253_402_300_799_999_999);
+    let (day, us) = (wall_us.div_euclid(DAY_US), wall_us.rem_euclid(DAY_US));
+    let (year, month, date) = civil(day);
+    let second = us / 1_000_000;
+    digits(year, 4, out);
+    for (mark, value) in [(b'-', month), (b'-', date)] {
+        out.push(mark);
+        digits(value, 2, out);
+    }
+    for (mark, value) in [(b'T', second / 3_600), (b':', second / 60 % 60), (b':', second % 60)] {
+        out.push(mark);
+        digits(value, 2, out);
+    }
+    out.push(b'.');
+    digits(us % 1_000_000, 6, out);
+    out.push(b'Z');
+}
+
+pub(crate) fn text(wall_us: i64) -> String {
+    let mut out = Vec::with_capacity(27);
+    write(wall_us, &mut out);
+    String::from_utf8(out).unwrap_or_default()
+}
+
+/// Microseconds since 1970 of an RFC 3339 time.
+pub(crate) fn parse(text: &str) -> Option<i64> {
+    text.parse::<jiff::Timestamp>().ok().map(jiff::Timestamp::as_microsecond)
+}
+
+fn digits(value: i64, width: u32, out: &mut Vec<u8>) {
+    for place in (0..width).rev() {
+        out.push(b'0' + u8::try_from(value / 10_i64.pow(place) % 10).unwrap_or(0));
+    }
+}
+
+/// Year, month and day of a day counted from 1970-01-01 (H. Hinnant, "chrono-compatible low-level
+/// date algorithms").
+fn civil(day: i64) -> (i64, i64, i64) {
+    let shifted = day + 719_468;
+    let era = shifted.div_euclid(146_097);
+    let of_era = shifted.rem_euclid(146_097);
+    let year_of_era = (of_era - of_era / 1_460 + of_era / 36_524 - of_era / 146_096) / 365;
+    let of_year = of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+    let shifted_month = (5 * of_year + 2) / 153;
+    let date = of_year - (153 * shifted_month + 2) / 5 + 1;
+    let month = if shifted_month < 10 { shifted_month + 3 } else { shifted_month - 9 };
+    (year_of_era + era * 400 + i64::from(month <= 2), month, date)
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a failed test says enough")]
+    use super::{parse, text};
+    use proptest::prelude::{prop_assert_eq, proptest};
+
+    #[test]
+    fn known_times() {
+        let table = [
+            (0, "1970-01-01T00:00:00.000000Z"),
+            (-1, "1969-12-31T23:59:59.999999Z"),
+            (951_827_696_000_007, "2000-02-29T12:34:56.000007Z"),
+            (i64::MAX, "9999-12-31T23:59:59.999999Z"),
+            (i64::MIN, "0000-01-01T00:00:00.000000Z"),
+        ];
+        for (us, expected) in table {
+            assert_eq!(text(us), expected);
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn times_agree_with_a_calendar_library(us in -62_167_219_200_000_000_i64..253_402_200_000_000_000) {
+            let theirs = jiff::Timestamp::from_microsecond(us).unwrap();
+            prop_assert_eq!(format!("{theirs:.6}"), text(us));
+            prop_assert_eq!(parse(&text(us)), Some(us));
+        }
+    }
+}

@@ -1,0 +1,203 @@
+//! What the rows so far amount to: allowances, open calls, approvals, ledger time. Every process that
+//! shares a ledger folds the same rows into the same state.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use super::approvals::{Approval, ApprovalStatus, Approvals};
+use super::chain::{self, Hash};
+use super::counters::{Counters, Taken};
+use super::row::{BadLine, HoldRow, Kind, Row};
+use super::stamp;
+use super::time::LedgerTime;
+
+/// A retry must come within this time to count as the same logical call.
+const CONTINUE_US_MAX: u64 = 60 * 60 * 1_000_000;
+
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct State {
+    /// Hash of the very first row: the name of this ledger.
+    pub(crate) ledger: Option<Hash>,
+    pub(crate) time: LedgerTime,
+    pub(crate) counters: Counters,
+    pub(crate) open: HashMap<u64, OpenCall>,
+    /// Calls that the server answered with a question of its own; the answer is the same call.
+    pub(crate) awaiting: HashMap<u64, Awaiting>,
+    pub(crate) approvals: Approvals,
+    pub(crate) archived: Option<Archived>,
+}
+
+/// An admitted call without an ending yet.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct OpenCall {
+    pub(crate) writer: Arc<str>,
+    pub(crate) tick: u64,
+    pub(crate) taken: Vec<Taken>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Awaiting {
+    pub(crate) binding: String,
+    pub(crate) until: u64,
+}
+
+/// How far the oldest rows were retired.
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+pub(crate) struct Archived {
+    pub(crate) segment: u32,
+    pub(crate) last_seq: u64,
+    pub(crate) last_hash: String,
+    pub(crate) time: String,
+}
+
+impl State {
+    pub(crate) fn admitted(&mut self, seq: u64, call: OpenCall, approval: &str) {
+        self.counters.take(&call.taken, call.tick);
+        if !approval.is_empty() {
+            self.approvals.used(approval, seq);
+        }
+        self.open.insert(seq, call);
+    }
+
+    pub(crate) fn continued(&mut self, first: u64) {
+        self.awaiting.remove(&first);
+    }
+
+    /// The call is over; with `released` it never happened. `continues` binds the retry it waits for.
+    pub(crate) fn ended(&mut self, of: u64, tick: u64, released: bool, continues: &str) {
+        let Some(call) = self.open.remove(&of) else { return };
+        if released {
+            self.counters.give_back(&call.taken, call.tick, tick);
+        }
+        if !continues.is_empty() {
+            let until = tick.saturating_add(CONTINUE_US_MAX);
+            self.awaiting.insert(of, Awaiting { binding: continues.to_owned(), until });
+        }
+    }
+
+    pub(crate) fn is_awaited(&self, first: u64, binding: &str, now: u64) -> bool {
+        self.awaiting.get(&first).is_some_and(|a| a.binding == binding && now < a.until)
+    }
+
+    /// The lowest sequence number that must stay in the log because something still refers to it.
+    pub(crate) fn oldest_needed(&self) -> Option<u64> {
+        self.open.keys().chain(self.awaiting.keys()).min().copied()
+    }
+
+    pub(crate) fn forget_expired(&mut self, now: u64) {
+        self.counters.forget_expired(now);
+        self.approvals.forget_expired(now);
+        self.awaiting.retain(|_, awaiting| now < awaiting.until);
+    }
+
+    /// Folds in a row that was read. Rows this process writes go through the same methods directly.
+    pub(crate) fn apply(&mut self, row: &mut Row<'_>, hash: &Hash) -> Result<(), BadLine> {
+        self.time.saw(row.tick);
+        match row.kind {
+            Kind::Decision => self.apply_decision(row),
+            Kind::Resolved => self.apply_admission(row, row.of),
+            Kind::Outcome => {
+                self.ended(row.of, row.tick, row.released, &row.continues);
+                Ok(())
+            }
+            Kind::Note => {
+                self.apply_note(row);
+                Ok(())
+            }
+            Kind::State => self.apply_state(row, hash),
+            Kind::Checkpoint => Ok(()),
+        }
+    }
+
+    fn apply_decision(&mut self, row: &Row<'_>) -> Result<(), BadLine> {
+        if let Some(first) = row.continuation_of {
+            self.continued(first);
+        }
+        if !row.binding.is_empty() {
+            self.approvals.ask(asked(row));
+        }
+        self.apply_admission(row, row.seq)
+    }
+
+    fn apply_admission(&mut self, row: &Row<'_>, call: u64) -> Result<(), BadLine> {
+        if !matches!(row.decision.as_ref(), "admitted" | "own") {
+            return Ok(());
+        }
+        let taken: Option<Vec<Taken>> = row.holds.iter().map(HoldRow::taken).collect();
+        let taken = taken.ok_or_else(|| BadLine::Unreadable("a hold is not one".to_owned()))?;
+        let writer = row.writer.as_ref().into();
+        self.admitted(call, OpenCall { writer, tick: row.tick, taken }, &row.approval);
+        Ok(())
+    }
+
+    fn apply_note(&mut self, row: &Row<'_>) {
+        match row.act.as_ref() {
+            "approval_decided" => {
+                let status = match row.answer.as_ref() {
+                    "once" => ApprovalStatus::ApprovedOnce,
+                    "for" => ApprovalStatus::ApprovedUntil(row.until),
+                    _ => ApprovalStatus::Denied,
+                };
+                self.approvals.decide(&row.approval, status, &row.by, &row.words);
+            }
+            "clock" => self.time.anchor(&row.boot, row.steady, row.tick),
+            "archive" => {
+                self.archived = Some(Archived {
+                    segment: row.segment,
+                    last_seq: row.last_seq,
+                    last_hash: row.last_hash.to_string(),
+                    time: row.time.to_string(),
+                });
+            }
+            _ => {}
+        }
+    }
+
+    fn apply_state(&mut self, row: &mut Row<'_>, hash: &Hash) -> Result<(), BadLine> {
+        if row.seq == 1 {
+            self.ledger = Some(*hash);
+            return Ok(());
+        }
+        // A process that followed the log so far knows all this already.
+        if self.ledger.is_some() {
+            return Ok(());
+        }
+        let snapshot = row.state.take();
+        let snapshot = snapshot.ok_or_else(|| BadLine::Unreadable("it carries no state".into()))?;
+        let last = row.tick;
+        *self = snapshot
+            .restore(last)
+            .ok_or_else(|| BadLine::Unreadable("its state cannot be restored".into()))?;
+        Ok(())
+    }
+}
+
+fn asked(row: &Row<'_>) -> Approval {
+    let (kind, subject) = row.subject();
+    Approval {
+        id: row.approval.to_string(),
+        seq: row.seq,
+        asked_us: stamp::parse(&row.time).unwrap_or_default(),
+        expires_us: row.expires,
+        grant: row.grant.to_string(),
+        server: row.server.to_string(),
+        method: row.method.to_string(),
+        subject_kind: kind.to_owned(),
+        subject: subject.to_owned(),
+        policy: row.policy.to_string(),
+        policy_version: row.policy_version.unwrap_or_default(),
+        rule: row.rule.to_string(),
+        reason: row.reason.to_string(),
+        digest: row.digest.to_string(),
+        status: ApprovalStatus::Pending,
+        by: String::new(),
+        words: String::new(),
+        binding: row.binding.to_string(),
+    }
+}
+
+impl State {
+    pub(crate) fn ledger_text(&self) -> &str {
+        self.ledger.as_ref().map_or("", |hash| chain::as_text(hash))
+    }
+}

@@ -1,0 +1,326 @@
+//! Checks the whole chain and names the first record that is not as it was written. With a checkpoint
+//! that was kept elsewhere, also finds that rows at the end are gone or that the log was rewritten.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
+
+use super::Ledger;
+use super::chain::{self, Hash, Line};
+use super::error::LedgerError;
+use super::journal::Head;
+use super::mark::Mark;
+use super::reader::{Reader, lines};
+use super::row::{Kind, Row};
+use super::stamp;
+
+/// A row of the chain, to be kept where the log's owner cannot change it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Checkpoint {
+    /// Hash of the ledger's first row: its name.
+    pub ledger: String,
+    pub seq: u64,
+    pub hash: String,
+    pub time: String,
+}
+
+/// A chain that holds.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Verified {
+    pub ledger: String,
+    pub first_seq: u64,
+    pub last_seq: u64,
+    pub hash: String,
+    pub segments: usize,
+    /// Rows that are no longer here, as the log itself says.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub retired: Option<Retired>,
+    /// Bytes at the end that are the beginning of a row: it is being written, or its writer died.
+    pub unfinished_bytes: u64,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Retired {
+    pub last_seq: u64,
+    pub time: String,
+}
+
+/// The first thing that is wrong.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Finding {
+    pub path: PathBuf,
+    /// 1 is the first; 0 when it is about the file.
+    pub line: u64,
+    /// The row that should be there.
+    pub seq: u64,
+    pub words: String,
+}
+
+impl std::fmt::Display for Finding {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Finding { path, line, seq, words } = self;
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        match line {
+            0 => write!(f, "row {seq} (`{name}`): {words}"),
+            _ => write!(f, "row {seq} (`{name}`, line {line}): {words}"),
+        }
+    }
+}
+
+#[derive(Debug, thiserror::Error)]
+pub enum VerifyError {
+    #[error("the audit log is not as it was written\nfirst bad record: {0}")]
+    Found(Finding),
+    #[error(transparent)]
+    Ledger(#[from] LedgerError),
+}
+
+impl Ledger {
+    /// A checkpoint of the last row, which is flushed first.
+    pub fn checkpoint(&self) -> Result<Checkpoint, LedgerError> {
+        let checkpoint = self.inner.turn(|turn| {
+            let head = turn.core.journal.tail.head;
+            Ok::<_, LedgerError>(Checkpoint {
+                ledger: turn.core.state.ledger_text().to_owned(),
+                seq: head.seq,
+                hash: chain::as_text(&head.hash).to_owned(),
+                time: stamp::text(turn.now.wall_us),
+            })
+        })?;
+        self.flush()?;
+        Ok(checkpoint)
+    }
+}
+
+impl Reader {
+    pub fn verify(&self, checkpoint: Option<&Checkpoint>) -> Result<Verified, VerifyError> {
+        let segments = self.places.segments()?;
+        let mut check = Check::new(self, checkpoint);
+        for (place, number) in segments.iter().enumerate() {
+            if place > 0 && *number != check.segment + 1 {
+                return Err(check.file(check.segment + 1, "this segment is missing"));
+            }
+            check.segment = *number;
+            let last = place + 1 == segments.len();
+            let bytes = self.segment(*number)?.unwrap_or_default();
+            check.segment(&bytes, place == 0, last)?;
+        }
+        check.finish(segments.len())
+    }
+}
+
+struct Check<'a> {
+    reader: &'a Reader,
+    checkpoint: Option<&'a Checkpoint>,
+    met: bool,
+    segment: u32,
+    head: Head,
+    ledger: String,
+    first: Head,
+    /// What the log says was retired: the last row and its hash.
+    retired: BTreeMap<u64, (String, String)>,
+    end: u64,
+    unfinished_bytes: u64,
+}
+
+impl<'a> Check<'a> {
+    fn new(reader: &'a Reader, checkpoint: Option<&'a Checkpoint>) -> Check<'a> {
+        Check {
+            reader,
+            checkpoint,
+            met: false,
+            segment: 0,
+            head: Head::GENESIS,
+            ledger: String::new(),
+            first: Head::GENESIS,
+            retired: BTreeMap::new(),
+            end: 0,
+            unfinished_bytes: 0,
+        }
+    }
+
+    fn segment(&mut self, bytes: &[u8], first: bool, last: bool) -> Result<(), VerifyError> {
+        let mut line_number = 0;
+        self.end = 0;
+        for (offset, line) in lines(bytes) {
+            line_number += 1;
+            self.line(line, line_number, first)?;
+            self.end = offset + u64::try_from(line.len() + 1).unwrap_or(0);
+        }
+        let total = u64::try_from(bytes.len()).unwrap_or(0);
+        self.unfinished_bytes = total - self.end;
+        if line_number == 0 {
+            return Err(self.file(self.segment, "this segment has no rows"));
+        }
+        if !last && (self.unfinished_bytes > 0 || !self.head.closed) {
+            return Err(self.record(line_number + 1, "rows are missing at the end of this segment"));
+        }
+        Ok(())
+    }
+
+    fn line(&mut self, bytes: &[u8], number: u64, first: bool) -> Result<(), VerifyError> {
+        let Some(line) = Line::split(bytes) else {
+            return Err(self.record(number, "this is not a row"));
+        };
+        let row = Row::read(line.json);
+        if number == 1 && first {
+            self.begin(row.as_ref().ok());
+        }
+        if !line.follows(&self.head.hash) {
+            let words = told(row.ok().map(|row| row.seq), self.head.seq + 1);
+            return Err(self.record(number, &words));
+        }
+        let Ok(row) = row else {
+            return Err(self.record(number, "this row cannot be read"));
+        };
+        self.place(&row, number)?;
+        self.take(&row, line.hash)
+    }
+
+    /// The first segment that is left says what it follows; whether that is right is seen when the
+    /// record of the retired rows is met.
+    fn begin(&mut self, row: Option<&Row<'_>>) {
+        let Some(row) = row.filter(|row| row.seq > 1) else { return };
+        let hash = chain::parse_hash(&row.previous).unwrap_or(chain::GENESIS);
+        self.head = Head { seq: row.seq - 1, hash, closed: true };
+        self.first = self.head;
+    }
+
+    /// Is this the row that belongs here?
+    fn place(&self, row: &Row<'_>, number: u64) -> Result<(), VerifyError> {
+        let expected = self.head.seq + 1;
+        if row.seq != expected {
+            return Err(self.record(number, &told(Some(row.seq), expected)));
+        }
+        let opens = number == 1;
+        let right = opens == (row.kind == Kind::State)
+            && (opens || !self.head.closed)
+            && (!opens || row.segment == self.segment)
+            && (!opens || row.previous == chain::as_text(&self.head.hash));
+        if right { Ok(()) } else { Err(self.record(number, "this row does not belong here")) }
+    }
+
+    fn take(&mut self, row: &Row<'_>, hash: &Hash) -> Result<(), VerifyError> {
+        self.head = Head { seq: row.seq, hash: *hash, closed: row.kind == Kind::Checkpoint };
+        if row.seq == 1 {
+            chain::as_text(hash).clone_into(&mut self.ledger);
+        } else if let Some(state) = &row.state {
+            state.ledger().clone_into(&mut self.ledger);
+            self.retired.extend(state.archived());
+        }
+        if row.kind == Kind::Note && row.act == "archive" {
+            self.retired.insert(row.last_seq, (row.last_hash.to_string(), row.time.to_string()));
+        }
+        match self.checkpoint {
+            Some(checkpoint) if checkpoint.seq == row.seq => {
+                self.met = true;
+                if checkpoint.hash == chain::as_text(hash) {
+                    return Ok(());
+                }
+                let words =
+                    "this is not the row of the checkpoint: the log was rewritten here or before";
+                Err(self.record_at(row.seq, 0, words))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn finish(self, segments: usize) -> Result<Verified, VerifyError> {
+        let last = self.head.seq;
+        if segments == 0 {
+            return Err(self.file(1, "there is no segment"));
+        }
+        let flushed = Mark::read(&self.reader.places);
+        if flushed.is_some_and(|m| (m.segment, m.offset) > (self.segment, self.end)) {
+            return Err(self.record_at(
+                last + 1,
+                0,
+                "rows that were on disk are missing from here on",
+            ));
+        }
+        let retired = self.check_beginning()?;
+        self.check_checkpoint()?;
+        Ok(Verified {
+            first_seq: self.first.seq + 1,
+            last_seq: last,
+            hash: chain::as_text(&self.head.hash).to_owned(),
+            segments,
+            retired,
+            unfinished_bytes: self.unfinished_bytes,
+            ledger: self.ledger,
+        })
+    }
+
+    fn check_beginning(&self) -> Result<Option<Retired>, VerifyError> {
+        if self.first.seq == 0 {
+            return Ok(None);
+        }
+        let hash = chain::as_text(&self.first.hash);
+        match self.retired.get(&self.first.seq) {
+            Some((last_hash, time)) if last_hash == hash => {
+                Ok(Some(Retired { last_seq: self.first.seq, time: time.clone() }))
+            }
+            _ => {
+                let words = format!(
+                    "rows 1 to {} are missing, and no row says that they were retired",
+                    self.first.seq
+                );
+                Err(self.record_at(1, 0, &words))
+            }
+        }
+    }
+
+    fn check_checkpoint(&self) -> Result<(), VerifyError> {
+        let Some(checkpoint) = self.checkpoint else { return Ok(()) };
+        if checkpoint.ledger != self.ledger {
+            return Err(self.record_at(1, 0, "this is not the ledger that the checkpoint is of"));
+        }
+        let Checkpoint { seq, time, .. } = checkpoint;
+        let is_end_of_retired =
+            *seq == self.first.seq && checkpoint.hash == chain::as_text(&self.first.hash);
+        if self.met || is_end_of_retired {
+            Ok(())
+        } else if *seq > self.head.seq {
+            let words =
+                format!("rows up to {seq} were there at {time} and are missing from here on");
+            Err(self.record_at(self.head.seq + 1, 0, &words))
+        } else {
+            let words = "the row of the checkpoint was retired; verify with a newer checkpoint";
+            Err(self.record_at(*seq, 0, words))
+        }
+    }
+
+    fn record(&self, line: u64, words: &str) -> VerifyError {
+        self.record_at(self.head.seq + 1, line, words)
+    }
+
+    fn record_at(&self, seq: u64, line: u64, words: &str) -> VerifyError {
+        let path = self.reader.places.segment(self.segment);
+        VerifyError::Found(Finding { path, line, seq, words: words.to_owned() })
+    }
+
+    fn file(&self, number: u32, words: &str) -> VerifyError {
+        let path = self.reader.places.segment(number);
+        VerifyError::Found(Finding {
+            path,
+            line: 0,
+            seq: self.head.seq + 1,
+            words: words.to_owned(),
+        })
+    }
+}
+
+/// What happened to the row that should be `expected`, judged by the number it bears.
+fn told(found: Option<u64>, expected: u64) -> String {
+    match found {
+        Some(seq) if seq == expected => {
+            "this row was changed after it was written, or one before it was".to_owned()
+        }
+        Some(seq) if seq > expected => {
+            format!("rows {expected} to {} were deleted or moved", seq - 1)
+        }
+        Some(seq) => format!("a row was put in here; it bears the number {seq}"),
+        None => "this row was changed after it was written".to_owned(),
+    }
+}
