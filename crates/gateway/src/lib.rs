@@ -1,4 +1,46 @@
-//! gateway
+//! Speaks MCP on both sides and carries each call through decide, admit, run, settle.
 
+mod aggregate;
+mod answers;
+mod approvals;
+mod bounds;
+mod builtin;
+mod call;
+mod classify;
+mod door;
+mod flow;
+mod gate;
+mod greet;
+mod in_force;
+mod keep;
+mod listen;
+mod lists;
+mod metrics;
+mod mrtr;
+mod open;
+mod outbound;
+mod peer;
+mod pins;
+mod prepare;
+mod rebuild;
+mod receive;
+mod results;
+mod run;
+mod scene;
+mod serve;
+mod server;
+mod session;
+mod stdio;
+mod subscribe;
+mod tasks;
+mod tell;
+mod translate;
 pub mod upstream;
+mod watch_tools;
 pub mod wire;
+
+pub use bounds::Bounds;
+pub use gate::{Gate, GateError, GateOptions};
+pub use keep::{Changed, ReadSettings};
+pub use run::{Identity, Listening, RunError, Wrapped};
+pub use serve::{ListenError, Tls, TlsError};

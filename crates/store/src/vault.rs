@@ -107,6 +107,11 @@ impl Vault {
         Zeroizing::new(mac.finalize().into_bytes().into())
     }
 
+    /// A keyed digest for one use, ready to be copied and fed.
+    pub fn digest(&self, purpose: Purpose) -> Hmac<Sha256> {
+        hmac(&self.derive(purpose))
+    }
+
     /// Seals `plain` for one row of one use.
     pub fn seal(
         &self,

@@ -10,7 +10,7 @@ use hyper::body::{Body as _, Incoming};
 
 use super::deadline::Deadline;
 use super::error::{Excess, UpstreamError};
-use super::options::HttpBounds;
+use super::options::{HttpBounds, TURN_BYTES};
 use super::pool::Lease;
 
 /// An answer's body with the connection it comes from.
@@ -19,11 +19,12 @@ pub(super) struct Body {
     /// Gone once the body has ended, well or badly.
     lease: Option<Lease>,
     deadline: Deadline,
+    turn_bytes: usize,
 }
 
 impl Body {
     pub(super) fn new(incoming: Incoming, lease: Lease, deadline: Deadline) -> Body {
-        Body { incoming, lease: Some(lease), deadline }
+        Body { incoming, lease: Some(lease), deadline, turn_bytes: 0 }
     }
 
     /// The length the server announced.
@@ -33,7 +34,15 @@ impl Body {
 
     /// The next piece, or `None` at the end.
     pub(super) async fn piece(&mut self) -> Option<Result<Bytes, UpstreamError>> {
-        poll_fn(|cx| self.poll_piece(cx)).await
+        if self.turn_bytes >= TURN_BYTES {
+            self.turn_bytes = 0;
+            tokio::task::yield_now().await;
+        }
+        let piece = poll_fn(|cx| self.poll_piece(cx)).await;
+        if let Some(Ok(piece)) = &piece {
+            self.turn_bytes += piece.len();
+        }
+        piece
     }
 
     fn poll_piece(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Bytes, UpstreamError>>> {
@@ -133,18 +142,17 @@ impl Body {
     /// Lets a body that said all we wanted come to its end, so that its connection can be used
     /// again. What is there already is taken at once; the rest is waited for apart.
     pub(super) fn finish(mut self, bounds: &HttpBounds) {
-        let at_once = self.poll_piece(&mut Context::from_waker(Waker::noop()));
-        if matches!(at_once, Poll::Ready(None | Some(Err(_)))) {
-            return;
+        let (wait_max, mut room_bytes) = (bounds.ending_wait_max, bounds.ending_bytes_max);
+        let mut at_once = Context::from_waker(Waker::noop());
+        while let Poll::Ready(piece) = self.poll_piece(&mut at_once) {
+            let Some(Ok(piece)) = piece else { return };
+            let Some(left) = room_bytes.checked_sub(piece.len()) else { return };
+            room_bytes = left;
         }
-        let (wait_max, bytes_max) = (bounds.ending_wait_max, bounds.ending_bytes_max);
         let ending = async move {
-            let mut taken_bytes = 0;
             while let Some(Ok(piece)) = self.piece().await {
-                taken_bytes += piece.len();
-                if taken_bytes > bytes_max {
-                    return;
-                }
+                let Some(left) = room_bytes.checked_sub(piece.len()) else { return };
+                room_bytes = left;
             }
         };
         // Outside a runtime (a stream dropped at the very end) there is no later.

@@ -6,6 +6,8 @@ use std::io;
 use bytes::{Bytes, BytesMut};
 use tokio::io::{AsyncRead, AsyncReadExt as _};
 
+use super::options::TURN_BYTES;
+
 /// How much of each end of an overlong line is kept.
 const END_BYTES: usize = 1024;
 /// One read of the pipe, at most; a pipe holds this much by default.
@@ -31,11 +33,13 @@ pub(super) struct Lines<R> {
     searched: usize,
     /// The ends of the line that is being thrown away.
     overlong: Option<(Vec<u8>, Vec<u8>)>,
+    turn_bytes: usize,
 }
 
 impl<R: AsyncRead + Unpin> Lines<R> {
     pub(super) fn new(source: R, line_bytes_max: usize) -> Lines<R> {
-        Lines { source, line_bytes_max, buffer: BytesMut::new(), searched: 0, overlong: None }
+        let buffer = BytesMut::new();
+        Lines { source, line_bytes_max, buffer, searched: 0, overlong: None, turn_bytes: 0 }
     }
 
     /// The next line that is not blank, without its end; nothing at the end of the output.
@@ -48,11 +52,17 @@ impl<R: AsyncRead + Unpin> Lines<R> {
                 continue;
             }
             self.bound();
+            if self.turn_bytes >= TURN_BYTES {
+                self.turn_bytes = 0;
+                tokio::task::yield_now().await;
+            }
             self.buffer.reserve(READ_BYTES);
-            if self.source.read_buf(&mut self.buffer).await? == 0 {
+            let read_bytes = self.source.read_buf(&mut self.buffer).await?;
+            if read_bytes == 0 {
                 let last = self.finish(self.buffer.len());
                 return Ok((!is_blank(&last)).then_some(last));
             }
+            self.turn_bytes += read_bytes;
         }
     }
 

@@ -11,6 +11,9 @@ use url::Url;
 const KIB: usize = 1024;
 const MIB: usize = 1024 * KIB;
 
+/// A server that sends without a pause lets others have their turn after so much of it.
+pub(super) const TURN_BYTES: usize = 64 * KIB;
+
 /// How long a message may take. Each wait ends in `TimedOut`, except connecting: `NeverSent`.
 #[derive(Clone, Debug)]
 pub struct Waits {
@@ -78,7 +81,7 @@ impl Default for HttpBounds {
             event_bytes_max: 32 * MIB,
             head_bytes_max: 64 * KIB,
             refusal_bytes_max: 64 * KIB,
-            read_bytes_max: 256 * KIB,
+            read_bytes_max: 128 * KIB,
             connections_max: 512,
             listens_max: 4096,
             waiting_max: 1024,

@@ -1,0 +1,35 @@
+//! A gate in miniature, for the tests of child processes: it keeps one child running behind its own
+//! binary as the guard, until somebody kills it.
+//!
+//! `upstream_host run PROGRAM ARGS…` keeps the child; `upstream_host __child …` is the guard.
+
+use std::ffi::OsString;
+use std::process::ExitCode;
+
+use gateway::upstream::{ChildOptions, Shim, StdioLink, base_env, shim};
+
+fn main() -> ExitCode {
+    let argv: Vec<OsString> = std::env::args_os().collect();
+    match argv.as_slice() {
+        [_, word, ..] if word == "__child" => shim::run(argv),
+        [_, word, program, args @ ..] if word == "run" => keep(program, args),
+        _ => ExitCode::from(2),
+    }
+}
+
+fn keep(program: &OsString, args: &[OsString]) -> ExitCode {
+    let Ok(runtime) =
+        tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build()
+    else {
+        return ExitCode::FAILURE;
+    };
+    runtime.block_on(async {
+        let shim = Shim { program: "/proc/self/exe".into(), args: vec!["__child".into()] };
+        let mut options = ChildOptions::new(shim, program);
+        options.args = args.to_vec();
+        options.env = base_env(std::env::vars_os(), []);
+        let _link = StdioLink::start(options);
+        std::future::pending::<()>().await;
+    });
+    ExitCode::SUCCESS
+}

@@ -1,0 +1,210 @@
+//! All servers of a grant at one address: lists are put together, names begin with their server's, and
+//! each request goes to the one server that it names.
+
+use std::sync::Arc;
+
+use policy::json::{Bounds, Doc, Value};
+use store::ledger::Ending;
+
+use crate::answers;
+use crate::call::{self, Aim, Ask};
+use crate::in_force::Holding;
+use crate::lists::{List, View};
+use crate::outbound::Outbound;
+use crate::peer::Peer;
+use crate::rebuild::{self, string};
+use crate::receive;
+use crate::session::InFlight;
+use crate::upstream::UpstreamError;
+use crate::wire::{Era, Named, Refused, result_body};
+
+/// Pages of one server's list that are read; a server with more is cut off with a warning.
+pub(crate) const PAGES_MAX: usize = 1000;
+/// Items of one server's list that are kept.
+pub(crate) const ITEMS_MAX: usize = 10_000;
+
+/// A request at the address of all servers.
+pub(crate) async fn request(ask: &Ask<'_>, in_flight: Option<InFlight>) -> Outbound {
+    if let Some(list) = List::of_method(&ask.request.method_name) {
+        return merged(ask, list).await;
+    }
+    let named = match ask.request.named() {
+        Ok(named) => named,
+        Err(refused) => return receive::refuse(ask.scene, &refused, &ask.request.method_name),
+    };
+    match route(ask, &named).await {
+        Ok(Some((holding, rename))) => {
+            let about = receive::subject(ask, &holding.server.name, &named);
+            let about = match about {
+                Ok(about) => about,
+                Err(refused) => {
+                    return receive::refuse(ask.scene, &refused, &ask.request.method_name);
+                }
+            };
+            let subject = match (&rename, about.as_subject()) {
+                (Some(name), Some(policy::Subject::Tool(_))) => Some(policy::Subject::Tool(name)),
+                (Some(name), Some(policy::Subject::Prompt(_))) => {
+                    Some(policy::Subject::Prompt(name))
+                }
+                (_, subject) => subject,
+            };
+            call::carry(ask, &Aim { holding, subject, rename: rename.as_deref() }, in_flight).await
+        }
+        Ok(None) => nowhere(ask, &named),
+        Err(outbound) => outbound,
+    }
+}
+
+/// Nothing of that name: the answer is the same whether it is hidden or does not exist.
+fn nowhere(ask: &Ask<'_>, named: &Named<'_>) -> Outbound {
+    let (what, name) = match named {
+        Named::Tool(name) => ("tool", name.as_ref()),
+        Named::Prompt(name) => ("prompt", name.as_ref()),
+        Named::Resource(uri) => ("resource", uri.as_ref()),
+        Named::Task(id) => ("task", id.as_ref()),
+        Named::Nothing => ("method", ask.request.method_name.as_ref()),
+    };
+    let mut refused = Refused::params(format!("Unknown {what}: {name}")).with_id(&ask.request.id);
+    if what == "method" {
+        refused.code = crate::wire::code::UNKNOWN_METHOD;
+    }
+    receive::refuse(ask.scene, &refused, &ask.request.method_name)
+}
+
+/// The server that a request goes to, and the name that it knows.
+async fn route<'a>(
+    ask: &'a Ask<'_>,
+    named: &Named<'_>,
+) -> Result<Option<(&'a Holding, Option<String>)>, Outbound> {
+    match named {
+        Named::Tool(name) | Named::Prompt(name) => Ok(name
+            .split_once('.')
+            .and_then(|(server, rest)| Some((ask.scene.holding(server)?, Some(rest.to_owned()))))),
+        Named::Resource(uri) => Ok(owner_of(ask, uri).await?.map(|holding| (holding, None))),
+        Named::Task(id) => Ok(ask.scene.holder.holdings.values().find_map(|holding| {
+            ask.scene.gate.tasks.tool(&ask.scene.holder.id, &holding.server.name, id)?;
+            Some((holding, None))
+        })),
+        Named::Nothing => Ok(None),
+    }
+}
+
+/// The server that lists a resource, or whose template fits it; servers come in the order of names.
+async fn owner_of<'a>(ask: &'a Ask<'_>, uri: &str) -> Result<Option<&'a Holding>, Outbound> {
+    let mut by_template = None;
+    for holding in ask.scene.holder.holdings.values() {
+        let Ok(items) = items(ask, holding, List::Resources).await else { continue };
+        if items.iter().any(|item| member(item, "uri").as_deref() == Some(uri)) {
+            return Ok(Some(holding));
+        }
+        if by_template.is_none() {
+            let templates = items_of(ask, holding, List::Templates).await;
+            let fits =
+                |item: &String| member(item, "uriTemplate").is_some_and(|t| template_fits(&t, uri));
+            by_template = templates.iter().any(fits).then_some(holding);
+        }
+    }
+    Ok(by_template)
+}
+
+/// Whether a URI can come from a template: literal parts in order, anything in between.
+fn template_fits(template: &str, uri: &str) -> bool {
+    let mut rest = uri;
+    let mut first = true;
+    for part in
+        template.split('{').map(|part| part.split_once('}').map_or(part, |(_, after)| after))
+    {
+        match rest.find(part) {
+            Some(at) if !first || at == 0 => rest = rest.get(at + part.len()..).unwrap_or_default(),
+            _ => return false,
+        }
+        first = false;
+    }
+    template.ends_with('}') || rest.is_empty()
+}
+
+fn member(item: &str, key: &str) -> Option<String> {
+    let doc = Doc::read(item.as_bytes(), &Bounds::ANSWER).ok()?;
+    Some(doc.root().get(key)?.as_str()?.into_owned())
+}
+
+/// One list of all servers, without pages.
+async fn merged(ask: &Ask<'_>, list: List) -> Outbound {
+    let mut all = Vec::new();
+    let mut seen = std::collections::HashSet::new();
+    for holding in ask.scene.holder.holdings.values() {
+        let found = match items(ask, holding, list).await {
+            Ok(found) => found,
+            Err(error) => {
+                tracing::warn!(server = %holding.server.name, %error, "left out of the list of all servers");
+                continue;
+            }
+        };
+        let pins = holding.server.pins();
+        let view = View {
+            policy: holding.rules.as_ref().map(|rules| &rules.policy),
+            pins: &pins,
+            prefix: Some(&holding.server.name),
+        };
+        for item in found {
+            let Ok(doc) = Doc::read(item.as_bytes(), &Bounds::ANSWER) else { continue };
+            let name = doc.root().get(list.key()).and_then(Value::as_str).unwrap_or_default();
+            // One URI can lead to one server only: the first that lists it.
+            let unique =
+                matches!(list, List::Tools | List::Prompts) || seen.insert(name.into_owned());
+            all.extend(view.item(list, doc.root()).filter(|_| unique));
+        }
+    }
+    let mut result = format!("{{{}:{}", string(list.member()), rebuild::array(all));
+    if ask.era == Era::Modern {
+        result.push_str(",\"resultType\":\"complete\",\"ttlMs\":0,\"cacheScope\":\"private\"");
+    }
+    result.push('}');
+    match ask.scene.gate.note_passed(ask.scene, &ask.request.method_name, "") {
+        Ok(()) => Outbound::ok(result_body(&ask.request.id, &result)),
+        Err(error) => Outbound::ok(answers::denied(&ask.request.id, &answers::no_record(&error))),
+    }
+}
+
+async fn items_of(ask: &Ask<'_>, holding: &Holding, list: List) -> Vec<String> {
+    items(ask, holding, list).await.unwrap_or_default()
+}
+
+/// All items of one server's list, raw.
+async fn items(ask: &Ask<'_>, holding: &Holding, list: List) -> Result<Vec<String>, UpstreamError> {
+    let gate = &ask.scene.gate;
+    let permit = gate
+        .pass(ask.scene, list.method(), &holding.server.name)
+        .map_err(|error| UpstreamError::NeverSent { why: error.to_string() })?;
+    let peer = match gate.peer_for(ask.scene, holding, ask.era, &permit).await {
+        Ok(peer) => peer,
+        Err(error) => {
+            gate.settled(permit, Ending::Error);
+            return Err(error);
+        }
+    };
+    let found = read_all(ask, &peer, &permit, list).await;
+    gate.settled(permit, if found.is_ok() { Ending::Ok } else { Ending::Error });
+    found
+}
+
+async fn read_all(
+    ask: &Ask<'_>,
+    peer: &Arc<Peer>,
+    permit: &store::ledger::Permit,
+    list: List,
+) -> Result<Vec<String>, UpstreamError> {
+    let capability = match list {
+        List::Tools => "tools",
+        List::Prompts => "prompts",
+        List::Resources | List::Templates => "resources",
+    };
+    if !peer.offers(capability) {
+        return Ok(Vec::new());
+    }
+    let found = ask.scene.gate.whole_list(ask.scene, peer, permit, list).await?;
+    if list == List::Tools {
+        ask.scene.gate.observe_items(peer, &found);
+    }
+    Ok(found)
+}

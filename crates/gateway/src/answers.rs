@@ -1,0 +1,111 @@
+//! The bodies that the gate itself answers with.
+
+use policy::{Code, Denial};
+use serde_json::json;
+use store::ledger::LedgerError;
+
+use crate::rebuild::string;
+use crate::upstream::UpstreamError;
+use crate::wire::{Era, Id, error_body, result_body};
+
+/// Codes of our own, outside the ranges that JSON-RPC and MCP keep for themselves.
+pub(crate) mod code {
+    pub(crate) const DENIED: i64 = -31003;
+    pub(crate) const RATE_LIMITED: i64 = -31029;
+    pub(crate) const UPSTREAM_FAILED: i64 = -31052;
+    pub(crate) const STORE_UNAVAILABLE: i64 = -31053;
+    pub(crate) const UPSTREAM_TIMED_OUT: i64 = -31054;
+    pub(crate) const RESULT_TOO_LARGE: i64 = -31060;
+}
+
+/// The machine-readable twin of a refusal.
+pub(crate) fn denial_data(denial: &Denial) -> serde_json::Value {
+    let mut data = json!({
+        "code": denial.code.as_str(),
+        "rule": denial.rule,
+        "reason": denial.reason,
+    });
+    if let Some(object) = data.as_object_mut() {
+        if let Some(seconds) = denial.retry_after_seconds {
+            object.insert("retry_after_seconds".to_owned(), seconds.into());
+        }
+        if let Some(id) = &denial.approval_id {
+            object.insert("approval_id".to_owned(), id.as_str().into());
+        }
+        if let Some(id) = denial.audit_id {
+            object.insert("audit_id".to_owned(), id.into());
+        }
+    }
+    data
+}
+
+/// What the agent reads.
+pub(crate) fn denial_words(denial: &Denial) -> String {
+    let next = match denial.code {
+        Code::RateLimited => match denial.retry_after_seconds {
+            Some(seconds) => format!(" (try again in {seconds} s)"),
+            None => String::new(),
+        },
+        Code::ApprovalPending => match &denial.approval_id {
+            Some(id) => format!(
+                " (waiting for a human: `tollgate approvals approve {id}`; send the same call again afterwards)"
+            ),
+            None => String::new(),
+        },
+        _ => String::new(),
+    };
+    format!("[POLICY DENIED] {}{next}", denial.reason)
+}
+
+/// A denied tool call is an ordinary result, so that the model reads why.
+pub(crate) fn denied_call(id: &Id, denial: &Denial, era: Era) -> Vec<u8> {
+    let mut result = json!({
+        "content": [{ "type": "text", "text": denial_words(denial) }],
+        "isError": true,
+        "_meta": { "tollgate/denial": denial_data(denial) },
+    });
+    if let (Era::Modern, Some(object)) = (era, result.as_object_mut()) {
+        object.insert("resultType".to_owned(), "complete".into());
+    }
+    result_body(id, &result.to_string())
+}
+
+/// Anything else that is denied is a protocol error with the same data.
+pub(crate) fn denied(id: &Id, denial: &Denial) -> Vec<u8> {
+    let code = match denial.code {
+        Code::RateLimited => code::RATE_LIMITED,
+        Code::StoreUnavailable => code::STORE_UNAVAILABLE,
+        Code::ResultTooLarge => code::RESULT_TOO_LARGE,
+        _ => code::DENIED,
+    };
+    error_body(Some(id), code, &denial_words(denial), Some(&denial_data(denial).to_string()))
+}
+
+/// A tool that does not exist, and one that this caller must not know of, are answered alike.
+pub(crate) fn unknown(id: &Id, what: &str, name: &str) -> Vec<u8> {
+    error_body(Some(id), -32602, &format!("Unknown {what}: {name}"), None)
+}
+
+/// The ledger cannot take the row, so the call does not happen.
+pub(crate) fn no_record(error: &LedgerError) -> Denial {
+    tracing::error!(%error, "the ledger cannot record, calls are refused");
+    Denial::new(
+        Code::StoreUnavailable,
+        "(store)",
+        "the audit log cannot be written, so nothing is let through; the owner can run `tollgate doctor`",
+    )
+}
+
+/// What the agent hears when the server did not answer.
+pub(crate) fn upstream_failed(id: &Id, server: &str, error: &UpstreamError) -> Vec<u8> {
+    let (code, happened) = match error {
+        UpstreamError::TimedOut { .. } => (code::UPSTREAM_TIMED_OUT, error.may_have_happened()),
+        UpstreamError::TooLarge { .. } => (code::RESULT_TOO_LARGE, true),
+        _ => (code::UPSTREAM_FAILED, error.may_have_happened()),
+    };
+    let certainty =
+        if happened { "it may have acted on the call" } else { "the call did not happen" };
+    let words = format!("server `{server}`: {error}; {certainty}");
+    let data = format!("{{\"server\":{},\"may_have_happened\":{happened}}}", string(server));
+    error_body(Some(id), code, &words, Some(&data))
+}

@@ -1,0 +1,61 @@
+//! Every size and wait of the listener, with its unit in its name, and what happens at the number.
+
+use std::time::Duration;
+
+use store::settings::Limits;
+
+/// What the listener allows. The numbers are settings with their defaults in one table
+/// (`store::settings::Limits`).
+#[derive(Clone, Debug)]
+pub struct Bounds {
+    /// Open connections; one more is answered 503 and closed.
+    pub connections_max: usize,
+    /// Requests being worked on for one grant; one more is answered 429.
+    pub in_flight_per_grant_max: usize,
+    /// Legacy sessions over all grants; opening one more ends the one that was idle longest.
+    pub sessions_max: usize,
+    /// A session nobody used for so long ends.
+    pub session_idle_max: Duration,
+    /// A message body; a larger one is answered 413 without reading the rest.
+    pub body_bytes_max: usize,
+    /// The request line and all headers together; more is answered 431.
+    pub header_bytes_max: usize,
+    pub headers_max: usize,
+    /// From the first byte of a request to the end of its headers; then the connection is dropped.
+    pub header_wait_max: Duration,
+    /// From the end of the headers to the end of the body; then 408.
+    pub body_wait_max: Duration,
+    pub tls_handshake_wait_max: Duration,
+    /// A client that takes none of an event stream for so long is dropped.
+    pub write_wait_max: Duration,
+    /// A comment is sent on a quiet event stream this often, so that middle boxes keep it open.
+    pub keep_alive_every: Duration,
+    /// How long a stop waits for calls in flight before it records them as unknown.
+    pub drain_wait_max: Duration,
+    /// How long a call that waits for a human is held open.
+    pub approval_hold: Duration,
+}
+
+impl Bounds {
+    /// The owner's numbers.
+    pub fn from_limits(limits: &Limits) -> Bounds {
+        let size = |number: u64| usize::try_from(number).unwrap_or(usize::MAX);
+        let ms = Duration::from_millis;
+        Bounds {
+            connections_max: size(limits.connections_max),
+            in_flight_per_grant_max: size(limits.in_flight_per_grant_max),
+            sessions_max: size(limits.sessions_max),
+            session_idle_max: Duration::from_secs(limits.session_idle_seconds_max),
+            body_bytes_max: size(limits.body_bytes_max),
+            header_bytes_max: size(limits.header_bytes_max),
+            headers_max: size(limits.headers_max),
+            header_wait_max: ms(limits.header_wait_ms_max),
+            body_wait_max: ms(limits.body_wait_ms_max),
+            tls_handshake_wait_max: ms(limits.tls_handshake_wait_ms_max),
+            write_wait_max: ms(limits.write_wait_ms_max),
+            keep_alive_every: ms(limits.keep_alive_every_ms),
+            drain_wait_max: ms(limits.drain_wait_ms_max),
+            approval_hold: ms(limits.approval_hold_ms),
+        }
+    }
+}

@@ -1,0 +1,400 @@
+//! One HTTP request becomes one message, or is turned away with its reason and its audit row.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use http_body_util::{BodyExt, Limited};
+use hyper::body::Incoming;
+use hyper::header::{
+    ACCEPT, ALLOW, AUTHORIZATION, CACHE_CONTROL, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE,
+    HeaderName, HeaderValue, WWW_AUTHENTICATE,
+};
+use hyper::{HeaderMap, Method, Request, Response, StatusCode};
+
+use crate::gate::Gate;
+use crate::in_force::Holder;
+use crate::outbound::{Outbound, Pieces};
+use crate::receive;
+use crate::scene::{Endpoint, Scene, Transport};
+use crate::serve::{AllowedHosts, Body, Feed, Remote, turned_true};
+use crate::session::{Outgoing, Session};
+use crate::wire::sse;
+
+pub(crate) const SESSION_ID: HeaderName = HeaderName::from_static("mcp-session-id");
+pub(crate) const PROTOCOL_VERSION: HeaderName = HeaderName::from_static("mcp-protocol-version");
+const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
+
+/// A request that gets no further than the door.
+struct TurnedAway {
+    status: StatusCode,
+    words: &'static str,
+    header: Option<(HeaderName, HeaderValue)>,
+}
+
+impl TurnedAway {
+    fn new(status: StatusCode, words: &'static str) -> TurnedAway {
+        TurnedAway { status, words, header: None }
+    }
+}
+
+/// Answers one HTTP request.
+pub async fn answer(
+    gate: Arc<Gate>,
+    hosts: Arc<AllowedHosts>,
+    remote: Remote,
+    request: Request<Incoming>,
+) -> Response<Body> {
+    match enter(&gate, &hosts, remote, request).await {
+        Ok(response) => response,
+        Err(away) => turned_away(&gate, remote, &away),
+    }
+}
+
+async fn enter(
+    gate: &Arc<Gate>,
+    hosts: &AllowedHosts,
+    remote: Remote,
+    request: Request<Incoming>,
+) -> Result<Response<Body>, TurnedAway> {
+    if let Err(misdirected) = hosts.check(request.headers()) {
+        return Err(TurnedAway::new(StatusCode::FORBIDDEN, misdirected.words()));
+    }
+    let path = request.uri().path();
+    let server = match path.strip_prefix("/mcp") {
+        Some("" | "/") => None,
+        Some(rest) => rest.strip_prefix('/'),
+        None if path == "/metrics" => return metrics(gate, &request),
+        None => {
+            return Err(TurnedAway::new(StatusCode::NOT_FOUND, "there is nothing at this address"));
+        }
+    };
+    if path != "/mcp" && server.is_none() && path != "/mcp/" {
+        return Err(TurnedAway::new(StatusCode::NOT_FOUND, "there is nothing at this address"));
+    }
+    let holder = identify(gate, request.headers())?;
+    let endpoint = match server {
+        None => Endpoint::All,
+        Some(name) if holder.holdings.contains_key(name) => Endpoint::One(name.to_owned()),
+        Some(_) => {
+            return Err(TurnedAway::new(
+                StatusCode::NOT_FOUND,
+                "this grant holds no server of that name",
+            ));
+        }
+    };
+    let Some(_place) = holder.place() else {
+        return Err(TurnedAway {
+            status: StatusCode::TOO_MANY_REQUESTS,
+            words: "too many requests of this grant are in flight",
+            header: Some((hyper::header::RETRY_AFTER, HeaderValue::from_static("1"))),
+        });
+    };
+    let scene = Scene {
+        gate: Arc::clone(gate),
+        holder,
+        endpoint,
+        session: None,
+        transport: Transport::Http { remote: remote.address },
+    };
+    match *request.method() {
+        Method::POST => post(scene, request).await,
+        Method::GET => get(scene, request.headers()).await,
+        Method::DELETE => delete(scene, request.headers()).await,
+        _ => Err(not_allowed()),
+    }
+}
+
+fn not_allowed() -> TurnedAway {
+    TurnedAway {
+        status: StatusCode::METHOD_NOT_ALLOWED,
+        words: "this address takes POST, and GET and DELETE for sessions",
+        header: Some((ALLOW, HeaderValue::from_static("POST, GET, DELETE"))),
+    }
+}
+
+/// The grant that the bearer token names. A token is compared by its hash.
+fn identify(gate: &Gate, headers: &HeaderMap) -> Result<Arc<Holder>, TurnedAway> {
+    const REALM: HeaderValue = HeaderValue::from_static("Bearer realm=\"tollgate\"");
+    let unknown = |words| TurnedAway {
+        status: StatusCode::UNAUTHORIZED,
+        words,
+        header: Some((WWW_AUTHENTICATE, REALM)),
+    };
+    let mut values = headers.get_all(AUTHORIZATION).iter();
+    let value = values.next().ok_or_else(|| {
+        unknown("a grant is needed: send `Authorization: Bearer tg_…`; make one with `tollgate grant create`")
+    })?;
+    if values.next().is_some() {
+        return Err(unknown("there is more than one Authorization header"));
+    }
+    let token = value
+        .to_str()
+        .ok()
+        .and_then(|text| text.split_once(' '))
+        .filter(|(scheme, _)| scheme.eq_ignore_ascii_case("bearer"))
+        .map(|(_, token)| token.trim())
+        .ok_or_else(|| unknown("the Authorization header must read `Bearer tg_…`"))?;
+    gate.holder_of(token)
+        .ok_or_else(|| unknown("this grant is not known, has expired, or was revoked"))
+}
+
+async fn post(mut scene: Scene, request: Request<Incoming>) -> Result<Response<Body>, TurnedAway> {
+    let (head, body) = request.into_parts();
+    check_media(&head.headers)?;
+    let body = read_body(&scene.gate, &head.headers, body).await?;
+    if let Some(id) = head.headers.get(&SESSION_ID) {
+        scene.session = session_named(&scene, id, &body, &head.headers)?;
+    }
+    let outbound = receive::receive(&scene, &body, Some(&head.headers)).await;
+    Ok(respond(scene, outbound))
+}
+
+/// The session a header names. A 2026-07-28 request has none, whatever its headers say.
+fn session_named(
+    scene: &Scene,
+    id: &HeaderValue,
+    body: &[u8],
+    headers: &HeaderMap,
+) -> Result<Option<Arc<Session>>, TurnedAway> {
+    let found = id
+        .to_str()
+        .ok()
+        .and_then(|id| scene.gate.sessions.find(id, &scene.holder.id, scene.endpoint.server()));
+    match found {
+        Some(session) => Ok(Some(session)),
+        None if receive::stands_alone(body, headers) => Ok(None),
+        None => Err(no_session()),
+    }
+}
+
+fn no_session() -> TurnedAway {
+    TurnedAway::new(
+        StatusCode::NOT_FOUND,
+        "there is no such session here; start again with initialize",
+    )
+}
+
+fn check_media(headers: &HeaderMap) -> Result<(), TurnedAway> {
+    let json = headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).is_some_and(is_json);
+    if !json
+        || headers.get_all(CONTENT_TYPE).iter().count() > 1
+        || headers.contains_key(CONTENT_ENCODING)
+    {
+        return Err(TurnedAway::new(
+            StatusCode::UNSUPPORTED_MEDIA_TYPE,
+            "a message is sent as `Content-Type: application/json`, UTF-8, not compressed",
+        ));
+    }
+    let accepts = |value: &HeaderValue| {
+        value.to_str().is_ok_and(|text| {
+            text.contains("application/json")
+                || text.contains("text/event-stream")
+                || text.contains("*/*")
+        })
+    };
+    let mut accept = headers.get_all(ACCEPT).iter().peekable();
+    if accept.peek().is_some() && !accept.any(accepts) {
+        return Err(TurnedAway::new(
+            StatusCode::NOT_ACCEPTABLE,
+            "the client must accept `application/json, text/event-stream`",
+        ));
+    }
+    Ok(())
+}
+
+fn is_json(value: &str) -> bool {
+    let mut parts = value.split(';').map(str::trim);
+    let essence = parts.next().unwrap_or_default();
+    essence.eq_ignore_ascii_case("application/json")
+        && parts.all(|part| {
+            part.is_empty()
+                || part.eq_ignore_ascii_case("charset=utf-8")
+                || part.eq_ignore_ascii_case("charset=\"utf-8\"")
+        })
+}
+
+async fn read_body(gate: &Gate, headers: &HeaderMap, body: Incoming) -> Result<Bytes, TurnedAway> {
+    let max = gate.bounds.body_bytes_max;
+    let too_large =
+        || TurnedAway::new(StatusCode::PAYLOAD_TOO_LARGE, "the message is larger than 4 MiB");
+    let announced =
+        headers.get(CONTENT_LENGTH).and_then(|n| n.to_str().ok()?.parse::<usize>().ok());
+    if announced.is_some_and(|bytes| bytes > max) {
+        return Err(too_large());
+    }
+    let collected = Limited::new(body, max).collect();
+    match tokio::time::timeout(gate.bounds.body_wait_max, collected).await {
+        Ok(Ok(body)) => Ok(body.to_bytes()),
+        Ok(Err(error)) if error.is::<http_body_util::LengthLimitError>() => Err(too_large()),
+        Ok(Err(_)) => Err(TurnedAway::new(StatusCode::BAD_REQUEST, "the message was cut off")),
+        Err(_) => {
+            Err(TurnedAway::new(StatusCode::REQUEST_TIMEOUT, "the message took too long to arrive"))
+        }
+    }
+}
+
+/// The stream of what servers say on their own, for sessions.
+async fn get(mut scene: Scene, headers: &HeaderMap) -> Result<Response<Body>, TurnedAway> {
+    scene.session = Some(session_of(&scene, headers)?);
+    let wanted = headers.get(ACCEPT).and_then(|value| value.to_str().ok()).unwrap_or_default();
+    if !wanted.contains("text/event-stream") && !wanted.contains("*/*") {
+        return Err(TurnedAway::new(
+            StatusCode::NOT_ACCEPTABLE,
+            "the client must accept `text/event-stream`",
+        ));
+    }
+    let last = headers.get(LAST_EVENT_ID).and_then(|value| value.to_str().ok());
+    match crate::listen::open(&scene, last).await {
+        Some(pieces) => Ok(event_stream(scene, pieces)),
+        None => Err(not_allowed()),
+    }
+}
+
+async fn delete(scene: Scene, headers: &HeaderMap) -> Result<Response<Body>, TurnedAway> {
+    let session = session_of(&scene, headers)?;
+    scene.gate.end_session(&session.id).await;
+    Ok(plain(StatusCode::OK, Body::empty()))
+}
+
+fn session_of(scene: &Scene, headers: &HeaderMap) -> Result<Arc<Session>, TurnedAway> {
+    let modern = headers.get(&PROTOCOL_VERSION).is_some_and(|version| version == "2026-07-28");
+    let id = match headers.get(&SESSION_ID) {
+        Some(id) if !modern => id.to_str().unwrap_or_default(),
+        _ if modern => return Err(not_allowed()),
+        _ => {
+            return Err(TurnedAway::new(
+                StatusCode::BAD_REQUEST,
+                "the Mcp-Session-Id header is missing",
+            ));
+        }
+    };
+    scene.gate.sessions.find(id, &scene.holder.id, scene.endpoint.server()).ok_or_else(no_session)
+}
+
+fn metrics(gate: &Gate, request: &Request<Incoming>) -> Result<Response<Body>, TurnedAway> {
+    let token = request
+        .headers()
+        .get(AUTHORIZATION)
+        .and_then(|value| value.to_str().ok()?.strip_prefix("Bearer "));
+    if !token.is_some_and(|token| gate.is_metrics_token(token)) {
+        return Err(TurnedAway::new(
+            StatusCode::UNAUTHORIZED,
+            "metrics need the token in the file `metrics.token` of the home folder",
+        ));
+    }
+    let mut response = plain(StatusCode::OK, Body::whole(gate.metrics_text()));
+    response.headers_mut().insert(
+        CONTENT_TYPE,
+        HeaderValue::from_static("application/openmetrics-text; version=1.0.0; charset=utf-8"),
+    );
+    Ok(response)
+}
+
+fn respond(scene: Scene, outbound: Outbound) -> Response<Body> {
+    match outbound {
+        Outbound::Accepted => plain(StatusCode::ACCEPTED, Body::empty()),
+        Outbound::Silent => event_stream_head(Body::empty()),
+        Outbound::One { status, body, session } => {
+            let status = StatusCode::from_u16(status).unwrap_or(StatusCode::OK);
+            let mut response = plain(status, Body::whole(body));
+            let headers = response.headers_mut();
+            headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+            if let Some(id) = session.and_then(|id| HeaderValue::from_str(&id).ok()) {
+                headers.insert(SESSION_ID, id);
+            }
+            response
+        }
+        Outbound::Many(pieces) => event_stream(scene, pieces),
+    }
+}
+
+fn plain(status: StatusCode, body: Body) -> Response<Body> {
+    let mut response = Response::new(body);
+    *response.status_mut() = status;
+    response.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    response
+}
+
+fn event_stream_head(body: Body) -> Response<Body> {
+    let mut response = plain(StatusCode::OK, body);
+    let headers = response.headers_mut();
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
+    headers.insert("x-accel-buffering", HeaderValue::from_static("no"));
+    response
+}
+
+fn event_stream(scene: Scene, pieces: Pieces) -> Response<Body> {
+    let (feed, body) = Body::pieces();
+    tokio::spawn(relay(scene, pieces, feed));
+    event_stream_head(body)
+}
+
+/// Writes pieces as events until either end goes away or the grant is taken back.
+async fn relay(scene: Scene, mut pieces: Pieces, feed: Feed) {
+    let every = scene.gate.bounds.keep_alive_every;
+    let mut revoked = scene.holder.lease();
+    loop {
+        let next = tokio::select! {
+            piece = tokio::time::timeout(every, pieces.recv()) => piece,
+            () = feed.closed() => return,
+            () = turned_true(&mut revoked) => return,
+        };
+        let bytes = match next {
+            Ok(Some(piece)) => encode(&piece),
+            Ok(None) => return,
+            Err(_) => Bytes::from_static(b": keep-alive\n\n"),
+        };
+        if !send(&feed, bytes, scene.gate.bounds.write_wait_max).await {
+            return;
+        }
+    }
+}
+
+/// False when the client is gone or reads nothing for too long.
+async fn send(feed: &Feed, bytes: Bytes, wait_max: Duration) -> bool {
+    match tokio::time::timeout(wait_max, feed.send(bytes)).await {
+        Ok(sent) => sent.is_ok(),
+        Err(_) => {
+            tracing::info!("a client that reads nothing was dropped");
+            false
+        }
+    }
+}
+
+fn encode(piece: &Outgoing) -> Bytes {
+    let mut out = Vec::with_capacity(piece.message.len() + 64);
+    if piece.event_id.is_none() && piece.retry_ms.is_none() {
+        sse::write_data(&piece.message, &mut out);
+    } else {
+        let event = sse::Event {
+            event: None,
+            id: piece.event_id.clone(),
+            data: piece.message.to_vec(),
+            retry_ms: piece.retry_ms,
+        };
+        sse::write_event(&event, &mut out);
+    }
+    out.into()
+}
+
+/// The words for a request that was turned away, as JSON-RPC so that clients show them.
+fn turned_away(gate: &Gate, remote: Remote, away: &TurnedAway) -> Response<Body> {
+    let audit = gate.record_turned_away(remote, away.status.as_u16(), away.words);
+    let mut data = serde_json::json!({ "status": away.status.as_u16() });
+    if let (Some(seq), Some(data)) = (audit, data.as_object_mut()) {
+        data.insert("audit_id".to_owned(), seq.into());
+    }
+    let code = if away.status == StatusCode::UNSUPPORTED_MEDIA_TYPE { -32700 } else { -32600 };
+    let body = serde_json::json!({
+        "jsonrpc": "2.0",
+        "id": null,
+        "error": { "code": code, "message": away.words, "data": data },
+    });
+    let mut response = plain(away.status, Body::whole(body.to_string()));
+    response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    if let Some((name, value)) = &away.header {
+        response.headers_mut().insert(name, value.clone());
+    }
+    response
+}

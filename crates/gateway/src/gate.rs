@@ -1,0 +1,486 @@
+//! The gate itself: what all calls share, and the small acts they have in common.
+
+use std::collections::HashMap;
+use std::ffi::OsString;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use arc_swap::{ArcSwap, ArcSwapOption};
+use bytes::Bytes;
+use hmac::{Hmac, Mac};
+use policy::json::{Value, canonical};
+use policy::{Code, Definition, Denial, LocalTime, Weekday};
+use sha2::Sha256;
+use store::clock::Clock;
+use store::effective::{Effective, Lookup, MergeError};
+use store::gate_time::GateTime;
+use store::ledger::{Ending, Facts, Ledger, LedgerError, Outcome, Permit, Refusal, RefusalKind};
+use store::random::Random;
+use store::registry::{Registry, RegistryError};
+use store::secret::Secret;
+use store::settings::Settings;
+use store::vault::Purpose;
+use tokio::sync::{broadcast, watch};
+
+use crate::bounds::Bounds;
+use crate::in_force::{Holder, InForce, Leases, Makings};
+use crate::metrics::Metrics;
+use crate::mrtr::{Inner, ROUND_SECONDS_MAX, Rounds, Sealer, State, StateRefused};
+use crate::peer::Peer;
+use crate::scene::{Scene, Transport};
+use crate::serve::Remote;
+use crate::session::{Session, Sessions};
+use crate::tasks::Tasks;
+use crate::upstream::{Outgoing, Shim, UpstreamError};
+use crate::wire::{Refused, Request};
+
+/// What a gate is made of. Clock, randomness and environment come from outside.
+pub struct GateOptions {
+    pub registry: Arc<Registry>,
+    pub ledger: Arc<Ledger>,
+    pub settings: Arc<Settings>,
+    pub clock: Clock,
+    pub random: Random,
+    /// The program that stands between the gate and its child processes.
+    pub shim: Shim,
+    /// The environment that children may inherit the basics of.
+    pub env: Vec<(OsString, OsString)>,
+    /// Opens `/metrics`; without one nothing does.
+    pub metrics_token: Option<Secret>,
+}
+
+#[derive(Debug, thiserror::Error)]
+pub enum GateError {
+    #[error(transparent)]
+    Registry(#[from] RegistryError),
+    #[error(transparent)]
+    Ledger(#[from] LedgerError),
+    #[error(transparent)]
+    Merge(#[from] MergeError),
+    #[error("there is no time zone `{0}`\nhint: `time_zone` is a name such as `Europe/Berlin`")]
+    TimeZone(String),
+}
+
+/// A running gate.
+pub struct Gate {
+    pub(crate) registry: Arc<Registry>,
+    pub(crate) ledger: Arc<Ledger>,
+    pub(crate) clock: Clock,
+    pub(crate) random: Random,
+    pub(crate) bounds: Arc<Bounds>,
+    pub(crate) sessions: Sessions,
+    pub(crate) rounds: Rounds,
+    pub(crate) tasks: Tasks,
+    pub(crate) metrics: Metrics,
+    pub(crate) makings: Makings,
+    pub(crate) settings: ArcSwap<Settings>,
+    in_force: ArcSwap<InForce>,
+    leases: Mutex<Leases>,
+    time: GateTime,
+    zone: jiff::tz::TimeZone,
+    digest: Hmac<Sha256>,
+    metrics_token: Option<Secret>,
+    stop: watch::Sender<bool>,
+    heard: Mutex<HashMap<(String, String), broadcast::Sender<Bytes>>>,
+    /// Why the registry cannot be relied on, while it cannot.
+    trouble: ArcSwapOption<String>,
+}
+
+impl Gate {
+    /// A gate over opened stores.
+    pub fn new(options: GateOptions) -> Result<Arc<Gate>, GateError> {
+        let now = options.clock.now();
+        let time = GateTime::new(now, options.registry.note_time(now.wall_us)?);
+        let bounds = Arc::new(Bounds::from_limits(&options.settings.limits));
+        let makings = Makings {
+            registry: Arc::clone(&options.registry),
+            shim: options.shim,
+            env: options.env,
+            in_flight_per_grant_max: bounds.in_flight_per_grant_max,
+        };
+        let effective =
+            Effective::merge(options.registry.snapshot()?, Arc::clone(&options.settings))?;
+        let mut leases = Leases::new();
+        let in_force = InForce::build(effective, None, &makings, &mut leases, time.at(now));
+        let zone = zone(options.settings.time_zone.as_deref())?;
+        Ok(Arc::new(Gate {
+            digest: options.registry.vault().digest(Purpose::ArgumentDigest),
+            registry: options.registry,
+            ledger: options.ledger,
+            clock: options.clock,
+            random: options.random,
+            bounds,
+            sessions: Sessions::default(),
+            rounds: Rounds::default(),
+            tasks: Tasks::default(),
+            metrics: Metrics::default(),
+            makings,
+            settings: ArcSwap::new(options.settings),
+            in_force: ArcSwap::from_pointee(in_force),
+            leases: Mutex::new(leases),
+            time,
+            zone,
+            metrics_token: options.metrics_token,
+            stop: watch::Sender::new(false),
+            heard: Mutex::default(),
+            trouble: ArcSwapOption::empty(),
+        }))
+    }
+
+    pub(crate) fn in_force(&self) -> Arc<InForce> {
+        self.in_force.load_full()
+    }
+
+    /// Puts another state in force, whole. Grants that are not in it lose their open streams.
+    pub(crate) fn put_in_force(&self, effective: Effective) {
+        let mut leases = self.leases.lock().unwrap_or_else(PoisonError::into_inner);
+        let before = self.in_force.load_full();
+        let next =
+            InForce::build(effective, Some(&before), &self.makings, &mut leases, self.now_us());
+        self.in_force.store(Arc::new(next));
+    }
+
+    /// The grant's time: a clock that is set back makes nothing last longer.
+    pub(crate) fn now_us(&self) -> i64 {
+        self.time.at(self.clock.now())
+    }
+
+    /// The grant that a token opens, if it is in force.
+    pub(crate) fn holder_of(&self, token: &str) -> Option<Arc<Holder>> {
+        let in_force = self.in_force.load();
+        match in_force.effective.lookup(token, self.now_us()) {
+            Lookup::Active(grant) => in_force.holders.get(&grant.id).cloned(),
+            _ => None,
+        }
+    }
+
+    /// The grant of this label, for a client that the owner started himself.
+    pub(crate) fn holder_named(&self, label: &str) -> Option<Arc<Holder>> {
+        let in_force = self.in_force.load();
+        let grant = in_force.effective.grant(label)?;
+        in_force.holders.get(&grant.id).cloned()
+    }
+
+    pub(crate) fn is_metrics_token(&self, token: &str) -> bool {
+        self.metrics_token.as_ref().is_some_and(|known| *known == Secret::new(token))
+    }
+
+    pub(crate) fn metrics_text(&self) -> String {
+        self.metrics.sessions.set(i64::try_from(self.sessions.count()).unwrap_or(i64::MAX));
+        self.metrics.text()
+    }
+
+    /// Turns true when the gate begins to stop.
+    pub(crate) fn stopping(&self) -> watch::Receiver<bool> {
+        self.stop.subscribe()
+    }
+
+    pub(crate) fn begin_stop(&self) {
+        self.stop.send_replace(true);
+    }
+
+    /// The time in the owner's zone, for rules about hours and weekdays.
+    pub(crate) fn local_time(&self) -> LocalTime {
+        let stamp = jiff::Timestamp::from_microsecond(self.clock.now().wall_us).unwrap_or_default();
+        let local = self.zone.to_datetime(stamp);
+        let weekday = match local.weekday() {
+            jiff::civil::Weekday::Monday => Weekday::Monday,
+            jiff::civil::Weekday::Tuesday => Weekday::Tuesday,
+            jiff::civil::Weekday::Wednesday => Weekday::Wednesday,
+            jiff::civil::Weekday::Thursday => Weekday::Thursday,
+            jiff::civil::Weekday::Friday => Weekday::Friday,
+            jiff::civil::Weekday::Saturday => Weekday::Saturday,
+            jiff::civil::Weekday::Sunday => Weekday::Sunday,
+        };
+        LocalTime { hour: local.hour().unsigned_abs(), weekday }
+    }
+
+    /// The keyed digest of a call's arguments; no arguments are as good as empty ones.
+    pub(crate) fn argument_digest(&self, arguments: Option<Value<'_>>) -> [u8; 32] {
+        let mut mac = self.digest.clone();
+        match arguments {
+            None => mac.update(b"{}"),
+            Some(arguments) => {
+                let mut text = Vec::with_capacity(arguments.raw().len());
+                canonical(arguments, &mut text);
+                mac.update(&text);
+            }
+        }
+        mac.finalize().into_bytes().into()
+    }
+
+    /// What must stay the same from one round of a call to the next.
+    pub(crate) fn call_digest(&self, request: &Request<'_>, arguments: &[u8; 32]) -> String {
+        use base64::Engine;
+        let mut mac = self.digest.clone();
+        mac.update(request.method_name.as_bytes());
+        for key in ["name", "uri"] {
+            let value = request.params.and_then(|params| params.get(key)).map_or("", Value::raw);
+            mac.update(&[0]);
+            mac.update(value.as_bytes());
+        }
+        mac.update(arguments);
+        base64::engine::general_purpose::URL_SAFE_NO_PAD.encode(mac.finalize().into_bytes())
+    }
+
+    /// Lets a message of the protocol's own business through, on record.
+    pub(crate) fn pass(
+        &self,
+        scene: &Scene,
+        method: &str,
+        server: &str,
+    ) -> Result<Permit, LedgerError> {
+        let remote = scene.remote();
+        let facts = Facts { method, server, remote: remote.as_deref(), ..scene.facts() };
+        self.ledger.own_act(&facts)
+    }
+
+    /// Records a message that the gate answers itself.
+    pub(crate) fn note_passed(
+        &self,
+        scene: &Scene,
+        method: &str,
+        server: &str,
+    ) -> Result<(), LedgerError> {
+        self.pass(scene, method, server)?.settle(&Outcome::new(Ending::Ok))
+    }
+
+    pub(crate) fn settled(&self, permit: Permit, ending: Ending) {
+        if let Err(error) = permit.settle(&Outcome::new(ending)) {
+            tracing::error!(%error, "an outcome is written later");
+        }
+    }
+
+    /// Gives back what a message took that certainly did not leave.
+    pub(crate) fn released(&self, permit: Permit, why: &UpstreamError) {
+        if let Err(error) = permit.release(&why.to_string()) {
+            tracing::error!(%error, "an outcome is written later");
+        }
+    }
+
+    /// Records a message without one clear meaning.
+    pub(crate) fn record_refused(
+        &self,
+        scene: &Scene,
+        refused: &Refused,
+        method: &str,
+    ) -> Result<u64, LedgerError> {
+        self.metrics.refused();
+        let remote = scene.remote();
+        let facts = Facts {
+            method,
+            server: scene.endpoint.server().unwrap_or_default(),
+            remote: remote.as_deref(),
+            ..scene.facts()
+        };
+        let code = refused.code.to_string();
+        let refusal = Refusal { kind: RefusalKind::Malformed, code: &code, reason: &refused.words };
+        self.ledger.record(&refusal, &facts)
+    }
+
+    /// Records a request that got no further than the door. Without a record it is still turned away.
+    pub(crate) fn record_turned_away(
+        &self,
+        remote: Remote,
+        status: u16,
+        words: &str,
+    ) -> Option<u64> {
+        self.metrics.turned_away();
+        let kind =
+            if status == 401 { RefusalKind::Unauthenticated } else { RefusalKind::Malformed };
+        let (remote, code) = (remote.address.to_string(), status.to_string());
+        let facts = Facts { method: "(http)", remote: Some(&remote), ..Facts::default() };
+        self.ledger.record(&Refusal { kind, code: &code, reason: words }, &facts).ok()
+    }
+
+    /// Notes whether the registry can be relied on. While it cannot, nothing is let through.
+    pub(crate) fn set_store_trouble(&self, words: Option<String>) {
+        match (self.trouble.load().as_deref(), words) {
+            (None, None) => {}
+            (Some(before), Some(words)) if *before == words => {}
+            (_, None) => {
+                tracing::info!("the store can be read again; calls are let through");
+                self.trouble.store(None);
+            }
+            (_, Some(words)) => {
+                tracing::error!("the store is in doubt, calls are refused: {words}");
+                self.trouble.store(Some(Arc::new(words)));
+            }
+        }
+    }
+
+    /// The refusal that every request gets while the store is in doubt.
+    pub(crate) fn trouble(&self) -> Option<Denial> {
+        self.trouble.load().as_ref().map(|_| {
+            let reason = "the store cannot be read, so nothing is let through; the owner can run `tollgate doctor`";
+            Denial::new(Code::StoreUnavailable, "(store)", reason)
+        })
+    }
+
+    pub(crate) fn record_trouble(&self, scene: &Scene, method: &str, denial: &Denial) {
+        let facts =
+            Facts { method, server: scene.endpoint.server().unwrap_or_default(), ..scene.facts() };
+        let refusal = Refusal {
+            kind: RefusalKind::Denied,
+            code: denial.code.as_str(),
+            reason: &denial.reason,
+        };
+        if let Err(error) = self.ledger.record(&refusal, &facts) {
+            tracing::error!(%error, "a refusal could not be recorded");
+        }
+    }
+
+    /// Whether a session's grant is still in force and still holds its server.
+    pub(crate) fn still_holds(&self, in_force: &InForce, session: &Session) -> bool {
+        match in_force.holders.get(&session.grant) {
+            Some(holder) => {
+                session.server.as_ref().is_none_or(|server| holder.holdings.contains_key(server))
+            }
+            // Owners on standard streams are in no registry.
+            None => !session.grant.starts_with("g_") && !session.grant.starts_with("file:"),
+        }
+    }
+
+    /// How a tool stands where other servers of the grant may offer its name, too.
+    pub(crate) fn definition_beside_others(
+        &self,
+        scene: &Scene,
+        server: &str,
+        tool: &str,
+    ) -> Definition {
+        let in_force = self.in_force.load();
+        match in_force.effective.grant(&scene.holder.label) {
+            Some(grant) => in_force.effective.definition(
+                grant,
+                server,
+                tool,
+                store::effective::Endpoint::AllServers,
+            ),
+            None => Definition::Unchanged,
+        }
+    }
+
+    /// Waits until the row of a permit is as durable as the owner wants it.
+    pub(crate) async fn until_durable(&self, permit: &Permit) -> Result<(), LedgerError> {
+        let (tell, told) = tokio::sync::oneshot::channel();
+        permit.when_durable(Box::new(move |flushed| {
+            // A call that was given up no longer waits.
+            let _ = tell.send(flushed);
+        }));
+        told.await.unwrap_or(Ok(()))
+    }
+
+    pub(crate) fn random_name(&self) -> Option<String> {
+        use base64::Engine;
+        let mut bytes = [0; 24];
+        self.random.fill(&mut bytes).ok()?;
+        Some(base64::engine::general_purpose::URL_SAFE_NO_PAD.encode(bytes))
+    }
+
+    pub(crate) fn add_session(self: &Arc<Self>, session: Arc<Session>) {
+        if let Some(evicted) = self.sessions.add(session, self.bounds.sessions_max) {
+            self.close_peers(evicted.end());
+        }
+    }
+
+    pub(crate) async fn end_session(&self, id: &str) {
+        let Some(session) = self.sessions.remove(id) else { return };
+        for peer in session.end() {
+            peer.close().await;
+        }
+    }
+
+    pub(crate) fn close_peers(&self, peers: Vec<Arc<Peer>>) {
+        for peer in peers {
+            tokio::spawn(async move { peer.close().await });
+        }
+    }
+
+    /// Answers a server's question without asking the client.
+    pub(crate) fn answer_server(self: &Arc<Self>, peer: &Arc<Peer>, body: Bytes) {
+        let (gate, peer) = (Arc::clone(self), Arc::clone(peer));
+        tokio::spawn(async move {
+            let facts =
+                Facts { method: "(response)", server: &peer.server.name, ..Facts::default() };
+            let Ok(permit) = gate.ledger.own_act(&facts) else { return };
+            let sent = peer.send(&permit, Outgoing::response(body)).await;
+            gate.settled(permit, if sent.is_ok() { Ending::Ok } else { Ending::Error });
+        });
+    }
+
+    /// What a shared conversation's server says on its own, for everyone of the grant who listens.
+    pub(crate) fn heard(&self, server: &str, grant: &str) -> broadcast::Sender<Bytes> {
+        const WAITING_MAX: usize = 256;
+        let mut heard = self.heard.lock().unwrap_or_else(PoisonError::into_inner);
+        heard
+            .entry((server.to_owned(), grant.to_owned()))
+            .or_insert_with(|| broadcast::Sender::new(WAITING_MAX))
+            .clone()
+    }
+
+    /// Seals what a client must bring back in the next round of a call.
+    pub(crate) fn seal(
+        &self,
+        scene: &Scene,
+        server: &str,
+        digest: &str,
+        call: u64,
+        inner: Inner,
+    ) -> Option<String> {
+        let sealer = self.sealer(scene, server);
+        let until_us = self.now_us() + ROUND_SECONDS_MAX * 1_000_000;
+        let state =
+            State { call, digest: digest.to_owned(), until_us, nonce: sealer.nonce()?, inner };
+        sealer.seal(&state)
+    }
+
+    pub(crate) fn open_round(
+        &self,
+        scene: &Scene,
+        server: &str,
+        text: &str,
+        digest: &str,
+    ) -> Result<State, StateRefused> {
+        self.sealer(scene, server).open(text, digest, self.now_us(), &self.rounds)
+    }
+
+    fn sealer<'a>(&'a self, scene: &'a Scene, server: &'a str) -> Sealer<'a> {
+        Sealer {
+            vault: self.registry.vault(),
+            random: &self.random,
+            grant: &scene.holder.id,
+            server,
+        }
+    }
+}
+
+impl Scene {
+    /// What every audit row says about who asks.
+    pub(crate) fn facts(&self) -> Facts<'_> {
+        let client = self.client().map(|client| client.rsplit_once(' ').unwrap_or((client, "")));
+        Facts {
+            grant: &self.holder.label,
+            session: self.session_id(),
+            client: client.map(|(name, _)| name),
+            client_version: client
+                .map(|(_, version)| version)
+                .filter(|version| !version.is_empty()),
+            ..Facts::default()
+        }
+    }
+
+    pub(crate) fn remote(&self) -> Option<String> {
+        match self.transport {
+            Transport::Http { remote } => Some(remote.to_string()),
+            Transport::Stdio => None,
+        }
+    }
+}
+
+fn zone(name: Option<&str>) -> Result<jiff::tz::TimeZone, GateError> {
+    match name {
+        None => Ok(jiff::tz::TimeZone::system()),
+        Some(name) => {
+            jiff::tz::TimeZone::get(name).map_err(|_| GateError::TimeZone(name.to_owned()))
+        }
+    }
+}

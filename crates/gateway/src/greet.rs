@@ -1,0 +1,256 @@
+//! How a conversation begins: the handshake of sessions, `server/discover` of the newer era, and the
+//! small courtesies that the gate answers itself.
+
+use std::sync::Arc;
+
+use policy::json::Value;
+use serde_json::json;
+use store::ledger::{Ending, Permit};
+
+use crate::answers;
+use crate::call::{self, Aim, Ask, Takes};
+use crate::in_force::Holding;
+use crate::open::{self, Opened};
+use crate::outbound::Outbound;
+use crate::rebuild::{self, Member};
+use crate::receive;
+use crate::scene::Endpoint;
+use crate::session::{InFlight, NewSession, Session};
+use crate::translate;
+use crate::upstream::UpstreamError;
+use crate::wire::{Era, Refused, Revision, result_body};
+
+/// Opens a session.
+pub(crate) async fn initialize(ask: &Ask<'_>) -> Outbound {
+    if ask.scene.session.is_some() {
+        let refused = Refused::invalid("this session is open already").with_id(&ask.request.id);
+        return receive::refuse(ask.scene, &refused, "initialize");
+    }
+    let Some(params) = ask.request.params.filter(|params| params.get("protocolVersion").is_some())
+    else {
+        let refused = Refused::params("`protocolVersion` is needed").with_id(&ask.request.id);
+        return receive::refuse(ask.scene, &refused, "initialize");
+    };
+    let server = ask.scene.endpoint.server().unwrap_or_default();
+    let permit = match ask.scene.gate.pass(ask.scene, "initialize", server) {
+        Ok(permit) => permit,
+        Err(error) => return refused_by_store(ask, &error),
+    };
+    let greeting = greeting(ask, params);
+    match &ask.scene.endpoint {
+        Endpoint::All => {
+            let agreed = Revision::agree(&asked_version(params));
+            let result = all_servers(agreed);
+            let answer = Opening {
+                agreed,
+                body: result_body(&ask.request.id, &result.to_string()),
+                peer: None,
+            };
+            open(ask, answer, greeting, permit, params)
+        }
+        Endpoint::One(_) => match ask.scene.only() {
+            Some(holding) => with_server(ask, holding, greeting, permit, params).await,
+            None => Outbound::with_status(404, answers::unknown(&ask.request.id, "server", server)),
+        },
+    }
+}
+
+/// The client's handshake without what its policies keep servers from asking.
+fn greeting(ask: &Ask<'_>, params: Value<'_>) -> String {
+    const QUESTIONS: [(&str, &str); 3] = [
+        ("elicitation", "elicitation/create"),
+        ("sampling", "sampling/createMessage"),
+        ("roots", "roots/list"),
+    ];
+    let may = |method: &str| {
+        ask.scene.only().is_none_or(|holding| {
+            holding.rules.as_ref().is_none_or(|rules| rules.server_may_ask(method))
+        })
+    };
+    let kept = |name: &str| {
+        QUESTIONS.iter().all(|(capability, method)| *capability != name || may(method))
+    };
+    rebuild::object(
+        params,
+        |key, value| match key {
+            "capabilities" => Member::Replace(rebuild::object(
+                value,
+                |name, _| if kept(name) { Member::Keep } else { Member::Drop },
+                &[],
+            )),
+            _ => Member::Keep,
+        },
+        &[],
+    )
+}
+
+struct Opening {
+    agreed: Revision,
+    body: Vec<u8>,
+    peer: Option<crate::peer::Peer>,
+}
+
+async fn with_server(
+    ask: &Ask<'_>,
+    holding: &Holding,
+    greeting: String,
+    permit: Permit,
+    params: Value<'_>,
+) -> Outbound {
+    match open::with_handshake(&holding.server, &permit, &ask.request.id, &greeting).await {
+        Ok(Opened { peer, answer }) => {
+            let (agreed, body) = match answer {
+                Some(body) => (agreed_on(&peer.greeting), body.to_vec()),
+                None => {
+                    let agreed = Revision::agree(&asked_version(params));
+                    let result = translate::initialize_result(&peer.greeting, agreed.as_str());
+                    (agreed, result_body(&ask.request.id, &result.to_string()))
+                }
+            };
+            open(ask, Opening { agreed, body, peer: Some(peer) }, greeting, permit, params)
+        }
+        Err(UpstreamError::Status { body, .. }) if !body.is_empty() => {
+            ask.scene.gate.settled(permit, Ending::Error);
+            Outbound::ok(body)
+        }
+        Err(error) => {
+            if error.may_have_happened() {
+                ask.scene.gate.settled(permit, Ending::Error);
+            } else {
+                ask.scene.gate.released(permit, &error);
+            }
+            Outbound::ok(answers::upstream_failed(&ask.request.id, &holding.server.name, &error))
+        }
+    }
+}
+
+fn agreed_on(greeting: &serde_json::Value) -> Revision {
+    let version =
+        greeting.get("protocolVersion").and_then(serde_json::Value::as_str).unwrap_or_default();
+    Revision::parse(version).unwrap_or(Revision::LEGACY_NEWEST)
+}
+
+fn asked_version(params: Value<'_>) -> String {
+    params.get("protocolVersion").and_then(Value::as_str).unwrap_or_default().into_owned()
+}
+
+fn open(
+    ask: &Ask<'_>,
+    opening: Opening,
+    greeting: String,
+    permit: Permit,
+    params: Value<'_>,
+) -> Outbound {
+    let gate = &ask.scene.gate;
+    let Some(id) = gate.random_name() else {
+        gate.settled(permit, Ending::Error);
+        return Outbound::ok(wire_error(ask, "no session id could be made"));
+    };
+    let session = Arc::new(Session::new(NewSession {
+        id: id.clone(),
+        grant: ask.scene.holder.id.clone(),
+        server: ask.scene.endpoint.server().map(str::to_owned),
+        revision: opening.agreed,
+        client: client_name(params),
+        takes: Takes::of(params.get("capabilities")),
+        greeting,
+        now_us: gate.clock.now().wall_us,
+    }));
+    if let Some(peer) = opening.peer {
+        session.add_peer(Arc::new(peer));
+    }
+    gate.add_session(session);
+    gate.settled(permit, Ending::Ok);
+    Outbound::One { status: 200, body: opening.body.into(), session: Some(id) }
+}
+
+fn wire_error(ask: &Ask<'_>, words: &str) -> Vec<u8> {
+    crate::wire::error_body(Some(&ask.request.id), -32603, words, None)
+}
+
+/// `name version` as the client gave them, for rows and rules.
+fn client_name(params: Value<'_>) -> String {
+    let part = |key: &str| params.get("clientInfo").and_then(|info| info.get(key)?.as_str());
+    let name = part("name").unwrap_or_default();
+    match part("version") {
+        Some(version) => format!("{name} {version}"),
+        None => name.into_owned(),
+    }
+}
+
+/// What the gate says of itself where it stands for all servers of a grant.
+fn all_servers(agreed: Revision) -> serde_json::Value {
+    json!({
+        "protocolVersion": agreed.as_str(),
+        "capabilities": {
+            "tools": { "listChanged": true },
+            "resources": { "subscribe": true, "listChanged": true },
+            "prompts": { "listChanged": true },
+            "completions": {},
+            "logging": {},
+        },
+        "serverInfo": { "name": "tollgate", "version": env!("CARGO_PKG_VERSION") },
+        "instructions": "Several servers behind one gate. A tool's name begins with its server's, as in `server.tool`.",
+    })
+}
+
+/// Answers a ping; the gate is there.
+pub(crate) fn ping(ask: &Ask<'_>) -> Outbound {
+    courtesy(ask, "{}")
+}
+
+fn courtesy(ask: &Ask<'_>, result: &str) -> Outbound {
+    let server = ask.scene.endpoint.server().unwrap_or_default();
+    match ask.scene.gate.note_passed(ask.scene, &ask.request.method_name, server) {
+        Ok(()) => Outbound::ok(result_body(&ask.request.id, result)),
+        Err(error) => refused_by_store(ask, &error),
+    }
+}
+
+fn refused_by_store(ask: &Ask<'_>, error: &store::ledger::LedgerError) -> Outbound {
+    Outbound::ok(answers::denied(&ask.request.id, &answers::no_record(error)))
+}
+
+/// A session's wish for log messages. Newer servers hear it on every request instead.
+pub(crate) async fn set_level(ask: &Ask<'_>, in_flight: Option<InFlight>) -> Outbound {
+    let level = ask.request.params.and_then(|params| params.get("level")?.as_str());
+    if let (Some(session), Some(level)) = (&ask.scene.session, level) {
+        session.set_log_level(&level);
+    }
+    let legacy = ask.scene.session.as_ref().is_some_and(|session| {
+        session.peers().iter().any(|peer| peer.era == Era::Legacy && !peer.is_builtin())
+    });
+    match ask.scene.only() {
+        Some(holding) if legacy => {
+            call::carry(ask, &Aim { holding, subject: None, rename: None }, in_flight).await
+        }
+        _ => courtesy(ask, "{}"),
+    }
+}
+
+/// What there is, for a client of the newer era.
+pub(crate) async fn discover(ask: &Ask<'_>) -> Outbound {
+    let Some(holding) = ask.scene.only() else {
+        let result = translate::discover_result(&all_servers(Revision::LEGACY_NEWEST));
+        return courtesy(ask, &result.to_string());
+    };
+    let permit = match ask.scene.gate.pass(ask.scene, "server/discover", &holding.server.name) {
+        Ok(permit) => permit,
+        Err(error) => return refused_by_store(ask, &error),
+    };
+    match ask.scene.gate.peer_for(ask.scene, holding, ask.era, &permit).await {
+        Ok(peer) if peer.era == Era::Legacy => {
+            let result = translate::discover_result(&peer.greeting);
+            ask.scene.gate.settled(permit, Ending::Ok);
+            Outbound::ok(result_body(&ask.request.id, &result.to_string()))
+        }
+        Ok(_) => {
+            ask.scene.gate.settled(permit, Ending::Ok);
+            call::carry(ask, &Aim { holding, subject: None, rename: None }, None).await
+        }
+        Err(error) => {
+            ask.scene.gate.released(permit, &error);
+            Outbound::ok(answers::upstream_failed(&ask.request.id, &holding.server.name, &error))
+        }
+    }
+}

@@ -1,0 +1,295 @@
+//! What the gate runs with right now: one whole value, swapped whole. A call takes it once.
+
+use std::collections::{BTreeMap, HashMap};
+use std::ffi::OsString;
+use std::sync::Arc;
+
+use hyper::header::{HeaderName, HeaderValue};
+use policy::{Policy, ServerRequest};
+use store::effective::Effective;
+use store::registry::{self, Credential, EnvValue, PolicyText, Registry, Target};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
+use url::Url;
+
+use crate::pins::Pins;
+use crate::server::{Reach, Server};
+use crate::upstream::{ChildOptions, HttpOptions, HttpServer, Shim, base_env};
+
+/// Everything in force.
+pub(crate) struct InForce {
+    pub(crate) effective: Effective,
+    pub(crate) servers: BTreeMap<String, Arc<Server>>,
+    pub(crate) holders: HashMap<String, Arc<Holder>>,
+    rules: HashMap<String, Arc<Rules>>,
+}
+
+/// A grant in use.
+pub(crate) struct Holder {
+    pub(crate) id: String,
+    pub(crate) label: String,
+    pub(crate) holdings: BTreeMap<String, Holding>,
+    lease: watch::Receiver<bool>,
+    /// Held where nobody else could take the grant back.
+    _lease: Option<watch::Sender<bool>>,
+    places: Arc<Semaphore>,
+}
+
+/// A server within reach of a grant, and the rules on it.
+#[derive(Clone)]
+pub(crate) struct Holding {
+    pub(crate) server: Arc<Server>,
+    /// Without rules every call is denied.
+    pub(crate) rules: Option<Arc<Rules>>,
+}
+
+/// A compiled policy with what names it in audit rows.
+pub(crate) struct Rules {
+    pub(crate) name: String,
+    pub(crate) version: u64,
+    sha256: String,
+    pub(crate) policy: Policy,
+}
+
+impl Holder {
+    pub(crate) fn new(
+        id: String,
+        label: String,
+        holdings: BTreeMap<String, Holding>,
+        lease: watch::Receiver<bool>,
+        in_flight_max: usize,
+    ) -> Holder {
+        Holder {
+            id,
+            label,
+            holdings,
+            lease,
+            _lease: None,
+            places: Arc::new(Semaphore::new(in_flight_max)),
+        }
+    }
+
+    pub(crate) fn with_lease(self, lease: watch::Sender<bool>) -> Holder {
+        Holder { _lease: Some(lease), ..self }
+    }
+
+    /// Turns true when the grant is taken back; open streams end on it.
+    pub(crate) fn lease(&self) -> watch::Receiver<bool> {
+        self.lease.clone()
+    }
+
+    /// Room for one more request of this grant.
+    pub(crate) fn place(&self) -> Option<OwnedSemaphorePermit> {
+        Arc::clone(&self.places).try_acquire_owned().ok()
+    }
+}
+
+impl Rules {
+    /// Whether a server may ask this of the client. What the language does not name follows the client.
+    pub(crate) fn server_may_ask(&self, method: &str) -> bool {
+        let request = match method {
+            "elicitation/create" => ServerRequest::Elicitation,
+            "sampling/createMessage" => ServerRequest::Sampling,
+            "roots/list" => ServerRequest::Roots,
+            _ => return true,
+        };
+        self.policy.server_may_ask(request)
+    }
+}
+
+/// What is needed to make servers reachable.
+pub(crate) struct Makings {
+    pub(crate) registry: Arc<Registry>,
+    pub(crate) shim: Shim,
+    pub(crate) env: Vec<(OsString, OsString)>,
+    pub(crate) in_flight_per_grant_max: usize,
+}
+
+/// Says for each grant in force when it is taken back.
+pub(crate) type Leases = HashMap<String, watch::Sender<bool>>;
+
+impl InForce {
+    /// Builds the new state, keeping what did not change: a server's connections and a compiled policy.
+    pub(crate) fn build(
+        effective: Effective,
+        before: Option<&InForce>,
+        makings: &Makings,
+        leases: &mut Leases,
+        now_us: i64,
+    ) -> InForce {
+        let servers = effective
+            .servers
+            .values()
+            .map(|spec| (spec.name.clone(), server(spec, before, makings)))
+            .collect::<BTreeMap<_, _>>();
+        let rules = effective
+            .policies
+            .values()
+            .filter_map(|text| Some((text.name.clone(), rules(text, before)?)))
+            .collect::<HashMap<_, _>>();
+        let mut holders = HashMap::new();
+        for grant in effective.grants() {
+            if grant.state(now_us) != registry::GrantState::Active {
+                continue;
+            }
+            let lease = leases.entry(grant.id.clone()).or_insert_with(|| watch::Sender::new(false));
+            let holdings = effective
+                .accesses(grant)
+                .filter_map(|access| {
+                    let server = Arc::clone(servers.get(&access.server.name)?);
+                    let rules = access.policy.and_then(|text| rules.get(&text.name).cloned());
+                    Some((access.server.name.clone(), Holding { server, rules }))
+                })
+                .collect();
+            let holder = Holder::new(
+                grant.id.clone(),
+                grant.label.clone(),
+                holdings,
+                lease.subscribe(),
+                makings.in_flight_per_grant_max,
+            );
+            holders.insert(grant.id.clone(), Arc::new(holder));
+        }
+        leases.retain(|id, lease| {
+            holders.contains_key(id) || {
+                lease.send_replace(true);
+                false
+            }
+        });
+        InForce { effective, servers, holders, rules }
+    }
+}
+
+fn rules(text: &PolicyText, before: Option<&InForce>) -> Option<Arc<Rules>> {
+    let same = before.and_then(|before| before.rules.get(&text.name));
+    if let Some(same) =
+        same.filter(|same| same.sha256 == text.sha256 && same.version == text.version)
+    {
+        return Some(Arc::clone(same));
+    }
+    match compiled(text) {
+        Ok(rules) => Some(Arc::new(rules)),
+        Err(error) => {
+            // The registry took it, so this is a newer language or a changed file: fail closed.
+            tracing::error!(policy = %text.name, %error, "a policy does not load; its grants are denied");
+            None
+        }
+    }
+}
+
+/// A policy text, compiled and with its own tests passed.
+pub(crate) fn compiled(text: &PolicyText) -> Result<Rules, policy::LoadError> {
+    Ok(Rules {
+        name: text.name.clone(),
+        version: text.version,
+        sha256: text.sha256.clone(),
+        policy: Policy::load(&text.source, text.format)?,
+    })
+}
+
+fn server(spec: &registry::Server, before: Option<&InForce>, makings: &Makings) -> Arc<Server> {
+    let same = before.and_then(|before| before.servers.get(&spec.name));
+    let pins = pins_of(&spec.name, &makings.registry);
+    if let Some(same) = same.filter(|same| same.spec == *spec) {
+        same.set_pins(pins);
+        return Arc::clone(same);
+    }
+    Arc::new(Server::new(spec.clone(), reach(spec, makings), pins))
+}
+
+/// The pins of a server as the registry has them now.
+pub(crate) fn pins_of(server: &str, registry: &Registry) -> Pins {
+    match registry.pins(server) {
+        Ok(pins) => Pins::of(server, &pins),
+        Err(error) => {
+            tracing::error!(server, %error, "the pins cannot be read; the tools are looked at anew");
+            Pins::default()
+        }
+    }
+}
+
+/// How a server is reached, with its secrets in hand.
+pub(crate) fn reach(spec: &registry::Server, makings: &Makings) -> Reach {
+    let target = match spec.target.opened(makings.registry.vault()) {
+        Ok(target) => target,
+        Err(error) => return Reach::broken(error.to_string()),
+    };
+    match target {
+        Target::Builtin { service } => match connectors::service(&service) {
+            Some(service) => Reach::Builtin(service),
+            None => Reach::broken(format!("there is no built-in service `{service}`")),
+        },
+        Target::Command { argv, env, cwd } => child(spec, argv, env, cwd, makings),
+        Target::Url { url, query, headers, allow_plain_http } => {
+            match http(spec, &url, query.as_ref(), &headers, allow_plain_http) {
+                Ok(server) => Reach::Http(server),
+                Err(words) => Reach::broken(words),
+            }
+        }
+    }
+}
+
+fn child(
+    spec: &registry::Server,
+    argv: Vec<String>,
+    env: Vec<(String, EnvValue)>,
+    cwd: Option<std::path::PathBuf>,
+    makings: &Makings,
+) -> Reach {
+    let mut words = argv.into_iter();
+    let Some(program) = words.next() else { return Reach::broken("the command is empty") };
+    let configured = env.into_iter().filter_map(|(name, value)| {
+        let value = match value {
+            EnvValue::Plain(value) => value,
+            EnvValue::Hidden(Credential::Held(secret)) => secret.expose().clone(),
+            // Opened above.
+            EnvValue::Hidden(Credential::Sealed(_)) => return None,
+        };
+        Some((OsString::from(name), OsString::from(value)))
+    });
+    let mut options = ChildOptions::new(makings.shim.clone(), program);
+    options.args = words.map(OsString::from).collect();
+    options.env = base_env(makings.env.iter().cloned(), configured);
+    options.cwd = cwd;
+    options.route_to_request = true;
+    if let Some(ms) = spec.options.call_ms_max {
+        options.waits.first_byte_max = std::time::Duration::from_millis(ms);
+    }
+    Reach::Child(Box::new(options))
+}
+
+fn http(
+    spec: &registry::Server,
+    url: &str,
+    query: Option<&Credential>,
+    headers: &[(String, Credential)],
+    allow_plain_http: bool,
+) -> Result<Arc<HttpServer>, String> {
+    let held = |credential: &Credential| match credential {
+        Credential::Held(secret) => Some(secret.expose().clone()),
+        Credential::Sealed(_) => None,
+    };
+    let mut url = Url::parse(url).map_err(|error| format!("its address is not a URL: {error}"))?;
+    if let Some(query) = query.and_then(held) {
+        url.set_query(Some(&query));
+    }
+    let secure = url.scheme() == "https";
+    let mut options = HttpOptions::new(url);
+    options.allow_plain_http = allow_plain_http;
+    for (name, value) in headers {
+        let name: HeaderName =
+            name.parse().map_err(|_| format!("`{name}` is not a header name"))?;
+        let value = held(value).and_then(|value| HeaderValue::from_str(&value).ok());
+        let mut value =
+            value.ok_or_else(|| format!("the header `{name}` has a value that cannot be sent"))?;
+        value.set_sensitive(true);
+        options.headers.push((name, value));
+    }
+    if secure {
+        options.tls =
+            Some(crate::upstream::client_config(None).map_err(|error| error.to_string())?);
+    }
+    if let Some(ms) = spec.options.call_ms_max {
+        options.waits.first_byte_max = std::time::Duration::from_millis(ms);
+    }
+    HttpServer::new(options).map_err(|error| error.to_string())
+}

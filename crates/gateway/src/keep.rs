@@ -1,0 +1,102 @@
+//! Keeps a running gate true to what the owner wrote: notices changes, ends what has expired.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use store::effective::Effective;
+use store::registry::POLL_MS;
+use store::settings::Settings;
+
+use crate::gate::Gate;
+use crate::serve::turned_true;
+
+/// Where a changed settings file comes from. Reading files and the environment is the caller's.
+pub type ReadSettings = Box<dyn Fn() -> Changed + Send + Sync>;
+
+/// What looking at the settings file found.
+pub enum Changed {
+    No,
+    Yes(Box<Settings>),
+    /// It is broken; what was in force stays.
+    Broken(String),
+}
+
+/// Looks for changes until the gate stops.
+pub(crate) async fn keep(gate: Arc<Gate>, read_settings: Option<ReadSettings>) {
+    let mut stopping = gate.stopping();
+    let mut every = tokio::time::interval(Duration::from_millis(POLL_MS));
+    every.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+    loop {
+        tokio::select! {
+            _ = every.tick() => {}
+            () = turned_true(&mut stopping) => return,
+        }
+        if let Some(read) = &read_settings {
+            take_settings(&gate, read());
+        }
+        take_registry(&gate);
+        sweep(&gate);
+    }
+}
+
+fn take_settings(gate: &Gate, changed: Changed) {
+    let settings = match changed {
+        Changed::No => return,
+        Changed::Broken(words) => return keep_the_old(gate, &words),
+        Changed::Yes(settings) => Arc::new(*settings),
+    };
+    let snapshot = match gate.registry.snapshot() {
+        Ok(snapshot) => snapshot,
+        Err(error) => return keep_the_old(gate, &error.to_string()),
+    };
+    match Effective::merge(snapshot, Arc::clone(&settings)) {
+        Ok(effective) => {
+            gate.settings.store(settings);
+            gate.put_in_force(effective);
+            tracing::info!("tollgate.toml was read again and is in force");
+        }
+        Err(error) => keep_the_old(gate, &error.to_string()),
+    }
+}
+
+fn keep_the_old(gate: &Gate, words: &str) {
+    gate.metrics.reload_failures.inc();
+    tracing::error!("the change in tollgate.toml is not taken, what was in force stays: {words}");
+}
+
+fn take_registry(gate: &Gate) {
+    let generation = gate.in_force().effective.generation;
+    match gate.registry.changed(generation) {
+        Ok(false) => gate.set_store_trouble(None),
+        Ok(true) => match gate.registry.snapshot() {
+            Ok(snapshot) => {
+                gate.put_in_force(Effective::merge_closed(snapshot, gate.settings.load_full()));
+                gate.set_store_trouble(None);
+            }
+            Err(error) => gate.set_store_trouble(Some(error.to_string())),
+        },
+        // Grants and policies may have changed where we cannot look: nothing passes until we can.
+        Err(error) => gate.set_store_trouble(Some(error.to_string())),
+    }
+}
+
+fn sweep(gate: &Arc<Gate>) {
+    let now = gate.clock.now();
+    let idle_us = i64::try_from(gate.bounds.session_idle_max.as_micros()).unwrap_or(i64::MAX);
+    gate.rounds.sweep(gate.now_us());
+    let in_force = gate.in_force();
+    let ended = gate.sessions.take(|session| {
+        let idle = now.wall_us.saturating_sub(session.used_at_us()) > idle_us;
+        idle && !session.is_listened_to() || !gate.still_holds(&in_force, session)
+    });
+    for session in ended {
+        gate.close_peers(session.end());
+    }
+    match gate.registry.expire_due(gate.now_us()) {
+        Ok(expired) if !expired.is_empty() => {
+            tracing::info!(grants = ?expired, "grants have expired");
+        }
+        Ok(_) => {}
+        Err(error) => tracing::debug!(%error, "expiries could not be noted"),
+    }
+}

@@ -1,0 +1,117 @@
+//! What a caller sees of a server's lists: only what its policy shows, and tools only as they were pinned.
+
+use policy::json::Value;
+use policy::{Policy, Subject};
+
+use crate::pins::Pins;
+use crate::rebuild::{self, Member, string};
+
+/// Which list a method asks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum List {
+    Tools,
+    Prompts,
+    Resources,
+    Templates,
+}
+
+impl List {
+    pub(crate) fn of_method(method: &str) -> Option<List> {
+        Some(match method {
+            "tools/list" => List::Tools,
+            "prompts/list" => List::Prompts,
+            "resources/list" => List::Resources,
+            "resources/templates/list" => List::Templates,
+            _ => return None,
+        })
+    }
+
+    pub(crate) fn method(self) -> &'static str {
+        match self {
+            List::Tools => "tools/list",
+            List::Prompts => "prompts/list",
+            List::Resources => "resources/list",
+            List::Templates => "resources/templates/list",
+        }
+    }
+
+    /// The member of the result that holds the items.
+    pub(crate) fn member(self) -> &'static str {
+        match self {
+            List::Tools => "tools",
+            List::Prompts => "prompts",
+            List::Resources => "resources",
+            List::Templates => "resourceTemplates",
+        }
+    }
+
+    /// The member that names an item.
+    pub(crate) fn key(self) -> &'static str {
+        match self {
+            List::Tools | List::Prompts => "name",
+            List::Resources => "uri",
+            List::Templates => "uriTemplate",
+        }
+    }
+
+    pub(crate) fn subject(self, name: &str) -> Subject<'_> {
+        match self {
+            List::Tools => Subject::Tool(name),
+            List::Prompts => Subject::Prompt(name),
+            List::Resources | List::Templates => Subject::Resource(name),
+        }
+    }
+}
+
+/// How items of one server are shown to one caller.
+pub(crate) struct View<'a> {
+    pub(crate) policy: Option<&'a Policy>,
+    pub(crate) pins: &'a Pins,
+    /// On the endpoint of all servers every name begins with its server's.
+    pub(crate) prefix: Option<&'a str>,
+}
+
+impl View<'_> {
+    /// The item as the caller may see it, or nothing.
+    pub(crate) fn item(&self, list: List, item: Value<'_>) -> Option<String> {
+        let name = item.get(list.key())?.as_str()?;
+        if !self.policy?.shows(list.subject(&name)) {
+            return None;
+        }
+        let definition = match list {
+            List::Tools => self.pins.shown(&name, item, self.policy?)?,
+            _ => item.raw().to_owned(),
+        };
+        Some(match self.prefix.filter(|_| matches!(list, List::Tools | List::Prompts)) {
+            None => definition,
+            Some(prefix) => renamed(&definition, &format!("{prefix}.{name}")),
+        })
+    }
+
+    /// A whole list result with only what the caller may see. The list is no longer everybody's, so
+    /// it must not be cached for everybody.
+    pub(crate) fn result(&self, list: List, result: Value<'_>) -> String {
+        rebuild::object(
+            result,
+            |key, value| {
+                if key == list.member() {
+                    let items = value.items().filter_map(|item| self.item(list, item));
+                    Member::Replace(rebuild::array(items))
+                } else if key == "cacheScope" {
+                    Member::Replace(string("private"))
+                } else {
+                    Member::Keep
+                }
+            },
+            &[],
+        )
+    }
+}
+
+fn renamed(definition: &str, name: &str) -> String {
+    match policy::json::Doc::read(definition.as_bytes(), &policy::json::Bounds::ANSWER) {
+        Ok(doc) => rebuild::with(doc.root(), "name", string(name)),
+        // It was read from a document a moment ago.
+        Err(_) => definition.to_owned(),
+    }
+}

@@ -1,0 +1,116 @@
+//! Numbers for Prometheus. Labels are closed sets, so that no caller can grow them.
+
+use std::sync::atomic::AtomicU64;
+
+use prometheus_client::encoding::{EncodeLabelSet, text};
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::metrics::histogram::Histogram;
+use prometheus_client::registry::Registry;
+use store::ledger::Ending;
+
+/// All numbers of one gate.
+pub(crate) struct Metrics {
+    registry: Registry,
+    ended: Family<EndingLabel, Counter>,
+    denied: Family<CodeLabel, Counter>,
+    refused: Counter,
+    turned_away: Counter,
+    seconds: Histogram,
+    pub(crate) sessions: Gauge<i64, std::sync::atomic::AtomicI64>,
+    pub(crate) reload_failures: Counter<u64, AtomicU64>,
+}
+
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+struct EndingLabel {
+    ending: &'static str,
+}
+
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+struct CodeLabel {
+    code: &'static str,
+}
+
+/// Upper bounds of the latency buckets, in seconds: from a local call to a slow remote one.
+const BUCKETS: [f64; 14] =
+    [0.0001, 0.0002, 0.0005, 0.001, 0.002, 0.005, 0.01, 0.025, 0.1, 0.25, 1.0, 2.5, 10.0, 60.0];
+
+impl Default for Metrics {
+    fn default() -> Metrics {
+        let mut registry = Registry::with_prefix("tollgate");
+        let metrics = Metrics {
+            ended: Family::default(),
+            denied: Family::default(),
+            refused: Counter::default(),
+            turned_away: Counter::default(),
+            seconds: Histogram::new(BUCKETS),
+            sessions: Gauge::default(),
+            reload_failures: Counter::default(),
+            registry: Registry::default(),
+        };
+        registry.register(
+            "requests_ended",
+            "Admitted requests by how they ended",
+            metrics.ended.clone(),
+        );
+        registry.register(
+            "requests_denied",
+            "Requests that a policy or a limit denied",
+            metrics.denied.clone(),
+        );
+        registry.register(
+            "messages_refused",
+            "Messages without one clear meaning",
+            metrics.refused.clone(),
+        );
+        registry.register(
+            "turned_away",
+            "HTTP requests refused at the door",
+            metrics.turned_away.clone(),
+        );
+        registry.register(
+            "request_seconds",
+            "From admission to the answer",
+            metrics.seconds.clone(),
+        );
+        registry.register("sessions", "Open sessions", metrics.sessions.clone());
+        registry.register(
+            "reload_failures",
+            "Changes that were not taken because they were broken",
+            metrics.reload_failures.clone(),
+        );
+        Metrics { registry, ..metrics }
+    }
+}
+
+impl Metrics {
+    pub(crate) fn call_ended(&self, ending: Ending, latency_us: u64) {
+        self.ended.get_or_create(&EndingLabel { ending: ending.as_str() }).inc();
+        #[expect(
+            clippy::cast_precision_loss,
+            reason = "a latency in a histogram needs no last digit"
+        )]
+        self.seconds.observe(latency_us as f64 / 1e6);
+    }
+
+    pub(crate) fn denied(&self, code: policy::Code) {
+        self.denied.get_or_create(&CodeLabel { code: code.as_str() }).inc();
+    }
+
+    pub(crate) fn refused(&self) {
+        self.refused.inc();
+    }
+
+    pub(crate) fn turned_away(&self) {
+        self.turned_away.inc();
+    }
+
+    /// The numbers in the text format.
+    pub(crate) fn text(&self) -> String {
+        let mut out = String::new();
+        // Writing to a string cannot fail.
+        let _ = text::encode(&mut out, &self.registry);
+        out
+    }
+}

@@ -1,0 +1,175 @@
+//! Multi round-trip requests: the state a client carries between the rounds of one call, sealed so that
+//! it fits one caller, one server and one call, once, for a time; and calls parked in between.
+
+use std::collections::HashMap;
+use std::sync::{Mutex, PoisonError};
+
+use base64::Engine;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use serde::{Deserialize, Serialize};
+use store::random::Random;
+use store::vault::{Purpose, Sealed, Vault};
+
+use crate::flow::Flow;
+use crate::wire::Id;
+
+/// A round must follow within this time.
+pub(crate) const ROUND_SECONDS_MAX: i64 = 15 * 60;
+/// Calls that wait for their client at one time; one more is refused.
+const PARKED_MAX: usize = 4096;
+
+/// What is inside the sealed text.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct State {
+    /// The audit row of the first round.
+    pub(crate) call: u64,
+    /// Keyed digest of the call: method, name and arguments.
+    pub(crate) digest: String,
+    pub(crate) until_us: i64,
+    /// Makes every state one of its kind, so that it can be used once.
+    pub(crate) nonce: String,
+    pub(crate) inner: Inner,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) enum Inner {
+    /// The server's own state, if it gave one.
+    Server(Option<String>),
+    /// A call to an older server that waits here.
+    Parked(u64),
+}
+
+/// Why a state is not taken. The client hears the same words for each.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum StateRefused {
+    NotOurs,
+    OtherCall,
+    Late,
+    Used,
+}
+
+impl StateRefused {
+    pub(crate) fn words(self) -> &'static str {
+        match self {
+            StateRefused::NotOurs => {
+                "requestState was not given by this gate to this caller for this server"
+            }
+            StateRefused::OtherCall => {
+                "requestState belongs to another call; name and arguments must stay the same"
+            }
+            StateRefused::Late => "requestState has expired; send the call again without it",
+            StateRefused::Used => "requestState was used already; send the call again without it",
+        }
+    }
+}
+
+/// A call to a legacy server that asked the client something.
+pub(crate) struct ParkedCall {
+    pub(crate) flow: Flow,
+    /// The question's key in `inputRequests` and the server's own id for it.
+    pub(crate) asked: Vec<(String, Id)>,
+    pub(crate) grant: String,
+    pub(crate) until_us: i64,
+}
+
+/// Everything between two rounds.
+#[derive(Default)]
+pub(crate) struct Rounds {
+    inside: Mutex<Inside>,
+}
+
+#[derive(Default)]
+struct Inside {
+    used: HashMap<String, i64>,
+    parked: HashMap<u64, ParkedCall>,
+    next: u64,
+}
+
+impl Rounds {
+    fn inside(&self) -> std::sync::MutexGuard<'_, Inside> {
+        self.inside.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Parks a call, or gives it back when too many wait.
+    pub(crate) fn park(&self, call: ParkedCall) -> Result<u64, Box<ParkedCall>> {
+        let mut inside = self.inside();
+        if inside.parked.len() >= PARKED_MAX {
+            return Err(Box::new(call));
+        }
+        inside.next += 1;
+        let handle = inside.next;
+        inside.parked.insert(handle, call);
+        Ok(handle)
+    }
+
+    pub(crate) fn unpark(&self, handle: u64, grant: &str) -> Option<ParkedCall> {
+        let mut inside = self.inside();
+        let fits = inside.parked.get(&handle).is_some_and(|call| call.grant == grant);
+        if fits { inside.parked.remove(&handle) } else { None }
+    }
+
+    /// Uses a state up; a second time it is refused.
+    fn take(&self, state: &State) -> Result<(), StateRefused> {
+        match self.inside().used.insert(state.nonce.clone(), state.until_us) {
+            None => Ok(()),
+            Some(_) => Err(StateRefused::Used),
+        }
+    }
+
+    /// Forgets what can no longer come back. Dropped calls are recorded as unknown by their permits.
+    pub(crate) fn sweep(&self, now_us: i64) {
+        let mut inside = self.inside();
+        inside.used.retain(|_, until_us| *until_us > now_us);
+        inside.parked.retain(|_, call| call.until_us > now_us);
+    }
+}
+
+/// Seals and opens states for one caller and server.
+pub(crate) struct Sealer<'a> {
+    pub(crate) vault: &'a Vault,
+    pub(crate) random: &'a Random,
+    pub(crate) grant: &'a str,
+    pub(crate) server: &'a str,
+}
+
+impl Sealer<'_> {
+    fn row(&self) -> String {
+        format!("{}\n{}", self.grant, self.server)
+    }
+
+    pub(crate) fn nonce(&self) -> Option<String> {
+        let mut bytes = [0; 16];
+        self.random.fill(&mut bytes).ok()?;
+        Some(URL_SAFE_NO_PAD.encode(bytes))
+    }
+
+    pub(crate) fn seal(&self, state: &State) -> Option<String> {
+        let plain = serde_json::to_vec(state).ok()?;
+        let sealed =
+            self.vault.seal(Purpose::RequestState, &self.row(), &plain, self.random).ok()?;
+        Some(URL_SAFE_NO_PAD.encode(sealed.as_bytes()))
+    }
+
+    /// Opens a state that came back, checks that it fits, and uses it up.
+    pub(crate) fn open(
+        &self,
+        text: &str,
+        digest: &str,
+        now_us: i64,
+        rounds: &Rounds,
+    ) -> Result<State, StateRefused> {
+        let bytes = URL_SAFE_NO_PAD.decode(text).map_err(|_| StateRefused::NotOurs)?;
+        let sealed = Sealed::from_bytes(Purpose::RequestState, &self.row(), bytes);
+        let plain = self.vault.open(&sealed).map_err(|_| StateRefused::NotOurs)?;
+        let state: State =
+            serde_json::from_slice(plain.expose()).map_err(|_| StateRefused::NotOurs)?;
+        if state.digest != digest {
+            return Err(StateRefused::OtherCall);
+        }
+        if state.until_us <= now_us {
+            return Err(StateRefused::Late);
+        }
+        rounds.take(&state)?;
+        Ok(state)
+    }
+}

@@ -1,0 +1,236 @@
+//! Opens conversations with servers: for a session with its client's own words, or one that the
+//! clients of a grant share, in whichever era the server speaks.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use policy::json::{Bounds, Doc};
+use serde_json::{Value, json};
+use store::ledger::Permit;
+
+use crate::in_force::Holding;
+use crate::peer::{Peer, Way, last_of};
+use crate::scene::Scene;
+use crate::server::{Reach, Server};
+use crate::translate::{self, ClientWords};
+use crate::upstream::{HttpLink, Link, Outgoing, StdioLink, UpstreamError};
+use crate::wire::{Era, Id, Revision, headers, notification_body, request_body};
+
+/// A server that says nothing to `server/discover` for so long is taken for one of the older era.
+const PROBE_WAIT_MAX: Duration = Duration::from_secs(5);
+/// A handshake may take so long; some servers load a great deal when they start.
+const GREETING_WAIT_MAX: Duration = Duration::from_secs(60);
+
+/// A conversation, and the server's own answer to the client's handshake if it gave one.
+pub(crate) struct Opened {
+    pub(crate) peer: Peer,
+    pub(crate) answer: Option<Bytes>,
+}
+
+/// Opens a conversation with a client's own handshake. `params` are the client's, word for word.
+pub(crate) async fn with_handshake(
+    server: &Arc<Server>,
+    permit: &Permit,
+    id: &Id,
+    params: &str,
+) -> Result<Opened, UpstreamError> {
+    if let Reach::Builtin(service) = &server.reach {
+        let asked = asked_revision(params);
+        let greeting =
+            crate::builtin::greeting(service, crate::wire::Revision::agree(&asked).as_str());
+        let body = crate::wire::result_body(id, &greeting.to_string());
+        let peer =
+            Peer::new(Arc::clone(server), Way::Builtin(service), Era::Legacy, greeting, false);
+        return Ok(Opened { peer, answer: Some(body.into()) });
+    }
+    let link = link(server)?;
+    let mut refusal = None;
+    if server.eras().legacy != Some(false) {
+        let answer = initialize(&link, permit, id, params).await?;
+        match result_of(&answer) {
+            Some(greeting) => {
+                server.learn(|eras| eras.legacy = Some(true));
+                agree(&link, &greeting);
+                let peer =
+                    Peer::new(Arc::clone(server), Way::Link(link), Era::Legacy, greeting, false);
+                return Ok(Opened { peer, answer: Some(answer) });
+            }
+            None => refusal = Some(answer),
+        }
+    }
+    match discover(&link, permit, &client_of(params)).await {
+        Ok(greeting) => {
+            server.learn(|eras| {
+                eras.modern = Some(true);
+                eras.legacy = Some(false);
+            });
+            let peer = Peer::new(Arc::clone(server), Way::Link(link), Era::Modern, greeting, false);
+            Ok(Opened { peer, answer: None })
+        }
+        Err(error) => {
+            link.close().await;
+            match refusal {
+                // The server's own refusal of the handshake says more than ours could.
+                Some(body) => Err(UpstreamError::Status { status: 400, body }),
+                None => Err(error),
+            }
+        }
+    }
+}
+
+/// Opens a conversation for clients without a session.
+pub(crate) async fn shared(
+    server: &Arc<Server>,
+    permit: &Permit,
+    client_era: Era,
+) -> Result<Peer, UpstreamError> {
+    if let Reach::Builtin(service) = &server.reach {
+        let greeting = crate::builtin::greeting(service, translate::NEWEST_LEGACY);
+        return Ok(Peer::new(
+            Arc::clone(server),
+            Way::Builtin(service),
+            Era::Legacy,
+            greeting,
+            false,
+        ));
+    }
+    let link = link(server)?;
+    let is_child = matches!(link, Link::Stdio(_));
+    let eras = server.eras();
+    let prefers_legacy = client_era == Era::Legacy && eras.legacy == Some(true);
+    if eras.modern != Some(false) && !prefers_legacy {
+        let client =
+            ClientWords { capabilities: "{}".to_owned(), info: Some(our_info()), log_level: None };
+        match discover(&link, permit, &client).await {
+            Ok(greeting) => {
+                server.learn(|eras| eras.modern = Some(true));
+                return Ok(Peer::new(
+                    Arc::clone(server),
+                    Way::Link(link),
+                    Era::Modern,
+                    greeting,
+                    is_child,
+                ));
+            }
+            Err(error @ UpstreamError::NeverSent { .. }) => return Err(error),
+            Err(_) => server.learn(|eras| eras.modern = Some(false)),
+        }
+    }
+    let params = json!({
+        "protocolVersion": translate::NEWEST_LEGACY,
+        "capabilities": { "elicitation": {}, "sampling": {}, "roots": { "listChanged": false } },
+        "clientInfo": serde_json::from_str::<Value>(&our_info()).unwrap_or_default(),
+    });
+    let id = Id::minted("tollgate-hello", 0);
+    let answer = initialize(&link, permit, &id, &params.to_string()).await?;
+    let Some(greeting) = result_of(&answer) else {
+        link.close().await;
+        return Err(UpstreamError::Garbled { why: "the server refused the handshake".to_owned() });
+    };
+    server.learn(|eras| eras.legacy = Some(true));
+    agree(&link, &greeting);
+    link.send(
+        permit,
+        Outgoing::notification(notification_body("notifications/initialized", None).into()),
+    )
+    .await?;
+    Ok(Peer::new(Arc::clone(server), Way::Link(link), Era::Legacy, greeting, true))
+}
+
+/// Opens a server's conversation inside a session that began without it.
+pub(crate) async fn joining(
+    scene: &Scene,
+    holding: &Holding,
+    permit: &Permit,
+) -> Result<Peer, UpstreamError> {
+    let Some(session) = &scene.session else { return Err(UpstreamError::Closed) };
+    let id = Id::minted("tollgate-hello", 0);
+    let opened = with_handshake(&holding.server, permit, &id, &session.greeting).await?;
+    if opened.peer.era == Era::Legacy {
+        let told = notification_body("notifications/initialized", None);
+        opened.peer.send(permit, Outgoing::notification(told.into())).await?;
+    }
+    Ok(opened.peer)
+}
+
+fn link(server: &Server) -> Result<Link, UpstreamError> {
+    match &server.reach {
+        Reach::Http(http) => Ok(Link::Http(HttpLink::new(Arc::clone(http)))),
+        Reach::Child(options) => Ok(Link::Stdio(StdioLink::start((**options).clone()))),
+        Reach::Broken(words) => Err(Reach::unusable(words)),
+        Reach::Builtin(_) => Err(Reach::unusable("a built-in server has no link")),
+    }
+}
+
+async fn initialize(
+    link: &Link,
+    permit: &Permit,
+    id: &Id,
+    params: &str,
+) -> Result<Bytes, UpstreamError> {
+    let mut out =
+        Outgoing::request(id.clone(), request_body(id, "initialize", Some(params)).into());
+    out.opens_session = true;
+    let greeting = async { last_of(link.request(permit, out).await?, id, drop).await };
+    match tokio::time::timeout(GREETING_WAIT_MAX, greeting).await {
+        Ok(answer) => answer,
+        Err(_) => Err(UpstreamError::Lost {
+            why: "the server did not answer the handshake in time".to_owned(),
+        }),
+    }
+}
+
+/// Asks a server whether it speaks 2026-07-28.
+async fn discover(
+    link: &Link,
+    permit: &Permit,
+    client: &ClientWords,
+) -> Result<Value, UpstreamError> {
+    let id = Id::minted("tollgate-probe", 0);
+    let params = format!("{{\"_meta\":{}}}", client.meta());
+    let mut out =
+        Outgoing::request(id.clone(), request_body(&id, "server/discover", Some(&params)).into());
+    out.headers = headers::standard_headers("server/discover", None, Revision::NEWEST);
+    let probe = async { last_of(link.request(permit, out).await?, &id, drop).await };
+    let answer = match tokio::time::timeout(PROBE_WAIT_MAX, probe).await {
+        Ok(answer) => answer?,
+        Err(_) => {
+            return Err(UpstreamError::Garbled { why: "no answer to server/discover".to_owned() });
+        }
+    };
+    result_of(&answer).filter(|result| result.get("supportedVersions").is_some()).ok_or_else(|| {
+        UpstreamError::Garbled { why: "the server does not know server/discover".to_owned() }
+    })
+}
+
+fn result_of(answer: &[u8]) -> Option<Value> {
+    let mut message: Value = serde_json::from_slice(answer).ok()?;
+    message.get_mut("result").map(Value::take).filter(Value::is_object)
+}
+
+/// From now on every HTTP request names the revision that was agreed on.
+fn agree(link: &Link, greeting: &Value) {
+    if let (Link::Http(link), Some(version)) =
+        (link, greeting.get("protocolVersion").and_then(Value::as_str))
+    {
+        link.set_protocol_version(version);
+    }
+}
+
+fn asked_revision(params: &str) -> String {
+    let params: Value = serde_json::from_str(params).unwrap_or_default();
+    params.get("protocolVersion").and_then(Value::as_str).unwrap_or_default().to_owned()
+}
+
+fn client_of(params: &str) -> ClientWords {
+    match Doc::read(params.as_bytes(), &Bounds::ANSWER) {
+        Ok(doc) => ClientWords::from_initialize(doc.root()),
+        Err(_) => ClientWords { capabilities: "{}".to_owned(), info: None, log_level: None },
+    }
+}
+
+/// How the gate introduces itself to servers.
+pub(crate) fn our_info() -> String {
+    json!({ "name": "tollgate", "version": env!("CARGO_PKG_VERSION") }).to_string()
+}

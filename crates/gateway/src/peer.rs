@@ -1,0 +1,159 @@
+//! One conversation with one server, in the server's own era.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use bytes::Bytes;
+use connectors::Service;
+use policy::json::{Bounds, Doc};
+use serde_json::{Map, Value};
+use store::ledger::Permit;
+
+use crate::builtin;
+use crate::server::Server;
+use crate::upstream::{Event, Link, Listening, Outgoing, Reply, UpstreamError};
+use crate::wire::{Era, Id, error_body, result_body};
+
+/// A server we talk to.
+pub(crate) struct Peer {
+    pub(crate) server: Arc<Server>,
+    way: Way,
+    pub(crate) era: Era,
+    /// What the server said about itself: an initialize or a discover result.
+    pub(crate) greeting: Value,
+    /// Requests of several clients share this conversation, so their ids must be ours.
+    pub(crate) shared: bool,
+    ids: AtomicU64,
+    /// Whether this conversation's tool list was compared with the pins.
+    checked: AtomicBool,
+}
+
+pub(crate) enum Way {
+    Link(Link),
+    Builtin(&'static Service),
+}
+
+impl Peer {
+    pub(crate) fn new(
+        server: Arc<Server>,
+        way: Way,
+        era: Era,
+        greeting: Value,
+        shared: bool,
+    ) -> Peer {
+        Peer {
+            server,
+            way,
+            era,
+            greeting,
+            shared,
+            ids: AtomicU64::new(0),
+            checked: AtomicBool::new(false),
+        }
+    }
+
+    /// An id that no client uses.
+    pub(crate) fn mint(&self) -> Id {
+        Id::minted("tollgate", self.ids.fetch_add(1, Ordering::Relaxed))
+    }
+
+    pub(crate) fn is_child(&self) -> bool {
+        matches!(self.way, Way::Link(Link::Stdio(_)))
+    }
+
+    pub(crate) fn is_builtin(&self) -> bool {
+        matches!(self.way, Way::Builtin(_))
+    }
+
+    pub(crate) fn is_checked(&self) -> bool {
+        self.checked.load(Ordering::Acquire)
+    }
+
+    pub(crate) fn set_checked(&self, checked: bool) {
+        self.checked.store(checked, Ordering::Release);
+    }
+
+    /// Whether the server says it has a feature, such as `resources`.
+    pub(crate) fn offers(&self, capability: &str) -> bool {
+        self.greeting.get("capabilities").is_some_and(|all| all.get(capability).is_some())
+    }
+
+    pub(crate) async fn request(
+        &self,
+        permit: &Permit,
+        out: Outgoing,
+    ) -> Result<Reply, UpstreamError> {
+        match &self.way {
+            Way::Link(link) => link.request(permit, out).await,
+            Way::Builtin(service) => {
+                Ok(Reply::One { status: 200, body: answer(service, permit, &out) })
+            }
+        }
+    }
+
+    pub(crate) async fn send(&self, permit: &Permit, out: Outgoing) -> Result<(), UpstreamError> {
+        match &self.way {
+            Way::Link(link) => link.send(permit, out).await,
+            Way::Builtin(_) => Ok(()),
+        }
+    }
+
+    pub(crate) async fn listen(
+        &self,
+        permit: &Permit,
+        last_event_id: Option<&str>,
+    ) -> Result<Listening, UpstreamError> {
+        match &self.way {
+            Way::Link(link) => link.listen(permit, last_event_id).await,
+            Way::Builtin(_) => Ok(Listening::NotOffered),
+        }
+    }
+
+    pub(crate) async fn close(&self) {
+        if let Way::Link(link) = &self.way {
+            link.close().await;
+        }
+    }
+}
+
+fn answer(service: &'static Service, permit: &Permit, out: &Outgoing) -> Bytes {
+    let message: Value = serde_json::from_slice(&out.body).unwrap_or_default();
+    let method = message.get("method").and_then(Value::as_str).unwrap_or_default();
+    let none = Map::new();
+    let params = message.get("params").and_then(Value::as_object).unwrap_or(&none);
+    let crate::upstream::Kind::Request(id) = &out.kind else { return Bytes::new() };
+    match builtin::answer(service, permit, method, params) {
+        Ok(result) => result_body(id, &result.to_string()).into(),
+        Err(error) => error_body(Some(id), error.code, &error.message, None).into(),
+    }
+}
+
+/// Waits for the answer to a request of our own; what comes before it goes to `aside`.
+pub(crate) async fn last_of(
+    reply: Reply,
+    id: &Id,
+    mut aside: impl FnMut(Event),
+) -> Result<Bytes, UpstreamError> {
+    match reply {
+        Reply::One { body, .. } => Ok(body),
+        Reply::Accepted => {
+            Err(UpstreamError::Garbled { why: "it took a request without answering".to_owned() })
+        }
+        Reply::Many(mut events) => {
+            while let Some(event) = events.next().await {
+                let event = event?;
+                if answers(&event.message, id) {
+                    return Ok(event.message);
+                }
+                aside(event);
+            }
+            Err(UpstreamError::Lost { why: "the stream ended without an answer".to_owned() })
+        }
+    }
+}
+
+fn answers(message: &[u8], id: &Id) -> bool {
+    let Ok(doc) = Doc::read_shallow(message, &Bounds::ANSWER, 1) else { return false };
+    let root = doc.root();
+    root.get("method").is_none() && root.get("id").and_then(Id::lenient).as_ref() == Some(id)
+}

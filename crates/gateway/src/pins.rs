@@ -1,0 +1,159 @@
+//! The pinned tool definitions of one server, as calls and lists need them.
+
+use std::collections::HashMap;
+
+use policy::OnChange;
+use policy::json::{Bounds, Doc, Value};
+use policy::{Definition, Policy, Subject, ToolFacts};
+use store::registry::{Pin, PinState};
+
+use crate::wire::ParamHeaders;
+
+/// The pins of one server.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Pins {
+    known: bool,
+    tools: HashMap<String, Tool>,
+}
+
+#[derive(Clone, Debug)]
+struct Tool {
+    definition: Definition,
+    /// As the owner accepted it, canonical.
+    accepted: Option<String>,
+    fingerprint: Option<String>,
+    category: Option<&'static str>,
+    risk: Option<&'static str>,
+    param_headers: Option<ParamHeaders>,
+}
+
+impl Pins {
+    /// From what the registry keeps. A server that was never looked at has none.
+    pub(crate) fn of(server: &str, pins: &[Pin]) -> Pins {
+        let tools = pins.iter().map(|pin| (pin.tool.clone(), Tool::of(server, pin)));
+        Pins { known: !pins.is_empty(), tools: tools.collect() }
+    }
+
+    /// A server whose list was read and is empty.
+    pub(crate) fn none_offered() -> Pins {
+        Pins { known: true, tools: HashMap::new() }
+    }
+
+    /// The pins after a list of a server that nobody keeps pins of: its first list is accepted, and
+    /// what differs from it later is marked.
+    pub(crate) fn seen(&self, server: &str, tools: &[Value<'_>]) -> Pins {
+        let mut tools_now = self.tools.clone();
+        for tool in tools {
+            let Some(name) = tool.get("name").and_then(Value::as_str) else { continue };
+            let fingerprint = catalog::pins::fingerprint(*tool).to_string();
+            let definition = catalog::pins::canonical_definition(*tool);
+            let twice = tools
+                .iter()
+                .filter(|other| other.get("name").and_then(Value::as_str).as_ref() == Some(&name))
+                .count()
+                > 1;
+            let state = match self.tools.get(name.as_ref()) {
+                _ if twice => Definition::Conflict,
+                None if self.known => Definition::New,
+                Some(pinned) if pinned.fingerprint.as_deref() != Some(&fingerprint) => {
+                    Definition::Changed
+                }
+                _ => Definition::Unchanged,
+            };
+            let entry = tools_now.entry(name.clone().into_owned()).or_insert_with(|| Tool {
+                definition: state,
+                accepted: (!self.known).then(|| definition.clone()),
+                fingerprint: Some(fingerprint),
+                category: None,
+                risk: None,
+                param_headers: param_headers(&definition),
+            });
+            entry.definition = state;
+            if let Some((category, risk)) = crate::classify::of(server, &definition) {
+                (entry.category, entry.risk) = (Some(category), Some(risk));
+            }
+        }
+        Pins { known: true, tools: tools_now }
+    }
+
+    /// Whether the server's list was ever read.
+    pub(crate) fn is_known(&self) -> bool {
+        self.known
+    }
+
+    /// The tools of the server, in the order of names.
+    pub(crate) fn names(&self) -> Vec<String> {
+        let mut names: Vec<String> = self.tools.keys().cloned().collect();
+        names.sort();
+        names
+    }
+
+    /// What a policy may know of a tool. One that the server does not list is new.
+    pub(crate) fn facts(&self, name: &str) -> ToolFacts<'_> {
+        match self.tools.get(name) {
+            Some(tool) => {
+                ToolFacts { category: tool.category, risk: tool.risk, definition: tool.definition }
+            }
+            None if self.known => ToolFacts { definition: Definition::New, ..ToolFacts::default() },
+            None => ToolFacts::default(),
+        }
+    }
+
+    pub(crate) fn fingerprint(&self, subject: Subject<'_>) -> Option<&str> {
+        match subject {
+            Subject::Tool(name) => self.tools.get(name)?.fingerprint.as_deref(),
+            _ => None,
+        }
+    }
+
+    /// The headers that mirror arguments of a tool, if its schema declares any.
+    pub(crate) fn param_headers(&self, name: &str) -> Option<&ParamHeaders> {
+        self.tools.get(name)?.param_headers.as_ref()
+    }
+
+    /// The definition that an agent may read: the one on the wire if it is the accepted one, the
+    /// accepted one if it was changed, none for a tool that nobody has accepted.
+    pub(crate) fn shown(&self, name: &str, offered: Value<'_>, policy: &Policy) -> Option<String> {
+        let as_offered = || Some(offered.raw().to_owned());
+        let Some(tool) = self.tools.get(name) else {
+            return if self.known && refuses(policy, name) { None } else { as_offered() };
+        };
+        match tool.definition {
+            Definition::Unchanged | Definition::Unknown => as_offered(),
+            _ if !refuses(policy, name) => as_offered(),
+            Definition::New => None,
+            Definition::Changed | Definition::Conflict => tool.accepted.clone(),
+        }
+    }
+}
+
+fn param_headers(definition: &str) -> Option<ParamHeaders> {
+    let doc = Doc::read(definition.as_bytes(), &Bounds::ANSWER).ok()?;
+    let headers = ParamHeaders::of_schema(doc.root().get("inputSchema")?);
+    (!headers.is_empty()).then_some(headers)
+}
+
+fn refuses(policy: &Policy, name: &str) -> bool {
+    policy.on_change(Subject::Tool(name)) == OnChange::Refuse
+}
+
+impl Tool {
+    fn of(server: &str, pin: &Pin) -> Tool {
+        let definition = match pin.state {
+            PinState::Accepted | PinState::Gone => Definition::Unchanged,
+            PinState::Changed => Definition::Changed,
+            PinState::New => Definition::New,
+            PinState::Conflict => Definition::Conflict,
+        };
+        let accepted = pin.accepted.as_ref().or(pin.seen.as_ref());
+        let classed = accepted.and_then(|pinned| crate::classify::of(server, &pinned.definition));
+        Tool {
+            definition,
+            accepted: pin.accepted.as_ref().map(|pinned| pinned.definition.clone()),
+            fingerprint: accepted.map(|pinned| pinned.fingerprint.to_string()),
+            category: classed.map(|classed| classed.0),
+            risk: classed.map(|classed| classed.1),
+            param_headers: accepted.and_then(|pinned| param_headers(&pinned.definition)),
+        }
+    }
+}

@@ -1,0 +1,218 @@
+//! Makes of a client's request what its server is sent: the same bytes where nothing must change,
+//! spliced ones where a name, an id or an era differs.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use hyper::HeaderMap;
+use hyper::header::{HeaderName, HeaderValue};
+use policy::json::{Bounds, Doc, Value};
+
+use crate::peer::Peer;
+use crate::rebuild::{self, string};
+use crate::scene::Scene;
+use crate::translate::{self, ClientWords};
+use crate::upstream::Outgoing;
+use crate::wire::{Era, Id, Request, Revision, headers, request_body};
+
+/// What the client asked, and what must be different in it.
+pub(crate) struct Wish<'a> {
+    pub(crate) request: &'a Request<'a>,
+    pub(crate) body: &'a Bytes,
+    pub(crate) era: Era,
+    pub(crate) headers: Option<&'a HeaderMap>,
+    /// The server's own name for what the client named with a prefix.
+    pub(crate) rename: Option<&'a str>,
+    /// The server's own state in a further round: `Some(None)` if it had given none.
+    pub(crate) state: Option<Option<&'a str>>,
+}
+
+/// A message ready to leave.
+pub(crate) struct Prepared {
+    pub(crate) out: Outgoing,
+    /// The id the server knows it by.
+    pub(crate) id: Id,
+    /// The client's progress token, where the server is given another.
+    pub(crate) token: Option<String>,
+}
+
+/// The message for the server.
+pub(crate) fn outgoing(scene: &Scene, peer: &Peer, wish: &Wish<'_>) -> Prepared {
+    let request = wish.request;
+    let id = if peer.shared { peer.mint() } else { request.id.clone() };
+    // Two clients that share a child may use one token; the id of the request is unique.
+    let own_token = request.progress_token().filter(|_| peer.shared);
+    let changes =
+        peer.shared || wish.rename.is_some() || wish.state.is_some() || wish.era != peer.era;
+    let body = if changes {
+        Bytes::from(rewritten(scene, peer, wish, &id, own_token.is_some()))
+    } else {
+        wish.body.clone()
+    };
+    let mut out = Outgoing::request(id.clone(), body);
+    out.progress_token = match own_token {
+        Some(_) => Some(id.raw().into()),
+        None => request.progress_token().map(Into::into),
+    };
+    out.stays_open = request.method_name == "subscriptions/listen";
+    if peer.era == Era::Modern {
+        out.headers = modern_headers(peer, &out.body, wish.headers);
+    }
+    Prepared { out, id, token: own_token.map(str::to_owned) }
+}
+
+fn rewritten(scene: &Scene, peer: &Peer, wish: &Wish<'_>, id: &Id, new_token: bool) -> Vec<u8> {
+    let request = wish.request;
+    let mut params = request.params.map(|params| params.raw().to_owned());
+    let mut apply = |act: &dyn Fn(Value<'_>) -> String| {
+        let text = params.take().unwrap_or_else(|| "{}".to_owned());
+        params = Some(match Doc::read(text.as_bytes(), &Bounds::ANSWER) {
+            Ok(doc) => act(doc.root()),
+            // It was read a moment ago.
+            Err(_) => text.clone(),
+        });
+    };
+    if let Some(name) = wish.rename {
+        apply(&|params| renamed(params, name));
+    }
+    if let Some(state) = wish.state {
+        apply(&|params| match state {
+            Some(state) => rebuild::with(params, "requestState", string(state)),
+            None => rebuild::without(params, &["requestState"]),
+        });
+    }
+    match (wish.era, peer.era) {
+        (Era::Modern, Era::Legacy) => apply(&translate::legacy_params),
+        (Era::Legacy, Era::Modern) => {
+            let client = client_words(scene);
+            apply(&|params| translate::modern_params(Some(params), &client));
+        }
+        _ => {}
+    }
+    if new_token {
+        apply(&|params| match params.get("_meta") {
+            Some(meta) => {
+                let meta = rebuild::with(meta, "progressToken", id.raw().to_owned());
+                rebuild::with(params, "_meta", meta)
+            }
+            None => params.raw().to_owned(),
+        });
+    }
+    request_body(id, &request.method_name, params.as_deref())
+}
+
+/// The name in `params.name`, or inside a completion's `ref`.
+fn renamed(params: Value<'_>, name: &str) -> String {
+    match params.get("ref") {
+        Some(reference) => {
+            let reference = rebuild::with(reference, "name", string(name));
+            rebuild::with(params, "ref", reference)
+        }
+        None => rebuild::with(params, "name", string(name)),
+    }
+}
+
+/// What a session's client said about itself, for a server that wants to hear it on every request.
+pub(crate) fn client_words(scene: &Scene) -> ClientWords {
+    let Some(session) = &scene.session else {
+        return ClientWords { capabilities: "{}".to_owned(), info: None, log_level: None };
+    };
+    let mut words = match Doc::read(session.greeting.as_bytes(), &Bounds::ANSWER) {
+        Ok(doc) => ClientWords::from_initialize(doc.root()),
+        Err(_) => ClientWords { capabilities: "{}".to_owned(), info: None, log_level: None },
+    };
+    words.log_level = session.log_level();
+    words
+}
+
+/// The headers that mirror a modern request. They are made from the body; of the client's own only
+/// those that mirror parameters are taken over, which were checked against the body.
+fn modern_headers(
+    peer: &Peer,
+    body: &Bytes,
+    from_client: Option<&HeaderMap>,
+) -> Vec<(HeaderName, HeaderValue)> {
+    let Ok(doc) = Doc::read(body, &Bounds::ANSWER) else { return Vec::new() };
+    let root = doc.root();
+    let (Some(method), params) = (root.get("method").and_then(Value::as_str), root.get("params"))
+    else {
+        return Vec::new();
+    };
+    let mut all = headers::standard_headers(&method, params, Revision::NEWEST);
+    if method == "tools/call" {
+        all.extend(param_headers(peer, params));
+    }
+    for (name, value) in from_client.into_iter().flatten() {
+        let carried = name.as_str().starts_with("mcp-param-");
+        if carried && !all.iter().any(|(there, _)| there == name) {
+            all.push((name.clone(), value.clone()));
+        }
+    }
+    all
+}
+
+/// The headers that a tool's schema wants its arguments repeated in.
+fn param_headers(peer: &Peer, params: Option<Value<'_>>) -> Vec<(HeaderName, HeaderValue)> {
+    let pins = peer.server.pins();
+    let name = params.and_then(|params| params.get("name")?.as_str());
+    let Some(declared) = name.and_then(|name| pins.param_headers(&name)) else { return Vec::new() };
+    declared.write(params.and_then(|params| params.get("arguments")))
+}
+
+/// A request of the gate's own, in the server's era.
+pub(crate) fn own(
+    peer: &Peer,
+    method: &str,
+    params: Option<&str>,
+    client: &ClientWords,
+) -> Prepared {
+    let id = peer.mint();
+    let params = match peer.era {
+        Era::Legacy => params.map(str::to_owned),
+        Era::Modern => Some(match params.map(|text| Doc::read(text.as_bytes(), &Bounds::ANSWER)) {
+            Some(Ok(doc)) => translate::modern_params(Some(doc.root()), client),
+            _ => translate::modern_params(None, client),
+        }),
+    };
+    let body = Bytes::from(request_body(&id, method, params.as_deref()));
+    let mut out = Outgoing::request(id.clone(), body);
+    if peer.era == Era::Modern {
+        out.headers = modern_headers(peer, &out.body, None);
+    }
+    Prepared { out, id, token: None }
+}
+
+/// The client's request once more, with its answers to a modern server's questions.
+pub(crate) fn next_round(
+    scene: &Scene,
+    peer: &Arc<Peer>,
+    body: &Bytes,
+    answers: &[(String, String)],
+    state: Option<&str>,
+) -> Prepared {
+    let id = peer.mint();
+    let client = client_words(scene);
+    let text = Doc::read(body, &Bounds::MESSAGE).map_or_else(
+        |_| String::new(),
+        |doc| {
+            let root = doc.root();
+            let method = root.get("method").and_then(Value::as_str).unwrap_or_default();
+            let params = translate::modern_params(root.get("params"), &client);
+            let params = with_answers(&params, answers, state);
+            String::from_utf8(request_body(&id, &method, Some(&params))).unwrap_or_default()
+        },
+    );
+    let mut out = Outgoing::request(id.clone(), Bytes::from(text));
+    out.headers = modern_headers(peer, &out.body, None);
+    Prepared { out, id, token: None }
+}
+
+fn with_answers(params: &str, answers: &[(String, String)], state: Option<&str>) -> String {
+    let parts: Vec<String> =
+        answers.iter().map(|(key, raw)| format!("{}:{raw}", string(key))).collect();
+    let responses = format!("{{{}}}", parts.join(","));
+    let Ok(doc) = Doc::read(params.as_bytes(), &Bounds::ANSWER) else { return params.to_owned() };
+    let mut extra = vec![("inputResponses", responses)];
+    extra.extend(state.map(|state| ("requestState", string(state))));
+    rebuild::object(doc.root(), |_, _| rebuild::Member::Keep, &extra)
+}

@@ -1,0 +1,310 @@
+//! A message arrives: it has one meaning or is refused, it belongs to one era, and each kind of it
+//! goes its own way.
+
+use bytes::Bytes;
+use hyper::HeaderMap;
+use policy::Subject;
+use policy::json::{Bounds, Doc};
+
+use crate::aggregate;
+use crate::answers;
+use crate::call::{self, Aim, Ask, Takes};
+use crate::door::PROTOCOL_VERSION;
+use crate::greet;
+use crate::lists::List;
+use crate::outbound::Outbound;
+use crate::scene::{Endpoint, Scene};
+use crate::session::{AnswerTo, ClientAnswer};
+use crate::subscribe;
+use crate::tell;
+use crate::wire::{
+    self, Era, Message, Method, Named, Outcome, Refused, Request, Response, Revision, headers,
+    meta_keys, result_body,
+};
+
+/// Answers one message.
+pub(crate) async fn receive(scene: &Scene, body: &Bytes, http: Option<&HeaderMap>) -> Outbound {
+    if let Some(session) = &scene.session {
+        session.touch(scene.gate.clock.now().wall_us);
+    }
+    let doc = match wire::read(body) {
+        Ok(doc) => doc,
+        Err(refused) => return refuse(scene, &refused, "(unreadable)"),
+    };
+    let message = match Message::of(&doc) {
+        Ok(message) => message,
+        Err(refused) => return refuse(scene, &refused, "(invalid)"),
+    };
+    match &message {
+        Message::Request(request) => self::request(scene, body, http, &message, request).await,
+        Message::Notification(notification) => tell::tell(scene, body, notification).await,
+        Message::Response(response) => self::response(scene, body, response).await,
+    }
+}
+
+/// Refuses a message and says so in the audit log.
+pub(crate) fn refuse(scene: &Scene, refused: &Refused, method: &str) -> Outbound {
+    match scene.gate.record_refused(scene, refused, method) {
+        Ok(seq) => Outbound::with_status(refused.http_status, with_row(refused, seq).to_body()),
+        Err(error) => {
+            let denial = answers::no_record(&error);
+            let body = wire::error_body(refused.id.as_ref(), refused.code, &denial.reason, None);
+            Outbound::with_status(refused.http_status.max(400), body)
+        }
+    }
+}
+
+/// The refusal with the number of its row, unless the protocol has its own data there.
+fn with_row(refused: &Refused, seq: u64) -> Refused {
+    match refused.raw_data {
+        Some(_) => refused.clone(),
+        None => refused.clone().with_data(format!("{{\"audit_id\":{seq}}}")),
+    }
+}
+
+/// A line over the bound, on standard input.
+pub(crate) fn too_long(scene: &Scene) -> Outbound {
+    refuse(scene, &Refused::invalid("the message is larger than 4 MiB"), "(unreadable)")
+}
+
+/// Whether a message is the handshake that opens a session.
+pub(crate) fn opens_session(body: &[u8]) -> bool {
+    method_of(body).as_deref() == Some("initialize")
+}
+
+/// Whether a request is of the era without sessions, so that a session id beside it means nothing.
+pub(crate) fn stands_alone(body: &[u8], http: &HeaderMap) -> bool {
+    let named = http.get(&PROTOCOL_VERSION).and_then(|value| value.to_str().ok());
+    named.is_some_and(|version| Era::of_version(version) == Era::Modern) || opens_session(body)
+}
+
+fn method_of(body: &[u8]) -> Option<String> {
+    let doc = Doc::read_shallow(body, &Bounds::MESSAGE, 1).ok()?;
+    Some(doc.root().get("method")?.as_str()?.into_owned())
+}
+
+async fn request(
+    scene: &Scene,
+    body: &Bytes,
+    http: Option<&HeaderMap>,
+    message: &Message<'_>,
+    request: &Request<'_>,
+) -> Outbound {
+    let era = match era_of(scene, http, message, request) {
+        Ok(era) => era,
+        Err(refused) => return refuse(scene, &refused.with_id(&request.id), &request.method_name),
+    };
+    if let Some(denial) = scene.gate.trouble() {
+        return in_trouble(scene, request, era, &denial);
+    }
+    let ask = Ask {
+        scene,
+        request,
+        body,
+        era,
+        headers: http,
+        takes: takes(scene, era, request),
+        logs: wants_logs(era, request),
+    };
+    let in_flight = match &scene.session {
+        Some(session) if era == Era::Legacy => match session.depart(&request.id) {
+            Ok(in_flight) => Some(in_flight),
+            Err(_) => {
+                let refused = Refused::invalid("this id is already in flight").with_id(&request.id);
+                return refuse(scene, &refused, &request.method_name);
+            }
+        },
+        _ => None,
+    };
+    match request.method {
+        Method::Initialize => greet::initialize(&ask).await,
+        Method::Ping => greet::ping(&ask),
+        Method::Discover => greet::discover(&ask).await,
+        Method::Listen => subscribe::listen(&ask).await,
+        Method::SetLevel => greet::set_level(&ask, in_flight).await,
+        _ => match &scene.endpoint {
+            Endpoint::All => aggregate::request(&ask, in_flight).await,
+            Endpoint::One(_) => one(&ask, in_flight).await,
+        },
+    }
+}
+
+/// The store is in doubt, so the answer is no.
+fn in_trouble(scene: &Scene, request: &Request<'_>, era: Era, denial: &policy::Denial) -> Outbound {
+    scene.gate.record_trouble(scene, &request.method_name, denial);
+    Outbound::ok(match request.method {
+        Method::ToolsCall => answers::denied_call(&request.id, denial, era),
+        _ => answers::denied(&request.id, denial),
+    })
+}
+
+/// A request to the one server of this endpoint.
+async fn one(ask: &Ask<'_>, in_flight: Option<crate::session::InFlight>) -> Outbound {
+    let Some(holding) = ask.scene.only() else {
+        let refused =
+            Refused::invalid("this grant no longer holds the server").with_id(&ask.request.id);
+        return refuse(ask.scene, &refused, &ask.request.method_name);
+    };
+    let named = match ask.request.named() {
+        Ok(named) => named,
+        Err(refused) => return refuse(ask.scene, &refused, &ask.request.method_name),
+    };
+    let about = match subject(ask, &holding.server.name, &named) {
+        Ok(about) => about,
+        Err(refused) => return refuse(ask.scene, &refused, &ask.request.method_name),
+    };
+    if let About::Task(tool) = &about {
+        let shown =
+            holding.rules.as_ref().is_some_and(|rules| rules.policy.shows(Subject::Tool(tool)));
+        if !shown {
+            let refused = Refused::params("there is no such task").with_id(&ask.request.id);
+            return refuse(ask.scene, &refused, &ask.request.method_name);
+        }
+    }
+    if matches!(ask.request.method, Method::ResourcesSubscribe | Method::ResourcesUnsubscribe)
+        && let Some(outbound) = subscribe::for_legacy(ask, holding, &about).await
+    {
+        return outbound;
+    }
+    call::carry(ask, &Aim { holding, subject: about.as_subject(), rename: None }, in_flight).await
+}
+
+/// What a policy is asked about.
+pub(crate) enum About<'a> {
+    Tool(&'a str),
+    Resource(&'a str),
+    Prompt(&'a str),
+    Method(&'a str),
+    /// A follow-up on a task, which was admitted as a call of this tool.
+    Task(String),
+    /// The protocol's own business: lists are filtered on their way back.
+    Nothing,
+}
+
+impl About<'_> {
+    pub(crate) fn as_subject(&self) -> Option<Subject<'_>> {
+        Some(match self {
+            About::Tool(name) => Subject::Tool(name),
+            About::Resource(uri) => Subject::Resource(uri),
+            About::Prompt(name) => Subject::Prompt(name),
+            About::Method(name) => Subject::Method(name),
+            About::Task(_) | About::Nothing => return None,
+        })
+    }
+}
+
+pub(crate) fn subject<'a>(
+    ask: &'a Ask<'_>,
+    server: &str,
+    named: &'a Named<'_>,
+) -> Result<About<'a>, Refused> {
+    Ok(match named {
+        Named::Tool(name) => About::Tool(name),
+        Named::Resource(uri) => About::Resource(uri),
+        Named::Prompt(name) => About::Prompt(name),
+        Named::Task(id) => match ask.scene.gate.tasks.tool(&ask.scene.holder.id, server, id) {
+            Some(tool) => About::Task(tool),
+            None => return Err(Refused::params("there is no such task").with_id(&ask.request.id)),
+        },
+        Named::Nothing if List::of_method(&ask.request.method_name).is_some() => About::Nothing,
+        Named::Nothing => About::Method(&ask.request.method_name),
+    })
+}
+
+/// The era of a request, once everything that its era demands of it is there.
+fn era_of(
+    scene: &Scene,
+    http: Option<&HeaderMap>,
+    message: &Message<'_>,
+    request: &Request<'_>,
+) -> Result<Era, Refused> {
+    let era = match http {
+        Some(headers) => headers::era_of_post(message, headers, &Revision::ALL)?,
+        None => headers::era_of_body(message, &Revision::ALL)?,
+    };
+    match era {
+        Era::Modern if !request.method.is_in(Revision::NEWEST) => Err(Refused::unknown_method()),
+        Era::Modern => Ok(era),
+        Era::Legacy => {
+            let in_head = http.and_then(|headers| headers.get(&PROTOCOL_VERSION)?.to_str().ok());
+            check_legacy(scene, request, in_head)?;
+            Ok(era)
+        }
+    }
+}
+
+fn check_legacy(
+    scene: &Scene,
+    request: &Request<'_>,
+    in_head: Option<&str>,
+) -> Result<(), Refused> {
+    if let Some(version) = in_head {
+        let known = Revision::parse(version).filter(|revision| revision.era() == Era::Legacy);
+        let Some(named) = known else {
+            return Err(Refused::invalid(
+                "the MCP-Protocol-Version header names no revision known here",
+            ));
+        };
+        let agreed = scene.session.as_ref().map(|session| session.revision);
+        if request.method != Method::Initialize && agreed.is_some_and(|agreed| agreed != named) {
+            return Err(Refused::invalid(
+                "the MCP-Protocol-Version header is not the revision this session agreed on",
+            ));
+        }
+    }
+    Ok(())
+}
+
+fn takes(scene: &Scene, era: Era, request: &Request<'_>) -> Takes {
+    match (era, &scene.session) {
+        (Era::Modern, _) => {
+            Takes::of(request.meta().and_then(|meta| meta.get(meta_keys::CLIENT_CAPABILITIES)))
+        }
+        (Era::Legacy, Some(session)) => session.takes,
+        (Era::Legacy, None) => Takes::default(),
+    }
+}
+
+fn wants_logs(era: Era, request: &Request<'_>) -> bool {
+    era == Era::Legacy
+        || request.meta().is_some_and(|meta| meta.get(meta_keys::LOG_LEVEL).is_some())
+}
+
+/// A client answers a question of a server.
+async fn response(scene: &Scene, body: &Bytes, response: &Response<'_>) -> Outbound {
+    let asked = scene.session.as_ref().and_then(|session| session.answered(&response.id));
+    let Some(asked) = asked else {
+        let refused = Refused::invalid("this answers nothing that was asked").with_id(&response.id);
+        return refuse(scene, &refused, "(response)");
+    };
+    match asked.to {
+        AnswerTo::Call(waiting) => {
+            let answer = match response.outcome {
+                Outcome::Result(result) => ClientAnswer::Result(result.raw().to_owned()),
+                Outcome::Error(error) => ClientAnswer::Error(error.raw().to_owned()),
+            };
+            if let Err(error) = scene.gate.note_passed(scene, "(response)", "") {
+                let denial = answers::no_record(&error);
+                return Outbound::with_status(503, answers::denied(&response.id, &denial));
+            }
+            // A call that no longer waits has been answered otherwise.
+            let _ = waiting.send(answer);
+            Outbound::Accepted
+        }
+        AnswerTo::Server { peer, id } => {
+            tell::pass_on(scene, &peer, restored(body, response, &id), true).await
+        }
+    }
+}
+
+fn restored(body: &Bytes, response: &Response<'_>, id: &wire::Id) -> Bytes {
+    if response.id.raw() == id.raw() {
+        return body.clone();
+    }
+    match response.outcome {
+        Outcome::Result(result) => result_body(id, result.raw()).into(),
+        Outcome::Error(error) => {
+            format!("{{\"jsonrpc\":\"2.0\",\"id\":{},\"error\":{}}}", id.raw(), error.raw()).into()
+        }
+    }
+}

@@ -1,0 +1,97 @@
+//! What a policy does to results: members are cut out of structured content and of text alike, and a
+//! result over its bound is refused, never cut.
+
+use policy::json::{Bounds, Doc, Kind, Value};
+use policy::{Effects, cuts};
+
+use crate::rebuild::{self, Member, string};
+
+/// Stands where a text could not be checked for what must not be shown.
+const WITHHELD: &str = "[withheld: the policy removes parts of this result, and this text is not JSON, so it could not be checked]";
+
+/// A result over `result_bytes_max`.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct TooLarge {
+    pub(crate) bytes: u64,
+    pub(crate) bytes_max: u64,
+}
+
+/// The result as the agent may have it, or nothing when it may have it as it is.
+pub(crate) fn apply(effects: &Effects, result: Value<'_>) -> Result<Option<String>, TooLarge> {
+    let bytes = result.raw().len() as u64;
+    if let Some(bytes_max) = effects.result_bytes_max.filter(|max| bytes > *max) {
+        return Err(TooLarge { bytes, bytes_max });
+    }
+    if effects.redact.is_empty() || result.kind() != Kind::Object {
+        return Ok(None);
+    }
+    Ok(Some(redacted(effects, result)))
+}
+
+/// Whether anything must be looked at.
+pub(crate) fn is_idle(effects: &Effects) -> bool {
+    effects.redact.is_empty() && effects.result_bytes_max.is_none()
+}
+
+fn redacted(effects: &Effects, result: Value<'_>) -> String {
+    rebuild::object(
+        result,
+        |key, value| match key {
+            "structuredContent" => Member::Replace(cut(effects, value)),
+            "content" | "contents" | "messages" => Member::Replace(blocks(effects, value)),
+            _ => Member::Keep,
+        },
+        &[],
+    )
+}
+
+/// The value without the members that the policy names.
+fn cut(effects: &Effects, value: Value<'_>) -> String {
+    let begin = value.span().start;
+    let raw = value.raw();
+    let mut out = String::with_capacity(raw.len());
+    let mut at = 0;
+    for range in cuts(&effects.redact, value) {
+        let (start, end) = (range.start.saturating_sub(begin), range.end.saturating_sub(begin));
+        out.push_str(raw.get(at..start.max(at)).unwrap_or_default());
+        at = end.max(at);
+    }
+    out.push_str(raw.get(at..).unwrap_or_default());
+    out
+}
+
+fn blocks(effects: &Effects, value: Value<'_>) -> String {
+    match value.kind() {
+        Kind::Array => rebuild::array(value.items().map(|item| block(effects, item))),
+        _ => block(effects, value),
+    }
+}
+
+/// A content block, a resource's contents, or a prompt's message.
+fn block(effects: &Effects, value: Value<'_>) -> String {
+    if value.kind() != Kind::Object {
+        return value.raw().to_owned();
+    }
+    rebuild::object(
+        value,
+        |key, member| match key {
+            "text" => Member::Replace(text(effects, member)),
+            // Bytes that may well be text cannot be checked either.
+            "blob" => Member::Replace(string("")),
+            "resource" => Member::Replace(block(effects, member)),
+            "content" => Member::Replace(blocks(effects, member)),
+            _ => Member::Keep,
+        },
+        &[],
+    )
+}
+
+fn text(effects: &Effects, value: Value<'_>) -> String {
+    let Some(text) = value.as_str() else { return value.raw().to_owned() };
+    match Doc::read(text.as_bytes(), &Bounds::ANSWER) {
+        Ok(doc) if matches!(doc.root().kind(), Kind::Object | Kind::Array) => {
+            string(&cut(effects, doc.root()))
+        }
+        _ => string(WITHHELD),
+    }
+}

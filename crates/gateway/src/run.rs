@@ -1,0 +1,239 @@
+//! Starting and stopping a gate: over HTTP for many clients, over standard streams for one.
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use store::registry::{self, PolicyText};
+use tokio::io::{AsyncBufRead, AsyncWrite};
+use tokio::sync::watch;
+
+use crate::door;
+use crate::gate::Gate;
+use crate::in_force::{self, Holder, Holding};
+use crate::keep::{self, ReadSettings};
+use crate::pins::Pins;
+use crate::scene::{Endpoint, Scene, Transport};
+use crate::serve::{AllowedHosts, ListenError, Listener, Tls};
+use crate::server::Server;
+use crate::upstream::UpstreamError;
+use crate::wire::Era;
+
+/// For whom a gate on standard streams speaks.
+pub enum Identity<'a> {
+    /// A grant by its label; its policy on the server counts.
+    Grant(&'a str),
+    /// The owner's own policy for this one process.
+    Policy(&'a PolicyText),
+}
+
+/// A server that lives only as long as this process: `tollgate wrap`.
+pub struct Wrapped<'a> {
+    pub server: &'a registry::Server,
+    pub policy: &'a PolicyText,
+}
+
+#[derive(Debug, thiserror::Error)]
+pub enum RunError {
+    #[error(transparent)]
+    Listen(#[from] ListenError),
+    #[error("there is no server `{0}`\nhint: `tollgate server list` shows those there are")]
+    NoServer(String),
+    #[error("there is no grant `{0}` in force\nhint: `tollgate grant list` shows them")]
+    NoGrant(String),
+    #[error(
+        "grant `{grant}` does not hold server `{server}`\nhint: `tollgate grant list` shows what it holds"
+    )]
+    NotHeld { grant: String, server: String },
+    #[error("the policy does not load: {0}")]
+    Policy(#[from] policy::LoadError),
+    #[error("server `{server}` cannot be used: {error}")]
+    Unreachable { server: String, error: UpstreamError },
+    #[error("standard input or output failed: {0}")]
+    Streams(#[from] std::io::Error),
+}
+
+/// A gate that listens and does not serve yet.
+pub struct Listening {
+    gate: Arc<Gate>,
+    listener: Listener,
+    hosts: Arc<AllowedHosts>,
+    address: SocketAddr,
+}
+
+impl Gate {
+    /// Binds the address. Beyond loopback TLS is needed.
+    pub async fn listen(
+        self: &Arc<Self>,
+        address: SocketAddr,
+        hostnames: &[String],
+        tls: Option<Tls>,
+    ) -> Result<Listening, RunError> {
+        let secure = tls.is_some();
+        let listener = Listener::bind(address, tls, Arc::clone(&self.bounds)).await?;
+        let address = listener.address()?;
+        let hosts = Arc::new(AllowedHosts::new(address, hostnames, secure));
+        Ok(Listening { gate: Arc::clone(self), listener, hosts, address })
+    }
+
+    /// Speaks with one client on standard streams until its input ends.
+    pub async fn stdio<R, W>(
+        self: &Arc<Self>,
+        server: &str,
+        identity: Identity<'_>,
+        input: R,
+        output: W,
+    ) -> Result<(), RunError>
+    where
+        R: AsyncBufRead + Unpin,
+        W: AsyncWrite + Unpin + Send + 'static,
+    {
+        let holder = self.local_holder(server, &identity)?;
+        self.speak(holder, server, None, input, output).await
+    }
+
+    /// Speaks with one client about a server that only this process knows.
+    pub async fn wrap<R, W>(
+        self: &Arc<Self>,
+        wrapped: Wrapped<'_>,
+        read_policy: Option<ReadSettings>,
+        input: R,
+        output: W,
+    ) -> Result<(), RunError>
+    where
+        R: AsyncBufRead + Unpin,
+        W: AsyncWrite + Unpin + Send + 'static,
+    {
+        let reach = in_force::reach(wrapped.server, &self.makings);
+        let server = Arc::new(Server::passing(wrapped.server.clone(), reach, Pins::default()));
+        let holder = self.own_holder("wrap", server, wrapped.policy)?;
+        self.speak(holder, &wrapped.server.name, read_policy, input, output).await
+    }
+
+    async fn speak<R, W>(
+        self: &Arc<Self>,
+        holder: Arc<Holder>,
+        server: &str,
+        read_settings: Option<ReadSettings>,
+        input: R,
+        output: W,
+    ) -> Result<(), RunError>
+    where
+        R: AsyncBufRead + Unpin,
+        W: AsyncWrite + Unpin + Send + 'static,
+    {
+        let keeper = tokio::spawn(keep::keep(Arc::clone(self), read_settings));
+        let scene = Scene {
+            gate: Arc::clone(self),
+            holder,
+            endpoint: Endpoint::One(server.to_owned()),
+            session: None,
+            transport: Transport::Stdio,
+        };
+        let spoken = crate::stdio::serve(scene, input, output).await;
+        self.begin_stop();
+        self.close_everything().await;
+        let _ = keeper.await;
+        Ok(spoken?)
+    }
+
+    fn local_holder(&self, server: &str, identity: &Identity<'_>) -> Result<Arc<Holder>, RunError> {
+        match identity {
+            Identity::Grant(label) => {
+                let holder = self
+                    .holder_named(label)
+                    .ok_or_else(|| RunError::NoGrant((*label).to_owned()))?;
+                if holder.holdings.contains_key(server) {
+                    return Ok(holder);
+                }
+                Err(RunError::NotHeld { grant: (*label).to_owned(), server: server.to_owned() })
+            }
+            Identity::Policy(text) => {
+                let known = self.in_force().servers.get(server).cloned();
+                let known = known.ok_or_else(|| RunError::NoServer(server.to_owned()))?;
+                self.own_holder("stdio", known, text)
+            }
+        }
+    }
+
+    /// The owner himself, under a policy of his choice.
+    fn own_holder(
+        &self,
+        label: &str,
+        server: Arc<Server>,
+        text: &PolicyText,
+    ) -> Result<Arc<Holder>, RunError> {
+        let rules = Some(Arc::new(in_force::compiled(text)?));
+        let name = server.name.clone();
+        let holdings = BTreeMap::from([(name, Holding { server, rules })]);
+        // Nobody takes this grant back: it ends with the process.
+        let lease = watch::Sender::new(false);
+        let places = self.bounds.in_flight_per_grant_max;
+        let holder =
+            Holder::new(label.to_owned(), label.to_owned(), holdings, lease.subscribe(), places);
+        Ok(Arc::new(holder.with_lease(lease)))
+    }
+
+    /// Connects to a registered server, reads its tools and compares them with the pins; the first
+    /// list ever read is pinned. Answers with the names of the tools.
+    pub async fn probe(self: &Arc<Self>, server: &str) -> Result<Vec<String>, RunError> {
+        let known = self.in_force().servers.get(server).cloned();
+        let known = known.ok_or_else(|| RunError::NoServer(server.to_owned()))?;
+        let holding = Holding { server: known, rules: None };
+        let holdings = BTreeMap::from([(server.to_owned(), holding.clone())]);
+        let lease = watch::Sender::new(false);
+        let holder =
+            Holder::new("owner".to_owned(), "owner".to_owned(), holdings, lease.subscribe(), 1);
+        let scene = Scene {
+            gate: Arc::clone(self),
+            holder: Arc::new(holder.with_lease(lease)),
+            endpoint: Endpoint::One(server.to_owned()),
+            session: None,
+            transport: Transport::Stdio,
+        };
+        let looked = self.checked_peer(&scene, &holding, Era::Modern).await;
+        self.close_everything().await;
+        looked.map_err(|error| RunError::Unreachable { server: server.to_owned(), error })?;
+        Ok(holding.server.pins().names())
+    }
+
+    /// Ends every session and every conversation with a server.
+    pub(crate) async fn close_everything(self: &Arc<Self>) {
+        let mut closing = tokio::task::JoinSet::new();
+        for session in self.sessions.take(|_| true) {
+            for peer in session.end() {
+                closing.spawn(async move { peer.close().await });
+            }
+        }
+        for server in self.in_force().servers.values() {
+            for peer in server.take_shared() {
+                closing.spawn(async move { peer.close().await });
+            }
+        }
+        while closing.join_next().await.is_some() {}
+    }
+}
+
+impl Listening {
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Serves until `stop` turns true, then settles what is in flight.
+    pub async fn serve(self, read_settings: Option<ReadSettings>, mut stop: watch::Receiver<bool>) {
+        let keeper = tokio::spawn(keep::keep(Arc::clone(&self.gate), read_settings));
+        let (gate, hosts) = (Arc::clone(&self.gate), self.hosts);
+        let answer = move |remote, request| {
+            door::answer(Arc::clone(&gate), Arc::clone(&hosts), remote, request)
+        };
+        let gate = Arc::clone(&self.gate);
+        let telling = tokio::spawn(async move {
+            let _ = stop.wait_for(|stop| *stop).await;
+            gate.begin_stop();
+        });
+        self.listener.serve(answer, self.gate.stopping()).await;
+        let _ = telling.await;
+        self.gate.close_everything().await;
+        let _ = keeper.await;
+    }
+}

@@ -1,0 +1,59 @@
+//! Who says something to the gate, where, and over what.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use crate::gate::Gate;
+use crate::in_force::{Holder, Holding};
+use crate::session::Session;
+
+/// The surroundings of one message.
+#[derive(Clone)]
+pub(crate) struct Scene {
+    pub(crate) gate: Arc<Gate>,
+    pub(crate) holder: Arc<Holder>,
+    pub(crate) endpoint: Endpoint,
+    pub(crate) session: Option<Arc<Session>>,
+    pub(crate) transport: Transport,
+}
+
+/// What is addressed: one server, or all that the grant holds.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Endpoint {
+    One(String),
+    All,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Transport {
+    Http { remote: SocketAddr },
+    Stdio,
+}
+
+impl Endpoint {
+    pub(crate) fn server(&self) -> Option<&str> {
+        match self {
+            Endpoint::One(name) => Some(name),
+            Endpoint::All => None,
+        }
+    }
+}
+
+impl Scene {
+    pub(crate) fn holding(&self, server: &str) -> Option<&Holding> {
+        self.holder.holdings.get(server)
+    }
+
+    /// The only server there is at this endpoint.
+    pub(crate) fn only(&self) -> Option<&Holding> {
+        self.holding(self.endpoint.server()?)
+    }
+
+    pub(crate) fn session_id(&self) -> Option<&str> {
+        self.session.as_ref().map(|session| session.id.as_str())
+    }
+
+    pub(crate) fn client(&self) -> Option<&str> {
+        self.session.as_ref().map(|session| session.client.as_str())
+    }
+}

@@ -1,0 +1,192 @@
+//! The listener: accepts connections, bounds them, and hands each request to the door.
+//! Nothing here knows MCP.
+
+mod body;
+mod guard;
+mod stream;
+mod tls;
+
+use std::future::Future;
+use std::net::SocketAddr;
+use std::pin::pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use hyper::body::Incoming;
+use hyper::service::service_fn;
+use hyper::{Request, Response};
+use hyper_util::rt::{TokioIo, TokioTimer};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
+
+pub use body::{Body, Feed};
+pub use guard::AllowedHosts;
+pub use tls::{Tls, TlsError};
+
+use crate::bounds::Bounds;
+
+/// Who asks over which connection.
+#[derive(Clone, Copy, Debug)]
+pub struct Remote {
+    pub address: SocketAddr,
+}
+
+/// Where the listener may stand.
+#[derive(Debug, thiserror::Error)]
+pub enum ListenError {
+    #[error("cannot listen on `{address}`: {source}\nhint: {hint}")]
+    Bind { address: SocketAddr, source: std::io::Error, hint: &'static str },
+    #[error(
+        "`{0}` can be reached from other machines and there is no TLS\nhint: listen on 127.0.0.1, or name `tls_cert_file` and `tls_key_file` in tollgate.toml"
+    )]
+    PublicWithoutTls(SocketAddr),
+}
+
+/// A bound socket, not yet serving.
+pub struct Listener {
+    socket: TcpListener,
+    tls: Option<Tls>,
+    bounds: Arc<Bounds>,
+}
+
+impl Listener {
+    /// Binds, or says why not: an address beyond loopback needs TLS.
+    pub async fn bind(
+        address: SocketAddr,
+        tls: Option<Tls>,
+        bounds: Arc<Bounds>,
+    ) -> Result<Listener, ListenError> {
+        if !address.ip().is_loopback() && tls.is_none() {
+            return Err(ListenError::PublicWithoutTls(address));
+        }
+        let socket = TcpListener::bind(address).await.map_err(|source| ListenError::Bind {
+            address,
+            hint: bind_hint(&source),
+            source,
+        })?;
+        Ok(Listener { socket, tls, bounds })
+    }
+
+    pub fn address(&self) -> std::io::Result<SocketAddr> {
+        self.socket.local_addr()
+    }
+
+    /// Serves until `stop` turns true, then lets what is in flight finish within the drain bound.
+    pub async fn serve<F, R>(self, answer: F, mut stop: watch::Receiver<bool>)
+    where
+        F: Fn(Remote, Request<Incoming>) -> R + Clone + Send + Sync + 'static,
+        R: Future<Output = Response<Body>> + Send + 'static,
+    {
+        let places = Arc::new(Semaphore::new(self.bounds.connections_max));
+        loop {
+            let accepted = tokio::select! {
+                accepted = self.socket.accept() => accepted,
+                () = turned_true(&mut stop) => break,
+            };
+            let Ok((stream, address)) = accepted else {
+                // Out of file descriptors, most likely: wait for some to be given back.
+                tokio::time::sleep(Duration::from_millis(50)).await;
+                continue;
+            };
+            let Ok(place) = Arc::clone(&places).try_acquire_owned() else {
+                tokio::spawn(turn_away(stream));
+                continue;
+            };
+            let connection = Connection {
+                remote: Remote { address },
+                bounds: Arc::clone(&self.bounds),
+                tls: self.tls.clone(),
+                stop: stop.clone(),
+                place,
+            };
+            tokio::spawn(connection.run(stream, answer.clone()));
+        }
+        let everyone = u32::try_from(self.bounds.connections_max).unwrap_or(u32::MAX);
+        let _ =
+            tokio::time::timeout(self.bounds.drain_wait_max, places.acquire_many(everyone)).await;
+    }
+}
+
+/// Waits for a flag without holding on to it.
+pub(crate) async fn turned_true(flag: &mut watch::Receiver<bool>) {
+    // A sender that is gone will never say more; it stands for the same.
+    let _ = flag.wait_for(|value| *value).await;
+}
+
+fn bind_hint(error: &std::io::Error) -> &'static str {
+    match error.kind() {
+        std::io::ErrorKind::AddrInUse => {
+            "another program (perhaps another `tollgate up`) has this port; choose one with `--listen 127.0.0.1:PORT`"
+        }
+        std::io::ErrorKind::PermissionDenied => {
+            "ports below 1024 need privileges; choose a higher one"
+        }
+        _ => "choose an address of this machine with `--listen`",
+    }
+}
+
+async fn turn_away(stream: TcpStream) {
+    const FULL: &[u8] =
+        b"HTTP/1.1 503 Service Unavailable\r\nretry-after: 1\r\ncontent-length: 0\r\nconnection: close\r\n\r\n";
+    use tokio::io::AsyncWriteExt;
+    let mut stream = stream;
+    let _ = tokio::time::timeout(Duration::from_secs(1), stream.write_all(FULL)).await;
+}
+
+struct Connection {
+    remote: Remote,
+    bounds: Arc<Bounds>,
+    tls: Option<Tls>,
+    stop: watch::Receiver<bool>,
+    place: OwnedSemaphorePermit,
+}
+
+impl Connection {
+    async fn run<F, R>(self, stream: TcpStream, answer: F)
+    where
+        F: Fn(Remote, Request<Incoming>) -> R + Clone + Send + Sync + 'static,
+        R: Future<Output = Response<Body>> + Send + 'static,
+    {
+        // Small answers must not wait for the peer's delayed acknowledgement.
+        let _ = stream.set_nodelay(true);
+        let stream = stream::Patient::new(stream, self.bounds.write_wait_max);
+        match self.tls.clone() {
+            None => self.speak(stream, answer).await,
+            Some(tls) => {
+                let wait = self.bounds.tls_handshake_wait_max;
+                if let Ok(Ok(stream)) = tokio::time::timeout(wait, tls.accept(stream)).await {
+                    self.speak(stream, answer).await;
+                }
+            }
+        }
+    }
+
+    async fn speak<S, F, R>(mut self, stream: S, answer: F)
+    where
+        S: tokio::io::AsyncRead + tokio::io::AsyncWrite + Unpin + Send + 'static,
+        F: Fn(Remote, Request<Incoming>) -> R + Clone + Send + Sync + 'static,
+        R: Future<Output = Response<Body>> + Send + 'static,
+    {
+        let remote = self.remote;
+        let service = service_fn(move |request| {
+            let answer = answer.clone();
+            async move { Ok::<_, std::convert::Infallible>(answer(remote, request).await) }
+        });
+        let connection = hyper::server::conn::http1::Builder::new()
+            .timer(TokioTimer::new())
+            .header_read_timeout(self.bounds.header_wait_max)
+            .max_headers(self.bounds.headers_max)
+            .max_buf_size(self.bounds.header_bytes_max.max(8192))
+            .serve_connection(TokioIo::new(stream), service);
+        let mut connection = pin!(connection);
+        let stopped = tokio::select! {
+            _ = connection.as_mut() => false,
+            () = turned_true(&mut self.stop) => true,
+        };
+        if stopped {
+            connection.as_mut().graceful_shutdown();
+            let _ = connection.await;
+        }
+        drop(self.place);
+    }
+}

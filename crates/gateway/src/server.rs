@@ -1,0 +1,133 @@
+//! A server as the running gate knows it: how to reach it, what its tools are pinned as, which eras it
+//! speaks, and the conversations that several clients of one grant share.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use arc_swap::ArcSwap;
+use store::registry;
+use tokio::sync::OnceCell;
+
+use crate::peer::Peer;
+use crate::pins::Pins;
+use crate::upstream::{ChildOptions, HttpServer, UpstreamError};
+
+/// A registered server.
+pub(crate) struct Server {
+    pub(crate) name: String,
+    pub(crate) spec: registry::Server,
+    pub(crate) reach: Reach,
+    /// Whether its pins are in the registry; those of a wrapped command live only here.
+    pub(crate) is_kept: bool,
+    pins: ArcSwap<Pins>,
+    state: Mutex<State>,
+}
+
+/// How a server is reached.
+pub(crate) enum Reach {
+    Builtin(&'static connectors::Service),
+    Http(Arc<HttpServer>),
+    Child(Box<ChildOptions>),
+    /// Its configuration cannot be used; calls are told why.
+    Broken(String),
+}
+
+#[derive(Default)]
+struct State {
+    eras: Eras,
+    shared: HashMap<String, Shared>,
+    checked_at_us: Option<u64>,
+    check_took_us: u64,
+}
+
+pub(crate) type Shared = Arc<OnceCell<Arc<Peer>>>;
+
+/// Which eras a server was found to speak. Not known until tried.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Eras {
+    pub(crate) legacy: Option<bool>,
+    pub(crate) modern: Option<bool>,
+}
+
+impl Server {
+    pub(crate) fn new(spec: registry::Server, reach: Reach, pins: Pins) -> Server {
+        Server {
+            name: spec.name.clone(),
+            spec,
+            reach,
+            is_kept: true,
+            pins: ArcSwap::from_pointee(pins),
+            state: Mutex::default(),
+        }
+    }
+
+    /// A server that nobody registered; what is known of it goes with the process.
+    pub(crate) fn passing(spec: registry::Server, reach: Reach, pins: Pins) -> Server {
+        Server { is_kept: false, ..Server::new(spec, reach, pins) }
+    }
+
+    fn state(&self) -> std::sync::MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn pins(&self) -> Arc<Pins> {
+        self.pins.load_full()
+    }
+
+    pub(crate) fn set_pins(&self, pins: Pins) {
+        self.pins.store(Arc::new(pins));
+    }
+
+    pub(crate) fn eras(&self) -> Eras {
+        self.state().eras
+    }
+
+    pub(crate) fn learn(&self, learned: impl FnOnce(&mut Eras)) {
+        learned(&mut self.state().eras);
+    }
+
+    /// The place of the conversation that the clients of one grant share.
+    pub(crate) fn shared(&self, grant: &str) -> Shared {
+        Arc::clone(self.state().shared.entry(grant.to_owned()).or_default())
+    }
+
+    pub(crate) fn forget_shared(&self, grant: &str) {
+        self.state().shared.remove(grant);
+    }
+
+    /// Every shared conversation, to be closed.
+    pub(crate) fn take_shared(&self) -> Vec<Arc<Peer>> {
+        let shared = std::mem::take(&mut self.state().shared);
+        shared.into_values().filter_map(|place| place.get().cloned()).collect()
+    }
+
+    /// Whether the tool list was read not too long ago. Reading a long list is not repeated so often
+    /// that it becomes the work.
+    pub(crate) fn is_fresh(&self, now_us: u64) -> bool {
+        const SHARE_MAX: u64 = 50;
+        let state = self.state();
+        let keep_us = (self.spec.options.pins_fresh_seconds * 1_000_000)
+            .max(state.check_took_us.saturating_mul(SHARE_MAX));
+        state.checked_at_us.is_some_and(|at| now_us.saturating_sub(at) < keep_us)
+    }
+
+    pub(crate) fn set_checked(&self, now_us: u64, took_us: u64) {
+        let mut state = self.state();
+        state.checked_at_us = Some(now_us);
+        state.check_took_us = took_us;
+    }
+
+    pub(crate) fn forget_check(&self) {
+        self.state().checked_at_us = None;
+    }
+}
+
+impl Reach {
+    pub(crate) fn broken(words: impl Into<String>) -> Reach {
+        Reach::Broken(words.into())
+    }
+
+    pub(crate) fn unusable(words: &str) -> UpstreamError {
+        UpstreamError::NeverSent { why: words.to_owned() }
+    }
+}

@@ -1,0 +1,348 @@
+//! Conversations of clients from before 2026-07-28: who opened one, what is in flight in it, and which
+//! servers it talks to. A session id is an address, never a credential: every request brings its grant.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use bytes::Bytes;
+use tokio::sync::{Notify, mpsc, watch};
+
+use crate::call::Takes;
+use crate::flow::Tail;
+use crate::peer::Peer;
+use crate::wire::{Id, Revision};
+
+/// Messages from servers that wait for the client to open its stream; the oldest goes first.
+const UNDELIVERED_MAX: usize = 256;
+/// Requests of one session that may wait for a lost stream to be taken up again.
+const DETACHED_MAX: usize = 64;
+
+/// One conversation.
+pub(crate) struct Session {
+    pub(crate) id: String,
+    pub(crate) grant: String,
+    /// The server of `/mcp/<server>`, or none for `/mcp`.
+    pub(crate) server: Option<String>,
+    pub(crate) revision: Revision,
+    /// The client's own name and version, as it gave them.
+    pub(crate) client: String,
+    /// The client's `params` of initialize, word for word: what its servers are greeted with.
+    pub(crate) greeting: String,
+    pub(crate) takes: Takes,
+    state: Mutex<State>,
+    ended: watch::Sender<bool>,
+    used_at_us: AtomicI64,
+}
+
+#[derive(Default)]
+struct State {
+    peers: BTreeMap<String, Arc<Peer>>,
+    in_flight: HashMap<Id, Arc<Flight>>,
+    asked: HashMap<Id, Asked>,
+    stream: Option<mpsc::Sender<Outgoing>>,
+    undelivered: Vec<Outgoing>,
+    next_ask: u64,
+    log_level: Option<String>,
+    /// Requests whose stream was lost; their answers may come on another one.
+    detached: HashMap<Id, Tail>,
+    /// Streams of single resources, kept open for a client that subscribed to them.
+    subscriptions: HashMap<String, tokio::task::AbortHandle>,
+}
+
+/// A message for the client outside any request of its own.
+#[derive(Clone, Debug)]
+pub(crate) struct Outgoing {
+    pub(crate) message: Bytes,
+    pub(crate) event_id: Option<String>,
+    pub(crate) retry_ms: Option<u64>,
+}
+
+impl Outgoing {
+    pub(crate) fn plain(message: impl Into<Bytes>) -> Outgoing {
+        Outgoing { message: message.into(), event_id: None, retry_ms: None }
+    }
+}
+
+/// A request of the client that has no answer yet.
+pub(crate) struct Flight {
+    /// Under which id and to which server it went out.
+    sent_as: Mutex<Option<(Arc<Peer>, Id)>>,
+    pub(crate) cancelled: Notify,
+}
+
+impl Flight {
+    pub(crate) fn sent_as(&self) -> Option<(Arc<Peer>, Id)> {
+        self.sent_as.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
+
+/// A server's question to the client: where the answer goes.
+pub(crate) struct Asked {
+    pub(crate) to: AnswerTo,
+}
+
+pub(crate) enum AnswerTo {
+    /// Back to a server that asks for itself, under the id it used.
+    Server { peer: Arc<Peer>, id: Id },
+    /// To a call of ours that waits for it (a server of 2026-07-28 behind an older client).
+    Call(tokio::sync::oneshot::Sender<ClientAnswer>),
+}
+
+/// What a client answered to a server's question.
+#[derive(Debug)]
+pub(crate) enum ClientAnswer {
+    Result(String),
+    Error(String),
+}
+
+/// The id of this request is already in flight in this session.
+#[derive(Debug)]
+pub(crate) struct IdInUse;
+
+pub(crate) struct NewSession {
+    pub(crate) id: String,
+    pub(crate) grant: String,
+    pub(crate) server: Option<String>,
+    pub(crate) revision: Revision,
+    pub(crate) client: String,
+    pub(crate) greeting: String,
+    pub(crate) takes: Takes,
+    pub(crate) now_us: i64,
+}
+
+impl Session {
+    pub(crate) fn new(new: NewSession) -> Session {
+        Session {
+            id: new.id,
+            grant: new.grant,
+            server: new.server,
+            revision: new.revision,
+            client: new.client,
+            greeting: new.greeting,
+            takes: new.takes,
+            state: Mutex::default(),
+            ended: watch::Sender::new(false),
+            used_at_us: AtomicI64::new(new.now_us),
+        }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn touch(&self, now_us: i64) {
+        self.used_at_us.store(now_us, Ordering::Relaxed);
+    }
+
+    pub(crate) fn used_at_us(&self) -> i64 {
+        self.used_at_us.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn ended(&self) -> watch::Receiver<bool> {
+        self.ended.subscribe()
+    }
+
+    /// Ends every stream of the session and returns its servers' links to be closed.
+    pub(crate) fn end(&self) -> Vec<Arc<Peer>> {
+        self.ended.send_replace(true);
+        let mut state = self.state();
+        state.stream = None;
+        state.in_flight.clear();
+        state.asked.clear();
+        state.detached.clear();
+        for (_, subscription) in state.subscriptions.drain() {
+            subscription.abort();
+        }
+        std::mem::take(&mut state.peers).into_values().collect()
+    }
+
+    pub(crate) fn peer(&self, server: &str) -> Option<Arc<Peer>> {
+        self.state().peers.get(server).cloned()
+    }
+
+    pub(crate) fn peers(&self) -> Vec<Arc<Peer>> {
+        self.state().peers.values().cloned().collect()
+    }
+
+    pub(crate) fn add_peer(&self, peer: Arc<Peer>) {
+        self.state().peers.insert(peer.server.name.clone(), peer);
+    }
+
+    pub(crate) fn forget_peer(&self, server: &str) {
+        self.state().peers.remove(server);
+    }
+
+    /// Notes that a request is under way; a second one under the same id is refused.
+    pub(crate) fn depart(self: &Arc<Self>, id: &Id) -> Result<InFlight, IdInUse> {
+        let flight = Arc::new(Flight { sent_as: Mutex::new(None), cancelled: Notify::new() });
+        match self.state().in_flight.entry(id.clone()) {
+            std::collections::hash_map::Entry::Occupied(_) => Err(IdInUse),
+            std::collections::hash_map::Entry::Vacant(place) => {
+                place.insert(Arc::clone(&flight));
+                Ok(InFlight { session: Arc::clone(self), id: id.clone(), flight })
+            }
+        }
+    }
+
+    pub(crate) fn flight(&self, id: &Id) -> Option<Arc<Flight>> {
+        self.state().in_flight.get(id).cloned()
+    }
+
+    /// Remembers a server's question. With `keep_id` the client sees the server's own id; otherwise
+    /// one of ours, because two servers may use the same.
+    pub(crate) fn ask(&self, keep_id: Option<Id>, to: AnswerTo) -> Id {
+        let mut state = self.state();
+        let id = keep_id.unwrap_or_else(|| {
+            state.next_ask += 1;
+            Id::minted("ask", state.next_ask)
+        });
+        state.asked.insert(id.clone(), Asked { to });
+        id
+    }
+
+    pub(crate) fn answered(&self, id: &Id) -> Option<Asked> {
+        self.state().asked.remove(id)
+    }
+
+    pub(crate) fn log_level(&self) -> Option<String> {
+        self.state().log_level.clone()
+    }
+
+    pub(crate) fn set_log_level(&self, level: &str) {
+        self.state().log_level = Some(level.to_owned());
+    }
+
+    /// Keeps a request whose stream was lost, until its answer comes on another stream.
+    pub(crate) fn detach(&self, tail: Tail) {
+        let mut state = self.state();
+        if state.detached.len() < DETACHED_MAX {
+            state.detached.insert(tail.sent_id.clone(), tail);
+        }
+    }
+
+    pub(crate) fn reattach(&self, sent_id: &Id) -> Option<Tail> {
+        self.state().detached.remove(sent_id)
+    }
+
+    /// Remembers a stream for one resource; one that was there before ends.
+    pub(crate) fn subscribe(&self, uri: &str, stream: tokio::task::AbortHandle) {
+        if let Some(before) = self.state().subscriptions.insert(uri.to_owned(), stream) {
+            before.abort();
+        }
+    }
+
+    pub(crate) fn unsubscribe(&self, uri: &str) {
+        if let Some(stream) = self.state().subscriptions.remove(uri) {
+            stream.abort();
+        }
+    }
+
+    /// Opens the client's own stream; one that was open before ends.
+    pub(crate) fn open_stream(&self) -> mpsc::Receiver<Outgoing> {
+        let (sender, receiver) = mpsc::channel(UNDELIVERED_MAX);
+        let mut state = self.state();
+        for waiting in std::mem::take(&mut state.undelivered) {
+            // The channel holds as many as may wait, so this never fails.
+            let _ = sender.try_send(waiting);
+        }
+        state.stream = Some(sender);
+        receiver
+    }
+
+    pub(crate) fn is_listened_to(&self) -> bool {
+        self.state().stream.as_ref().is_some_and(|stream| !stream.is_closed())
+    }
+
+    /// Hands a message to the client's stream, or keeps it until there is one.
+    pub(crate) fn deliver(&self, outgoing: Outgoing) {
+        let mut state = self.state();
+        let unsent = match &state.stream {
+            None => Some(outgoing),
+            Some(stream) => match stream.try_send(outgoing) {
+                Ok(()) => None,
+                Err(mpsc::error::TrySendError::Full(lost)) => {
+                    tracing::warn!(session = %self.id, bytes = lost.message.len(), "client reads too slowly, message dropped");
+                    None
+                }
+                Err(mpsc::error::TrySendError::Closed(outgoing)) => Some(outgoing),
+            },
+        };
+        let Some(outgoing) = unsent else { return };
+        state.stream = None;
+        if state.undelivered.len() >= UNDELIVERED_MAX {
+            state.undelivered.remove(0);
+        }
+        state.undelivered.push(outgoing);
+    }
+}
+
+/// While this lives, its id is taken.
+pub(crate) struct InFlight {
+    session: Arc<Session>,
+    id: Id,
+    pub(crate) flight: Arc<Flight>,
+}
+
+impl InFlight {
+    pub(crate) fn sent(&self, peer: &Arc<Peer>, id: Id) {
+        *self.flight.sent_as.lock().unwrap_or_else(PoisonError::into_inner) =
+            Some((Arc::clone(peer), id));
+    }
+}
+
+impl Drop for InFlight {
+    fn drop(&mut self) {
+        self.session.state().in_flight.remove(&self.id);
+    }
+}
+
+/// All sessions of a gate.
+#[derive(Default)]
+pub(crate) struct Sessions {
+    by_id: Mutex<HashMap<String, Arc<Session>>>,
+}
+
+impl Sessions {
+    fn table(&self) -> MutexGuard<'_, HashMap<String, Arc<Session>>> {
+        self.by_id.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Adds a session; past `sessions_max` the one that was idle longest is handed back to be ended.
+    pub(crate) fn add(&self, session: Arc<Session>, sessions_max: usize) -> Option<Arc<Session>> {
+        let mut table = self.table();
+        let evicted = if table.len() >= sessions_max {
+            let oldest = table.values().min_by_key(|session| session.used_at_us()).cloned();
+            oldest.and_then(|oldest| table.remove(&oldest.id))
+        } else {
+            None
+        };
+        table.insert(session.id.clone(), session);
+        evicted
+    }
+
+    /// The session, if it belongs to this grant and endpoint; to anyone else it does not exist.
+    pub(crate) fn find(&self, id: &str, grant: &str, server: Option<&str>) -> Option<Arc<Session>> {
+        let session = self.table().get(id).cloned()?;
+        (session.grant == grant && session.server.as_deref() == server).then_some(session)
+    }
+
+    pub(crate) fn remove(&self, id: &str) -> Option<Arc<Session>> {
+        self.table().remove(id)
+    }
+
+    pub(crate) fn count(&self) -> usize {
+        self.table().len()
+    }
+
+    /// Takes out every session for which `goes` is true.
+    pub(crate) fn take(&self, goes: impl Fn(&Session) -> bool) -> Vec<Arc<Session>> {
+        let mut table = self.table();
+        let gone: Vec<String> = table
+            .values()
+            .filter(|session| goes(session))
+            .map(|session| session.id.clone())
+            .collect();
+        gone.iter().filter_map(|id| table.remove(id)).collect()
+    }
+}

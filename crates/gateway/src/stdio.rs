@@ -1,0 +1,169 @@
+//! The gate as a child process of a client: one message a line, in and out.
+
+use bytes::Bytes;
+use tokio::io::{AsyncBufRead, AsyncBufReadExt, AsyncWrite, AsyncWriteExt};
+use tokio::sync::mpsc;
+use tokio::task::JoinSet;
+
+use crate::outbound::Outbound;
+use crate::receive;
+use crate::scene::Scene;
+use crate::session::Outgoing;
+
+/// Lines that may wait for the client to read them.
+const LINES_WAITING_MAX: usize = 256;
+
+/// Serves one client until its input ends, then lets what is in flight finish within the drain bound.
+pub(crate) async fn serve<R, W>(mut scene: Scene, mut input: R, output: W) -> std::io::Result<()>
+where
+    R: AsyncBufRead + Unpin,
+    W: AsyncWrite + Unpin + Send + 'static,
+{
+    let (lines, waiting) = mpsc::channel(LINES_WAITING_MAX);
+    let writer = tokio::spawn(write_lines(waiting, output));
+    let mut working = JoinSet::new();
+    let line_bytes_max = scene.gate.bounds.body_bytes_max;
+    let mut line = Vec::new();
+    loop {
+        match read_line(&mut input, &mut line, line_bytes_max).await? {
+            Line::End => break,
+            Line::Blank => continue,
+            Line::TooLong => {
+                let refused = receive::too_long(&scene);
+                put(&lines, refused).await;
+                continue;
+            }
+            Line::Whole => {}
+        }
+        let message = Bytes::from(std::mem::take(&mut line));
+        // The handshake changes what later lines mean, so it is finished before the next is read.
+        if scene.session.is_none() && receive::opens_session(&message) {
+            let outbound = receive::receive(&scene, &message, None).await;
+            if let Outbound::One { session: Some(id), .. } = &outbound {
+                scene.session =
+                    scene.gate.sessions.find(id, &scene.holder.id, scene.endpoint.server());
+                tokio::spawn(hear(scene.clone(), lines.clone()));
+            }
+            put(&lines, outbound).await;
+            continue;
+        }
+        let (scene, lines) = (scene.clone(), lines.clone());
+        working.spawn(async move {
+            let outbound = receive::receive(&scene, &message, None).await;
+            put(&lines, outbound).await;
+        });
+        while working.try_join_next().is_some() {}
+    }
+    let drain = scene.gate.bounds.drain_wait_max;
+    let _ =
+        tokio::time::timeout(drain, async { while working.join_next().await.is_some() {} }).await;
+    working.shutdown().await;
+    if let Some(session) = &scene.session {
+        scene.gate.end_session(&session.id).await;
+    }
+    drop(lines);
+    writer.await.unwrap_or(Ok(()))
+}
+
+enum Line {
+    Whole,
+    Blank,
+    TooLong,
+    End,
+}
+
+/// Reads one line without its end. A line over the bound is skipped to its end and refused.
+async fn read_line<R>(input: &mut R, line: &mut Vec<u8>, bytes_max: usize) -> std::io::Result<Line>
+where
+    R: AsyncBufRead + Unpin,
+{
+    line.clear();
+    let mut too_long = false;
+    loop {
+        let piece = input.fill_buf().await?;
+        if piece.is_empty() {
+            return Ok(if too_long {
+                Line::TooLong
+            } else if line.is_empty() {
+                Line::End
+            } else {
+                Line::Whole
+            });
+        }
+        let end = piece.iter().position(|byte| *byte == b'\n');
+        let taken = end.map_or(piece.len(), |at| at + 1);
+        let part = piece.get(..end.unwrap_or(piece.len())).unwrap_or_default();
+        too_long |= line.len() + part.len() > bytes_max;
+        if !too_long {
+            line.extend_from_slice(part);
+        }
+        input.consume(taken);
+        if end.is_some() {
+            if line.last() == Some(&b'\r') {
+                line.pop();
+            }
+            let blank = line.iter().all(u8::is_ascii_whitespace);
+            return Ok(if too_long {
+                Line::TooLong
+            } else if blank {
+                Line::Blank
+            } else {
+                Line::Whole
+            });
+        }
+    }
+}
+
+async fn put(lines: &mpsc::Sender<Bytes>, outbound: Outbound) {
+    match outbound {
+        Outbound::Accepted | Outbound::Silent => {}
+        Outbound::One { body, .. } => {
+            let _ = lines.send(body).await;
+        }
+        Outbound::Many(mut pieces) => {
+            while let Some(Outgoing { message, .. }) = pieces.recv().await {
+                if !message.is_empty() && lines.send(message).await.is_err() {
+                    return;
+                }
+            }
+        }
+    }
+}
+
+/// Passes on what servers say outside any request.
+async fn hear(scene: Scene, lines: mpsc::Sender<Bytes>) {
+    let Some(mut pieces) = crate::listen::open(&scene, None).await else { return };
+    while let Some(piece) = pieces.recv().await {
+        if !piece.message.is_empty() && lines.send(piece.message).await.is_err() {
+            return;
+        }
+    }
+}
+
+async fn write_lines<W>(mut lines: mpsc::Receiver<Bytes>, mut output: W) -> std::io::Result<()>
+where
+    W: AsyncWrite + Unpin,
+{
+    while let Some(line) = lines.recv().await {
+        output.write_all(&one_line(&line)).await?;
+        output.write_all(b"\n").await?;
+        if lines.is_empty() {
+            output.flush().await?;
+        }
+    }
+    output.flush().await
+}
+
+/// A message that came with line breaks between its tokens is written without them; inside a JSON
+/// string a raw line break cannot stand.
+fn one_line(message: &[u8]) -> std::borrow::Cow<'_, [u8]> {
+    if message.iter().any(|byte| matches!(byte, b'\n' | b'\r')) {
+        message
+            .iter()
+            .map(|byte| if matches!(byte, b'\n' | b'\r') { b' ' } else { *byte })
+            .collect::<Vec<_>>()
+            .into()
+    } else {
+        message.into()
+    }
+}

@@ -1,0 +1,145 @@
+//! Notifications of clients, and other messages that expect no answer.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use policy::json::{Bounds, Doc};
+
+use crate::answers;
+use crate::outbound::Outbound;
+use crate::peer::Peer;
+use crate::rebuild;
+use crate::receive;
+use crate::scene::Scene;
+use crate::upstream::Outgoing;
+use crate::wire::{Era, Id, Method, Notification, Refused, Sender};
+
+/// Takes a notification and passes it to the servers it concerns.
+pub(crate) async fn tell(scene: &Scene, body: &Bytes, told: &Notification<'_>) -> Outbound {
+    if told.method.sender() == Sender::Server {
+        return receive::refuse(
+            scene,
+            &Refused::invalid("only servers send this notification"),
+            &told.method_name,
+        );
+    }
+    match told.method {
+        Method::Cancelled => cancel(scene, body, told).await,
+        Method::Other if !others_allowed(scene) => {
+            let words = "no rule allows notifications of this method";
+            receive::refuse(
+                scene,
+                &Refused::new(403, answers::code::DENIED, words),
+                &told.method_name,
+            )
+        }
+        _ => to_servers(scene, body, told).await,
+    }
+}
+
+/// Methods that no revision knows may reach data, so they follow the policy's default.
+fn others_allowed(scene: &Scene) -> bool {
+    let mut holdings = scene.holder.holdings.values();
+    let open = |holding: &crate::in_force::Holding| {
+        holding.rules.as_ref().is_some_and(|rules| rules.policy.allows_unnamed())
+    };
+    match scene.only() {
+        Some(holding) => open(holding),
+        None => holdings.all(open),
+    }
+}
+
+/// Every legacy server of the session hears it; modern ones have no such notifications.
+async fn to_servers(scene: &Scene, body: &Bytes, told: &Notification<'_>) -> Outbound {
+    let peers: Vec<Arc<Peer>> = match &scene.session {
+        Some(session) => {
+            session.peers().into_iter().filter(|peer| peer.era == Era::Legacy).collect()
+        }
+        None => Vec::new(),
+    };
+    if peers.is_empty() {
+        return match scene.gate.note_passed(
+            scene,
+            &told.method_name,
+            scene.endpoint.server().unwrap_or_default(),
+        ) {
+            Ok(()) => Outbound::Accepted,
+            Err(error) => Outbound::with_status(503, answers::no_record(&error).reason),
+        };
+    }
+    let mut last = Outbound::Accepted;
+    for peer in peers {
+        last = pass(scene, &peer, Outgoing::notification(body.clone()), &told.method_name).await;
+    }
+    last
+}
+
+/// A client takes a request back.
+async fn cancel(scene: &Scene, body: &Bytes, told: &Notification<'_>) -> Outbound {
+    let id = told.params.and_then(|params| params.get("requestId")).and_then(Id::strict);
+    let flight = match (&scene.session, &id) {
+        (Some(session), Some(id)) => session.flight(id),
+        _ => None,
+    };
+    let sent = flight.as_ref().and_then(|flight| flight.sent_as());
+    let outbound = match (&sent, &id) {
+        (Some((peer, sent_id)), Some(id)) if peer.era == Era::Legacy => {
+            let body = if sent_id == id { body.clone() } else { with_request_id(body, sent_id) };
+            pass(scene, peer, Outgoing::notification(body), &told.method_name).await
+        }
+        // A modern server learns of it when the stream of the request ends.
+        _ => match scene.gate.note_passed(scene, &told.method_name, "") {
+            Ok(()) => Outbound::Accepted,
+            Err(error) => Outbound::with_status(503, answers::no_record(&error).reason),
+        },
+    };
+    if let Some(flight) = flight {
+        flight.cancelled.notify_one();
+    }
+    outbound
+}
+
+fn with_request_id(body: &Bytes, id: &Id) -> Bytes {
+    let Ok(doc) = Doc::read(body, &Bounds::MESSAGE) else { return body.clone() };
+    let root = doc.root();
+    match root.get("params") {
+        Some(params) => {
+            let params = rebuild::with(params, "requestId", id.raw().to_owned());
+            rebuild::with(root, "params", params).into()
+        }
+        None => body.clone(),
+    }
+}
+
+/// Passes a client's answer to the server that asked.
+pub(crate) async fn pass_on(
+    scene: &Scene,
+    peer: &Arc<Peer>,
+    body: Bytes,
+    is_response: bool,
+) -> Outbound {
+    let out = if is_response { Outgoing::response(body) } else { Outgoing::notification(body) };
+    pass(scene, peer, out, "(response)").await
+}
+
+async fn pass(scene: &Scene, peer: &Arc<Peer>, out: Outgoing, method: &str) -> Outbound {
+    let permit = match scene.gate.pass(scene, method, &peer.server.name) {
+        Ok(permit) => permit,
+        Err(error) => return Outbound::with_status(503, answers::no_record(&error).reason),
+    };
+    match peer.send(&permit, out).await {
+        Ok(()) => {
+            scene.gate.settled(permit, store::ledger::Ending::Ok);
+            Outbound::Accepted
+        }
+        Err(error) => {
+            tracing::info!(server = %peer.server.name, %error, method, "a message did not reach the server");
+            if error.may_have_happened() {
+                scene.gate.settled(permit, store::ledger::Ending::Unknown);
+            } else {
+                scene.gate.released(permit, &error);
+            }
+            Outbound::Accepted
+        }
+    }
+}

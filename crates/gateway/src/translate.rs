@@ -1,0 +1,327 @@
+//! Maps messages between the two eras of MCP. Pure: text in, text out.
+//! Legacy means the handshake revisions up to 2025-11-25, modern means 2026-07-28 and later.
+
+use policy::json::{Kind, Value};
+use serde_json::json;
+
+use crate::rebuild::{self, Member, string};
+
+/// The names under which a modern request carries what a session used to hold.
+pub(crate) mod meta {
+    pub(crate) const PROTOCOL_VERSION: &str = "io.modelcontextprotocol/protocolVersion";
+    pub(crate) const CLIENT_INFO: &str = "io.modelcontextprotocol/clientInfo";
+    pub(crate) const CLIENT_CAPABILITIES: &str = "io.modelcontextprotocol/clientCapabilities";
+    pub(crate) const LOG_LEVEL: &str = "io.modelcontextprotocol/logLevel";
+    pub(crate) const SERVER_INFO: &str = "io.modelcontextprotocol/serverInfo";
+    pub(crate) const SUBSCRIPTION_ID: &str = "io.modelcontextprotocol/subscriptionId";
+}
+
+/// The newest revisions of each era.
+pub(crate) const MODERN: &str = "2026-07-28";
+pub(crate) const NEWEST_LEGACY: &str = "2025-11-25";
+/// What we tell a modern client that we speak.
+pub(crate) const SUPPORTED: [&str; 5] =
+    [MODERN, NEWEST_LEGACY, "2025-06-18", "2025-03-26", "2024-11-05"];
+
+/// Results that carry caching hints since 2026-07-28.
+pub(crate) fn is_cacheable(method: &str) -> bool {
+    matches!(
+        method,
+        "server/discover"
+            | "tools/list"
+            | "prompts/list"
+            | "resources/list"
+            | "resources/templates/list"
+            | "resources/read"
+    )
+}
+
+/// The parameters of a modern request without what only a modern server understands.
+pub(crate) fn legacy_params(params: Value<'_>) -> String {
+    rebuild::object(
+        params,
+        |key, value| match key {
+            "_meta" => legacy_meta(value),
+            "inputResponses" | "requestState" => Member::Drop,
+            _ => Member::Keep,
+        },
+        &[],
+    )
+}
+
+fn legacy_meta(value: Value<'_>) -> Member {
+    let kept = rebuild::without(
+        value,
+        &[meta::PROTOCOL_VERSION, meta::CLIENT_INFO, meta::CLIENT_CAPABILITIES, meta::LOG_LEVEL],
+    );
+    if kept == "{}" { Member::Drop } else { Member::Replace(kept) }
+}
+
+/// What a modern request says about its client.
+#[derive(Clone, Debug)]
+pub(crate) struct ClientWords {
+    pub(crate) capabilities: String,
+    pub(crate) info: Option<String>,
+    pub(crate) log_level: Option<String>,
+}
+
+impl ClientWords {
+    /// From the parameters of an initialize request.
+    pub(crate) fn from_initialize(params: Value<'_>) -> ClientWords {
+        ClientWords {
+            capabilities: params
+                .get("capabilities")
+                .map_or_else(|| "{}".to_owned(), |value| value.raw().to_owned()),
+            info: params.get("clientInfo").map(|value| value.raw().to_owned()),
+            log_level: None,
+        }
+    }
+
+    fn members(&self) -> Vec<(&'static str, String)> {
+        let mut members = vec![
+            (meta::PROTOCOL_VERSION, string(MODERN)),
+            (meta::CLIENT_CAPABILITIES, self.capabilities.clone()),
+        ];
+        members.extend(self.info.clone().map(|info| (meta::CLIENT_INFO, info)));
+        members.extend(self.log_level.as_deref().map(|level| (meta::LOG_LEVEL, string(level))));
+        members
+    }
+
+    /// The `_meta` of a modern request that has nothing else in it.
+    pub(crate) fn meta(&self) -> String {
+        rebuild_members(&self.members())
+    }
+}
+
+fn rebuild_members(members: &[(&str, String)]) -> String {
+    let parts: Vec<String> =
+        members.iter().map(|(key, raw)| format!("{}:{raw}", string(key))).collect();
+    format!("{{{}}}", parts.join(","))
+}
+
+/// The parameters of a legacy request with what a modern server needs to know of the client.
+pub(crate) fn modern_params(params: Option<Value<'_>>, client: &ClientWords) -> String {
+    let Some(params) = params else { return format!("{{\"_meta\":{}}}", client.meta()) };
+    let meta = match params.get("_meta").filter(|meta| meta.kind() == Kind::Object) {
+        None => client.meta(),
+        Some(meta) => rebuild::object(
+            meta,
+            |key, _| {
+                if key.starts_with("io.modelcontextprotocol/") {
+                    Member::Drop
+                } else {
+                    Member::Keep
+                }
+            },
+            &client.members(),
+        ),
+    };
+    rebuild::with(params, "_meta", meta)
+}
+
+/// A legacy server's result as a modern client needs it.
+pub(crate) fn modern_result(method: &str, result: Value<'_>) -> String {
+    let mut extra = Vec::new();
+    if result.get("resultType").is_none() {
+        extra.push(("resultType", string("complete")));
+    }
+    if is_cacheable(method) {
+        if result.get("ttlMs").is_none() {
+            extra.push(("ttlMs", "0".to_owned()));
+        }
+        if result.get("cacheScope").is_none() {
+            extra.push(("cacheScope", string("private")));
+        }
+    }
+    rebuild::object(result, |_, _| Member::Keep, &extra)
+}
+
+/// A modern server's result as a legacy client knows it.
+pub(crate) fn legacy_result(result: Value<'_>) -> String {
+    rebuild::without(result, &["resultType", "ttlMs", "cacheScope"])
+}
+
+/// Error codes that changed their number.
+pub(crate) fn error_code(code: &str, to_modern: bool, method: &str) -> Option<&'static str> {
+    match (code, to_modern, method) {
+        ("-32002", true, "resources/read") => Some("-32602"),
+        ("-32602", false, "resources/read") => Some("-32002"),
+        _ => None,
+    }
+}
+
+/// An error object in the numbers of the other era.
+pub(crate) fn error(error: Value<'_>, to_modern: bool, method: &str) -> String {
+    let changed = error
+        .get("code")
+        .and_then(Value::as_number)
+        .and_then(|code| error_code(code, to_modern, method));
+    match changed {
+        Some(code) => rebuild::with(error, "code", code.to_owned()),
+        None => error.raw().to_owned(),
+    }
+}
+
+/// What a legacy server said at the handshake, as the answer to `server/discover`.
+pub(crate) fn discover_result(initialize: &serde_json::Value) -> serde_json::Value {
+    let mut result = json!({
+        "resultType": "complete",
+        "supportedVersions": SUPPORTED,
+        "capabilities": initialize.get("capabilities").cloned().unwrap_or_else(|| json!({})),
+        "ttlMs": 0,
+        "cacheScope": "private",
+    });
+    if let Some(object) = result.as_object_mut() {
+        if let Some(info) = initialize.get("serverInfo") {
+            object.insert("_meta".to_owned(), json!({ meta::SERVER_INFO: info }));
+        }
+        if let Some(instructions) = initialize.get("instructions") {
+            object.insert("instructions".to_owned(), instructions.clone());
+        }
+    }
+    result
+}
+
+/// What a modern server said to `server/discover`, as the answer to a legacy client's handshake.
+pub(crate) fn initialize_result(discover: &serde_json::Value, revision: &str) -> serde_json::Value {
+    let info = discover.get("_meta").and_then(|meta| meta.get(meta::SERVER_INFO));
+    let mut result = json!({
+        "protocolVersion": revision,
+        "capabilities": legacy_capabilities(discover.get("capabilities")),
+        "serverInfo": info.cloned().unwrap_or_else(|| json!({ "name": "server", "version": "0" })),
+    });
+    if let (Some(object), Some(instructions)) =
+        (result.as_object_mut(), discover.get("instructions"))
+    {
+        object.insert("instructions".to_owned(), instructions.clone());
+    }
+    result
+}
+
+/// Extensions belong to the modern era; what a legacy client cannot ask for is not offered to it.
+fn legacy_capabilities(capabilities: Option<&serde_json::Value>) -> serde_json::Value {
+    let mut capabilities = capabilities.cloned().unwrap_or_else(|| json!({}));
+    if let Some(object) = capabilities.as_object_mut() {
+        object.remove("extensions");
+    }
+    capabilities
+}
+
+/// One question of a server inside a call.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Question {
+    /// The server's name for it in `inputRequests`.
+    pub(crate) key: String,
+    pub(crate) method: String,
+    /// Raw JSON.
+    pub(crate) params: String,
+}
+
+/// The questions of an `input_required` result.
+pub(crate) fn questions(result: Value<'_>) -> Vec<Question> {
+    let Some(requests) = result.get("inputRequests").filter(|v| v.kind() == Kind::Object) else {
+        return Vec::new();
+    };
+    requests
+        .entries()
+        .filter_map(|(key, request)| {
+            Some(Question {
+                key: key.text().into_owned(),
+                method: request.get("method")?.as_str()?.into_owned(),
+                params: request
+                    .get("params")
+                    .map_or_else(|| "{}".to_owned(), |v| v.raw().to_owned()),
+            })
+        })
+        .collect()
+}
+
+/// An `input_required` result for one question of a legacy server.
+pub(crate) fn input_required(questions: &[Question], state: &str) -> String {
+    let requests: Vec<String> = questions
+        .iter()
+        .map(|question| {
+            format!(
+                "{}:{{\"method\":{},\"params\":{}}}",
+                string(&question.key),
+                string(&question.method),
+                question.params
+            )
+        })
+        .collect();
+    format!(
+        "{{\"resultType\":\"input_required\",\"inputRequests\":{{{}}},\"requestState\":{}}}",
+        requests.join(","),
+        string(state)
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests")]
+    use policy::json::{Bounds, Doc};
+
+    use super::*;
+
+    fn on<T>(source: &str, act: impl Fn(Value<'_>) -> T) -> T {
+        let doc = Doc::read(source.as_bytes(), &Bounds::ANSWER).unwrap();
+        act(doc.root())
+    }
+
+    #[test]
+    fn a_modern_request_loses_only_what_a_legacy_server_cannot_know() {
+        let cases = [
+            (
+                r#"{"name":"x","arguments":{"a":1},"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{},"progressToken":7}}"#,
+                r#"{"name":"x","arguments":{"a":1},"_meta":{"progressToken":7}}"#,
+            ),
+            (
+                r#"{"uri":"a:b","_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{}}}"#,
+                r#"{"uri":"a:b"}"#,
+            ),
+            (r#"{"name":"x","requestState":"s","inputResponses":{}}"#, r#"{"name":"x"}"#),
+        ];
+        for (source, expected) in cases {
+            assert_eq!(on(source, legacy_params), expected);
+        }
+    }
+
+    #[test]
+    fn a_legacy_request_gains_the_words_of_its_client_and_keeps_its_own() {
+        let client = ClientWords {
+            capabilities: r#"{"elicitation":{}}"#.to_owned(),
+            info: Some(r#"{"name":"c","version":"1"}"#.to_owned()),
+            log_level: Some("info".to_owned()),
+        };
+        let expected = r#"{"name":"x","_meta":{"progressToken":7,"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{"elicitation":{}},"io.modelcontextprotocol/clientInfo":{"name":"c","version":"1"},"io.modelcontextprotocol/logLevel":"info"}}"#;
+        let source = r#"{"name":"x","_meta":{"progressToken":7}}"#;
+        assert_eq!(on(source, |params| modern_params(Some(params), &client)), expected);
+        assert!(
+            modern_params(None, &client)
+                .starts_with(r#"{"_meta":{"io.modelcontextprotocol/protocolVersion""#)
+        );
+    }
+
+    #[test]
+    fn results_cross_eras_and_back() {
+        let modern = on(r#"{"tools":[],"n":1.10}"#, |result| modern_result("tools/list", result));
+        assert_eq!(
+            modern,
+            r#"{"tools":[],"n":1.10,"resultType":"complete","ttlMs":0,"cacheScope":"private"}"#
+        );
+        assert_eq!(on(&modern, legacy_result), r#"{"tools":[],"n":1.10}"#);
+        let call = on(r#"{"content":[]}"#, |result| modern_result("tools/call", result));
+        assert_eq!(call, r#"{"content":[],"resultType":"complete"}"#);
+    }
+
+    #[test]
+    fn questions_survive_the_round_trip() {
+        let question = Question {
+            key: "q\"1".to_owned(),
+            method: "elicitation/create".to_owned(),
+            params: r#"{"message":"who?"}"#.to_owned(),
+        };
+        let result = input_required(std::slice::from_ref(&question), "state");
+        assert_eq!(on(&result, questions), vec![question]);
+    }
+}

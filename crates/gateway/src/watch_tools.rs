@@ -1,0 +1,225 @@
+//! Keeps the gate's knowledge of a server's tools fresh: reads its list, compares it with the pins,
+//! and opens the conversation that a call goes through.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use bytes::Bytes;
+use policy::json::{Bounds, Doc, Value};
+use store::ledger::{Ending, Facts, Permit};
+use tokio::sync::broadcast;
+
+use crate::aggregate::{ITEMS_MAX, PAGES_MAX};
+use crate::gate::Gate;
+use crate::in_force::{Holding, pins_of};
+use crate::lists::List;
+use crate::open;
+use crate::peer::{Peer, last_of};
+use crate::pins::Pins;
+use crate::prepare;
+use crate::rebuild::string;
+use crate::scene::Scene;
+use crate::server::Server;
+use crate::upstream::{Listening, UpstreamError};
+use crate::wire::Era;
+
+impl Gate {
+    /// The conversation that this request goes through, opened if need be.
+    pub(crate) async fn peer_for(
+        self: &Arc<Self>,
+        scene: &Scene,
+        holding: &Holding,
+        era: Era,
+        permit: &Permit,
+    ) -> Result<Arc<Peer>, UpstreamError> {
+        if let Some(session) = scene.session.as_ref().filter(|_| era == Era::Legacy) {
+            if let Some(peer) = session.peer(&holding.server.name) {
+                return Ok(peer);
+            }
+            let peer = Arc::new(open::joining(scene, holding, permit).await?);
+            session.add_peer(Arc::clone(&peer));
+            self.hear_later(scene, &peer);
+            return Ok(peer);
+        }
+        let place = holding.server.shared(&scene.holder.id);
+        let opened = place.get_or_try_init(|| async {
+            open::shared(&holding.server, permit, era).await.map(Arc::new)
+        });
+        Ok(Arc::clone(opened.await?))
+    }
+
+    /// A server that joined a session later is heard on the stream that is open already.
+    fn hear_later(self: &Arc<Self>, scene: &Scene, peer: &Arc<Peer>) {
+        let (scene, peer) = (scene.clone(), Arc::clone(peer));
+        if peer.era == Era::Modern || peer.is_builtin() {
+            return;
+        }
+        tokio::spawn(async move { crate::listen::deliver(scene, peer).await });
+    }
+
+    /// Whether the pins of a server may be relied on for a call of this scene.
+    pub(crate) fn is_fresh(&self, scene: &Scene, server: &Server) -> bool {
+        match scene.session.as_ref().and_then(|session| session.peer(&server.name)) {
+            // A child's tools are its program's: looked at once, and when it says they changed.
+            Some(peer) if peer.is_child() => peer.is_checked(),
+            Some(peer) if peer.is_builtin() => server.pins().is_known(),
+            _ => server.is_fresh(self.clock.now().steady_us),
+        }
+    }
+
+    /// A conversation whose server's tools were just compared with the pins.
+    pub(crate) async fn checked_peer(
+        self: &Arc<Self>,
+        scene: &Scene,
+        holding: &Holding,
+        era: Era,
+    ) -> Result<Arc<Peer>, UpstreamError> {
+        let facts = Facts { method: "tools/list", server: &holding.server.name, ..scene.facts() };
+        let permit = self.ledger.own_act(&facts).map_err(|error| UpstreamError::NeverSent {
+            why: format!("the audit log cannot be written: {error}"),
+        })?;
+        let looked = async {
+            let peer = self.peer_for(scene, holding, era, &permit).await?;
+            let begin = Instant::now();
+            let items = self.whole_list(scene, &peer, &permit, List::Tools).await?;
+            self.observe_items(&peer, &items);
+            let took_us = u64::try_from(begin.elapsed().as_micros()).unwrap_or(u64::MAX);
+            holding.server.set_checked(self.clock.now().steady_us, took_us);
+            Ok(peer)
+        };
+        let looked = looked.await;
+        if looked.is_err() {
+            holding.server.forget_shared(&scene.holder.id);
+        }
+        self.settled(permit, if looked.is_ok() { Ending::Ok } else { Ending::Error });
+        looked
+    }
+
+    /// Every item of one list of a server, raw, over all its pages.
+    pub(crate) async fn whole_list(
+        &self,
+        scene: &Scene,
+        peer: &Arc<Peer>,
+        permit: &Permit,
+        list: List,
+    ) -> Result<Vec<String>, UpstreamError> {
+        let client = prepare::client_words(scene);
+        let mut items: Vec<String> = Vec::new();
+        let mut cursor: Option<String> = None;
+        for _ in 0..PAGES_MAX {
+            let params = cursor.as_ref().map(|cursor| format!("{{\"cursor\":{}}}", string(cursor)));
+            let prepared = prepare::own(peer, list.method(), params.as_deref(), &client);
+            let reply = peer.request(permit, prepared.out).await?;
+            let answer = last_of(reply, &prepared.id, drop).await?;
+            cursor = page(&answer, list, &mut items)?;
+            if cursor.is_none() {
+                return Ok(items);
+            }
+            if items.len() > ITEMS_MAX {
+                break;
+            }
+        }
+        Err(UpstreamError::Garbled {
+            why: format!("its list has more than {ITEMS_MAX} items or {PAGES_MAX} pages"),
+        })
+    }
+
+    /// Compares a list that passes to a client with the pins, when it is the whole list.
+    pub(crate) fn observe(&self, peer: &Arc<Peer>, result: Value<'_>) {
+        if result.get("nextCursor").is_some() {
+            return;
+        }
+        let Some(tools) = result.get("tools") else { return };
+        let tools: Vec<Value<'_>> = tools.items().collect();
+        self.compare(peer, &tools);
+    }
+
+    pub(crate) fn observe_items(&self, peer: &Arc<Peer>, items: &[String]) {
+        let docs: Vec<Doc<'_>> = items
+            .iter()
+            .filter_map(|item| Doc::read(item.as_bytes(), &Bounds::ANSWER).ok())
+            .collect();
+        let tools: Vec<Value<'_>> = docs.iter().map(Doc::root).collect();
+        self.compare(peer, &tools);
+    }
+
+    fn compare(&self, peer: &Arc<Peer>, tools: &[Value<'_>]) {
+        let server = &peer.server;
+        peer.set_checked(true);
+        if !server.is_kept {
+            return server.set_pins(server.pins().seen(&server.name, tools));
+        }
+        match self.registry.observe(&server.name, tools, self.clock.now().wall_us) {
+            Ok(report) => {
+                for tool in report.changed.iter().chain(&report.new).chain(&report.conflict) {
+                    if report.moved {
+                        tracing::warn!(server = %server.name, tool, "a tool is not what was accepted; see `tollgate server pins`");
+                    }
+                }
+                if report.moved || report.first || !server.pins().is_known() {
+                    let pins = pins_of(&server.name, &self.registry);
+                    server.set_pins(if tools.is_empty() && !pins.is_known() {
+                        Pins::none_offered()
+                    } else {
+                        pins
+                    });
+                }
+            }
+            Err(error) => {
+                // Without knowing the tools none may be called.
+                tracing::error!(server = %server.name, %error, "the pins cannot be kept; its tools are refused");
+                server.set_pins(Pins::none_offered());
+            }
+        }
+    }
+
+    /// What a shared conversation's server says on its own. The first who asks starts the listening.
+    pub(crate) async fn hear_shared(
+        self: &Arc<Self>,
+        scene: &Scene,
+        peer: &Arc<Peer>,
+    ) -> Option<broadcast::Receiver<Bytes>> {
+        let sender = self.heard(&peer.server.name, &scene.holder.id);
+        let receiver = sender.subscribe();
+        if sender.receiver_count() > 1 {
+            return Some(receiver);
+        }
+        let facts = Facts { method: "(stream)", server: &peer.server.name, ..scene.facts() };
+        let permit = self.ledger.own_act(&facts).ok()?;
+        let listening = peer.listen(&permit, None).await;
+        self.settled(permit, Ending::Ok);
+        if let Ok(Listening::Open(mut events)) = listening {
+            tokio::spawn(async move {
+                while let Some(Ok(event)) = events.next().await {
+                    if sender.send(event.message).is_err() {
+                        return;
+                    }
+                }
+            });
+        }
+        Some(receiver)
+    }
+}
+
+/// Adds one page's items and gives the place of the next page.
+fn page(
+    answer: &[u8],
+    list: List,
+    items: &mut Vec<String>,
+) -> Result<Option<String>, UpstreamError> {
+    let garbled = |why: &str| UpstreamError::Garbled { why: why.to_owned() };
+    let doc = Doc::read(answer, &Bounds::ANSWER).map_err(|_| garbled("its list is not JSON"))?;
+    let Some(result) = doc.root().get("result") else {
+        // A server without this feature says so with an error; it has no items.
+        return Ok(None);
+    };
+    let Some(found) = result.get(list.member()) else {
+        return Err(garbled("its list has no items"));
+    };
+    items.extend(found.items().map(|item| item.raw().to_owned()));
+    Ok(result
+        .get("nextCursor")
+        .and_then(Value::as_str)
+        .filter(|c| !c.is_empty())
+        .map(std::borrow::Cow::into_owned))
+}

@@ -1,0 +1,214 @@
+//! Nothing that a child started outlives the gate, however the gate ends.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    unreachable_pub,
+    dead_code,
+    reason = "a failed unwrap is a failed test; helpers are shared by several tests"
+)]
+
+#[path = "upstream_support/children.rs"]
+mod children;
+#[path = "upstream_support/pass.rs"]
+mod pass;
+
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use children::{host, options, processes_with, python, request, within};
+use gateway::upstream::{Reply, State, StdioLink};
+use pass::pass;
+use rustix::process::{Pid, Signal, kill_process};
+
+const LONG: Duration = Duration::from_secs(15);
+
+/// A child that starts one process beside it, one that left its group and session, and one whose
+/// parent is gone; all of them never end by themselves and carry the mark, which is a number. None of them cares about
+/// TERM or the end of its input.
+fn family(mark: &str) -> [String; 2] {
+    let script = format!(
+        "trap '' TERM HUP; sleep 3600.{mark} & setsid sleep 3600.{mark} & \
+         (setsid sh -c 'trap \"\" TERM; sleep 3600.{mark} & sleep 3600.{mark}' &) ; \
+         while :; do sleep 3600.{mark}; done"
+    );
+    ["-c".to_owned(), script]
+}
+
+/// `sh` three times (the child and the two that left), and `sleep` five times.
+const FAMILY: usize = 6;
+
+fn start_gate(mark: &str) -> Child {
+    Command::new(host())
+        .args(["run", "sh"])
+        .args(family(mark))
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap()
+}
+
+fn kill(pid: u32, signal: Signal) {
+    kill_process(Pid::from_raw(i32::try_from(pid).unwrap()).unwrap(), signal).ok();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn after_kill_9_of_the_gate_nothing_is_left_within_two_seconds() {
+    const ROUNDS: usize = 10;
+    const GATES: usize = 10;
+    let mut slowest = Duration::ZERO;
+    for round in 0..ROUNDS {
+        let marks: Vec<String> =
+            (0..GATES).map(|gate| format!("9{}{round}{gate}", std::process::id())).collect();
+        let mut gates: Vec<Child> = marks.iter().map(|mark| start_gate(mark)).collect();
+        // Some are killed with the whole family running, some while it is still starting.
+        if round % 2 == 0 {
+            for mark in &marks {
+                let words = format!("sleep 3600.{mark}");
+                assert!(
+                    within(LONG, || processes_with(&words).len() >= FAMILY).await,
+                    "{mark} did not start"
+                );
+            }
+        } else {
+            tokio::time::sleep(Duration::from_millis(7 * round as u64)).await;
+        }
+        let began = Instant::now();
+        for gate in &mut gates {
+            gate.kill().unwrap();
+            gate.wait().unwrap();
+        }
+        for mark in &marks {
+            let words = format!("3600.{mark}");
+            assert!(
+                within(Duration::from_secs(2), || processes_with(&words).is_empty()).await,
+                "left over: {:?}",
+                processes_with(&words)
+            );
+        }
+        slowest = slowest.max(began.elapsed());
+    }
+    println!("{} gates killed, nothing left after {slowest:?} at most", ROUNDS * GATES);
+}
+
+#[tokio::test]
+async fn closing_ends_the_child_and_all_it_started() {
+    let mark = format!("1{}", std::process::id());
+    let words = family(&mark);
+    let mut options = options("sh", &[&words[0], &words[1]]);
+    options.bounds.end_wait_max = Duration::from_millis(100);
+    options.bounds.term_wait_max = Duration::from_millis(100);
+    let link = StdioLink::start(options);
+    let sleeping = format!("sleep 3600.{mark}");
+    assert!(within(LONG, || processes_with(&sleeping).len() >= FAMILY).await);
+    tokio::time::timeout(Duration::from_secs(3), link.close()).await.unwrap();
+    assert_eq!(processes_with(&sleeping), Vec::<u32>::new());
+    assert_eq!(link.state(), State::Stopped);
+}
+
+#[tokio::test]
+async fn dropping_the_link_is_enough() {
+    let mark = format!("2{}", std::process::id());
+    let words = family(&mark);
+    let mut options = options("sh", &[&words[0], &words[1]]);
+    options.bounds.end_wait_max = Duration::from_millis(100);
+    options.bounds.term_wait_max = Duration::from_millis(100);
+    let link = StdioLink::start(options);
+    let sleeping = format!("sleep 3600.{mark}");
+    assert!(within(LONG, || processes_with(&sleeping).len() >= FAMILY).await);
+    drop(link);
+    assert!(within(LONG, || processes_with(&sleeping).is_empty()).await);
+}
+
+#[tokio::test]
+async fn a_gentle_child_ends_at_the_end_of_its_input() {
+    let link = python(|_| {});
+    let Reply::One { .. } = link.request(&pass(), request(1, "echo", "{}")).await.unwrap() else {
+        panic!("one")
+    };
+    let began = Instant::now();
+    link.close().await;
+    assert!(
+        began.elapsed() < Duration::from_millis(1500),
+        "it had to be told: {:?}",
+        began.elapsed()
+    );
+}
+
+#[tokio::test]
+async fn after_a_crash_nothing_of_the_family_is_left() {
+    let link = python(|_| {});
+    let Reply::One { body, .. } = link.request(&pass(), request(1, "fork", "{}")).await.unwrap()
+    else {
+        panic!("one")
+    };
+    let body: serde_json::Value = serde_json::from_slice(&body).unwrap();
+    let plain = body["result"]["plain"].as_u64().unwrap();
+    let alive = |pid: u64| std::path::Path::new(&format!("/proc/{pid}")).exists();
+    assert!(alive(plain));
+    link.request(&pass(), request(2, "crash", "{}")).await.err().unwrap();
+    assert!(!alive(plain), "the crash is told only when everything has ended");
+    assert!(link.ready(LONG).await.unwrap() == 2);
+}
+
+#[tokio::test]
+async fn a_killed_guard_takes_its_child_along_and_both_come_back() {
+    let link = python(|_| {});
+    let Reply::One { body, .. } =
+        link.request(&pass(), request(1, "stubborn", "{}")).await.unwrap()
+    else {
+        panic!("one")
+    };
+    let body: serde_json::Value = serde_json::from_slice(&body).unwrap();
+    let child = body["result"]["pid"].as_u64().unwrap();
+    let State::Running { pid: guard, .. } = link.state() else { panic!("it runs") };
+    assert_ne!(u64::from(guard), child);
+    kill(guard, Signal::KILL);
+    assert!(within(LONG, || !std::path::Path::new(&format!("/proc/{child}")).exists()).await);
+    assert_eq!(link.ready(LONG).await.unwrap(), 2);
+}
+
+#[tokio::test]
+async fn a_guard_told_to_end_ends_the_child() {
+    let link = python(|options| options.bounds.term_wait_max = Duration::from_millis(200));
+    let Reply::One { body, .. } =
+        link.request(&pass(), request(1, "stubborn", "{}")).await.unwrap()
+    else {
+        panic!("one")
+    };
+    let body: serde_json::Value = serde_json::from_slice(&body).unwrap();
+    let child = body["result"]["pid"].as_u64().unwrap();
+    let State::Running { pid: guard, .. } = link.state() else { panic!("it runs") };
+    kill(guard, Signal::TERM);
+    assert!(within(LONG, || !std::path::Path::new(&format!("/proc/{child}")).exists()).await);
+}
+
+#[test]
+fn the_guard_is_small() {
+    let mark = format!("3{}", std::process::id());
+    let mut gate = start_gate(&mark);
+    let began = Instant::now();
+    let guard = loop {
+        let found = processes_with(&format!("3600.{mark}")).into_iter().find(|pid| {
+            std::fs::read_to_string(format!("/proc/{pid}/comm"))
+                .is_ok_and(|name| name.trim() == "gate-child")
+        });
+        match found {
+            Some(guard) => break guard,
+            None => assert!(began.elapsed() < LONG, "there is no guard"),
+        }
+    };
+    std::thread::sleep(Duration::from_millis(200));
+    let status = std::fs::read_to_string(format!("/proc/{guard}/status")).unwrap();
+    let kib = |field: &str| -> u64 {
+        let line = status.lines().find(|line| line.starts_with(field)).unwrap();
+        line.split_whitespace().nth(1).unwrap().parse().unwrap()
+    };
+    gate.kill().unwrap();
+    gate.wait().unwrap();
+    // What the guard does not share with the gate's own pages.
+    assert!(kib("RssAnon") < 1024, "{status}");
+    assert_eq!(kib("Threads"), 1);
+}
