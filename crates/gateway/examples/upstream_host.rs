@@ -9,9 +9,9 @@ use std::process::ExitCode;
 use gateway::upstream::{ChildOptions, Shim, StdioLink, base_env, shim};
 
 fn main() -> ExitCode {
-    let argv: Vec<OsString> = std::env::args_os().collect();
-    match argv.as_slice() {
-        [_, word, ..] if word == "__child" => shim::run(argv),
+    let words: Vec<OsString> = std::env::args_os().collect();
+    match words.as_slice() {
+        [_, word, ..] if word == "__child" => shim::run(words),
         [_, word, program, args @ ..] if word == "run" => keep(program, args),
         _ => ExitCode::from(2),
     }

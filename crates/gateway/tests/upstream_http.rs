@@ -147,9 +147,9 @@ async fn a_burst_of_progress_keeps_its_order_and_its_connection() {
     let fake = Fake::new(|mut wire| async move {
         while let Some(_seen) = wire.request().await {
             wire.stream().await;
-            let burst: String =
+            let burst: Vec<String> =
                 (0..BURST).map(|n| format!("id: {n}\ndata: {{\"n\":{n}}}\n\n")).collect();
-            wire.chunk(&burst).await;
+            wire.chunk(&burst.concat()).await;
             wire.event(&answer(1)).await;
             wire.end_of_stream().await;
         }
