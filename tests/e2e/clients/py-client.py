@@ -18,9 +18,10 @@ from mcp.client.sse import sse_client
 from mcp.client.streamable_http import streamable_http_client
 from mcp.shared._httpx_utils import create_mcp_http_client
 
-PATIENCE_SECONDS = 5
-STEP_SECONDS_MAX = 20
-WATCHDOG_SECONDS = 60
+# Far above what a step takes on a quiet machine: tests also run where others compile.
+PATIENCE_SECONDS = 15
+STEP_SECONDS_MAX = 60
+WATCHDOG_SECONDS = 180
 PARALLEL_CALLS = 20
 LARGE_BYTES = 900_000  # this client refuses SSE events of 1 MiB and more
 PROGRESS_STEPS = 8
@@ -232,7 +233,7 @@ async def mirrored_headers(agent):
 async def cancellation(agent):
     key = f"linger-{os.getpid()}-py-{agent.plan.get('era')}"
     with anyio.move_on_after(0.3):
-        await agent.call("linger", {"key": key, "ms": 20_000})
+        await agent.call("linger", {"key": key, "ms": 60_000})
         raise AssertionError("answered too soon")
 
     async def heard():

@@ -1,5 +1,6 @@
 // Our conformance server: everything the official suite's server scenarios ask for, in both eras on
-// one endpoint. `node conformance-server.mjs [--port N] [--era both|legacy|modern] [--stdio]`.
+// one endpoint. `node conformance-server.mjs [--port N] [--era both|legacy|modern] [--stdio]
+// [--ask-on post|get]`: the last says on which stream legacy requests to the client travel.
 
 import { complete, plainPrompts, plainResources, plainTools } from './conformance/content.mjs';
 import { interactiveTools } from './conformance/interactive.mjs';
@@ -8,11 +9,12 @@ import { EXTENSION, offerTasks, taskTools } from './conformance/tasks.mjs';
 import { buildServer } from './lib/catalogue.mjs';
 import { flags, serve } from './lib/front.mjs';
 
+const options = flags({ 'ask-on': { type: 'string', default: 'post' } });
 const info = { name: 'tollgate-conformance-server', version: '1.0.0' };
 
 function makeServer({ era, hub }) {
   const modern = era === 'modern';
-  const tools = { ...plainTools, ...interactiveTools(hub), ...roundTools, ...(modern && taskTools) };
+  const tools = { ...plainTools, ...interactiveTools(hub, options['ask-on']), ...roundTools, ...(modern && taskTools) };
   const server = buildServer({
     info,
     options: {
@@ -42,4 +44,4 @@ function offerSubscriptions(server) {
   server.setRequestHandler('resources/unsubscribe', async () => ({}));
 }
 
-await serve(makeServer, flags());
+await serve(makeServer, options);

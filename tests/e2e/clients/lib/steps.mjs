@@ -3,7 +3,7 @@
 
 import assert from 'node:assert/strict';
 
-const PATIENCE_MS = 5_000;
+const PATIENCE_MS = 15_000;
 const POLL_MS = 50;
 const PARALLEL_CALLS = 20;
 // The Python client refuses SSE events of 1 MiB and more; a framed answer must stay below that.
@@ -119,7 +119,7 @@ export const steps = {
   async cancellation(agent, plan) {
     const key = `linger-${process.pid}-${agent.name}-${plan.era}`;
     const stop = new AbortController();
-    const call = agent.callTool(`${plan.prefix}linger`, { key, ms: 20_000 }, { signal: stop.signal });
+    const call = agent.callTool(`${plan.prefix}linger`, { key, ms: 60_000 }, { signal: stop.signal });
     const ended = call.then(() => 'answered', () => 'aborted');
     await sleep(300);
     stop.abort(new Error('the user changed their mind'));

@@ -6,8 +6,13 @@ import { clientCapabilities, isModern, progress, sleep, text } from '../lib/cata
 
 const STEP_MS = 50;
 
-export function interactiveTools(hub) {
-  return { ...talkingTools, ...askingTools, ...streamTools, ...changeTools(hub) };
+/**
+ * `askOn` says on which stream the server's own requests travel: `post`, that of the call they belong
+ * to, or `get`, the client's standing one (what this SDK does unless told otherwise).
+ */
+export function interactiveTools(hub, askOn) {
+  const route = (ctx) => (askOn === 'get' ? {} : { relatedRequestId: ctx.mcpReq.id });
+  return { ...talkingTools, ...askingTools(route), ...streamTools, ...changeTools(hub) };
 }
 
 const talkingTools = {
@@ -42,72 +47,70 @@ const talkingTools = {
   },
 };
 
-const askingTools = {
-  test_sampling: {
-    description: 'Asks the client for a completion',
-    inputSchema: { type: 'object', properties: { prompt: { type: 'string' } }, required: ['prompt'] },
-    async call({ prompt }, ctx) {
-      const answer = await ctx.mcpReq.requestSampling({
-        messages: [{ role: 'user', content: { type: 'text', text: prompt } }],
-        maxTokens: 100,
-      });
-      return text(`LLM response: ${answer.content.text ?? JSON.stringify(answer.content)}`);
+function askingTools(route) {
+  return {
+    test_sampling: {
+      description: 'Asks the client for a completion',
+      inputSchema: { type: 'object', properties: { prompt: { type: 'string' } }, required: ['prompt'] },
+      async call({ prompt }, ctx) {
+        const messages = [{ role: 'user', content: { type: 'text', text: prompt } }];
+        const answer = await ctx.mcpReq.requestSampling({ messages, maxTokens: 100 }, route(ctx));
+        return text(`LLM response: ${answer.content.text ?? JSON.stringify(answer.content)}`);
+      },
     },
-  },
-  test_elicitation: {
-    description: 'Asks the user for a name and an address',
-    inputSchema: { type: 'object', properties: { message: { type: 'string' } }, required: ['message'] },
-    async call({ message }, ctx) {
-      const { action, content } = await ctx.mcpReq.elicitInput({
-        message,
-        requestedSchema: {
+    test_elicitation: {
+      description: 'Asks the user for a name and an address',
+      inputSchema: { type: 'object', properties: { message: { type: 'string' } }, required: ['message'] },
+      async call({ message }, ctx) {
+        const requestedSchema = {
           type: 'object',
           properties: {
             username: { type: 'string', description: "User's response" },
             email: { type: 'string', description: "User's email address" },
           },
           required: ['username', 'email'],
-        },
-      });
-      return text(`User response: <action: ${action}, content: ${JSON.stringify(content)}>`);
+        };
+        const { action, content } = await ctx.mcpReq.elicitInput({ message, requestedSchema }, route(ctx));
+        return text(`User response: <action: ${action}, content: ${JSON.stringify(content)}>`);
+      },
     },
-  },
-  test_elicitation_sep1034_defaults: {
-    description: 'Asks with a default for every kind of field',
-    call: (_args, ctx) =>
-      elicitForm(ctx, 'Please review and update the form fields with defaults', {
-        name: { type: 'string', description: 'User name', default: 'John Doe' },
-        age: { type: 'integer', description: 'User age', default: 30 },
-        score: { type: 'number', description: 'User score', default: 95.5 },
-        status: { type: 'string', enum: ['active', 'inactive', 'pending'], default: 'active' },
-        verified: { type: 'boolean', description: 'Verification status', default: true },
-      }),
-  },
-  test_elicitation_sep1330_enums: {
-    description: 'Asks with every kind of choice',
-    call: (_args, ctx) =>
-      elicitForm(ctx, 'Please select options from the enum fields', {
-        untitledSingle: { type: 'string', enum: ['option1', 'option2', 'option3'] },
-        titledSingle: { type: 'string', oneOf: titled(['First Option', 'Second Option', 'Third Option']) },
-        legacyEnum: {
-          type: 'string',
-          enum: ['opt1', 'opt2', 'opt3'],
-          enumNames: ['Option One', 'Option Two', 'Option Three'],
-        },
-        untitledMulti: { type: 'array', items: { type: 'string', enum: ['option1', 'option2', 'option3'] } },
-        titledMulti: { type: 'array', items: { anyOf: titled(['First Choice', 'Second Choice', 'Third Choice']) } },
-      }),
-  },
-  test_missing_capability: {
-    description: 'Needs the sampling capability',
-    call(_args, ctx, server) {
-      if (!clientCapabilities(ctx, server).sampling) {
-        throw new MissingRequiredClientCapabilityError({ requiredCapabilities: { sampling: {} } });
-      }
-      return text('the client can sample');
+    test_elicitation_sep1034_defaults: {
+      description: 'Asks with a default for every kind of field',
+      call: (_args, ctx) =>
+        elicitForm(ctx, route, 'Please review and update the form fields with defaults', {
+          name: { type: 'string', description: 'User name', default: 'John Doe' },
+          age: { type: 'integer', description: 'User age', default: 30 },
+          score: { type: 'number', description: 'User score', default: 95.5 },
+          status: { type: 'string', enum: ['active', 'inactive', 'pending'], default: 'active' },
+          verified: { type: 'boolean', description: 'Verification status', default: true },
+        }),
     },
-  },
-};
+    test_elicitation_sep1330_enums: {
+      description: 'Asks with every kind of choice',
+      call: (_args, ctx) =>
+        elicitForm(ctx, route, 'Please select options from the enum fields', {
+          untitledSingle: { type: 'string', enum: ['option1', 'option2', 'option3'] },
+          titledSingle: { type: 'string', oneOf: titled(['First Option', 'Second Option', 'Third Option']) },
+          legacyEnum: {
+            type: 'string',
+            enum: ['opt1', 'opt2', 'opt3'],
+            enumNames: ['Option One', 'Option Two', 'Option Three'],
+          },
+          untitledMulti: { type: 'array', items: { type: 'string', enum: ['option1', 'option2', 'option3'] } },
+          titledMulti: { type: 'array', items: { anyOf: titled(['First Choice', 'Second Choice', 'Third Choice']) } },
+        }),
+    },
+    test_missing_capability: {
+      description: 'Needs the sampling capability',
+      call(_args, ctx, server) {
+        if (!clientCapabilities(ctx, server).sampling) {
+          throw new MissingRequiredClientCapabilityError({ requiredCapabilities: { sampling: {} } });
+        }
+        return text('the client can sample');
+      },
+    },
+  };
+}
 
 const streamTools = {
   test_reconnection: {
@@ -146,12 +149,10 @@ function changeTools(hub) {
   };
 }
 
-async function elicitForm(ctx, message, properties) {
+async function elicitForm(ctx, route, message, properties) {
   if (isModern(ctx)) return text('only for the handshake era');
-  const { action, content } = await ctx.mcpReq.elicitInput({
-    message,
-    requestedSchema: { type: 'object', properties, required: [] },
-  });
+  const requestedSchema = { type: 'object', properties, required: [] };
+  const { action, content } = await ctx.mcpReq.elicitInput({ message, requestedSchema }, route(ctx));
   return text(`Elicitation completed: action=${action}, content=${JSON.stringify(content)}`);
 }
 

@@ -5,7 +5,7 @@ import { randomUUID } from 'node:crypto';
 import { createServer } from 'node:http';
 import { parseArgs } from 'node:util';
 import { localhostHostValidation, localhostOriginValidation, toNodeHandler } from '@modelcontextprotocol/node';
-import { WebStandardStreamableHTTPServerTransport, createMcpHandler, isLegacyRequest } from '@modelcontextprotocol/server';
+import { InMemoryServerEventBus, WebStandardStreamableHTTPServerTransport, createMcpHandler, isLegacyRequest } from '@modelcontextprotocol/server';
 import { StdioServerTransport, serveStdio } from '@modelcontextprotocol/server/stdio';
 import { EventLog } from './event-log.mjs';
 
@@ -95,19 +95,14 @@ async function overStdio(build, options, hub) {
 }
 
 async function overHttp(build, options, hub) {
-  const modern = createMcpHandler(build, {
-    legacy: 'reject',
-    maxRequestBodySize: REQUEST_BYTES_MAX,
-    responseMode: options.responses,
-  });
-  hub.attachModern(modern.notify);
+  const modern = modernRequests(build, options, hub);
   const legacy = legacySessions(build, options, hub);
 
   const fetch = async (request, extra) => {
-    if (options.era === 'modern') return modern.fetch(request, extra);
+    if (options.era === 'modern') return modern(request, extra);
     if (options.era === 'legacy') return legacy(request, extra);
     const isLegacy = await isLegacyRequest(request, undefined, { maxRequestBodySize: REQUEST_BYTES_MAX });
-    return isLegacy ? legacy(request, extra) : modern.fetch(request, extra);
+    return isLegacy ? legacy(request, extra) : modern(request, extra);
   };
   const answer = toNodeHandler({ fetch }, { maxRequestBodySize: REQUEST_BYTES_MAX });
   const hostAllowed = localhostHostValidation();
@@ -127,6 +122,20 @@ async function overHttp(build, options, hub) {
   await new Promise((resolve) => server.listen(Number(options.port), options.host, resolve));
   const url = `http://${options.host}:${server.address().port}${options.path}`;
   console.log(JSON.stringify({ url }));
+}
+
+/** One server per request. A client that names `text/event-stream` first gets a stream. */
+function modernRequests(build, options, hub) {
+  const bus = new InMemoryServerEventBus();
+  const handler = (responseMode) =>
+    createMcpHandler(build, { legacy: 'reject', bus, responseMode, maxRequestBodySize: REQUEST_BYTES_MAX });
+  const usual = handler(options.responses);
+  const streamed = options.responses === 'auto' ? handler('sse') : usual;
+  hub.attachModern(usual.notify);
+  return (request, extra) => {
+    const wantsStream = request.headers.get('accept')?.startsWith('text/event-stream');
+    return (wantsStream ? streamed : usual).fetch(request, extra);
+  };
 }
 
 /** Handshake, `Mcp-Session-Id`, GET stream, DELETE: one transport and one server per session. */

@@ -1,0 +1,274 @@
+//! The official conformance suite, directly at our conformance server and through the gate: what
+//! passes directly must pass through the gate, check by check.
+
+mod forwarder;
+mod suite;
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::time::Instant;
+
+use anyhow::{Context, Result};
+use serde_json::json;
+
+use crate::test::Tally;
+use crate::tools::Tools;
+use crate::tools::gate::{Gate, Upstream};
+use crate::tools::process::Fixture;
+use forwarder::Forwarder;
+use suite::{Outcome, Scenarios, Suite};
+
+const SERVER: &str = "servers/conformance-server.mjs";
+/// What a lost check said, cut to this many characters, is enough to find it.
+const WORDS_MAX: usize = 300;
+
+/// One comparison. `Shown` legs are printed but cannot fail: not everything a client sees over HTTP
+/// exists in front of a server on stdio or of another era.
+struct Leg {
+    name: &'static str,
+    suite: Suite,
+    /// Flags of the server, the same in the direct run and behind the gate.
+    flags: &'static [&'static str],
+    behind: Behind,
+    must_match: bool,
+}
+
+enum Behind {
+    Http { era: &'static str },
+    Stdio,
+}
+
+const BOTH: Behind = Behind::Http { era: "both" };
+
+const STREAMED: &[&str] = &["--responses", "sse"];
+/// The server asks on the client's standing stream: a gate must have it open before the first call.
+const ASKS_ON_GET: &[&str] = &["--ask-on", "get"];
+
+const LEGS: &[Leg] = &[
+    leg("2026-07-28", Suite::Requirements("2026-07-28"), &[], BOTH, true),
+    leg("2026-07-28, all streamed", Suite::Requirements("2026-07-28"), STREAMED, BOTH, true),
+    leg("2025-11-25", Suite::Requirements("2025-11-25"), &[], BOTH, true),
+    leg("2025-11-25, asked on GET", Suite::Requirements("2025-11-25"), ASKS_ON_GET, BOTH, true),
+    leg("2025-06-18", Suite::Revision("2025-06-18"), &[], BOTH, true),
+    leg("2026-07-28 before stdio", Suite::Requirements("2026-07-28"), &[], Behind::Stdio, false),
+    leg("2025-11-25 before stdio", Suite::Requirements("2025-11-25"), &[], Behind::Stdio, false),
+    leg(
+        "2026-07-28 before a legacy server",
+        Suite::Requirements("2026-07-28"),
+        &[],
+        Behind::Http { era: "legacy" },
+        false,
+    ),
+    leg(
+        "2025-11-25 before a modern server",
+        Suite::Requirements("2025-11-25"),
+        &[],
+        Behind::Http { era: "modern" },
+        false,
+    ),
+];
+
+const fn leg(
+    name: &'static str,
+    suite: Suite,
+    flags: &'static [&'static str],
+    behind: Behind,
+    must_match: bool,
+) -> Leg {
+    Leg { name, suite, flags, behind, must_match }
+}
+
+/// Where the SDK under our server falls short by itself: a stream is open, with its status 200,
+/// before the handler can answer -32021, which wants a 400.
+const SDK_CANNOT: &[(&str, &str)] = &[("2026-07-28, all streamed", "server-stateless")];
+
+/// What came out: one test per scenario of the legs that must match.
+#[derive(Debug, Default)]
+pub(crate) struct Report {
+    pub(crate) tally: Tally,
+}
+
+/// Runs every leg and prints the counts. The direct run and the run through the gate of a leg go
+/// side by side, because the suite mostly waits.
+pub(crate) fn run(tools: &Tools, tollgate: &Path) -> Result<Report> {
+    let mut report = Report::default();
+    let mut direct_runs: BTreeMap<String, Scenarios> = BTreeMap::new();
+    for leg in LEGS {
+        let started = Instant::now();
+        let key = format!("{:?} {:?}", leg.suite, leg.flags);
+        let known = direct_runs.remove(&key);
+        let (direct, gated) = std::thread::scope(|scope| {
+            let direct = scope.spawn(|| known.map_or_else(|| run_direct(tools, leg), Ok));
+            let gated = run_through_gate(tools, tollgate, leg);
+            (direct.join(), gated)
+        });
+        let direct = direct.map_err(|_| anyhow::anyhow!("the direct run broke off"))??;
+        let gated = gated.with_context(|| format!("conformance, {}", leg.name))?;
+        let lost = compare(leg, &direct, &gated);
+        println!(
+            "{}, {:.0} s",
+            lost.summary(leg, &direct, &gated),
+            started.elapsed().as_secs_f64()
+        );
+        lost.print(leg.must_match);
+        if leg.must_match {
+            report.tally.failed += lost.scenarios.len();
+            report.tally.passed += direct.len() - lost.scenarios.len();
+        }
+        direct_runs.insert(key, direct);
+    }
+    Ok(report)
+}
+
+/// The suite at the server alone: shows that the harness itself is whole, without a gate.
+pub(crate) fn run_all_direct(tools: &Tools) -> Result<Report> {
+    let mut report = Report::default();
+    for leg in LEGS.iter().filter(|leg| leg.must_match) {
+        let started = Instant::now();
+        let direct = run_direct(tools, leg)?;
+        let checks = checks(&direct);
+        let seconds = started.elapsed().as_secs_f64();
+        println!(
+            "conformance {}, directly: {} of {} scenarios, {checks} checks, {seconds:.0} s",
+            leg.name,
+            passing(&direct),
+            direct.len()
+        );
+        let failing = direct.iter().filter(|(_, outcome)| !outcome.passed());
+        for (scenario, outcome) in failing {
+            println!("  {scenario}: {}", outcome.complaints.join("; "));
+            let known = SDK_CANNOT.contains(&(leg.name, scenario.as_str()));
+            report.tally.failed += usize::from(!known);
+        }
+        report.tally.passed += passing(&direct);
+    }
+    Ok(report)
+}
+
+fn run_direct(tools: &Tools, leg: &Leg) -> Result<Scenarios> {
+    let mut command = tools.node_script(SERVER);
+    let server = Fixture::start(command.args(leg.flags))?;
+    suite::run(tools, &server.url, leg.suite)
+}
+
+fn run_through_gate(tools: &Tools, tollgate: &Path, leg: &Leg) -> Result<Scenarios> {
+    let (upstream, _server) = match leg.behind {
+        Behind::Stdio => (Upstream::Command(tools.node_words(SERVER, &["--stdio"])), None),
+        Behind::Http { era } => {
+            let mut command = tools.node_script(SERVER);
+            let server = Fixture::start(command.args(leg.flags).args(["--era", era]))?;
+            (Upstream::Url(server.url.clone()), Some(server))
+        }
+    };
+    let allow_all = json!({ "version": "1", "default": "allow" });
+    let gate = Gate::start(tollgate, &[("suite", upstream)], &allow_all)?;
+    let forwarder = Forwarder::start(&gate.address(), &gate.token)?;
+    let url = format!("http://{}/mcp/suite", forwarder.address);
+    suite::run(tools, &url, leg.suite)
+}
+
+/// Scenarios that lost something on the way through the gate, with what they lost.
+struct Lost {
+    scenarios: BTreeMap<String, Vec<String>>,
+}
+
+fn compare(leg: &Leg, direct: &Scenarios, gated: &Scenarios) -> Lost {
+    let mut scenarios = BTreeMap::new();
+    for (name, outcome) in direct {
+        let lost = match gated.get(name) {
+            None if outcome.succeeded.is_empty() => Vec::new(),
+            None => vec!["the scenario did not run".to_owned()],
+            Some(through) => lost_checks(outcome, through),
+        };
+        if !lost.is_empty() {
+            scenarios.insert(format!("{}: {name}", leg.name), lost);
+        }
+    }
+    Lost { scenarios }
+}
+
+fn lost_checks(direct: &Outcome, gated: &Outcome) -> Vec<String> {
+    let mut lost = Vec::new();
+    for (check, wanted) in &direct.succeeded {
+        let got = gated.succeeded.get(check).copied().unwrap_or(0);
+        if got < *wanted {
+            lost.push(format!("{check}: {got} of {wanted}"));
+        }
+    }
+    // Complaints alone are not a loss: the direct run may have them as well.
+    if !lost.is_empty() {
+        lost.extend(gated.complaints.iter().map(|words| words.chars().take(WORDS_MAX).collect()));
+    }
+    lost
+}
+
+impl Lost {
+    fn summary(&self, leg: &Leg, direct: &Scenarios, gated: &Scenarios) -> String {
+        let verdict = match (self.scenarios.len(), leg.must_match) {
+            (0, _) => "nothing lost".to_owned(),
+            (count, true) => format!("{count} scenarios LOST"),
+            (count, false) => format!("{count} scenarios differ (shown, not judged)"),
+        };
+        let (before, through) = (checks(direct), checks(gated));
+        let name = leg.name;
+        format!(
+            "conformance {name}: {before} checks in {} scenarios directly, {through} in {} through the gate, {verdict}",
+            passing(direct),
+            passing(gated),
+        )
+    }
+
+    /// Everything that matters where it is judged; only the names where it is merely shown.
+    fn print(&self, judged: bool) {
+        for (scenario, lost) in &self.scenarios {
+            println!("  {scenario}");
+            for words in lost.iter().filter(|_| judged) {
+                println!("    {words}");
+            }
+        }
+    }
+}
+
+fn passing(scenarios: &Scenarios) -> usize {
+    scenarios.values().filter(|outcome| outcome.passed()).count()
+}
+
+fn checks(scenarios: &Scenarios) -> usize {
+    scenarios.values().flat_map(|outcome| outcome.succeeded.values()).sum()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn outcome(succeeded: &[(&str, usize)], failed: usize, complaints: &[&str]) -> Outcome {
+        Outcome {
+            succeeded: succeeded.iter().map(|(name, n)| ((*name).to_owned(), *n)).collect(),
+            failed,
+            complaints: complaints.iter().map(ToString::to_string).collect(),
+        }
+    }
+
+    #[test]
+    fn a_check_that_succeeds_less_often_is_lost() {
+        let direct = outcome(&[("a", 2), ("b", 1)], 0, &[]);
+        assert!(lost_checks(&direct, &outcome(&[("a", 2), ("b", 1)], 0, &[])).is_empty());
+        assert!(lost_checks(&direct, &outcome(&[("a", 3), ("b", 1)], 0, &[])).is_empty());
+        assert_eq!(lost_checks(&direct, &outcome(&[("a", 1), ("b", 1)], 1, &["why"])).len(), 2);
+    }
+
+    #[test]
+    fn a_warning_that_was_there_before_is_not_a_loss() {
+        let direct = outcome(&[("a", 1)], 0, &["hm"]);
+        assert!(lost_checks(&direct, &outcome(&[("a", 1)], 0, &["hm"])).is_empty());
+    }
+
+    #[test]
+    fn a_scenario_that_did_not_run_is_lost() {
+        let leg = leg("2026-07-28", Suite::Requirements("2026-07-28"), &[], BOTH, true);
+        let direct = BTreeMap::from([("x".to_owned(), outcome(&[("a", 1)], 0, &[]))]);
+        assert_eq!(compare(&leg, &direct, &BTreeMap::new()).scenarios.len(), 1);
+        let failing = BTreeMap::from([("x".to_owned(), outcome(&[], 1, &["bad"]))]);
+        assert_eq!(compare(&leg, &failing, &BTreeMap::new()).scenarios.len(), 0);
+    }
+}
