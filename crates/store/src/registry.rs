@@ -2,7 +2,6 @@
 //! several processes may share the file, and a damaged or newer file is refused, never overwritten.
 
 use std::fs;
-use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -19,6 +18,7 @@ pub mod credential;
 pub mod error;
 pub mod grants;
 pub mod names;
+mod opening;
 mod parked;
 pub mod pins;
 pub mod policies;
@@ -82,7 +82,8 @@ impl Registry {
     /// Opens `gate.db` of a home, making or upgrading it when needed.
     pub fn open(home: &Home, vault: Arc<Vault>, random: Random) -> Result<Registry, RegistryError> {
         let path = home.gate_db();
-        private::ensure(&path).map_err(|e| open_error(&e))?;
+        let _turn = opening::turn(&path)?;
+        private::ensure(&path).map_err(|e| opening::error(&e))?;
         schema::refuse_foreign(&path)?;
         let mut inner = Inner::connect(&path)?;
         schema::upgrade(&mut inner.db, home, &random)?;
@@ -167,6 +168,7 @@ impl Registry {
     }
 
     fn reconnect(&self) -> Result<Inner, RegistryError> {
+        let _turn = opening::turn(&self.path)?;
         schema::refuse_foreign(&self.path)?;
         let mut inner = Inner::connect(&self.path)?;
         schema::refuse_older(&inner.db, &self.path)?;
@@ -219,15 +221,5 @@ impl FileId {
     fn of(path: &Path) -> Option<FileId> {
         let found = fs::metadata(path).ok()?;
         Some(FileId { device: found.dev(), inode: found.ino() })
-    }
-}
-
-fn open_error(error: &io::Error) -> RegistryError {
-    match error.kind() {
-        io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => {
-            RegistryError::ReadOnly
-        }
-        io::ErrorKind::StorageFull => RegistryError::DiskFull,
-        _ => RegistryError::Io(error.to_string()),
     }
 }

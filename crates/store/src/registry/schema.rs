@@ -29,8 +29,10 @@ pub(super) fn refuse_foreign(path: &Path) -> Result<(), RegistryError> {
     if is_empty && !path.with_extension("db-wal").exists() {
         return Ok(());
     }
-    let db = Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_ONLY)?;
+    let mut db = Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_ONLY)?;
     db.busy_timeout(Duration::from_millis(BUSY_MS_MAX))?;
+    // One look: another process may be making the tables.
+    let db = db.transaction()?;
     let found = version(&db)?;
     let application: i64 = db.pragma_query_value(None, "application_id", |r| r.get(0))?;
     let is_blank = found == 0 && !has_tables(&db)?;
