@@ -89,9 +89,7 @@ pub(crate) fn run(tools: &Tools, tollgate: &Path) -> Result<Report> {
     for server in SERVERS {
         for client in wanted_clients(server) {
             cases.push(over_http(&gate, server, client));
-            if server.stdio {
-                cases.push(over_stdio(tools, &gate, tollgate, server, client));
-            }
+            cases.push(over_stdio(tools, &gate, tollgate, server, client));
         }
     }
     cases.extend(at_all_servers(&gate));
@@ -168,6 +166,7 @@ fn over_http(gate: &Gate, server: &Server, client: Client) -> Case {
     case(format!("gate before {}", server.name), client, target)
 }
 
+/// A command is wrapped; a server at an address is spoken for.
 fn over_stdio(
     tools: &Tools,
     gate: &Gate,
@@ -175,9 +174,14 @@ fn over_stdio(
     server: &Server,
     client: Client,
 ) -> Case {
-    let inner = tools.node_words(server.script, &["--stdio"]);
-    let target = through_gate(json!({ "command": gate.wrap_words(tollgate, &inner) }));
-    case(format!("wrap of {}", server.name), client, target)
+    let (how, words) = if server.stdio {
+        let inner = tools.node_words(server.script, &["--stdio"]);
+        ("wrap of", gate.wrap_words(tollgate, &inner))
+    } else {
+        ("stdio for", gate.stdio_words(tollgate, server.name))
+    };
+    let target = through_gate(json!({ "command": words }));
+    case(format!("{how} {}", server.name), client, target)
 }
 
 /// The one endpoint of all servers, where names carry the server's.

@@ -9,6 +9,8 @@ use serde_json::Value;
 
 use super::process::{Scratch, Started, free_port, wait_for};
 
+const GRANT: &str = "test";
+
 /// What the gate stands in front of.
 #[derive(Clone, Debug)]
 pub(crate) enum Upstream {
@@ -22,7 +24,7 @@ pub(crate) struct Gate {
     port: u16,
     policy: PathBuf,
     _process: Started,
-    home: Scratch,
+    scratch: Scratch,
 }
 
 impl Gate {
@@ -32,10 +34,11 @@ impl Gate {
         servers: &[(&str, Upstream)],
         policy: &Value,
     ) -> Result<Gate> {
-        let home = Scratch::new("gate")?;
-        let policy_file = home.path.join("policy.json");
+        let scratch = Scratch::new("gate")?;
+        let home = home(&scratch);
+        let policy_file = scratch.path.join("policy.json");
         fs::write(&policy_file, policy.to_string())?;
-        let run = |arguments: &[String]| told(tollgate, &home.path, arguments);
+        let run = |arguments: &[String]| told(tollgate, &home, arguments);
         for (name, upstream) in servers {
             run(&add_words(name, upstream))?;
         }
@@ -43,14 +46,14 @@ impl Gate {
         let token = create_grant(servers, run)?;
         let port = free_port()?;
         let mut command = Command::new(tollgate);
-        command.arg("--home").arg(&home.path);
+        command.arg("--home").arg(&home);
         command.args(["up", "--listen", &format!("127.0.0.1:{port}")]);
-        let log = home.path.join("test-gate.log");
+        let log = scratch.path.join("gate.log");
         let mut process = Started::logged(&mut command, &log)?;
         wait_for(port, &mut process)
             .with_context(|| fs::read_to_string(&log).unwrap_or_default())
             .context("the gate did not start")?;
-        Ok(Gate { token, port, policy: policy_file, _process: process, home })
+        Ok(Gate { token, port, policy: policy_file, _process: process, scratch })
     }
 
     /// The endpoint of one server.
@@ -68,17 +71,30 @@ impl Gate {
     }
 
     pub(crate) fn log(&self) -> String {
-        fs::read_to_string(self.home.path.join("test-gate.log")).unwrap_or_default()
+        fs::read_to_string(self.scratch.path.join("gate.log")).unwrap_or_default()
+    }
+
+    /// A client over stdio starts this: one of the servers of the running gate, as the grant.
+    pub(crate) fn stdio_words(&self, tollgate: &Path, server: &str) -> Vec<String> {
+        let mut all = vec![tollgate.display().to_string()];
+        all.extend(words(&["--home", &home(&self.scratch).to_string_lossy(), "stdio", server]));
+        all.extend(words(&["--grant", GRANT]));
+        all
     }
 
     /// A client over stdio starts this: the same policy in front of a command.
     pub(crate) fn wrap_words(&self, tollgate: &Path, command: &[String]) -> Vec<String> {
         let mut all = vec![tollgate.display().to_string()];
-        all.extend(words(&["--home", &self.home.path.to_string_lossy(), "wrap", "--policy"]));
+        all.extend(words(&["--home", &home(&self.scratch).to_string_lossy(), "wrap", "--policy"]));
         all.extend(words(&[&self.policy.to_string_lossy(), "--"]));
         all.extend(command.iter().cloned());
         all
     }
+}
+
+/// Left for the gate to make, so that its mode is the gate's own.
+fn home(scratch: &Scratch) -> PathBuf {
+    scratch.path.join("home")
 }
 
 fn add_words(name: &str, upstream: &Upstream) -> Vec<String> {
@@ -97,7 +113,7 @@ fn create_grant(
     servers: &[(&str, Upstream)],
     run: impl Fn(&[String]) -> Result<String>,
 ) -> Result<String> {
-    let mut all = words(&["grant", "create", "test"]);
+    let mut all = words(&["grant", "create", GRANT]);
     for (name, _) in servers {
         all.extend(words(&["--server", &format!("{name}=test")]));
     }
