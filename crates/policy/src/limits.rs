@@ -65,7 +65,7 @@ impl Increment {
         };
         let mut sum = Ok(Amount::ZERO);
         path.each(call, &mut |leaf| {
-            sum = add(sum.clone(), &leaf);
+            sum = add(sum, &leaf);
             if sum.is_ok() { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
         });
         sum.map_err(|why| format!("`{}` {why}", path.text))

@@ -36,7 +36,7 @@ impl Policy {
         let mut loader = Loader::default();
         let mut policy = compile(&root, &mut loader);
         loader.problems.into_result()?;
-        policy.source = source.to_owned();
+        source.clone_into(&mut policy.source);
         policy.warnings = loader.warnings.into_warnings();
         Ok(policy)
     }

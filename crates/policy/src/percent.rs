@@ -13,17 +13,10 @@ pub(crate) fn decode_once(text: &str) -> Option<Decoded> {
     let mut changed = false;
     let mut at = 0;
     while let Some(&byte) = bytes.get(at) {
-        match escape_at(bytes, at) {
-            Some(decoded) => {
-                out.push(decoded);
-                changed = true;
-                at += 3;
-            }
-            None => {
-                out.push(byte);
-                at += 1;
-            }
-        }
+        let escape = escape_at(bytes, at);
+        out.push(escape.unwrap_or(byte));
+        changed |= escape.is_some();
+        at += if escape.is_some() { 3 } else { 1 };
     }
     changed.then(|| match String::from_utf8(out) {
         Ok(text) => Decoded { text, valid: true },

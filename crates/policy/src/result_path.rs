@@ -106,7 +106,9 @@ fn members<'d>(object: Value<'d>, mut open: Vec<Way<'d>>) -> Vec<Part<'d>> {
                 named.for_each(|(_, part)| part.ways.push(rest));
             }
             Some((Step::Every, rest)) => {
-                parts.iter_mut().for_each(|(_, part)| part.ways.push(rest));
+                for (_, part) in &mut parts {
+                    part.ways.push(rest);
+                }
                 if !rest.is_empty() {
                     open.push(rest);
                 }

@@ -73,14 +73,12 @@ impl Section {
         let texts: Vec<String> = members.iter().map(|member| nfc(&member.name)).collect();
         let places: Vec<Place> = members.iter().map(|member| member.place).collect();
         let (patterns, ties) = Patterns::new(&texts, spellings);
-        check_patterns(
-            &texts,
-            &places,
-            |index| pointer::member(pointer, members.get(index).map_or("", |member| &member.name)),
-            loader,
-        );
+        let pointer_of = |index: usize| {
+            pointer::member(pointer, members.get(index).map_or("", |member| &member.name))
+        };
+        check_patterns(&texts, &places, pointer_of, loader);
         for tie in ties {
-            note_tie(tie, &texts, &places, pointer, loader);
+            note_tie(tie, &texts, &places, pointer_of, loader);
         }
         let entries = members.iter().map(|member| {
             let pointer = pointer::member(pointer, &member.name);
@@ -113,7 +111,13 @@ pub(crate) fn check_patterns(
     }
 }
 
-fn note_tie(tie: Tie, texts: &[String], places: &[Place], pointer: &str, loader: &mut Loader) {
+fn note_tie(
+    tie: Tie,
+    texts: &[String],
+    places: &[Place],
+    pointer: impl Fn(usize) -> String,
+    loader: &mut Loader,
+) {
     let at = |index: u32| usize::try_from(index).unwrap_or(usize::MAX);
     let text = |index: u32| texts.get(at(index)).map_or("", String::as_str);
     let (later, earlier) = (text(tie.later), text(tie.earlier));
@@ -124,5 +128,5 @@ fn note_tie(tie: Tie, texts: &[String], places: &[Place], pointer: &str, loader:
         Complaint::new(format!("the globs `{later}` and `{earlier}` match the same names"))
             .hint("make the part before the first `*` of one longer, or join them")
     };
-    loader.problems.add(place, &pointer::member(pointer, later), complaint);
+    loader.problems.add(place, &pointer(at(tie.later)), complaint);
 }

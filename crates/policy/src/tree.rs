@@ -190,8 +190,8 @@ impl Node {
             Value::Bool(value) => out.extend_from_slice(value.to_string().as_bytes()),
             Value::Number(number) => out.extend_from_slice(number.as_bytes()),
             Value::Text(text) => json::write_string(text, out),
-            Value::List(items) => write_joined(b"[]", items, out, Node::write_json),
-            Value::Map(members) => write_joined(b"{}", members, out, |member, out| {
+            Value::List(items) => write_joined(*b"[]", items, out, Node::write_json),
+            Value::Map(members) => write_joined(*b"{}", members, out, |member, out| {
                 json::write_string(&member.name, out);
                 out.push(b':');
                 member.node.write_json(out);
@@ -201,19 +201,19 @@ impl Node {
 }
 
 fn write_joined<T>(
-    [open, close]: &[u8; 2],
+    [open, close]: [u8; 2],
     items: &[T],
     out: &mut Vec<u8>,
     mut write: impl FnMut(&T, &mut Vec<u8>),
 ) {
-    out.push(*open);
+    out.push(open);
     for (index, item) in items.iter().enumerate() {
         if index > 0 {
             out.push(b',');
         }
         write(item, out);
     }
-    out.push(*close);
+    out.push(close);
 }
 
 #[cfg(test)]

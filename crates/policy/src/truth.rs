@@ -30,7 +30,6 @@ impl Truth {
         self.not().and(other.not()).not()
     }
 
-    #[expect(clippy::should_implement_trait, reason = "a const fn cannot implement the operator")]
     pub(crate) const fn not(self) -> Truth {
         match self {
             Truth::Holds => Truth::Fails,

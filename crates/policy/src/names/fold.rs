@@ -21,10 +21,10 @@ pub(crate) fn uri_reading(uri: &str) -> String {
 
 /// The same for a pattern. Each literal part is folded by itself, so dot segments stay.
 pub(crate) fn uri_pattern(pattern: &str) -> String {
-    match pattern.contains('*') {
-        true => pattern.split('*').map(spelling).collect::<Vec<_>>().join("*"),
-        false => uri_reading(pattern),
+    if !pattern.contains('*') {
+        return uri_reading(pattern);
     }
+    pattern.split('*').map(spelling).collect::<Vec<_>>().join("*")
 }
 
 /// A pattern by what its literal parts look like.
@@ -82,9 +82,8 @@ fn without_dots(uri: &str) -> String {
     let mut kept: Vec<&str> = Vec::new();
     for segment in tail.split('/') {
         match segment {
-            "." => {}
             ".." if kept.len() > 1 => drop(kept.pop()),
-            ".." => {}
+            "." | ".." => {}
             _ => kept.push(segment),
         }
     }

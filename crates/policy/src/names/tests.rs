@@ -1,5 +1,9 @@
 //! Precedence, ties and odd names, and a comparison with a scan over all patterns.
-#![allow(clippy::unwrap_used, reason = "a test stops at the first surprise")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    reason = "a test stops at the first surprise"
+)]
 
 use proptest::prelude::{Just, Strategy, prop_assert_eq, prop_oneof, proptest};
 
@@ -14,8 +18,8 @@ fn an_exact_name_beats_a_glob_and_a_longer_prefix_beats_a_shorter() {
     let patterns = ["get_*", "get_user", "*", "get_user_*", "*_admin", "get_*_secret"];
     let (_, ties) = names(&patterns);
     // `*` and `*_admin` both begin with nothing, and so do the two that begin with `get_`.
-    let tied: Vec<_> = ties.iter().map(|tie| (tie.later, tie.earlier)).collect();
-    assert_eq!(tied, [(4, 2), (5, 0)]);
+    let pairs: Vec<_> = ties.iter().map(|tie| (tie.later, tie.earlier)).collect();
+    assert_eq!(pairs, [(4, 2), (5, 0)]);
 
     let (names, ties) = names(&["get_*", "get_user", "*", "get_user_*"]);
     assert!(ties.is_empty());

@@ -94,8 +94,8 @@ impl Set {
             Seen::Text(_) | Seen::Number(_) | Seen::Bool(_) if empty => Truth::Fails,
             Seen::Text(text) if !self.texts.is_empty() => Truth::of(self.texts.contains(&**text)),
             Seen::Number(number) if !self.numbers.is_empty() => {
-                let order = |value: &Box<str>| compare_numbers(value, number);
-                Truth::of(self.numbers.binary_search_by(order).is_ok())
+                let found = self.numbers.binary_search_by(|value| compare_numbers(value, number));
+                Truth::of(found.is_ok())
             }
             Seen::Bool(flag) if !self.bools.is_empty() => Truth::of(self.bools.contains(flag)),
             _ => Truth::Indeterminate,

@@ -17,7 +17,7 @@ const PATTERN_BYTES_MAX: usize = 512 * 1024;
 /// Wraps a test of text; everything else is indeterminate.
 fn on_text(test: impl Fn(&str) -> bool + Send + Sync + 'static) -> Test {
     Box::new(move |seen| match seen {
-        Seen::Text(text) => Truth::of(test(text)),
+        Seen::Text(given) => Truth::of(test(given)),
         _ => Truth::Indeterminate,
     })
 }
@@ -111,7 +111,7 @@ fn length(value: &Node, test: fn(u64, u64) -> bool) -> Result<Test, Complaint> {
     let value = whole(value).unwrap_or_default();
     let check = move |length: usize| Truth::of(test(length.try_into().unwrap_or(u64::MAX), value));
     Ok(Box::new(move |seen| match seen {
-        Seen::Text(text) => check(text.chars().count()),
+        Seen::Text(given) => check(given.chars().count()),
         Seen::List(list) => check(list.len()),
         _ => Truth::Indeterminate,
     }))

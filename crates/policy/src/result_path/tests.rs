@@ -15,14 +15,14 @@ fn redact(paths: &[&str], json: &str) -> String {
 #[test]
 fn named_parts_are_cut_with_one_comma_each() {
     let cases: [(&[&str], &str, &str); 22] = [
-        (&["email"], r#"{"email":"x"}"#, r#"{}"#),
+        (&["email"], r#"{"email":"x"}"#, "{}"),
         (&["email"], r#"{"email":"x","a":1}"#, r#"{"a":1}"#),
         (&["email"], r#"{"a":1,"email":"x"}"#, r#"{"a":1}"#),
         (&["email"], r#"{"a":1,"email":"x","b":2}"#, r#"{"a":1,"b":2}"#),
         (&["a", "b"], r#"{"a":1,"b":2,"c":3}"#, r#"{"c":3}"#),
         (&["b", "c"], r#"{"a":1,"b":2,"c":3}"#, r#"{"a":1}"#),
         (&["a", "c"], r#"{"a":1,"b":2,"c":3}"#, r#"{"b":2}"#),
-        (&["a", "b", "c"], r#"{ "a" : 1 , "b":2,"c":3 }"#, r#"{  }"#),
+        (&["a", "b", "c"], r#"{ "a" : 1 , "b":2,"c":3 }"#, "{  }"),
         (&["profile.email"], r#"{"profile":{"email":"x","n":1}}"#, r#"{"profile":{"n":1}}"#),
         (
             &["items[*].email"],

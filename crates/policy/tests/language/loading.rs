@@ -1,0 +1,192 @@
+//! What does not load, where the fault is said to be, and what is suggested.
+
+use policy::{Format, Policy, Problem};
+
+mod faults;
+
+fn problems(source: &str, format: Format) -> Vec<Problem> {
+    match Policy::load(source, format) {
+        Ok(_) => panic!("loads:\n{source}"),
+        Err(error) => error.problems,
+    }
+}
+
+/// Stands where the fault is said to be.
+const MARK: char = '‸';
+
+/// The one problem of a policy whose fault stands in line 2.
+fn only(fault: &str) -> Problem {
+    let source = format!("{{\"version\":\"1\",\"default\":\"deny\",\n{fault}}}");
+    let mut found = problems(&source, Format::Json);
+    assert_eq!(found.len(), 1, "{found:#?}");
+    found.remove(0)
+}
+
+#[test]
+fn a_fault_has_a_line_a_column_a_pointer_and_words() {
+    for (marked, pointer, words, hint) in faults::FAULTS {
+        let column = marked.chars().position(|c| c == MARK).unwrap() + 1;
+        let fault = marked.replace(MARK, "");
+        let problem = only(&fault);
+        assert!(problem.words.contains(words), "{fault}\n{problem:?}");
+        assert!(problem.hint.clone().unwrap_or_default().contains(hint), "{fault}\n{problem:?}");
+        assert_eq!(problem.pointer, *pointer, "{fault}\n{problem:?}");
+        assert_eq!((problem.line, problem.column), (2, column), "{fault}\n{problem:?}");
+        assert!(!problem.words.ends_with('.') && !problem.words.is_empty(), "{problem:?}");
+    }
+}
+
+#[test]
+fn version_and_default_are_needed_and_exact() {
+    let cases = [
+        ("{}", "the field `version` is missing"),
+        (r#"{"version":"1"}"#, "the field `default` is missing"),
+        (r#"{"version":1,"default":"deny"}"#, "a number where `1` is due"),
+        (r#"{"version":"2","default":"deny"}"#, "unknown word `2`"),
+        (r#"{"version":"1","default":"ask"}"#, "unknown word `ask`"),
+        (r#"{"version":"1","default":false}"#, "true or false where `deny`, `allow` is due"),
+        ("[]", "a list where an object: policy is due"),
+        ("null", "null where an object: policy is due"),
+        (r#""""#, "text where an object: policy is due"),
+        ("", "no JSON value"),
+        ("{\"version\":\"1\",\"default\":\"deny\"} {}", ""),
+        ("\u{feff}{\"version\":\"1\",\"default\":\"deny\"}", ""),
+    ];
+    for (source, words) in cases {
+        let found = problems(source, Format::Json);
+        assert!(found.iter().any(|problem| problem.words.contains(words)), "{source}: {found:?}");
+    }
+}
+
+#[test]
+fn several_faults_are_shown_at_once_in_the_order_of_the_text() {
+    let source = "{\"version\":\"1\",\n\"default\":\"no\",\n\"tools\":{\"x\":{\"acton\":\"deny\"},\n\"y\":{\"deny_if\":{}},\n\"z\":{\"rate_limit\":{\"max\":1}}}}";
+    let found: Vec<_> = problems(source, Format::Json)
+        .iter()
+        .map(|problem| (problem.line, problem.pointer.clone()))
+        .collect();
+    let expected = [
+        (2, "/default"),
+        (3, "/tools/x/acton"),
+        (4, "/tools/y/deny_if"),
+        (5, "/tools/z/rate_limit"),
+    ];
+    assert_eq!(found, expected.map(|(line, pointer)| (line, pointer.to_owned())));
+}
+
+#[test]
+fn bounds_are_refused_with_their_place() {
+    let entries = |count: usize| {
+        let entries: Vec<_> = (0..count).map(|index| format!("\"t{index}\":{{}}")).collect();
+        format!("{{\"version\":\"1\",\"default\":\"deny\",\"tools\":{{{}}}}}", entries.join(","))
+    };
+    let rules = |count: usize| {
+        let rules = vec!["{\"conditions\":[]}"; count].join(",");
+        format!(
+            "{{\"version\":\"1\",\"default\":\"deny\",\"tools\":{{\"x\":{{\"require\":[{rules}],\"deny_if\":[{{\"conditions\":[]}}]}}}}}}"
+        )
+    };
+    let patterns = |count: usize| {
+        let condition = "{\"path\":\"args.a\",\"op\":\"regex\",\"value\":\"a\"}";
+        let conditions = vec![condition; count].join(",");
+        format!(
+            "{{\"version\":\"1\",\"default\":\"deny\",\"tools\":{{\"x\":{{\"deny_if\":[{{\"conditions\":[{conditions}]}}]}}}}}}"
+        )
+    };
+    let text = |count: usize| {
+        format!(
+            "{{\"version\":\"1\",\"default\":\"deny\",\"description\":\"{}\"}}",
+            "x".repeat(count)
+        )
+    };
+    let deep = |count: usize| {
+        let args = format!("{}{}", "{\"a\":".repeat(count), "1");
+        let ends = "}".repeat(count);
+        format!(
+            "{{\"version\":\"1\",\"default\":\"deny\",\"tests\":[{{\"tool\":\"x\",\"expect\":\"deny\",\"args\":{args}{ends}}}]}}"
+        )
+    };
+    let fine = [entries(10_000), rules(999), patterns(1_000), text(65_536), deep(61)];
+    for source in &fine {
+        assert!(Policy::load(source, Format::Json).is_ok(), "{}", &source[..80]);
+        assert!(Policy::load(source, Format::Yaml).is_ok(), "{}", &source[..80]);
+    }
+    let cases = [
+        (entries(10_001), "/tools", "10001 entries, more than 10000"),
+        (rules(1_000), "/tools/x", "1001 rules in one entry, more than 1000"),
+        (patterns(1_001), "/tools/x/deny_if/0/conditions/1000", "more than 1000 patterns"),
+        (text(65_537), "", ""),
+        (deep(62), "", ""),
+        (format!("{}{}", text(10), " ".repeat(1024 * 1024)), "", ""),
+    ];
+    for (source, pointer, words) in cases {
+        for format in [Format::Json, Format::Yaml] {
+            let found = problems(&source, format);
+            assert_eq!(found[0].pointer, pointer);
+            assert!(found[0].words.contains(words) && found[0].line == 1, "{:?}", found[0]);
+        }
+    }
+}
+
+#[test]
+fn a_flood_of_faults_is_cut_short() {
+    let fields: Vec<_> = (0..500).map(|index| format!("\"field{index}\":1")).collect();
+    let source = format!("{{\"version\":\"1\",\"default\":\"deny\",{}}}", fields.join(","));
+    let found = problems(&source, Format::Json);
+    assert_eq!(found.len(), 50);
+    assert_eq!(found.last().unwrap().hint.as_deref(), Some("and 450 more problems"));
+}
+
+#[test]
+fn yaml_has_the_same_fields_and_the_same_faults() {
+    let yaml = "# notes\nversion: \"1\"\ndefault: deny\nhide: [delete_*]\ntools:\n  create_charge:\n    deny_if:\n      - conditions:\n          - {path: args.amount, op: gt, value: 100}\n        on_deny: too much\n    rate_limit: {max: 10, window: 60}\n  'get_*': {}\ntests:\n  - {name: small, tool: create_charge, args: {amount: 5, note: ~}, expect: allow}\n  - {name: large, tool: create_charge, args: {amount: 500}, expect: deny, rule: /tools/create_charge/deny_if/0}\n  - {tool: delete_x, expect: hide}\n  - {tool: get_x, expect: allow}\n";
+    assert!(Policy::load(yaml, Format::Yaml).is_ok());
+    let cases = [
+        ("default: no\nversion: \"1\"\n", 1, 10, "unknown word `no`"),
+        ("version: 1\ndefault: deny\n", 1, 10, "a number where `1` is due"),
+        ("version: \"1\"\ndefault: deny\ntools:\n  echo:\n", 4, 7, "a value is missing"),
+        (
+            "version: \"1\"\ndefault: deny\ntools:\n  echo: ~\n",
+            4,
+            9,
+            "null where an object: entry is due",
+        ),
+        ("version: \"1\"\ndefault: deny\ntols:\n  echo: {}\n", 3, 1, "unknown field `tols`"),
+        (
+            "version: \"1\"\ndefault: deny\ntools:\n  x:\n    actoin: deny\n",
+            5,
+            5,
+            "unknown field `actoin`",
+        ),
+        ("version: \"1\"\ndefault: deny\nhide: &h [x]\n", 3, 7, "an anchor"),
+        (
+            "version: \"1\"\ndefault: deny\n---\nversion: \"1\"\ndefault: allow\n",
+            3,
+            1,
+            "a second document",
+        ),
+        ("version: \"1\"\ndefault: deny\ndefault: allow\n", 3, 1, "stands twice"),
+        ("# nothing\n", 1, 1, "empty"),
+    ];
+    for (source, line, column, words) in cases {
+        let found = problems(source, Format::Yaml);
+        assert!(found[0].words.contains(words), "{source}: {found:?}");
+        assert_eq!((found[0].line, found[0].column), (line, column), "{source}: {found:?}");
+    }
+}
+
+#[test]
+fn what_is_likely_a_mistake_is_a_warning() {
+    let source = "{\"version\":\"1\",\"default\":\"deny\",\"hide\":[\"x*\"],\n\"tools\":{\"x1\":{},\n\"y\":{\"action\":\"deny\",\"deny_if\":[]},\n\"z\\u200b\":{}}}";
+    let policy = Policy::load(source, Format::Json).unwrap();
+    let warnings: Vec<_> =
+        policy.warnings().iter().map(|warning| (warning.line, warning.words.as_str())).collect();
+    assert_eq!(
+        warnings,
+        [
+            (2, "`/tools/x1` is never used: `/hide/0` hides the name"),
+            (3, "`deny_if` has no effect: the action stops every call before it"),
+            (4, "the name `z\\u{200b}` holds control or invisible characters"),
+        ]
+    );
+}

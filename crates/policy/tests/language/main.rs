@@ -1,0 +1,18 @@
+//! The language from outside: every sentence of its description as data, refusals with their places,
+//! and the engine beside a slow second evaluator.
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "a test stops at the first surprise"
+)]
+
+mod explaining;
+mod generate;
+mod loading;
+mod model;
+mod properties;
+mod sentences;
+mod tables;
+mod tree;
+mod verdicts;
