@@ -1,1 +1,83 @@
-fn main() {}
+//! The binary: reads arguments, environment and clock, opens the rooms, and says what happened.
+
+mod approvals;
+mod audit;
+mod cli;
+mod context;
+mod credential;
+mod doctor;
+mod failure;
+mod grant;
+mod logging;
+mod moment;
+mod output;
+mod policies;
+mod probe;
+mod reference;
+mod run;
+mod running;
+mod server;
+mod shell;
+mod status;
+
+use std::process::ExitCode;
+
+use anyhow::Result;
+
+use crate::cli::{Cli, Command};
+use crate::context::Context;
+use crate::failure::{Account, COULD_NOT, Ending, ReaderGone};
+use crate::logging::Habit;
+use crate::output::Out;
+
+fn main() -> ExitCode {
+    // The guard of a child process must run before any thread is made.
+    if std::env::args_os().nth(1).is_some_and(|word| word == run::CHILD_WORD) {
+        return gateway::upstream::shim::run(std::env::args_os());
+    }
+    let cli = cli::parse();
+    let mut out = Out::new(cli.global.json, cli.global.color);
+    let ending = run(cli, &mut out).and_then(|ending| out.flush().map(|()| ending));
+    match ending {
+        Ok(ending) => ending.code(),
+        Err(error) if error.is::<ReaderGone>() => Ending::Yes.code(),
+        Err(error) => {
+            let _ = out.flush();
+            tell(&error, &out);
+            ExitCode::from(COULD_NOT)
+        }
+    }
+}
+
+fn run(cli: Cli, out: &mut Out) -> Result<Ending> {
+    let habit = match cli.command {
+        Command::Up(_) => Habit::Runs,
+        _ => Habit::OneShot,
+    };
+    logging::start(cli.global.log.as_deref(), cli.global.log_format, habit, out.talk_paint())?;
+    let context = Context::new(&cli.global);
+    match cli.command {
+        Command::Up(args) => run::up(&args, &context, out),
+        Command::Stdio(args) => run::stdio(&args, &context, out),
+        Command::Wrap(args) => run::wrap(&args, &context, out),
+        Command::Status(args) => status::run(&args, &context, out),
+        Command::Doctor(args) => doctor::run(&args, &context, out),
+        Command::Server(command) => command.run(&context, out),
+        Command::Policy(command) => command.run(&context, out),
+        Command::Grant(command) => command.run(&context, out),
+        Command::Approvals(command) => command.run(&context, out),
+        Command::Audit(command) => command.run(&context, out),
+        Command::Completions(args) => shell::completions(&args, out),
+        Command::Man => shell::man(out),
+        Command::Reference(args) => reference::run(&args, out),
+    }
+}
+
+fn tell(error: &anyhow::Error, out: &Out) {
+    let account = Account::of(error);
+    if out.wants_json() {
+        out.say(serde_json::to_string(&account).unwrap_or_default());
+    } else {
+        out.say(account.text(out.talk_paint()).trim_end());
+    }
+}

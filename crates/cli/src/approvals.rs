@@ -1,0 +1,301 @@
+//! `tollgate approvals`: calls that wait for a human. The owner sees who asks, for what exactly, and
+//! why, and answers with one word.
+
+use anyhow::{Result, anyhow};
+use clap::{Args, Subcommand};
+use serde_json::{Value, json};
+use store::ledger::{Answer, Approval, ApprovalStatus};
+
+use crate::context::{Context, Stores};
+use crate::failure::Ending;
+use crate::moment;
+use crate::output::{Out, Table, visible, visible_lines};
+
+#[derive(Subcommand)]
+pub(crate) enum ApprovalsCommand {
+    /// List the calls that wait
+    List(ListArgs),
+    /// Show one call with its exact arguments
+    Show(IdArgs),
+    /// Let a call through: once, or this exact call for a while
+    Approve(ApproveArgs),
+    /// Refuse a call; the agent is told why
+    Deny(DenyArgs),
+}
+
+#[derive(Args)]
+pub(crate) struct ListArgs {
+    /// Also those that were decided or ended within the last hour
+    #[arg(long)]
+    all: bool,
+}
+
+#[derive(Args)]
+pub(crate) struct IdArgs {
+    /// The approval's id
+    id: String,
+}
+
+#[derive(Args)]
+pub(crate) struct ApproveArgs {
+    /// The approval's id
+    id: String,
+    /// Let this exact call through as often as it comes, for so long, such as 10m
+    #[arg(long = "for", value_name = "SPAN")]
+    span: Option<String>,
+}
+
+#[derive(Args)]
+pub(crate) struct DenyArgs {
+    /// The approval's id
+    id: String,
+    /// What the agent is told
+    #[arg(long, value_name = "TEXT")]
+    because: String,
+}
+
+impl ApprovalsCommand {
+    pub(crate) fn run(self, context: &Context, out: &mut Out) -> Result<Ending> {
+        let stores = context.open()?;
+        match self {
+            ApprovalsCommand::List(args) => list(args.all, &stores, out),
+            ApprovalsCommand::Show(args) => show(&args.id, &stores, out),
+            ApprovalsCommand::Approve(args) => {
+                let answer = match args.span.as_deref() {
+                    None => Answer::ApproveOnce,
+                    Some(span) => Answer::ApproveFor { seconds: moment::parse_seconds(span)? },
+                };
+                decide(&args.id, &answer, &stores, out)
+            }
+            ApprovalsCommand::Deny(args) => {
+                decide(&args.id, &Answer::Deny { words: args.because }, &stores, out)
+            }
+        }
+    }
+}
+
+fn list(all: bool, stores: &Stores, out: &mut Out) -> Result<Ending> {
+    let time = ledger_time(stores)?;
+    let mut approvals = stores.ledger()?.approvals()?;
+    approvals.retain(|approval| all || state(approval, time) == "waiting");
+    if out.wants_json() {
+        let rows: Vec<Value> = approvals.iter().map(|a| approval_json(a, time, stores)).collect();
+        out.json(&rows)?;
+        return Ok(Ending::Yes);
+    }
+    if approvals.is_empty() {
+        out.say("nothing waits for you");
+        return Ok(Ending::Yes);
+    }
+    let mut table = Table::new(&["id", "who", "server", "call", "state", "time left", "why"]);
+    for approval in &approvals {
+        table.row([
+            approval.id.clone(),
+            approval.grant.clone(),
+            approval.server.clone(),
+            approval.subject.clone(),
+            state(approval, time).to_owned(),
+            time_left(approval, time),
+            approval.reason.clone(),
+        ]);
+    }
+    out.table(&table)?;
+    Ok(Ending::Yes)
+}
+
+fn show(id: &str, stores: &Stores, out: &mut Out) -> Result<Ending> {
+    let time = ledger_time(stores)?;
+    let approval = find(id, stores)?;
+    if out.wants_json() {
+        out.json(&approval_json(&approval, time, stores))?;
+        return Ok(Ending::Yes);
+    }
+    let risk = crate::server::risk(&approval.server, &approval.subject, stores);
+    let lines = [
+        ("id", approval.id.clone()),
+        ("who", approval.grant.clone()),
+        ("server", approval.server.clone()),
+        (approval.subject_kind.as_str(), approval.subject.clone()),
+        ("risk", risk.unwrap_or("not known").to_owned()),
+        ("asked", moment::local(approval.asked_us)),
+        ("state", state(&approval, time).to_owned()),
+        ("time left", time_left(&approval, time)),
+        ("policy", format!("{} version {}", approval.policy, approval.policy_version)),
+        ("matched", approval.rule.clone()),
+        ("why", approval.reason.clone()),
+        ("digest", approval.digest.clone()),
+    ];
+    for (name, value) in lines.iter().filter(|(_, value)| !value.is_empty()) {
+        out.line(format_args!("{name:<10} {}", visible(value)))?;
+    }
+    out.line("arguments")?;
+    match arguments(&approval, stores)? {
+        Some(text) => {
+            for line in visible_lines(&pretty(&text)) {
+                out.line(format_args!("  {line}"))?;
+            }
+        }
+        None => out.line("  (not kept any more)")?,
+    }
+    if state(&approval, time) == "waiting" {
+        out.say(format_args!(
+            "answer with `tollgate approvals approve {0}`, or `tollgate approvals deny {0} --because TEXT`",
+            approval.id
+        ));
+    }
+    Ok(Ending::Yes)
+}
+
+fn decide(id: &str, answer: &Answer, stores: &Stores, out: &mut Out) -> Result<Ending> {
+    let decided = stores.ledger()?.decide_approval(id, answer, stores.actor())?;
+    if out.wants_json() {
+        out.json(&approval_json(&decided, ledger_time(stores)?, stores))?;
+        return Ok(Ending::Yes);
+    }
+    let what =
+        format!("{} on `{}` for `{}`", visible(&decided.subject), decided.server, decided.grant);
+    match answer {
+        Answer::ApproveOnce => out.line(format_args!("approved once: {what}"))?,
+        Answer::ApproveFor { seconds } => {
+            out.line(format_args!(
+                "approved for {}: {what}, with these arguments",
+                moment::span(*seconds)
+            ))?;
+        }
+        Answer::Deny { .. } => out.line(format_args!("denied: {what}"))?,
+    }
+    Ok(Ending::Yes)
+}
+
+fn find(id: &str, stores: &Stores) -> Result<Approval> {
+    let approvals = stores.ledger()?.approvals()?;
+    approvals.into_iter().find(|approval| approval.id == id).ok_or_else(|| {
+        anyhow!(
+            "there is no approval `{id}`\nhint: `tollgate approvals list` shows those that wait"
+        )
+    })
+}
+
+fn ledger_time(stores: &Stores) -> Result<u64> {
+    Ok(stores.ledger()?.time(stores.clock().now()))
+}
+
+fn state(approval: &Approval, time: u64) -> &'static str {
+    match approval.status {
+        ApprovalStatus::Denied => "denied",
+        ApprovalStatus::Used(_) => "used",
+        _ if approval.is_expired(time) => "ended",
+        ApprovalStatus::Pending => "waiting",
+        ApprovalStatus::ApprovedOnce | ApprovalStatus::ApprovedUntil(_) => "approved",
+    }
+}
+
+fn seconds_left(approval: &Approval, time: u64) -> Option<u64> {
+    let end = match approval.status {
+        ApprovalStatus::Denied | ApprovalStatus::Used(_) => return None,
+        ApprovalStatus::ApprovedUntil(until) => until,
+        ApprovalStatus::Pending | ApprovalStatus::ApprovedOnce => approval.expires_us,
+    };
+    end.checked_sub(time).map(|left| left / 1_000_000)
+}
+
+fn time_left(approval: &Approval, time: u64) -> String {
+    seconds_left(approval, time).map(moment::span).unwrap_or_default()
+}
+
+/// The exact arguments, as they were sent. They lie sealed and are opened only to be shown.
+fn arguments(approval: &Approval, stores: &Stores) -> Result<Option<String>> {
+    let parked = stores.registry.parked(&approval.id)?;
+    Ok(parked.map(|bytes| String::from_utf8_lossy(bytes.expose()).into_owned()))
+}
+
+/// Indented without changing a digit: the order of keys and the spelling of numbers stay.
+fn pretty(text: &str) -> String {
+    use policy::json::{Bounds, Doc};
+    match Doc::read(text.as_bytes(), &Bounds::MESSAGE) {
+        Ok(doc) => {
+            let mut out = String::new();
+            push_pretty(doc.root(), 0, &mut out);
+            out
+        }
+        Err(_) => text.to_owned(),
+    }
+}
+
+fn push_pretty(value: policy::json::Value<'_>, depth: usize, out: &mut String) {
+    use policy::json::Kind;
+    let (open, close, empty) = match value.kind() {
+        Kind::Object => ('{', '}', value.is_empty()),
+        Kind::Array => ('[', ']', value.is_empty()),
+        _ => return out.push_str(value.raw()),
+    };
+    out.push(open);
+    if empty {
+        return out.push(close);
+    }
+    let line = |depth: usize, out: &mut String| {
+        out.push('\n');
+        out.push_str(&"  ".repeat(depth));
+    };
+    let mut first = true;
+    let mut comma = |out: &mut String| {
+        if !std::mem::take(&mut first) {
+            out.push(',');
+        }
+    };
+    if value.kind() == Kind::Object {
+        for (key, member) in value.entries() {
+            comma(out);
+            line(depth + 1, out);
+            out.push_str(key.raw());
+            out.push_str(": ");
+            push_pretty(member, depth + 1, out);
+        }
+    } else {
+        for item in value.items() {
+            comma(out);
+            line(depth + 1, out);
+            push_pretty(item, depth + 1, out);
+        }
+    }
+    line(depth, out);
+    out.push(close);
+}
+
+fn approval_json(approval: &Approval, time: u64, stores: &Stores) -> Value {
+    let arguments = arguments(approval, stores).ok().flatten();
+    json!({
+        "id": approval.id,
+        "grant": approval.grant,
+        "server": approval.server,
+        "method": approval.method,
+        "kind": approval.subject_kind,
+        "subject": approval.subject,
+        "risk": crate::server::risk(&approval.server, &approval.subject, stores),
+        "state": state(approval, time),
+        "asked_at": moment::utc(approval.asked_us),
+        "seconds_left": seconds_left(approval, time),
+        "policy": approval.policy,
+        "policy_version": approval.policy_version,
+        "rule": approval.rule,
+        "reason": approval.reason,
+        "digest": approval.digest,
+        // The text itself, not a value: a program must see the spelling that was judged.
+        "arguments": arguments,
+        "by": approval.by,
+        "words": approval.words,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn arguments_are_indented_without_changing_them() {
+        let text = r#"{"b":1.10,"a":[true,{"x":"\u001b[2J"}],"e":{},"l":[]}"#;
+        let expected = "{\n  \"b\": 1.10,\n  \"a\": [\n    true,\n    {\n      \"x\": \"\\u001b[2J\"\n    }\n  ],\n  \"e\": {},\n  \"l\": []\n}";
+        assert_eq!(pretty(text), expected);
+        assert_eq!(pretty("not json"), "not json");
+    }
+}

@@ -1,0 +1,157 @@
+//! `tollgate audit`: what happened, and whether the record of it is whole.
+
+use std::path::PathBuf;
+
+use anyhow::Result;
+use clap::{Args, Subcommand, ValueEnum};
+use store::ledger::{EntryKind, Filter, Reader};
+
+use crate::context::{Context, Stores};
+use crate::failure::Ending;
+use crate::moment;
+use crate::output::Out;
+
+mod chain;
+mod export;
+mod lines;
+mod tail;
+
+pub(crate) use lines::line;
+
+#[derive(Subcommand)]
+pub(crate) enum AuditCommand {
+    /// Show the newest entries, and with -f those to come
+    Tail(TailArgs),
+    /// Find entries
+    Search(SearchArgs),
+    /// Check that no row was changed, removed or put in
+    Verify(VerifyArgs),
+    /// Print a checkpoint to keep elsewhere; with it, verify also finds a cut-off end
+    Checkpoint(CheckpointArgs),
+    /// Take the log out: entries as JSON lines or CSV, or the chain itself
+    Export(ExportArgs),
+}
+
+#[derive(Args)]
+pub(crate) struct TailArgs {
+    /// Go on showing entries as they come
+    #[arg(short = 'f', long)]
+    follow: bool,
+    /// How many to begin with
+    #[arg(short = 'n', long, value_name = "N", default_value_t = 20)]
+    number: usize,
+    #[command(flatten)]
+    filter: FilterArgs,
+}
+
+#[derive(Args)]
+pub(crate) struct SearchArgs {
+    #[command(flatten)]
+    filter: FilterArgs,
+    /// Stop after so many
+    #[arg(short = 'n', long, value_name = "N", default_value_t = 1000)]
+    number: usize,
+    /// Text that stands anywhere in an entry
+    #[arg(value_name = "TEXT")]
+    text: Option<String>,
+}
+
+#[derive(Args)]
+pub(crate) struct FilterArgs {
+    /// Only this grant
+    #[arg(long, value_name = "LABEL")]
+    grant: Option<String>,
+    /// Only this server
+    #[arg(long)]
+    server: Option<String>,
+    /// Only this tool, resource or prompt
+    #[arg(long, value_name = "NAME")]
+    tool: Option<String>,
+    /// Only this decision: admitted, denied, limited, asked, refused, unauthenticated or own
+    #[arg(long)]
+    decision: Option<String>,
+    /// From this time on, such as 2h (ago) or 2026-11-15
+    #[arg(long, value_name = "TIME")]
+    since: Option<String>,
+    /// Before this time
+    #[arg(long, value_name = "TIME")]
+    until: Option<String>,
+    /// Only requests, or only the owner's acts
+    #[arg(long, value_enum)]
+    only: Option<Only>,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum Only {
+    Calls,
+    Notes,
+}
+
+#[derive(Args)]
+pub(crate) struct VerifyArgs {
+    /// A checkpoint that was kept elsewhere
+    #[arg(long, value_name = "FILE")]
+    checkpoint: Option<PathBuf>,
+}
+
+#[derive(Args)]
+pub(crate) struct CheckpointArgs {
+    /// Write it to a file instead of stdout
+    #[arg(long, value_name = "FILE")]
+    out: Option<PathBuf>,
+}
+
+#[derive(Args)]
+pub(crate) struct ExportArgs {
+    /// What to write
+    #[arg(long, value_enum)]
+    format: export::Format,
+    /// Write to a file instead of stdout
+    #[arg(long, value_name = "FILE")]
+    out: Option<PathBuf>,
+    #[command(flatten)]
+    filter: FilterArgs,
+}
+
+impl AuditCommand {
+    pub(crate) fn run(self, context: &Context, out: &mut Out) -> Result<Ending> {
+        let stores = context.open()?;
+        match self {
+            AuditCommand::Tail(args) => tail::tail(&args, &stores, out),
+            AuditCommand::Search(args) => tail::search(&args, &stores, out),
+            AuditCommand::Verify(args) => chain::verify(&args, &stores, out),
+            AuditCommand::Checkpoint(args) => chain::checkpoint(&args, &stores, out),
+            AuditCommand::Export(args) => export::run(&args, &stores, out),
+        }
+    }
+}
+
+impl FilterArgs {
+    fn filter(&self, now_us: i64) -> Result<Filter> {
+        let mut filter = Filter::default();
+        filter.grant.clone_from(&self.grant);
+        filter.server.clone_from(&self.server);
+        filter.subject.clone_from(&self.tool);
+        filter.decision.clone_from(&self.decision);
+        filter.only = self.only.map(|only| match only {
+            Only::Calls => EntryKind::Call,
+            Only::Notes => EntryKind::Note,
+        });
+        if let Some(since) = &self.since {
+            filter = filter.since_us(moment::parse_moment(since, now_us)?);
+        }
+        if let Some(until) = &self.until {
+            filter = filter.until_us(moment::parse_moment(until, now_us)?);
+        }
+        Ok(filter)
+    }
+}
+
+/// The log for reading; begun first if nothing was ever recorded.
+fn reader(stores: &Stores) -> Result<Reader> {
+    if let Ok(reader) = Reader::open(&stores.home.audit()) {
+        return Ok(reader);
+    }
+    stores.ledger()?;
+    Ok(Reader::open(&stores.home.audit())?)
+}

@@ -1,0 +1,96 @@
+//! `audit verify` and `audit checkpoint`.
+
+use std::path::Path;
+
+use anyhow::{Context as _, Result};
+use serde_json::json;
+use store::ledger::{Checkpoint, Reader, Verified, VerifyError};
+
+use super::{CheckpointArgs, VerifyArgs, reader};
+use crate::context::Stores;
+use crate::failure::Ending;
+use crate::output::{Out, Progress, visible};
+
+pub(super) fn verify(args: &VerifyArgs, stores: &Stores, out: &mut Out) -> Result<Ending> {
+    let checkpoint = args.checkpoint.as_deref().map(read_checkpoint).transpose()?;
+    // Not opened for writing: looking must not mend or cut what it looks at.
+    let reader = Reader::open(&stores.home.audit())?;
+    let verified = Progress::during("verifying", || reader.verify(checkpoint.as_ref()));
+    match verified {
+        Ok(verified) => {
+            whole(&verified, checkpoint.as_ref(), out)?;
+            Ok(Ending::Yes)
+        }
+        Err(VerifyError::Found(finding)) => {
+            if out.wants_json() {
+                out.json(&json!({ "whole": false, "finding": finding }))?;
+            } else {
+                let word = out.paint().bad("broken");
+                out.line(format_args!("{word}: the audit log is not as it was written"))?;
+                out.line(format_args!("first bad record: {}", visible(&finding.to_string())))?;
+            }
+            Ok(Ending::No)
+        }
+        Err(VerifyError::Ledger(error)) => Err(error.into()),
+    }
+}
+
+fn whole(verified: &Verified, checkpoint: Option<&Checkpoint>, out: &mut Out) -> Result<()> {
+    if out.wants_json() {
+        return out.json(&json!({ "whole": true, "checkpoint": checkpoint, "log": verified }));
+    }
+    let word = out.paint().good("whole");
+    out.line(format_args!(
+        "{word}: rows {} to {}, hash {}",
+        verified.first_seq,
+        verified.last_seq,
+        verified.hash.get(..16).unwrap_or(&verified.hash)
+    ))?;
+    if let Some(retired) = &verified.retired {
+        out.line(format_args!(
+            "rows up to {} were retired at {}",
+            retired.last_seq,
+            visible(&retired.time)
+        ))?;
+    }
+    match checkpoint {
+        Some(checkpoint) => {
+            out.line(format_args!("holds the checkpoint of row {}", checkpoint.seq))?;
+        }
+        None => out.say(
+            "without a checkpoint kept elsewhere, a cut-off end cannot be told; `tollgate audit checkpoint --out FILE`",
+        ),
+    }
+    Ok(())
+}
+
+pub(super) fn checkpoint(args: &CheckpointArgs, stores: &Stores, out: &mut Out) -> Result<Ending> {
+    reader(stores)?;
+    let checkpoint = stores.ledger()?.checkpoint()?;
+    match &args.out {
+        None => out.json(&checkpoint)?,
+        Some(path) => {
+            let text = format!("{}\n", serde_json::to_string_pretty(&checkpoint)?);
+            super::export::write_whole(path, |file| {
+                Ok(std::io::Write::write_all(file, text.as_bytes())?)
+            })?;
+            if out.wants_json() {
+                out.json(&checkpoint)?;
+            } else {
+                out.line(format_args!(
+                    "checkpoint of row {} written to `{}`",
+                    checkpoint.seq,
+                    path.display()
+                ))?;
+            }
+        }
+    }
+    Ok(Ending::Yes)
+}
+
+fn read_checkpoint(path: &Path) -> Result<Checkpoint> {
+    let shown = path.display();
+    let text = std::fs::read_to_string(path)
+        .with_context(|| format!("cannot read checkpoint `{shown}`"))?;
+    serde_json::from_str(&text).with_context(|| format!("`{shown}` is not a checkpoint"))
+}

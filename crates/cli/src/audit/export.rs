@@ -1,0 +1,144 @@
+//! `audit export`: a file is complete or absent, never half, and readable by its owner only.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, BufWriter, Write};
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context as _, Result, bail};
+use clap::ValueEnum;
+use serde_json::json;
+use store::ledger::ExportFormat;
+
+use super::{ExportArgs, reader};
+use crate::context::Stores;
+use crate::failure::{Ending, ReaderGone};
+use crate::output::{Out, Progress};
+
+#[derive(Clone, Copy, ValueEnum)]
+pub(crate) enum Format {
+    /// One joined entry a line
+    Jsonl,
+    /// The same as a table, safe to open in a spreadsheet
+    Csv,
+    /// The rows themselves, for verifiers
+    Chain,
+}
+
+pub(super) fn run(args: &ExportArgs, stores: &Stores, out: &mut Out) -> Result<Ending> {
+    let filter = args.filter.filter(stores.now_us())?;
+    let reader = reader(stores)?;
+    let format = match args.format {
+        Format::Jsonl => ExportFormat::Jsonl,
+        Format::Csv => ExportFormat::Csv,
+        Format::Chain => ExportFormat::Chain,
+    };
+    let Some(path) = &args.out else {
+        let mut counting = Counting {
+            inner: out.writer(),
+            progress: Progress::new("exported"),
+            lines: 0,
+            gone: false,
+        };
+        let done = reader.export(format, &filter, &mut counting);
+        if counting.gone {
+            return Err(ReaderGone.into());
+        }
+        done?;
+        return Ok(Ending::Yes);
+    };
+    let lines = write_whole(path, |file| {
+        let mut counting = Counting {
+            inner: BufWriter::new(file),
+            progress: Progress::new("exported"),
+            lines: 0,
+            gone: false,
+        };
+        Ok(reader.export(format, &filter, &mut counting)?)
+    })?;
+    if out.wants_json() {
+        out.json(&json!({ "file": path, "lines": lines }))?;
+    } else {
+        out.line(format_args!("{lines} lines written to `{}`", path.display()))?;
+    }
+    Ok(Ending::Yes)
+}
+
+/// Writes beside the place and moves it there when it is whole.
+pub(super) fn write_whole<T>(path: &Path, write: impl FnOnce(&mut File) -> Result<T>) -> Result<T> {
+    let shown = path.display();
+    let Some(name) = path.file_name() else { bail!("`{shown}` is not the name of a file") };
+    let mut beside = name.to_owned();
+    beside.push(format!(".{}.part", std::process::id()));
+    let part = Part(path.with_file_name(beside));
+    let mut file = OpenOptions::new()
+        .write(true)
+        .create_new(true)
+        .mode(0o600)
+        .open(&part.0)
+        .with_context(|| format!("cannot write beside `{shown}`"))?;
+    let done = write(&mut file)?;
+    file.sync_all().with_context(|| format!("cannot write `{shown}`"))?;
+    fs::rename(&part.0, path).with_context(|| format!("cannot write `{shown}`"))?;
+    Ok(done)
+}
+
+/// What is left of an export that failed is removed.
+struct Part(PathBuf);
+
+impl Drop for Part {
+    fn drop(&mut self) {
+        let _ = fs::remove_file(&self.0);
+    }
+}
+
+/// Counts lines on their way, and remembers whether the reader went away.
+struct Counting<W: Write> {
+    inner: W,
+    progress: Progress,
+    lines: u64,
+    gone: bool,
+}
+
+impl<W: Write> Write for Counting<W> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let written = self.inner.write(bytes);
+        self.gone |= written.as_ref().is_err_and(|e| e.kind() == io::ErrorKind::BrokenPipe);
+        let written = written?;
+        let new = bytes.iter().take(written).filter(|byte| **byte == b'\n').count();
+        if new > 0 {
+            self.lines += u64::try_from(new).unwrap_or(0);
+            self.progress.at(self.lines);
+        }
+        Ok(written)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        let flushed = self.inner.flush();
+        self.gone |= flushed.as_ref().is_err_and(|e| e.kind() == io::ErrorKind::BrokenPipe);
+        flushed
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests")]
+    use super::*;
+
+    #[test]
+    fn a_file_is_whole_or_absent_and_private() {
+        use std::os::unix::fs::PermissionsExt as _;
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("log.jsonl");
+        let failed: Result<()> = write_whole(&path, |file| {
+            file.write_all(b"half")?;
+            bail!("disk full")
+        });
+        assert!(failed.is_err());
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
+        write_whole(&path, |file| Ok(file.write_all(b"whole")?)).unwrap();
+        assert_eq!(fs::read(&path).unwrap(), b"whole");
+        assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
+    }
+}

@@ -1,0 +1,88 @@
+//! `audit tail` and `audit search`.
+
+use std::time::Duration;
+
+use anyhow::Result;
+use store::ledger::{Entry, Filter};
+
+use super::lines::line;
+use super::{SearchArgs, TailArgs, reader};
+use crate::context::Stores;
+use crate::failure::Ending;
+use crate::output::Out;
+
+/// How often the log is looked at while following.
+const LOOK_EVERY: Duration = Duration::from_millis(200);
+
+pub(super) fn tail(args: &TailArgs, stores: &Stores, out: &mut Out) -> Result<Ending> {
+    let filter = args.filter.filter(stores.now_us())?;
+    let reader = reader(stores)?;
+    // Followed from before the first look, so that nothing falls between the two.
+    let mut follower = reader.follow()?;
+    let newest: Vec<Entry> =
+        reader.newest_first(&filter)?.take(args.number).collect::<Result<_, _>>()?;
+    let last = newest.first().map_or(0, |entry| entry.seq);
+    for entry in newest.iter().rev() {
+        show(entry, out)?;
+    }
+    if !args.follow && newest.is_empty() {
+        out.say("nothing recorded yet");
+    }
+    if !args.follow {
+        return Ok(Ending::Yes);
+    }
+    // Until somebody ends us, or nobody reads any more.
+    loop {
+        out.flush()?;
+        std::thread::sleep(LOOK_EVERY);
+        for entry in follower.poll()? {
+            if wanted(&entry, &filter) && (entry.seq > last || !entry.outcome.is_empty()) {
+                show(&entry, out)?;
+            }
+        }
+    }
+}
+
+pub(super) fn search(args: &SearchArgs, stores: &Stores, out: &mut Out) -> Result<Ending> {
+    let mut filter = args.filter.filter(stores.now_us())?;
+    filter.text.clone_from(&args.text);
+    let reader = reader(stores)?;
+    let mut found: Vec<Entry> = Vec::new();
+    let mut more = false;
+    for entry in reader.newest_first(&filter)? {
+        if found.len() == args.number {
+            more = true;
+            break;
+        }
+        found.push(entry?);
+    }
+    for entry in found.iter().rev() {
+        show(entry, out)?;
+    }
+    if more {
+        out.say(format_args!("the newest {} are shown; `-n` shows more", args.number));
+    } else if found.is_empty() {
+        out.say("nothing found");
+    }
+    Ok(Ending::Yes)
+}
+
+/// What a reader's filter would say of a finished entry.
+fn wanted(entry: &Entry, filter: &Filter) -> bool {
+    let is = |wanted: &Option<String>, found: &str| wanted.as_deref().is_none_or(|w| w == found);
+    let subject =
+        [&entry.tool, &entry.uri, &entry.prompt].into_iter().find(|name| !name.is_empty());
+    is(&filter.grant, &entry.grant)
+        && is(&filter.server, &entry.server)
+        && is(&filter.decision, &entry.decision)
+        && is(&filter.subject, subject.map_or("", String::as_str))
+        && filter.only.is_none_or(|only| only == entry.kind)
+}
+
+fn show(entry: &Entry, out: &mut Out) -> Result<()> {
+    if out.wants_json() {
+        return out.json_line(entry);
+    }
+    let text = line(entry, out.paint());
+    out.line(text)
+}

@@ -1,0 +1,178 @@
+//! The arguments of the binary. Each command brings its own; this file gathers them and writes the
+//! first screen of help, grouped by what one wants to do.
+
+use std::fmt::Write as _;
+use std::path::PathBuf;
+
+use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand};
+
+use crate::logging::LogFormat;
+use crate::output::ColorWhen;
+use crate::{approvals, audit, doctor, grant, policies, reference, run, server, shell, status};
+
+#[derive(Parser)]
+#[command(
+    name = "tollgate",
+    version,
+    about = "The gate between AI agents and what they may touch",
+    disable_help_subcommand = true
+)]
+pub(crate) struct Cli {
+    #[command(flatten)]
+    pub(crate) global: Global,
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+#[derive(Args)]
+#[command(next_help_heading = "Everywhere")]
+pub(crate) struct Global {
+    /// Where tollgate keeps its files [default: the XDG data folder/tollgate]
+    #[arg(long, global = true, value_name = "DIR", env = "TOLLGATE_HOME", hide_env = true)]
+    pub(crate) home: Option<PathBuf>,
+    /// The settings file [default: tollgate.toml in the home, if there is one]
+    #[arg(long, global = true, value_name = "FILE", env = "TOLLGATE_CONFIG", hide_env = true)]
+    pub(crate) config: Option<PathBuf>,
+    /// Print JSON for programs
+    #[arg(long, global = true)]
+    pub(crate) json: bool,
+    /// Colour: auto, always or never
+    #[arg(
+        long,
+        global = true,
+        value_name = "WHEN",
+        value_enum,
+        default_value_t,
+        hide_default_value = true,
+        hide_possible_values = true
+    )]
+    pub(crate) color: ColorWhen,
+    /// How much to log to stderr: error, warn, info, debug, or `target=level` rules
+    #[arg(long, global = true, value_name = "LEVEL", env = "TOLLGATE_LOG", hide_env = true)]
+    pub(crate) log: Option<String>,
+    /// Log lines for people or as JSON: human or json
+    #[arg(
+        long,
+        global = true,
+        value_name = "FORMAT",
+        value_enum,
+        env = "TOLLGATE_LOG_FORMAT",
+        hide_env = true,
+        default_value_t,
+        hide_default_value = true,
+        hide_possible_values = true
+    )]
+    pub(crate) log_format: LogFormat,
+}
+
+#[derive(Subcommand)]
+pub(crate) enum Command {
+    /// Start the gate (with --demo: a server, a grant and two calls to try)
+    Up(run::UpArgs),
+    /// Speak MCP on stdin and stdout for one server, judged by a grant or a policy
+    Stdio(run::StdioArgs),
+    /// Put a policy in front of any command that speaks MCP
+    Wrap(run::WrapArgs),
+    /// Is a gate running, and what does it hold?
+    Status(status::StatusArgs),
+    /// Find what is wrong and the command that mends it
+    Doctor(doctor::DoctorArgs),
+    /// The servers behind the gate: add, list, tools, pins, remove
+    #[command(subcommand)]
+    Server(server::ServerCommand),
+    /// The rules: check, test, explain, schema, list, show, set
+    #[command(subcommand)]
+    Policy(policies::PolicyCommand),
+    /// Who may come in: create, list, show, rotate, revoke, policy
+    #[command(subcommand)]
+    Grant(grant::GrantCommand),
+    /// Calls that wait for a human: list, show, approve, deny
+    #[command(subcommand)]
+    Approvals(approvals::ApprovalsCommand),
+    /// What happened: tail, search, verify, checkpoint, export
+    #[command(subcommand)]
+    Audit(audit::AuditCommand),
+    /// Print completions for a shell
+    Completions(shell::CompletionsArgs),
+    /// Print the manual page
+    Man,
+    /// Print a page of the reference
+    #[command(name = "__reference", hide = true)]
+    Reference(reference::ReferenceArgs),
+}
+
+/// The first screen of help. Every visible command stands in exactly one group; a test says so.
+const GROUPS: &[(&str, &[&str])] = &[
+    ("Run", &["up", "stdio", "wrap", "status", "doctor"]),
+    ("Rules", &["server", "policy", "grant", "approvals"]),
+    ("History", &["audit"]),
+    ("Shell", &["completions", "man"]),
+];
+
+/// The command without the grouped first screen, for generators that read it part by part.
+pub(crate) fn plain_command() -> clap::Command {
+    Cli::command()
+}
+
+/// The whole command, with the grouped help in place.
+pub(crate) fn command() -> clap::Command {
+    let plain = plain_command();
+    let groups = grouped_help(&plain);
+    plain.help_template(format!(
+        "{{about}}\n\n{{usage-heading}} {{usage}}\n\n{groups}Everywhere:\n{{options}}\n\n\
+         `tollgate COMMAND --help` says more. Try `tollgate up --demo` first.\n"
+    ))
+}
+
+pub(crate) fn parse() -> Cli {
+    let matches = command().get_matches();
+    Cli::from_arg_matches(&matches).unwrap_or_else(|e| e.exit())
+}
+
+fn grouped_help(command: &clap::Command) -> String {
+    let mut out = String::new();
+    for (group, names) in GROUPS {
+        out.push_str(group);
+        out.push_str(":\n");
+        for name in *names {
+            let about = command.find_subcommand(name).and_then(clap::Command::get_about);
+            let about = about.map(ToString::to_string).unwrap_or_default();
+            let _ = writeln!(out, "  {name:<12} {about}");
+        }
+        out.push('\n');
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_visible_command_stands_in_exactly_one_group() {
+        let mut grouped: Vec<&str> = GROUPS.iter().flat_map(|(_, names)| *names).copied().collect();
+        let command = Cli::command();
+        let mut visible: Vec<&str> = command
+            .get_subcommands()
+            .filter(|c| !c.is_hide_set())
+            .map(clap::Command::get_name)
+            .collect();
+        grouped.sort_unstable();
+        visible.sort_unstable();
+        assert_eq!(grouped, visible);
+    }
+
+    #[test]
+    fn the_arguments_are_consistent() {
+        command().debug_assert();
+    }
+
+    #[test]
+    fn the_first_screen_fits_a_terminal() {
+        let help = command().term_width(80).render_help().to_string();
+        assert!(help.lines().count() <= 40, "{} lines", help.lines().count());
+        for line in help.lines() {
+            assert!(line.chars().count() <= 80, "{line}");
+        }
+    }
+}

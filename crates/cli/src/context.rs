@@ -1,0 +1,214 @@
+//! What every command starts from: the home, the settings file, the clock and the randomness. The
+//! environment is read here and nowhere deeper.
+
+use std::cell::OnceCell;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use anyhow::{Context as _, Result, anyhow};
+use store::clock::Clock;
+use store::effective::Effective;
+use store::home::Home;
+use store::ledger::{Ledger, Note, Options, Retention};
+use store::random::Random;
+use store::registry::{FileNames, Grant, PolicyText, Registry, Server};
+use store::settings::Settings;
+use store::vault::{Vault, parse_key};
+
+use crate::cli::Global;
+
+/// The vault key as an environment variable, for machines whose secrets come from elsewhere.
+const KEY_VARIABLE: &str = "TOLLGATE_VAULT_KEY";
+
+pub(crate) struct Context {
+    home: Option<PathBuf>,
+    config: Option<PathBuf>,
+    pub(crate) clock: Clock,
+    pub(crate) random: Random,
+}
+
+impl Context {
+    pub(crate) fn new(global: &Global) -> Context {
+        Context {
+            home: global.home.clone(),
+            config: global.config.clone(),
+            clock: Clock::System,
+            random: Random::System,
+        }
+    }
+
+    /// The same context with another home, for the demonstration.
+    pub(crate) fn with_home(&self, home: PathBuf) -> Context {
+        Context {
+            home: Some(home),
+            config: None,
+            clock: self.clock.clone(),
+            random: self.random.clone(),
+        }
+    }
+
+    /// `--home`, or the XDG data folder.
+    pub(crate) fn home_path(&self) -> Result<PathBuf> {
+        if let Some(home) = &self.home {
+            return Ok(home.clone());
+        }
+        let set = |name: &str| std::env::var_os(name).filter(|v| !v.is_empty()).map(PathBuf::from);
+        let data = set("XDG_DATA_HOME").filter(|path| path.is_absolute());
+        let data = data.or_else(|| set("HOME").map(|home| home.join(".local/share")));
+        data.map(|data| data.join("tollgate")).ok_or_else(|| {
+            anyhow!("cannot tell where to keep tollgate's files: neither `XDG_DATA_HOME` nor `HOME` is set\nhint: `--home DIR`")
+        })
+    }
+
+    /// The settings file in use: the one that was named, or the one in the home if it is there.
+    pub(crate) fn settings_path(&self) -> Result<Option<PathBuf>> {
+        if self.config.is_some() {
+            return Ok(self.config.clone());
+        }
+        let usual = self.home_path()?.join("tollgate.toml");
+        Ok(usual.exists().then_some(usual))
+    }
+
+    pub(crate) fn settings(&self) -> Result<Settings> {
+        match self.settings_path()? {
+            Some(path) => load_settings(&path),
+            None => Ok(Settings::default()),
+        }
+    }
+
+    /// Opens the home with its registry, making both at the first use.
+    pub(crate) fn open(&self) -> Result<Stores> {
+        let settings = self.settings()?;
+        let home = Home::create(&self.home_path()?)?;
+        let vault = Arc::new(open_vault(&home, &self.random)?);
+        let registry = Arc::new(Registry::open(&home, vault, self.random.clone())?);
+        Ok(Stores {
+            home,
+            registry,
+            file_names: settings.names(),
+            settings: Arc::new(settings),
+            clock: self.clock.clone(),
+            actor: actor(),
+            ledger: OnceCell::new(),
+        })
+    }
+}
+
+pub(crate) fn open_vault(home: &Home, random: &Random) -> Result<Vault> {
+    match std::env::var(KEY_VARIABLE) {
+        Ok(text) => Ok(Vault::from_key(
+            parse_key(&text).with_context(|| format!("`{KEY_VARIABLE}` cannot be used"))?,
+        )),
+        Err(_) => Ok(Vault::open_home(home, random)?),
+    }
+}
+
+pub(crate) fn load_settings(path: &Path) -> Result<Settings> {
+    let shown = path.display();
+    let text =
+        std::fs::read_to_string(path).with_context(|| format!("cannot read settings `{shown}`"))?;
+    let folder = path.parent().unwrap_or(Path::new("")).to_owned();
+    Settings::load(&text, &variable, &move |file: &Path| read_beside(&folder, file))
+        .with_context(|| format!("cannot use settings `{shown}`"))
+}
+
+fn variable(name: &str) -> Option<String> {
+    std::env::var(name).ok()
+}
+
+/// A path in the settings file is taken from the folder the file stands in.
+fn read_beside(folder: &Path, file: &Path) -> io::Result<String> {
+    std::fs::read_to_string(folder.join(file))
+}
+
+/// Who is acting, for the audit rows of owner's acts.
+fn actor() -> String {
+    let name = ["USER", "LOGNAME"].iter().find_map(|name| variable(name).filter(|v| !v.is_empty()));
+    let name = name.unwrap_or_else(|| format!("uid {}", rustix::process::geteuid().as_raw()));
+    format!("{name} (cli)")
+}
+
+/// An open home.
+pub(crate) struct Stores {
+    pub(crate) home: Home,
+    pub(crate) registry: Arc<Registry>,
+    pub(crate) settings: Arc<Settings>,
+    pub(crate) file_names: FileNames,
+    clock: Clock,
+    actor: String,
+    /// Opened by the first command that needs it: reading a policy needs no audit log.
+    ledger: OnceCell<Arc<Ledger>>,
+}
+
+impl Stores {
+    pub(crate) fn now_us(&self) -> i64 {
+        self.clock.now().wall_us
+    }
+
+    pub(crate) fn clock(&self) -> &Clock {
+        &self.clock
+    }
+
+    pub(crate) fn actor(&self) -> &str {
+        &self.actor
+    }
+
+    /// The registry and the settings file as one, as the gate sees them.
+    pub(crate) fn effective(&self) -> Result<Effective> {
+        Ok(Effective::merge_closed(self.registry.snapshot()?, Arc::clone(&self.settings)))
+    }
+
+    pub(crate) fn servers(&self) -> Result<Vec<Server>> {
+        Ok(self.effective()?.servers.into_values().collect())
+    }
+
+    pub(crate) fn policies(&self) -> Result<Vec<PolicyText>> {
+        Ok(self.effective()?.policies.into_values().collect())
+    }
+
+    /// The live grant of a label, wherever it stands.
+    pub(crate) fn grant(&self, label: &str) -> Result<Grant> {
+        match self.settings.grants.get(label) {
+            Some(grant) => Ok(grant.clone()),
+            None => Ok(self.registry.grant(label)?),
+        }
+    }
+
+    /// The policy text in force under a name.
+    pub(crate) fn policy(&self, name: &str) -> Result<PolicyText> {
+        match self.settings.policies.get(name) {
+            Some(policy) => Ok(policy.clone()),
+            None => Ok(self.registry.policy(name)?),
+        }
+    }
+
+    pub(crate) fn ledger(&self) -> Result<&Arc<Ledger>> {
+        // Letting old rows go is the running gate's work, not that of every command.
+        self.ledger_with(Retention::default())
+    }
+
+    /// The ledger as a gate opens it: it also lets old rows go.
+    pub(crate) fn gate_ledger(&self) -> Result<&Arc<Ledger>> {
+        self.ledger_with(self.settings.retention)
+    }
+
+    fn ledger_with(&self, retention: Retention) -> Result<&Arc<Ledger>> {
+        if let Some(ledger) = self.ledger.get() {
+            return Ok(ledger);
+        }
+        let durability = self.settings.durability;
+        let options = Options { durability, retention, ..Options::default() };
+        let ledger = Ledger::open(&self.home.audit(), self.clock.clone(), options)?;
+        Ok(self.ledger.get_or_init(|| Arc::new(ledger)))
+    }
+
+    /// Every act of a person that changes something is a row of the audit log.
+    pub(crate) fn note(&self, act: &str, about: &str, words: &str) -> Result<()> {
+        let note = Note { act, by: &self.actor, about, words };
+        self.ledger()?.note(&note).with_context(|| {
+            format!("`{about}` was changed, but the audit log could not record it")
+        })?;
+        Ok(())
+    }
+}

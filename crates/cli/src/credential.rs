@@ -1,0 +1,114 @@
+//! Where the secrets of a server come from: a prompt, a file or an environment variable. Never the
+//! command line, which every user of the machine can read and the shell remembers.
+
+use std::io::Read;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context as _, Result, anyhow, bail};
+use store::secret::Secret;
+
+/// A name and where its value is.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Wanted {
+    pub(crate) name: String,
+    source: Source,
+}
+
+#[derive(Debug, PartialEq, Eq)]
+enum Source {
+    File(PathBuf),
+    Variable(String),
+    Prompt,
+}
+
+impl Wanted {
+    /// `NAME`, `NAME=@FILE` or `NAME=env:VARIABLE`. What else stands behind `=` is taken for the
+    /// secret itself: it is refused, and not repeated in the message.
+    pub(crate) fn parse(option: &str, text: &str) -> Result<Wanted> {
+        let Some((name, value)) = text.split_once('=') else {
+            return Ok(Wanted { name: text.to_owned(), source: Source::Prompt });
+        };
+        let source = match (value.strip_prefix('@'), value.strip_prefix("env:")) {
+            (Some(file), _) if !file.is_empty() => Source::File(file.into()),
+            (_, Some(variable)) if !variable.is_empty() => Source::Variable(variable.to_owned()),
+            _ if value == "prompt" => Source::Prompt,
+            _ => bail!(
+                "the value of `{name}` stands on the command line, where every user of this machine can read it\n\
+                 hint: `--{option} {name}=@FILE`, `--{option} {name}=env:VARIABLE`, or `--{option} {name}` to be asked\n\
+                 hint: the value is in your shell's history now; change it where it was issued"
+            ),
+        };
+        Ok(Wanted { name: name.to_owned(), source })
+    }
+
+    pub(crate) fn fetch(&self) -> Result<Secret> {
+        let value = match &self.source {
+            Source::File(path) => read_file(path)?,
+            Source::Variable(variable) => read_variable(variable)?,
+            Source::Prompt => ask(&self.name)?,
+        };
+        if value.expose().is_empty() {
+            bail!("the value of `{}` is empty", self.name);
+        }
+        Ok(value)
+    }
+}
+
+fn read_file(path: &Path) -> Result<Secret> {
+    const BYTES_MAX: u64 = 64 << 10;
+    let shown = path.display();
+    let mut text = String::new();
+    let file = std::fs::File::open(path).with_context(|| format!("cannot read `{shown}`"))?;
+    file.take(BYTES_MAX)
+        .read_to_string(&mut text)
+        .map_err(|e| anyhow!("cannot read `{shown}` as text: {}", e.kind()))?;
+    let secret = Secret::new(text.trim_end_matches(['\r', '\n']));
+    Ok(secret)
+}
+
+fn read_variable(variable: &str) -> Result<Secret> {
+    match std::env::var(variable) {
+        Ok(value) => Ok(Secret::new(value)),
+        Err(std::env::VarError::NotPresent) => {
+            bail!(
+                "the environment variable `{variable}` is not set\nhint: export it for this command"
+            )
+        }
+        Err(std::env::VarError::NotUnicode(_)) => {
+            bail!("the environment variable `{variable}` is not UTF-8")
+        }
+    }
+}
+
+fn ask(name: &str) -> Result<Secret> {
+    match rpassword::prompt_password(format!("{name} (not shown): ")) {
+        Ok(value) => Ok(Secret::new(value)),
+        Err(e) => Err(anyhow!(
+            "cannot ask for `{name}`: {e}\nhint: without a terminal, give `{name}=@FILE` or `{name}=env:VARIABLE`"
+        )),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests")]
+    use super::*;
+
+    #[test]
+    fn sources_are_told_apart() {
+        let parse = |text| Wanted::parse("header", text).unwrap().source;
+        assert_eq!(parse("X-Key"), Source::Prompt);
+        assert_eq!(parse("X-Key=prompt"), Source::Prompt);
+        assert_eq!(parse("X-Key=@a=b"), Source::File("a=b".into()));
+        assert_eq!(parse("X-Key=env:KEY"), Source::Variable("KEY".into()));
+    }
+
+    #[test]
+    fn a_value_on_the_command_line_is_refused_and_not_repeated() {
+        for text in ["X-Key=hunter2", "X-Key=", "X-Key=@", "X-Key=env:"] {
+            let error = Wanted::parse("header", text).unwrap_err().to_string();
+            assert!(!error.contains("hunter2"), "{error}");
+            assert!(error.contains("--header X-Key=@FILE"), "{error}");
+        }
+    }
+}

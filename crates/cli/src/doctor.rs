@@ -1,0 +1,136 @@
+//! `tollgate doctor`: looks at everything a gate needs, says what is wrong, and names the command
+//! that mends it. Nothing is changed by looking.
+
+use anyhow::Result;
+use clap::Args;
+use serde::Serialize;
+
+use crate::context::Context;
+use crate::failure::Ending;
+use crate::output::{Out, visible};
+
+mod files;
+mod machine;
+mod objects;
+
+#[derive(Args)]
+pub(crate) struct DoctorArgs {
+    /// Also connect to every server, and verify the whole audit log instead of its end
+    #[arg(long)]
+    thorough: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Health {
+    Good,
+    /// Works, and deserves a look.
+    Careful,
+    Wrong,
+}
+
+/// What one look found.
+#[derive(Debug, Serialize)]
+pub(crate) struct Finding {
+    about: &'static str,
+    health: Health,
+    words: String,
+    /// The command, or the one thing to do.
+    mend: Option<String>,
+}
+
+impl Finding {
+    pub(crate) fn good(about: &'static str, words: impl Into<String>) -> Finding {
+        Finding { about, health: Health::Good, words: words.into(), mend: None }
+    }
+
+    pub(crate) fn careful(
+        about: &'static str,
+        words: impl Into<String>,
+        mend: impl Into<String>,
+    ) -> Finding {
+        Finding { about, health: Health::Careful, words: words.into(), mend: Some(mend.into()) }
+    }
+
+    pub(crate) fn wrong(
+        about: &'static str,
+        words: impl Into<String>,
+        mend: impl Into<String>,
+    ) -> Finding {
+        Finding { about, health: Health::Wrong, words: words.into(), mend: Some(mend.into()) }
+    }
+
+    /// An error of a room: its words, and its hint as what mends it.
+    pub(crate) fn from_error(about: &'static str, error: &anyhow::Error) -> Finding {
+        let text: Vec<String> = error.chain().map(ToString::to_string).collect();
+        let text = text.join("\n");
+        let (hints, words): (Vec<&str>, Vec<&str>) =
+            text.lines().partition(|line| line.starts_with("hint: "));
+        let mend = hints.first().map(|hint| hint.trim_start_matches("hint: ").to_owned());
+        Finding { about, health: Health::Wrong, words: words.join("; "), mend }
+    }
+}
+
+pub(crate) fn run(args: &DoctorArgs, context: &Context, out: &mut Out) -> Result<Ending> {
+    let findings = look(args, context)?;
+    let wrong = findings.iter().filter(|finding| finding.health == Health::Wrong).count();
+    if out.wants_json() {
+        out.json(&findings)?;
+        return Ok(Ending::of(wrong == 0));
+    }
+    for finding in &findings {
+        show(finding, out)?;
+    }
+    let careful = findings.iter().filter(|finding| finding.health == Health::Careful).count();
+    out.line(format_args!(
+        "{} good, {careful} to look at, {wrong} wrong",
+        findings.len() - careful - wrong
+    ))?;
+    Ok(Ending::of(wrong == 0))
+}
+
+fn look(args: &DoctorArgs, context: &Context) -> Result<Vec<Finding>> {
+    let home = context.home_path()?;
+    let mut findings = Vec::new();
+    files::settings(context, &mut findings);
+    machine::clock(context, &mut findings);
+    if !home.exists() {
+        findings.push(Finding::good(
+            "home",
+            format!("`{}` is not there yet; the first command makes it", home.display()),
+        ));
+        machine::port(context, &home, &mut findings);
+        return Ok(findings);
+    }
+    machine::disk(&home, &mut findings);
+    machine::port(context, &home, &mut findings);
+    machine::open_files(context, &mut findings);
+    if !files::modes(&home, &mut findings) {
+        // Opening would repair the modes behind the owner's back.
+        return Ok(findings);
+    }
+    if let Some(stores) = files::stores(context, &mut findings) {
+        files::audit(&stores, args.thorough, &mut findings);
+        machine::noted_time(&stores, &mut findings);
+        objects::policies(&stores, &mut findings);
+        objects::grants(&stores, &mut findings);
+        objects::servers(&stores, context, args.thorough, &mut findings);
+    }
+    Ok(findings)
+}
+
+fn show(finding: &Finding, out: &mut Out) -> Result<()> {
+    let paint = out.paint();
+    let word = match finding.health {
+        Health::Good => paint.good("good "),
+        Health::Careful => paint.careful("look "),
+        Health::Wrong => paint.bad("wrong"),
+    };
+    out.line(format_args!("{word} {:<10} {}", finding.about, visible(&finding.words)))?;
+    match &finding.mend {
+        Some(mend) => {
+            out.line(format_args!("      {:<10} {} {}", "", paint.bold("->"), visible(mend)))
+        }
+        None => Ok(()),
+    }
+}

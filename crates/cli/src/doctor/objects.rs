@@ -1,0 +1,213 @@
+//! Policies, grants and servers: does each still work as it is?
+
+use std::net::{TcpStream, ToSocketAddrs as _};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use policy::Policy;
+use store::registry::{GrantState, PinState, Server, Target};
+
+use super::Finding;
+use crate::context::{Context, Stores};
+use crate::output::count;
+
+const CONNECT_WAIT: Duration = Duration::from_secs(3);
+
+pub(super) fn policies(stores: &Stores, findings: &mut Vec<Finding>) {
+    let policies = match stores.policies() {
+        Ok(policies) => policies,
+        Err(e) => return findings.push(Finding::from_error("policies", &e)),
+    };
+    let mut good = 0;
+    for text in &policies {
+        match Policy::load(&text.source, text.format) {
+            Ok(_) => good += 1,
+            Err(error) => findings.push(Finding::wrong(
+                "policies",
+                format!("`{}` does not load: {error}", text.name),
+                format!("mend its text and `tollgate policy set {} FILE`", text.name),
+            )),
+        }
+    }
+    findings.push(Finding::good("policies", format!("{good} in force load, and their tests pass")));
+}
+
+pub(super) fn grants(stores: &Stores, findings: &mut Vec<Finding>) {
+    let effective = match stores.effective() {
+        Ok(effective) => effective,
+        Err(e) => return findings.push(Finding::from_error("grants", &e)),
+    };
+    for problem in &effective.problems {
+        findings.push(Finding::from_error("grants", &anyhow::anyhow!("{problem}")));
+    }
+    let now_us = stores.now_us();
+    let live: Vec<_> = effective
+        .grants()
+        .iter()
+        .filter(|grant| grant.state(now_us) == GrantState::Active)
+        .collect();
+    for grant in &live {
+        for holding in grant.holdings.iter().filter(|holding| holding.policy.is_none()) {
+            findings.push(Finding::careful(
+                "grants",
+                format!(
+                    "`{}` has no policy on `{}`: every call is denied",
+                    grant.label, holding.server
+                ),
+                format!("`tollgate grant policy {} {} POLICY`", grant.label, holding.server),
+            ));
+        }
+    }
+    findings.push(Finding::good("grants", format!("{} active", live.len())));
+}
+
+pub(super) fn servers(
+    stores: &Stores,
+    context: &Context,
+    thorough: bool,
+    findings: &mut Vec<Finding>,
+) {
+    let servers = match stores.servers() {
+        Ok(servers) => servers,
+        Err(e) => return findings.push(Finding::from_error("servers", &e)),
+    };
+    if servers.is_empty() {
+        let next = "`tollgate server add NAME -- COMMAND`, or try `tollgate up --demo`";
+        findings.push(Finding::careful("servers", "there are none yet", next));
+    }
+    for server in &servers {
+        findings.push(reachable(server, stores, context, thorough));
+        pins(server, stores, findings);
+    }
+}
+
+fn pins(server: &Server, stores: &Stores, findings: &mut Vec<Finding>) {
+    let Ok(pins) = stores.registry.pins(&server.name) else { return };
+    let open = pins.iter().filter(|pin| pin.state != PinState::Accepted).count();
+    if open > 0 {
+        let words = format!("`{}`: {} not as accepted", server.name, count(open, "tool"));
+        let mend = format!(
+            "`tollgate server pins {0}`, then `tollgate server pins {0} --accept`",
+            server.name
+        );
+        findings.push(Finding::careful("servers", words, mend));
+    }
+}
+
+fn reachable(server: &Server, stores: &Stores, context: &Context, thorough: bool) -> Finding {
+    let name = &server.name;
+    let target = match server.target.opened(stores.registry.vault()) {
+        Ok(target) => target,
+        Err(e) => return Finding::from_error("servers", &anyhow::Error::new(e)),
+    };
+    if let Err((words, mend)) = looks_alive(&target) {
+        return Finding::wrong("servers", format!("`{name}`: {words}"), mend);
+    }
+    if !thorough {
+        return Finding::good("servers", format!("`{name}` can be started or reached"));
+    }
+    match crate::probe::look(name, stores, context) {
+        Ok(tools) => {
+            Finding::good("servers", format!("`{name}` answers with {}", count(tools, "tool")))
+        }
+        Err(e) => Finding::from_error(
+            "servers",
+            &e.context(format!("`{name}` does not answer as a server should")),
+        ),
+    }
+}
+
+/// What can be told without speaking to it; otherwise what is wrong and what mends it.
+fn looks_alive(target: &Target) -> Result<(), (String, String)> {
+    match target {
+        Target::Builtin { service } => match connectors::service(service) {
+            Some(_) => Ok(()),
+            None => Err((
+                format!("this tollgate has no built-in server `{service}`"),
+                "use the tollgate it was added with".to_owned(),
+            )),
+        },
+        Target::Command { argv, cwd, .. } => {
+            let program = argv.first().map(String::as_str).unwrap_or_default();
+            if let Some(folder) = cwd.as_ref().filter(|folder| !folder.is_dir()) {
+                let words = format!("its folder `{}` is not there", folder.display());
+                return Err((words, format!("`mkdir -p {}`", folder.display())));
+            }
+            if find_program(program, cwd.as_deref()).is_none() {
+                let words = format!("there is no program `{program}` in PATH");
+                return Err((
+                    words,
+                    format!("install `{program}`, or add the server again with its full path"),
+                ));
+            }
+            Ok(())
+        }
+        Target::Url { url, .. } => reach(url),
+    }
+}
+
+fn find_program(program: &str, cwd: Option<&Path>) -> Option<PathBuf> {
+    if program.contains('/') {
+        let path = cwd.map_or_else(|| PathBuf::from(program), |cwd| cwd.join(program));
+        return is_program(&path).then_some(path);
+    }
+    let path = std::env::var_os("PATH")?;
+    std::env::split_paths(&path).map(|folder| folder.join(program)).find(|path| is_program(path))
+}
+
+fn is_program(path: &Path) -> bool {
+    use std::os::unix::fs::PermissionsExt as _;
+    std::fs::metadata(path)
+        .is_ok_and(|found| found.is_file() && found.permissions().mode() & 0o111 != 0)
+}
+
+fn reach(url: &str) -> Result<(), (String, String)> {
+    let address = host_and_port(url);
+    let mend = || "start that server, or look at the network".to_owned();
+    let addresses =
+        address.to_socket_addrs().map_err(|e| (format!("cannot find `{address}`: {e}"), mend()))?;
+    let mut last = None;
+    for address in addresses {
+        match TcpStream::connect_timeout(&address, CONNECT_WAIT) {
+            Ok(_) => return Ok(()),
+            Err(e) => last = Some(e),
+        }
+    }
+    let why = last.map_or_else(|| "it has no address".to_owned(), |e| e.to_string());
+    Err((format!("cannot reach `{address}`: {why}"), mend()))
+}
+
+/// The registry has checked the address; only its host and port are needed here.
+fn host_and_port(url: &str) -> String {
+    let (scheme, rest) = url.split_once("://").unwrap_or(("https", url));
+    let host = rest.split(['/', '?', '#']).next().unwrap_or_default();
+    let has_port =
+        host.rsplit_once(':').is_some_and(|(_, port)| port.bytes().all(|b| b.is_ascii_digit()));
+    let port = if scheme == "http" { 80 } else { 443 };
+    if has_port { host.to_owned() } else { format!("{host}:{port}") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_port_follows_from_the_scheme_unless_it_is_named() {
+        for (url, address) in [
+            ("https://example.com/mcp", "example.com:443"),
+            ("http://127.0.0.1:9000/mcp", "127.0.0.1:9000"),
+            ("http://[::1]/x", "[::1]:80"),
+            ("http://[::1]:81", "[::1]:81"),
+        ] {
+            assert_eq!(host_and_port(url), address);
+        }
+    }
+
+    #[test]
+    fn programs_are_found_as_a_shell_would() {
+        assert!(find_program("sh", None).is_some());
+        assert!(find_program("/bin/sh", None).is_some());
+        assert!(find_program("no-such-program-here", None).is_none());
+        assert!(find_program("/etc/passwd", None).is_none());
+    }
+}

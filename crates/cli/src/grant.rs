@@ -1,0 +1,287 @@
+//! `tollgate grant`: who may come in, to which servers, under which policy. A token is printed once,
+//! with what to paste into a client.
+
+use anyhow::{Result, bail};
+use clap::{Args, Subcommand};
+use serde_json::{Value, json};
+use store::registry::{Grant, GrantState, Holding, NewGrant, OVERLAP_SECONDS_DEFAULT, Token};
+
+use crate::context::{Context, Stores};
+use crate::failure::Ending;
+use crate::moment;
+use crate::output::{Out, Table};
+
+pub(crate) mod paste;
+
+use paste::Paste;
+
+#[derive(Subcommand)]
+pub(crate) enum GrantCommand {
+    /// Make a grant; prints its token once, with the configuration to paste
+    Create(CreateArgs),
+    /// List the grants
+    List,
+    /// Show one grant
+    Show(LabelArgs),
+    /// Replace the token; the old one works for a while longer
+    Rotate(RotateArgs),
+    /// End a grant at once
+    Revoke(LabelArgs),
+    /// Put another policy on one of its servers
+    Policy(PolicyArgs),
+}
+
+#[derive(Args)]
+pub(crate) struct CreateArgs {
+    /// What you call it, such as alice-laptop
+    label: String,
+    /// A server it may use and the policy there; may be given several times
+    #[arg(long = "server", value_name = "SERVER[=POLICY]", required = true)]
+    servers: Vec<String>,
+    /// When it ends by itself, such as 30d
+    #[arg(long, value_name = "SPAN")]
+    expires: Option<String>,
+}
+
+#[derive(Args)]
+pub(crate) struct LabelArgs {
+    /// The grant's label
+    label: String,
+}
+
+#[derive(Args)]
+pub(crate) struct RotateArgs {
+    /// The grant's label
+    label: String,
+    /// How long the old token still works, such as 1h; 0s ends it at once
+    #[arg(long, value_name = "SPAN")]
+    overlap: Option<String>,
+}
+
+#[derive(Args)]
+pub(crate) struct PolicyArgs {
+    /// The grant's label
+    label: String,
+    /// One of its servers, or one it should hold from now on
+    server: String,
+    /// The policy for that server
+    policy: String,
+}
+
+impl GrantCommand {
+    pub(crate) fn run(self, context: &Context, out: &mut Out) -> Result<Ending> {
+        let stores = context.open()?;
+        match self {
+            GrantCommand::Create(args) => create(&args, &stores, out),
+            GrantCommand::List => list(&stores, out),
+            GrantCommand::Show(args) => show(&args.label, &stores, out),
+            GrantCommand::Rotate(args) => rotate(&args, &stores, out),
+            GrantCommand::Revoke(args) => revoke(&args.label, &stores, out),
+            GrantCommand::Policy(args) => policy(&args, &stores, out),
+        }
+    }
+}
+
+fn create(args: &CreateArgs, stores: &Stores, out: &mut Out) -> Result<Ending> {
+    let now_us = stores.now_us();
+    let expires_at_us = args.expires.as_deref().map(|span| after(span, now_us)).transpose()?;
+    let new = NewGrant {
+        label: args.label.clone(),
+        holdings: args.servers.iter().map(|text| holding(text)).collect::<Result<_>>()?,
+        expires_at_us,
+    };
+    let (grant, token) = stores.registry.create_grant(&new, &stores.file_names, now_us)?;
+    stores.note("grant_created", &grant.label, &holdings_text(&grant))?;
+    for open in grant.holdings.iter().filter(|holding| holding.policy.is_none()) {
+        out.warn(format_args!(
+            "no policy on `{0}`, so every call there is denied; `tollgate grant policy {1} {0} POLICY`",
+            open.server, grant.label
+        ));
+    }
+    hand_over("created", &grant, &token, stores, out)
+}
+
+fn rotate(args: &RotateArgs, stores: &Stores, out: &mut Out) -> Result<Ending> {
+    refuse_file(&args.label, stores)?;
+    let overlap_seconds = match args.overlap.as_deref() {
+        None => OVERLAP_SECONDS_DEFAULT,
+        Some("0" | "0s") => 0,
+        Some(span) => moment::parse_seconds(span)?,
+    };
+    let token = stores.registry.rotate_grant(&args.label, overlap_seconds, stores.now_us())?;
+    let grant = stores.registry.grant(&args.label)?;
+    stores.note("grant_rotated", &grant.label, &format!("overlap {overlap_seconds} s"))?;
+    if overlap_seconds > 0 {
+        let span = moment::span(overlap_seconds);
+        out.say(format_args!("the old token works for {span} more"));
+    } else {
+        out.say("the old token has stopped working");
+    }
+    hand_over("rotated", &grant, &token, stores, out)
+}
+
+/// The one time a token is shown.
+fn hand_over(
+    what: &str,
+    grant: &Grant,
+    token: &Token,
+    stores: &Stores,
+    out: &mut Out,
+) -> Result<Ending> {
+    let paste = Paste::new(grant, token, &stores.settings, stores.home.path());
+    if out.wants_json() {
+        let mut fact = grant_json(grant, stores.now_us());
+        if let Value::Object(fields) = &mut fact {
+            fields.insert("token".to_owned(), token.expose().into());
+            fields.insert("url".to_owned(), paste.url.clone().into());
+            fields.insert("configuration".to_owned(), paste.http_json());
+        }
+        out.json(&fact)?;
+    } else {
+        out.line(format_args!("grant `{}` {what}: {}", grant.label, holdings_text(grant)))?;
+        out.raw(paste.text().as_bytes())?;
+    }
+    Ok(Ending::Yes)
+}
+
+fn list(stores: &Stores, out: &mut Out) -> Result<Ending> {
+    let now_us = stores.now_us();
+    let effective = stores.effective()?;
+    let grants = effective.grants();
+    if out.wants_json() {
+        out.json(&grants.iter().map(|grant| grant_json(grant, now_us)).collect::<Vec<_>>())?;
+        return Ok(Ending::Yes);
+    }
+    if grants.is_empty() {
+        out.say(
+            "no grants yet; make one with `tollgate grant create LABEL --server SERVER=POLICY`",
+        );
+        return Ok(Ending::Yes);
+    }
+    let mut table = Table::new(&["label", "state", "servers", "expires", "from"]);
+    for grant in grants {
+        table.row([
+            grant.label.clone(),
+            grant.state(now_us).as_str().to_owned(),
+            holdings_text(grant),
+            grant.expires_at_us.map_or_else(|| "never".to_owned(), moment::local),
+            grant.origin.as_str().to_owned(),
+        ]);
+    }
+    out.table(&table)?;
+    Ok(Ending::Yes)
+}
+
+fn show(label: &str, stores: &Stores, out: &mut Out) -> Result<Ending> {
+    let now_us = stores.now_us();
+    let grant = stores.grant(label)?;
+    if out.wants_json() {
+        out.json(&grant_json(&grant, now_us))?;
+        return Ok(Ending::Yes);
+    }
+    out.line(format_args!("label    {}", grant.label))?;
+    out.line(format_args!("id       {}", grant.id))?;
+    out.line(format_args!("state    {}", grant.state(now_us).as_str()))?;
+    out.line(format_args!("created  {}", moment::local(grant.created_at_us)))?;
+    let expires = grant.expires_at_us.map_or_else(|| "never".to_owned(), moment::local);
+    out.line(format_args!("expires  {expires}"))?;
+    for holding in &grant.holdings {
+        out.line(format_args!("server   {}", holding_text(holding)))?;
+    }
+    for token in &grant.tokens {
+        let until = token.valid_until_us.map_or_else(
+            || "in use".to_owned(),
+            |until| format!("replaced, works until {}", moment::local(until)),
+        );
+        out.line(format_args!("token    made {}, {until}", moment::local(token.created_at_us)))?;
+    }
+    Ok(Ending::Yes)
+}
+
+fn revoke(label: &str, stores: &Stores, out: &mut Out) -> Result<Ending> {
+    refuse_file(label, stores)?;
+    stores.registry.revoke_grant(label, stores.now_us())?;
+    stores.note("grant_revoked", label, "")?;
+    if out.wants_json() {
+        out.json(&json!({ "revoked": label }))?;
+    } else {
+        out.line(format_args!(
+            "grant `{label}` revoked; its tokens are refused from the next call"
+        ))?;
+    }
+    Ok(Ending::Yes)
+}
+
+fn policy(args: &PolicyArgs, stores: &Stores, out: &mut Out) -> Result<Ending> {
+    refuse_file(&args.label, stores)?;
+    let mut holdings = stores.registry.grant(&args.label)?.holdings;
+    holdings.retain(|holding| holding.server != args.server);
+    holdings.push(Holding { server: args.server.clone(), policy: Some(args.policy.clone()) });
+    stores.registry.set_holdings(&args.label, &holdings, &stores.file_names)?;
+    let words = format!("{}={}", args.server, args.policy);
+    stores.note("grant_policy", &args.label, &words)?;
+    if out.wants_json() {
+        out.json(&grant_json(&stores.registry.grant(&args.label)?, stores.now_us()))?;
+    } else {
+        out.line(format_args!(
+            "grant `{}`: policy `{}` decides on `{}` from the next call",
+            args.label, args.policy, args.server
+        ))?;
+    }
+    Ok(Ending::Yes)
+}
+
+fn refuse_file(label: &str, stores: &Stores) -> Result<()> {
+    if stores.file_names.grants.contains(label) {
+        bail!("grant `{label}` stands in tollgate.toml\nhint: change it in that file");
+    }
+    Ok(())
+}
+
+fn holding(text: &str) -> Result<Holding> {
+    let (server, policy) = match text.split_once('=') {
+        Some((server, policy)) => (server, Some(policy)),
+        None => (text, None),
+    };
+    if server.is_empty() || policy == Some("") {
+        bail!("`--server {text}` names no server or no policy\nhint: `--server SERVER=POLICY`");
+    }
+    Ok(Holding { server: server.to_owned(), policy: policy.map(str::to_owned) })
+}
+
+fn after(span: &str, now_us: i64) -> Result<i64> {
+    let seconds = i64::try_from(moment::parse_seconds(span)?)?;
+    Ok(now_us.saturating_add(seconds.saturating_mul(1_000_000)))
+}
+
+fn holding_text(holding: &Holding) -> String {
+    let policy = holding.policy.as_deref();
+    format!(
+        "{} ({})",
+        holding.server,
+        policy.map_or_else(|| "no policy".to_owned(), |p| format!("policy {p}"))
+    )
+}
+
+fn holdings_text(grant: &Grant) -> String {
+    grant.holdings.iter().map(holding_text).collect::<Vec<_>>().join(", ")
+}
+
+fn grant_json(grant: &Grant, now_us: i64) -> Value {
+    let holdings: Vec<Value> = grant
+        .holdings
+        .iter()
+        .map(|holding| json!({ "server": holding.server, "policy": holding.policy }))
+        .collect();
+    json!({
+        "label": grant.label,
+        "id": grant.id,
+        "state": grant.state(now_us).as_str(),
+        "active": grant.state(now_us) == GrantState::Active,
+        "servers": holdings,
+        "created_at": moment::utc(grant.created_at_us),
+        "expires_at": grant.expires_at_us.map(moment::utc),
+        "tokens": grant.tokens.len(),
+        "origin": grant.origin.as_str(),
+    })
+}

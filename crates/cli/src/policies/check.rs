@@ -1,0 +1,73 @@
+//! `policy check`: the loader's own verdict on a policy text, shown like a compiler's.
+
+use std::path::PathBuf;
+
+use anyhow::Result;
+use policy::{Policy, Problem};
+use serde_json::{Value, json};
+
+use super::Source;
+use super::frame::{Grade, paragraph};
+use crate::failure::Ending;
+use crate::output::{Out, count, visible};
+
+pub(super) fn run(files: &[PathBuf], out: &mut Out) -> Result<Ending> {
+    let mut all_good = true;
+    let mut reports = Vec::new();
+    for file in files {
+        let source = Source::read(file)?;
+        match Policy::load(&source.text, source.format) {
+            Ok(policy) => {
+                complain(Grade::Warning, policy.warnings(), &source, out);
+                reports.push(report(&source, &[], policy.warnings()));
+                if !out.wants_json() {
+                    let tests = count(policy.run_tests().len(), "test");
+                    out.line(format_args!("{}: ok, {tests} passed", visible(&source.name)))?;
+                }
+            }
+            Err(error) => {
+                all_good = false;
+                complain(Grade::Error, &error.problems, &source, out);
+                reports.push(report(&source, &error.problems, &[]));
+                if !out.wants_json() {
+                    let problems = count(error.problems.len(), "problem");
+                    out.line(format_args!("{}: {problems}", visible(&source.name)))?;
+                }
+            }
+        }
+    }
+    if out.wants_json() {
+        out.json(&reports)?;
+    }
+    Ok(Ending::of(all_good))
+}
+
+/// Shows problems on stderr with the line they are on; programs get them in the JSON instead.
+pub(crate) fn complain(grade: Grade, problems: &[Problem], source: &Source, out: &Out) {
+    if out.wants_json() {
+        return;
+    }
+    for problem in problems {
+        let text = paragraph(grade, problem, &source.name, &source.text, out.talk_paint());
+        out.say(text);
+    }
+}
+
+fn report(source: &Source, errors: &[Problem], warnings: &[Problem]) -> Value {
+    json!({
+        "file": source.name,
+        "ok": errors.is_empty(),
+        "errors": errors.iter().map(problem_json).collect::<Vec<_>>(),
+        "warnings": warnings.iter().map(problem_json).collect::<Vec<_>>(),
+    })
+}
+
+fn problem_json(problem: &Problem) -> Value {
+    json!({
+        "line": problem.line,
+        "column": problem.column,
+        "pointer": problem.pointer,
+        "words": problem.words,
+        "hint": problem.hint,
+    })
+}

@@ -1,0 +1,120 @@
+//! The pages of `docs/reference`, printed from the tables the program itself uses.
+
+use std::fmt::Write as _;
+
+use anyhow::Result;
+use clap::{Args, ValueEnum};
+
+use crate::failure::Ending;
+use crate::output::Out;
+
+#[derive(Args)]
+pub(crate) struct ReferenceArgs {
+    #[arg(value_enum)]
+    page: Page,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum Page {
+    Cli,
+    Policy,
+    PolicySchema,
+    Settings,
+    Audit,
+}
+
+pub(crate) fn run(args: &ReferenceArgs, out: &mut Out) -> Result<Ending> {
+    let text = match args.page {
+        Page::Cli => cli_page(),
+        Page::Policy => policy_page(),
+        Page::PolicySchema => format!("{}\n", serde_json::to_string_pretty(&policy::schema())?),
+        Page::Settings => settings_page(),
+        Page::Audit => audit_page(),
+    };
+    out.raw(text.as_bytes())?;
+    Ok(Ending::Yes)
+}
+
+fn opening(title: &str, words: &str) -> String {
+    format!("# {title}\n\n{words}\n\nWritten by `cargo xtask docs`; edit the program instead.\n")
+}
+
+fn cli_page() -> String {
+    let mut page = opening("The command line", "Every command and option of `tollgate`.");
+    let command = crate::cli::command().term_width(100);
+    push_command(&command, "tollgate", &mut page);
+    page
+}
+
+fn push_command(command: &clap::Command, path: &str, page: &mut String) {
+    let mut shown = command.clone().bin_name(path).term_width(100);
+    let help = shown.render_long_help().to_string();
+    let _ = write!(page, "\n## `{path}`\n\n```text\n");
+    for line in help.trim_end().lines() {
+        let _ = writeln!(page, "{}", line.trim_end());
+    }
+    page.push_str("```\n");
+    for sub in command.get_subcommands().filter(|sub| !sub.is_hide_set()) {
+        push_command(sub, &format!("{path} {}", sub.get_name()), page);
+    }
+}
+
+fn policy_page() -> String {
+    let mut page = opening(
+        "The policy language",
+        "Every field and operator. `tollgate policy schema` prints the same as a JSON Schema.",
+    );
+    for object in policy::fields() {
+        let _ = write!(page, "\n## {}\n\n{}.\n\n", object.name, capital(object.words));
+        page.push_str("| Field | Required | What it is |\n| --- | --- | --- |\n");
+        for field in object.fields {
+            let required = if field.required { "yes" } else { "" };
+            let _ = writeln!(page, "| `{}` | {required} | {} |", field.name, cell(field.words));
+        }
+    }
+    page.push_str(
+        "\n## Operators\n\n| Operator | Compared with | Holds when |\n| --- | --- | --- |\n",
+    );
+    for operator in policy::operators() {
+        let takes = operator.takes.describe();
+        let _ = writeln!(page, "| `{}` | {takes} | {} |", operator.name, cell(operator.words));
+    }
+    page
+}
+
+fn settings_page() -> String {
+    let mut page =
+        opening("tollgate.toml", "Every key of the settings file and every number in `[limits]`.");
+    page.push_str("\n## Keys\n\n");
+    for key in store::settings::KEYS {
+        let _ = writeln!(page, "- `{key}`");
+    }
+    page.push_str("\n## `[limits]`\n\n| Key | Unless set | Least | Most | What happens at the number |\n| --- | --- | --- | --- | --- |\n");
+    for row in store::settings::Limits::TABLE {
+        let _ = writeln!(
+            page,
+            "| `{}` | {} | {} | {} | {} |",
+            row.name,
+            row.default,
+            row.least,
+            row.most,
+            cell(row.meaning)
+        );
+    }
+    page
+}
+
+fn audit_page() -> String {
+    opening("Audit rows", "Every field of a row, and which kinds of row have it.")
+}
+
+fn capital(text: &str) -> String {
+    let mut letters = text.chars();
+    let first = letters.next().map(|c| c.to_uppercase().to_string()).unwrap_or_default();
+    format!("{first}{}", letters.as_str())
+}
+
+/// A bar would end the cell.
+fn cell(text: &str) -> String {
+    text.replace('|', "\\|")
+}

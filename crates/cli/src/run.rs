@@ -1,0 +1,174 @@
+//! Runs a gate: `up` for many clients over HTTP, `stdio` and `wrap` for one on standard streams.
+
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use anyhow::{Context as _, Result};
+use clap::Args;
+use gateway::upstream::Shim;
+use gateway::{Gate, GateOptions, Tls};
+use serde_json::json;
+use store::ledger::Durability;
+use store::secret::Secret;
+use store::settings::Settings;
+use tokio::runtime::Runtime;
+
+use crate::context::{Context, Stores};
+use crate::failure::Ending;
+use crate::output::{Out, visible};
+use crate::running::{Facts, Mark};
+
+mod demo;
+mod reload;
+mod signals;
+mod streams;
+
+pub(crate) use streams::{StdioArgs, WrapArgs, stdio, wrap};
+
+/// The first argument of the process that guards a child.
+pub(crate) const CHILD_WORD: &str = "__child";
+/// Whoever knows this token may read `/metrics`.
+const METRICS_VARIABLE: &str = "TOLLGATE_METRICS_TOKEN";
+
+#[derive(Args)]
+pub(crate) struct UpArgs {
+    /// Start with a demonstration server, a grant, and two calls to try; in a home of its own
+    #[arg(long)]
+    demo: bool,
+    /// Where to listen [default: 127.0.0.1:4180, or `listen` of the settings file]
+    #[arg(long, value_name = "ADDRESS")]
+    listen: Option<SocketAddr>,
+}
+
+pub(crate) fn up(args: &UpArgs, context: &Context, out: &mut Out) -> Result<Ending> {
+    if args.demo {
+        let context = demo::context(context)?;
+        let stores = context.open()?;
+        let demo = demo::prepare(&stores)?;
+        return serve(args, &context, &stores, Some(&demo), out);
+    }
+    serve(args, context, &context.open()?, None, out)
+}
+
+fn serve(
+    args: &UpArgs,
+    context: &Context,
+    stores: &Stores,
+    demo: Option<&demo::Demo>,
+    out: &mut Out,
+) -> Result<Ending> {
+    for notice in stores.home.notices() {
+        out.warn(visible(&notice.to_string()));
+    }
+    let runtime = runtime()?;
+    let ended = runtime.block_on(async {
+        let stop = signals::stop()?;
+        let ledger = stores.gate_ledger()?;
+        let gate = gate(stores, context)?;
+        let settings = &stores.settings;
+        let tls = tls(settings, context)?;
+        let scheme = if tls.is_some() { "https" } else { "http" };
+        let address = args.listen.unwrap_or(settings.listen);
+        let listening = gate.listen(address, &settings.hostnames, tls).await?;
+        let url = format!("{scheme}://{}/mcp", listening.address());
+        let facts = facts("up", Some(url.clone()), stores);
+        let mark = Mark::set(stores.home.path(), &facts)?;
+        stores.note("start", "gate", &url)?;
+        welcome(&url, stores, demo, out)?;
+        listening.serve(reload::reader(context)?, stop).await;
+        stores.note("stop", "gate", "")?;
+        ledger.flush()?;
+        drop(mark);
+        anyhow::Ok(Ending::Yes)
+    });
+    // Nothing that still waits for a client or a child may hold up the end.
+    runtime.shutdown_background();
+    ended
+}
+
+fn welcome(url: &str, stores: &Stores, demo: Option<&demo::Demo>, out: &mut Out) -> Result<()> {
+    if out.wants_json() {
+        let mut fact = json!({ "url": url, "home": stores.home.path(), "pid": std::process::id() });
+        if let (Some(demo), serde_json::Value::Object(fields)) = (demo, &mut fact) {
+            fields.extend(demo.facts(url));
+        }
+        out.json_line(&fact)?;
+    } else {
+        out.line(format_args!("tollgate listens at {url}"))?;
+        match demo {
+            Some(demo) => out.raw(demo.text(url, stores.home.path()).as_bytes())?,
+            None => next_step(stores, out)?,
+        }
+    }
+    out.flush()
+}
+
+fn next_step(stores: &Stores, out: &Out) -> Result<()> {
+    let effective = stores.effective()?;
+    if effective.servers.is_empty() {
+        out.say(
+            "no servers yet: `tollgate server add NAME -- COMMAND`, or try `tollgate up --demo`",
+        );
+    } else if effective.grants().is_empty() {
+        out.say("no grants yet: `tollgate grant create LABEL --server SERVER=POLICY`");
+    }
+    Ok(())
+}
+
+/// A gate over opened stores.
+pub(crate) fn gate(stores: &Stores, context: &Context) -> Result<Arc<Gate>> {
+    let metrics_token = std::env::var(METRICS_VARIABLE).ok().filter(|token| !token.is_empty());
+    let options = GateOptions {
+        registry: Arc::clone(&stores.registry),
+        ledger: Arc::clone(stores.ledger()?),
+        settings: Arc::clone(&stores.settings),
+        clock: context.clock.clone(),
+        random: context.random.clone(),
+        shim: shim()?,
+        env: std::env::vars_os().collect(),
+        metrics_token: metrics_token.map(Secret::new),
+    };
+    Ok(Gate::new(options)?)
+}
+
+pub(crate) fn runtime() -> Result<Runtime> {
+    Runtime::new().context("cannot start the threads of the gate")
+}
+
+/// Our own binary. The kernel's name for it stays right when the file is replaced by an upgrade.
+fn shim() -> Result<Shim> {
+    let kernel_name = Path::new("/proc/self/exe");
+    let program = if kernel_name.exists() {
+        kernel_name.to_owned()
+    } else {
+        std::env::current_exe().context("cannot find our own program")?
+    };
+    Ok(Shim { program, args: vec![CHILD_WORD.into()] })
+}
+
+fn tls(settings: &Settings, context: &Context) -> Result<Option<Tls>> {
+    let Some(files) = &settings.tls else { return Ok(None) };
+    let folder = context.settings_path()?.and_then(|path| path.parent().map(PathBuf::from));
+    let folder = folder.unwrap_or_default();
+    Ok(Some(Tls::from_files(&folder.join(&files.cert_file), &folder.join(&files.key_file))?))
+}
+
+fn facts(command: &str, url: Option<String>, stores: &Stores) -> Facts {
+    Facts {
+        pid: std::process::id(),
+        command: command.to_owned(),
+        started_us: stores.now_us(),
+        url,
+        durability: durability_word(stores.settings.durability).to_owned(),
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+    }
+}
+
+pub(crate) fn durability_word(durability: Durability) -> &'static str {
+    match durability {
+        Durability::Process => "process",
+        Durability::Power => "power",
+        Durability::Unflushed => "unflushed",
+    }
+}

@@ -1,0 +1,172 @@
+//! `stdio` and `wrap`: the gate as a child of one client. Its standard output belongs to the
+//! protocol, so nothing else is ever written there.
+
+use std::path::{Path, PathBuf};
+use std::pin::Pin;
+use std::task::{Context as TaskContext, Poll};
+
+use anyhow::{Context as _, Result, anyhow, bail};
+use clap::Args;
+use gateway::{Identity, Wrapped};
+use policy::Policy;
+use store::registry::{EnvValue, Origin, PolicyText, Server, ServerOptions, Target};
+use tokio::io::{AsyncRead, BufReader, ReadBuf};
+use tokio::sync::watch;
+
+use crate::context::{Context, Stores};
+use crate::failure::Ending;
+use crate::output::Out;
+use crate::policies::{Grade, Source, complain};
+use crate::run::{facts, gate, runtime, signals};
+use crate::running::Mark;
+
+#[derive(Args)]
+pub(crate) struct StdioArgs {
+    /// The server to speak for
+    server: String,
+    /// Speak as this grant; its policy on the server decides
+    #[arg(long, value_name = "LABEL", conflicts_with = "policy")]
+    grant: Option<String>,
+    /// Decide by this policy file
+    #[arg(long, value_name = "FILE")]
+    policy: Option<PathBuf>,
+}
+
+#[derive(Args)]
+pub(crate) struct WrapArgs {
+    /// The policy file that decides
+    #[arg(long, value_name = "FILE")]
+    policy: PathBuf,
+    /// What the audit log calls the server
+    #[arg(long, default_value = "wrapped")]
+    name: String,
+    /// An environment variable of the command
+    #[arg(long, value_name = "NAME=VALUE")]
+    env: Vec<String>,
+    /// The command that speaks MCP on stdin and stdout, after `--`
+    #[arg(last = true, required = true, value_name = "COMMAND")]
+    command: Vec<String>,
+}
+
+pub(crate) fn stdio(args: &StdioArgs, context: &Context, out: &mut Out) -> Result<Ending> {
+    let stores = context.open()?;
+    let text = args.policy.as_deref().map(|file| policy_file(file, out)).transpose()?;
+    let identity = match (&args.grant, &text) {
+        (Some(label), _) => Identity::Grant(label),
+        (None, Some(text)) => Identity::Policy(text),
+        (None, None) => bail!(
+            "for whom?\nhint: `tollgate stdio {0} --grant LABEL`, or `--policy FILE`; `tollgate grant list` shows the grants",
+            args.server
+        ),
+    };
+    speak("stdio", context, &stores, async |gate, input, output| {
+        gate.stdio(&args.server, identity, input, output).await
+    })
+}
+
+pub(crate) fn wrap(args: &WrapArgs, context: &Context, out: &mut Out) -> Result<Ending> {
+    let policy = policy_file(&args.policy, out)?;
+    let stores = context.open()?;
+    let now_us = stores.now_us();
+    let target =
+        Target::Command { argv: args.command.clone(), env: environment(&args.env)?, cwd: None };
+    target.check()?;
+    let server = Server {
+        name: args.name.clone(),
+        target,
+        options: ServerOptions::default(),
+        created_at_us: now_us,
+        updated_at_us: now_us,
+        origin: Origin::File,
+    };
+    speak("wrap", context, &stores, async |gate, input, output| {
+        gate.wrap(Wrapped { server: &server, policy: &policy }, None, input, output).await
+    })
+}
+
+type Input = BufReader<UntilStopped<tokio::io::Stdin>>;
+
+/// Runs a conversation on our standard streams until the client or a signal ends it.
+fn speak(
+    command: &str,
+    context: &Context,
+    stores: &Stores,
+    conversation: impl AsyncFnOnce(
+        &std::sync::Arc<gateway::Gate>,
+        Input,
+        tokio::io::Stdout,
+    ) -> Result<(), gateway::RunError>,
+) -> Result<Ending> {
+    let runtime = runtime()?;
+    let spoken = runtime.block_on(async {
+        let stop = signals::stop()?;
+        let ledger = stores.gate_ledger()?;
+        let gate = gate(stores, context)?;
+        let mark = Mark::set(stores.home.path(), &facts(command, None, stores))?;
+        let input = BufReader::new(UntilStopped::new(tokio::io::stdin(), stop));
+        conversation(&gate, input, tokio::io::stdout()).await?;
+        ledger.flush()?;
+        drop(mark);
+        anyhow::Ok(Ending::Yes)
+    });
+    // A read of standard input that waits for the client cannot be taken back.
+    runtime.shutdown_background();
+    spoken
+}
+
+/// A policy file with the name that audit rows will give it.
+fn policy_file(file: &Path, out: &Out) -> Result<PolicyText> {
+    let source = Source::read(file)?;
+    if let Err(error) = Policy::load(&source.text, source.format) {
+        complain(Grade::Error, &error.problems, &source, out);
+        return Err(anyhow!("policy `{}` does not load, so nothing was started", source.name));
+    }
+    let name = file.file_stem().map(|stem| stem.to_string_lossy().into_owned());
+    Ok(PolicyText {
+        name: name.unwrap_or_default(),
+        version: 0,
+        sha256: catalog::pins::fingerprint_of_canonical(&source.text).to_string(),
+        format: source.format,
+        source: source.text,
+        origin: Origin::File,
+    })
+}
+
+fn environment(pairs: &[String]) -> Result<Vec<(String, EnvValue)>> {
+    let pair = |text: &String| {
+        let (name, value) = text
+            .split_once('=')
+            .with_context(|| format!("`--env {text}` has no value\nhint: `--env NAME=VALUE`"))?;
+        Ok((name.to_owned(), EnvValue::Plain(value.to_owned())))
+    };
+    pairs.iter().map(pair).collect()
+}
+
+/// Input that ends when a signal asks the gate to stop, so that the end is as orderly as the
+/// client's own.
+pub(crate) struct UntilStopped<R> {
+    input: R,
+    stopped: Pin<Box<dyn Future<Output = ()> + Send>>,
+}
+
+impl<R> UntilStopped<R> {
+    fn new(input: R, mut stop: watch::Receiver<bool>) -> UntilStopped<R> {
+        let stopped = Box::pin(async move {
+            let _ = stop.wait_for(|stop| *stop).await;
+        });
+        UntilStopped { input, stopped }
+    }
+}
+
+impl<R: AsyncRead + Unpin> AsyncRead for UntilStopped<R> {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        task: &mut TaskContext<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<std::io::Result<()>> {
+        if self.stopped.as_mut().poll(task).is_ready() {
+            return Poll::Ready(Ok(()));
+        }
+        Pin::new(&mut self.input).poll_read(task, buffer)
+    }
+}

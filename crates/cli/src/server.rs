@@ -1,0 +1,182 @@
+//! `tollgate server`: the servers behind the gate, and the tool definitions the owner accepted.
+
+use std::fmt::Write as _;
+
+use anyhow::{Result, bail};
+use clap::{Args, Subcommand};
+use serde_json::{Value, json};
+use store::registry::{Pin, PinState, Server, Target};
+
+use crate::context::{Context, Stores};
+use crate::failure::Ending;
+use crate::output::{Out, Table, count, visible};
+
+mod add;
+mod pins;
+mod tools;
+
+#[derive(Subcommand)]
+pub(crate) enum ServerCommand {
+    /// Add a server, connect to it, and pin the tools it offers
+    Add(Box<add::AddArgs>),
+    /// List the servers and the state of their tools
+    List,
+    /// Show the tools of a server as they were pinned
+    Tools(NameArgs),
+    /// Show what a server changed since its tools were accepted, and accept it
+    Pins(pins::PinsArgs),
+    /// Remove a server with its credentials and pins
+    Remove(NameArgs),
+}
+
+#[derive(Args)]
+pub(crate) struct NameArgs {
+    /// The server's name
+    name: String,
+}
+
+impl ServerCommand {
+    pub(crate) fn run(self, context: &Context, out: &mut Out) -> Result<Ending> {
+        match self {
+            ServerCommand::Add(args) => add::run(&args, context, out),
+            ServerCommand::List => list(&context.open()?, out),
+            ServerCommand::Tools(args) => tools::run(&args.name, &context.open()?, out),
+            ServerCommand::Pins(args) => pins::run(&args, context, out),
+            ServerCommand::Remove(args) => remove(&args.name, &context.open()?, out),
+        }
+    }
+}
+
+fn list(stores: &Stores, out: &mut Out) -> Result<Ending> {
+    let servers = stores.servers()?;
+    let mut rows = Vec::new();
+    let mut table = Table::new(&["name", "kind", "target", "tools", "from"]);
+    for server in &servers {
+        let pins = stores.registry.pins(&server.name)?;
+        let origin = server.origin.as_str().to_owned();
+        table.row([
+            server.name.clone(),
+            server.target.kind().to_owned(),
+            target_text(&server.target),
+            tools_text(&pins),
+            origin,
+        ]);
+        rows.push(server_json(server, &pins));
+    }
+    if out.wants_json() {
+        out.json(&rows)?;
+    } else if servers.is_empty() {
+        out.say("no servers yet; add one with `tollgate server add NAME -- COMMAND`");
+    } else {
+        out.table(&table)?;
+    }
+    Ok(Ending::Yes)
+}
+
+fn remove(name: &str, stores: &Stores, out: &mut Out) -> Result<Ending> {
+    if stores.file_names.servers.contains(name) {
+        bail!("server `{name}` stands in tollgate.toml\nhint: take it out of that file");
+    }
+    let grants = stores.registry.remove_server(name)?;
+    stores.note("server_removed", name, "")?;
+    if out.wants_json() {
+        out.json(&json!({ "removed": name, "grants": grants }))?;
+    } else if grants.is_empty() {
+        out.line(format_args!("server `{name}` removed"))?;
+    } else {
+        let held = grants.join(", ");
+        out.line(format_args!("server `{name}` removed, also from the grants {held}"))?;
+    }
+    Ok(Ending::Yes)
+}
+
+/// The target in one line; what is secret in it is only named.
+fn target_text(target: &Target) -> String {
+    match target {
+        Target::Builtin { service } => service.clone(),
+        Target::Command { argv, .. } => argv.join(" "),
+        Target::Url { url, query, .. } => {
+            if query.is_some() {
+                format!("{url}?[secret]")
+            } else {
+                url.clone()
+            }
+        }
+    }
+}
+
+/// `7 tools`, or how they stand when not all of them are accepted.
+fn tools_text(pins: &[Pin]) -> String {
+    if pins.is_empty() {
+        return "not seen yet".to_owned();
+    }
+    let of = |state: PinState| pins.iter().filter(|pin| pin.state == state).count();
+    let mut text = count(of(PinState::Accepted), "tool");
+    for state in [PinState::Changed, PinState::New, PinState::Conflict, PinState::Gone] {
+        if of(state) > 0 {
+            let _ = write!(text, ", {} {}", of(state), state.as_str());
+        }
+    }
+    text
+}
+
+fn server_json(server: &Server, pins: &[Pin]) -> Value {
+    let secrets: Vec<Value> = server
+        .target
+        .credentials()
+        .iter()
+        .map(|(place, name, _)| json!({ "place": place.as_str(), "name": name }))
+        .collect();
+    let tools: Vec<Value> =
+        pins.iter().map(|pin| json!({ "name": pin.tool, "state": pin.state.as_str() })).collect();
+    json!({
+        "name": server.name,
+        "kind": server.target.kind(),
+        "target": target_text(&server.target),
+        "secrets": secrets,
+        "origin": server.origin.as_str(),
+        "tools": tools,
+    })
+}
+
+/// A server by name, or the error that names the nearest.
+fn find(name: &str, stores: &Stores) -> Result<Server> {
+    match stores.servers()?.into_iter().find(|server| server.name == name) {
+        Some(server) => Ok(server),
+        None => Ok(stores.registry.server(name)?),
+    }
+}
+
+/// The names and risks of what a server offers, as lines.
+fn show_tools(server: &str, pins: &[Pin], out: &mut Out) -> Result<()> {
+    let mut table = Table::new(&["tool", "risk", "category", "pin", "what it says"]);
+    for pin in pins {
+        let class = tools::class(server, pin);
+        table.row([
+            pin.tool.clone(),
+            class.map_or("-", |class| class.risk).to_owned(),
+            class.map_or("-", |class| class.category).to_owned(),
+            pin.state.as_str().to_owned(),
+            shortened(&tools::description(pin)),
+        ]);
+    }
+    out.table(&table)
+}
+
+/// What we think a tool can do at worst; nothing when it is no tool we have seen.
+pub(crate) fn risk(server: &str, tool: &str, stores: &Stores) -> Option<&'static str> {
+    let pins = stores.registry.pins(server).ok()?;
+    let pin = pins.iter().find(|pin| pin.tool == tool)?;
+    tools::class(server, pin).map(|class| class.risk)
+}
+
+/// The first line of somebody's description, cut to fit.
+fn shortened(text: &str) -> String {
+    const SHOWN_MAX: usize = 60;
+    let line = visible(text.lines().next().unwrap_or_default());
+    if line.chars().count() <= SHOWN_MAX {
+        return line;
+    }
+    let kept: String = line.chars().take(SHOWN_MAX).collect();
+    format!("{}…", kept.trim_end())
+}

@@ -1,0 +1,175 @@
+//! `server add`: where the server is, the secrets it needs, and a first look at what it offers.
+
+use std::path::PathBuf;
+
+use anyhow::{Context as _, Result, bail};
+use clap::Args;
+use serde_json::json;
+use store::registry::{Credential, EnvValue, NewServer, ServerOptions, Target};
+
+use crate::context::{Context, Stores};
+use crate::credential::Wanted;
+use crate::failure::Ending;
+use crate::output::{Out, count};
+
+#[derive(Args)]
+pub(crate) struct AddArgs {
+    /// What you call it; it becomes part of addresses and tool names
+    name: String,
+    /// The command that speaks MCP on stdin and stdout, after `--`
+    #[arg(last = true, value_name = "COMMAND", conflicts_with_all = ["url", "builtin"])]
+    command: Vec<String>,
+    /// The address of a server that speaks streamable HTTP
+    #[arg(long, conflicts_with_all = ["builtin", "env", "secret_env", "cwd"])]
+    url: Option<String>,
+    /// A server that comes with tollgate (`demo`)
+    #[arg(long, value_name = "SERVICE")]
+    builtin: Option<String>,
+    /// A header for the server: NAME to be asked, NAME=@FILE, or NAME=env:VARIABLE; kept sealed
+    #[arg(long, value_name = "NAME[=SOURCE]")]
+    header: Vec<String>,
+    /// A plain environment variable of the command
+    #[arg(long, value_name = "NAME=VALUE")]
+    env: Vec<String>,
+    /// A secret environment variable: NAME to be asked, NAME=@FILE, or NAME=env:VARIABLE; kept sealed
+    #[arg(long, value_name = "NAME[=SOURCE]")]
+    secret_env: Vec<String>,
+    /// The folder the command runs in
+    #[arg(long, value_name = "DIR")]
+    cwd: Option<PathBuf>,
+    /// Allow an address that is neither https nor on this machine
+    #[arg(long, requires = "url")]
+    allow_plain_http: bool,
+    /// Do not connect now; the tools are pinned when the server is first used
+    #[arg(long)]
+    no_connect: bool,
+}
+
+pub(super) fn run(args: &AddArgs, context: &Context, out: &mut Out) -> Result<Ending> {
+    // Before anybody is asked for a password that would then be thrown away.
+    check_sources(args)?;
+    let stores = context.open()?;
+    if stores.servers()?.iter().any(|server| server.name == args.name) {
+        bail!(
+            "there is a server `{0}` already\nhint: choose another name, or `tollgate server remove {0}` first",
+            args.name
+        );
+    }
+    let target = target(args)?;
+    target.check()?;
+    let new = NewServer { name: args.name.clone(), target, options: ServerOptions::default() };
+    stores.registry.add_server(&new, &stores.file_names, stores.now_us())?;
+    if !args.no_connect {
+        look_or_take_back(&args.name, &stores, context)?;
+    }
+    stores.note("server_added", &args.name, new.target.kind())?;
+    report(args, &stores, out)
+}
+
+/// The gate can only look at what is registered; a server that does not answer is not kept.
+fn look_or_take_back(name: &str, stores: &Stores, context: &Context) -> Result<()> {
+    let Err(error) = crate::probe::look(name, stores, context) else { return Ok(()) };
+    stores.registry.remove_server(name)?;
+    Err(error.context(format!(
+        "server `{name}` was not added: it could not be asked for its tools\nhint: `--no-connect` adds it without asking"
+    )))
+}
+
+fn report(args: &AddArgs, stores: &Stores, out: &mut Out) -> Result<Ending> {
+    let pins = stores.registry.pins(&args.name)?;
+    if out.wants_json() {
+        let server = super::find(&args.name, stores)?;
+        out.json(&json!({ "added": super::server_json(&server, &pins) }))?;
+        return Ok(Ending::Yes);
+    }
+    if args.no_connect {
+        out.line(format_args!(
+            "server `{}` added; its tools are pinned when it is first used",
+            args.name
+        ))?;
+    } else {
+        out.line(format_args!(
+            "server `{}` added, {} pinned",
+            args.name,
+            count(pins.len(), "tool")
+        ))?;
+        super::show_tools(&args.name, &pins, out)?;
+    }
+    out.say(format_args!(
+        "next: `tollgate policy set NAME FILE`, then `tollgate grant create LABEL --server {}=NAME`",
+        args.name
+    ));
+    Ok(Ending::Yes)
+}
+
+fn check_sources(args: &AddArgs) -> Result<()> {
+    for header in &args.header {
+        Wanted::parse("header", header)?;
+    }
+    for variable in &args.secret_env {
+        Wanted::parse("secret-env", variable)?;
+    }
+    Ok(())
+}
+
+fn target(args: &AddArgs) -> Result<Target> {
+    if !args.header.is_empty() && args.url.is_none() {
+        bail!(
+            "`--header` is for a server with `--url`\nhint: a command gets its secrets with `--secret-env`"
+        );
+    }
+    if let Some(url) = &args.url {
+        return Ok(Target::from_url(url, headers(&args.header)?, args.allow_plain_http)?);
+    }
+    if let Some(service) = &args.builtin {
+        if connectors::service(service).is_none() {
+            let known: Vec<&str> = connectors::ALL.iter().map(|service| service.name).collect();
+            bail!("there is no built-in server `{service}`\nhint: there are: {}", known.join(", "));
+        }
+        return Ok(Target::Builtin { service: service.clone() });
+    }
+    if args.command.is_empty() {
+        bail!(
+            "where is the server?\nhint: `tollgate server add {0} -- COMMAND`, `--url URL`, or `--builtin demo`",
+            args.name
+        );
+    }
+    Ok(Target::Command { argv: args.command.clone(), env: environment(args)?, cwd: folder(args)? })
+}
+
+fn headers(wanted: &[String]) -> Result<Vec<(String, Credential)>> {
+    wanted
+        .iter()
+        .map(|text| {
+            let wanted = Wanted::parse("header", text)?;
+            let value = wanted.fetch()?;
+            Ok((wanted.name, Credential::Held(value)))
+        })
+        .collect()
+}
+
+fn environment(args: &AddArgs) -> Result<Vec<(String, EnvValue)>> {
+    let mut environment = Vec::new();
+    for text in &args.env {
+        let Some((name, value)) = text.split_once('=') else {
+            bail!(
+                "`--env {text}` has no value\nhint: `--env NAME=VALUE`; secrets go with `--secret-env NAME`"
+            );
+        };
+        environment.push((name.to_owned(), EnvValue::Plain(value.to_owned())));
+    }
+    for text in &args.secret_env {
+        let wanted = Wanted::parse("secret-env", text)?;
+        let value = wanted.fetch()?;
+        environment.push((wanted.name, EnvValue::Hidden(Credential::Held(value))));
+    }
+    Ok(environment)
+}
+
+/// The folder as it is now; a relative one would mean something else to a gate started elsewhere.
+fn folder(args: &AddArgs) -> Result<Option<PathBuf>> {
+    let Some(folder) = &args.cwd else { return Ok(None) };
+    let shown = folder.display();
+    let real = folder.canonicalize().with_context(|| format!("cannot use folder `{shown}`"))?;
+    Ok(Some(real))
+}

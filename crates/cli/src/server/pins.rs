@@ -1,0 +1,120 @@
+//! `server pins`: what changed since the owner accepted the tools of a server, readably, and the
+//! word to accept exactly that.
+
+use std::fmt::Write as _;
+
+use anyhow::Result;
+use clap::Args;
+use serde_json::{Value, json};
+use store::registry::{Accept, Pin, PinState};
+
+use crate::context::{Context, Stores};
+use crate::failure::Ending;
+use crate::output::{Out, Paint, count, visible};
+
+#[derive(Args)]
+pub(crate) struct PinsArgs {
+    /// The server's name
+    name: String,
+    /// Accept what is shown: all of it, or only these tools
+    #[arg(long, value_name = "TOOL", num_args = 0..)]
+    accept: Option<Vec<String>>,
+    /// Ask the server for its tools now instead of showing what was last seen
+    #[arg(long)]
+    look: bool,
+}
+
+/// Nothing to accept is yes, something to accept is no, as with `diff`.
+pub(super) fn run(args: &PinsArgs, context: &Context, out: &mut Out) -> Result<Ending> {
+    let stores = context.open()?;
+    super::find(&args.name, &stores)?;
+    if args.look {
+        crate::probe::look(&args.name, &stores, context)?;
+    }
+    let pins = stores.registry.pins(&args.name)?;
+    let open: Vec<&Pin> = pins.iter().filter(|pin| pin.state != PinState::Accepted).collect();
+    show(&args.name, &pins, &open, out)?;
+    match &args.accept {
+        None => Ok(Ending::of(open.is_empty())),
+        Some(tools) => accept(&args.name, tools, &open, &stores, out),
+    }
+}
+
+fn show(server: &str, pins: &[Pin], open: &[&Pin], out: &mut Out) -> Result<()> {
+    if out.wants_json() {
+        return out.json(&json!({
+            "server": server,
+            "accepted": pins.len() - open.len(),
+            "open": open.iter().map(|pin| pin_json(pin)).collect::<Vec<_>>(),
+        }));
+    }
+    if pins.is_empty() {
+        return out.line(format_args!("server `{server}`: no tools seen yet"));
+    }
+    for pin in open {
+        let text = pin_text(pin, out.paint());
+        out.raw(text.as_bytes())?;
+    }
+    let accepted = count(pins.len() - open.len(), "tool");
+    if open.is_empty() {
+        return out.line(format_args!("server `{server}`: {accepted} as accepted"));
+    }
+    out.line(format_args!("server `{server}`: {accepted} as accepted, {} not", open.len()))
+}
+
+fn pin_text(pin: &Pin, paint: Paint) -> String {
+    let mut text =
+        format!("{} {}\n", paint.bold(visible(&pin.tool)), paint.careful(pin.state.as_str()));
+    for line in catalog::pins::render(&pin.difference()).lines() {
+        let painted = match line.chars().next() {
+            Some('+') => paint.good(line),
+            Some('-') => paint.bad(line),
+            _ => line.to_owned(),
+        };
+        let _ = writeln!(text, "  {painted}");
+    }
+    text
+}
+
+fn pin_json(pin: &Pin) -> Value {
+    let fingerprint =
+        |side: &Option<store::registry::Pinned>| side.as_ref().map(|p| p.fingerprint.to_string());
+    json!({
+        "tool": pin.tool,
+        "state": pin.state.as_str(),
+        "accepted": fingerprint(&pin.accepted),
+        "seen": fingerprint(&pin.seen),
+        "changes": pin.difference(),
+    })
+}
+
+/// Accepts what was shown and nothing newer: a server could change a tool between look and word.
+fn accept(
+    server: &str,
+    tools: &[String],
+    open: &[&Pin],
+    stores: &Stores,
+    out: &mut Out,
+) -> Result<Ending> {
+    let by = stores.actor();
+    let now_us = stores.now_us();
+    let mut touched = Vec::new();
+    let chosen: Vec<&str> = if tools.is_empty() {
+        open.iter().map(|pin| pin.tool.as_str()).collect()
+    } else {
+        tools.iter().map(String::as_str).collect()
+    };
+    for tool in chosen {
+        let shown = open.iter().find(|pin| pin.tool == tool).and_then(|pin| pin.seen.as_ref());
+        let what =
+            shown.map_or(Accept::Tool(tool), |seen| Accept::Exactly(tool, &seen.fingerprint));
+        touched.extend(stores.registry.accept(server, what, by, now_us)?);
+    }
+    if !touched.is_empty() {
+        stores.note("pins_accepted", server, &touched.join(", "))?;
+    }
+    if !out.wants_json() {
+        out.line(format_args!("accepted: {}", count(touched.len(), "tool")))?;
+    }
+    Ok(Ending::Yes)
+}

@@ -1,0 +1,57 @@
+//! `server tools`: what a server offers, as it was pinned, with what we make of it.
+
+use anyhow::Result;
+use serde_json::{Value, json};
+use store::registry::Pin;
+
+use crate::context::Stores;
+use crate::failure::Ending;
+use crate::output::Out;
+
+pub(super) fn run(name: &str, stores: &Stores, out: &mut Out) -> Result<Ending> {
+    super::find(name, stores)?;
+    let pins = stores.registry.pins(name)?;
+    if out.wants_json() {
+        out.json(&pins.iter().map(|pin| tool_json(name, pin)).collect::<Vec<_>>())?;
+    } else if pins.is_empty() {
+        out.say(format_args!(
+            "no tools seen yet; `tollgate server pins {name} --look` asks for them"
+        ));
+    } else {
+        super::show_tools(name, &pins, out)?;
+    }
+    Ok(Ending::Yes)
+}
+
+/// What the catalogue makes of a tool.
+#[derive(Clone, Copy)]
+pub(super) struct Class {
+    pub(super) category: &'static str,
+    pub(super) risk: &'static str,
+}
+
+/// Category and risk of a tool by the definition that was last seen.
+pub(super) fn class(_server: &str, _pin: &Pin) -> Option<Class> {
+    None
+}
+
+pub(super) fn description(pin: &Pin) -> String {
+    let definition = definition(pin);
+    definition.get("description").and_then(Value::as_str).unwrap_or_default().to_owned()
+}
+
+fn definition(pin: &Pin) -> Value {
+    let pinned = pin.seen.as_ref().or(pin.accepted.as_ref());
+    pinned.and_then(|pinned| serde_json::from_str(&pinned.definition).ok()).unwrap_or_default()
+}
+
+fn tool_json(server: &str, pin: &Pin) -> Value {
+    let class = class(server, pin);
+    json!({
+        "name": pin.tool,
+        "state": pin.state.as_str(),
+        "risk": class.map(|class| class.risk),
+        "category": class.map(|class| class.category),
+        "definition": definition(pin),
+    })
+}

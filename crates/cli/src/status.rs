@@ -1,0 +1,165 @@
+//! `tollgate status`: is a gate running on this home, since when, where, and what does it hold?
+//! Yes when one is, no when none is.
+
+use anyhow::Result;
+use clap::Args;
+use serde_json::{Value, json};
+use store::ledger::{Entry, Filter, Reader};
+use store::registry::{Grant, GrantState, PinState};
+
+use crate::audit;
+use crate::context::{Context, Stores};
+use crate::failure::Ending;
+use crate::moment;
+use crate::output::{Out, count};
+use crate::run::durability_word;
+use crate::running::{self, Facts};
+
+#[derive(Args)]
+pub(crate) struct StatusArgs {
+    /// How many of the last entries to show
+    #[arg(short = 'n', long, value_name = "N", default_value_t = 5)]
+    number: usize,
+}
+
+pub(crate) fn run(args: &StatusArgs, context: &Context, out: &mut Out) -> Result<Ending> {
+    let home = context.home_path()?;
+    if !home.exists() {
+        if out.wants_json() {
+            out.json(&json!({ "running": false, "gates": [], "home": home, "exists": false }))?;
+        } else {
+            out.line("gate       not running")?;
+            out.line(format_args!("home       {} (not there yet)", home.display()))?;
+            out.say("start one with `tollgate up`, or try `tollgate up --demo`");
+        }
+        return Ok(Ending::No);
+    }
+    let gates = running::all(&home);
+    let stores = context.open()?;
+    let standing = Standing::look(args.number, &stores)?;
+    if out.wants_json() {
+        out.json(&standing.json(&gates, &stores))?;
+    } else {
+        show(&gates, &standing, &stores, out)?;
+    }
+    Ok(Ending::of(!gates.is_empty()))
+}
+
+/// What the stores say, whether or not a gate runs.
+struct Standing {
+    servers: Vec<(String, usize, usize)>,
+    grants: Vec<(GrantState, usize)>,
+    waiting: usize,
+    rows: u64,
+    last: Vec<Entry>,
+}
+
+impl Standing {
+    fn look(number: usize, stores: &Stores) -> Result<Standing> {
+        let effective = stores.effective()?;
+        let mut servers = Vec::new();
+        for name in effective.servers.keys() {
+            let pins = stores.registry.pins(name)?;
+            let open = pins.iter().filter(|pin| pin.state != PinState::Accepted).count();
+            servers.push((name.clone(), pins.len() - open, open));
+        }
+        let ledger = stores.ledger()?.standing()?;
+        let reader = Reader::open(&stores.home.audit())?;
+        let last =
+            reader.newest_first(&Filter::default())?.take(number).collect::<Result<_, _>>()?;
+        Ok(Standing {
+            servers,
+            grants: by_state(effective.grants(), stores.now_us()),
+            waiting: ledger.pending_approvals,
+            rows: ledger.seq,
+            last,
+        })
+    }
+
+    fn json(&self, gates: &[Facts], stores: &Stores) -> Value {
+        let gates: Vec<Value> = gates
+            .iter()
+            .map(|gate| {
+                json!({
+                    "pid": gate.pid,
+                    "command": gate.command,
+                    "started_at": moment::utc(gate.started_us),
+                    "url": gate.url,
+                    "durability": gate.durability,
+                    "version": gate.version,
+                })
+            })
+            .collect();
+        let servers: Vec<Value> = self
+            .servers
+            .iter()
+            .map(|(name, accepted, open)| json!({ "name": name, "tools": accepted, "not_accepted": open }))
+            .collect();
+        let grants: serde_json::Map<String, Value> =
+            self.grants.iter().map(|(state, n)| (state.as_str().to_owned(), json!(n))).collect();
+        json!({
+            "running": !gates.is_empty(),
+            "gates": gates,
+            "home": stores.home.path(),
+            "exists": true,
+            "durability": durability_word(stores.settings.durability),
+            "servers": servers,
+            "grants": grants,
+            "approvals_waiting": self.waiting,
+            "audit_rows": self.rows,
+            "last": self.last,
+        })
+    }
+}
+
+fn by_state(grants: &[Grant], now_us: i64) -> Vec<(GrantState, usize)> {
+    [GrantState::Active, GrantState::Expired, GrantState::Revoked]
+        .into_iter()
+        .map(|state| (state, grants.iter().filter(|grant| grant.state(now_us) == state).count()))
+        .collect()
+}
+
+fn show(gates: &[Facts], standing: &Standing, stores: &Stores, out: &mut Out) -> Result<()> {
+    if gates.is_empty() {
+        out.line("gate       not running")?;
+    }
+    for gate in gates {
+        let place = gate.url.as_deref().unwrap_or(&gate.command);
+        let since = moment::local(gate.started_us);
+        let ago = moment::ago(gate.started_us, stores.now_us());
+        out.line(format_args!("gate       {place}, since {since} ({ago}), process {}", gate.pid))?;
+    }
+    out.line(format_args!("home       {}", stores.home.path().display()))?;
+    let durability = durability_word(stores.settings.durability);
+    out.line(format_args!("audit      {}, durability {durability}", count_rows(standing.rows)))?;
+    let servers: Vec<String> = standing.servers.iter().map(server_text).collect();
+    let servers = if servers.is_empty() { "none".to_owned() } else { servers.join(", ") };
+    out.line(format_args!("servers    {servers}"))?;
+    let grants: Vec<String> = standing
+        .grants
+        .iter()
+        .filter(|(_, n)| *n > 0)
+        .map(|(s, n)| format!("{n} {}", s.as_str()))
+        .collect();
+    let grants = if grants.is_empty() { "none".to_owned() } else { grants.join(", ") };
+    out.line(format_args!("grants     {grants}"))?;
+    out.line(format_args!("approvals  {} waiting", standing.waiting))?;
+    for entry in standing.last.iter().rev() {
+        let line = audit::line(entry, out.paint());
+        out.line(line)?;
+    }
+    Ok(())
+}
+
+fn server_text((name, accepted, open): &(String, usize, usize)) -> String {
+    let tools = count(*accepted, "tool");
+    if *open > 0 {
+        format!("{name} ({tools}, {open} not accepted)")
+    } else {
+        format!("{name} ({tools})")
+    }
+}
+
+fn count_rows(rows: u64) -> String {
+    count(usize::try_from(rows).unwrap_or(usize::MAX), "row")
+}
