@@ -15,6 +15,7 @@ use crate::peer::Peer;
 use crate::rebuild::{self, string};
 use crate::receive;
 use crate::session::InFlight;
+use crate::tasks::Owner;
 use crate::upstream::UpstreamError;
 use crate::wire::{Era, Named, Refused, result_body};
 
@@ -82,8 +83,8 @@ async fn route<'a>(
             .and_then(|(server, rest)| Some((ask.scene.holding(server)?, Some(rest.to_owned()))))),
         Named::Resource(uri) => Ok(owner_of(ask, uri).await?.map(|holding| (holding, None))),
         Named::Task(id) => Ok(ask.scene.holder.holdings.values().find_map(|holding| {
-            ask.scene.gate.tasks.tool(&ask.scene.holder.id, &holding.server.name, id)?;
-            Some((holding, None))
+            let owner = ask.scene.gate.tasks.owner(&ask.scene.holder.id, &holding.server.name, id);
+            matches!(owner, Owner::Caller(_)).then_some((holding, None))
         })),
         Named::Nothing => Ok(None),
     }

@@ -42,10 +42,6 @@ pub(crate) fn denial_data(denial: &Denial) -> serde_json::Value {
 /// What the agent reads.
 pub(crate) fn denial_words(denial: &Denial) -> String {
     let next = match denial.code {
-        Code::RateLimited => match denial.retry_after_seconds {
-            Some(seconds) => format!(" (try again in {seconds} s)"),
-            None => String::new(),
-        },
         Code::ApprovalPending => match &denial.approval_id {
             Some(id) => format!(
                 " (waiting for a human: `tollgate approvals approve {id}`; send the same call again afterwards)"

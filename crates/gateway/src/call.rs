@@ -178,6 +178,7 @@ async fn judged(
         ..ask.scene.facts()
     };
     let continued = continued_round(ask, aim, &digest)?;
+    check_param_headers(ask, aim)?;
     let (verdict, peer) = verdict(ask, aim, &facts).await?;
     let pins = aim.holding.server.pins();
     facts.definition = aim.subject.and_then(|subject| pins.fingerprint(subject));
@@ -504,6 +505,20 @@ fn admit_again(
         Ok(Admission::Asked(waiting)) => Err(refuse(ask, aim, verdict, waiting.denial())),
         Err(error) => Err(refuse(ask, aim, verdict, &answers::no_record(&error))),
     }
+}
+
+/// Headers that repeat arguments must repeat them truly: a server may decide on them.
+fn check_param_headers(ask: &Ask<'_>, aim: &Aim<'_>) -> Result<(), Outbound> {
+    let (Era::Modern, Some(headers), Some(Subject::Tool(name))) =
+        (ask.era, ask.headers, aim.subject)
+    else {
+        return Ok(());
+    };
+    let pins = aim.holding.server.pins();
+    let Some(declared) = pins.param_headers(name) else { return Ok(()) };
+    declared
+        .check(ask.request.arguments(), headers, &ask.request.id)
+        .map_err(|refused| receive::refuse(ask.scene, &refused, &ask.request.method_name))
 }
 
 /// Opens the state of a further round, if the request brings one.

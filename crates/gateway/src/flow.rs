@@ -346,7 +346,8 @@ impl Tail {
 
     /// The answer as the client gets it, and the outcome row.
     pub(crate) fn finish(&mut self, status: u16, message: &Bytes) -> Piece {
-        let depth = if self.needs_edit() { usize::MAX } else { 2 };
+        // Deep enough for `result.task.taskId`.
+        let depth = if self.needs_edit() { usize::MAX } else { 3 };
         let Ok(doc) = Doc::read_shallow(message, &Bounds::ANSWER, depth) else {
             return self.garbled("its answer is not JSON");
         };

@@ -16,6 +16,7 @@ use crate::outbound::Outbound;
 use crate::scene::{Endpoint, Scene};
 use crate::session::{AnswerTo, ClientAnswer};
 use crate::subscribe;
+use crate::tasks::Owner;
 use crate::tell;
 use crate::wire::{
     self, Era, Message, Method, Named, Outcome, Refused, Request, Response, Revision, headers,
@@ -202,9 +203,13 @@ pub(crate) fn subject<'a>(
         Named::Tool(name) => About::Tool(name),
         Named::Resource(uri) => About::Resource(uri),
         Named::Prompt(name) => About::Prompt(name),
-        Named::Task(id) => match ask.scene.gate.tasks.tool(&ask.scene.holder.id, server, id) {
-            Some(tool) => About::Task(tool),
-            None => return Err(Refused::params("there is no such task").with_id(&ask.request.id)),
+        Named::Task(id) => match ask.scene.gate.tasks.owner(&ask.scene.holder.id, server, id) {
+            Owner::Caller(tool) => About::Task(tool),
+            // Nobody's that we know of: the server may know it from before we started.
+            Owner::Nobody => About::Method(&ask.request.method_name),
+            Owner::Another => {
+                return Err(Refused::params("there is no such task").with_id(&ask.request.id));
+            }
         },
         Named::Nothing if List::of_method(&ask.request.method_name).is_some() => About::Nothing,
         Named::Nothing => About::Method(&ask.request.method_name),
@@ -219,8 +224,8 @@ fn era_of(
     request: &Request<'_>,
 ) -> Result<Era, Refused> {
     let era = match http {
-        Some(headers) => headers::era_of_post(message, headers, &Revision::ALL)?,
-        None => headers::era_of_body(message, &Revision::ALL)?,
+        Some(headers) => headers::era_of_post(message, headers, &[Revision::NEWEST])?,
+        None => headers::era_of_body(message, &[Revision::NEWEST])?,
     };
     match era {
         Era::Modern if !request.method.is_in(Revision::NEWEST) => Err(Refused::unknown_method()),

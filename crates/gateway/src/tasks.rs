@@ -19,21 +19,31 @@ pub(crate) struct Tasks {
 
 #[derive(Default)]
 struct Inside {
-    tools: HashMap<Key, String>,
+    /// The grant that began the task, and with which tool.
+    tools: HashMap<Key, (String, String)>,
     order: std::collections::VecDeque<Key>,
 }
 
-/// Grant, server, task.
-type Key = (String, String, String);
+/// Server and task.
+type Key = (String, String);
+
+/// Whose a task is.
+pub(crate) enum Owner {
+    /// The caller's own, begun by this tool.
+    Caller(String),
+    Another,
+    Nobody,
+}
 
 impl Tasks {
     /// Remembers a task that a result announces.
     pub(crate) fn note(&self, result: Value<'_>, asked: &Asked, scene: &Scene, server: &str) {
         let Some(Owned::Tool(tool)) = &asked.subject else { return };
         let Some(id) = task_id(result) else { return };
-        let key = (scene.holder.id.clone(), server.to_owned(), id);
+        let key = (server.to_owned(), id);
+        let begun = (scene.holder.id.clone(), tool.clone());
         let mut inside = self.inside.lock().unwrap_or_else(PoisonError::into_inner);
-        if inside.tools.insert(key.clone(), tool.clone()).is_none() {
+        if inside.tools.insert(key.clone(), begun).is_none() {
             inside.order.push_back(key);
         }
         if inside.order.len() > TASKS_MAX
@@ -43,10 +53,14 @@ impl Tasks {
         }
     }
 
-    /// The tool that began a task of this caller.
-    pub(crate) fn tool(&self, grant: &str, server: &str, id: &str) -> Option<String> {
-        let key = (grant.to_owned(), server.to_owned(), id.to_owned());
-        self.inside.lock().unwrap_or_else(PoisonError::into_inner).tools.get(&key).cloned()
+    /// Whose task this is, and the tool that began it.
+    pub(crate) fn owner(&self, grant: &str, server: &str, id: &str) -> Owner {
+        let inside = self.inside.lock().unwrap_or_else(PoisonError::into_inner);
+        match inside.tools.get(&(server.to_owned(), id.to_owned())) {
+            None => Owner::Nobody,
+            Some((owner, tool)) if owner == grant => Owner::Caller(tool.clone()),
+            Some(_) => Owner::Another,
+        }
     }
 }
 

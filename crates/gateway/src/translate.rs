@@ -19,9 +19,8 @@ pub(crate) mod meta {
 /// The newest revisions of each era.
 pub(crate) const MODERN: &str = "2026-07-28";
 pub(crate) const NEWEST_LEGACY: &str = "2025-11-25";
-/// What we tell a modern client that we speak.
-pub(crate) const SUPPORTED: [&str; 5] =
-    [MODERN, NEWEST_LEGACY, "2025-06-18", "2025-03-26", "2024-11-05"];
+/// What we tell a modern client that we speak: only versions that a request can name for itself.
+pub(crate) const SUPPORTED: [&str; 1] = [MODERN];
 
 /// Results that carry caching hints since 2026-07-28.
 pub(crate) fn is_cacheable(method: &str) -> bool {

@@ -88,7 +88,7 @@ impl Body {
                 }
                 None => {
                     if let Some(lease) = self.lease.take() {
-                        lease.give_back(cx);
+                        lease.give_back();
                     }
                     return Poll::Ready(None);
                 }

@@ -4,7 +4,7 @@
 use std::future::{Future, poll_fn};
 use std::pin::{Pin, pin};
 use std::sync::Arc;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -13,6 +13,7 @@ use hyper::body::Incoming;
 use hyper::client::conn::http1::{self, SendRequest};
 use hyper::{Request, Response};
 use hyper_util::rt::TokioIo;
+use tokio::task::coop::unconstrained;
 
 use super::deadline::Deadline;
 use super::error::UpstreamError;
@@ -38,6 +39,11 @@ pub(super) enum Failure {
     Failed(UpstreamError),
 }
 
+/// For looking without being told of changes.
+fn unheard() -> Context<'static> {
+    Context::from_waker(Waker::noop())
+}
+
 impl Connection {
     pub(super) async fn open(
         stream: Stream,
@@ -52,8 +58,10 @@ impl Connection {
         Ok(Connection { sender, driver: Some(Box::new(driver)), tap, keeps: None })
     }
 
-    /// Whether it can take a request, as far as can be seen.
-    pub(super) fn is_ready(&self) -> bool {
+    /// Lets go of the task that used it, and says whether it can take another request, as far as can
+    /// be seen.
+    pub(super) fn comes_to_rest(&mut self) -> bool {
+        self.drive(&mut unheard());
         self.driver.is_some() && self.sender.is_ready()
     }
 
@@ -79,14 +87,12 @@ impl Connection {
         deadline: &mut Deadline,
     ) -> Result<Response<Incoming>, Failure> {
         let written_before = self.tap.written_bytes();
-        let mut answer = pin!(self.sender.try_send_request(request));
+        // Only driving the connection, here and below, brings the answer. So nobody need be woken for
+        // it, and it is always looked at, whatever the task's budget.
+        let mut answer = pin!(unconstrained(self.sender.try_send_request(request)));
         let outcome = poll_fn(|cx| {
-            // The first look sends, the second takes what driving the connection brought.
-            if let Poll::Ready(outcome) = answer.as_mut().poll(cx) {
-                return Poll::Ready(Ok(outcome));
-            }
             self.drive(cx);
-            if let Poll::Ready(outcome) = answer.as_mut().poll(cx) {
+            if let Poll::Ready(outcome) = answer.as_mut().poll(&mut unheard()) {
                 return Poll::Ready(Ok(outcome));
             }
             deadline.poll(cx).map(Err)

@@ -2,7 +2,6 @@
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
-use std::task::Context;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -57,12 +56,8 @@ impl Lease {
     }
 
     /// Returns a connection whose answer was read to the end, if it is fit for another request.
-    pub(super) fn give_back(mut self, cx: &mut Context<'_>) {
-        if !self.connection.is_ready() {
-            // The last look may have ended the answer without making room for the next request.
-            self.connection.drive(cx);
-        }
-        if self.connection.is_ready() {
+    pub(super) fn give_back(mut self) {
+        if self.connection.comes_to_rest() {
             let Lease { connection, pool, place } = self;
             drop(place);
             pool.keep(connection);
