@@ -11,7 +11,7 @@ mod events;
 mod headers;
 mod http;
 mod inflight;
-//mod legacy;
+mod legacy;
 mod lines;
 mod message;
 mod options;
@@ -25,6 +25,7 @@ mod socket;
 mod stdio;
 mod supervise;
 mod tls;
+mod waiter;
 
 use std::time::Duration;
 
@@ -37,8 +38,7 @@ pub use headers::HeaderRefused;
 pub use http::{HttpLink, HttpServer};
 pub use message::{Kind, Outgoing};
 pub use options::{
-    BASE_ENV_NAMES, ChildBounds, ChildOptions, HttpBounds, HttpOptions, Shim, Transport, Waits,
-    base_env,
+    BASE_ENV_NAMES, ChildBounds, ChildOptions, HttpBounds, HttpOptions, Shim, Waits, base_env,
 };
 pub use pass::Pass;
 pub use stdio::StdioLink;

@@ -7,7 +7,7 @@ use super::error::{Excess, UpstreamError};
 use super::inflight::Item;
 use super::options::HttpBounds;
 use super::route::{self, Inbound};
-use super::stdio::{Listener, Waiter};
+use super::waiter::{Listener, Waiter};
 use crate::wire::Id;
 use crate::wire::sse::{self, Decoder};
 

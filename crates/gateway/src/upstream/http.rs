@@ -1,126 +1,95 @@
-//! The link to a server over streamable HTTP: fresh headers out, bytes back, one session remembered.
+//! The link to a server over HTTP: bytes out, bytes back, and one session remembered.
+
+mod server;
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use bytes::Bytes;
-use http_body_util::Full;
-use hyper::header::{ACCEPT, CONTENT_ENCODING, CONTENT_TYPE, HOST, HeaderMap, HeaderValue};
-use hyper::{Method, Request, Response, StatusCode, Uri};
+use hyper::header::{CONTENT_ENCODING, HeaderMap, HeaderValue};
+use hyper::{Method, Response, StatusCode};
 use policy::json::{Bounds, Doc, Value};
 
+pub use server::HttpServer;
+
 use super::body::Body;
-use super::dial::{Dialer, TargetRefused};
 use super::error::UpstreamError;
-use super::events::Events;
-use super::headers::{
-    EITHER, EVENT_STREAM, JSON, LAST_EVENT_ID, Media, PROTOCOL_VERSION, SESSION_ID, configured,
-    may_travel, media_type,
-};
+use super::events::{Events, Stream};
+use super::headers::{EITHER, EVENT_STREAM, LAST_EVENT_ID, Media, SESSION_ID, media_type};
+use super::legacy::{Channel, may_mean_legacy};
 use super::message::{Kind, Outgoing};
-use super::options::{HttpBounds, HttpOptions, Waits};
 use super::pass::Pass;
-use super::pool::{Pool, Purpose};
+use super::waiter::{Listener, Shared};
 use super::{Listening, Reply};
 use crate::wire::Id;
-
-/// A server reached over HTTP, with the connections to it. Its links share them.
-pub struct HttpServer {
-    pool: Arc<Pool>,
-    uri: Uri,
-    headers: HeaderMap,
-    waits: Waits,
-    bounds: HttpBounds,
-}
-
-impl HttpServer {
-    pub fn new(options: HttpOptions) -> Result<Arc<HttpServer>, TargetRefused> {
-        let dialer = Dialer::new(&options)?;
-        let target = &options.url[url::Position::BeforePath..url::Position::AfterQuery];
-        let uri = target.parse().map_err(|_| TargetRefused::NoHost)?;
-        Ok(Arc::new(HttpServer {
-            pool: Pool::new(dialer, &options.waits, &options.bounds),
-            uri,
-            headers: configured(options.headers)?,
-            waits: options.waits,
-            bounds: options.bounds,
-        }))
-    }
-
-    /// Connections kept for the next request.
-    pub fn idle_connections(&self) -> usize {
-        self.pool.idle_count()
-    }
-
-    /// The headers of every request: ours, then the owner's.
-    fn base_headers(&self, accept: HeaderValue) -> HeaderMap {
-        const OURS: usize = 8;
-        let mut headers = HeaderMap::with_capacity(OURS + self.headers.len());
-        headers.insert(HOST, self.pool.dialer().authority.clone());
-        headers.insert(ACCEPT, accept);
-        headers
-    }
-}
+use server::Conversation;
 
 /// One conversation with an HTTP server.
 pub struct HttpLink {
     server: Arc<HttpServer>,
-    state: Mutex<Conversation>,
+    state: Mutex<State>,
 }
 
-#[derive(Clone, Default)]
-struct Conversation {
-    session: Option<HeaderValue>,
-    version: Option<HeaderValue>,
+#[derive(Default)]
+struct State {
+    talk: Conversation,
+    /// The stream of a server that speaks HTTP+SSE of 2024-11-05.
+    channel: Option<Arc<Channel>>,
 }
 
 impl HttpLink {
     pub fn new(server: Arc<HttpServer>) -> HttpLink {
-        HttpLink { server, state: Mutex::new(Conversation::default()) }
+        HttpLink { server, state: Mutex::new(State::default()) }
     }
 
     /// The session the server gave us, if it did.
     pub fn session(&self) -> Option<String> {
         let state = self.lock();
-        state.session.as_ref().and_then(|id| id.to_str().ok()).map(str::to_owned)
+        state.talk.session.as_ref().and_then(|id| id.to_str().ok()).map(str::to_owned)
     }
 
     /// The server does not know the session any more (404): the next `initialize` opens another.
     pub fn forget_session(&self) {
-        self.lock().session = None;
+        self.lock().talk.session = None;
     }
 
     /// The revision that was agreed on; from now on every request names it.
     pub fn set_protocol_version(&self, version: &str) {
-        self.lock().version = HeaderValue::try_from(version).ok();
+        self.lock().talk.version = HeaderValue::try_from(version).ok();
     }
 
-    fn lock(&self) -> MutexGuard<'_, Conversation> {
+    fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    fn talk(&self) -> Conversation {
+        self.lock().talk.clone()
+    }
+
+    fn channel(&self) -> Option<Arc<Channel>> {
+        self.lock().channel.clone()
+    }
+
     pub async fn request(&self, _pass: &Pass, out: Outgoing) -> Result<Reply, UpstreamError> {
-        let response = self.post(&out).await?;
-        if out.opens_session
-            && let Some(id) = response.headers().get(SESSION_ID)
-        {
-            self.lock().session = Some(id.clone());
+        if out.opens_session && self.server.is_legacy() {
+            self.open_channel().await?;
         }
-        let answers = match out.kind {
-            Kind::Request(id) => Some(id),
-            Kind::Notification | Kind::Response => None,
+        if let Some(channel) = self.channel() {
+            return channel.request(&out, &self.server.waits).await;
+        }
+        let error = match self.post_request(&out).await {
+            Err(error) if out.opens_session && may_mean_legacy(&error) => error,
+            outcome => return outcome,
         };
-        self.reply(response, answers).await
+        match self.open_channel().await {
+            Ok(channel) => channel.request(&out, &self.server.waits).await,
+            Err(_) => Err(error),
+        }
     }
 
     pub async fn send(&self, _pass: &Pass, out: Outgoing) -> Result<(), UpstreamError> {
-        let response = self.post(&out).await?;
-        let status = response.status();
-        if status.is_success() {
-            response.into_body().finish(&self.server.bounds);
-            return Ok(());
+        if let Some(channel) = self.channel() {
+            return channel.send(&out).await;
         }
-        let body = response.into_body().beginning(self.server.bounds.refusal_bytes_max).await?;
-        Err(UpstreamError::Status { status: status.as_u16(), body })
+        self.server.taken(self.server.post(&self.talk(), &out).await?).await
     }
 
     /// The stream of what the server says on its own, from after an event on if one is named.
@@ -129,93 +98,57 @@ impl HttpLink {
         _pass: &Pass,
         last_event_id: Option<&str>,
     ) -> Result<Listening, UpstreamError> {
+        if let Some(channel) = self.channel() {
+            let listener = Listener::enter(Shared::Channel(channel))?;
+            return Ok(Listening::Open(Events::of_listener(listener)));
+        }
         let last_event_id = last_event_id
-            .map(HeaderValue::try_from)
+            .map(|id| HeaderValue::try_from(id).map(|id| (LAST_EVENT_ID, id)))
             .transpose()
             .map_err(|_| UpstreamError::never_sent("the event id is not fit for a header"))?;
-        let make_request = || {
-            let mut headers = self.headers(EVENT_STREAM, &[]);
-            if let Some(id) = &last_event_id {
-                headers.insert(LAST_EVENT_ID, id.clone());
-            }
-            self.bare_request(Method::GET, headers)
-        };
-        let response = self.server.pool.exchange(Purpose::Listen, true, make_request).await?;
+        let talk = self.talk();
+        let response =
+            self.server.ask(&Method::GET, &EVENT_STREAM, &talk, last_event_id.as_ref()).await?;
         if response.status() == StatusCode::METHOD_NOT_ALLOWED {
             response.into_body().finish(&self.server.bounds);
             return Ok(Listening::NotOffered);
         }
-        if !response.status().is_success() {
-            return Err(self.refusal(response).await);
-        }
-        match understood(response.headers())? {
-            Some(Media::EventStream) => Ok(Listening::Open(self.events(response, None))),
-            _ => Err(wrong_type()),
-        }
+        let body = self.stream_of(response).await?;
+        Ok(Listening::Open(Events::of_stream(body, None, &self.server.bounds)))
     }
 
     /// Tells the server that the session is over, if there is one. It need not care.
     pub async fn close(&self) {
-        if self.lock().session.is_none() {
+        let talk = {
+            let mut state = self.lock();
+            state.channel = None;
+            std::mem::take(&mut state.talk)
+        };
+        if talk.session.is_none() {
             return;
         }
-        let make_request = || self.bare_request(Method::DELETE, self.headers(EITHER, &[]));
         let farewell = async {
-            let response = self.server.pool.exchange(Purpose::Request, false, make_request).await?;
-            response.into_body().finish(&self.server.bounds);
-            Ok::<(), UpstreamError>(())
+            let response = self.server.ask(&Method::DELETE, &EITHER, &talk, None).await?;
+            self.server.taken(response).await
         };
-        if !matches!(
-            tokio::time::timeout(self.server.waits.farewell_max, farewell).await,
-            Ok(Ok(()))
-        ) {
+        let said = tokio::time::timeout(self.server.waits.farewell_max, farewell).await;
+        if !matches!(said, Ok(Ok(()))) {
             tracing::debug!("a server did not take the end of its session");
         }
-        self.forget_session();
     }
 
-    async fn post(&self, out: &Outgoing) -> Result<Response<Body>, UpstreamError> {
-        let make_request = || {
-            let mut headers = self.headers(EITHER, &out.headers);
-            headers.insert(CONTENT_TYPE, JSON);
-            let mut request = self.bare_request(Method::POST, headers);
-            *request.body_mut() = Full::new(out.body.clone());
-            request
+    async fn post_request(&self, out: &Outgoing) -> Result<Reply, UpstreamError> {
+        let response = self.server.post(&self.talk(), out).await?;
+        if out.opens_session
+            && let Some(id) = response.headers().get(SESSION_ID)
+        {
+            self.lock().talk.session = Some(id.clone());
+        }
+        let answers = match &out.kind {
+            Kind::Request(id) => Some(id.clone()),
+            Kind::Notification | Kind::Response => None,
         };
-        self.server.pool.exchange(Purpose::Request, out.stays_open, make_request).await
-    }
-
-    fn headers(
-        &self,
-        accept: HeaderValue,
-        given: &[(hyper::header::HeaderName, HeaderValue)],
-    ) -> HeaderMap {
-        let mut headers = self.server.base_headers(accept);
-        let Conversation { session, version } = self.lock().clone();
-        if let Some(session) = session {
-            headers.insert(SESSION_ID, session);
-        }
-        if let Some(version) = version {
-            headers.insert(PROTOCOL_VERSION, version);
-        }
-        for (name, value) in given {
-            if may_travel(name) {
-                headers.insert(name, value.clone());
-            }
-        }
-        // The owner's word is the last.
-        for (name, value) in &self.server.headers {
-            headers.insert(name, value.clone());
-        }
-        headers
-    }
-
-    fn bare_request(&self, method: Method, headers: HeaderMap) -> Request<Full<Bytes>> {
-        let mut request = Request::new(Full::default());
-        *request.method_mut() = method;
-        *request.uri_mut() = self.server.uri.clone();
-        *request.headers_mut() = headers;
-        request
+        self.reply(response, answers).await
     }
 
     async fn reply(
@@ -223,19 +156,20 @@ impl HttpLink {
         response: Response<Body>,
         answers: Option<Id>,
     ) -> Result<Reply, UpstreamError> {
-        let status = response.status();
+        let (status, bounds) = (response.status(), &self.server.bounds);
         if !status.is_success() {
             return self.refused_reply(response).await;
         }
         if status == StatusCode::ACCEPTED || status == StatusCode::NO_CONTENT {
-            response.into_body().finish(&self.server.bounds);
+            response.into_body().finish(bounds);
             return Ok(Reply::Accepted);
         }
         match understood(response.headers())? {
-            Some(Media::EventStream) => Ok(Reply::Many(self.events(response, answers))),
+            Some(Media::EventStream) => {
+                Ok(Reply::Many(Events::of_stream(response.into_body(), answers, bounds)))
+            }
             Some(Media::Json) => {
-                let body =
-                    response.into_body().collect(self.server.bounds.answer_bytes_max).await?;
+                let body = response.into_body().collect(bounds.answer_bytes_max).await?;
                 Ok(Reply::One { status: status.as_u16(), body })
             }
             _ => Err(wrong_type()),
@@ -246,7 +180,7 @@ impl HttpLink {
     async fn refused_reply(&self, response: Response<Body>) -> Result<Reply, UpstreamError> {
         let status = response.status().as_u16();
         if understood(response.headers())? != Some(Media::Json) {
-            return Err(self.refusal(response).await);
+            return Err(self.server.refusal(response).await);
         }
         let body = response.into_body().collect(self.server.bounds.answer_bytes_max).await?;
         if is_message(&body) {
@@ -255,16 +189,27 @@ impl HttpLink {
         Err(UpstreamError::Status { status, body })
     }
 
-    async fn refusal(&self, response: Response<Body>) -> UpstreamError {
-        let status = response.status().as_u16();
-        match response.into_body().beginning(self.server.bounds.refusal_bytes_max).await {
-            Ok(body) => UpstreamError::Status { status, body },
-            Err(error) => error,
-        }
+    /// Opens the stream of a server that speaks HTTP+SSE of 2024-11-05, if it is one.
+    async fn open_channel(&self) -> Result<Arc<Channel>, UpstreamError> {
+        let server = &self.server;
+        let response =
+            server.ask(&Method::GET, &EVENT_STREAM, &Conversation::default(), None).await?;
+        let stream = Stream::new(self.stream_of(response).await?, None, &server.bounds);
+        let channel = Channel::open(Arc::clone(server), stream, &server.waits).await?;
+        server.set_legacy();
+        self.lock().channel = Some(Arc::clone(&channel));
+        Ok(channel)
     }
 
-    fn events(&self, response: Response<Body>, answers: Option<Id>) -> Events {
-        Events::of_stream(response.into_body(), answers, &self.server.bounds)
+    /// The body of an answer that must be an event stream.
+    async fn stream_of(&self, response: Response<Body>) -> Result<Body, UpstreamError> {
+        if !response.status().is_success() {
+            return Err(self.server.refusal(response).await);
+        }
+        match understood(response.headers())? {
+            Some(Media::EventStream) => Ok(response.into_body()),
+            _ => Err(wrong_type()),
+        }
     }
 }
 
@@ -283,8 +228,6 @@ fn wrong_type() -> UpstreamError {
 }
 
 fn is_message(body: &[u8]) -> bool {
-    let Ok(doc) = Doc::read_shallow(body, &Bounds::ANSWER, 1) else {
-        return false;
-    };
+    let Ok(doc) = Doc::read_shallow(body, &Bounds::ANSWER, 1) else { return false };
     doc.root().get("jsonrpc").and_then(Value::as_str).as_deref() == Some("2.0")
 }

@@ -93,18 +93,8 @@ impl Default for HttpBounds {
     }
 }
 
-/// Which HTTP transport the server speaks.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Transport {
-    /// One endpoint (2025-03-26 and later).
-    #[default]
-    Streamable,
-    /// HTTP+SSE of 2024-11-05: a stream that names the address for messages.
-    Legacy,
-}
-
-/// A server reached over HTTP.
-#[derive(Clone, Debug)]
+/// A server reached over HTTP. Not for showing: the address and the headers may hold secrets.
+#[derive(Clone)]
 pub struct HttpOptions {
     pub url: Url,
     /// Headers the owner set, such as a token. They are marked sensitive, so that no log shows them.
@@ -113,7 +103,6 @@ pub struct HttpOptions {
     pub allow_plain_http: bool,
     /// From [`client_config`](super::client_config); needed for `https`.
     pub tls: Option<Arc<rustls::ClientConfig>>,
-    pub transport: Transport,
     pub waits: Waits,
     pub bounds: HttpBounds,
 }
@@ -125,7 +114,6 @@ impl HttpOptions {
             headers: Vec::new(),
             allow_plain_http: false,
             tls: None,
-            transport: Transport::default(),
             waits: Waits::default(),
             bounds: HttpBounds::default(),
         }
@@ -193,8 +181,8 @@ pub struct Shim {
     pub args: Vec<OsString>,
 }
 
-/// A server that is a child process.
-#[derive(Clone, Debug)]
+/// A server that is a child process. Not for showing: its environment may hold secrets.
+#[derive(Clone)]
 pub struct ChildOptions {
     pub shim: Shim,
     pub program: OsString,

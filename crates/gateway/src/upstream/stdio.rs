@@ -6,19 +6,17 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use tokio::sync::watch;
-use tokio::time::{Instant, timeout, timeout_at};
+use tokio::time::timeout;
 
 use super::error::{Stage, UpstreamError};
 use super::events::Events;
-use super::inflight::{Item, Request};
+use super::inflight::Request;
 use super::message::{Kind, Outgoing};
-use super::options::{ChildOptions, Waits};
+use super::options::ChildOptions;
 use super::pass::Pass;
-use super::queue::Queue;
-use super::route;
 use super::supervise::{Run, State, Supervised, Write};
+use super::waiter::{Listener, Shared, Waiter};
 use super::{Listening, Reply};
-use crate::wire::{Id, notification_body};
 
 /// One child and the conversation with it. Dropping it stops the child.
 pub struct StdioLink {
@@ -75,21 +73,10 @@ impl StdioLink {
             return Err(UpstreamError::never_sent("it is not a request"));
         };
         let run = self.run_for(&out)?;
-        let token = out.progress_token.as_deref().and_then(route::id_of);
-        let request = run.in_flight.register(id.clone(), token)?;
-        let mut waiter = Waiter::new(&self.child.options.waits, &out, Arc::clone(&run), request);
+        let stream = Shared::Child(Arc::clone(&run));
+        let waiter = Waiter::enter(stream, id, &out, &self.child.options.waits)?;
         self.enqueue(&run, out.body, Some(Arc::clone(&waiter.request))).await?;
-        match waiter.next().await {
-            Some(Ok(Item { message, is_answer: true })) => {
-                Ok(Reply::One { status: 200, body: message })
-            }
-            Some(Ok(Item { message, is_answer: false })) => {
-                waiter.first = Some(message);
-                Ok(Reply::Many(Events::of_request(waiter)))
-            }
-            Some(Err(error)) => Err(error),
-            None => Err(UpstreamError::Closed),
-        }
+        waiter.reply().await
     }
 
     pub async fn send(&self, _pass: &Pass, out: Outgoing) -> Result<(), UpstreamError> {
@@ -100,9 +87,8 @@ impl StdioLink {
     /// What the child says that belongs to no request, from what was kept on.
     #[expect(clippy::unused_async, reason = "the HTTP link has to wait here")]
     pub async fn listen(&self, _pass: &Pass) -> Result<Listening, UpstreamError> {
-        let run = self.child.run()?;
-        let queue = run.in_flight.listen()?;
-        Ok(Listening::Open(Events::of_listener(Listener { run, queue })))
+        let listener = Listener::enter(Shared::Child(self.child.run()?))?;
+        Ok(Listening::Open(Events::of_listener(listener)))
     }
 
     /// Stops the child and waits until it and all it started have ended.
@@ -157,112 +143,4 @@ fn on_one_line(body: Bytes) -> Bytes {
         if matches!(*byte, b'\n' | b'\r') { b' ' } else { *byte }
     };
     body.iter().map(blank).collect::<Vec<u8>>().into()
-}
-
-/// The reading end of one request. Dropping it before the answer cancels the request.
-pub(super) struct Waiter {
-    pub(super) first: Option<Bytes>,
-    request: Arc<Request>,
-    run: Arc<Run>,
-    waits: Waits,
-    began: Instant,
-    seen: Option<Instant>,
-    stays_open: bool,
-    may_cancel: bool,
-    done: bool,
-}
-
-impl Waiter {
-    fn new(waits: &Waits, out: &Outgoing, run: Arc<Run>, request: Arc<Request>) -> Waiter {
-        Waiter {
-            first: None,
-            request,
-            run,
-            waits: waits.clone(),
-            began: Instant::now(),
-            seen: None,
-            stays_open: out.stays_open,
-            may_cancel: !out.opens_session,
-            done: false,
-        }
-    }
-
-    /// The next message of this request; nothing after the answer or a failure.
-    pub(super) async fn next(&mut self) -> Option<Result<Item, UpstreamError>> {
-        if self.done {
-            return None;
-        }
-        let queue = &self.request.queue;
-        let popped = match self.limit() {
-            Some((until, stage, after)) => {
-                let popped = timeout_at(until, queue.pop()).await;
-                popped.unwrap_or(Some(Err(UpstreamError::TimedOut { stage, after })))
-            }
-            None => queue.pop().await,
-        };
-        if matches!(popped, Some(Err(UpstreamError::TimedOut { .. }))) {
-            self.abandon();
-        }
-        self.seen = Some(Instant::now());
-        self.done |= !matches!(popped, Some(Ok(Item { is_answer: false, .. })));
-        popped
-    }
-
-    /// When the wait for the next message ends, and what it is called.
-    fn limit(&self) -> Option<(Instant, Stage, Duration)> {
-        let waits = &self.waits;
-        let next = match self.seen {
-            None => (self.began + waits.first_byte_max, Stage::FirstByte, waits.first_byte_max),
-            Some(_) if self.stays_open => return None,
-            Some(seen) => (seen + waits.idle_max, Stage::Idle, waits.idle_max),
-        };
-        let total = (self.began + waits.total_max, Stage::Total, waits.total_max);
-        Some(if total.0 < next.0 { total } else { next })
-    }
-
-    /// Nobody waits any more: the server is told, if it knows of the request at all.
-    fn abandon(&mut self) {
-        self.done = true;
-        self.run.in_flight.forget(&self.request);
-        self.request.queue.close(None);
-        if self.request.abandon() && self.may_cancel {
-            self.run.cancel(&self.request.id);
-        }
-    }
-}
-
-impl Drop for Waiter {
-    fn drop(&mut self) {
-        if !self.done {
-            self.abandon();
-        }
-    }
-}
-
-impl Run {
-    /// Tells the server that a request is not wanted any more. A child that reads so slowly that there
-    /// is no room is not told.
-    fn cancel(&self, id: &Id) {
-        let params = format!("{{\"requestId\":{},\"reason\":\"nobody waits for it\"}}", id.raw());
-        let body = notification_body("notifications/cancelled", Some(&params)).into();
-        self.writes.try_send(Write { body, request: None, _share: None }).ok();
-    }
-}
-
-/// The reading end of what belongs to no request.
-pub(super) struct Listener {
-    run: Arc<Run>,
-    queue: Arc<Queue<Item>>,
-}
-
-impl Listener {
-    pub(super) async fn next(&mut self) -> Option<Result<Item, UpstreamError>> {
-        self.queue.pop().await
-    }
-}
-
-impl Drop for Listener {
-    fn drop(&mut self) {
-        self.run.in_flight.unlisten(&self.queue);
-    }
 }

@@ -52,6 +52,14 @@ pub(super) struct Run {
     pub(super) shares: Arc<Semaphore>,
 }
 
+impl Run {
+    /// Tells the child something that nobody waits for. A child that reads so slowly that there is no
+    /// room for it is not told.
+    pub(super) fn tell(&self, body: Bytes) {
+        self.writes.try_send(Write { body, request: None, _share: None }).ok();
+    }
+}
+
 /// What the link and the task that keeps the child share.
 pub(super) struct Supervised {
     pub(super) options: ChildOptions,
