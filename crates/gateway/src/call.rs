@@ -8,7 +8,7 @@ use hyper::HeaderMap;
 use policy::json::Value;
 use policy::{Call, Caller, Decision, Definition, Denial, Subject, ToolFacts, Verdict};
 use store::ledger::{Admission, Ending, Facts, Permit, PolicyVersion, Refusal, RefusalKind};
-use tokio::sync::mpsc;
+use tokio::sync::{broadcast, mpsc};
 
 use crate::answers;
 use crate::approvals;
@@ -25,7 +25,7 @@ use crate::scene::{Endpoint, Scene};
 use crate::session::{InFlight, Outgoing};
 use crate::translate;
 use crate::upstream::{self, Reply};
-use crate::wire::{Era, Id, Method, Refused, Request, error_body};
+use crate::wire::{Era, Id, Method, Refused, Request, error_body, meta_keys};
 
 /// Argument names kept for an audit row.
 const ARGUMENT_KEYS_MAX: usize = 32;
@@ -216,7 +216,9 @@ async fn judged(
             }
         },
     };
+    let beside = log_messages(ask, &peer, &permit).await;
     let tail = Tail {
+        beside,
         scene: ask.scene.clone(),
         permit: Some(permit),
         began: Instant::now(),
@@ -235,6 +237,21 @@ async fn judged(
         peer,
     };
     Ok(run(ask, aim, tail, state).await)
+}
+
+/// A client of the newer era asks for logs with each request; an older server is told once, and says
+/// them beside its requests.
+async fn log_messages(
+    ask: &Ask<'_>,
+    peer: &Arc<Peer>,
+    permit: &Permit,
+) -> Option<broadcast::Receiver<Bytes>> {
+    if ask.era == Era::Legacy || peer.era == Era::Modern || !ask.logs || !peer.offers("logging") {
+        return None;
+    }
+    let level = ask.request.meta().and_then(|meta| meta.get(meta_keys::LOG_LEVEL)?.as_str())?;
+    ask.scene.gate.set_level(peer, permit, &level).await;
+    ask.scene.gate.hear_shared(ask.scene, peer).await
 }
 
 /// Sends the request out and begins to bring back what comes.

@@ -7,7 +7,7 @@ use bytes::Bytes;
 use policy::json::{Bounds, Doc, Value};
 use policy::{Code, Denial, Effects};
 use store::ledger::{Ending, Facts, LedgerError, Outcome, Permit};
-use tokio::sync::oneshot;
+use tokio::sync::{broadcast, oneshot};
 
 use crate::answers;
 use crate::call::{Asked, Owned};
@@ -20,7 +20,7 @@ use crate::scene::Scene;
 use crate::session::{AnswerTo, ClientAnswer, InFlight, Outgoing};
 use crate::translate::{self, Question, meta};
 use crate::upstream::{Event, Events, Reply, UpstreamError};
-use crate::wire::{Era, Id, error_body, request_body, result_body};
+use crate::wire::{Era, Id, error_body, notification_body, request_body, result_body};
 
 /// After a client took a request back, the server has so long to answer it all the same.
 const CANCEL_GRACE: Duration = Duration::from_secs(1);
@@ -82,6 +82,8 @@ pub(crate) struct Tail {
     pub(crate) token: Option<String>,
     /// Whether the client wants log messages on this request.
     pub(crate) logs: bool,
+    /// Where an older server's log messages come in that belong to no request.
+    pub(crate) beside: Option<broadcast::Receiver<Bytes>>,
     /// What a further round of this call must fit.
     pub(crate) asked: Asked,
     pub(crate) in_flight: Option<InFlight>,
@@ -104,6 +106,9 @@ impl Flow {
         loop {
             if let Some(piece) = self.ask_on().await {
                 return piece;
+            }
+            if let Some(log) = self.tail.log_beside() {
+                return Piece::Interim(Outgoing::plain(log));
             }
             let event = match std::mem::replace(&mut self.source, Source::Ended) {
                 Source::One(status, body) => {
@@ -247,9 +252,27 @@ pub(crate) async fn until_cancelled<T>(
     }
 }
 
+/// Notifications that belong to no request.
+fn is_news(method: &str) -> bool {
+    method.ends_with("/list_changed") || method == "notifications/resources/updated"
+}
+
 fn stray() -> Option<Piece> {
     tracing::warn!("a server answered something that was not asked; dropped");
     None
+}
+
+impl Drop for Tail {
+    /// A client of the newer era takes a request back by hanging up; an older server must be told.
+    fn drop(&mut self) {
+        let gone = self.permit.is_some() && self.era == Era::Modern;
+        if gone && self.peer.era == Era::Legacy && !self.peer.is_child() && !self.peer.is_builtin()
+        {
+            let params = format!("{{\"requestId\":{}}}", self.sent_id.raw());
+            let body = notification_body("notifications/cancelled", Some(&params));
+            self.scene.gate.tell_server(&self.peer, body.into());
+        }
+    }
 }
 
 impl Tail {
@@ -257,6 +280,21 @@ impl Tail {
         self.resumable |= event.id.is_some();
         (self.era == Era::Legacy && self.peer.era == Era::Legacy)
             .then(|| Piece::Interim(outgoing(event, Bytes::new())))
+    }
+
+    /// A log message that an older server sent outside the request while it was under way.
+    fn log_beside(&mut self) -> Option<Bytes> {
+        let beside = self.beside.as_mut()?;
+        while let Ok(message) = beside.try_recv() {
+            let is_log = Doc::read_shallow(&message, &Bounds::ANSWER, 1).is_ok_and(|doc| {
+                doc.root().get("method").and_then(Value::as_str).as_deref()
+                    == Some("notifications/message")
+            });
+            if is_log {
+                return Some(message);
+            }
+        }
+        None
     }
 
     /// A notification on this request.
@@ -267,6 +305,13 @@ impl Tail {
             self.peer.server.forget_check();
         }
         if method == "notifications/message" && !self.logs {
+            return None;
+        }
+        if self.era == Era::Modern && self.peer.era == Era::Legacy && is_news(method) {
+            // A client of the newer era hears news only where it subscribed to them.
+            let heard = self.scene.gate.heard(&self.peer.server.name, &self.scene.holder.id);
+            // Nobody may be subscribed.
+            let _ = heard.send(event.message.clone());
             return None;
         }
         let message = self.restored(event, method, root);

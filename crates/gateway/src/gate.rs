@@ -397,12 +397,22 @@ impl Gate {
 
     /// Answers a server's question without asking the client.
     pub(crate) fn answer_server(self: &Arc<Self>, peer: &Arc<Peer>, body: Bytes) {
+        self.send_aside(peer, Outgoing::response(body), "(response)");
+    }
+
+    /// Tells a server something on the gate's own account.
+    pub(crate) fn tell_server(self: &Arc<Self>, peer: &Arc<Peer>, body: Bytes) {
+        self.send_aside(peer, Outgoing::notification(body), "(notification)");
+    }
+
+    fn send_aside(self: &Arc<Self>, peer: &Arc<Peer>, out: Outgoing, method: &'static str) {
         let (gate, peer) = (Arc::clone(self), Arc::clone(peer));
-        tokio::spawn(async move {
-            let facts =
-                Facts { method: "(response)", server: &peer.server.name, ..Facts::default() };
+        // There is no runtime any more when the process ends; then the server notices by itself.
+        let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };
+        runtime.spawn(async move {
+            let facts = Facts { method, server: &peer.server.name, ..Facts::default() };
             let Ok(permit) = gate.ledger.own_act(&facts) else { return };
-            let sent = peer.send(&permit, Outgoing::response(body)).await;
+            let sent = peer.send(&permit, out).await;
             gate.settled(permit, if sent.is_ok() { Ending::Ok } else { Ending::Error });
         });
     }

@@ -1,11 +1,12 @@
 //! What servers say on their own, for a session's stream.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
 use policy::json::{Bounds, Doc, Value};
 use store::ledger::Ending;
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, watch};
 
 use crate::flow::Piece;
 use crate::outbound::{PIECES_WAITING_MAX, Pieces};
@@ -17,6 +18,11 @@ use crate::session::{AnswerTo, Outgoing, Session};
 use crate::upstream::{Event, Events, Listening};
 use crate::wire::{Era, Id, error_body, result_body};
 
+/// A server may take so long to say whether it has a stream; some say nothing until they have news.
+const OFFER_WAIT_MAX: Duration = Duration::from_millis(250);
+/// The pause before a stream that ended is asked for again, unless the server named one.
+const AGAIN_AFTER: Duration = Duration::from_secs(1);
+
 /// Opens the stream of a session, or nothing when its only server has none.
 pub(crate) async fn open(scene: &Scene, last_event_id: Option<&str>) -> Option<Pieces> {
     let session = Arc::clone(scene.session.as_ref()?);
@@ -24,14 +30,14 @@ pub(crate) async fn open(scene: &Scene, last_event_id: Option<&str>) -> Option<P
     let peers = session.peers();
     let mut offered = matches!(scene.endpoint, Endpoint::All) || peers.is_empty();
     for peer in peers {
-        if peer.era == Era::Modern || peer.is_builtin() {
-            // Nothing comes on its own from these; what was subscribed to is delivered below.
-            offered = offered || peer.era == Era::Modern;
-            continue;
-        }
-        if let Some(events) = hear(scene, &peer, last_event_id).await {
-            offered = true;
-            tokio::spawn(forward(scene.clone(), peer, events, sender.clone()));
+        match last_event_id {
+            // A stream that broke off is taken up where it was, beside the session's own.
+            Some(id) if peer.era == Era::Legacy && !peer.is_builtin() => {
+                let Some(events) = hear(scene, &peer, Some(id)).await else { continue };
+                offered = true;
+                tokio::spawn(forward(scene.clone(), peer, events, sender.clone()));
+            }
+            _ => offered |= start(scene, &peer).await,
         }
     }
     if !offered {
@@ -40,6 +46,30 @@ pub(crate) async fn open(scene: &Scene, last_event_id: Option<&str>) -> Option<P
     let own = session.open_stream();
     tokio::spawn(forward_own(own, sender, session));
     Some(pieces)
+}
+
+/// Begins to hear what a server says on its own, once for each session; false when it says nothing.
+/// Done before the first call goes out, so that no question of the server finds nobody listening.
+pub(crate) async fn start(scene: &Scene, peer: &Arc<Peer>) -> bool {
+    let Some(session) = &scene.session else { return false };
+    if peer.is_builtin() {
+        return false;
+    }
+    let Some(ready) = session.hearing(&peer.server.name) else {
+        return session.hears(&peer.server.name);
+    };
+    if peer.era == Era::Modern {
+        crate::subscribe::follow_lists(scene, peer).await;
+        return true;
+    }
+    tokio::spawn(deliver(scene.clone(), Arc::clone(peer), ready.clone()));
+    let mut told = ready.subscribe();
+    let offer = told.wait_for(Option::is_some);
+    let silent = match tokio::time::timeout(OFFER_WAIT_MAX, offer).await {
+        Ok(Ok(offered)) => *offered == Some(false),
+        _ => false,
+    };
+    !silent
 }
 
 async fn hear(scene: &Scene, peer: &Arc<Peer>, last_event_id: Option<&str>) -> Option<Events> {
@@ -57,20 +87,35 @@ async fn hear(scene: &Scene, peer: &Arc<Peer>, last_event_id: Option<&str>) -> O
     events
 }
 
-/// Hands what a server says to a session that is open already.
-pub(crate) async fn deliver(scene: Scene, peer: Arc<Peer>) {
+/// Hands what a server says to the session, and asks again when its stream ends.
+async fn deliver(scene: Scene, peer: Arc<Peer>, ready: watch::Sender<Option<bool>>) {
     let Some(session) = scene.session.clone() else { return };
-    let Some(mut events) = hear(&scene, &peer, None).await else { return };
     let mut ended = session.ended();
+    let mut last_id: Option<String> = None;
     loop {
-        let event = tokio::select! {
-            event = events.next() => event,
+        let heard_now = tokio::select! {
+            events = hear(&scene, &peer, last_id.as_deref()) => events,
             () = turned_true(&mut ended) => return,
         };
-        let Some(Ok(event)) = event else { return };
-        if let Some(outgoing) = heard(&scene, &session, &peer, &event) {
-            session.deliver(outgoing);
+        let Some(mut events) = heard_now else {
+            ready.send_replace(Some(false));
+            return;
+        };
+        ready.send_replace(Some(true));
+        let mut again_after = AGAIN_AFTER;
+        loop {
+            let event = tokio::select! {
+                event = events.next() => event,
+                () = turned_true(&mut ended) => return,
+            };
+            let Some(Ok(event)) = event else { break };
+            last_id = event.id.clone().or(last_id);
+            again_after = event.retry_ms.map_or(again_after, Duration::from_millis);
+            if let Some(outgoing) = heard(&scene, &session, &peer, &event) {
+                session.deliver(outgoing);
+            }
         }
+        tokio::time::sleep(again_after).await;
     }
 }
 

@@ -1,7 +1,7 @@
 //! One conversation with one server, in the server's own era.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::Bytes;
 use connectors::Service;
@@ -26,6 +26,8 @@ pub(crate) struct Peer {
     ids: AtomicU64,
     /// Whether this conversation's tool list was compared with the pins.
     checked: AtomicBool,
+    /// The log level the server was told, where the gate tells it.
+    level: Mutex<Option<String>>,
 }
 
 pub(crate) enum Way {
@@ -49,6 +51,7 @@ impl Peer {
             shared,
             ids: AtomicU64::new(0),
             checked: AtomicBool::new(false),
+            level: Mutex::new(None),
         }
     }
 
@@ -71,6 +74,14 @@ impl Peer {
 
     pub(crate) fn set_checked(&self, checked: bool) {
         self.checked.store(checked, Ordering::Release);
+    }
+
+    /// Notes a log level; false when it is the one already told.
+    pub(crate) fn changes_level(&self, level: &str) -> bool {
+        let mut told = self.level.lock().unwrap_or_else(PoisonError::into_inner);
+        let changes = told.as_deref() != Some(level);
+        *told = Some(level.to_owned());
+        changes
     }
 
     /// Whether the server says it has a feature, such as `resources`.

@@ -46,6 +46,8 @@ struct State {
     log_level: Option<String>,
     /// Requests whose stream was lost; their answers may come on another one.
     detached: HashMap<Id, Tail>,
+    /// Servers that are heard, and whether they have anything to say; nothing until they told.
+    heard: HashMap<String, watch::Sender<Option<bool>>>,
     /// Streams of single resources, kept open for a client that subscribed to them.
     subscriptions: HashMap<String, tokio::task::AbortHandle>,
 }
@@ -211,6 +213,22 @@ impl Session {
 
     pub(crate) fn set_log_level(&self, level: &str) {
         self.state().log_level = Some(level.to_owned());
+    }
+
+    /// The place to tell whether a server has a stream, for the first who asks.
+    pub(crate) fn hearing(&self, server: &str) -> Option<watch::Sender<Option<bool>>> {
+        let mut state = self.state();
+        if state.heard.contains_key(server) {
+            return None;
+        }
+        let told = watch::Sender::new(None);
+        state.heard.insert(server.to_owned(), told.clone());
+        Some(told)
+    }
+
+    /// Whether a server that was asked has a stream, as far as is known.
+    pub(crate) fn hears(&self, server: &str) -> bool {
+        self.state().heard.get(server).is_some_and(|told| *told.borrow() != Some(false))
     }
 
     /// Keeps a request whose stream was lost, until its answer comes on another stream.

@@ -304,11 +304,31 @@ pub(crate) async fn for_legacy(
     Some(Outbound::ok(result_body(&ask.request.id, "{}")))
 }
 
+/// Hears of changed lists of a newer server, for a session whose client cannot ask for it.
+pub(crate) async fn follow_lists(scene: &Scene, peer: &Arc<Peer>) {
+    let Some(session) = scene.session.clone() else { return };
+    let Some(holding) = scene.holding(&peer.server.name) else { return };
+    let filter = Filter { tools: true, prompts: true, resources: true, uris: Vec::new() };
+    let Ok(permit) = scene.gate.pass(scene, "subscriptions/listen", &peer.server.name) else {
+        return;
+    };
+    let source = open(scene, holding, peer, &permit, &filter).await;
+    scene.gate.settled(permit, Ending::Ok);
+    if let Some(source) = source {
+        let task = tokio::spawn(deliver(session.clone(), Arc::clone(peer), filter, source));
+        session.subscribe(&format!("lists of {}", peer.server.name), task.abort_handle());
+    }
+}
+
 async fn deliver(session: Arc<Session>, peer: Arc<Peer>, filter: Filter, mut source: Source) {
     while let Some(message) = source.next().await {
         let Ok(doc) = Doc::read(&message, &Bounds::ANSWER) else { continue };
         let root = doc.root();
         let Some(method) = root.get("method").and_then(Value::as_str) else { continue };
+        if method == "notifications/tools/list_changed" {
+            peer.set_checked(false);
+            peer.server.forget_check();
+        }
         if filter.wants(&method, root.get("params")) {
             session.deliver(Outgoing::plain(untagged(root, &method)));
         }

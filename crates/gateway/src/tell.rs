@@ -6,6 +6,7 @@ use bytes::Bytes;
 use policy::json::{Bounds, Doc};
 
 use crate::answers;
+use crate::listen;
 use crate::outbound::Outbound;
 use crate::peer::Peer;
 use crate::rebuild;
@@ -70,6 +71,9 @@ async fn to_servers(scene: &Scene, body: &Bytes, told: &Notification<'_>) -> Out
     let mut last = Outbound::Accepted;
     for peer in peers {
         last = pass(scene, &peer, Outgoing::notification(body.clone()), &told.method_name).await;
+        if told.method == Method::Initialized {
+            listen::start(scene, &peer).await;
+        }
     }
     last
 }

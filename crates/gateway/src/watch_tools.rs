@@ -20,6 +20,7 @@ use crate::prepare;
 use crate::rebuild::string;
 use crate::scene::Scene;
 use crate::server::Server;
+use crate::translate::ClientWords;
 use crate::upstream::{Listening, UpstreamError};
 use crate::wire::Era;
 
@@ -51,10 +52,7 @@ impl Gate {
     /// A server that joined a session later is heard on the stream that is open already.
     fn hear_later(self: &Arc<Self>, scene: &Scene, peer: &Arc<Peer>) {
         let (scene, peer) = (scene.clone(), Arc::clone(peer));
-        if peer.era == Era::Modern || peer.is_builtin() {
-            return;
-        }
-        tokio::spawn(async move { crate::listen::deliver(scene, peer).await });
+        tokio::spawn(async move { crate::listen::start(&scene, &peer).await });
     }
 
     /// Whether the pins of a server may be relied on for a call of this scene.
@@ -170,6 +168,20 @@ impl Gate {
                 tracing::error!(server = %server.name, %error, "the pins cannot be kept; its tools are refused");
                 server.set_pins(Pins::none_offered());
             }
+        }
+    }
+
+    /// Tells an older server which log messages are wanted, when that is not what it was told before.
+    pub(crate) async fn set_level(&self, peer: &Arc<Peer>, permit: &Permit, level: &str) {
+        if !peer.changes_level(level) {
+            return;
+        }
+        let params = format!("{{\"level\":{}}}", string(level));
+        let client = ClientWords { capabilities: "{}".to_owned(), info: None, log_level: None };
+        let prepared = prepare::own(peer, "logging/setLevel", Some(&params), &client);
+        if let Ok(reply) = peer.request(permit, prepared.out).await {
+            // A server that refuses sends no logs; the call goes on without them.
+            let _ = last_of(reply, &prepared.id, drop).await;
         }
     }
 
