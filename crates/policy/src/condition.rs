@@ -73,7 +73,7 @@ impl Condition {
         match leaf {
             Leaf::Missing => self.when_missing,
             Leaf::Misfit => Truth::Indeterminate,
-            Leaf::Present(seen) => (self.test)(seen),
+            Leaf::Present(seen) => self.test.run(seen),
         }
     }
 
@@ -181,7 +181,6 @@ fn compile_condition(node: &Node, pointer: &str, loader: &mut Loader) -> Option<
     let path = Path::parse(path_node.as_text()?);
     let path = loader.take(path_node, &pointer::member(pointer, "path"), path);
     let operator = Operator::named(node.text_of("op")?)?;
-    loader.count_pattern(operator, node, pointer);
 
     let written = node.get("value");
     let default = Node { place: node.place, value: Value::Bool(true) };
@@ -197,6 +196,7 @@ fn compile_condition(node: &Node, pointer: &str, loader: &mut Loader) -> Option<
     };
     let at_value = pointer::member(pointer, "value");
     let test = loader.take(value, &at_value, operator.compile(value))?;
+    loader.count_pattern(&test, value, &at_value);
     let path = path?;
     let sensible = check_fact(&path, operator, &test, value);
     loader.take(value, &at_value, sensible)?;
@@ -236,7 +236,7 @@ fn check_fact(
         }
         _ => Seen::Text("x".into()),
     };
-    if test(&sample) == Truth::Indeterminate {
+    if test.run(&sample) == Truth::Indeterminate {
         let words = format!("`{}` is {}, which this cannot compare", path.text, sample.kind());
         return Err(Complaint::new(words));
     }

@@ -142,22 +142,20 @@ impl<'w, R: Recorder> Walk<'w, R> {
 
     /// `deny` and `hide` end the walk before any rule is looked at.
     fn action(&mut self, entry: &Entry) -> Flow<()> {
-        let pointer = pointer::member(&entry.pointer, "action");
-        match entry.action {
-            Action::Allow | Action::RequireApproval => Flow::Continue(()),
-            Action::Hide => {
-                self.note(&pointer, "the action", Finding::Hides);
-                Flow::Break(self.hidden(&pointer))
-            }
-            Action::Deny => {
-                self.note(&pointer, "the action", Finding::Denies);
-                let reason = match &entry.reason {
-                    Some(reason) => reason.to_string(),
-                    None => format!("{} is denied by the policy", self.described()),
-                };
-                Flow::Break(deny(Code::DeniedByRule, &pointer, reason))
-            }
+        if !matches!(entry.action, Action::Deny | Action::Hide) {
+            return Flow::Continue(());
         }
+        let pointer = pointer::member(&entry.pointer, "action");
+        if entry.action == Action::Hide {
+            self.note(&pointer, "the action", Finding::Hides);
+            return Flow::Break(self.hidden(&pointer));
+        }
+        self.note(&pointer, "the action", Finding::Denies);
+        let reason = match &entry.reason {
+            Some(reason) => reason.to_string(),
+            None => format!("{} is denied by the policy", self.described()),
+        };
+        Flow::Break(deny(Code::DeniedByRule, &pointer, reason))
     }
 
     /// The agent is told what it would be told about a name that does not exist; the audit row is told

@@ -13,7 +13,7 @@ use crate::tree::Node;
 use crate::verdict::Effects;
 
 /// Rules and limits of one entry together.
-const RULES_MAX: usize = 1_000;
+pub(crate) const RULES_MAX: usize = 1_000;
 
 pub(crate) struct Entry {
     pub(crate) pointer: Arc<str>,

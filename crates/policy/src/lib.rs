@@ -1,6 +1,7 @@
 //! Turns a policy text and a call into a verdict with its reasons. Pure: no waiting, no files, no clock.
 
 pub mod amount;
+mod bounds;
 mod call;
 mod condition;
 mod decide;
@@ -29,10 +30,12 @@ mod verdict;
 mod yaml;
 
 pub use amount::{Amount, compare_numbers};
+pub use bounds::{Bound, bounds};
 pub use call::{Call, Caller, Definition, LocalTime, Subject, ToolFacts, Weekday};
 pub use entry::OnChange;
 pub use explain::{Finding, Step};
 pub use fields::fields;
+pub use names::name_warning;
 pub use operator::{Case, Operator, Takes, operators};
 pub use policy::{Policy, ServerRequest};
 pub use problem::{LoadError, Problem};

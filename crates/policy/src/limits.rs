@@ -14,7 +14,7 @@ use crate::problem::{Complaint, Place};
 use crate::tree::Node;
 use crate::verdict::{Hold, Scope};
 
-const COUNTER_CHARACTERS_MAX: usize = 256;
+pub(crate) const COUNTER_CHARACTERS_MAX: usize = 256;
 
 #[derive(Debug)]
 pub(crate) struct Limit {

@@ -6,7 +6,7 @@ use crate::entry::{OnChange, Rules};
 use crate::fields;
 use crate::limits::check_agreement;
 use crate::names::{Name, nfc};
-use crate::operator::Operator;
+use crate::operator::Test;
 use crate::pointer;
 use crate::policy::{Policy, ServerRequest, hide_pointer};
 use crate::problem::{Complaint, LoadError, Problem, Problems};
@@ -15,8 +15,8 @@ use crate::selftest;
 use crate::shape::{self, Shape};
 use crate::tree::{self, Format, Node};
 
-/// Patterns that compile to regular expressions, in one policy.
-const PATTERNS_MAX: usize = 1_000;
+/// What all compiled patterns of one policy may take up together.
+pub(crate) const PATTERN_BYTES_MAX: usize = 64 * 1024 * 1024;
 
 impl Policy {
     /// Reads and compiles a policy and runs its tests. Whatever is wrong is an error with its place.
@@ -47,7 +47,7 @@ impl Policy {
 pub(crate) struct Loader {
     pub(crate) problems: Problems,
     pub(crate) warnings: Problems,
-    patterns: usize,
+    pattern_bytes: usize,
 }
 
 impl Loader {
@@ -61,10 +61,12 @@ impl Loader {
         result.map_err(|complaint| self.problems.add(node.place, pointer, complaint)).ok()
     }
 
-    pub(crate) fn count_pattern(&mut self, operator: &Operator, node: &Node, pointer: &str) {
-        self.patterns += usize::from(operator.is_pattern);
-        if operator.is_pattern && self.patterns == PATTERNS_MAX + 1 {
-            let words = format!("more than {PATTERNS_MAX} patterns in one policy");
+    /// Adds a compiled pattern to the sum, and says once when that is too much.
+    pub(crate) fn count_pattern(&mut self, test: &Test, node: &Node, pointer: &str) {
+        let fitted = self.pattern_bytes <= PATTERN_BYTES_MAX;
+        self.pattern_bytes += test.pattern_bytes;
+        if fitted && self.pattern_bytes > PATTERN_BYTES_MAX {
+            let words = "the patterns of this policy are too large together";
             let hint = "use `in`, `starts_with` or `ends_with` where they do";
             self.problems.add(node.place, pointer, Complaint::new(words).hint(hint));
         }

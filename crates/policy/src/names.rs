@@ -34,6 +34,12 @@ pub(crate) fn nfc(text: &str) -> String {
     text.nfc().collect()
 }
 
+/// Why a name is not what it seems, when it is not: globs never speak for it, and lists show it with this
+/// warning.
+pub fn name_warning(name: &str) -> Option<&'static str> {
+    oddness(name).map(Oddness::words)
+}
+
 /// The index of the entry that speaks for a name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Match {
@@ -108,8 +114,8 @@ impl Names {
     }
 
     fn find_glob(&self, name: &str) -> Option<u32> {
-        for (prefix_len, suffixes) in self.globs.climb(name.bytes()) {
-            for (suffix_len, middles) in suffixes.climb(name.bytes().rev()) {
+        for (prefix_len, suffixes) in self.globs.beginnings(name) {
+            for (suffix_len, middles) in suffixes.endings(name) {
                 // A name shorter than prefix and suffix together has no middle.
                 let end = name.len() - suffix_len;
                 let Some(between) = name.get(prefix_len..end) else { continue };

@@ -13,7 +13,29 @@ mod text;
 mod under;
 
 /// A comparison that is ready to run.
-pub(crate) type Test = Box<dyn Fn(&Seen<'_>) -> Truth + Send + Sync>;
+pub(crate) struct Test {
+    check: Box<dyn Fn(&Seen<'_>) -> Truth + Send + Sync>,
+    /// Upper bound of what a compiled pattern takes up; the loader adds these up.
+    pub(crate) pattern_bytes: usize,
+}
+
+impl Test {
+    fn new(check: impl Fn(&Seen<'_>) -> Truth + Send + Sync + 'static) -> Test {
+        Test { check: Box::new(check), pattern_bytes: 0 }
+    }
+
+    /// A comparison of text; everything else is indeterminate.
+    fn on_text(check: impl Fn(&str) -> Truth + Send + Sync + 'static) -> Test {
+        Test::new(move |seen| match seen {
+            Seen::Text(text) => check(text),
+            _ => Truth::Indeterminate,
+        })
+    }
+
+    pub(crate) fn run(&self, seen: &Seen<'_>) -> Truth {
+        (self.check)(seen)
+    }
+}
 
 /// One operator. Adding one is adding a row to [`operators`].
 pub struct Operator {
@@ -23,8 +45,6 @@ pub struct Operator {
     /// Examples that are also tests.
     pub cases: &'static [Case],
     pub(crate) compile: fn(&Node) -> Result<Test, Complaint>,
-    /// Whether it compiles to a regular expression, of which a policy may have a bounded number.
-    pub(crate) is_pattern: bool,
 }
 
 /// What an operator is compared with: the `value` of its condition.
@@ -139,7 +159,6 @@ static ROWS: &[Operator] = &[
         words: "equals the value; numbers by value, text byte for byte",
         takes: Takes::Scalar,
         compile: compare::eq,
-        is_pattern: false,
         cases: compare::EQ,
     },
     Operator {
@@ -147,7 +166,6 @@ static ROWS: &[Operator] = &[
         words: "is of the same type and does not equal the value",
         takes: Takes::Scalar,
         compile: |value| negated(compare::eq(value)),
-        is_pattern: false,
         cases: compare::NEQ,
     },
     Operator {
@@ -155,7 +173,6 @@ static ROWS: &[Operator] = &[
         words: "is less than the value",
         takes: Takes::Number,
         compile: compare::lt,
-        is_pattern: false,
         cases: compare::LT,
     },
     Operator {
@@ -163,7 +180,6 @@ static ROWS: &[Operator] = &[
         words: "is at most the value",
         takes: Takes::Number,
         compile: |value| negated(compare::gt(value)),
-        is_pattern: false,
         cases: compare::LTE,
     },
     Operator {
@@ -171,7 +187,6 @@ static ROWS: &[Operator] = &[
         words: "is greater than the value",
         takes: Takes::Number,
         compile: compare::gt,
-        is_pattern: false,
         cases: compare::GT,
     },
     Operator {
@@ -179,7 +194,6 @@ static ROWS: &[Operator] = &[
         words: "is at least the value",
         takes: Takes::Number,
         compile: |value| negated(compare::lt(value)),
-        is_pattern: false,
         cases: compare::GTE,
     },
     Operator {
@@ -187,7 +201,6 @@ static ROWS: &[Operator] = &[
         words: "equals one of the values",
         takes: Takes::Scalars,
         compile: compare::one_of,
-        is_pattern: false,
         cases: compare::IN,
     },
     Operator {
@@ -195,7 +208,6 @@ static ROWS: &[Operator] = &[
         words: "is of a type in the list and equals none of the values",
         takes: Takes::Scalars,
         compile: |value| negated(compare::one_of(value)),
-        is_pattern: false,
         cases: compare::NOT_IN,
     },
     Operator {
@@ -203,7 +215,6 @@ static ROWS: &[Operator] = &[
         words: "is there, whatever it is; with `false`, is missing",
         takes: Takes::Flag,
         compile: compare::exists,
-        is_pattern: false,
         cases: compare::EXISTS,
     },
     Operator {
@@ -211,7 +222,6 @@ static ROWS: &[Operator] = &[
         words: "is text in which the regular expression matches somewhere; `^` and `$` tie it to the ends",
         takes: Takes::Text,
         compile: text::regex,
-        is_pattern: true,
         cases: text::REGEX,
     },
     Operator {
@@ -219,7 +229,6 @@ static ROWS: &[Operator] = &[
         words: "is text with the value in it, or a list with an element equal to the value",
         takes: Takes::Scalar,
         compile: text::contains,
-        is_pattern: false,
         cases: text::CONTAINS,
     },
     Operator {
@@ -227,7 +236,6 @@ static ROWS: &[Operator] = &[
         words: "is text that begins with the value",
         takes: Takes::Text,
         compile: text::starts_with,
-        is_pattern: false,
         cases: text::STARTS_WITH,
     },
     Operator {
@@ -235,7 +243,6 @@ static ROWS: &[Operator] = &[
         words: "is text that ends with the value",
         takes: Takes::Text,
         compile: text::ends_with,
-        is_pattern: false,
         cases: text::ENDS_WITH,
     },
     Operator {
@@ -243,7 +250,6 @@ static ROWS: &[Operator] = &[
         words: "is text that the whole pattern matches: `*` any characters, `?` one, `\\` before a literal one",
         takes: Takes::Text,
         compile: text::glob,
-        is_pattern: true,
         cases: text::GLOB,
     },
     Operator {
@@ -251,7 +257,6 @@ static ROWS: &[Operator] = &[
         words: "is text of at most so many characters, or a list of at most so many elements",
         takes: Takes::Count,
         compile: text::length_lte,
-        is_pattern: false,
         cases: text::LENGTH_LTE,
     },
     Operator {
@@ -259,7 +264,6 @@ static ROWS: &[Operator] = &[
         words: "is text of at least so many characters, or a list of at least so many elements",
         takes: Takes::Count,
         compile: text::length_gte,
-        is_pattern: false,
         cases: text::LENGTH_GTE,
     },
     Operator {
@@ -267,7 +271,6 @@ static ROWS: &[Operator] = &[
         words: "is a path at or below one of the folders, whichever way it is read",
         takes: Takes::Texts,
         compile: under::path_under,
-        is_pattern: false,
         cases: under::PATH_UNDER,
     },
     Operator {
@@ -275,7 +278,6 @@ static ROWS: &[Operator] = &[
         words: "is a URL whose host, as browsers read it, is one of the hosts; `*.example.com` is every host below",
         takes: Takes::Texts,
         compile: host::url_host_in,
-        is_pattern: false,
         cases: host::URL_HOST_IN,
     },
     Operator {
@@ -283,13 +285,12 @@ static ROWS: &[Operator] = &[
         words: "is an IP address or network inside one of the networks",
         takes: Takes::Texts,
         compile: network::cidr_in,
-        is_pattern: false,
         cases: network::CIDR_IN,
     },
 ];
 
 fn negated(test: Result<Test, Complaint>) -> Result<Test, Complaint> {
-    test.map(|test| -> Test { Box::new(move |seen| test(seen).not()) })
+    test.map(|test| Test::new(move |seen| test.run(seen).not()))
 }
 
 #[cfg(test)]

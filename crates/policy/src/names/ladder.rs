@@ -33,18 +33,35 @@ impl<T> Ladder<T> {
         Ladder { rungs }
     }
 
-    /// The members that the probe begins with, longest first, with their length.
-    pub(super) fn climb<P>(&self, probe: P) -> impl Iterator<Item = (usize, &T)>
-    where
-        P: Iterator<Item = u8> + Clone,
-    {
+    /// The members that a text begins with, longest first, with their length.
+    pub(super) fn beginnings<'l>(&'l self, text: &'l str) -> impl Iterator<Item = (usize, &'l T)> {
+        let text = text.as_bytes();
+        self.climb(move |key| key <= text, move |key| text.starts_with(key))
+    }
+
+    /// The same from the other end: the keys are reversed, and the text is read backwards.
+    pub(super) fn endings<'l>(&'l self, text: &'l str) -> impl Iterator<Item = (usize, &'l T)> {
+        let backwards = move || text.bytes().rev();
+        self.climb(
+            move |key| key.iter().copied().le(backwards()),
+            move |key| {
+                key.len() <= text.len() && key.iter().copied().eq(backwards().take(key.len()))
+            },
+        )
+    }
+
+    fn climb(
+        &self,
+        at_or_before: impl Fn(&[u8]) -> bool,
+        is_beginning: impl Fn(&[u8]) -> bool,
+    ) -> impl Iterator<Item = (usize, &T)> {
         // Every key between a beginning of the probe and the probe itself has that same beginning, so
         // the nearest key at or before the probe is linked to all the beginnings there are.
-        let after = self.rungs.partition_point(|rung| rung.key.iter().copied().le(probe.clone()));
+        let after = self.rungs.partition_point(|rung| at_or_before(&rung.key));
         let nearest = after.checked_sub(1).and_then(|at| self.rungs.get(at));
         let down = |rung: &&Rung<T>| rung.below.and_then(|at| self.rungs.get(at));
         std::iter::successors(nearest, down)
-            .filter(move |rung| begins_with(probe.clone(), &rung.key))
+            .filter(move |rung| is_beginning(&rung.key))
             .map(|rung| (rung.key.len(), &rung.value))
     }
 
@@ -70,8 +87,4 @@ fn links<T>(rungs: &[Rung<T>]) -> Vec<Option<usize>> {
         open.push((at, &rung.key));
     }
     links
-}
-
-fn begins_with(mut probe: impl Iterator<Item = u8>, key: &[u8]) -> bool {
-    key.iter().all(|byte| probe.next() == Some(*byte))
 }

@@ -22,11 +22,12 @@ impl Oddness {
 }
 
 pub(crate) fn oddness(name: &str) -> Option<Oddness> {
+    if name.is_ascii() {
+        let unseen = name.bytes().any(|byte| byte.is_ascii_control());
+        return unseen.then_some(Oddness::Unseen);
+    }
     if name.chars().any(is_unseen) {
         return Some(Oddness::Unseen);
-    }
-    if name.is_ascii() {
-        return None;
     }
     if !is_nfc(name) {
         return Some(Oddness::NotNfc);

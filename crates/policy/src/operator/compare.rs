@@ -43,7 +43,7 @@ impl Scalar {
 #[expect(clippy::unnecessary_wraps, reason = "all compile functions have one signature")]
 pub(super) fn eq(value: &Node) -> Result<Test, Complaint> {
     let value = Scalar::of(value);
-    Ok(Box::new(move |seen| value.equals(seen)))
+    Ok(Test::new(move |seen| value.equals(seen)))
 }
 
 pub(super) fn lt(value: &Node) -> Result<Test, Complaint> {
@@ -57,7 +57,7 @@ pub(super) fn gt(value: &Node) -> Result<Test, Complaint> {
 #[expect(clippy::unnecessary_wraps, reason = "all compile functions have one signature")]
 fn ordered(value: &Node, wanted: Ordering) -> Result<Test, Complaint> {
     let value: Box<str> = value.as_number().unwrap_or("0").into();
-    Ok(Box::new(move |seen| match seen {
+    Ok(Test::new(move |seen| match seen {
         Seen::Number(number) => Truth::of(compare_numbers(number, &value) == wanted),
         _ => Truth::Indeterminate,
     }))
@@ -106,14 +106,14 @@ impl Set {
 #[expect(clippy::unnecessary_wraps, reason = "all compile functions have one signature")]
 pub(super) fn one_of(value: &Node) -> Result<Test, Complaint> {
     let set = Set::of(value.items());
-    Ok(Box::new(move |seen| set.has(seen)))
+    Ok(Test::new(move |seen| set.has(seen)))
 }
 
 /// A present value exists, null included; what is missing is settled by the condition.
 #[expect(clippy::unnecessary_wraps, reason = "all compile functions have one signature")]
 pub(super) fn exists(value: &Node) -> Result<Test, Complaint> {
     let truth = Truth::of(value.as_bool() != Some(false));
-    Ok(Box::new(move |_| truth))
+    Ok(Test::new(move |_| truth))
 }
 
 pub(super) const EQ: &[Case] = &[

@@ -7,7 +7,6 @@ use std::net::IpAddr;
 use url::{Host, Url};
 
 use super::{Case, Test, fails, holds, unclear};
-use crate::path::Seen;
 use crate::problem::Complaint;
 use crate::tree::Node;
 use crate::truth::Truth;
@@ -30,9 +29,8 @@ pub(super) fn url_host_in(value: &Node) -> Result<Test, Complaint> {
     for text in value.items_or_self().iter().filter_map(Node::as_text) {
         hosts.add(text)?;
     }
-    Ok(Box::new(move |seen| match seen {
-        Seen::Text(url) => reached_by(url).map_or(Truth::Indeterminate, |host| hosts.have(&host)),
-        _ => Truth::Indeterminate,
+    Ok(Test::on_text(move |url| {
+        reached_by(url).map_or(Truth::Indeterminate, |host| hosts.have(&host))
     }))
 }
 

@@ -6,7 +6,6 @@ use std::net::IpAddr;
 use ipnet::{IpNet, Ipv4Net};
 
 use super::{Case, Test, fails, holds, unclear};
-use crate::path::Seen;
 use crate::problem::Complaint;
 use crate::tree::Node;
 use crate::truth::Truth;
@@ -14,14 +13,9 @@ use crate::truth::Truth;
 pub(super) fn cidr_in(value: &Node) -> Result<Test, Complaint> {
     let texts = value.items_or_self().iter().filter_map(Node::as_text);
     let networks: Vec<IpNet> = texts.map(read_network).collect::<Result<_, _>>()?;
-    Ok(Box::new(move |seen| match seen {
-        Seen::Text(text) => match read(text) {
-            Some(given) => {
-                networks.iter().map(|network| inside(given, network)).fold(Truth::Fails, Truth::or)
-            }
-            None => Truth::Indeterminate,
-        },
-        _ => Truth::Indeterminate,
+    Ok(Test::on_text(move |text| {
+        let Some(given) = read(text) else { return Truth::Indeterminate };
+        networks.iter().map(|network| inside(given, network)).fold(Truth::Fails, Truth::or)
     }))
 }
 

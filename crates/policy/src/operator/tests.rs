@@ -14,7 +14,7 @@ fn value(json: &str) -> Node {
 
 fn truth(row: &Operator, value: &Node, given: &str) -> Truth {
     let doc = Doc::read(given.as_bytes(), &BOUNDS).unwrap();
-    row.compile(value).unwrap()(&Seen::of(doc.root()))
+    row.compile(value).map(|test| test.run(&Seen::of(doc.root()))).unwrap()
 }
 
 #[test]
@@ -72,7 +72,6 @@ fn a_value_that_an_operator_cannot_use_is_refused() {
         ("regex", "\"(?=a)\"", "does not compile: look-around"),
         ("regex", "\"(a)\\\\1\"", "does not compile: backreferences"),
         ("regex", "\"a{1000}{1000}\"", "too large"),
-        ("regex", "\"(?:a{500}){500}\"", "too large"),
         ("glob", "\"a\\\\\"", "ends in a single backslash"),
         ("length_lte", "-1", "takes a whole number"),
         ("length_lte", "1.5", "takes a whole number"),

@@ -1,7 +1,7 @@
 //! Text: regular expressions, globs, beginnings, endings, parts and lengths. Characters are Unicode
 //! scalar values; nothing folds case.
 
-use regex::{Regex, RegexBuilder};
+use regex::RegexBuilder;
 
 use super::compare::Scalar;
 use super::{Case, Test, fails, holds, unclear};
@@ -11,44 +11,41 @@ use crate::shape::whole;
 use crate::tree::Node;
 use crate::truth::Truth;
 
-/// Size of one compiled pattern.
-const PATTERN_BYTES_MAX: usize = 512 * 1024;
+/// A compiled pattern is charged the smallest of these that it fits into, and refused beyond the last.
+const PATTERN_BYTES: [usize; 5] = [16 * KIB, 128 * KIB, 1024 * KIB, 4096 * KIB, 10_240 * KIB];
+const KIB: usize = 1024;
 
-/// Wraps a test of text; everything else is indeterminate.
-fn on_text(test: impl Fn(&str) -> bool + Send + Sync + 'static) -> Test {
-    Box::new(move |seen| match seen {
-        Seen::Text(given) => Truth::of(test(given)),
-        _ => Truth::Indeterminate,
-    })
-}
+/// Memory that matching may use beside the pattern itself.
+const MATCHING_BYTES_MAX: usize = 1024 * KIB;
 
 pub(super) fn regex(value: &Node) -> Result<Test, Complaint> {
-    let pattern = build(value.as_text().unwrap_or_default())?;
-    Ok(on_text(move |text| pattern.is_match(text)))
+    build(value.as_text().unwrap_or_default())
 }
 
-fn build(pattern: &str) -> Result<Regex, Complaint> {
-    RegexBuilder::new(pattern)
-        .size_limit(PATTERN_BYTES_MAX)
-        .dfa_size_limit(PATTERN_BYTES_MAX)
-        .nest_limit(64)
-        .build()
-        .map_err(|error| complain(&error))
+fn build(pattern: &str) -> Result<Test, Complaint> {
+    for pattern_bytes in PATTERN_BYTES {
+        let mut builder = RegexBuilder::new(pattern);
+        builder.size_limit(pattern_bytes).dfa_size_limit(MATCHING_BYTES_MAX).nest_limit(64);
+        match builder.build() {
+            Ok(regex) => {
+                let test = Test::on_text(move |text| Truth::of(regex.is_match(text)));
+                return Ok(Test { pattern_bytes, ..test });
+            }
+            Err(regex::Error::CompiledTooBig(_)) => {}
+            Err(error) => return Err(complain(&error)),
+        }
+    }
+    Err(Complaint::new("the pattern is too large when compiled")
+        .hint("use smaller repetitions, `[a-z]` for `\\w`, or `length_lte` beside it"))
 }
 
 fn complain(error: &regex::Error) -> Complaint {
-    match error {
-        regex::Error::CompiledTooBig(_) => Complaint::new("the pattern is too large when compiled")
-            .hint("use smaller repetitions, or several conditions"),
-        other => {
-            let words = other.to_string();
-            // The last line says what is wrong; the lines before it draw the pattern.
-            let reason = words.lines().last().unwrap_or_default();
-            let reason = reason.strip_prefix("error: ").unwrap_or(reason);
-            Complaint::new(format!("the pattern does not compile: {reason}"))
-                .hint("patterns have no look-around and no back-references")
-        }
-    }
+    let words = error.to_string();
+    // The last line says what is wrong; the lines before it draw the pattern.
+    let reason = words.lines().last().unwrap_or_default();
+    let reason = reason.strip_prefix("error: ").unwrap_or(reason);
+    Complaint::new(format!("the pattern does not compile: {reason}"))
+        .hint("patterns have no look-around and no back-references")
 }
 
 pub(super) fn glob(value: &Node) -> Result<Test, Complaint> {
@@ -68,26 +65,25 @@ pub(super) fn glob(value: &Node) -> Result<Test, Complaint> {
         }
     }
     pattern.push_str(r"\z");
-    let pattern = build(&pattern)?;
-    Ok(on_text(move |text| pattern.is_match(text)))
+    build(&pattern)
 }
 
 #[expect(clippy::unnecessary_wraps, reason = "all compile functions have one signature")]
 pub(super) fn starts_with(value: &Node) -> Result<Test, Complaint> {
     let value: Box<str> = value.as_text().unwrap_or_default().into();
-    Ok(on_text(move |text| text.starts_with(&*value)))
+    Ok(Test::on_text(move |text| Truth::of(text.starts_with(&*value))))
 }
 
 #[expect(clippy::unnecessary_wraps, reason = "all compile functions have one signature")]
 pub(super) fn ends_with(value: &Node) -> Result<Test, Complaint> {
     let value: Box<str> = value.as_text().unwrap_or_default().into();
-    Ok(on_text(move |text| text.ends_with(&*value)))
+    Ok(Test::on_text(move |text| Truth::of(text.ends_with(&*value))))
 }
 
 #[expect(clippy::unnecessary_wraps, reason = "all compile functions have one signature")]
 pub(super) fn contains(value: &Node) -> Result<Test, Complaint> {
     let value = Scalar::of(value);
-    Ok(Box::new(move |seen| match (seen, &value) {
+    Ok(Test::new(move |seen| match (seen, &value) {
         (Seen::Text(text), Scalar::Text(value)) => Truth::of(text.contains(&**value)),
         // An element of another type leaves it open whether the value is hidden in there.
         (Seen::List(list), value) => {
@@ -110,7 +106,7 @@ pub(super) fn length_gte(value: &Node) -> Result<Test, Complaint> {
 fn length(value: &Node, test: fn(u64, u64) -> bool) -> Result<Test, Complaint> {
     let value = whole(value).unwrap_or_default();
     let check = move |length: usize| Truth::of(test(length.try_into().unwrap_or(u64::MAX), value));
-    Ok(Box::new(move |seen| match seen {
+    Ok(Test::new(move |seen| match seen {
         Seen::Text(given) => check(given.chars().count()),
         Seen::List(list) => check(list.len()),
         _ => Truth::Indeterminate,

@@ -5,7 +5,6 @@
 use unicode_normalization::UnicodeNormalization;
 
 use super::{Case, Test, fails, holds, unclear};
-use crate::path::Seen;
 use crate::percent::{ROUNDS_MAX, decode_once};
 use crate::problem::Complaint;
 use crate::tree::Node;
@@ -18,11 +17,8 @@ mod place;
 pub(super) fn path_under(value: &Node) -> Result<Test, Complaint> {
     let texts = value.items_or_self().iter().filter_map(Node::as_text);
     let folders: Vec<Folder> = texts.map(Folder::read).collect::<Result<_, _>>()?;
-    Ok(Box::new(move |seen| match seen {
-        Seen::Text(path) => {
-            folders.iter().map(|folder| folder.has(path)).fold(Truth::Fails, Truth::or)
-        }
-        _ => Truth::Indeterminate,
+    Ok(Test::on_text(move |path| {
+        folders.iter().map(|folder| folder.has(path)).fold(Truth::Fails, Truth::or)
     }))
 }
 

@@ -1,6 +1,6 @@
 //! The tables behind the loader, the schema and the reference say the same.
 
-use policy::{Format, Policy, Shape, fields, operators, schema};
+use policy::{Format, Policy, Shape, bounds, fields, name_warning, operators, schema};
 use proptest::strategy::{Strategy, ValueTree};
 use proptest::test_runner::TestRunner;
 use serde_json::Value;
@@ -156,4 +156,17 @@ fn the_operators_are_those_of_the_language() {
             .collect();
     described.retain(|name| !names.contains(name));
     assert!(described.is_empty() && names.len() == 19, "{described:?}");
+}
+
+#[test]
+fn bounds_and_odd_names_can_be_asked_for() {
+    let find =
+        |words: &str| bounds().iter().find(|row| row.words.starts_with(words)).map(|row| row.max);
+    assert_eq!(find("bytes of a document"), Some(1_048_576));
+    assert_eq!(find("entries"), Some(10_000));
+    assert_eq!(find("rules"), Some(1_000));
+    assert_eq!(find("levels"), Some(64));
+    assert_eq!(find("bytes of one text"), Some(65_536));
+    assert_eq!(name_warning("get_user"), None);
+    assert_eq!(name_warning("get\u{200b}user"), Some("holds control or invisible characters"));
 }
