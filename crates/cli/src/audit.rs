@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use anyhow::Result;
 use clap::{Args, Subcommand, ValueEnum};
-use store::ledger::{EntryKind, Filter, Reader};
+use store::ledger::{Entry, EntryKind, Filter, Reader};
 
 use crate::context::{Context, Stores};
 use crate::failure::Ending;
@@ -40,6 +40,9 @@ pub(crate) struct TailArgs {
     /// How many to begin with
     #[arg(short = 'n', long, value_name = "N", default_value_t = 20)]
     number: usize,
+    /// Also the log's notes about itself: processes that came and went, the clock
+    #[arg(long)]
+    all: bool,
     #[command(flatten)]
     filter: FilterArgs,
 }
@@ -128,23 +131,29 @@ impl AuditCommand {
 
 impl FilterArgs {
     fn filter(&self, now_us: i64) -> Result<Filter> {
-        let mut filter = Filter::default();
-        filter.grant.clone_from(&self.grant);
-        filter.server.clone_from(&self.server);
-        filter.subject.clone_from(&self.tool);
-        filter.decision.clone_from(&self.decision);
-        filter.only = self.only.map(|only| match only {
+        let moment = |text: &Option<String>| {
+            text.as_deref().map(|text| moment::parse_moment(text, now_us)).transpose()
+        };
+        let only = self.only.map(|only| match only {
             Only::Calls => EntryKind::Call,
             Only::Notes => EntryKind::Note,
         });
-        if let Some(since) = &self.since {
-            filter = filter.since_us(moment::parse_moment(since, now_us)?);
-        }
-        if let Some(until) = &self.until {
-            filter = filter.until_us(moment::parse_moment(until, now_us)?);
-        }
-        Ok(filter)
+        Ok(Filter {
+            grant: self.grant.clone(),
+            server: self.server.clone(),
+            subject: self.tool.clone(),
+            decision: self.decision.clone(),
+            since_us: moment(&self.since)?,
+            until_us: moment(&self.until)?,
+            only,
+            ..Filter::default()
+        })
     }
+}
+
+/// Whether an entry is the log's note about itself, which few want to see.
+pub(crate) fn is_housekeeping(entry: &Entry) -> bool {
+    matches!(entry.act.as_str(), "clock" | "writer_opened" | "writer_closed")
 }
 
 /// The log for reading; begun first if nothing was ever recorded.

@@ -27,10 +27,10 @@ pub(crate) struct Cli {
 #[derive(Args)]
 #[command(next_help_heading = "Everywhere")]
 pub(crate) struct Global {
-    /// Where tollgate keeps its files [default: the XDG data folder/tollgate]
+    /// Where tollgate keeps its files [env: TOLLGATE_HOME]
     #[arg(long, global = true, value_name = "DIR", env = "TOLLGATE_HOME", hide_env = true)]
     pub(crate) home: Option<PathBuf>,
-    /// The settings file [default: tollgate.toml in the home, if there is one]
+    /// The settings file [default: tollgate.toml in the home]
     #[arg(long, global = true, value_name = "FILE", env = "TOLLGATE_CONFIG", hide_env = true)]
     pub(crate) config: Option<PathBuf>,
     /// Print JSON for programs
@@ -47,10 +47,10 @@ pub(crate) struct Global {
         hide_possible_values = true
     )]
     pub(crate) color: ColorWhen,
-    /// How much to log to stderr: error, warn, info, debug, or `target=level` rules
+    /// How much to log: error, warn, info, debug
     #[arg(long, global = true, value_name = "LEVEL", env = "TOLLGATE_LOG", hide_env = true)]
     pub(crate) log: Option<String>,
-    /// Log lines for people or as JSON: human or json
+    /// Log lines: human or json
     #[arg(
         long,
         global = true,
@@ -67,9 +67,9 @@ pub(crate) struct Global {
 
 #[derive(Subcommand)]
 pub(crate) enum Command {
-    /// Start the gate (with --demo: a server, a grant and two calls to try)
+    /// Start the gate; with --demo also a server, a grant and calls to try
     Up(run::UpArgs),
-    /// Speak MCP on stdin and stdout for one server, judged by a grant or a policy
+    /// Speak MCP on stdin and stdout for one server
     Stdio(run::StdioArgs),
     /// Put a policy in front of any command that speaks MCP
     Wrap(run::WrapArgs),

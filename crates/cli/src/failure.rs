@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 use std::process::ExitCode;
 
 use serde::Serialize;
+use store::registry::{RegistryError, Thing};
 
 /// The three endings of every command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -54,6 +55,7 @@ impl Account {
         let mut messages: Vec<String> = Vec::new();
         let mut hints = Vec::new();
         for cause in error.chain() {
+            hints.extend(cause.downcast_ref().and_then(where_to_look));
             let message = take_hints(&cause.to_string(), &mut hints);
             // Many errors repeat the text of their source; saying it twice helps nobody.
             let said = messages.last().is_some_and(|last| last.ends_with(&message));
@@ -81,6 +83,17 @@ impl Account {
 /// The lines of a message, each safe to print: a name inside it may come from an agent or a server.
 fn shown(message: &str) -> String {
     message.lines().map(crate::output::visible).collect::<Vec<_>>().join("\n  ")
+}
+
+/// A name that leads nowhere: the command that lists those that lead somewhere.
+fn where_to_look(error: &RegistryError) -> Option<String> {
+    let RegistryError::Missing { thing, .. } = error else { return None };
+    match thing {
+        Thing::Server | Thing::Policy | Thing::Grant => {
+            Some(format!("`tollgate {} list` shows those there are", thing.as_str()))
+        }
+        _ => None,
+    }
 }
 
 fn take_hints(message: &str, hints: &mut Vec<String>) -> String {

@@ -65,8 +65,11 @@ impl Standing {
         }
         let ledger = stores.ledger()?.standing()?;
         let reader = Reader::open(&stores.home.audit())?;
-        let last =
-            reader.newest_first(&Filter::default())?.take(number).collect::<Result<_, _>>()?;
+        let last = reader
+            .newest_first(&Filter::default())?
+            .filter(|entry| entry.as_ref().map_or(true, |entry| !audit::is_housekeeping(entry)))
+            .take(number)
+            .collect::<Result<_, _>>()?;
         Ok(Standing {
             servers,
             grants: by_state(effective.grants(), stores.now_us()),

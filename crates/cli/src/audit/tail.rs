@@ -6,7 +6,7 @@ use anyhow::Result;
 use store::ledger::{Entry, Filter};
 
 use super::lines::line;
-use super::{SearchArgs, TailArgs, reader};
+use super::{SearchArgs, TailArgs, is_housekeeping, reader};
 use crate::context::Stores;
 use crate::failure::Ending;
 use crate::output::Out;
@@ -19,8 +19,12 @@ pub(super) fn tail(args: &TailArgs, stores: &Stores, out: &mut Out) -> Result<En
     let reader = reader(stores)?;
     // Followed from before the first look, so that nothing falls between the two.
     let mut follower = reader.follow()?;
-    let newest: Vec<Entry> =
-        reader.newest_first(&filter)?.take(args.number).collect::<Result<_, _>>()?;
+    let shown = |entry: &Entry| args.all || !is_housekeeping(entry);
+    let newest: Vec<Entry> = reader
+        .newest_first(&filter)?
+        .filter(|entry| entry.as_ref().map_or(true, shown))
+        .take(args.number)
+        .collect::<Result<_, _>>()?;
     let last = newest.first().map_or(0, |entry| entry.seq);
     for entry in newest.iter().rev() {
         show(entry, out)?;
@@ -36,7 +40,8 @@ pub(super) fn tail(args: &TailArgs, stores: &Stores, out: &mut Out) -> Result<En
         out.flush()?;
         std::thread::sleep(LOOK_EVERY);
         for entry in follower.poll()? {
-            if wanted(&entry, &filter) && (entry.seq > last || !entry.outcome.is_empty()) {
+            let is_wanted = shown(&entry) && wanted(&entry, &filter);
+            if is_wanted && (entry.seq > last || !entry.outcome.is_empty()) {
                 show(&entry, out)?;
             }
         }
