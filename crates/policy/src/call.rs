@@ -3,6 +3,7 @@
 use std::fmt;
 
 use crate::json;
+use crate::names::name_warning;
 
 /// What the call wants to use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -34,6 +35,23 @@ impl<'a> Subject<'a> {
             Subject::Method(_) => "method",
         }
     }
+}
+
+/// The kind and the name for messages. A caller chooses the name, so it is shortened, and what cannot be
+/// seen is written out.
+pub(crate) fn described(subject: Subject<'_>) -> String {
+    const CHARACTERS_MAX: usize = 128;
+    let mut shown = format!("{} `", subject.kind());
+    for c in subject.name().chars().take(CHARACTERS_MAX) {
+        if c.is_control() || name_warning(c.encode_utf8(&mut [0; 4])).is_some() {
+            shown.extend(c.escape_unicode());
+        } else {
+            shown.push(c);
+        }
+    }
+    let cut = subject.name().chars().nth(CHARACTERS_MAX).is_some();
+    shown.push_str(if cut { "…`" } else { "`" });
+    shown
 }
 
 /// Who makes the call.

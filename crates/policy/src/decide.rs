@@ -4,7 +4,7 @@
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
-use crate::call::{Call, Definition, Subject};
+use crate::call::{Call, Definition, Subject, described};
 use crate::condition::{APPROVAL_SECONDS, Quantifier, Rule};
 use crate::entry::{Action, Entry, OnChange, Rules};
 use crate::explain::{Finding, Recorder, Silent, Step, Trace};
@@ -106,8 +106,7 @@ impl<'w, R: Recorder> Walk<'w, R> {
         let subject = self.call.subject;
         let name = Name::of(subject.name());
         if let Some(oddness) = name.oddness {
-            let shown = subject.name().escape_debug();
-            self.warnings.push(format!("the name `{shown}` {}", oddness.words()));
+            self.warnings.push(format!("the name of {} {}", described(subject), oddness.words()));
         }
         match self.policy.find(subject, &name) {
             Found::Hidden(index) => {
@@ -162,7 +161,7 @@ impl<'w, R: Recorder> Walk<'w, R> {
     /// the rule.
     fn hidden(&self, pointer: &str) -> Verdict {
         let reason = if self.policy.allows_unnamed {
-            format!("unknown {} `{}`", self.call.subject.kind(), self.call.subject.name())
+            format!("unknown {}", self.described())
         } else {
             self.unnamed()
         };
@@ -175,7 +174,7 @@ impl<'w, R: Recorder> Walk<'w, R> {
     }
 
     fn described(&self) -> String {
-        format!("{} `{}`", self.call.subject.kind(), self.call.subject.name())
+        described(self.call.subject)
     }
 
     /// The rules for all tools, then the entry's own. Resources and prompts have only their own.

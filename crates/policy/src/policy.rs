@@ -119,11 +119,17 @@ impl Policy {
     /// Hidden beats every entry; an exact name beats a glob; nothing speaks for methods.
     pub(crate) fn find(&self, subject: Subject<'_>, name: &Name<'_>) -> Found<'_> {
         let Some(section) = self.section(subject) else { return Found::Nobody };
-        if let Some(hidden) = self.hide.find(name) {
-            return Found::Hidden(hidden.entry());
+        let reading = match subject {
+            Subject::Resource(_) => Some(fold::uri_reading(&name.text)),
+            _ => None,
+        };
+        let reading = reading.as_deref();
+        let hidden = self.hide.find(name).map(Match::entry);
+        if let Some(index) = hidden.or_else(|| self.hide.find_reading(reading?)) {
+            return Found::Hidden(index);
         }
         let found = section.patterns.find(name);
-        if let Some(doubt) = self.doubt(subject, section, name, found) {
+        if let Some(doubt) = self.doubt(section, name, reading, found) {
             return Found::Doubtful(doubt);
         }
         match found.and_then(|found| section.entry(found.entry())) {
@@ -132,28 +138,23 @@ impl Policy {
         }
     }
 
-    /// The part of the policy that a name could be meant to slip past: because it looks like a name there,
-    /// or because a server may read the URI as one. A name that the owner wrote out is beyond doubt.
+    /// The part of the policy that a name could be meant to slip past: because a server may read the URI
+    /// as a name there, or because it looks like one. A name that the owner wrote out is beyond doubt.
     fn doubt(
         &self,
-        subject: Subject<'_>,
         section: &Section,
         name: &Name<'_>,
+        reading: Option<&str>,
         found: Option<Match>,
     ) -> Option<String> {
         if let Some(Match::Exact(_)) = found {
             return None;
         }
-        if let Subject::Resource(_) = subject {
-            let reading = fold::uri_reading(&name.text);
-            if let Some(hidden) = self.hide.find_reading(&reading) {
-                return Some(hide_pointer(hidden));
-            }
-            let other = section.patterns.find_reading(&reading);
-            if other != found.map(Match::entry) {
-                return other
-                    .or(found.map(Match::entry))
-                    .map(|index| entry_pointer(section, index));
+        let found = found.map(Match::entry);
+        if let Some(reading) = reading {
+            let other = section.patterns.find_reading(reading);
+            if other != found {
+                return other.or(found).map(|index| entry_pointer(section, index));
             }
         }
         if found.is_some() {

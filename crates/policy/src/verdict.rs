@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use crate::amount::Amount;
-use crate::call::Subject;
+use crate::call::{Subject, described};
 use crate::result_path::ResultPath;
 
 /// The outcome of one decision. Only [`Policy::decide`](crate::Policy::decide) makes one that allows.
@@ -20,11 +20,8 @@ pub struct Verdict {
 impl Verdict {
     /// The answer to every call of a grant that has no policy for the server.
     pub fn no_policy(subject: Subject<'_>) -> Verdict {
-        let reason = format!(
-            "no policy is attached for this server, so {} `{}` is denied",
-            subject.kind(),
-            subject.name()
-        );
+        let subject = described(subject);
+        let reason = format!("no policy is attached for this server, so {subject} is denied");
         let rule = "(no policy)";
         Verdict::refusing(Decision::Deny(Denial::new(Code::NoPolicy, rule, reason)), rule.into())
     }

@@ -13,10 +13,11 @@ pub(crate) fn look(name: &str) -> String {
     skeleton(&nfc(name)).filter(|c| !c.is_control()).collect()
 }
 
-/// What a server may read in a URI: escapes undone, backslashes turned, doubled slashes and dot segments
-/// gone, no fragment, scheme and host in lower case.
+/// What a server may read in a URI: escapes in the path undone, backslashes turned, doubled slashes and
+/// dot segments gone, no fragment, scheme and host in lower case. The query stays as it is.
 pub(crate) fn uri_reading(uri: &str) -> String {
-    without_dots(&spelling(uri))
+    let (path, query) = split_query(uri);
+    format!("{}{query}", without_dots(&spelling(path)))
 }
 
 /// The same for a pattern. Each literal part is folded by itself, so dot segments stay.
@@ -24,7 +25,15 @@ pub(crate) fn uri_pattern(pattern: &str) -> String {
     if !pattern.contains('*') {
         return uri_reading(pattern);
     }
-    pattern.split('*').map(spelling).collect::<Vec<_>>().join("*")
+    let (path, query) = split_query(pattern);
+    let path = path.split('*').map(spelling).collect::<Vec<_>>().join("*");
+    format!("{path}{query}")
+}
+
+/// The part before the question mark and the part from it on, without any fragment.
+fn split_query(uri: &str) -> (&str, &str) {
+    let uri = uri.split('#').next().unwrap_or_default();
+    uri.split_at(uri.find('?').unwrap_or(uri.len()))
 }
 
 /// A pattern by what its literal parts look like.
@@ -33,7 +42,6 @@ pub(crate) fn look_of_pattern(pattern: &str) -> String {
 }
 
 fn spelling(text: &str) -> String {
-    let text = text.split('#').next().unwrap_or_default();
     let decoded = percent::decode_fully(text).map_or(Cow::Borrowed(text), Cow::Owned);
     let slashed = collapse_slashes(&nfc(&decoded).replace('\\', "/"));
     lower_authority(&slashed)
@@ -63,29 +71,27 @@ fn lower_authority(uri: &str) -> String {
     let scheme_end = uri.find(':').map_or(0, |at| at + 1);
     let rest = uri.get(scheme_end..).unwrap_or_default();
     let authority = match rest.strip_prefix("//") {
-        Some(after) => 2 + after.find(['/', '?']).unwrap_or(after.len()),
+        Some(after) => 2 + after.find('/').unwrap_or(after.len()),
         None => 0,
     };
     let (head, tail) = uri.split_at(scheme_end + authority);
     format!("{}{tail}", head.to_lowercase())
 }
 
-/// Resolves `.` and `..` in the path, which ends at a question mark.
+/// Resolves `.` and `..` behind the scheme and the host.
 fn without_dots(uri: &str) -> String {
-    let path_end = uri.find('?').unwrap_or(uri.len());
-    let (path, query) = uri.split_at(path_end);
-    let root = match path.split_once("://") {
+    let root = match uri.split_once("://") {
         Some((scheme, rest)) => scheme.len() + 3 + rest.find('/').unwrap_or(rest.len()),
-        None => path.find(':').map_or(0, |at| at + 1),
+        None => uri.find(':').map_or(0, |at| at + 1),
     };
-    let (head, tail) = path.split_at(root);
+    let (head, path) = uri.split_at(root);
     let mut kept: Vec<&str> = Vec::new();
-    for segment in tail.split('/') {
+    for segment in path.split('/') {
         match segment {
             ".." if kept.len() > 1 => drop(kept.pop()),
             "." | ".." => {}
             _ => kept.push(segment),
         }
     }
-    format!("{head}{}{query}", kept.join("/"))
+    format!("{head}{}", kept.join("/"))
 }

@@ -124,6 +124,8 @@ fn spellings_of_one_uri_fold_together() {
         ("file:///etc/passwd#x", "file:///etc/passwd"),
         ("file:///%65tc/passwd", "file:///etc/passwd"),
         ("file:///../../etc/passwd", "file:///etc/passwd"),
+        ("file:///etc/x%3F/../passwd", "file:///etc/passwd"),
+        ("file:///etc/passwd?a=%2e#x", "file:///etc/passwd?a=%2e"),
         ("Whoop://DB/Sleep?q=../x", "whoop://db/Sleep?q=../x"),
         ("urn:A/b/../c", "urn:A/c"),
         ("plain", "plain"),

@@ -8,7 +8,8 @@ use proptest::sample::select;
 use crate::model::ModelCall;
 use crate::tree::Json;
 
-const NAMES: [&str; 20] = [
+const NAMES: [&str; 21] = [
+    "wip\u{435}",
     "a",
     "a",
     "ab",
@@ -332,8 +333,9 @@ fn section(patterns: &'static [&'static str], entries: std::ops::Range<usize>) -
 }
 
 pub(crate) fn policy() -> Strat {
-    let hide = of(vec(text(&["x_b", "get_a*", "*_b", "mem://b", "mem://a/b", "ab", "*c"]), 0..3)
-        .prop_map(Json::List));
+    let hide =
+        of(vec(text(&["x_b", "get_a*", "*_b", "mem://b", "mem://a/b", "ab", "wip*", "*c"]), 0..3)
+            .prop_map(Json::List));
     (
         text(&["deny", "deny", "allow"]),
         hide,

@@ -178,7 +178,17 @@ const NAMES: &[Row] = &[
                 "/resources/file:~1~1~1data~1a%20b/action",
             ),
             (r#""resource":"file:///data/a b""#, "deny", "/resources/file:~1~1~1data~1a%20b"),
-            (r#""resource":"file:///data/x/../hidden""#, "deny", "/hide/0"),
+            (r#""resource":"file:///data/x/../hidden""#, "hide", "/hide/0"),
+            (
+                r#""resource":"file:///data/x%3F/../secret""#,
+                "deny",
+                "/resources/file:~1~1~1data~1secret",
+            ),
+            (
+                r#""resource":"file:///data/ok?at=../secret""#,
+                "allow",
+                "/resources/file:~1~1~1data~1*",
+            ),
             (r#""resource":"file:///data/ok""#, "allow", "/resources/file:~1~1~1data~1*"),
         ],
     ),

@@ -259,7 +259,7 @@ fn a_warning_names_what_is_odd() {
     assert_eq!(verdict.decision(), &Decision::Allow);
     assert_eq!(
         verdict.warning(),
-        Some("the name `d\u{435}lete` mixes scripts in a confusable way")
+        Some("the name of tool `d\u{435}lete` mixes scripts in a confusable way")
     );
     let mut changed = call(Subject::Tool("x"), None);
     changed.tool.definition = Definition::Changed;
@@ -362,4 +362,21 @@ fn codes_and_scopes_have_one_name_each() {
     names.dedup();
     assert_eq!(names.len(), Code::ALL.len());
     assert!(Scope::ALL.iter().all(|scope| Scope::from_name(scope.as_str()) == Some(*scope)));
+}
+
+#[test]
+fn a_name_in_a_reason_is_short_and_visible() {
+    let policy = load(r#"{"version":"1","default":"deny"}"#);
+    let cases = [
+        ("a\u{0}b".to_owned(), r"tool `a\u{0}b`".to_owned()),
+        ("a\u{202e}b".to_owned(), r"tool `a\u{202e}b`".to_owned()),
+        ("caf\u{e9}".to_owned(), "tool `caf\u{e9}`".to_owned()),
+        ("x".repeat(128), format!("tool `{}`", "x".repeat(128))),
+        ("x".repeat(100_000), format!("tool `{}…`", "x".repeat(128))),
+    ];
+    for (name, shown) in cases {
+        let verdict = decide(&policy, Subject::Tool(&name), "{}");
+        let expected = format!("no rule allows {shown}; this policy denies what it does not name");
+        assert_eq!(denial(&verdict).reason, expected);
+    }
 }

@@ -31,16 +31,17 @@ pub(super) fn who_speaks(policy: &Json, call: &ModelCall, open: bool) -> Spoken 
     if let Some(at) = best(&hide, &name, odd) {
         return Spoken::Hidden(format!("/hide/{at}"));
     }
+    let folded = |patterns: &[String]| -> Vec<String> {
+        patterns.iter().map(|pattern| pattern_reading(pattern)).collect()
+    };
+    let reading = reading(&name);
+    let hidden = best(&folded(&hide), &reading, false);
+    if let (Some(at), "resources") = (hidden, call.section) {
+        return Spoken::Hidden(format!("/hide/{at}"));
+    }
     let found = best(&keys, &name, odd);
     let written_out = found.is_some_and(|at| keys[at] == name);
     if !written_out && call.section == "resources" {
-        let reading = reading(&name);
-        let folded = |patterns: &[String]| -> Vec<String> {
-            patterns.iter().map(|p| pattern_reading(p)).collect()
-        };
-        if let Some(at) = best(&folded(&hide), &reading, false) {
-            return Spoken::Doubt(format!("/hide/{at}"));
-        }
         let other = best(&folded(&keys), &reading, false);
         if other != found {
             return Spoken::Doubt(pointer(other.or(found).unwrap()));
