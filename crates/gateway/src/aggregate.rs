@@ -8,6 +8,7 @@ use store::ledger::Ending;
 
 use crate::answers;
 use crate::call::{self, Aim, Ask};
+use crate::gate::Gate;
 use crate::in_force::Holding;
 use crate::lists::{List, View};
 use crate::outbound::Outbound;
@@ -180,12 +181,12 @@ async fn items(ask: &Ask<'_>, holding: &Holding, list: List) -> Result<Vec<Strin
     let peer = match gate.peer_for(ask.scene, holding, ask.era, &permit).await {
         Ok(peer) => peer,
         Err(error) => {
-            gate.settled(permit, Ending::Error);
+            Gate::settled(permit, Ending::Error);
             return Err(error);
         }
     };
     let found = read_all(ask, &peer, &permit, list).await;
-    gate.settled(permit, if found.is_ok() { Ending::Ok } else { Ending::Error });
+    Gate::settled(permit, if found.is_ok() { Ending::Ok } else { Ending::Error });
     found
 }
 

@@ -6,14 +6,14 @@ use store::ledger::Permit;
 
 /// A protocol error of a built-in server.
 #[derive(Debug, PartialEq)]
-pub struct RpcError {
+pub(crate) struct RpcError {
     pub code: i64,
     pub message: String,
 }
 
 /// Answers one request as the service's own server would. Both eras share the shapes; the caller
 /// adds what only one of them has.
-pub fn answer(
+pub(crate) fn answer(
     service: &'static Service,
     permit: &Permit,
     method: &str,
@@ -34,7 +34,7 @@ pub fn answer(
 }
 
 /// What the service says about itself, in the shape of an initialize result.
-pub fn greeting(service: &Service, revision: &str) -> Value {
+pub(crate) fn greeting(service: &Service, revision: &str) -> Value {
     json!({
         "protocolVersion": revision,
         "capabilities": { "tools": { "listChanged": false } },

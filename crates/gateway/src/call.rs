@@ -6,20 +6,23 @@ use std::time::Instant;
 use bytes::Bytes;
 use hyper::HeaderMap;
 use policy::json::Value;
-use policy::{Call, Caller, Decision, Definition, Denial, Subject, ToolFacts, Verdict};
+use policy::{
+    Call, Caller, Code, Decision, Definition, Denial, OnChange, Subject, ToolFacts, Verdict,
+};
 use store::ledger::{Admission, Ending, Facts, Permit, PolicyVersion, Refusal, RefusalKind};
 use tokio::sync::{broadcast, mpsc};
 
 use crate::answers;
 use crate::approvals;
 use crate::flow::{Flow, Piece, Tail, until_cancelled};
+use crate::gate::Gate;
 use crate::in_force::{Holding, Rules};
 use crate::lists::List;
 use crate::mrtr::{Inner, ParkedCall, State};
 use crate::outbound::{Outbound, PIECES_WAITING_MAX};
 use crate::peer::Peer;
 use crate::pins::Pins;
-use crate::prepare::{Prepared, Wish};
+use crate::prepare::{Prepared, Round, Wish};
 use crate::receive;
 use crate::scene::{Endpoint, Scene};
 use crate::session::{InFlight, Outgoing};
@@ -182,6 +185,9 @@ async fn judged(
     let (verdict, peer) = verdict(ask, aim, &facts).await?;
     let pins = aim.holding.server.pins();
     facts.definition = aim.subject.and_then(|subject| pins.fingerprint(subject));
+    if let Some(outbound) = not_offered(ask, aim, verdict.as_ref(), &pins, &facts) {
+        return Err(outbound);
+    }
     let permit = match (&verdict, &continued) {
         (None, _) => pass(ask, &facts)?,
         (Some(verdict), None) => admit(ask, aim, verdict, &facts).await?,
@@ -197,13 +203,14 @@ async fn judged(
         rule: verdict.as_ref().map_or_else(|| Arc::from(""), |verdict| Arc::from(verdict.rule())),
         first_seq,
     };
-    if let Some(State { inner: Inner::Parked(handle), .. }) = continued {
-        return Ok(resume(ask, handle, permit).await);
+    if let Some(State { inner: Inner::Parked(handle), .. }) = &continued {
+        return Ok(resume(ask, *handle, permit).await);
     }
-    let state = continued.map(|state| match state.inner {
-        Inner::Server(state) => state,
-        Inner::Parked(_) => None,
-    });
+    let round = match continued.as_ref().map(|state| &state.inner) {
+        None => Round::First,
+        Some(Inner::Server(Some(state))) => Round::FurtherWith(state),
+        Some(_) => Round::Further,
+    };
     let peer = match peer {
         Some(peer) => peer,
         None => match gate.peer_for(ask.scene, aim.holding, ask.era, &permit).await {
@@ -236,7 +243,7 @@ async fn judged(
         resumable: false,
         peer,
     };
-    Ok(run(ask, aim, tail, state).await)
+    Ok(run(ask, aim, tail, round).await)
 }
 
 /// A client of the newer era asks for logs with each request; an older server is told once, and says
@@ -255,19 +262,14 @@ async fn log_messages(
 }
 
 /// Sends the request out and begins to bring back what comes.
-async fn run(
-    ask: &Ask<'_>,
-    aim: &Aim<'_>,
-    mut tail: Tail,
-    state: Option<Option<String>>,
-) -> Outbound {
+async fn run(ask: &Ask<'_>, aim: &Aim<'_>, mut tail: Tail, round: Round<'_>) -> Outbound {
     let wish = Wish {
         request: ask.request,
         body: ask.body,
         era: ask.era,
         headers: ask.headers,
         rename: aim.rename,
-        state: state.as_ref().map(Option::as_deref),
+        round,
     };
     let prepared = crate::prepare::outgoing(ask.scene, &tail.peer, &wish);
     tail.sent_id = prepared.id;
@@ -405,7 +407,7 @@ async fn resume(ask: &Ask<'_>, handle: u64, permit: Permit) -> Outbound {
         }
     }
     // The first round's permit stays with the call; this round's row only says that it went on.
-    ask.scene.gate.settled(permit, Ending::Ok);
+    Gate::settled(permit, Ending::Ok);
     parked.flow.tail.id = id.clone();
     let first = parked.flow.next().await;
     bring(first, parked.flow)
@@ -439,6 +441,43 @@ async fn verdict(
     let peer = peer.map_err(|error| never_left(ask, aim, facts, &error))?;
     let pins = server.pins();
     Ok((Some(decide(ask, rules, subject, tool_facts(ask, aim, &pins, subject))), Some(peer)))
+}
+
+/// A tool that the server does not have is answered by the gate, in the words that a hidden one gets.
+fn not_offered(
+    ask: &Ask<'_>,
+    aim: &Aim<'_>,
+    verdict: Option<&Verdict>,
+    pins: &Pins,
+    facts: &Facts<'_>,
+) -> Option<Outbound> {
+    let Some(Subject::Tool(name)) = aim.subject else { return None };
+    let open = match verdict?.decision() {
+        Decision::Allow | Decision::Ask(_) => true,
+        Decision::Deny(denial) => denial.code == Code::ToolChanged,
+        Decision::Hidden(_) => false,
+    };
+    let tolerant = aim
+        .holding
+        .rules
+        .as_ref()
+        .is_some_and(|rules| rules.policy.on_change(Subject::Tool(name)) != OnChange::Refuse);
+    if !open || tolerant || !pins.is_known() || pins.has(name) {
+        return None;
+    }
+    let refusal = Refusal {
+        kind: RefusalKind::Denied,
+        code: "unknown_tool",
+        reason: "the server has no such tool",
+    };
+    Some(match ask.scene.gate.ledger.record(&refusal, facts) {
+        Ok(_) => Outbound::ok(answers::unknown(&ask.request.id, "tool", name)),
+        Err(error) => Outbound::ok(answers::denied_call(
+            &ask.request.id,
+            &answers::no_record(&error),
+            ask.era,
+        )),
+    })
 }
 
 /// What is known of a tool; where all servers stand side by side, also whether its name is another's.
@@ -498,7 +537,7 @@ async fn durable(
     verdict: &Verdict,
     permit: Permit,
 ) -> Result<Permit, Outbound> {
-    match ask.scene.gate.until_durable(&permit).await {
+    match Gate::until_durable(&permit).await {
         Ok(()) => Ok(permit),
         Err(error) => {
             let denial = answers::no_record(&error);

@@ -39,7 +39,7 @@ impl TurnedAway {
 }
 
 /// Answers one HTTP request.
-pub async fn answer(
+pub(crate) async fn answer(
     gate: Arc<Gate>,
     hosts: Arc<AllowedHosts>,
     remote: Remote,
@@ -353,13 +353,11 @@ async fn relay(scene: Scene, mut pieces: Pieces, feed: Feed) {
 
 /// False when the client is gone or reads nothing for too long.
 async fn send(feed: &Feed, bytes: Bytes, wait_max: Duration) -> bool {
-    match tokio::time::timeout(wait_max, feed.send(bytes)).await {
-        Ok(sent) => sent.is_ok(),
-        Err(_) => {
-            tracing::info!("a client that reads nothing was dropped");
-            false
-        }
+    if let Ok(sent) = tokio::time::timeout(wait_max, feed.send(bytes)).await {
+        return sent.is_ok();
     }
+    tracing::info!("a client that reads nothing was dropped");
+    false
 }
 
 fn encode(piece: &Outgoing) -> Bytes {

@@ -25,7 +25,7 @@ use crate::wire::{Era, Id, error_body, notification_body, request_body, result_b
 /// After a client took a request back, the server has so long to answer it all the same.
 const CANCEL_GRACE: Duration = Duration::from_secs(1);
 /// A client has so long to answer a server's question.
-const QUESTION_WAIT_MAX: Duration = Duration::from_secs(600);
+const QUESTION_WAIT_MAX: Duration = Duration::from_mins(10);
 
 /// One piece for the client.
 pub(crate) enum Piece {
@@ -127,7 +127,7 @@ impl Flow {
             let piece = match event {
                 None => Some(self.tail.ran_out()),
                 Some(Err(error)) => Some(self.tail.failed(&error)),
-                Some(Ok((status, event))) => self.sort(status, event),
+                Some(Ok((status, event))) => self.sort(status, &event),
             };
             if let Some(piece) = piece {
                 return piece;
@@ -135,9 +135,9 @@ impl Flow {
         }
     }
 
-    fn sort(&mut self, status: u16, event: Event) -> Option<Piece> {
+    fn sort(&mut self, status: u16, event: &Event) -> Option<Piece> {
         if event.message.is_empty() {
-            return self.tail.priming(&event);
+            return self.tail.priming(event);
         }
         let Ok(doc) = Doc::read_shallow(&event.message, &Bounds::ANSWER, 3) else {
             return Some(self.tail.garbled("its message is not JSON"));
@@ -145,13 +145,13 @@ impl Flow {
         let root = doc.root();
         let id = root.get("id").and_then(Id::lenient);
         match (root.get("method").and_then(Value::as_str), id) {
-            (Some(method), None) => self.tail.told(&event, &method, root),
-            (Some(method), Some(id)) => self.tail.questioned(&event, &method, id, root),
+            (Some(method), None) => self.tail.told(event, &method, root),
+            (Some(method), Some(id)) => self.tail.questioned(event, &method, id, root),
             (None, id) => {
                 // HTTP servers answer what they could not read with a null id.
                 let ours =
                     id.as_ref() == Some(&self.tail.sent_id) || (id.is_none() && status >= 400);
-                if ours { self.answered(status, &event, root) } else { stray() }
+                if ours { self.answered(status, event, root) } else { stray() }
             }
         }
     }

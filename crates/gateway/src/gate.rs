@@ -244,14 +244,14 @@ impl Gate {
         self.pass(scene, method, server)?.settle(&Outcome::new(Ending::Ok))
     }
 
-    pub(crate) fn settled(&self, permit: Permit, ending: Ending) {
+    pub(crate) fn settled(permit: Permit, ending: Ending) {
         if let Err(error) = permit.settle(&Outcome::new(ending)) {
             tracing::error!(%error, "an outcome is written later");
         }
     }
 
     /// Gives back what a message took that certainly did not leave.
-    pub(crate) fn released(&self, permit: Permit, why: &UpstreamError) {
+    pub(crate) fn released(permit: Permit, why: &UpstreamError) {
         if let Err(error) = permit.release(&why.to_string()) {
             tracing::error!(%error, "an outcome is written later");
         }
@@ -330,7 +330,7 @@ impl Gate {
     }
 
     /// Whether a session's grant is still in force and still holds its server.
-    pub(crate) fn still_holds(&self, in_force: &InForce, session: &Session) -> bool {
+    pub(crate) fn still_holds(in_force: &InForce, session: &Session) -> bool {
         match in_force.holders.get(&session.grant) {
             Some(holder) => {
                 session.server.as_ref().is_none_or(|server| holder.holdings.contains_key(server))
@@ -360,7 +360,7 @@ impl Gate {
     }
 
     /// Waits until the row of a permit is as durable as the owner wants it.
-    pub(crate) async fn until_durable(&self, permit: &Permit) -> Result<(), LedgerError> {
+    pub(crate) async fn until_durable(permit: &Permit) -> Result<(), LedgerError> {
         let (tell, told) = tokio::sync::oneshot::channel();
         permit.when_durable(Box::new(move |flushed| {
             // A call that was given up no longer waits.
@@ -378,7 +378,7 @@ impl Gate {
 
     pub(crate) fn add_session(self: &Arc<Self>, session: Arc<Session>) {
         if let Some(evicted) = self.sessions.add(session, self.bounds.sessions_max) {
-            self.close_peers(evicted.end());
+            Gate::close_peers(evicted.end());
         }
     }
 
@@ -389,7 +389,7 @@ impl Gate {
         }
     }
 
-    pub(crate) fn close_peers(&self, peers: Vec<Arc<Peer>>) {
+    pub(crate) fn close_peers(peers: Vec<Arc<Peer>>) {
         for peer in peers {
             tokio::spawn(async move { peer.close().await });
         }
@@ -413,7 +413,7 @@ impl Gate {
             let facts = Facts { method, server: &peer.server.name, ..Facts::default() };
             let Ok(permit) = gate.ledger.own_act(&facts) else { return };
             let sent = peer.send(&permit, out).await;
-            gate.settled(permit, if sent.is_ok() { Ending::Ok } else { Ending::Error });
+            Gate::settled(permit, if sent.is_ok() { Ending::Ok } else { Ending::Error });
         });
     }
 

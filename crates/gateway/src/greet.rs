@@ -9,6 +9,7 @@ use store::ledger::{Ending, Permit};
 
 use crate::answers;
 use crate::call::{self, Aim, Ask, Takes};
+use crate::gate::Gate;
 use crate::in_force::Holding;
 use crate::open::{self, Opened};
 use crate::outbound::Outbound;
@@ -99,25 +100,24 @@ async fn with_server(
 ) -> Outbound {
     match open::with_handshake(&holding.server, &permit, &ask.request.id, &greeting).await {
         Ok(Opened { peer, answer }) => {
-            let (agreed, body) = match answer {
-                Some(body) => (agreed_on(&peer.greeting), body.to_vec()),
-                None => {
-                    let agreed = Revision::agree(&asked_version(params));
-                    let result = translate::initialize_result(&peer.greeting, agreed.as_str());
-                    (agreed, result_body(&ask.request.id, &result.to_string()))
-                }
+            let (agreed, body) = if let Some(body) = answer {
+                (agreed_on(&peer.greeting), body.to_vec())
+            } else {
+                let agreed = Revision::agree(&asked_version(params));
+                let result = translate::initialize_result(&peer.greeting, agreed.as_str());
+                (agreed, result_body(&ask.request.id, &result.to_string()))
             };
             open(ask, Opening { agreed, body, peer: Some(peer) }, greeting, permit, params)
         }
         Err(UpstreamError::Status { body, .. }) if !body.is_empty() => {
-            ask.scene.gate.settled(permit, Ending::Error);
+            Gate::settled(permit, Ending::Error);
             Outbound::ok(body)
         }
         Err(error) => {
             if error.may_have_happened() {
-                ask.scene.gate.settled(permit, Ending::Error);
+                Gate::settled(permit, Ending::Error);
             } else {
-                ask.scene.gate.released(permit, &error);
+                Gate::released(permit, &error);
             }
             Outbound::ok(answers::upstream_failed(&ask.request.id, &holding.server.name, &error))
         }
@@ -143,7 +143,7 @@ fn open(
 ) -> Outbound {
     let gate = &ask.scene.gate;
     let Some(id) = gate.random_name() else {
-        gate.settled(permit, Ending::Error);
+        Gate::settled(permit, Ending::Error);
         return Outbound::ok(wire_error(ask, "no session id could be made"));
     };
     let session = Arc::new(Session::new(NewSession {
@@ -160,7 +160,7 @@ fn open(
         session.add_peer(Arc::new(peer));
     }
     gate.add_session(session);
-    gate.settled(permit, Ending::Ok);
+    Gate::settled(permit, Ending::Ok);
     Outbound::One { status: 200, body: opening.body.into(), session: Some(id) }
 }
 
@@ -241,15 +241,15 @@ pub(crate) async fn discover(ask: &Ask<'_>) -> Outbound {
     match ask.scene.gate.peer_for(ask.scene, holding, ask.era, &permit).await {
         Ok(peer) if peer.era == Era::Legacy => {
             let result = translate::discover_result(&peer.greeting);
-            ask.scene.gate.settled(permit, Ending::Ok);
+            Gate::settled(permit, Ending::Ok);
             Outbound::ok(result_body(&ask.request.id, &result.to_string()))
         }
         Ok(_) => {
-            ask.scene.gate.settled(permit, Ending::Ok);
+            Gate::settled(permit, Ending::Ok);
             call::carry(ask, &Aim { holding, subject: None, rename: None }, None).await
         }
         Err(error) => {
-            ask.scene.gate.released(permit, &error);
+            Gate::released(permit, &error);
             Outbound::ok(answers::upstream_failed(&ask.request.id, &holding.server.name, &error))
         }
     }

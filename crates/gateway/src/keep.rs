@@ -87,10 +87,10 @@ fn sweep(gate: &Arc<Gate>) {
     let in_force = gate.in_force();
     let ended = gate.sessions.take(|session| {
         let idle = now.wall_us.saturating_sub(session.used_at_us()) > idle_us;
-        idle && !session.is_listened_to() || !gate.still_holds(&in_force, session)
+        idle && !session.is_listened_to() || !Gate::still_holds(&in_force, session)
     });
     for session in ended {
-        gate.close_peers(session.end());
+        Gate::close_peers(session.end());
     }
     match gate.registry.expire_due(gate.now_us()) {
         Ok(expired) if !expired.is_empty() => {

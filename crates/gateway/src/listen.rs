@@ -9,6 +9,7 @@ use store::ledger::Ending;
 use tokio::sync::{mpsc, watch};
 
 use crate::flow::Piece;
+use crate::gate::Gate;
 use crate::outbound::{PIECES_WAITING_MAX, Pieces};
 use crate::peer::Peer;
 use crate::rebuild;
@@ -83,7 +84,7 @@ async fn hear(scene: &Scene, peer: &Arc<Peer>, last_event_id: Option<&str>) -> O
             (Ending::Error, None)
         }
     };
-    scene.gate.settled(permit, ending);
+    Gate::settled(permit, ending);
     events
 }
 

@@ -20,7 +20,7 @@ use crate::wire::{Era, Id, Revision, headers, notification_body, request_body};
 /// A server that says nothing to `server/discover` for so long is taken for one of the older era.
 const PROBE_WAIT_MAX: Duration = Duration::from_secs(5);
 /// A handshake may take so long; some servers load a great deal when they start.
-const GREETING_WAIT_MAX: Duration = Duration::from_secs(60);
+const GREETING_WAIT_MAX: Duration = Duration::from_mins(1);
 
 /// A conversation, and the server's own answer to the client's handshake if it gave one.
 pub(crate) struct Opened {

@@ -81,6 +81,11 @@ impl Pins {
         self.known
     }
 
+    /// Whether the server was ever seen to offer the tool.
+    pub(crate) fn has(&self, name: &str) -> bool {
+        self.tools.contains_key(name)
+    }
+
     /// The tools of the server, in the order of names.
     pub(crate) fn names(&self) -> Vec<String> {
         let mut names: Vec<String> = self.tools.keys().cloned().collect();

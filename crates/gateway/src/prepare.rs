@@ -23,8 +23,16 @@ pub(crate) struct Wish<'a> {
     pub(crate) headers: Option<&'a HeaderMap>,
     /// The server's own name for what the client named with a prefix.
     pub(crate) rename: Option<&'a str>,
-    /// The server's own state in a further round: `Some(None)` if it had given none.
-    pub(crate) state: Option<Option<&'a str>>,
+    pub(crate) round: Round<'a>,
+}
+
+/// Which round of a call this is, and the state the server gave for it.
+#[derive(Clone, Copy)]
+pub(crate) enum Round<'a> {
+    First,
+    /// The server had given no state of its own.
+    Further,
+    FurtherWith(&'a str),
 }
 
 /// A message ready to leave.
@@ -42,8 +50,10 @@ pub(crate) fn outgoing(scene: &Scene, peer: &Peer, wish: &Wish<'_>) -> Prepared 
     let id = if peer.shared { peer.mint() } else { request.id.clone() };
     // Two clients that share a child may use one token; the id of the request is unique.
     let own_token = request.progress_token().filter(|_| peer.shared);
-    let changes =
-        peer.shared || wish.rename.is_some() || wish.state.is_some() || wish.era != peer.era;
+    let changes = peer.shared
+        || wish.rename.is_some()
+        || !matches!(wish.round, Round::First)
+        || wish.era != peer.era;
     let body = if changes {
         Bytes::from(rewritten(scene, peer, wish, &id, own_token.is_some()))
     } else {
@@ -75,11 +85,12 @@ fn rewritten(scene: &Scene, peer: &Peer, wish: &Wish<'_>, id: &Id, new_token: bo
     if let Some(name) = wish.rename {
         apply(&|params| renamed(params, name));
     }
-    if let Some(state) = wish.state {
-        apply(&|params| match state {
-            Some(state) => rebuild::with(params, "requestState", string(state)),
-            None => rebuild::without(params, &["requestState"]),
-        });
+    match wish.round {
+        Round::First => {}
+        Round::Further => apply(&|params| rebuild::without(params, &["requestState"])),
+        Round::FurtherWith(state) => {
+            apply(&|params| rebuild::with(params, "requestState", string(state)));
+        }
     }
     match (wish.era, peer.era) {
         (Era::Modern, Era::Legacy) => apply(&translate::legacy_params),

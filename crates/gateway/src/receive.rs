@@ -108,13 +108,13 @@ async fn request(
         logs: wants_logs(era, request),
     };
     let in_flight = match &scene.session {
-        Some(session) if era == Era::Legacy => match session.depart(&request.id) {
-            Ok(in_flight) => Some(in_flight),
-            Err(_) => {
+        Some(session) if era == Era::Legacy => {
+            let Ok(in_flight) = session.depart(&request.id) else {
                 let refused = Refused::invalid("this id is already in flight").with_id(&request.id);
                 return refuse(scene, &refused, &request.method_name);
-            }
-        },
+            };
+            Some(in_flight)
+        }
         _ => None,
     };
     match request.method {

@@ -19,15 +19,15 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 
-pub use body::{Body, Feed};
-pub use guard::AllowedHosts;
+pub(crate) use body::{Body, Feed};
+pub(crate) use guard::AllowedHosts;
 pub use tls::{Tls, TlsError};
 
 use crate::bounds::Bounds;
 
 /// Who asks over which connection.
 #[derive(Clone, Copy, Debug)]
-pub struct Remote {
+pub(crate) struct Remote {
     pub address: SocketAddr,
 }
 
@@ -43,7 +43,7 @@ pub enum ListenError {
 }
 
 /// A bound socket, not yet serving.
-pub struct Listener {
+pub(crate) struct Listener {
     socket: TcpListener,
     tls: Option<Tls>,
     bounds: Arc<Bounds>,
@@ -51,7 +51,7 @@ pub struct Listener {
 
 impl Listener {
     /// Binds, or says why not: an address beyond loopback needs TLS.
-    pub async fn bind(
+    pub(crate) async fn bind(
         address: SocketAddr,
         tls: Option<Tls>,
         bounds: Arc<Bounds>,
@@ -67,12 +67,12 @@ impl Listener {
         Ok(Listener { socket, tls, bounds })
     }
 
-    pub fn address(&self) -> std::io::Result<SocketAddr> {
+    pub(crate) fn address(&self) -> std::io::Result<SocketAddr> {
         self.socket.local_addr()
     }
 
     /// Serves until `stop` turns true, then lets what is in flight finish within the drain bound.
-    pub async fn serve<F, R>(self, answer: F, mut stop: watch::Receiver<bool>)
+    pub(crate) async fn serve<F, R>(self, answer: F, mut stop: watch::Receiver<bool>)
     where
         F: Fn(Remote, Request<Incoming>) -> R + Clone + Send + Sync + 'static,
         R: Future<Output = Response<Body>> + Send + 'static,

@@ -171,10 +171,6 @@ impl Session {
         self.state().peers.insert(peer.server.name.clone(), peer);
     }
 
-    pub(crate) fn forget_peer(&self, server: &str) {
-        self.state().peers.remove(server);
-    }
-
     /// Notes that a request is under way; a second one under the same id is refused.
     pub(crate) fn depart(self: &Arc<Self>, id: &Id) -> Result<InFlight, IdInUse> {
         let flight = Arc::new(Flight { sent_as: Mutex::new(None), cancelled: Notify::new() });

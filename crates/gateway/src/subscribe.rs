@@ -11,6 +11,7 @@ use tokio::sync::mpsc;
 
 use crate::answers;
 use crate::call::{self, Aim, Ask};
+use crate::gate::Gate;
 use crate::in_force::Holding;
 use crate::outbound::{Outbound, PIECES_WAITING_MAX};
 use crate::peer::Peer;
@@ -99,17 +100,17 @@ pub(crate) async fn listen(ask: &Ask<'_>) -> Outbound {
             };
         match ask.scene.gate.peer_for(ask.scene, holding, ask.era, &permit).await {
             Ok(peer) if peer.era == Era::Modern && ask.scene.only().is_some() => {
-                ask.scene.gate.settled(permit, Ending::Ok);
+                Gate::settled(permit, Ending::Ok);
                 return call::carry(ask, &Aim { holding, subject: None, rename: None }, None).await;
             }
             Ok(peer) => {
                 let events = open(ask.scene, holding, &peer, &permit, &filter).await;
                 sources.extend(events.map(|events| (peer, events)));
-                ask.scene.gate.settled(permit, Ending::Ok);
+                Gate::settled(permit, Ending::Ok);
             }
             Err(error) => {
                 tracing::info!(server = %holding.server.name, %error, "not listened to");
-                ask.scene.gate.settled(permit, Ending::Error);
+                Gate::settled(permit, Ending::Error);
             }
         }
     }
@@ -300,7 +301,7 @@ pub(crate) async fn for_legacy(
             session.subscribe(uri, task.abort_handle());
         }
     }
-    ask.scene.gate.settled(permit, Ending::Ok);
+    Gate::settled(permit, Ending::Ok);
     Some(Outbound::ok(result_body(&ask.request.id, "{}")))
 }
 
@@ -313,7 +314,7 @@ pub(crate) async fn follow_lists(scene: &Scene, peer: &Arc<Peer>) {
         return;
     };
     let source = open(scene, holding, peer, &permit, &filter).await;
-    scene.gate.settled(permit, Ending::Ok);
+    Gate::settled(permit, Ending::Ok);
     if let Some(source) = source {
         let task = tokio::spawn(deliver(session.clone(), Arc::clone(peer), filter, source));
         session.subscribe(&format!("lists of {}", peer.server.name), task.abort_handle());

@@ -6,6 +6,7 @@ use bytes::Bytes;
 use policy::json::{Bounds, Doc};
 
 use crate::answers;
+use crate::gate::Gate;
 use crate::listen;
 use crate::outbound::Outbound;
 use crate::peer::Peer;
@@ -133,15 +134,15 @@ async fn pass(scene: &Scene, peer: &Arc<Peer>, out: Outgoing, method: &str) -> O
     };
     match peer.send(&permit, out).await {
         Ok(()) => {
-            scene.gate.settled(permit, store::ledger::Ending::Ok);
+            Gate::settled(permit, store::ledger::Ending::Ok);
             Outbound::Accepted
         }
         Err(error) => {
             tracing::info!(server = %peer.server.name, %error, method, "a message did not reach the server");
             if error.may_have_happened() {
-                scene.gate.settled(permit, store::ledger::Ending::Unknown);
+                Gate::settled(permit, store::ledger::Ending::Unknown);
             } else {
-                scene.gate.released(permit, &error);
+                Gate::released(permit, &error);
             }
             Outbound::Accepted
         }

@@ -1,6 +1,7 @@
 //! The links to other people's MCP servers: pooled HTTP connections and supervised child processes.
 //! Messages are opaque bytes here; nothing leaves without a pass.
 
+mod backoff;
 mod body;
 mod child;
 mod connection;

@@ -39,7 +39,7 @@ impl Gate {
             }
             let peer = Arc::new(open::joining(scene, holding, permit).await?);
             session.add_peer(Arc::clone(&peer));
-            self.hear_later(scene, &peer);
+            hear_later(scene, &peer);
             return Ok(peer);
         }
         let place = holding.server.shared(&scene.holder.id);
@@ -47,12 +47,6 @@ impl Gate {
             open::shared(&holding.server, permit, era).await.map(Arc::new)
         });
         Ok(Arc::clone(opened.await?))
-    }
-
-    /// A server that joined a session later is heard on the stream that is open already.
-    fn hear_later(self: &Arc<Self>, scene: &Scene, peer: &Arc<Peer>) {
-        let (scene, peer) = (scene.clone(), Arc::clone(peer));
-        tokio::spawn(async move { crate::listen::start(&scene, &peer).await });
     }
 
     /// Whether the pins of a server may be relied on for a call of this scene.
@@ -89,7 +83,7 @@ impl Gate {
         if looked.is_err() {
             holding.server.forget_shared(&scene.holder.id);
         }
-        self.settled(permit, if looked.is_ok() { Ending::Ok } else { Ending::Error });
+        Gate::settled(permit, if looked.is_ok() { Ending::Ok } else { Ending::Error });
         looked
     }
 
@@ -199,7 +193,7 @@ impl Gate {
         let facts = Facts { method: "(stream)", server: &peer.server.name, ..scene.facts() };
         let permit = self.ledger.own_act(&facts).ok()?;
         let listening = peer.listen(&permit, None).await;
-        self.settled(permit, Ending::Ok);
+        Gate::settled(permit, Ending::Ok);
         if let Ok(Listening::Open(mut events)) = listening {
             tokio::spawn(async move {
                 while let Some(Ok(event)) = events.next().await {
@@ -211,6 +205,12 @@ impl Gate {
         }
         Some(receiver)
     }
+}
+
+/// A server that joined a session later is heard on the stream that is open already.
+fn hear_later(scene: &Scene, peer: &Arc<Peer>) {
+    let (scene, peer) = (scene.clone(), Arc::clone(peer));
+    tokio::spawn(async move { crate::listen::start(&scene, &peer).await });
 }
 
 /// Adds one page's items and gives the place of the next page.

@@ -9,27 +9,27 @@ use hyper::body::{Frame, SizeHint};
 use tokio::sync::mpsc;
 
 /// A response body.
-pub enum Body {
+pub(crate) enum Body {
     Whole(Option<Bytes>),
     Pieces(mpsc::Receiver<Bytes>),
 }
 
 /// The writing end of a body that comes in pieces. Dropping it ends the body.
-pub type Feed = mpsc::Sender<Bytes>;
+pub(crate) type Feed = mpsc::Sender<Bytes>;
 
 /// Pieces that may wait unread; a client that is slower makes the sender wait.
 const PIECES_WAITING_MAX: usize = 16;
 
 impl Body {
-    pub fn empty() -> Body {
+    pub(crate) fn empty() -> Body {
         Body::Whole(None)
     }
 
-    pub fn whole(bytes: impl Into<Bytes>) -> Body {
+    pub(crate) fn whole(bytes: impl Into<Bytes>) -> Body {
         Body::Whole(Some(bytes.into()))
     }
 
-    pub fn pieces() -> (Feed, Body) {
+    pub(crate) fn pieces() -> (Feed, Body) {
         let (feed, pieces) = mpsc::channel(PIECES_WAITING_MAX);
         (feed, Body::Pieces(pieces))
     }

@@ -9,21 +9,21 @@ use hyper::header::{HOST, ORIGIN};
 
 /// The names under which this gate may be addressed.
 #[derive(Clone, Debug)]
-pub struct AllowedHosts {
+pub(crate) struct AllowedHosts {
     hosts: HashSet<String>,
     origins: HashSet<String>,
 }
 
 /// Why a request was turned away before anything was read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Misdirected {
+pub(crate) enum Misdirected {
     NoHost,
     Host,
     Origin,
 }
 
 impl Misdirected {
-    pub fn words(self) -> &'static str {
+    pub(crate) fn words(self) -> &'static str {
         match self {
             Misdirected::NoHost => "the request has no usable Host header",
             Misdirected::Host => {
@@ -38,7 +38,7 @@ impl Misdirected {
 
 impl AllowedHosts {
     /// Loopback names at the listening port, the listening address itself, and what the owner listed.
-    pub fn new(listening: SocketAddr, hostnames: &[String], tls: bool) -> AllowedHosts {
+    pub(crate) fn new(listening: SocketAddr, hostnames: &[String], tls: bool) -> AllowedHosts {
         let port = listening.port();
         let mut names = vec!["localhost".to_owned(), "127.0.0.1".to_owned(), "[::1]".to_owned()];
         if !listening.ip().is_unspecified() {
@@ -68,7 +68,7 @@ impl AllowedHosts {
         AllowedHosts { hosts, origins }
     }
 
-    pub fn check(&self, headers: &HeaderMap) -> Result<(), Misdirected> {
+    pub(crate) fn check(&self, headers: &HeaderMap) -> Result<(), Misdirected> {
         let mut hosts = headers.get_all(HOST).iter();
         let host = hosts.next().and_then(|host| host.to_str().ok()).ok_or(Misdirected::NoHost)?;
         if hosts.next().is_some() {

@@ -2,6 +2,7 @@
 //! again after a pause that grows while it keeps failing.
 
 use std::future::Future;
+use std::pin::pin;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -12,6 +13,7 @@ use tokio::process::{Child, ChildStderr, ChildStdin, ChildStdout};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, watch};
 use tokio::time::Instant;
 
+use super::backoff::Backoff;
 use super::child::{Spawned, spawn};
 use super::error::{Excess, UpstreamError};
 use super::inflight::{Allowance, Delivery, InFlight, Request};
@@ -23,6 +25,9 @@ use super::route;
 
 /// How much longer than its guard we wait for a child to end before we end the guard.
 const GUARD_WAIT: Duration = Duration::from_millis(1500);
+
+/// How long requests wait to be told how the child ended, once its output has.
+const LAST_WORD_WAIT: Duration = Duration::from_millis(500);
 
 /// What a child is doing.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -146,28 +151,25 @@ impl Supervised {
 
     /// Runs the child again and again until told to stop.
     async fn keep(self: Arc<Supervised>, first: Result<Started, String>) {
-        let bounds = &self.options.bounds;
         let mut stop = self.stop.subscribe();
-        let mut pause = bounds.backoff_min;
-        let mut attempt = Some(first);
+        let mut backoff = Backoff::new(&self.options.bounds);
+        let mut next = first;
         for number in 2.. {
             let began = Instant::now();
-            let reason = match attempt.take().unwrap_or_else(|| self.begin(number - 1)) {
+            let reason = match next {
                 Ok(started) => self.live(started, &mut stop).await,
                 Err(why) => why,
             };
             if *stop.borrow() {
                 break;
             }
-            if began.elapsed() >= bounds.healthy_after {
-                pause = bounds.backoff_min;
-            }
+            let pause = backoff.pause_after(began.elapsed());
             tracing::warn!(%reason, pause_ms = pause.as_millis(), "a server ended and will be restarted");
             self.state.send_replace(State::Backoff { until: Instant::now() + pause, reason });
             if tokio::time::timeout(pause, stop.wait_for(|stop| *stop)).await.is_ok() {
                 break;
             }
-            pause = (pause * 2).min(bounds.backoff_max);
+            next = self.begin(number);
         }
         self.state.send_replace(State::Stopped);
     }
@@ -194,7 +196,15 @@ impl Supervised {
                 reading.await;
             }
         };
-        let reason = self.await_end(&mut process, rest).await;
+        let mut ending = pin!(self.await_end(&mut process, rest));
+        // How it ended says more, but after its last output nobody need wait long for that.
+        let patience = if output_ended { LAST_WORD_WAIT } else { Duration::MAX };
+        let reason = if let Ok(reason) = tokio::time::timeout(patience, &mut ending).await {
+            reason
+        } else {
+            run.in_flight.close("its output cannot be read any further");
+            ending.await
+        };
         noting.abort();
         run.in_flight.close(&reason);
         reason
