@@ -32,7 +32,11 @@ fn place(marker: Marker) -> Place {
 }
 
 fn unreadable(error: &ScanError) -> Problem {
-    at(*error.marker(), Complaint::new(format!("not valid YAML: {}", error.info())))
+    let complaint = Complaint::new(format!("not valid YAML: {}", error.info()));
+    let hint = "put names that begin with `*`, `&`, `!` or `@` in quotes";
+    let about_marks =
+        ["anchor", "alias", "tag", "reserved"].iter().any(|word| error.info().contains(word));
+    at(*error.marker(), if about_marks { complaint.hint(hint) } else { complaint })
 }
 
 /// Refuses what is too long, and characters that end a line in one YAML version only or show nothing.

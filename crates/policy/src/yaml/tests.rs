@@ -89,3 +89,14 @@ fn bounds_are_named() {
     }
     assert!(read(&format!("{}1{}", "[".repeat(64), "]".repeat(64))).is_ok());
 }
+
+#[test]
+fn a_glob_without_quotes_gets_a_hint() {
+    for yaml in ["tools:\n  *_read: {}\n", "hide: [*]\n", "hide: [*_x]\n"] {
+        let problem = read(yaml).unwrap_err();
+        assert!(
+            problem.hint.clone().unwrap_or_default().contains("in quotes"),
+            "{yaml}: {problem:?}"
+        );
+    }
+}
