@@ -97,9 +97,9 @@ async fn after_kill_9_of_the_gate_nothing_is_left_within_two_seconds() {
     }
 }
 
-#[tokio::test]
-async fn closing_ends_the_child_and_all_it_started() {
-    let mark = format!("1{}", std::process::id());
+/// A link to the family, all of it running, and the words by which its members are found.
+async fn linked_family(mark: u8) -> (StdioLink, String) {
+    let mark = format!("{mark}{}", std::process::id());
     let words = family(&mark);
     let mut options = options("sh", &[&words[0], &words[1]]);
     options.bounds.end_wait_max = Duration::from_millis(100);
@@ -107,6 +107,12 @@ async fn closing_ends_the_child_and_all_it_started() {
     let link = StdioLink::start(options);
     let sleeping = format!("sleep 3600.{mark}");
     assert!(within(LONG, || processes_with(&sleeping).len() >= FAMILY).await);
+    (link, sleeping)
+}
+
+#[tokio::test]
+async fn closing_ends_the_child_and_all_it_started() {
+    let (link, sleeping) = linked_family(1).await;
     tokio::time::timeout(Duration::from_secs(3), link.close()).await.unwrap();
     assert_eq!(processes_with(&sleeping), Vec::<u32>::new());
     assert_eq!(link.state(), State::Stopped);
@@ -114,14 +120,7 @@ async fn closing_ends_the_child_and_all_it_started() {
 
 #[tokio::test]
 async fn dropping_the_link_is_enough() {
-    let mark = format!("2{}", std::process::id());
-    let words = family(&mark);
-    let mut options = options("sh", &[&words[0], &words[1]]);
-    options.bounds.end_wait_max = Duration::from_millis(100);
-    options.bounds.term_wait_max = Duration::from_millis(100);
-    let link = StdioLink::start(options);
-    let sleeping = format!("sleep 3600.{mark}");
-    assert!(within(LONG, || processes_with(&sleeping).len() >= FAMILY).await);
+    let (link, sleeping) = linked_family(2).await;
     drop(link);
     assert!(within(LONG, || processes_with(&sleeping).is_empty()).await);
 }

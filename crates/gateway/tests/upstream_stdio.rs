@@ -402,6 +402,43 @@ async fn a_child_that_does_not_read_holds_up_nobody_for_long() {
 }
 
 #[tokio::test]
+async fn what_a_crash_finds_unwritten_was_never_sent() {
+    let link = python(|_| {});
+    result(&link, 1, "echo", json!({})).await;
+    let guard = rustix::process::Pid::from_raw(i32::try_from(pid(&link)).unwrap()).unwrap();
+    let large = json!({ "text": "x".repeat(300_000) });
+    let (deaf, begun, queued, ()) = tokio::join!(
+        ask(&link, 2, "deaf", json!({})),
+        ask(&link, 3, "echo", large),
+        ask(&link, 4, "echo", json!({})),
+        async {
+            tokio::time::sleep(Duration::from_millis(200)).await;
+            rustix::process::kill_process(guard, rustix::process::Signal::TERM).unwrap();
+        }
+    );
+    for error in [deaf.err().unwrap(), begun.err().unwrap()] {
+        assert!(matches!(error, UpstreamError::Lost { .. }), "{error}");
+    }
+    let error = queued.err().unwrap();
+    assert!(matches!(error, UpstreamError::NeverSent { .. }), "{error}");
+}
+
+#[tokio::test]
+async fn a_child_that_closes_its_output_is_given_up_on_at_once() {
+    let link = StdioLink::start(options(
+        "sh",
+        &["-c", "exec >&-; trap '' TERM; while :; do sleep 1; done"],
+    ));
+    let began = std::time::Instant::now();
+    let error = ask(&link, 1, "echo", json!({})).await.err().unwrap();
+    assert!(
+        matches!(error, UpstreamError::Lost { .. } | UpstreamError::NeverSent { .. }),
+        "{error}"
+    );
+    assert!(began.elapsed() < Duration::from_secs(3), "{:?}", began.elapsed());
+}
+
+#[tokio::test]
 async fn notifications_and_responses_go_out_in_order() {
     let link = python(|_| {});
     for n in 0..20 {
