@@ -1,13 +1,18 @@
-//! What a developer runs: `cargo xtask up | test | tidy | docs`. Nothing here is part of the product.
+//! What a developer runs: `cargo xtask up | test | bench | tidy | docs`. Nothing here is part of the
+//! product.
 #![allow(
     clippy::print_stdout,
     clippy::print_stderr,
     reason = "a development tool talks on the terminal"
 )]
 
+mod bench;
+mod clients;
+mod conformance;
 mod docs;
 mod test;
 mod tidy;
+mod tools;
 mod up;
 
 use std::path::PathBuf;
@@ -18,6 +23,8 @@ use anyhow::{Context, Result};
 const HELP: &str = "\
 cargo xtask up [ARGS…]       build tollgate and run `tollgate up --demo`
 cargo xtask test [STEP…]     everything that must pass, or only the steps named
+cargo xtask direct           the suite and the clients without a gate: is the harness whole?
+cargo xtask bench gate       what the gate costs, beside a direct connection [--quick]
 cargo xtask tidy             the rules of the house
 cargo xtask docs [--check]   write docs/reference from the program itself, or compare
 ";
@@ -43,6 +50,8 @@ fn run(task: &str, rest: &[String]) -> Result<bool> {
     match task {
         "up" => up::up(&root, rest),
         "test" => test::test(&root, rest),
+        "direct" => test::direct(),
+        "bench" => bench(&root, rest),
         "tidy" => tidy::tidy(&root),
         "docs" => docs::docs(&root, rest.iter().any(|a| a == "--check")),
         "help" | "--help" | "-h" => {
@@ -50,6 +59,13 @@ fn run(task: &str, rest: &[String]) -> Result<bool> {
             Ok(true)
         }
         other => anyhow::bail!("there is no task `{other}`\n\n{HELP}"),
+    }
+}
+
+fn bench(root: &std::path::Path, rest: &[String]) -> Result<bool> {
+    match rest.split_first() {
+        Some((what, options)) if what == "gate" => bench::gate(root, options).map(|()| true),
+        _ => anyhow::bail!("bench what?\n\n{HELP}"),
     }
 }
 

@@ -2,7 +2,7 @@
 //! Every step runs even when an earlier one failed, so that one look shows all that is wrong.
 
 use std::io::{BufRead, BufReader};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Instant;
 
@@ -37,6 +37,8 @@ const STEPS: &[Step] = &[
     Step { name: "unit", run: unit },
     Step { name: "doc", run: doc },
     Step { name: "docs", run: |root| Ok(Tally::one(crate::docs::docs(root, true)?)) },
+    Step { name: "conformance", run: conformance },
+    Step { name: "clients", run: clients },
 ];
 
 pub(crate) fn test(root: &Path, only: &[String]) -> Result<bool> {
@@ -103,6 +105,44 @@ fn unit(root: &Path) -> Result<Tally> {
 fn doc(root: &Path) -> Result<Tally> {
     let mut command = crate::cargo();
     counted(command.current_dir(root).args(["test", "--workspace", "--doc", "--quiet"]))
+}
+
+fn conformance(root: &Path) -> Result<Tally> {
+    let tollgate = built(root)?;
+    Ok(crate::conformance::run(&crate::tools::ensure()?, &tollgate)?.tally)
+}
+
+fn clients(root: &Path) -> Result<Tally> {
+    let tollgate = built(root)?;
+    Ok(crate::clients::run(&crate::tools::ensure()?, &tollgate)?.tally)
+}
+
+/// The same peers without a gate between them.
+pub(crate) fn direct() -> Result<bool> {
+    let tools = crate::tools::ensure()?;
+    let suite = crate::conformance::run_all_direct(&tools)?.tally;
+    let total = suite.add(crate::clients::run_all_direct(&tools)?.tally);
+    println!("{} passed, {} failed", total.passed, total.failed);
+    Ok(total.failed == 0)
+}
+
+/// The program as the tests use it, built if need be. Cargo says where it put it.
+fn built(root: &Path) -> Result<PathBuf> {
+    let output = crate::cargo()
+        .current_dir(root)
+        .args(["build", "--package", "tollgate", "--message-format", "json"])
+        .stderr(Stdio::inherit())
+        .output()
+        .context("cannot start cargo")?;
+    if !output.status.success() {
+        bail!("tollgate does not build");
+    }
+    let messages = String::from_utf8_lossy(&output.stdout);
+    let mut executables = messages.lines().filter_map(|line| {
+        let message: serde_json::Value = serde_json::from_str(line).ok()?;
+        Some(PathBuf::from(message.get("executable")?.as_str()?))
+    });
+    executables.next_back().context("cargo did not say where it put tollgate")
 }
 
 fn has_nextest() -> bool {

@@ -1,6 +1,8 @@
 //! How a Rust file reads: a module doc, one subject, no clock and no environment where time and
 //! settings are arguments.
 
+use std::path::Path;
+
 use super::{Finding, SourceFile};
 
 /// A longer file is a question: is it one subject? An answer is a line in `LONG_AND_ANSWERED`.
@@ -36,7 +38,7 @@ const READS_AND_MAY: &[(&str, &[&str], &str)] = &[
 ];
 
 pub(super) fn check(file: &SourceFile, findings: &mut Vec<Finding>) {
-    if !file.path.ends_with(".rs") {
+    if Path::new(&file.path).extension().is_none_or(|extension| extension != "rs") {
         return;
     }
     check_shape(file, findings);
