@@ -1,6 +1,6 @@
 //! The path of a call: judge, admit, run, settle. Four steps from one function; nothing stands between.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
 use bytes::Bytes;
@@ -9,7 +9,9 @@ use policy::json::Value;
 use policy::{
     Call, Caller, Code, Decision, Definition, Denial, OnChange, Subject, ToolFacts, Verdict,
 };
-use store::ledger::{Admission, Ending, Facts, Permit, PolicyVersion, Refusal, RefusalKind};
+use store::ledger::{
+    Admission, Ending, Facts, Permit, PolicyVersion, Refusal, RefusalKind, Waiting,
+};
 use tokio::sync::{broadcast, mpsc};
 
 use crate::answers;
@@ -43,6 +45,8 @@ pub(crate) struct Ask<'a> {
     pub(crate) headers: Option<&'a HeaderMap>,
     pub(crate) takes: Takes,
     pub(crate) logs: bool,
+    /// The place in the queue of a call that was held for a human and is looked at again.
+    pub(crate) held: Mutex<Option<Waiting>>,
 }
 
 /// Which questions of servers a client takes.
@@ -204,7 +208,7 @@ async fn judged(
         first_seq,
     };
     if let Some(State { inner: Inner::Parked(handle), .. }) = &continued {
-        return Ok(resume(ask, *handle, permit).await);
+        return Ok(Box::pin(resume(ask, *handle, permit)).await);
     }
     let round = match continued.as_ref().map(|state| &state.inner) {
         None => Round::First,
@@ -223,7 +227,7 @@ async fn judged(
             }
         },
     };
-    let beside = log_messages(ask, &peer, &permit).await;
+    let beside = Box::pin(log_messages(ask, &peer, &permit)).await;
     let tail = Tail {
         beside,
         scene: ask.scene.clone(),
@@ -437,7 +441,7 @@ async fn verdict(
     if matches!(early.decision(), Decision::Deny(_) | Decision::Hidden(_)) {
         return Ok((Some(early), None));
     }
-    let peer = ask.scene.gate.checked_peer(ask.scene, aim.holding, ask.era).await;
+    let peer = Box::pin(ask.scene.gate.checked_peer(ask.scene, aim.holding, ask.era)).await;
     let peer = peer.map_err(|error| never_left(ask, aim, facts, &error))?;
     let pins = server.pins();
     Ok((Some(decide(ask, rules, subject, tool_facts(ask, aim, &pins, subject))), Some(peer)))
@@ -518,8 +522,19 @@ async fn admit(
     facts: &Facts<'_>,
 ) -> Result<Permit, Outbound> {
     let gate = &ask.scene.gate;
-    let admission = match gate.ledger.admit(verdict, facts) {
-        Ok(Admission::Asked(waiting)) => approvals::wait(ask, verdict, facts, waiting).await,
+    let held = ask.held.lock().unwrap_or_else(PoisonError::into_inner).take();
+    let again = held.is_some();
+    let admission = match held {
+        Some(waiting) => gate.ledger.resume(waiting, verdict, facts),
+        None => gate.ledger.admit(verdict, facts),
+    };
+    let admission = match admission {
+        Ok(Admission::Asked(waiting)) if !again && ask.request.progress_token().is_some() => {
+            return Err(approvals::hold(ask, waiting));
+        }
+        Ok(Admission::Asked(waiting)) if !again => {
+            Box::pin(approvals::wait(ask, verdict, facts, waiting)).await
+        }
         other => other,
     };
     let permit = match admission {

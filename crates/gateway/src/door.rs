@@ -99,8 +99,8 @@ async fn enter(
     };
     match *request.method() {
         Method::POST => post(scene, request).await,
-        Method::GET => get(scene, request.headers()).await,
-        Method::DELETE => delete(scene, request.headers()).await,
+        Method::GET => Box::pin(get(scene, request.headers())).await,
+        Method::DELETE => Box::pin(delete(scene, request.headers())).await,
         _ => Err(not_allowed()),
     }
 }

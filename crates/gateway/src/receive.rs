@@ -1,10 +1,13 @@
 //! A message arrives: it has one meaning or is refused, it belongs to one era, and each kind of it
 //! goes its own way.
 
+use std::sync::Mutex;
+
 use bytes::Bytes;
 use hyper::HeaderMap;
 use policy::Subject;
 use policy::json::{Bounds, Doc};
+use store::ledger::Waiting;
 
 use crate::aggregate;
 use crate::answers;
@@ -25,6 +28,16 @@ use crate::wire::{
 
 /// Answers one message.
 pub(crate) async fn receive(scene: &Scene, body: &Bytes, http: Option<&HeaderMap>) -> Outbound {
+    again(scene, body, http, None).await
+}
+
+/// Answers a message that was held for a human, now that there may be an answer.
+pub(crate) async fn again(
+    scene: &Scene,
+    body: &Bytes,
+    http: Option<&HeaderMap>,
+    held: Option<Waiting>,
+) -> Outbound {
     if let Some(session) = &scene.session {
         session.touch(scene.gate.clock.now().wall_us);
     }
@@ -37,9 +50,13 @@ pub(crate) async fn receive(scene: &Scene, body: &Bytes, http: Option<&HeaderMap
         Err(refused) => return refuse(scene, &refused, "(invalid)"),
     };
     match &message {
-        Message::Request(request) => self::request(scene, body, http, &message, request).await,
-        Message::Notification(notification) => tell::tell(scene, body, notification).await,
-        Message::Response(response) => self::response(scene, body, response).await,
+        Message::Request(request) => {
+            self::request(scene, body, http, &message, request, held).await
+        }
+        Message::Notification(notification) => {
+            Box::pin(tell::tell(scene, body, notification)).await
+        }
+        Message::Response(response) => Box::pin(self::response(scene, body, response)).await,
     }
 }
 
@@ -90,6 +107,7 @@ async fn request(
     http: Option<&HeaderMap>,
     message: &Message<'_>,
     request: &Request<'_>,
+    held: Option<Waiting>,
 ) -> Outbound {
     let era = match era_of(scene, http, message, request) {
         Ok(era) => era,
@@ -106,6 +124,7 @@ async fn request(
         headers: http,
         takes: takes(scene, era, request),
         logs: wants_logs(era, request),
+        held: Mutex::new(held),
     };
     let in_flight = match &scene.session {
         Some(session) if era == Era::Legacy => {
@@ -117,14 +136,15 @@ async fn request(
         }
         _ => None,
     };
+    // What is rare is boxed, so that a call to one server stays small.
     match request.method {
-        Method::Initialize => greet::initialize(&ask).await,
+        Method::Initialize => Box::pin(greet::initialize(&ask)).await,
         Method::Ping => greet::ping(&ask),
-        Method::Discover => greet::discover(&ask).await,
-        Method::Listen => subscribe::listen(&ask).await,
-        Method::SetLevel => greet::set_level(&ask, in_flight).await,
+        Method::Discover => Box::pin(greet::discover(&ask)).await,
+        Method::Listen => Box::pin(subscribe::listen(&ask)).await,
+        Method::SetLevel => Box::pin(greet::set_level(&ask, in_flight)).await,
         _ => match &scene.endpoint {
-            Endpoint::All => aggregate::request(&ask, in_flight).await,
+            Endpoint::All => Box::pin(aggregate::request(&ask, in_flight)).await,
             Endpoint::One(_) => one(&ask, in_flight).await,
         },
     }
@@ -163,7 +183,7 @@ async fn one(ask: &Ask<'_>, in_flight: Option<crate::session::InFlight>) -> Outb
         }
     }
     if matches!(ask.request.method, Method::ResourcesSubscribe | Method::ResourcesUnsubscribe)
-        && let Some(outbound) = subscribe::for_legacy(ask, holding, &about).await
+        && let Some(outbound) = Box::pin(subscribe::for_legacy(ask, holding, &about)).await
     {
         return outbound;
     }

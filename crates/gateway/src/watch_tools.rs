@@ -37,14 +37,14 @@ impl Gate {
             if let Some(peer) = session.peer(&holding.server.name) {
                 return Ok(peer);
             }
-            let peer = Arc::new(open::joining(scene, holding, permit).await?);
+            let peer = Arc::new(Box::pin(open::joining(scene, holding, permit)).await?);
             session.add_peer(Arc::clone(&peer));
             hear_later(scene, &peer);
             return Ok(peer);
         }
         let place = holding.server.shared(&scene.holder.id);
         let opened = place.get_or_try_init(|| async {
-            open::shared(&holding.server, permit, era).await.map(Arc::new)
+            Box::pin(open::shared(&holding.server, permit, era)).await.map(Arc::new)
         });
         Ok(Arc::clone(opened.await?))
     }
