@@ -1,5 +1,6 @@
 //! The path of a call: judge, admit, run, settle. Four steps from one function; nothing stands between.
 
+use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
@@ -230,6 +231,7 @@ async fn judged(
     let beside = Box::pin(log_messages(ask, &peer, &permit)).await;
     let tail = Tail {
         beside,
+        late_logs: VecDeque::new(),
         scene: ask.scene.clone(),
         permit: Some(permit),
         began: Instant::now(),

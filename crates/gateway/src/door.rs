@@ -98,7 +98,8 @@ async fn enter(
         transport: Transport::Http { remote: remote.address },
     };
     match *request.method() {
-        Method::POST => post(scene, request).await,
+        // Boxed, so that a connection that waits for its next request holds little memory.
+        Method::POST => Box::pin(post(scene, request)).await,
         Method::GET => Box::pin(get(scene, request.headers())).await,
         Method::DELETE => Box::pin(delete(scene, request.headers())).await,
         _ => Err(not_allowed()),

@@ -1,5 +1,6 @@
 //! What comes back for an admitted request, piece by piece until its answer; then the outcome row.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -24,6 +25,8 @@ use crate::wire::{Era, Id, error_body, notification_body, request_body, result_b
 
 /// After a client took a request back, the server has so long to answer it all the same.
 const CANCEL_GRACE: Duration = Duration::from_secs(1);
+/// Log messages may come on another stream than the answer they precede; it waits so long for them.
+const LATE_LOG_WAIT: Duration = Duration::from_millis(50);
 /// A client has so long to answer a server's question.
 const QUESTION_WAIT_MAX: Duration = Duration::from_mins(10);
 
@@ -84,6 +87,8 @@ pub(crate) struct Tail {
     pub(crate) logs: bool,
     /// Where an older server's log messages come in that belong to no request.
     pub(crate) beside: Option<broadcast::Receiver<Bytes>>,
+    /// Those that came and were not passed on yet.
+    pub(crate) late_logs: VecDeque<Bytes>,
     /// What a further round of this call must fit.
     pub(crate) asked: Asked,
     pub(crate) in_flight: Option<InFlight>,
@@ -124,6 +129,12 @@ impl Flow {
                     }
                 }
             };
+            if let Some(Ok((status, event))) = &event
+                && self.tail.await_logs(&event.message).await
+            {
+                self.source = Source::One(*status, event.message.clone());
+                continue;
+            }
             let piece = match event {
                 None => Some(self.tail.ran_out()),
                 Some(Err(error)) => Some(self.tail.failed(&error)),
@@ -282,10 +293,33 @@ impl Tail {
             .then(|| Piece::Interim(outgoing(event, Bytes::new())))
     }
 
+    /// Gives log messages on another stream a moment to arrive before the answer ends the request;
+    /// true when there are some to be sent first.
+    async fn await_logs(&mut self, message: &[u8]) -> bool {
+        let Some(mut beside) = self.beside.take() else { return false };
+        let is_answer = Doc::read_shallow(message, &Bounds::ANSWER, 1)
+            .is_ok_and(|doc| doc.root().get("method").is_none());
+        if is_answer && beside.is_empty() {
+            let late = tokio::time::timeout(LATE_LOG_WAIT, beside.recv()).await;
+            self.late_logs.extend(late.ok().and_then(Result::ok));
+        }
+        while let Ok(message) = beside.try_recv() {
+            self.late_logs.push_back(message);
+        }
+        if !is_answer {
+            self.beside = Some(beside);
+        }
+        !self.late_logs.is_empty()
+    }
+
     /// A log message that an older server sent outside the request while it was under way.
     fn log_beside(&mut self) -> Option<Bytes> {
-        let beside = self.beside.as_mut()?;
-        while let Ok(message) = beside.try_recv() {
+        if let Some(beside) = &mut self.beside {
+            while let Ok(message) = beside.try_recv() {
+                self.late_logs.push_back(message);
+            }
+        }
+        while let Some(message) = self.late_logs.pop_front() {
             let is_log = Doc::read_shallow(&message, &Bounds::ANSWER, 1).is_ok_and(|doc| {
                 doc.root().get("method").and_then(Value::as_str).as_deref()
                     == Some("notifications/message")
@@ -543,6 +577,9 @@ impl Tail {
 
     /// No answer will come.
     pub(crate) fn failed(&mut self, error: &UpstreamError) -> Piece {
+        if self.in_flight.as_ref().is_some_and(|in_flight| in_flight.flight.is_taken_back()) {
+            return self.cancelled();
+        }
         if self.resumable && self.era == Era::Legacy && matches!(error, UpstreamError::Lost { .. })
         {
             return Piece::Broken;

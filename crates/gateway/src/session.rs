@@ -2,7 +2,7 @@
 //! servers it talks to. A session id is an address, never a credential: every request brings its grant.
 
 use std::collections::{BTreeMap, HashMap};
-use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bytes::Bytes;
@@ -71,9 +71,20 @@ pub(crate) struct Flight {
     /// Under which id and to which server it went out.
     sent_as: Mutex<Option<(Arc<Peer>, Id)>>,
     pub(crate) cancelled: Notify,
+    taken_back: AtomicBool,
 }
 
 impl Flight {
+    /// The client no longer wants an answer.
+    pub(crate) fn take_back(&self) {
+        self.taken_back.store(true, Ordering::Release);
+        self.cancelled.notify_one();
+    }
+
+    pub(crate) fn is_taken_back(&self) -> bool {
+        self.taken_back.load(Ordering::Acquire)
+    }
+
     pub(crate) fn sent_as(&self) -> Option<(Arc<Peer>, Id)> {
         self.sent_as.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
@@ -173,7 +184,11 @@ impl Session {
 
     /// Notes that a request is under way; a second one under the same id is refused.
     pub(crate) fn depart(self: &Arc<Self>, id: &Id) -> Result<InFlight, IdInUse> {
-        let flight = Arc::new(Flight { sent_as: Mutex::new(None), cancelled: Notify::new() });
+        let flight = Arc::new(Flight {
+            sent_as: Mutex::new(None),
+            cancelled: Notify::new(),
+            taken_back: AtomicBool::new(false),
+        });
         match self.state().in_flight.entry(id.clone()) {
             std::collections::hash_map::Entry::Occupied(_) => Err(IdInUse),
             std::collections::hash_map::Entry::Vacant(place) => {

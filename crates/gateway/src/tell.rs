@@ -99,7 +99,7 @@ async fn cancel(scene: &Scene, body: &Bytes, told: &Notification<'_>) -> Outboun
         },
     };
     if let Some(flight) = flight {
-        flight.cancelled.notify_one();
+        flight.take_back();
     }
     outbound
 }
