@@ -7,7 +7,7 @@ use std::collections::HashMap;
 use unicode_normalization::UnicodeNormalization;
 
 use glob::Glob;
-use ladder::Ladder;
+use ladder::{End, Ladder};
 pub(crate) use odd::{Oddness, oddness};
 
 pub(crate) mod fold;
@@ -114,8 +114,8 @@ impl Names {
     }
 
     fn find_glob(&self, name: &str) -> Option<u32> {
-        for (prefix_len, suffixes) in self.globs.beginnings(name) {
-            for (suffix_len, middles) in suffixes.endings(name) {
+        for (prefix_len, suffixes) in self.globs.climb(name) {
+            for (suffix_len, middles) in suffixes.climb(name) {
                 // A name shorter than prefix and suffix together has no middle.
                 let end = name.len() - suffix_len;
                 let Some(between) = name.get(prefix_len..end) else { continue };
@@ -136,11 +136,10 @@ fn index(globs: Vec<(Glob, u32)>) -> Ladder<Ladder<Vec<Middle>>> {
         let suffixes = by_prefix.entry(glob.prefix).or_default();
         suffixes.entry(glob.suffix).or_default().push(Middle { parts: glob.middles, entry });
     }
-    Ladder::new(by_prefix.into_iter().map(|(prefix, suffixes)| {
-        let suffixes =
-            suffixes.into_iter().map(|(suffix, middles)| (suffix.bytes().rev().collect(), middles));
-        (prefix.as_bytes().into(), Ladder::new(suffixes))
-    }))
+    let ladders = by_prefix
+        .into_iter()
+        .map(|(prefix, suffixes)| (prefix, Ladder::new(End::Back, suffixes.into_iter())));
+    Ladder::new(End::Front, ladders)
 }
 
 /// Globs with the same literal prefix tie when some name matches both. That is so exactly when the suffix
@@ -149,7 +148,7 @@ fn index(globs: Vec<(Glob, u32)>) -> Ladder<Ladder<Vec<Middle>>> {
 fn find_ties(globs: &Ladder<Ladder<Vec<Middle>>>) -> Vec<Tie> {
     let mut ties = Vec::new();
     for suffixes in globs.values() {
-        for (middles, shorter) in suffixes.with_parents() {
+        for (middles, shorter) in suffixes.with_below() {
             let entries = middles.iter().chain(shorter.into_iter().flatten()).map(|m| m.entry);
             let mut entries: Vec<u32> = entries.collect();
             entries.sort_unstable();

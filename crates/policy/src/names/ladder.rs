@@ -1,90 +1,136 @@
-//! A sorted set of byte strings that gives, for a probe, every member the probe begins with, longest
-//! first. One binary search finds the longest; links lead down to the shorter ones.
+//! A set of texts that gives, for a name, every member the name begins (or ends) with, longest first. The
+//! longest is found by a binary search over the lengths that occur, so the number of members does not
+//! matter; links lead down to the shorter ones.
+
+use std::collections::HashMap;
+
+/// Which end of a name the members are compared with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(super) enum End {
+    #[default]
+    Front,
+    Back,
+}
+
+impl End {
+    /// The first or last so many bytes of a name.
+    fn take(self, name: &[u8], length: usize) -> Option<&[u8]> {
+        match self {
+            End::Front => name.get(..length),
+            End::Back => name.get(name.len().checked_sub(length)?..),
+        }
+    }
+}
 
 #[derive(Debug)]
 pub(super) struct Ladder<T> {
+    end: End,
     rungs: Vec<Rung<T>>,
+    /// The lengths that occur, ascending.
+    lengths: Vec<usize>,
+    /// Every member, and every part of one where the search must turn towards the longer lengths, with
+    /// the longest member it begins with.
+    signs: HashMap<Box<[u8]>, Option<usize>>,
 }
 
 #[derive(Debug)]
 struct Rung<T> {
-    key: Box<[u8]>,
-    /// The longest other key that this one begins with.
+    length: usize,
+    /// The longest other member that this one begins with.
     below: Option<usize>,
     value: T,
 }
 
 impl<T> Default for Ladder<T> {
     fn default() -> Self {
-        Ladder { rungs: Vec::new() }
+        Ladder {
+            end: End::default(),
+            rungs: Vec::new(),
+            lengths: Vec::new(),
+            signs: HashMap::new(),
+        }
     }
 }
 
 impl<T> Ladder<T> {
-    /// The keys must differ.
-    pub(super) fn new(pairs: impl Iterator<Item = (Box<[u8]>, T)>) -> Ladder<T> {
-        let mut rungs: Vec<Rung<T>> =
-            pairs.map(|(key, value)| Rung { key, below: None, value }).collect();
-        rungs.sort_by(|left, right| left.key.cmp(&right.key));
-        let links = links(&rungs);
-        for (rung, below) in rungs.iter_mut().zip(links) {
-            rung.below = below;
+    /// The members must differ.
+    pub(super) fn new(end: End, members: impl Iterator<Item = (Box<str>, T)>) -> Ladder<T> {
+        let mut members: Vec<(Box<str>, T)> = members.collect();
+        members.sort_by(|(one, _), (other, _)| (one.len(), one).cmp(&(other.len(), other)));
+        let mut lengths: Vec<usize> = members.iter().map(|(text, _)| text.len()).collect();
+        lengths.dedup();
+        let known: HashMap<&[u8], usize> =
+            members.iter().enumerate().map(|(at, (text, _))| (text.as_bytes(), at)).collect();
+        // The longest member no longer than `most` that a text begins with.
+        let longest = |text: &[u8], most: usize| {
+            let shorter = lengths.iter().rev().filter(|length| **length <= most);
+            shorter.copied().find_map(|length| known.get(end.take(text, length)?)).copied()
+        };
+
+        let mut signs = HashMap::new();
+        let mut belows = Vec::with_capacity(members.len());
+        for (text, _) in &members {
+            let text = text.as_bytes();
+            belows.push(text.len().checked_sub(1).and_then(|most| longest(text, most)));
+            for length in turns(&lengths, text.len()) {
+                if let Some(part) = end.take(text, length) {
+                    signs.entry(part.into()).or_insert_with(|| longest(part, length));
+                }
+            }
         }
-        Ladder { rungs }
+        let rungs = members.into_iter().zip(belows);
+        let rungs = rungs.map(|((text, value), below)| Rung { length: text.len(), below, value });
+        Ladder { end, rungs: rungs.collect(), lengths, signs }
     }
 
-    /// The members that a text begins with, longest first, with their length.
-    pub(super) fn beginnings<'l>(&'l self, text: &'l str) -> impl Iterator<Item = (usize, &'l T)> {
-        let text = text.as_bytes();
-        self.climb(move |key| key <= text, move |key| text.starts_with(key))
-    }
-
-    /// The same from the other end: the keys are reversed, and the text is read backwards.
-    pub(super) fn endings<'l>(&'l self, text: &'l str) -> impl Iterator<Item = (usize, &'l T)> {
-        let backwards = move || text.bytes().rev();
-        self.climb(
-            move |key| key.iter().copied().le(backwards()),
-            move |key| {
-                key.len() <= text.len() && key.iter().copied().eq(backwards().take(key.len()))
-            },
-        )
-    }
-
-    fn climb(
-        &self,
-        at_or_before: impl Fn(&[u8]) -> bool,
-        is_beginning: impl Fn(&[u8]) -> bool,
-    ) -> impl Iterator<Item = (usize, &T)> {
-        // Every key between a beginning of the probe and the probe itself has that same beginning, so
-        // the nearest key at or before the probe is linked to all the beginnings there are.
-        let after = self.rungs.partition_point(|rung| at_or_before(&rung.key));
-        let nearest = after.checked_sub(1).and_then(|at| self.rungs.get(at));
+    /// The members that a name begins with, longest first, with their length.
+    pub(super) fn climb(&self, name: &str) -> impl Iterator<Item = (usize, &T)> {
         let down = |rung: &&Rung<T>| rung.below.and_then(|at| self.rungs.get(at));
-        std::iter::successors(nearest, down)
-            .filter(move |rung| is_beginning(&rung.key))
-            .map(|rung| (rung.key.len(), &rung.value))
+        std::iter::successors(self.longest(name.as_bytes()), down)
+            .map(|rung| (rung.length, &rung.value))
+    }
+
+    /// A sign says that a longer member may follow, so the search goes on above it; where there is none,
+    /// no member of that length or on the way to a longer one begins like this.
+    fn longest(&self, name: &[u8]) -> Option<&Rung<T>> {
+        let mut best = None;
+        let (mut low, mut high) = (0, self.lengths.len());
+        while low < high {
+            let middle = usize::midpoint(low, high);
+            let part = self.lengths.get(middle).and_then(|length| self.end.take(name, *length));
+            match part.and_then(|part| self.signs.get(part)) {
+                Some(found) => {
+                    best = *found;
+                    low = middle + 1;
+                }
+                None => high = middle,
+            }
+        }
+        best.and_then(|at| self.rungs.get(at))
     }
 
     pub(super) fn values(&self) -> impl Iterator<Item = &T> {
         self.rungs.iter().map(|rung| &rung.value)
     }
 
-    /// Each value with the value of the longest other key that its key begins with.
-    pub(super) fn with_parents(&self) -> impl Iterator<Item = (&T, Option<&T>)> {
+    /// Each value with the value of the longest other member that its own begins with.
+    pub(super) fn with_below(&self) -> impl Iterator<Item = (&T, Option<&T>)> {
         let below = |rung: &Rung<T>| rung.below.and_then(|at| self.rungs.get(at));
         self.rungs.iter().map(move |rung| (&rung.value, below(rung).map(|below| &below.value)))
     }
 }
 
-fn links<T>(rungs: &[Rung<T>]) -> Vec<Option<usize>> {
-    let mut open: Vec<(usize, &[u8])> = Vec::new();
-    let mut links = Vec::with_capacity(rungs.len());
-    for (at, rung) in rungs.iter().enumerate() {
-        while open.last().is_some_and(|(_, key)| !rung.key.starts_with(key)) {
-            open.pop();
+/// The lengths at which a search for a member of this length turns towards the longer ones, its own last.
+fn turns(lengths: &[usize], wanted: usize) -> Vec<usize> {
+    let mut turns = Vec::new();
+    let (mut low, mut high) = (0, lengths.len());
+    while let Some(&length) = lengths.get(usize::midpoint(low, high)).filter(|_| low < high) {
+        if length <= wanted {
+            turns.push(length);
+            low = usize::midpoint(low, high) + 1;
+        } else {
+            high = usize::midpoint(low, high);
         }
-        links.push(open.last().map(|(below, _)| *below));
-        open.push((at, &rung.key));
     }
-    links
+    turns
 }
