@@ -29,6 +29,7 @@ use crate::prepare::{Prepared, Round, Wish};
 use crate::receive;
 use crate::scene::{Endpoint, Scene};
 use crate::session::{InFlight, Outgoing};
+use crate::trace::Trace;
 use crate::translate;
 use crate::upstream::{self, Reply};
 use crate::wire::{Era, Id, Method, Refused, Request, error_body, meta_keys};
@@ -173,6 +174,8 @@ async fn judged(
     for (place, name) in keys.iter_mut().zip(&names) {
         *place = name;
     }
+    let trace = gate.tracer.begin(ask.headers, ask.request.meta(), &gate.random);
+    let trace_id = trace.as_ref().map(Trace::id_text);
     let remote = ask.scene.remote();
     let rules = aim.holding.rules.as_ref();
     let mut facts = Facts {
@@ -183,6 +186,7 @@ async fn judged(
         server: &aim.holding.server.name,
         method: &ask.request.method_name,
         remote: remote.as_deref(),
+        trace: trace_id.as_deref(),
         ..ask.scene.facts()
     };
     let continued = continued_round(ask, aim, &digest)?;
@@ -230,6 +234,7 @@ async fn judged(
     };
     let beside = Box::pin(log_messages(ask, &peer, &permit)).await;
     let tail = Tail {
+        trace,
         beside,
         late_logs: VecDeque::new(),
         scene: ask.scene.clone(),
@@ -276,6 +281,7 @@ async fn run(ask: &Ask<'_>, aim: &Aim<'_>, mut tail: Tail, round: Round<'_>) -> 
         headers: ask.headers,
         rename: aim.rename,
         round,
+        trace: tail.trace.as_ref(),
     };
     let prepared = crate::prepare::outgoing(ask.scene, &tail.peer, &wish);
     tail.sent_id = prepared.id;

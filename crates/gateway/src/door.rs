@@ -57,7 +57,8 @@ async fn enter(
     remote: Remote,
     request: Request<Incoming>,
 ) -> Result<Response<Body>, TurnedAway> {
-    if let Err(misdirected) = hosts.check(request.headers()) {
+    let addressed = hosts.check(request.headers()).and_then(|()| hosts.check_target(request.uri()));
+    if let Err(misdirected) = addressed {
         return Err(TurnedAway::new(StatusCode::FORBIDDEN, misdirected.words()));
     }
     let path = request.uri().path();

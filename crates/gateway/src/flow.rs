@@ -19,6 +19,7 @@ use crate::rebuild::{self, Member};
 use crate::results;
 use crate::scene::Scene;
 use crate::session::{AnswerTo, ClientAnswer, InFlight, Outgoing};
+use crate::trace::{Span, Trace};
 use crate::translate::{self, Question, meta};
 use crate::upstream::{Event, Events, Reply, UpstreamError};
 use crate::wire::{Era, Id, error_body, notification_body, request_body, result_body};
@@ -85,6 +86,7 @@ pub(crate) struct Tail {
     pub(crate) token: Option<String>,
     /// Whether the client wants log messages on this request.
     pub(crate) logs: bool,
+    pub(crate) trace: Option<Trace>,
     /// Where an older server's log messages come in that belong to no request.
     pub(crate) beside: Option<broadcast::Receiver<Bytes>>,
     /// Those that came and were not passed on yet.
@@ -628,8 +630,22 @@ impl Tail {
         let Some(permit) = self.permit.take() else { return };
         let latency_us = u64::try_from(self.began.elapsed().as_micros()).unwrap_or(u64::MAX);
         self.scene.gate.metrics.call_ended(outcome.ending, latency_us);
+        self.end_trace(outcome.ending, latency_us);
         late(permit.settle(&Outcome { latency_us: Some(latency_us), ..outcome }));
         self.in_flight = None;
+    }
+
+    fn end_trace(&mut self, ending: Ending, took_us: u64) {
+        let Some(trace) = self.trace.take() else { return };
+        self.scene.gate.tracer.end(Span {
+            trace,
+            name: self.method.clone(),
+            server: self.peer.server.name.clone(),
+            grant: self.scene.holder.label.clone(),
+            ended_at_us: self.scene.gate.clock.now().wall_us,
+            took_us,
+            ending,
+        });
     }
 
     /// The server asked something back; the same call goes on when the client answers.

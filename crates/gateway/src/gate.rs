@@ -30,6 +30,7 @@ use crate::scene::{Scene, Transport};
 use crate::serve::Remote;
 use crate::session::{Session, Sessions};
 use crate::tasks::Tasks;
+use crate::trace::Tracer;
 use crate::upstream::{Outgoing, Shim, UpstreamError};
 use crate::wire::{Refused, Request};
 
@@ -71,6 +72,7 @@ pub struct Gate {
     pub(crate) rounds: Rounds,
     pub(crate) tasks: Tasks,
     pub(crate) metrics: Metrics,
+    pub(crate) tracer: Tracer,
     pub(crate) makings: Makings,
     pub(crate) settings: ArcSwap<Settings>,
     in_force: ArcSwap<InForce>,
@@ -113,6 +115,7 @@ impl Gate {
             rounds: Rounds::default(),
             tasks: Tasks::default(),
             metrics: Metrics::default(),
+            tracer: Tracer::new(options.settings.otel_endpoint.as_deref()),
             makings,
             settings: ArcSwap::new(options.settings),
             in_force: ArcSwap::from_pointee(in_force),

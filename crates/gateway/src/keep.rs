@@ -23,6 +23,7 @@ pub enum Changed {
 
 /// Looks for changes until the gate stops.
 pub(crate) async fn keep(gate: Arc<Gate>, read_settings: Option<ReadSettings>) {
+    gate.tracer.start(Arc::clone(&gate.ledger));
     let mut stopping = gate.stopping();
     let mut every = tokio::time::interval(Duration::from_millis(POLL_MS));
     every.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);

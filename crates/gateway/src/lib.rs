@@ -34,6 +34,7 @@ mod stdio;
 mod subscribe;
 mod tasks;
 mod tell;
+mod trace;
 mod translate;
 pub mod upstream;
 mod watch_tools;

@@ -11,9 +11,10 @@ use policy::json::{Bounds, Doc, Value};
 use crate::peer::Peer;
 use crate::rebuild::{self, string};
 use crate::scene::Scene;
+use crate::trace::Trace;
 use crate::translate::{self, ClientWords};
 use crate::upstream::Outgoing;
-use crate::wire::{Era, Id, Request, Revision, headers, request_body};
+use crate::wire::{Era, Id, Request, Revision, headers, meta_keys, request_body};
 
 /// What the client asked, and what must be different in it.
 pub(crate) struct Wish<'a> {
@@ -24,6 +25,7 @@ pub(crate) struct Wish<'a> {
     /// The server's own name for what the client named with a prefix.
     pub(crate) rename: Option<&'a str>,
     pub(crate) round: Round<'a>,
+    pub(crate) trace: Option<&'a Trace>,
 }
 
 /// Which round of a call this is, and the state the server gave for it.
@@ -54,7 +56,8 @@ pub(crate) fn outgoing(scene: &Scene, peer: &Peer, wish: &Wish<'_>) -> Prepared 
         || wish.rename.is_some()
         || !matches!(wish.round, Round::First)
         || wish.era != peer.era;
-    let body = if changes {
+    let traced = wish.trace.filter(|_| peer.is_child() || has_trace(request));
+    let body = if changes || traced.is_some() {
         Bytes::from(rewritten(scene, peer, wish, &id, own_token.is_some()))
     } else {
         wish.body.clone()
@@ -68,7 +71,29 @@ pub(crate) fn outgoing(scene: &Scene, peer: &Peer, wish: &Wish<'_>) -> Prepared 
     if peer.era == Era::Modern {
         out.headers = modern_headers(peer, &out.body, wish.headers);
     }
+    out.headers.extend(wish.trace.into_iter().flat_map(trace_headers));
     Prepared { out, id, token: own_token.map(str::to_owned) }
+}
+
+fn has_trace(request: &Request<'_>) -> bool {
+    request.meta().is_some_and(|meta| meta.get(meta_keys::TRACEPARENT).is_some())
+}
+
+fn trace_headers(trace: &Trace) -> Vec<(HeaderName, HeaderValue)> {
+    let parent = trace.parent_text().and_then(|text| HeaderValue::from_str(&text).ok());
+    let state = trace.state_text().and_then(|text| HeaderValue::from_str(text).ok());
+    let named = |name, value: Option<HeaderValue>| Some((HeaderName::from_static(name), value?));
+    [named("traceparent", parent), named("tracestate", state)].into_iter().flatten().collect()
+}
+
+/// A child has no headers, so the trace goes into the message.
+fn with_trace(params: Value<'_>, trace: &Trace) -> String {
+    let Some(parent) = trace.parent_text() else { return params.raw().to_owned() };
+    let meta = match params.get("_meta") {
+        Some(meta) => rebuild::with(meta, meta_keys::TRACEPARENT, string(&parent)),
+        None => format!("{{{}:{}}}", string(meta_keys::TRACEPARENT), string(&parent)),
+    };
+    rebuild::with(params, "_meta", meta)
 }
 
 fn rewritten(scene: &Scene, peer: &Peer, wish: &Wish<'_>, id: &Id, new_token: bool) -> Vec<u8> {
@@ -99,6 +124,9 @@ fn rewritten(scene: &Scene, peer: &Peer, wish: &Wish<'_>, id: &Id, new_token: bo
             apply(&|params| translate::modern_params(Some(params), &client));
         }
         _ => {}
+    }
+    if let Some(trace) = wish.trace.filter(|_| peer.is_child() || has_trace(request)) {
+        apply(&|params| with_trace(params, trace));
     }
     if new_token {
         apply(&|params| match params.get("_meta") {

@@ -4,8 +4,8 @@
 use std::collections::HashSet;
 use std::net::{IpAddr, SocketAddr};
 
-use hyper::HeaderMap;
 use hyper::header::{HOST, ORIGIN};
+use hyper::{HeaderMap, Uri};
 
 /// The names under which this gate may be addressed.
 #[derive(Clone, Debug)]
@@ -68,6 +68,15 @@ impl AllowedHosts {
         AllowedHosts { hosts, origins }
     }
 
+    /// A target that names a host itself (absolute form) must name one of ours, too: by RFC 9112 it
+    /// counts more than the Host header.
+    pub(crate) fn check_target(&self, target: &Uri) -> Result<(), Misdirected> {
+        match target.authority() {
+            Some(authority) if !holds(&self.hosts, authority.as_str()) => Err(Misdirected::Host),
+            _ => Ok(()),
+        }
+    }
+
     pub(crate) fn check(&self, headers: &HeaderMap) -> Result<(), Misdirected> {
         let mut hosts = headers.get_all(HOST).iter();
         let host = hosts.next().and_then(|host| host.to_str().ok()).ok_or(Misdirected::NoHost)?;
@@ -98,6 +107,8 @@ mod tests {
     #![allow(clippy::unwrap_used, reason = "tests")]
     use super::*;
 
+    type Case = (&'static [(&'static str, &'static str)], Result<(), Misdirected>);
+
     fn headers(pairs: &[(&'static str, &'static str)]) -> HeaderMap {
         let mut map = HeaderMap::new();
         for (name, value) in pairs {
@@ -107,10 +118,25 @@ mod tests {
     }
 
     #[test]
+    fn a_target_in_absolute_form_must_name_us() {
+        let ours = AllowedHosts::new("127.0.0.1:4180".parse().unwrap(), &[], false);
+        let cases = [
+            ("/mcp", Ok(())),
+            ("http://127.0.0.1:4180/mcp", Ok(())),
+            ("http://evil.example/mcp", Err(Misdirected::Host)),
+            ("http://x@127.0.0.1:4180/mcp", Err(Misdirected::Host)),
+            ("evil.example:443", Err(Misdirected::Host)),
+        ];
+        for (target, expected) in cases {
+            assert_eq!(ours.check_target(&target.parse().unwrap()), expected, "{target}");
+        }
+    }
+
+    #[test]
     fn only_our_own_names_are_answered() {
         let ours =
             AllowedHosts::new("127.0.0.1:4180".parse().unwrap(), &["gate.example".into()], false);
-        let cases: &[(&[(&'static str, &'static str)], Result<(), Misdirected>)] = &[
+        let cases: &[Case] = &[
             (&[("host", "127.0.0.1:4180")], Ok(())),
             (&[("host", "localhost:4180")], Ok(())),
             (&[("host", "LOCALHOST:4180")], Ok(())),
