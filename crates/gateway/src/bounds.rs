@@ -1,8 +1,13 @@
 //! Every size and wait of the listener, with its unit in its name, and what happens at the number.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use store::settings::Limits;
+use tokio::sync::Semaphore;
+
+/// What all large messages together may take up while they are read and worked on.
+const LARGE_BODIES_BYTES_MAX: usize = 64 << 20;
 
 /// What the listener allows. The numbers are settings with their defaults in one table
 /// (`store::settings::Limits`).
@@ -18,6 +23,9 @@ pub struct Bounds {
     pub session_idle_max: Duration,
     /// A message body; a larger one is answered 413 without reading the rest.
     pub body_bytes_max: usize,
+    /// The bytes of large messages that may be held at once, over all clients; a large message that
+    /// finds no room is answered 429.
+    pub large_bodies: Arc<Semaphore>,
     /// The request line and all headers together; more is answered 431.
     pub header_bytes_max: usize,
     pub headers_max: usize,
@@ -41,12 +49,16 @@ impl Bounds {
     pub fn from_limits(limits: &Limits) -> Bounds {
         let size = |number: u64| usize::try_from(number).unwrap_or(usize::MAX);
         let ms = Duration::from_millis;
+        let body_bytes_max = size(limits.body_bytes_max);
+        // The largest message that is allowed must fit.
+        let large_bodies = LARGE_BODIES_BYTES_MAX.max(body_bytes_max);
         Bounds {
             connections_max: size(limits.connections_max),
             in_flight_per_grant_max: size(limits.in_flight_per_grant_max),
             sessions_max: size(limits.sessions_max),
             session_idle_max: Duration::from_secs(limits.session_idle_seconds_max),
-            body_bytes_max: size(limits.body_bytes_max),
+            body_bytes_max,
+            large_bodies: Arc::new(Semaphore::new(large_bodies)),
             header_bytes_max: size(limits.header_bytes_max),
             headers_max: size(limits.headers_max),
             header_wait_max: ms(limits.header_wait_ms_max),

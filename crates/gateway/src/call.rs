@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use bytes::Bytes;
 use hyper::HeaderMap;
-use policy::json::Value;
+use policy::json::{Bounds, Doc, Value};
 use policy::{
     Call, Caller, Code, Decision, Definition, Denial, OnChange, Subject, ToolFacts, Verdict,
 };
@@ -47,6 +47,8 @@ pub(crate) struct Ask<'a> {
     pub(crate) headers: Option<&'a HeaderMap>,
     pub(crate) takes: Takes,
     pub(crate) logs: bool,
+    /// The client's own name and version, where the request itself says them.
+    pub(crate) client: Option<String>,
     /// The place in the queue of a call that was held for a human and is looked at again.
     pub(crate) held: Mutex<Option<Waiting>>,
 }
@@ -126,6 +128,13 @@ impl Asked {
         self.takes.takes(method)
     }
 
+    /// Whether a list was asked for from its beginning.
+    pub(crate) fn is_first_page(&self) -> bool {
+        Doc::read_shallow(&self.body, &Bounds::MESSAGE, 2).is_ok_and(|doc| {
+            doc.root().get("params").is_none_or(|params| params.get("cursor").is_none())
+        })
+    }
+
     /// The entry whose effects apply to the result.
     pub(crate) fn entry_rule(&self) -> &str {
         &self.rule
@@ -187,7 +196,7 @@ async fn judged(
         method: &ask.request.method_name,
         remote: remote.as_deref(),
         trace: trace_id.as_deref(),
-        ..ask.scene.facts()
+        ..ask.scene.facts_of(ask.client.as_deref().or(ask.scene.client()))
     };
     let continued = continued_round(ask, aim, &digest)?;
     check_param_headers(ask, aim)?;
@@ -432,7 +441,16 @@ async fn verdict(
     aim: &Aim<'_>,
     facts: &Facts<'_>,
 ) -> Result<(Option<Verdict>, Option<Arc<Peer>>), Outbound> {
-    let Some(subject) = aim.subject else { return Ok((None, None)) };
+    let Some(subject) = aim.subject else {
+        // Before tools are shown for the first time the whole list is looked at, over all its pages.
+        let server = &aim.holding.server;
+        let unseen = ask.request.method == Method::ToolsList && !server.pins().is_known();
+        if !unseen {
+            return Ok((None, None));
+        }
+        let peer = Box::pin(ask.scene.gate.checked_peer(ask.scene, aim.holding, ask.era)).await;
+        return Ok((None, Some(peer.map_err(|error| never_left(ask, aim, facts, &error))?)));
+    };
     let Some(rules) = &aim.holding.rules else {
         return Ok((Some(Verdict::no_policy(subject)), None));
     };
@@ -515,7 +533,7 @@ fn decide(ask: &Ask<'_>, rules: &Rules, subject: Subject<'_>, tool: ToolFacts<'_
         caller: Caller {
             grant: &ask.scene.holder.label,
             session: ask.scene.session_id(),
-            client: ask.scene.client(),
+            client: ask.client.as_deref().or(ask.scene.client()),
         },
         tool,
         time: ask.scene.gate.local_time(),

@@ -4,7 +4,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use http_body_util::{BodyExt, Limited};
 use hyper::body::Incoming;
 use hyper::header::{
     ACCEPT, ALLOW, AUTHORIZATION, CACHE_CONTROL, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE,
@@ -17,7 +16,7 @@ use crate::in_force::Holder;
 use crate::outbound::{Outbound, Pieces};
 use crate::receive;
 use crate::scene::{Endpoint, Scene, Transport};
-use crate::serve::{AllowedHosts, Body, Feed, Remote, turned_true};
+use crate::serve::{AllowedHosts, Body, Feed, Gathered, Remote, Ungathered, gather, turned_true};
 use crate::session::{Outgoing, Session};
 use crate::wire::sse;
 
@@ -146,9 +145,9 @@ async fn post(mut scene: Scene, request: Request<Incoming>) -> Result<Response<B
     check_media(&head.headers)?;
     let body = read_body(&scene.gate, &head.headers, body).await?;
     if let Some(id) = head.headers.get(&SESSION_ID) {
-        scene.session = session_named(&scene, id, &body, &head.headers)?;
+        scene.session = session_named(&scene, id, &body.bytes, &head.headers)?;
     }
-    let outbound = receive::receive(&scene, &body, Some(&head.headers)).await;
+    let outbound = receive::receive(&scene, &body.bytes, Some(&head.headers)).await;
     Ok(respond(scene, outbound))
 }
 
@@ -216,24 +215,33 @@ fn is_json(value: &str) -> bool {
         })
 }
 
-async fn read_body(gate: &Gate, headers: &HeaderMap, body: Incoming) -> Result<Bytes, TurnedAway> {
-    let max = gate.bounds.body_bytes_max;
-    let too_large =
-        || TurnedAway::new(StatusCode::PAYLOAD_TOO_LARGE, "the message is larger than 4 MiB");
+async fn read_body(
+    gate: &Gate,
+    headers: &HeaderMap,
+    body: Incoming,
+) -> Result<Gathered, TurnedAway> {
     let announced =
         headers.get(CONTENT_LENGTH).and_then(|n| n.to_str().ok()?.parse::<usize>().ok());
-    if announced.is_some_and(|bytes| bytes > max) {
-        return Err(too_large());
+    if announced.is_some_and(|bytes| bytes > gate.bounds.body_bytes_max) {
+        return Err(not_read(Ungathered::TooLarge));
     }
-    let collected = Limited::new(body, max).collect();
-    match tokio::time::timeout(gate.bounds.body_wait_max, collected).await {
-        Ok(Ok(body)) => Ok(body.to_bytes()),
-        Ok(Err(error)) if error.is::<http_body_util::LengthLimitError>() => Err(too_large()),
-        Ok(Err(_)) => Err(TurnedAway::new(StatusCode::BAD_REQUEST, "the message was cut off")),
-        Err(_) => {
-            Err(TurnedAway::new(StatusCode::REQUEST_TIMEOUT, "the message took too long to arrive"))
+    gather(body, &gate.bounds).await.map_err(not_read)
+}
+
+fn not_read(why: Ungathered) -> TurnedAway {
+    let (status, words) = match why {
+        Ungathered::TooLarge => {
+            (StatusCode::PAYLOAD_TOO_LARGE, "the message is larger than `body_bytes_max`")
         }
-    }
+        Ungathered::CutOff => (StatusCode::BAD_REQUEST, "the message was cut off"),
+        Ungathered::TooSlow => (StatusCode::REQUEST_TIMEOUT, "the message took too long to arrive"),
+        Ungathered::NoRoom => {
+            (StatusCode::TOO_MANY_REQUESTS, "too many large messages at once; try again")
+        }
+    };
+    let header = (why == Ungathered::NoRoom)
+        .then(|| (hyper::header::RETRY_AFTER, HeaderValue::from_static("1")));
+    TurnedAway { status, words, header }
 }
 
 /// The stream of what servers say on their own, for sessions.
@@ -253,8 +261,13 @@ async fn get(mut scene: Scene, headers: &HeaderMap) -> Result<Response<Body>, Tu
     }
 }
 
-async fn delete(scene: Scene, headers: &HeaderMap) -> Result<Response<Body>, TurnedAway> {
+async fn delete(mut scene: Scene, headers: &HeaderMap) -> Result<Response<Body>, TurnedAway> {
     let session = session_of(&scene, headers)?;
+    scene.session = Some(Arc::clone(&session));
+    let server = scene.endpoint.server().unwrap_or_default();
+    if let Err(error) = scene.gate.note_passed(&scene, "(session end)", server) {
+        tracing::error!(%error, "the end of a session could not be recorded");
+    }
     scene.gate.end_session(&session.id).await;
     Ok(plain(StatusCode::OK, Body::empty()))
 }

@@ -490,7 +490,7 @@ impl Tail {
 
     fn seen(&self, list: List, result: Value<'_>) -> String {
         if list == List::Tools {
-            self.scene.gate.observe(&self.peer, result);
+            self.scene.gate.observe(&self.peer, result, self.asked.is_first_page());
         }
         let pins = self.peer.server.pins();
         let policy = self.rules.as_ref().map(|rules| &rules.policy);

@@ -97,7 +97,7 @@ impl Gate {
             registry: Arc::clone(&options.registry),
             shim: options.shim,
             env: options.env,
-            in_flight_per_grant_max: bounds.in_flight_per_grant_max,
+            limits: options.settings.limits.clone(),
         };
         let effective =
             Effective::merge(options.registry.snapshot()?, Arc::clone(&options.settings))?;
@@ -161,6 +161,20 @@ impl Gate {
         let in_force = self.in_force.load();
         let grant = in_force.effective.grant(label)?;
         in_force.holders.get(&grant.id).cloned()
+    }
+
+    /// A holder as it is in force now, or nothing when it no longer holds the server. The owner on
+    /// standard streams is in no registry and stays.
+    pub(crate) fn renewed(
+        &self,
+        holder: &Arc<Holder>,
+        server: Option<&str>,
+    ) -> Option<Arc<Holder>> {
+        if holder.is_owner() {
+            return Some(Arc::clone(holder));
+        }
+        let now = self.in_force.load().holders.get(&holder.id).cloned()?;
+        server.is_none_or(|server| now.holdings.contains_key(server)).then_some(now)
     }
 
     pub(crate) fn is_metrics_token(&self, token: &str) -> bool {
@@ -469,7 +483,11 @@ impl Gate {
 impl Scene {
     /// What every audit row says about who asks.
     pub(crate) fn facts(&self) -> Facts<'_> {
-        let client = self.client().map(|client| client.rsplit_once(' ').unwrap_or((client, "")));
+        self.facts_of(self.client())
+    }
+
+    pub(crate) fn facts_of<'a>(&'a self, client: Option<&'a str>) -> Facts<'a> {
+        let client = client.map(|client| client.rsplit_once(' ').unwrap_or((client, "")));
         Facts {
             grant: &self.holder.label,
             session: self.session_id(),

@@ -19,7 +19,7 @@ use crate::scene::Endpoint;
 use crate::session::{InFlight, NewSession, Session};
 use crate::translate;
 use crate::upstream::UpstreamError;
-use crate::wire::{Era, Refused, Revision, result_body};
+use crate::wire::{Era, Refused, Request, Revision, meta_keys, result_body};
 
 /// Opens a session.
 pub(crate) async fn initialize(ask: &Ask<'_>) -> Outbound {
@@ -170,7 +170,16 @@ fn wire_error(ask: &Ask<'_>, words: &str) -> Vec<u8> {
 
 /// `name version` as the client gave them, for rows and rules.
 fn client_name(params: Value<'_>) -> String {
-    let part = |key: &str| params.get("clientInfo").and_then(|info| info.get(key)?.as_str());
+    params.get("clientInfo").map(name_and_version).unwrap_or_default()
+}
+
+/// The same from a request of the newer era, which says it each time.
+pub(crate) fn client_in_meta(request: &Request<'_>) -> Option<String> {
+    request.meta()?.get(meta_keys::CLIENT_INFO).map(name_and_version)
+}
+
+fn name_and_version(info: Value<'_>) -> String {
+    let part = |key: &str| info.get(key).and_then(Value::as_str);
     let name = part("name").unwrap_or_default();
     match part("version") {
         Some(version) => format!("{name} {version}"),

@@ -3,17 +3,19 @@
 use std::collections::{BTreeMap, HashMap};
 use std::ffi::OsString;
 use std::sync::Arc;
+use std::time::Duration;
 
 use hyper::header::{HeaderName, HeaderValue};
 use policy::{Policy, ServerRequest};
 use store::effective::Effective;
 use store::registry::{self, Credential, EnvValue, PolicyText, Registry, Target};
+use store::settings::Limits;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use url::Url;
 
 use crate::pins::Pins;
 use crate::server::{Reach, Server};
-use crate::upstream::{ChildOptions, HttpOptions, HttpServer, Shim, base_env};
+use crate::upstream::{ChildOptions, HttpOptions, HttpServer, Shim, Waits, base_env};
 
 /// Everything in force.
 pub(crate) struct InForce {
@@ -30,7 +32,7 @@ pub(crate) struct Holder {
     pub(crate) holdings: BTreeMap<String, Holding>,
     lease: watch::Receiver<bool>,
     /// Held where nobody else could take the grant back.
-    _lease: Option<watch::Sender<bool>>,
+    own_lease: Option<watch::Sender<bool>>,
     places: Arc<Semaphore>,
 }
 
@@ -63,13 +65,18 @@ impl Holder {
             label,
             holdings,
             lease,
-            _lease: None,
+            own_lease: None,
             places: Arc::new(Semaphore::new(in_flight_max)),
         }
     }
 
     pub(crate) fn with_lease(self, lease: watch::Sender<bool>) -> Holder {
-        Holder { _lease: Some(lease), ..self }
+        Holder { own_lease: Some(lease), ..self }
+    }
+
+    /// The owner himself, who holds his own lease.
+    pub(crate) fn is_owner(&self) -> bool {
+        self.own_lease.is_some()
     }
 
     /// Turns true when the grant is taken back; open streams end on it.
@@ -101,7 +108,7 @@ pub(crate) struct Makings {
     pub(crate) registry: Arc<Registry>,
     pub(crate) shim: Shim,
     pub(crate) env: Vec<(OsString, OsString)>,
-    pub(crate) in_flight_per_grant_max: usize,
+    pub(crate) limits: Limits,
 }
 
 /// Says for each grant in force when it is taken back.
@@ -145,7 +152,7 @@ impl InForce {
                 grant.label.clone(),
                 holdings,
                 lease.subscribe(),
-                makings.in_flight_per_grant_max,
+                usize::try_from(makings.limits.in_flight_per_grant_max).unwrap_or(usize::MAX),
             );
             holders.insert(grant.id.clone(), Arc::new(holder));
         }
@@ -162,7 +169,7 @@ impl InForce {
 fn rules(text: &PolicyText, before: Option<&InForce>) -> Option<Arc<Rules>> {
     let same = before.and_then(|before| before.rules.get(&text.name));
     if let Some(same) =
-        same.filter(|same| same.sha256 == text.sha256 && same.version == text.version)
+        same.filter(|same| same.sha256 == text.sha256 && same.version == version(text))
     {
         return Some(Arc::clone(same));
     }
@@ -180,10 +187,19 @@ fn rules(text: &PolicyText, before: Option<&InForce>) -> Option<Arc<Rules>> {
 pub(crate) fn compiled(text: &PolicyText) -> Result<Rules, policy::LoadError> {
     Ok(Rules {
         name: text.name.clone(),
-        version: text.version,
+        version: version(text),
         sha256: text.sha256.clone(),
         policy: Policy::load(&text.source, text.format)?,
     })
+}
+
+/// A policy from a file has no number of its own; the first twelve digits of its hash stand in, so that
+/// rows and approvals tell one text from the next.
+fn version(text: &PolicyText) -> u64 {
+    match text.version {
+        0 => u64::from_str_radix(text.sha256.get(..12).unwrap_or_default(), 16).unwrap_or_default(),
+        version => version,
+    }
 }
 
 fn server(spec: &registry::Server, before: Option<&InForce>, makings: &Makings) -> Arc<Server> {
@@ -193,7 +209,8 @@ fn server(spec: &registry::Server, before: Option<&InForce>, makings: &Makings) 
         same.set_pins(pins);
         return Arc::clone(same);
     }
-    Arc::new(Server::new(spec.clone(), reach(spec, makings), pins))
+    let start_wait_max = start_wait_max(spec, &makings.limits);
+    Arc::new(Server::new(spec.clone(), reach(spec, makings), pins, start_wait_max))
 }
 
 /// The pins of a server as the registry has them now.
@@ -220,7 +237,7 @@ pub(crate) fn reach(spec: &registry::Server, makings: &Makings) -> Reach {
         },
         Target::Command { argv, env, cwd } => child(spec, argv, env, cwd, makings),
         Target::Url { url, query, headers, allow_plain_http } => {
-            match http(spec, &url, query.as_ref(), &headers, allow_plain_http) {
+            match http(spec, &url, query.as_ref(), &headers, allow_plain_http, &makings.limits) {
                 Ok(server) => Reach::Http(server),
                 Err(words) => Reach::broken(words),
             }
@@ -251,9 +268,8 @@ fn child(
     options.env = base_env(makings.env.iter().cloned(), configured);
     options.cwd = cwd;
     options.route_to_request = true;
-    if let Some(ms) = spec.options.call_ms_max {
-        options.waits.first_byte_max = std::time::Duration::from_millis(ms);
-    }
+    set_waits(&mut options.waits, spec, &makings.limits);
+    options.bounds.line_bytes_max = answer_bytes_max(&makings.limits);
     Reach::Child(Box::new(options))
 }
 
@@ -263,6 +279,7 @@ fn http(
     query: Option<&Credential>,
     headers: &[(String, Credential)],
     allow_plain_http: bool,
+    limits: &Limits,
 ) -> Result<Arc<HttpServer>, String> {
     let held = |credential: &Credential| match credential {
         Credential::Held(secret) => Some(secret.expose().clone()),
@@ -288,8 +305,25 @@ fn http(
         options.tls =
             Some(crate::upstream::client_config(None).map_err(|error| error.to_string())?);
     }
-    if let Some(ms) = spec.options.call_ms_max {
-        options.waits.first_byte_max = std::time::Duration::from_millis(ms);
-    }
+    set_waits(&mut options.waits, spec, limits);
+    options.bounds.answer_bytes_max = answer_bytes_max(limits);
+    options.bounds.event_bytes_max = answer_bytes_max(limits);
     HttpServer::new(options).map_err(|error| error.to_string())
+}
+
+/// The owner's waits; a server's own number comes before the gate's.
+fn set_waits(waits: &mut Waits, spec: &registry::Server, limits: &Limits) {
+    let call_ms = spec.options.call_ms_max.unwrap_or(limits.upstream_call_wait_ms_max);
+    waits.connect_max = Duration::from_millis(limits.upstream_connect_wait_ms_max);
+    waits.first_byte_max = Duration::from_millis(call_ms);
+    waits.idle_max = Duration::from_millis(call_ms);
+}
+
+fn answer_bytes_max(limits: &Limits) -> usize {
+    usize::try_from(limits.answer_bytes_max).unwrap_or(usize::MAX)
+}
+
+/// How long a server may take to start and shake hands.
+pub(crate) fn start_wait_max(spec: &registry::Server, limits: &Limits) -> Duration {
+    Duration::from_millis(spec.options.start_ms_max.unwrap_or(limits.upstream_start_wait_ms_max))
 }

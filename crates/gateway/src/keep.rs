@@ -21,12 +21,17 @@ pub enum Changed {
     Broken(String),
 }
 
+const TICKS_PER_MINUTE: u64 = 60_000 / POLL_MS;
+/// The arguments of a call that waited for a human are kept so long; no approval lasts longer.
+const PARKED_DAYS_MAX: i64 = 7;
+
 /// Looks for changes until the gate stops.
 pub(crate) async fn keep(gate: Arc<Gate>, read_settings: Option<ReadSettings>) {
     gate.tracer.start(Arc::clone(&gate.ledger));
     let mut stopping = gate.stopping();
     let mut every = tokio::time::interval(Duration::from_millis(POLL_MS));
     every.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+    let mut ticks = 0_u64;
     loop {
         tokio::select! {
             _ = every.tick() => {}
@@ -37,6 +42,10 @@ pub(crate) async fn keep(gate: Arc<Gate>, read_settings: Option<ReadSettings>) {
         }
         take_registry(&gate);
         sweep(&gate);
+        ticks += 1;
+        if ticks.is_multiple_of(TICKS_PER_MINUTE) {
+            forget_parked(&gate);
+        }
     }
 }
 
@@ -78,6 +87,19 @@ fn take_registry(gate: &Gate) {
         },
         // Grants and policies may have changed where we cannot look: nothing passes until we can.
         Err(error) => gate.set_store_trouble(Some(error.to_string())),
+    }
+}
+
+/// Arguments that nobody will look at any more do not stay, not even sealed.
+fn forget_parked(gate: &Gate) {
+    let now_us = gate.clock.now().wall_us;
+    if let Err(error) =
+        gate.registry.delete_parked_before(now_us - PARKED_DAYS_MAX * 86_400_000_000)
+    {
+        tracing::debug!(%error, "old parked arguments could not be deleted");
+    }
+    if let Err(error) = gate.registry.note_time(now_us) {
+        tracing::debug!(%error, "the time could not be noted");
     }
 }
 

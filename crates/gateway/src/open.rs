@@ -19,8 +19,6 @@ use crate::wire::{Era, Id, Revision, headers, notification_body, request_body};
 
 /// A server that says nothing to `server/discover` for so long is taken for one of the older era.
 const PROBE_WAIT_MAX: Duration = Duration::from_secs(5);
-/// A handshake may take so long; some servers load a great deal when they start.
-const GREETING_WAIT_MAX: Duration = Duration::from_mins(1);
 
 /// A conversation, and the server's own answer to the client's handshake if it gave one.
 pub(crate) struct Opened {
@@ -47,7 +45,7 @@ pub(crate) async fn with_handshake(
     let link = link(server)?;
     let mut refusal = None;
     if server.eras().legacy != Some(false) {
-        let answer = initialize(&link, permit, id, params).await?;
+        let answer = initialize(server, &link, permit, id, params).await?;
         match result_of(&answer) {
             Some(greeting) => {
                 server.learn(|eras| eras.legacy = Some(true));
@@ -123,7 +121,7 @@ pub(crate) async fn shared(
         "clientInfo": serde_json::from_str::<Value>(&our_info()).unwrap_or_default(),
     });
     let id = Id::minted("tollgate-hello", 0);
-    let answer = initialize(&link, permit, &id, &params.to_string()).await?;
+    let answer = initialize(server, &link, permit, &id, &params.to_string()).await?;
     let Some(greeting) = result_of(&answer) else {
         link.close().await;
         return Err(UpstreamError::Garbled { why: "the server refused the handshake".to_owned() });
@@ -164,6 +162,7 @@ fn link(server: &Server) -> Result<Link, UpstreamError> {
 }
 
 async fn initialize(
+    server: &Server,
     link: &Link,
     permit: &Permit,
     id: &Id,
@@ -173,7 +172,7 @@ async fn initialize(
         Outgoing::request(id.clone(), request_body(id, "initialize", Some(params)).into());
     out.opens_session = true;
     let greeting = async { last_of(link.request(permit, out).await?, id, drop).await };
-    match tokio::time::timeout(GREETING_WAIT_MAX, greeting).await {
+    match tokio::time::timeout(server.start_wait_max, greeting).await {
         Ok(answer) => answer,
         Err(_) => Err(UpstreamError::Lost {
             why: "the server did not answer the handshake in time".to_owned(),

@@ -123,9 +123,13 @@ impl Pins {
         let Some(tool) = self.tools.get(name) else {
             return if self.known && refuses(policy, name) { None } else { as_offered() };
         };
+        // A page of a long list may hold what was changed since the whole list was looked at.
+        let differs = tool.fingerprint.as_deref()
+            != Some(catalog::pins::fingerprint(offered).to_string().as_str());
         match tool.definition {
-            Definition::Unchanged | Definition::Unknown => as_offered(),
             _ if !refuses(policy, name) => as_offered(),
+            Definition::Unchanged | Definition::Unknown if differs => tool.accepted.clone(),
+            Definition::Unchanged | Definition::Unknown => as_offered(),
             Definition::New => None,
             Definition::Changed | Definition::Conflict => tool.accepted.clone(),
         }

@@ -82,7 +82,20 @@ fn with_row(refused: &Refused, seq: u64) -> Refused {
 
 /// A line over the bound, on standard input.
 pub(crate) fn too_long(scene: &Scene) -> Outbound {
-    refuse(scene, &Refused::invalid("the message is larger than 4 MiB"), "(unreadable)")
+    refuse(
+        scene,
+        &Refused::invalid("the message is larger than `body_bytes_max` allows"),
+        "(unreadable)",
+    )
+}
+
+/// A message of a client whose grant is no longer in force.
+pub(crate) fn revoked(scene: &Scene, body: &[u8]) -> Outbound {
+    let id = Doc::read_shallow(body, &Bounds::MESSAGE, 1)
+        .ok()
+        .and_then(|doc| doc.root().get("id").and_then(wire::Id::strict));
+    let words = "this grant has expired or was revoked, or no longer holds this server";
+    refuse(scene, &Refused { id, ..Refused::new(401, answers::code::DENIED, words) }, "(revoked)")
 }
 
 /// Whether a message is the handshake that opens a session.
@@ -124,6 +137,7 @@ async fn request(
         headers: http,
         takes: takes(scene, era, request),
         logs: wants_logs(era, request),
+        client: greet::client_in_meta(request),
         held: Mutex::new(held),
     };
     let in_flight = match &scene.session {

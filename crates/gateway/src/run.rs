@@ -12,7 +12,6 @@ use crate::door;
 use crate::gate::Gate;
 use crate::in_force::{self, Holder, Holding};
 use crate::keep::{self, ReadSettings};
-use crate::pins::Pins;
 use crate::scene::{Endpoint, Scene, Transport};
 use crate::serve::{AllowedHosts, ListenError, Listener, Tls};
 use crate::server::Server;
@@ -105,7 +104,8 @@ impl Gate {
         W: AsyncWrite + Unpin + Send + 'static,
     {
         let reach = in_force::reach(wrapped.server, &self.makings);
-        let server = Arc::new(Server::passing(wrapped.server.clone(), reach, Pins::default()));
+        let start_wait_max = in_force::start_wait_max(wrapped.server, &self.makings.limits);
+        let server = Arc::new(Server::passing(wrapped.server.clone(), reach, start_wait_max));
         let holder = self.own_holder("wrap", server, wrapped.policy)?;
         self.speak(holder, &wrapped.server.name, read_policy, input, output).await
     }
@@ -231,7 +231,11 @@ impl Listening {
             let _ = stop.wait_for(|stop| *stop).await;
             gate.begin_stop();
         });
-        self.listener.serve(answer, self.gate.stopping()).await;
+        let gate = Arc::clone(&self.gate);
+        let broken = Arc::new(move |remote, status, words: &str| {
+            gate.record_turned_away(remote, status, words);
+        });
+        self.listener.serve(answer, broken, self.gate.stopping()).await;
         let _ = telling.await;
         self.gate.close_everything().await;
         let _ = keeper.await;

@@ -2,6 +2,7 @@
 //! Nothing here knows MCP.
 
 mod body;
+mod gather;
 mod guard;
 mod stream;
 mod tls;
@@ -20,6 +21,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 
 pub(crate) use body::{Body, Feed};
+pub(crate) use gather::{Gathered, Ungathered, gather};
 pub(crate) use guard::AllowedHosts;
 pub use tls::{Tls, TlsError};
 
@@ -30,6 +32,9 @@ use crate::bounds::Bounds;
 pub(crate) struct Remote {
     pub address: SocketAddr,
 }
+
+/// Is told of connections that never became a request: from where, which status they got, and why.
+pub(crate) type OnBroken = Arc<dyn Fn(Remote, u16, &str) + Send + Sync>;
 
 /// Where the listener may stand.
 #[derive(Debug, thiserror::Error)]
@@ -72,8 +77,13 @@ impl Listener {
     }
 
     /// Serves until `stop` turns true, then lets what is in flight finish within the drain bound.
-    pub(crate) async fn serve<F, R>(self, answer: F, mut stop: watch::Receiver<bool>)
-    where
+    /// What never became a request is told to `broken`.
+    pub(crate) async fn serve<F, R>(
+        self,
+        answer: F,
+        broken: OnBroken,
+        mut stop: watch::Receiver<bool>,
+    ) where
         F: Fn(Remote, Request<Incoming>) -> R + Clone + Send + Sync + 'static,
         R: Future<Output = Response<Body>> + Send + 'static,
     {
@@ -89,6 +99,7 @@ impl Listener {
                 continue;
             };
             let Ok(place) = Arc::clone(&places).try_acquire_owned() else {
+                broken(Remote { address }, 503, "more connections are open than `connections_max`");
                 tokio::spawn(turn_away(stream));
                 continue;
             };
@@ -97,6 +108,7 @@ impl Listener {
                 bounds: Arc::clone(&self.bounds),
                 tls: self.tls.clone(),
                 stop: stop.clone(),
+                broken: Arc::clone(&broken),
                 place,
             };
             tokio::spawn(connection.run(stream, answer.clone()));
@@ -138,6 +150,7 @@ struct Connection {
     bounds: Arc<Bounds>,
     tls: Option<Tls>,
     stop: watch::Receiver<bool>,
+    broken: OnBroken,
     place: OwnedSemaphorePermit,
 }
 
@@ -176,17 +189,33 @@ impl Connection {
             .timer(TokioTimer::new())
             .header_read_timeout(self.bounds.header_wait_max)
             .max_headers(self.bounds.headers_max)
-            .max_buf_size(self.bounds.header_bytes_max.max(8192))
+            .max_header_size(self.bounds.header_bytes_max)
             .serve_connection(TokioIo::new(stream), service);
         let mut connection = pin!(connection);
-        let stopped = tokio::select! {
-            _ = connection.as_mut() => false,
-            () = turned_true(&mut self.stop) => true,
+        let ended = tokio::select! {
+            ended = connection.as_mut() => Some(ended),
+            () = turned_true(&mut self.stop) => None,
         };
-        if stopped {
+        let ended = if let Some(ended) = ended {
+            ended
+        } else {
             connection.as_mut().graceful_shutdown();
-            let _ = connection.await;
+            connection.await
+        };
+        if let Err(error) = ended {
+            self.tell_broken(&error);
         }
         drop(self.place);
+    }
+
+    /// Bytes that are no HTTP request were answered by the protocol itself; they are a row, too.
+    fn tell_broken(&self, error: &hyper::Error) {
+        if error.is_parse_too_large() {
+            (self.broken)(self.remote, 431, "the headers are larger or more than the bounds allow");
+        } else if error.is_parse() {
+            (self.broken)(self.remote, 400, "the bytes are not an HTTP request");
+        } else if error.is_timeout() {
+            (self.broken)(self.remote, 408, "the headers took longer than `header_wait_ms_max`");
+        }
     }
 }

@@ -3,6 +3,7 @@
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use arc_swap::ArcSwap;
 use store::registry;
@@ -19,6 +20,8 @@ pub(crate) struct Server {
     pub(crate) reach: Reach,
     /// Whether its pins are in the registry; those of a wrapped command live only here.
     pub(crate) is_kept: bool,
+    /// How long it may take to start and shake hands; some servers load a great deal.
+    pub(crate) start_wait_max: Duration,
     pins: ArcSwap<Pins>,
     state: Mutex<State>,
 }
@@ -50,20 +53,30 @@ pub(crate) struct Eras {
 }
 
 impl Server {
-    pub(crate) fn new(spec: registry::Server, reach: Reach, pins: Pins) -> Server {
+    pub(crate) fn new(
+        spec: registry::Server,
+        reach: Reach,
+        pins: Pins,
+        start_wait_max: Duration,
+    ) -> Server {
         Server {
             name: spec.name.clone(),
             spec,
             reach,
             is_kept: true,
+            start_wait_max,
             pins: ArcSwap::from_pointee(pins),
             state: Mutex::default(),
         }
     }
 
     /// A server that nobody registered; what is known of it goes with the process.
-    pub(crate) fn passing(spec: registry::Server, reach: Reach, pins: Pins) -> Server {
-        Server { is_kept: false, ..Server::new(spec, reach, pins) }
+    pub(crate) fn passing(
+        spec: registry::Server,
+        reach: Reach,
+        start_wait_max: Duration,
+    ) -> Server {
+        Server { is_kept: false, ..Server::new(spec, reach, Pins::default(), start_wait_max) }
     }
 
     fn state(&self) -> std::sync::MutexGuard<'_, State> {

@@ -36,6 +36,12 @@ where
             Line::Whole => {}
         }
         let message = Bytes::from(std::mem::take(&mut line));
+        // Policies and grants change while a client is connected; a grant taken back ends it here.
+        let Some(holder) = scene.gate.renewed(&scene.holder, scene.endpoint.server()) else {
+            put(&lines, receive::revoked(&scene, &message)).await;
+            break;
+        };
+        scene.holder = holder;
         // The handshake changes what later lines mean, so it is finished before the next is read.
         if scene.session.is_none() && receive::opens_session(&message) {
             let outbound = receive::receive(&scene, &message, None).await;

@@ -116,9 +116,9 @@ impl Gate {
         })
     }
 
-    /// Compares a list that passes to a client with the pins, when it is the whole list.
-    pub(crate) fn observe(&self, peer: &Arc<Peer>, result: Value<'_>) {
-        if result.get("nextCursor").is_some() {
+    /// Compares a list that passes to a client with the pins. One page of several is not a list.
+    pub(crate) fn observe(&self, peer: &Arc<Peer>, result: Value<'_>, is_first_page: bool) {
+        if !is_first_page || result.get("nextCursor").is_some() {
             return;
         }
         let Some(tools) = result.get("tools") else { return };

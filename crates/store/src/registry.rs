@@ -37,7 +37,7 @@ pub use grants::{
 pub use names::{FileNames, NAME_BYTES_MAX};
 pub use pins::{Accept, Pin, PinMark, PinReport, PinState, Pinned};
 pub use policies::{PolicyText, PolicyVersion};
-pub use servers::{NewServer, PINS_FRESH_SECONDS_DEFAULT, Server, ServerOptions, Sharing};
+pub use servers::{NewServer, PINS_FRESH_SECONDS_DEFAULT, Server, ServerOptions};
 pub use snapshot::Snapshot;
 pub use target::{Target, TargetError};
 pub use token::{Token, TokenFault, TokenHash, redact_tokens};

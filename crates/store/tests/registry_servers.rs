@@ -6,7 +6,7 @@ mod stage;
 
 use stage::{NOW_US, Stage, bytes_of, held, open};
 use store::registry::{
-    EnvValue, FileNames, NewServer, RegistryError, ServerOptions, Sharing, Target, Thing,
+    EnvValue, FileNames, NewServer, RegistryError, ServerOptions, Target, Thing,
 };
 use store::secret::redact_known;
 
@@ -220,11 +220,11 @@ fn a_replaced_server_keeps_the_credentials_that_are_passed_on() {
         headers,
         allow_plain_http: false,
     };
-    let options = ServerOptions { sharing: Sharing::Everyone, ..ServerOptions::default() };
+    let options = ServerOptions { call_ms_max: Some(7), ..ServerOptions::default() };
     let new = NewServer { name: "x".into(), target, options };
     stage.registry.replace_server(&new, NOW_US + 1).unwrap();
     let server = open(&stage.home).unwrap().server("x").unwrap();
-    assert_eq!(server.options.sharing, Sharing::Everyone);
+    assert_eq!(server.options.call_ms_max, Some(7));
     assert_eq!((server.created_at_us, server.updated_at_us), (NOW_US, NOW_US + 1));
     let opened = server.target.opened(stage.registry.vault()).unwrap();
     assert_eq!(opened, url("https://b.example/", &[("X-Key", "old")]));

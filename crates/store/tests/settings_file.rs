@@ -15,7 +15,7 @@ use std::sync::Arc;
 use stage::{DENY_ALL, NOW_US, Stage};
 use store::effective::{Effective, Lookup, MergeProblem};
 use store::ledger::Durability;
-use store::registry::{EnvValue, Origin, Sharing, Target, Thing, Token, TokenHash};
+use store::registry::{EnvValue, Origin, Target, Thing, Token, TokenHash};
 use store::secret::Secret;
 use store::settings::{Limits, LogFormat, LogLevel, Settings, SettingsError};
 
@@ -82,7 +82,6 @@ level = "debug"
 command = ["npx", "server-filesystem", "/data"]
 cwd = "/data"
 env = {{ MODE = "ro", KEY = {{ env = "SECRET" }} }}
-sharing = "everyone"
 call_ms_max = 5000
 
 [servers.remote]
@@ -124,7 +123,7 @@ token_sha256 = ["{}", "{}"]
     assert_eq!((settings.log.format, settings.log.level), (LogFormat::Json, LogLevel::Debug));
 
     let files = &settings.servers["files"];
-    assert_eq!((files.origin, files.options.sharing), (Origin::File, Sharing::Everyone));
+    assert_eq!((files.origin, files.options.call_ms_max), (Origin::File, Some(5000)));
     let Target::Command { argv, env, .. } = &files.target else { unreachable!() };
     assert_eq!(argv.len(), 3);
     assert_eq!(
@@ -232,7 +231,6 @@ const WRONG: &[(&str, usize, usize, &str)] = &[
         17,
         "one of `env` and `file`",
     ),
-    ("[servers.a]\nbuiltin = \"demo\"\nsharing = \"nobody\"", 3, 11, "one of `session`"),
     ("[policies.p]\nfile = \"none\"", 2, 8, "cannot read `none`"),
     ("[policies.p]", 1, 1, "one of `file` and `source`"),
     (

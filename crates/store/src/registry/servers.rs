@@ -13,7 +13,7 @@ use crate::vault::Purpose;
 pub(super) mod rows;
 
 /// A server's list of tools is asked for again when it is older than this.
-pub const PINS_FRESH_SECONDS_DEFAULT: u64 = 300;
+pub const PINS_FRESH_SECONDS_DEFAULT: u64 = 5;
 pub const SERVERS_MAX: usize = 1_000;
 
 /// A server as the gate uses it.
@@ -43,32 +43,6 @@ pub struct ServerOptions {
     /// How long the server may take to start and answer its first message.
     pub start_ms_max: Option<u64>,
     pub pins_fresh_seconds: u64,
-    pub sharing: Sharing,
-}
-
-/// Who may use one upstream session or child process together.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Sharing {
-    /// One for each downstream session; what a server remembers stays with one client.
-    #[default]
-    Session,
-    /// One for each grant.
-    Grant,
-    /// One for all; for servers that remember nothing.
-    Everyone,
-}
-
-impl Sharing {
-    pub const ALL: &[Sharing] = &[Sharing::Session, Sharing::Grant, Sharing::Everyone];
-
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Sharing::Session => "session",
-            Sharing::Grant => "grant",
-            Sharing::Everyone => "everyone",
-        }
-    }
 }
 
 impl Default for ServerOptions {
@@ -77,7 +51,6 @@ impl Default for ServerOptions {
             call_ms_max: None,
             start_ms_max: None,
             pins_fresh_seconds: PINS_FRESH_SECONDS_DEFAULT,
-            sharing: Sharing::default(),
         }
     }
 }

@@ -6,7 +6,7 @@ use super::reference::Outside;
 use super::section::{Entry, Section};
 use crate::registry::names::check_name;
 use crate::registry::{
-    Credential, EnvValue, Origin, Server, ServerOptions, Sharing, Target, TargetError, Thing,
+    Credential, EnvValue, Origin, Server, ServerOptions, Target, TargetError, Thing,
 };
 
 /// What every server may have; the rest belongs to one kind of target.
@@ -22,7 +22,6 @@ const KEYS: &[&str] = &[
     "call_ms_max",
     "start_ms_max",
     "pins_fresh_seconds",
-    "sharing",
 ];
 const PINS_FRESH_SECONDS_MAX: u64 = 30 * 86_400;
 
@@ -140,8 +139,6 @@ fn read_options(section: &Section<'_>, problems: &mut Problems<'_>) -> ServerOpt
         row.map_or((1, u64::MAX), |row| (row.least, row.most))
     };
     let defaults = ServerOptions::default();
-    let sharings: Vec<(&str, Sharing)> =
-        Sharing::ALL.iter().map(|sharing| (sharing.as_str(), *sharing)).collect();
     let call = range("upstream_call_wait_ms_max");
     let start = range("upstream_start_wait_ms_max");
     let fresh = section.integer("pins_fresh_seconds", (0, PINS_FRESH_SECONDS_MAX), problems);
@@ -149,7 +146,6 @@ fn read_options(section: &Section<'_>, problems: &mut Problems<'_>) -> ServerOpt
         call_ms_max: section.integer("call_ms_max", call, problems),
         start_ms_max: section.integer("start_ms_max", start, problems),
         pins_fresh_seconds: fresh.unwrap_or(defaults.pins_fresh_seconds),
-        sharing: section.choice("sharing", &sharings, problems).unwrap_or(defaults.sharing),
     }
 }
 
