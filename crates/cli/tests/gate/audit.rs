@@ -1,0 +1,182 @@
+//! What is written down: every call that left, every request once, nothing that is secret.
+
+use std::collections::{HashMap, HashSet};
+use std::fs;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::thread;
+use std::time::Duration;
+
+use serde_json::json;
+
+use crate::door::exchange;
+use crate::recorder::Recorder;
+use crate::world::{Gate, TOOLS, any_below, rounds};
+
+const WORKERS: usize = 4;
+/// A tool of its own for each call, so that rows and calls can be compared one by one.
+const NAMES: usize = 1_000;
+
+fn counted(names: impl Iterator<Item = String>) -> HashMap<String, usize> {
+    names.fold(HashMap::new(), |mut counts, name| {
+        *counts.entry(name).or_default() += 1;
+        counts
+    })
+}
+
+/// Calls from several threads until the gate is killed under them.
+fn load_and_kill(gate: &mut Gate, token: &str, next: &AtomicUsize) {
+    let client = gate.client(token, "/mcp/rec");
+    let over = AtomicBool::new(false);
+    thread::scope(|scope| {
+        for _ in 0..WORKERS {
+            scope.spawn(|| {
+                while !over.load(Ordering::Relaxed) {
+                    let number = next.fetch_add(1, Ordering::Relaxed);
+                    let name = match number % 10 {
+                        0 => "limited".to_owned(),
+                        1 => "secret".to_owned(),
+                        _ => format!("n{}", number % NAMES),
+                    };
+                    // The gate may be gone by now; that is the point.
+                    let _ = std::panic::catch_unwind(|| client.call(&name, &json!({})));
+                }
+            });
+        }
+        thread::sleep(Duration::from_millis(100 + any_below(300)));
+        gate.kill();
+        over.store(true, Ordering::Relaxed);
+    });
+}
+
+#[test]
+fn p01_p04_every_call_that_left_has_its_row_after_kills() {
+    let mut gate = Gate::new();
+    let names: Vec<String> = (0..NAMES).map(|number| format!("n{number}")).collect();
+    let tools: Vec<&str> = TOOLS.iter().copied().chain(names.iter().map(String::as_str)).collect();
+    let recorder = Recorder::new(&tools);
+    let token = gate.furnish(&recorder);
+    let (kills, next) = (rounds(5), AtomicUsize::new(0));
+    for _ in 0..kills {
+        gate.up();
+        load_and_kill(&mut gate, &token, &next);
+    }
+    gate.up();
+    assert!(gate.client(&token, "/mcp/rec").call("echo", &json!({})).passed());
+    gate.stop();
+
+    let mut rows = gate.decisions();
+    rows.retain(|row| row["decision"] == "admitted");
+    let on_record = counted(rows.iter().map(|row| row["tool"].as_str().unwrap().to_owned()));
+    let seen = counted(recorder.calls().into_iter());
+    let missing = seen.iter().filter(|(name, count)| on_record.get(*name) < Some(*count)).count();
+    let open = rows.iter().filter(|row| row["outcome"].is_null()).count();
+    let unknown = rows.iter().filter(|row| row["outcome"] == "unknown").count();
+    let calls = recorder.calls().len();
+    println!("P01: {kills} kills, {calls} calls seen upstream, {missing} without a row");
+    println!("P04: {} admitted, {open} left open, {unknown} unknown", rows.len());
+    println!("P05: limit 3 across {kills} kills: {} upstream", recorder.count("limited"));
+    assert!(calls > kills, "the load was real");
+    assert_eq!(missing, 0);
+    assert_eq!(open, 0);
+    assert!(unknown <= kills * WORKERS, "only what was in flight is unknown");
+    assert!(recorder.count("limited") <= 3);
+    gate.verify();
+}
+
+#[test]
+fn p03_each_request_leaves_exactly_one_decision() {
+    let (gate, recorder, client) = Gate::with_recorder();
+    let before = gate.decisions().len();
+    let stranger = gate.client("tg_nobody", "/mcp/rec");
+    let each = 10 * rounds(4);
+    let ids = std::sync::Mutex::new(Vec::new());
+    thread::scope(|scope| {
+        for _ in 0..WORKERS {
+            scope.spawn(|| {
+                for _ in 0..each {
+                    let plain = client.request(b"{}", "X-Plain: 1\r\n");
+                    let plain = String::from_utf8(plain)
+                        .unwrap()
+                        .replace("application/json\r", "text/plain\r");
+                    let answers = [
+                        client.call("secret", &json!({})),
+                        client.post(b"{\"jsonrpc\":\"2.0\",\"id\":1,\"id\":2}"),
+                        stranger.call("echo", &json!({})),
+                        exchange(gate.port, plain.as_bytes(), Duration::from_secs(20)),
+                    ];
+                    let mut ids = ids.lock().unwrap();
+                    for answer in &answers {
+                        let body = answer.json();
+                        let id = answer.denial()["audit_id"].as_u64();
+                        ids.push(id.unwrap_or_else(|| panic!("no audit_id in {body}")));
+                    }
+                    assert!(client.call("echo", &json!({})).passed());
+                }
+            });
+        }
+    });
+    let decisions = gate.decisions();
+    let sent = WORKERS * each * 5;
+    let rows = decisions.len() - before;
+    let known: HashSet<u64> = decisions.iter().filter_map(|row| row["seq"].as_u64()).collect();
+    let ids = ids.into_inner().unwrap();
+    let distinct: HashSet<u64> = ids.iter().copied().collect();
+    println!(
+        "P03: {sent} mixed requests, {rows} decision rows, {} doubled ids",
+        ids.len() - distinct.len()
+    );
+    assert_eq!(rows, sent);
+    assert_eq!(distinct.len(), ids.len(), "no two answers name one row");
+    assert!(distinct.is_subset(&known), "every id that was told has its row");
+    assert_eq!(recorder.count("echo"), gate.admitted("echo"));
+    gate.verify();
+}
+
+#[test]
+fn p08_no_secret_is_in_any_file_log_or_export() {
+    let mut gate = Gate::new();
+    let recorder = Recorder::new(TOOLS);
+    let token = gate.furnish(&recorder);
+    let secret_file = tempfile::NamedTempFile::new().unwrap();
+    fs::write(secret_file.path(), "HEADER-SECRET-1").unwrap();
+    let header = format!("X-Api-Key=@{}", secret_file.path().display());
+    gate.run(&["server", "add", "keyed", "--url", &recorder.url(), "--header", &header]);
+    let second = gate.grant("keyed", &["keyed=rules"]);
+    gate.up();
+    let words = ["HEADER-SECRET-1", "ARGUMENT-SECRET-1", "MALFORMED-SECRET-1", "COOKIE-SECRET-1"];
+    let mut words: Vec<String> = words.map(str::to_owned).to_vec();
+    words.extend([token.clone(), second.clone()]);
+
+    let client = gate.client(&token, "/mcp/rec");
+    let mut keyed = gate.client(&second, "/mcp/keyed");
+    keyed.headers = "Cookie: id=COOKIE-SECRET-1\r\n".to_owned();
+    let arguments = json!({ "nonce": "ARGUMENT-SECRET-1" });
+    for tool in ["echo", "secret", "pay", "limited"] {
+        client.call(tool, &arguments);
+    }
+    assert!(keyed.call("echo", &arguments).passed());
+    client.post(b"{\"MALFORMED-SECRET-1\":\"MALFORMED-SECRET-1\",\"MALFORMED-SECRET-1\":1}");
+    gate.client("tg_MALFORMED-SECRET-1", "/mcp/rec").call("echo", &arguments);
+    let heads = recorder.heads();
+    assert!(heads.contains("HEADER-SECRET-1"), "the server gets its own secret");
+    assert!(!heads.contains("COOKIE-SECRET-1") && !heads.contains(&token), "and nobody else's");
+
+    let mut exports = String::new();
+    for format in ["jsonl", "csv", "chain"] {
+        exports.push_str(&gate.run(&["audit", "export", "--format", format]));
+    }
+    exports.push_str(&gate.run(&["audit", "tail"]));
+    exports.push_str(&gate.run(&["status"]));
+    let told = words.iter().filter(|word| exports.contains(*word)).count();
+    let running = gate.files_with(&words);
+    gate.stop();
+    let stopped = gate.files_with(&words);
+    println!(
+        "P08: {} planted secrets, {} files and {told} exports hold one",
+        words.len(),
+        running.len() + stopped.len()
+    );
+    assert_eq!(running, stopped);
+    assert!(running.is_empty(), "{running:?}");
+    assert_eq!(told, 0);
+}

@@ -1,0 +1,149 @@
+//! Limits, approvals, and what a refusal says.
+
+use std::sync::Mutex;
+use std::thread;
+
+use serde_json::{Value, json};
+
+use crate::door::Client;
+use crate::recorder::{Recorder, tool};
+use crate::world::{Gate, TOOLS, rounds};
+
+/// The same call from many clients at once; answers with how many got through.
+fn race(clients: usize, client: &Client, tool: &str, arguments: &Value) -> usize {
+    let passed = Mutex::new(0);
+    thread::scope(|scope| {
+        for _ in 0..clients {
+            scope.spawn(|| {
+                if client.call(tool, arguments).passed() {
+                    *passed.lock().unwrap() += 1;
+                }
+            });
+        }
+    });
+    passed.into_inner().unwrap()
+}
+
+#[test]
+fn p05_a_limit_holds_against_clients_in_parallel() {
+    let mut gate = Gate::new();
+    let recorder = Recorder::new(TOOLS);
+    gate.furnish(&recorder);
+    let times = rounds(3);
+    let tokens: Vec<String> =
+        (0..times).map(|round| gate.grant(&format!("racer-{round}"), &["rec=rules"])).collect();
+    gate.up();
+    let mut over = 0;
+    for token in &tokens {
+        let before = recorder.count("limited");
+        let passed = race(50, &gate.client(token, "/mcp/rec"), "limited", &json!({}));
+        let seen = recorder.count("limited") - before;
+        assert_eq!((passed, seen), (3, 3));
+        over += seen.saturating_sub(3);
+    }
+    println!("P05: {times} rounds of 50 clients, limit 3: 3 of 50 admitted each, {over} over");
+}
+
+#[test]
+fn p07_p36_an_approval_lets_one_exact_call_through_once() {
+    let (gate, recorder, client) = Gate::with_recorder();
+    let times = rounds(3);
+    for round in 0..times {
+        let arguments =
+            json!({ "nonce": format!("r{round}"), "amount": 5, "note": "line\u{1b}[2Jtwo" });
+        let asked = client.call("pay", &arguments).denial();
+        assert_eq!(asked["code"], "approval_pending", "{asked}");
+        let id = asked["approval_id"].as_str().unwrap().to_owned();
+        let shown = gate.run(&["approvals", "show", &id]);
+        for word in
+            [format!("r{round}"), "amount".to_owned(), "agent".to_owned(), "digest".to_owned()]
+        {
+            assert!(shown.contains(&word), "the owner sees the whole call: {shown}");
+        }
+        assert!(!shown.contains('\u{1b}'), "control characters are made visible: {shown:?}");
+        assert_eq!(
+            race(5, &client, "pay", &arguments),
+            0,
+            "nothing passes before the owner says so"
+        );
+
+        gate.run(&["approvals", "approve", &id]);
+        let mut other = arguments.clone();
+        other["amount"] = json!(6);
+        assert!(!client.call("pay", &other).passed(), "other arguments are another call");
+        let before = recorder.count("pay");
+        let reordered =
+            json!({ "note": "line\u{1b}[2Jtwo", "amount": 5, "nonce": format!("r{round}") });
+        let passed = race(20, &client, "pay", &reordered);
+        assert_eq!((passed, recorder.count("pay") - before), (1, 1));
+        assert!(!gate.cli(&["approvals", "approve", &id]).status.success(), "not twice");
+    }
+    println!(
+        "P07: {times} approvals, 20 racing retries each, {} executions",
+        recorder.count("pay")
+    );
+    println!("P36: whole call shown, other arguments refused, second approval refused");
+}
+
+#[test]
+fn p38_every_denial_names_its_rule_its_reason_and_its_row() {
+    let mut gate = Gate::new();
+    let names = ["echo", "limited", "secret", "pay", "unlisted", "hidden", "changed"];
+    let recorder = Recorder::new(&names);
+    gate.furnish(&recorder);
+    gate.policy("strict", &json!({
+        "version": "1",
+        "default": "deny",
+        "hide": ["hidden"],
+        "tools": {
+            "secret": { "action": "deny", "reason": "no secrets" },
+            "pay": { "action": "require_approval" },
+            "limited": { "limits": [{ "window": "hour", "max": 1 }] },
+            "changed": {},
+            "echo": {
+                "require": [{ "conditions": [{ "path": "args.nonce", "op": "eq", "value": "x" }] }],
+                "deny_if": [{ "conditions": [{ "path": "args.amount", "op": "gt", "value": 5 }], "on_deny": "too much" }],
+            },
+        },
+    }));
+    let token = gate.grant("strict", &["rec=strict"]);
+    let bare = gate.grant("bare", &["rec"]);
+    let (last, others) = names.split_last().unwrap();
+    let mut tools: Vec<Value> = others.iter().map(|name| tool(name, name)).collect();
+    tools.push(tool(last, "not as it was"));
+    recorder.set_tools(tools);
+    gate.up();
+    let client = gate.client(&token, "/mcp/rec");
+    let without_rules = gate.client(&bare, "/mcp/rec");
+    assert!(client.call("limited", &json!({})).passed());
+    let answers = [
+        client.call("secret", &json!({ "nonce": "hunter2" })),
+        client.call("pay", &json!({ "nonce": "hunter2" })),
+        client.call("limited", &json!({ "nonce": "hunter2" })),
+        client.call("hidden", &json!({ "nonce": "hunter2" })),
+        client.call("unlisted", &json!({ "nonce": "hunter2" })),
+        client.call("nowhere", &json!({ "nonce": "hunter2" })),
+        client.call("changed", &json!({ "nonce": "hunter2" })),
+        client.call("echo", &json!({ "nonce": "hunter2" })),
+        client.call("echo", &json!({ "nonce": "x", "amount": 6 })),
+        client.call("echo", &json!({ "nonce": "x", "amount": "hunter2" })),
+        without_rules.call("echo", &json!({ "nonce": "hunter2" })),
+        client.send(&json!({ "jsonrpc": "2.0", "id": 1, "method": "resources/read", "params": { "uri": "file:///etc/passwd" } })),
+        client.send(&json!({ "jsonrpc": "2.0", "id": 1, "method": "prompts/get", "params": { "name": "x" } })),
+        client.send(&json!({ "jsonrpc": "2.0", "id": 1, "method": "company/secrets", "params": {} })),
+    ];
+    let rows = gate.decisions();
+    let mut whole = 0;
+    for answer in &answers {
+        let denial = answer.denial();
+        let text = answer.text();
+        let says = |key: &str| denial[key].as_str().is_some_and(|words| !words.is_empty());
+        assert!(says("code") && says("rule") && says("reason"), "{text}");
+        let row = rows.iter().find(|row| row["seq"] == denial["audit_id"]);
+        let row = row.unwrap_or_else(|| panic!("no row for {text}"));
+        assert_ne!(row["decision"], "admitted");
+        assert!(!text.contains("hunter2"), "the argument is not told again: {text}");
+        whole += 1;
+    }
+    println!("P38: {whole} of {} denials name rule, reason and row", answers.len());
+}

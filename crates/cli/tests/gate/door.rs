@@ -1,0 +1,151 @@
+//! A client that sends exactly the bytes it is given, and a few that are good.
+
+use std::io::{ErrorKind, Read, Write};
+use std::net::TcpStream;
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+
+/// What came back. Status 0 means that the connection was closed without an answer.
+#[derive(Debug)]
+pub(crate) struct Answer {
+    pub(crate) status: u16,
+    pub(crate) head: String,
+    pub(crate) body: Vec<u8>,
+    pub(crate) took: Duration,
+}
+
+impl Answer {
+    pub(crate) fn json(&self) -> Value {
+        serde_json::from_slice(&self.body).unwrap_or_default()
+    }
+
+    pub(crate) fn text(&self) -> String {
+        String::from_utf8_lossy(&self.body).into_owned()
+    }
+
+    pub(crate) fn header(&self, name: &str) -> Option<String> {
+        let mut lines = self.head.lines().filter_map(|line| line.split_once(':'));
+        lines
+            .find(|(key, _)| key.eq_ignore_ascii_case(name))
+            .map(|(_, value)| value.trim().to_owned())
+    }
+
+    /// The call was carried out by the server.
+    pub(crate) fn passed(&self) -> bool {
+        let body = self.json();
+        self.status == 200 && body["result"]["isError"] != true && body.get("result").is_some()
+    }
+
+    /// An error of HTTP or JSON-RPC, or a result that is one.
+    pub(crate) fn refused(&self) -> bool {
+        let body = self.json();
+        body.get("error").is_some() || body["result"]["isError"] == true
+    }
+
+    /// Where the answer says why the policy refused.
+    pub(crate) fn denial(&self) -> Value {
+        let body = self.json();
+        let in_result = &body["result"]["_meta"]["tollgate/denial"];
+        if in_result.is_null() { body["error"]["data"].clone() } else { in_result.clone() }
+    }
+}
+
+/// Sends the bytes on a connection of their own and reads until the other side is done.
+pub(crate) fn exchange(port: u16, bytes: &[u8], wait: Duration) -> Answer {
+    let started = Instant::now();
+    let mut stream = TcpStream::connect(("127.0.0.1", port)).expect("the gate listens");
+    stream.set_read_timeout(Some(wait)).unwrap();
+    stream.set_write_timeout(Some(wait)).unwrap();
+    // A gate that refuses early may close before everything is sent.
+    let _ = stream.write_all(bytes);
+    let mut all = Vec::new();
+    match stream.read_to_end(&mut all) {
+        Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => {
+            panic!("no answer within {wait:?}; so far {:?}", String::from_utf8_lossy(&all))
+        }
+        _ => split(&all, started.elapsed()),
+    }
+}
+
+fn split(all: &[u8], took: Duration) -> Answer {
+    let end = all.windows(4).position(|four| four == b"\r\n\r\n");
+    let Some(end) = end else {
+        return Answer { status: 0, head: String::new(), body: all.to_vec(), took };
+    };
+    let head = String::from_utf8_lossy(&all[..end]).into_owned();
+    let status = head.split(' ').nth(1).and_then(|number| number.parse().ok()).unwrap_or(0);
+    Answer { status, head, body: all[end + 4..].to_vec(), took }
+}
+
+/// One client of one grant.
+#[derive(Clone)]
+pub(crate) struct Client {
+    pub(crate) port: u16,
+    pub(crate) token: String,
+    pub(crate) path: String,
+    pub(crate) headers: String,
+}
+
+impl Client {
+    pub(crate) fn request(&self, body: &[u8], more: &str) -> Vec<u8> {
+        let Client { port, token, path, headers } = self;
+        let mut bytes = format!(
+            "POST {path} HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\nAuthorization: Bearer {token}\r\n\
+             Content-Type: application/json\r\nAccept: application/json, text/event-stream\r\n\
+             Connection: close\r\n{headers}{more}Content-Length: {}\r\n\r\n",
+            body.len()
+        )
+        .into_bytes();
+        bytes.extend_from_slice(body);
+        bytes
+    }
+
+    pub(crate) fn post(&self, body: &[u8]) -> Answer {
+        exchange(self.port, &self.request(body, ""), Duration::from_secs(20))
+    }
+
+    pub(crate) fn send(&self, message: &Value) -> Answer {
+        self.post(message.to_string().as_bytes())
+    }
+
+    pub(crate) fn call(&self, tool: &str, arguments: &Value) -> Answer {
+        self.send(&call(tool, arguments))
+    }
+
+    /// A session of the older revisions: the same client with its id in every request.
+    pub(crate) fn with_session(&self) -> Client {
+        let hello = json!({
+            "jsonrpc": "2.0", "id": 0, "method": "initialize",
+            "params": {
+                "protocolVersion": "2025-06-18", "capabilities": {},
+                "clientInfo": { "name": "promises", "version": "1" },
+            },
+        });
+        let answer = self.send(&hello);
+        let id = answer.header("mcp-session-id").expect("initialize opens a session");
+        let mut client = self.clone();
+        client.headers = format!("Mcp-Session-Id: {id}\r\n");
+        client.send(&json!({ "jsonrpc": "2.0", "method": "notifications/initialized" }));
+        client
+    }
+
+    /// A connection on which the request was sent and nothing was read yet.
+    pub(crate) fn open(&self, method: &str) -> TcpStream {
+        let Client { port, token, path, headers } = self;
+        let mut stream = TcpStream::connect(("127.0.0.1", *port)).unwrap();
+        let head = format!(
+            "{method} {path} HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\nAuthorization: Bearer {token}\r\n\
+             Accept: text/event-stream\r\nConnection: close\r\n{headers}\r\n"
+        );
+        stream.write_all(head.as_bytes()).unwrap();
+        stream
+    }
+}
+
+pub(crate) fn call(tool: &str, arguments: &Value) -> Value {
+    json!({
+        "jsonrpc": "2.0", "id": 1, "method": "tools/call",
+        "params": { "name": tool, "arguments": arguments },
+    })
+}

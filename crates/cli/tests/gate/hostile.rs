@@ -1,0 +1,230 @@
+//! Messages, requests and connections that mean harm: refused with a reason, recorded, and the gate
+//! goes on. The tables are `bodies.txt` and `requests.txt`.
+
+use std::collections::HashSet;
+use std::fs;
+use std::io::{BufRead, BufReader, Write};
+use std::net::TcpStream;
+use std::process::Stdio;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use crate::door::{Client, exchange};
+use crate::running::with_child;
+use crate::world::Gate;
+
+const BODIES: &str = include_str!("bodies.txt");
+const REQUESTS: &str = include_str!("requests.txt");
+const WAIT: Duration = Duration::from_secs(10);
+
+fn table(text: &str, columns: usize) -> impl Iterator<Item = Vec<&str>> {
+    let lines = text.lines().filter(|line| !line.starts_with('#'));
+    lines.map(move |line| line.splitn(columns, " | ").collect())
+}
+
+/// `%XX` is a byte, `%(N:text)` is text N times; inside, `%XX` counts as well.
+fn expand(text: &str) -> Vec<u8> {
+    let mut out = Vec::new();
+    let mut rest = text;
+    while let Some((before, after)) = rest.split_once('%') {
+        out.extend_from_slice(before.as_bytes());
+        if let Some(inside) = after.strip_prefix('(') {
+            let (number, tail) = inside.split_once(':').unwrap();
+            let (part, tail) = tail.split_once(')').unwrap();
+            out.extend(expand(part).repeat(number.parse().unwrap()));
+            rest = tail;
+        } else {
+            let (digits, tail) = after.split_at(2);
+            out.push(u8::from_str_radix(digits, 16).unwrap());
+            rest = tail;
+        }
+    }
+    out.extend_from_slice(rest.as_bytes());
+    out
+}
+
+fn audit_id(answer: &Value) -> Option<u64> {
+    let in_result = &answer["result"]["_meta"]["tollgate/denial"]["audit_id"];
+    in_result.as_u64().or_else(|| answer["error"]["data"]["audit_id"].as_u64())
+}
+
+fn seqs(gate: &Gate) -> HashSet<u64> {
+    gate.decisions().iter().filter_map(|row| row["seq"].as_u64()).collect()
+}
+
+#[test]
+fn p22_messages_without_one_meaning_are_refused_over_http() {
+    let (gate, recorder, client) = Gate::with_recorder();
+    let (before, seen) = (seqs(&gate).len(), recorder.calls().len());
+    let mut ids = Vec::new();
+    for case in table(BODIES, 2) {
+        let answer = client.post(&expand(case[1]));
+        assert!(answer.refused(), "{}: {} {}", case[0], answer.status, answer.text());
+        assert!(answer.status < 500, "{}: {}", case[0], answer.status);
+        assert!(answer.took < Duration::from_secs(5), "{}: {:?}", case[0], answer.took);
+        let id = audit_id(&answer.json());
+        ids.push(id.unwrap_or_else(|| panic!("{}: no audit_id in {}", case[0], answer.text())));
+        assert_eq!(recorder.calls().len(), seen, "{}: passed on", case[0]);
+    }
+    let rows = seqs(&gate);
+    println!(
+        "P22: {} hostile messages over HTTP, {} rows, 0 passed on",
+        ids.len(),
+        rows.len() - before
+    );
+    assert_eq!(rows.len() - before, ids.len());
+    assert!(ids.iter().all(|id| rows.contains(id)));
+    assert!(client.call("echo", &json!({})).passed(), "the gate goes on");
+    assert!(!gate.log().contains("panicked"), "{}", gate.log());
+}
+
+fn filled(raw: &str, client: &Client) -> Vec<u8> {
+    const CALL: &str =
+        r#"{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"echo","arguments":{}}}"#;
+    const MODERN: &str = r#"{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"echo","arguments":{},"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{},"io.modelcontextprotocol/clientInfo":{"name":"x","version":"1"}}}}"#;
+    let text = raw
+        .replace('~', "\r\n")
+        .replace("{host}", &format!("127.0.0.1:{}", client.port))
+        .replace("{token}", &client.token)
+        .replace("{mlen}", &MODERN.len().to_string())
+        .replace("{len}", &CALL.len().to_string())
+        .replace("{modern}", MODERN)
+        .replace("{call}", CALL);
+    expand(&text)
+}
+
+#[test]
+fn p22_p34_p35_requests_that_do_not_belong_are_turned_away() {
+    let (gate, recorder, client) = Gate::with_recorder();
+    let (before, seen) = (seqs(&gate).len(), recorder.calls().len());
+    let (mut must, mut may, mut elsewhere, mut names) = (0, 0, 0, 0);
+    for case in table(REQUESTS, 3) {
+        let (statuses, rows) = case[1].split_once(' ').unwrap();
+        let answer = exchange(gate.port, &filled(case[2], &client), WAIT);
+        let status = answer.status.to_string();
+        assert!(
+            statuses.split(',').any(|one| one == status),
+            "{}: {status} {}",
+            case[0],
+            answer.text()
+        );
+        assert_eq!(recorder.calls().len(), seen, "{}: passed on", case[0]);
+        must += usize::from(rows == "+");
+        may += usize::from(rows == "?");
+        elsewhere += usize::from(case[0].starts_with("agent token"));
+        names += usize::from(case[0].contains("host") || case[0].contains("origin"));
+    }
+    let rows = seqs(&gate).len() - before;
+    println!("P22: {} hostile requests, {rows} rows, 0 passed on", must + may);
+    println!("P34: {names} cases of Host and Origin turned away");
+    println!("P35: an agent's token on {elsewhere} other addresses: 401 or 404 each");
+    assert!((must..=must + may).contains(&rows), "{rows} rows for {must} to {}", must + may);
+    let modern = "POST /mcp/rec HTTP/1.1~Host: {host}~Authorization: Bearer {token}~Mcp-Protocol-Version: 2026-07-28~Mcp-Method: tools/call~Mcp-Name: echo~Content-Type: application/json~Connection: close~Content-Length: {mlen}~~{modern}";
+    let good = exchange(gate.port, &filled(modern, &client), WAIT);
+    assert!(good.passed(), "the same with headers that agree passes: {}", good.text());
+}
+
+#[test]
+fn p34_a_public_address_needs_tls() {
+    let gate = Gate::new();
+    for address in ["0.0.0.0:0", "[::]:0"] {
+        let output = gate.cli(&["up", "--listen", address]);
+        let words = String::from_utf8_lossy(&output.stderr);
+        assert!(!output.status.success() && words.contains("TLS"), "{address}: {words}");
+    }
+    println!("P34: 2 public addresses without TLS refused");
+}
+
+#[test]
+fn p22_messages_without_one_meaning_are_refused_over_stdio() {
+    let gate = Gate::new();
+    let (_token, notes) = with_child(&gate);
+    let mut child = gate
+        .command()
+        .args(["stdio", "child", "--grant", "agent"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    let mut input = child.stdin.take().unwrap();
+    let mut output = BufReader::new(child.stdout.take().unwrap());
+    let mut ask = |line: &[u8]| -> Value {
+        input.write_all(line).unwrap();
+        input.write_all(b"\n").unwrap();
+        let mut answer = String::new();
+        output.read_line(&mut answer).unwrap();
+        serde_json::from_str(&answer).unwrap_or_default()
+    };
+    let hello = json!({
+        "jsonrpc": "2.0", "id": 0, "method": "initialize",
+        "params": { "protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": { "name": "x", "version": "1" } },
+    });
+    assert!(ask(hello.to_string().as_bytes()).get("result").is_some());
+    let before = seqs(&gate).len();
+    let mut sent = 0;
+    let mut long = expand("%(4300000: )");
+    long.push(b'x');
+    for case in table(BODIES, 2).map(|case| (case[0], expand(case[1]))).chain([("too long", long)])
+    {
+        let answer = ask(&case.1);
+        assert!(answer.get("error").is_some(), "{}: {answer}", case.0);
+        assert!(audit_id(&answer).is_some(), "{}: {answer}", case.0);
+        sent += 1;
+    }
+    assert!(!notes.with_extension("calls").exists(), "nothing was passed on");
+    let good = ask(crate::door::call("echo", &json!({})).to_string().as_bytes());
+    assert!(good.get("result").is_some(), "the gate goes on: {good}");
+    drop(input);
+    assert!(child.wait().unwrap().success());
+    let rows = seqs(&gate).len() - before - 1;
+    let passed = fs::read_to_string(notes.with_extension("calls")).unwrap().lines().count();
+    println!("P22: {sent} hostile lines over stdio, {rows} rows, {} passed on", passed - 1);
+    assert_eq!((rows, passed), (sent, 1));
+}
+
+/// A connection that begins well and then takes its time.
+fn slow(client: &Client, kind: usize) -> TcpStream {
+    let mut stream = TcpStream::connect(("127.0.0.1", client.port)).unwrap();
+    stream.set_write_timeout(Some(Duration::from_millis(300))).unwrap();
+    let mut bytes = client.request(b"", "");
+    match kind {
+        0 => bytes.truncate(40),
+        1 => bytes.clear(),
+        2 => {
+            let head = String::from_utf8(bytes).unwrap();
+            bytes = head.replace("Content-Length: 0", "Content-Length: 4000000").into_bytes();
+            bytes.extend(vec![b' '; 3_900_000]);
+        }
+        _ => {
+            let head = String::from_utf8(bytes).unwrap();
+            let head = head.replace("Content-Length: 0", "Transfer-Encoding: chunked");
+            bytes = format!("{head}ff").into_bytes();
+        }
+    }
+    // Whoever is turned away early cannot be written to any more.
+    let _ = stream.write_all(&bytes);
+    stream
+}
+
+#[test]
+fn p23_slow_and_large_clients_neither_fill_the_memory_nor_stop_the_others() {
+    let (gate, _recorder, client) = Gate::with_recorder();
+    let hostile = gate.client(&gate.grant("hostile", &["rec=rules"]), "/mcp/rec");
+    std::thread::sleep(Duration::from_millis(600));
+    let open: Vec<TcpStream> = (0..240).map(|number| slow(&hostile, number % 4)).collect();
+    let slowest = (0..20).map(|_| {
+        let answer = client.call("echo", &json!({}));
+        assert!(answer.passed(), "{}", answer.text());
+        answer.took
+    });
+    let slowest = slowest.max().unwrap();
+    let memory = gate.rss_mib();
+    println!(
+        "P23: {} slow and large clients: a normal call took {slowest:.0?} at most, {memory} MiB",
+        open.len()
+    );
+    assert!(slowest < Duration::from_secs(2));
+    assert!(memory < 256, "{memory} MiB");
+}

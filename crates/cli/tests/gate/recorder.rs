@@ -1,0 +1,165 @@
+//! An MCP server over HTTP that notes every tool call it sees, and misbehaves when told to.
+
+use std::collections::HashSet;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::sync::{Arc, Mutex};
+use std::thread;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+#[derive(Default)]
+struct Shared {
+    calls: Mutex<Vec<String>>,
+    tools: Mutex<Vec<Value>>,
+    hanging: Mutex<HashSet<String>>,
+    heads: Mutex<String>,
+}
+
+#[derive(Clone)]
+pub(crate) struct Recorder {
+    address: SocketAddr,
+    shared: Arc<Shared>,
+}
+
+pub(crate) fn tool(name: &str, description: &str) -> Value {
+    json!({
+        "name": name,
+        "description": description,
+        "inputSchema": { "type": "object", "properties": { "nonce": { "type": "string" } } },
+    })
+}
+
+impl Recorder {
+    pub(crate) fn new(tools: &[&str]) -> Recorder {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        let shared = Arc::new(Shared::default());
+        *shared.tools.lock().unwrap() = tools.iter().map(|name| tool(name, name)).collect();
+        let recorder = Recorder { address, shared };
+        let serving = recorder.clone();
+        thread::spawn(move || {
+            for stream in listener.incoming().flatten() {
+                let recorder = serving.clone();
+                thread::spawn(move || recorder.converse(stream));
+            }
+        });
+        recorder
+    }
+
+    pub(crate) fn url(&self) -> String {
+        format!("http://{}/mcp", self.address)
+    }
+
+    /// The names of the tools that were called, in the order they arrived.
+    pub(crate) fn calls(&self) -> Vec<String> {
+        self.shared.calls.lock().unwrap().clone()
+    }
+
+    pub(crate) fn count(&self, tool: &str) -> usize {
+        self.shared.calls.lock().unwrap().iter().filter(|name| *name == tool).count()
+    }
+
+    pub(crate) fn set_tools(&self, tools: Vec<Value>) {
+        *self.shared.tools.lock().unwrap() = tools;
+    }
+
+    pub(crate) fn hang_on(&self, tool: &str) {
+        self.shared.hanging.lock().unwrap().insert(tool.to_owned());
+    }
+
+    /// Everything that stood in the heads of requests.
+    pub(crate) fn heads(&self) -> String {
+        self.shared.heads.lock().unwrap().clone()
+    }
+
+    fn converse(&self, stream: TcpStream) {
+        let _ = stream.set_nodelay(true);
+        let mut reader = BufReader::new(stream.try_clone().unwrap());
+        let mut writer = stream;
+        while let Some((line, body)) = self.request(&mut reader) {
+            let answer = if line.starts_with("POST") {
+                self.post(&body)
+            } else if line.starts_with("GET") {
+                events(&mut writer);
+                return;
+            } else {
+                "HTTP/1.1 405 Method Not Allowed\r\ncontent-length: 0\r\n\r\n".to_owned()
+            };
+            if writer.write_all(answer.as_bytes()).is_err() {
+                return;
+            }
+        }
+    }
+
+    fn request(&self, reader: &mut BufReader<TcpStream>) -> Option<(String, Vec<u8>)> {
+        let mut first = String::new();
+        reader.read_line(&mut first).ok().filter(|read| *read > 0)?;
+        let mut length = 0;
+        loop {
+            let mut line = String::new();
+            reader.read_line(&mut line).ok().filter(|read| *read > 0)?;
+            self.shared.heads.lock().unwrap().push_str(&line);
+            if line == "\r\n" {
+                break;
+            }
+            if let Some(number) = line.to_ascii_lowercase().strip_prefix("content-length:") {
+                length = number.trim().parse().ok()?;
+            }
+        }
+        let mut body = vec![0; length];
+        reader.read_exact(&mut body).ok()?;
+        Some((first, body))
+    }
+
+    fn post(&self, body: &[u8]) -> String {
+        let message: Value = serde_json::from_slice(body).unwrap_or_default();
+        let Some(id) = message.get("id").filter(|_| message.get("method").is_some()) else {
+            return "HTTP/1.1 202 Accepted\r\ncontent-length: 0\r\n\r\n".to_owned();
+        };
+        let answer = match self.result(&message) {
+            Some(result) => json!({ "jsonrpc": "2.0", "id": id, "result": result }),
+            None => {
+                json!({ "jsonrpc": "2.0", "id": id, "error": { "code": -32601, "message": "no" } })
+            }
+        };
+        let text = answer.to_string();
+        format!(
+            "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n{text}",
+            text.len()
+        )
+    }
+
+    fn result(&self, message: &Value) -> Option<Value> {
+        Some(match message["method"].as_str()? {
+            "initialize" => json!({
+                "protocolVersion": "2025-06-18",
+                "capabilities": { "tools": {} },
+                "serverInfo": { "name": "recorder", "version": "1" },
+            }),
+            "tools/list" => json!({ "tools": *self.shared.tools.lock().unwrap() }),
+            "tools/call" => self.call(&message["params"]),
+            "ping" => json!({}),
+            _ => return None,
+        })
+    }
+
+    fn call(&self, params: &Value) -> Value {
+        let name = params["name"].as_str().unwrap_or_default();
+        self.shared.calls.lock().unwrap().push(name.to_owned());
+        while self.shared.hanging.lock().unwrap().contains(name) {
+            thread::sleep(Duration::from_millis(50));
+        }
+        let nonce = params["arguments"]["nonce"].as_str().unwrap_or_default();
+        json!({ "content": [{ "type": "text", "text": format!("ok {nonce}") }] })
+    }
+}
+
+/// A stream on which the server has nothing to say.
+fn events(writer: &mut TcpStream) {
+    let head = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n\r\n: here\n\n";
+    while writer.write_all(head.as_bytes()).is_ok() {
+        thread::sleep(Duration::from_secs(30));
+    }
+}

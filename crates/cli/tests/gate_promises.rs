@@ -1,0 +1,29 @@
+//! The promises of the gate, kept through its own door: the real binary, a real home, a server that
+//! counts what reaches it. `TOLLGATE_ROUNDS` repeats the random parts more often.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    clippy::print_stdout,
+    reason = "a test stops where it fails, and its figures are for people"
+)]
+
+#[path = "gate/audit.rs"]
+mod audit;
+#[path = "gate/decisions.rs"]
+mod decisions;
+#[path = "gate/door.rs"]
+mod door;
+#[path = "gate/hostile.rs"]
+mod hostile;
+#[path = "gate/identity.rs"]
+mod identity;
+#[path = "gate/recorder.rs"]
+mod recorder;
+#[path = "gate/running.rs"]
+mod running;
+#[path = "gate/store.rs"]
+mod store;
+#[path = "gate/world.rs"]
+mod world;
