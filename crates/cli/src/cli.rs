@@ -58,16 +58,14 @@ pub(crate) struct Global {
         value_enum,
         env = "TOLLGATE_LOG_FORMAT",
         hide_env = true,
-        default_value_t,
-        hide_default_value = true,
         hide_possible_values = true
     )]
-    pub(crate) log_format: LogFormat,
+    pub(crate) log_format: Option<LogFormat>,
 }
 
 #[derive(Subcommand)]
 pub(crate) enum Command {
-    /// Start the gate; with --demo also a server, a grant and calls to try
+    /// Start the gate; with --demo also something to try it on
     Up(run::UpArgs),
     /// Speak MCP on stdin and stdout for one server
     Stdio(run::StdioArgs),
@@ -83,7 +81,7 @@ pub(crate) enum Command {
     /// The rules: check, test, explain, schema, list, show, set
     #[command(subcommand)]
     Policy(policies::PolicyCommand),
-    /// Who may come in: create, list, show, rotate, revoke, policy
+    /// Who comes in: create, list, show, rotate, revoke, policy, token
     #[command(subcommand)]
     Grant(grant::GrantCommand),
     /// Calls that wait for a human: list, show, approve, deny

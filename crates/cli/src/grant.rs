@@ -29,6 +29,8 @@ pub(crate) enum GrantCommand {
     Revoke(LabelArgs),
     /// Put another policy on one of its servers
     Policy(PolicyArgs),
+    /// Make a token for a grant that stands in tollgate.toml
+    Token,
 }
 
 #[derive(Args)]
@@ -70,14 +72,14 @@ pub(crate) struct PolicyArgs {
 
 impl GrantCommand {
     pub(crate) fn run(self, context: &Context, out: &mut Out) -> Result<Ending> {
-        let stores = context.open()?;
         match self {
-            GrantCommand::Create(args) => create(&args, &stores, out),
-            GrantCommand::List => list(&stores, out),
-            GrantCommand::Show(args) => show(&args.label, &stores, out),
-            GrantCommand::Rotate(args) => rotate(&args, &stores, out),
-            GrantCommand::Revoke(args) => revoke(&args.label, &stores, out),
-            GrantCommand::Policy(args) => policy(&args, &stores, out),
+            GrantCommand::Create(args) => create(&args, &context.open()?, out),
+            GrantCommand::List => list(&context.open()?, out),
+            GrantCommand::Show(args) => show(&args.label, &context.open()?, out),
+            GrantCommand::Rotate(args) => rotate(&args, &context.open()?, out),
+            GrantCommand::Revoke(args) => revoke(&args.label, &context.open()?, out),
+            GrantCommand::Policy(args) => policy(&args, &context.open()?, out),
+            GrantCommand::Token => token(context, out),
         }
     }
 }
@@ -231,6 +233,22 @@ fn policy(args: &PolicyArgs, stores: &Stores, out: &mut Out) -> Result<Ending> {
     Ok(Ending::Yes)
 }
 
+/// A token that no home knows: the file gets its hash, the client the token itself.
+fn token(context: &Context, out: &mut Out) -> Result<Ending> {
+    let token = Token::generate(&context.random)?;
+    let sha256 = token.hash().to_hex();
+    if out.wants_json() {
+        out.json(&json!({ "token": token.expose(), "token_sha256": sha256 }))?;
+    } else {
+        out.say("token for the client (shown once; keep it like a password):");
+        out.line(token.expose())?;
+        out.flush()?;
+        out.say("line for the grant in tollgate.toml:");
+        out.line(format_args!("token_sha256 = \"{sha256}\""))?;
+    }
+    Ok(Ending::Yes)
+}
+
 fn refuse_file(label: &str, stores: &Stores) -> Result<()> {
     if stores.file_names.grants.contains(label) {
         bail!("grant `{label}` stands in tollgate.toml\nhint: change it in that file");
@@ -264,6 +282,9 @@ fn holding_text(holding: &Holding) -> String {
 }
 
 fn holdings_text(grant: &Grant) -> String {
+    if grant.holdings.is_empty() {
+        return "none".to_owned();
+    }
     grant.holdings.iter().map(holding_text).collect::<Vec<_>>().join(", ")
 }
 

@@ -13,6 +13,7 @@ mod moment;
 mod output;
 mod policies;
 mod probe;
+mod program;
 mod reference;
 mod run;
 mod running;
@@ -27,7 +28,7 @@ use anyhow::Result;
 use crate::cli::{Cli, Command};
 use crate::context::Context;
 use crate::failure::{Account, COULD_NOT, Ending, ReaderGone};
-use crate::logging::Habit;
+use crate::logging::{Habit, Wish};
 use crate::output::Out;
 
 fn main() -> ExitCode {
@@ -50,12 +51,16 @@ fn main() -> ExitCode {
 }
 
 fn run(cli: Cli, out: &mut Out) -> Result<Ending> {
+    let context = Context::new(&cli.global);
     let habit = match cli.command {
         Command::Up(_) => Habit::Runs,
         _ => Habit::OneShot,
     };
-    logging::start(cli.global.log.as_deref(), cli.global.log_format, habit, out.talk_paint())?;
-    let context = Context::new(&cli.global);
+    // Settings that cannot be used are complained about by whoever needs them.
+    let settings = context.settings().ok();
+    let settings = settings.as_ref().map(|settings| &settings.log);
+    let wish = Wish::of(cli.global.log.as_deref(), cli.global.log_format, habit, settings);
+    logging::start(&wish, out.talk_paint())?;
     match cli.command {
         Command::Up(args) => run::up(&args, &context, out),
         Command::Stdio(args) => run::stdio(&args, &context, out),

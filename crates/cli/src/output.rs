@@ -1,7 +1,8 @@
 //! Data goes to stdout, talk goes to stderr. Everything a stranger may have written passes through
 //! [`visible`] on its way to a terminal.
 
-use std::fmt::Display;
+use std::borrow::Cow;
+use std::fmt::{Display, Write as _};
 use std::io::{self, BufWriter, IsTerminal, Stdout, Write};
 
 use anyhow::Result;
@@ -62,13 +63,13 @@ impl Out {
     /// A fact as indented JSON.
     pub(crate) fn json(&mut self, fact: &impl Serialize) -> Result<()> {
         let text = serde_json::to_string_pretty(fact)?;
-        self.line(text)
+        self.line(terminal_safe(&text))
     }
 
     /// A row as one line of JSON, for streams.
     pub(crate) fn json_line(&mut self, fact: &impl Serialize) -> Result<()> {
         let text = serde_json::to_string(fact)?;
-        self.line(text)
+        self.line(terminal_safe(&text))
     }
 
     pub(crate) fn table(&mut self, table: &Table) -> Result<()> {
@@ -105,6 +106,26 @@ fn written(result: io::Result<()>) -> Result<()> {
     }
 }
 
+/// JSON in which what a terminal may act on is spelled as an escape. It stands in strings only, so
+/// the meaning stays. The writer of the JSON has taken care of the first 32 characters already.
+fn terminal_safe(json: &str) -> Cow<'_, str> {
+    let is_risky = |c: char| !c.is_ascii() && visible(c.encode_utf8(&mut [0; 4])).starts_with('⟨');
+    if json.chars().all(|c| c != '\u{7f}' && !is_risky(c)) {
+        return Cow::Borrowed(json);
+    }
+    let mut out = String::with_capacity(json.len());
+    for c in json.chars() {
+        if c == '\u{7f}' || is_risky(c) {
+            for unit in c.encode_utf16(&mut [0; 2]) {
+                let _ = write!(out, "\\u{unit:04x}");
+            }
+        } else {
+            out.push(c);
+        }
+    }
+    Cow::Owned(out)
+}
+
 /// `1 tool`, `2 tools`.
 pub(crate) fn count(n: usize, one: &str) -> String {
     if n == 1 { format!("1 {one}") } else { format!("{n} {one}s") }
@@ -113,4 +134,24 @@ pub(crate) fn count(n: usize, one: &str) -> String {
 /// Several lines of somebody else's text, each made visible, none able to start a new line itself.
 pub(crate) fn visible_lines(text: &str) -> impl Iterator<Item = String> {
     text.lines().map(visible)
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests")]
+    use super::*;
+
+    #[test]
+    fn json_on_a_terminal_keeps_its_meaning_and_loses_its_controls() {
+        let value =
+            serde_json::json!({ "a\u{9b}2J": "\u{202e}\u{7f}\u{1b}", "日本": "\u{e0041}⟨" });
+        let text = serde_json::to_string(&value).unwrap();
+        let safe = terminal_safe(&text);
+        assert!(
+            safe.chars().all(|c| !c.is_control() && !"\u{202e}\u{e0041}".contains(c)),
+            "{safe}"
+        );
+        assert!(safe.contains("日本"));
+        assert_eq!(serde_json::from_str::<serde_json::Value>(&safe).unwrap(), value);
+    }
 }

@@ -1,14 +1,14 @@
 //! `audit export`: a file is complete or absent, never half, and readable by its owner only.
 
 use std::fs::{self, File, OpenOptions};
-use std::io::{self, BufWriter, Write};
+use std::io::{self, BufWriter, IsTerminal as _, Write};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result, bail};
 use clap::ValueEnum;
 use serde_json::json;
-use store::ledger::ExportFormat;
+use store::ledger::{ExportFormat, Filter, Reader};
 
 use super::{ExportArgs, reader};
 use crate::context::Stores;
@@ -34,26 +34,15 @@ pub(super) fn run(args: &ExportArgs, stores: &Stores, out: &mut Out) -> Result<E
         Format::Chain => ExportFormat::Chain,
     };
     let Some(path) = &args.out else {
-        let mut counting = Counting {
-            inner: out.writer(),
-            progress: Progress::new("exported"),
-            lines: 0,
-            gone: false,
-        };
-        let done = reader.export(format, &filter, &mut counting);
-        if counting.gone {
-            return Err(ReaderGone.into());
+        if matches!(args.format, Format::Csv | Format::Chain) && io::stdout().is_terminal() {
+            bail!(
+                "this format carries names as agents wrote them, which a terminal may act on\nhint: `--out FILE`, or pipe it into a program"
+            );
         }
-        done?;
-        return Ok(Ending::Yes);
+        return to_stdout(format, &filter, &reader, out);
     };
     let lines = write_whole(path, |file| {
-        let mut counting = Counting {
-            inner: BufWriter::new(file),
-            progress: Progress::new("exported"),
-            lines: 0,
-            gone: false,
-        };
+        let mut counting = Counting::new(BufWriter::new(file));
         Ok(reader.export(format, &filter, &mut counting)?)
     })?;
     if out.wants_json() {
@@ -61,6 +50,29 @@ pub(super) fn run(args: &ExportArgs, stores: &Stores, out: &mut Out) -> Result<E
     } else {
         out.line(format_args!("{lines} lines written to `{}`", path.display()))?;
     }
+    Ok(Ending::Yes)
+}
+
+fn to_stdout(
+    format: ExportFormat,
+    filter: &Filter,
+    reader: &Reader,
+    out: &mut Out,
+) -> Result<Ending> {
+    if format == ExportFormat::Jsonl {
+        let mut progress = Progress::new("exported");
+        for (done, entry) in reader.oldest_first(filter)?.enumerate() {
+            out.json_line(&entry?)?;
+            progress.at(u64::try_from(done).unwrap_or(0));
+        }
+        return Ok(Ending::Yes);
+    }
+    let mut counting = Counting::new(out.writer());
+    let done = reader.export(format, filter, &mut counting);
+    if counting.gone {
+        return Err(ReaderGone.into());
+    }
+    done?;
     Ok(Ending::Yes)
 }
 
@@ -98,6 +110,12 @@ struct Counting<W: Write> {
     progress: Progress,
     lines: u64,
     gone: bool,
+}
+
+impl<W: Write> Counting<W> {
+    fn new(inner: W) -> Counting<W> {
+        Counting { inner, progress: Progress::new("exported"), lines: 0, gone: false }
+    }
 }
 
 impl<W: Write> Write for Counting<W> {

@@ -50,7 +50,9 @@ fn push_call(entry: &Entry, paint: Paint, out: &mut String) {
 fn push_note(entry: &Entry, out: &mut String) {
     out.push_str(&pad("note", DECISION_WIDTH));
     let _ = write!(out, "  {}", visible(&entry.act));
-    for (name, value) in [("", &entry.about), ("by ", &entry.by), ("", &entry.words)] {
+    for (name, value) in
+        [("", &entry.approval), ("", &entry.about), ("by ", &entry.by), ("", &entry.words)]
+    {
         if !value.is_empty() {
             let _ = write!(out, "  {name}{}", visible(value));
         }

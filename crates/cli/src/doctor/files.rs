@@ -4,6 +4,8 @@ use std::fs;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 
+use store::ledger::{Reader, VerifyError};
+
 use super::Finding;
 use crate::context::{Context, Stores};
 
@@ -51,11 +53,6 @@ pub(super) fn modes(home: &Path, findings: &mut Vec<Finding>) -> bool {
 fn check_modes(path: &Path, depth: usize, findings: &mut Vec<Finding>) {
     const DEPTH_MAX: usize = 4;
     let Ok(found) = fs::symlink_metadata(path) else { return };
-    // The owner may link or share the settings file; everything else is the gate's.
-    let is_settings = path.file_name().is_some_and(|name| name == "tollgate.toml");
-    if is_settings {
-        return;
-    }
     let shown = path.display();
     let mode = found.mode() & 0o777;
     if found.is_symlink() {
@@ -77,9 +74,17 @@ fn check_modes(path: &Path, depth: usize, findings: &mut Vec<Finding>) {
     }
     if found.is_dir() && depth < DEPTH_MAX {
         for entry in fs::read_dir(path).into_iter().flatten().flatten() {
-            check_modes(&entry.path(), depth + 1, findings);
+            // What else the owner keeps here is behind the mode of the folder.
+            if depth > 0 || is_ours(&entry.file_name().to_string_lossy()) {
+                check_modes(&entry.path(), depth + 1, findings);
+            }
         }
     }
+}
+
+fn is_ours(name: &str) -> bool {
+    const OURS: [&str; 6] = ["gate.db", "vault.key", "audit", "logs", "backups", "running"];
+    OURS.iter().any(|ours| name.starts_with(ours))
 }
 
 pub(super) fn stores(context: &Context, findings: &mut Vec<Finding>) -> Option<Stores> {
@@ -100,11 +105,49 @@ pub(super) fn stores(context: &Context, findings: &mut Vec<Finding>) -> Option<S
     Some(stores)
 }
 
+/// A log up to this size is verified whole at every look.
+const VERIFIED_BYTES_MAX: u64 = 64 << 20;
+
 pub(super) fn audit(stores: &Stores, thorough: bool, findings: &mut Vec<Finding>) {
-    let _ = thorough;
+    let folder = stores.home.audit();
+    let bytes = size(&folder);
+    // Verified before it is opened for writing, which would cut off what a crash left at the end.
+    if bytes > 0 && (thorough || bytes <= VERIFIED_BYTES_MAX) && !verified(&folder, findings) {
+        return;
+    }
     match stores.ledger().and_then(|ledger| Ok(ledger.standing()?)) {
-        Ok(standing) => findings
-            .push(Finding::good("audit", format!("the log ends whole at row {}", standing.seq))),
+        Ok(standing) => {
+            findings.push(Finding::good(
+                "audit",
+                format!("open for writing after row {}", standing.seq),
+            ));
+        }
         Err(e) => findings.push(Finding::from_error("audit", &e)),
     }
+}
+
+fn verified(folder: &Path, findings: &mut Vec<Finding>) -> bool {
+    const MEND: &str = "`tollgate audit verify`; put the file back from a copy, or keep it as evidence and begin a new chain by moving the folder away";
+    match Reader::open(folder).map_err(VerifyError::from).and_then(|log| log.verify(None)) {
+        Ok(log) => {
+            let words = format!("the chain holds from row {} to {}", log.first_seq, log.last_seq);
+            findings.push(Finding::good("audit", words));
+            true
+        }
+        Err(VerifyError::Found(finding)) => {
+            let words = format!("the log is not as it was written: {finding}");
+            findings.push(Finding::wrong("audit", words, MEND));
+            false
+        }
+        Err(VerifyError::Ledger(e)) => {
+            findings.push(Finding::from_error("audit", &e.into()));
+            false
+        }
+    }
+}
+
+fn size(folder: &Path) -> u64 {
+    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+    let files = entries.filter_map(|entry| entry.metadata().ok()).filter(fs::Metadata::is_file);
+    files.map(|file| file.len()).sum()
 }

@@ -1,7 +1,6 @@
 //! Policies, grants and servers: does each still work as it is?
 
 use std::net::{TcpStream, ToSocketAddrs as _};
-use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use policy::Policy;
@@ -10,6 +9,7 @@ use store::registry::{GrantState, PinState, Server, Target};
 use super::Finding;
 use crate::context::{Context, Stores};
 use crate::output::count;
+use crate::program::find_program;
 
 const CONNECT_WAIT: Duration = Duration::from_secs(3);
 
@@ -146,21 +146,6 @@ fn looks_alive(target: &Target) -> Result<(), (String, String)> {
     }
 }
 
-fn find_program(program: &str, cwd: Option<&Path>) -> Option<PathBuf> {
-    if program.contains('/') {
-        let path = cwd.map_or_else(|| PathBuf::from(program), |cwd| cwd.join(program));
-        return is_program(&path).then_some(path);
-    }
-    let path = std::env::var_os("PATH")?;
-    std::env::split_paths(&path).map(|folder| folder.join(program)).find(|path| is_program(path))
-}
-
-fn is_program(path: &Path) -> bool {
-    use std::os::unix::fs::PermissionsExt as _;
-    std::fs::metadata(path)
-        .is_ok_and(|found| found.is_file() && found.permissions().mode() & 0o111 != 0)
-}
-
 fn reach(url: &str) -> Result<(), (String, String)> {
     let address = host_and_port(url);
     let mend = || "start that server, or look at the network".to_owned();
@@ -201,13 +186,5 @@ mod tests {
         ] {
             assert_eq!(host_and_port(url), address);
         }
-    }
-
-    #[test]
-    fn programs_are_found_as_a_shell_would() {
-        assert!(find_program("sh", None).is_some());
-        assert!(find_program("/bin/sh", None).is_some());
-        assert!(find_program("no-such-program-here", None).is_none());
-        assert!(find_program("/etc/passwd", None).is_none());
     }
 }

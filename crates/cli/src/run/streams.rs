@@ -60,7 +60,7 @@ pub(crate) fn stdio(args: &StdioArgs, context: &Context, out: &mut Out) -> Resul
         ),
     };
     speak("stdio", context, &stores, async |gate, input, output| {
-        gate.stdio(&args.server, identity, input, output).await
+        Box::pin(gate.stdio(&args.server, identity, input, output)).await
     })
 }
 
@@ -80,7 +80,8 @@ pub(crate) fn wrap(args: &WrapArgs, context: &Context, out: &mut Out) -> Result<
         origin: Origin::File,
     };
     speak("wrap", context, &stores, async |gate, input, output| {
-        gate.wrap(Wrapped { server: &server, policy: &policy }, None, input, output).await
+        let wrapped = Wrapped { server: &server, policy: &policy };
+        Box::pin(gate.wrap(wrapped, None, input, output)).await
     })
 }
 

@@ -2,15 +2,16 @@
 
 use std::path::PathBuf;
 
-use anyhow::{Context as _, Result, bail};
+use anyhow::{Context as _, Result, anyhow, bail};
 use clap::Args;
 use serde_json::json;
-use store::registry::{Credential, EnvValue, NewServer, ServerOptions, Target};
+use store::registry::{Credential, EnvValue, NewServer, ServerOptions, Target, TargetError};
 
 use crate::context::{Context, Stores};
 use crate::credential::Wanted;
 use crate::failure::Ending;
 use crate::output::{Out, count};
+use crate::program::find_program;
 
 #[derive(Args)]
 pub(crate) struct AddArgs {
@@ -58,12 +59,27 @@ pub(super) fn run(args: &AddArgs, context: &Context, out: &mut Out) -> Result<En
     let target = target(args)?;
     target.check()?;
     let new = NewServer { name: args.name.clone(), target, options: ServerOptions::default() };
+    if !args.no_connect {
+        check_program(&args.name, &new.target)?;
+    }
     stores.registry.add_server(&new, &stores.file_names, stores.now_us())?;
     if !args.no_connect {
         look_or_take_back(&args.name, &stores, context)?;
     }
     stores.note("server_added", &args.name, new.target.kind())?;
     report(args, &stores, out)
+}
+
+/// The most common trouble, said in the fewest words.
+fn check_program(name: &str, target: &Target) -> Result<()> {
+    let Target::Command { argv, cwd, .. } = target else { return Ok(()) };
+    let program = argv.first().map(String::as_str).unwrap_or_default();
+    if find_program(program, cwd.as_deref()).is_some() {
+        return Ok(());
+    }
+    bail!(
+        "server `{name}` was not added: there is no program `{program}`\nhint: install it, or give its full path; `--no-connect` adds the server all the same"
+    )
 }
 
 /// The gate can only look at what is registered; a server that does not answer is not kept.
@@ -119,7 +135,11 @@ fn target(args: &AddArgs) -> Result<Target> {
         );
     }
     if let Some(url) = &args.url {
-        return Ok(Target::from_url(url, headers(&args.header)?, args.allow_plain_http)?);
+        let target = Target::from_url(url, headers(&args.header)?, args.allow_plain_http);
+        return target.map_err(|error| match error {
+            TargetError::PlainHttp(_) => anyhow!("{error}\nhint: `--allow-plain-http` allows it"),
+            error => error.into(),
+        });
     }
     if let Some(service) = &args.builtin {
         if connectors::service(service).is_none() {

@@ -1,0 +1,147 @@
+//! `tollgate doctor`: each thing that can be wrong is named with the command that mends it.
+
+use std::fs;
+use std::net::TcpListener;
+use std::os::unix::fs::PermissionsExt as _;
+
+use insta::assert_snapshot;
+
+use crate::servers::{SHELL_SERVER, TOOLS};
+use crate::stage::Stage;
+
+/// A free port, so that no other program of the machine plays a part.
+fn with_port(stage: &Stage) -> u16 {
+    let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    fs::create_dir_all(stage.home()).unwrap();
+    fs::set_permissions(stage.home(), fs::Permissions::from_mode(0o700)).unwrap();
+    // Few connections, so that the limit on open files plays no part either.
+    let text = format!("listen = \"127.0.0.1:{port}\"\n[limits]\nconnections_max = 10\n");
+    fs::write(stage.home().join("tollgate.toml"), text).unwrap();
+    port
+}
+
+#[test]
+fn a_home_that_is_not_there_yet_is_fine() {
+    let stage = Stage::new();
+    let said = stage.run(&["doctor", "--json"]);
+    let findings = said.json();
+    let home =
+        findings.as_array().unwrap().iter().find(|finding| finding["about"] == "home").unwrap();
+    assert_eq!(home["health"], "good");
+    assert!(!stage.home().exists(), "looking makes nothing");
+}
+
+#[test]
+fn a_healthy_home_is_all_good() {
+    let stage = Stage::new();
+    with_port(&stage);
+    stage.fine(&["server", "add", "demo", "--builtin", "demo"]);
+    let policy = concat!(env!("CARGO_MANIFEST_DIR"), "/src/run/demo/policy.json");
+    stage.fine(&["policy", "set", "demo", policy]);
+    stage.grant("alice");
+    assert_snapshot!(stage.told(&["doctor", "--thorough"]));
+}
+
+#[test]
+fn each_trouble_is_named_with_what_mends_it() {
+    let stage = Stage::new();
+    let port = with_port(&stage);
+    let (script, tools) =
+        (stage.write("server.sh", SHELL_SERVER), stage.write("tools.json", TOOLS));
+    fs::create_dir(stage.path("work")).unwrap();
+    stage.fine(&["server", "add", "book", "--", "sh", &script, &tools]);
+    stage.fine(&["server", "add", "gone", "--no-connect", "--", "no-such-program-here"]);
+    stage.fine(&["server", "add", "lost", "--no-connect", "--cwd", "work", "--", "sh"]);
+    stage.fine(&["server", "add", "far", "--no-connect", "--url", "http://127.0.0.1:9/mcp"]);
+    fs::remove_dir(stage.path("work")).unwrap();
+    stage.fine(&["grant", "create", "alice", "--server", "book"]);
+    stage.write("tools.json", &TOOLS.replace("Tears", "Gently tears"));
+    assert_eq!(stage.run(&["server", "pins", "book", "--look"]).code, 1);
+    let _taken = TcpListener::bind(("127.0.0.1", port)).unwrap();
+    let told = stage.told(&["doctor"]).replace(&format!("sport = :{port}"), "sport = :[PORT]");
+    assert_snapshot!(told);
+}
+
+#[test]
+fn wrong_modes_are_named_and_not_touched() {
+    let stage = Stage::new();
+    with_port(&stage);
+    stage.fine(&["server", "add", "demo", "--builtin", "demo"]);
+    let (home, key) = (stage.home(), stage.home().join("vault.key"));
+    fs::set_permissions(&home, fs::Permissions::from_mode(0o755)).unwrap();
+    fs::set_permissions(&key, fs::Permissions::from_mode(0o644)).unwrap();
+    assert_snapshot!(stage.told(&["doctor"]));
+    assert_eq!(fs::metadata(&key).unwrap().permissions().mode() & 0o777, 0o644);
+    // What it says mends it does.
+    for finding in stage.run(&["doctor", "--json"]).json().as_array().unwrap() {
+        if let Some(mend) = finding["mend"].as_str() {
+            let mend = mend.trim_matches('`');
+            assert!(
+                std::process::Command::new("sh").args(["-c", mend]).status().unwrap().success()
+            );
+        }
+    }
+    assert_eq!(stage.run(&["doctor"]).code, 0);
+}
+
+#[test]
+fn broken_settings_are_shown_with_their_line() {
+    let stage = Stage::new();
+    with_port(&stage);
+    fs::write(
+        stage.home().join("tollgate.toml"),
+        "listen = \"127.0.0.1:4180\"\ndurabilty = \"power\"\n",
+    )
+    .unwrap();
+    let said = stage.run(&["doctor", "--json"]);
+    assert_eq!(said.code, 1);
+    let findings = said.json();
+    let settings = findings.as_array().unwrap().iter().find(|f| f["about"] == "settings").unwrap();
+    assert_eq!(settings["health"], "wrong");
+    assert!(settings["words"].as_str().unwrap().contains("line 2, column 1"), "{settings}");
+}
+
+#[test]
+fn a_damaged_database_a_lost_key_and_an_edited_log_are_found() {
+    let stage = Stage::new();
+    with_port(&stage);
+    stage.fine(&["server", "add", "demo", "--builtin", "demo"]);
+    let about = |name: &str| {
+        let said = stage.run(&["doctor", "--json"]);
+        let wrong: Vec<String> = said
+            .json()
+            .as_array()
+            .unwrap()
+            .iter()
+            .filter(|f| f["about"] == name && f["health"] == "wrong")
+            .map(|f| f["words"].as_str().unwrap().to_owned())
+            .collect();
+        (said.code, wrong.join("; "))
+    };
+    let log = stage.home().join("audit");
+    let log = fs::read_dir(log)
+        .unwrap()
+        .map(|e| e.unwrap().path())
+        .find(|p| p.extension().is_some_and(|e| e == "log"))
+        .unwrap();
+    let whole = fs::read_to_string(&log).unwrap();
+    fs::write(&log, whole.replacen("server_added", "server_adder", 1)).unwrap();
+    let (code, words) = about("audit");
+    assert!(code == 1 && words.contains("not as it was written"), "{words}");
+    fs::write(&log, whole).unwrap();
+
+    let key = fs::read(stage.home().join("vault.key")).unwrap();
+    fs::remove_file(stage.home().join("vault.key")).unwrap();
+    let (code, words) = about("database");
+    assert!(code == 1 && words.contains("has gone"), "{words}");
+    fs::write(stage.home().join("vault.key"), key).unwrap();
+    fs::set_permissions(stage.home().join("vault.key"), fs::Permissions::from_mode(0o600)).unwrap();
+
+    for file in ["gate.db-wal", "gate.db-shm"] {
+        let _ = fs::remove_file(stage.home().join(file));
+    }
+    fs::write(stage.home().join("gate.db"), "this is no database at all, is it? ".repeat(99))
+        .unwrap();
+    let (code, words) = about("database");
+    assert!(code == 1 && words.contains("damaged"), "{words}");
+}

@@ -1,0 +1,251 @@
+//! A gate that runs: the demonstration, decisions, approvals, changes while it runs, and its end.
+
+use std::time::{Duration, Instant};
+
+use insta::assert_snapshot;
+use serde_json::{Value, json};
+
+use crate::http;
+use crate::stage::Stage;
+
+/// The id of the one approval that waits, as soon as there is one.
+pub(crate) fn wait_for_approval(stage: &Stage) -> String {
+    let mut id = String::new();
+    eventually("an approval waits", || {
+        let waiting = stage.fine(&["approvals", "list", "--json"]).json();
+        waiting[0]["id"].as_str().unwrap_or_default().clone_into(&mut id);
+        !id.is_empty()
+    });
+    id
+}
+
+/// Asks until it is so; a gate notices changes a few times a second.
+fn eventually(what: &str, mut is_so: impl FnMut() -> bool) {
+    let begin = Instant::now();
+    while !is_so() {
+        assert!(begin.elapsed() < Duration::from_secs(10), "not within 10 s: {what}");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+#[test]
+fn the_demonstration_hands_over_calls_that_do_as_they_say() {
+    let stage = Stage::new();
+    let up = stage.up(&["--demo"]);
+    let curl = |name: &str| {
+        let line = up.facts[name].as_str().unwrap();
+        let words = words_of(line);
+        let headers: Vec<(&str, &str)> = words
+            .windows(2)
+            .filter(|pair| pair[0] == "-H")
+            .map(|pair| pair[1].split_once(": ").unwrap())
+            .collect();
+        let body = words.windows(2).find(|pair| pair[0] == "-d").unwrap();
+        assert_eq!(words[2], format!("{}/demo", up.url()), "{line}");
+        http::post(&words[2], &headers, &body[1])
+    };
+    let allowed = curl("allowed");
+    assert_eq!(allowed.status, 200);
+    assert!(allowed.text().contains("Buy oat milk"), "{}", allowed.body);
+    let denied = curl("denied");
+    assert_eq!(denied.text(), "[POLICY DENIED] notes are not for agents to delete");
+    assert_eq!(
+        denied.json()["result"]["_meta"]["tollgate/denial"]["rule"],
+        "/tools/delete_note/action"
+    );
+    assert!(!stage.home().exists(), "the real home is not touched");
+    assert_eq!(up.stop().code, 0);
+}
+
+/// The words of a line as a shell splits it; only single quotes are used.
+fn words_of(line: &str) -> Vec<String> {
+    let mut words = vec![String::new()];
+    let mut quoted = false;
+    for c in line.chars() {
+        match c {
+            '\'' => quoted = !quoted,
+            ' ' if !quoted => words.push(String::new()),
+            c => words.last_mut().unwrap().push(c),
+        }
+    }
+    words
+}
+
+#[test]
+fn the_demonstration_says_all_of_it_to_people() {
+    use std::io::{BufRead as _, BufReader};
+    let stage = Stage::new();
+    let mut command = stage.command(&["up", "--demo", "--listen", "127.0.0.1:0"]);
+    let mut child = command.stdout(std::process::Stdio::piped()).spawn().unwrap();
+    let mut text = String::new();
+    for line in BufReader::new(child.stdout.take().unwrap()).lines() {
+        let line = line.unwrap();
+        text.push_str(&line);
+        text.push('\n');
+        if line.starts_with("The rules:") {
+            break;
+        }
+    }
+    child.kill().unwrap();
+    child.wait().unwrap();
+    assert_snapshot!(stage.blanked(&text));
+}
+
+#[test]
+fn a_token_pasted_before_a_restart_of_the_demonstration_goes_on_working() {
+    let stage = Stage::new();
+    let up = stage.up(&["--demo"]);
+    let token = up.facts["token"].as_str().unwrap().to_owned();
+    assert_eq!(up.stop().code, 0);
+    let up = stage.up(&["--demo"]);
+    assert_ne!(up.facts["token"], token.as_str());
+    let answer = http::call(&format!("{}/demo", up.url()), &token, "list_notes", &json!({}));
+    assert_eq!(answer.status, 200);
+}
+
+#[test]
+fn limits_hold_and_say_when_to_come_back() {
+    let stage = Stage::with_demo();
+    let token = stage.grant("alice");
+    let up = stage.up(&[]);
+    let url = format!("{}/demo", up.url());
+    for n in 1..=5 {
+        let answer = http::call(&url, &token, "add_note", &json!({ "text": n.to_string() }));
+        assert_eq!(answer.json()["result"]["isError"], false, "{}", answer.body);
+    }
+    let answer = http::call(&url, &token, "add_note", &json!({ "text": "6" })).json();
+    let denial = &answer["result"]["_meta"]["tollgate/denial"];
+    assert_eq!(denial["code"], "rate_limited");
+    assert!(denial["retry_after_seconds"].as_u64().is_some_and(|wait| (1..=60).contains(&wait)));
+}
+
+#[test]
+fn a_parked_call_is_shown_whole_and_goes_through_when_approved() {
+    let stage = Stage::with_demo();
+    let token = stage.grant("alice");
+    let up = stage.up(&[]);
+    let url = format!("{}/demo", up.url());
+    let ask = move || {
+        http::call(&url, &token, "send_money", &json!({ "to": "Ada \u{1b}[2J", "amount": 50.10 }))
+    };
+    let waiting = std::thread::spawn(ask.clone());
+    let id = wait_for_approval(&stage);
+    let mut story = stage.story(&[&["approvals", "list"], &["approvals", "show", &id]]);
+    story = regex::Regex::new(r"\d+m \d+s").unwrap().replace_all(&story, "[LEFT]").into_owned();
+    assert_snapshot!(story);
+    assert_snapshot!(
+        "an_approval_is_answered_once",
+        stage.story(&[
+            &["approvals", "approve", &id],
+            &["approvals", "approve", &id],
+            &["approvals", "approve", "ap-999-000000"],
+        ])
+    );
+    assert_eq!(waiting.join().unwrap().json()["result"]["structuredContent"]["sent"], json!(50.1));
+
+    let waiting = std::thread::spawn(ask);
+    let id = wait_for_approval(&stage);
+    stage.fine(&["approvals", "deny", &id, "--because", "not today"]);
+    let denied = waiting.join().unwrap();
+    assert!(denied.text().contains("not today"), "{}", denied.body);
+    assert_eq!(denied.json()["result"]["_meta"]["tollgate/denial"]["code"], "approval_denied");
+}
+
+#[test]
+fn status_knows_a_running_gate_from_a_dead_one() {
+    let stage = Stage::with_demo();
+    stage.grant("alice");
+    let up = stage.up(&[]);
+    let status = stage.fine(&["status", "--json"]).json();
+    assert_eq!(status["running"], true);
+    assert_eq!(status["gates"][0]["pid"], up.pid());
+    assert_eq!(status["gates"][0]["url"], up.url());
+    assert_snapshot!(stage.told(&["status", "-n", "3"]));
+    drop(up); // killed, not stopped
+    let said = stage.run(&["status", "--json"]);
+    assert_eq!(said.code, 1);
+    assert_eq!(said.json()["running"], false);
+    assert_eq!(said.json()["grants"], json!({ "active": 1, "expired": 0, "revoked": 0 }));
+}
+
+#[test]
+fn what_the_owner_changes_counts_without_a_restart() {
+    let stage = Stage::with_demo();
+    let token = stage.grant("alice");
+    let up = stage.up(&[]);
+    let url = format!("{}/demo", up.url());
+    let list = |token: &str| http::call(&url, token, "list_notes", &json!({}));
+    assert_eq!(list(&token).status, 200);
+    let policy = stage.write("p.json", r#"{"version":"1","default":"deny"}"#);
+    stage.fine(&["policy", "set", "demo", &policy]);
+    eventually("the new policy denies", || list(&token).text().starts_with("[POLICY DENIED]"));
+    stage.fine(&["grant", "revoke", "alice"]);
+    eventually("the revoked token is refused", || list(&token).status == 401);
+}
+
+#[test]
+fn the_settings_file_is_read_again_and_a_broken_one_changes_nothing() {
+    let stage = Stage::with_demo();
+    let made = stage.fine(&["grant", "token", "--json"]).json();
+    let (token, hash) = (made["token"].as_str().unwrap(), made["token_sha256"].as_str().unwrap());
+    let up = stage.up(&[]);
+    let url = format!("{}/more", up.url());
+    let list = || http::call(&url, token, "list_notes", &json!({}));
+    assert_eq!(list().status, 401);
+    let settings = format!(
+        "[servers.more]\nbuiltin = \"demo\"\n[policies.open]\nfile = \"open.json\"\n\
+         [grants.bob]\ntoken_sha256 = \"{hash}\"\nservers = {{ more = \"open\" }}\n"
+    );
+    let put = |name: &str, text: &str| std::fs::write(stage.home().join(name), text).unwrap();
+    put("open.json", r#"{"version":"1","default":"allow"}"#);
+    put("tollgate.toml", &settings);
+    eventually("the grant of the file works", || list().status == 200);
+    put("tollgate.toml", &settings.replace("builtin", "bulitin"));
+    std::thread::sleep(Duration::from_millis(600));
+    assert_eq!(list().status, 200, "a broken file leaves what was in force");
+    put("tollgate.toml", &settings);
+    put("open.json", r#"{"version":"1","default":"deny"}"#);
+    eventually("a changed policy file counts", || list().text().starts_with("[POLICY DENIED]"));
+    let said = up.stop();
+    assert!(said.stderr.contains("what was in force stays"), "{}", said.stderr);
+}
+
+#[test]
+fn a_stop_settles_what_is_in_flight_and_leaves_a_whole_log() {
+    let stage = Stage::with_demo();
+    let token = stage.grant("alice");
+    let up = stage.up(&[]);
+    let url = format!("{}/demo", up.url());
+    let waiting = std::thread::spawn(move || {
+        std::panic::catch_unwind(|| {
+            http::call(&url, &token, "send_money", &json!({ "to": "Ada", "amount": 50 }))
+        })
+    });
+    wait_for_approval(&stage);
+    let begin = Instant::now();
+    let said = up.stop();
+    assert_eq!(said.code, 0, "{}", said.stderr);
+    assert!(begin.elapsed() < Duration::from_secs(6), "a stop takes 5 s at most");
+    let _ = waiting.join();
+    assert_eq!(stage.run(&["audit", "verify"]).code, 0);
+    let open = stage.fine(&["audit", "search", "--decision", "admitted", "--json"]).stdout;
+    for line in open.lines() {
+        let entry: Value = serde_json::from_str(line).unwrap();
+        assert_ne!(entry["outcome"], Value::Null, "{entry}");
+    }
+}
+
+#[test]
+fn a_second_gate_on_the_same_port_says_who_has_it() {
+    let stage = Stage::with_demo();
+    let up = stage.up(&[]);
+    let address =
+        up.url().strip_prefix("http://").unwrap().strip_suffix("/mcp").unwrap().to_owned();
+    assert_snapshot!(stage.told(&["up", "--listen", &address]));
+}
+
+#[test]
+fn a_public_address_needs_tls() {
+    let stage = Stage::new();
+    assert_snapshot!(stage.told(&["up", "--listen", "0.0.0.0:0"]));
+}

@@ -1,0 +1,80 @@
+//! `tollgate grant`.
+
+use insta::assert_snapshot;
+
+use crate::stage::Stage;
+
+#[test]
+fn a_grant_comes_with_what_to_paste() {
+    let stage = Stage::with_demo();
+    assert_snapshot!(stage.told(&[
+        "grant",
+        "create",
+        "alice-laptop",
+        "--server",
+        "demo=demo",
+        "--expires",
+        "30d",
+    ]));
+}
+
+#[test]
+fn a_grant_on_several_servers_uses_the_common_address() {
+    let stage = Stage::with_demo();
+    stage.fine(&["server", "add", "other", "--builtin", "demo"]);
+    assert_snapshot!(stage.told(&[
+        "grant",
+        "create",
+        "bob",
+        "--server",
+        "demo=demo",
+        "--server",
+        "other",
+    ]));
+}
+
+#[test]
+fn the_life_of_a_grant() {
+    let stage = Stage::with_demo();
+    stage.grant("alice");
+    let story = stage.story(&[
+        &["grant", "list"],
+        &["grant", "show", "alice"],
+        &["grant", "policy", "alice", "demo", "nothing"],
+        &["grant", "policy", "alice", "demo", "demo"],
+        &["grant", "show", "alice", "--json"],
+        &["grant", "revoke", "alice"],
+        &["grant", "revoke", "alice"],
+        &["grant", "list"],
+        &["policy", "list"],
+    ]);
+    assert_snapshot!(story);
+}
+
+#[test]
+fn a_rotated_token_is_another_one_and_the_overlap_is_said() {
+    let stage = Stage::with_demo();
+    let first = stage.grant("alice");
+    let said = stage.fine(&["grant", "rotate", "alice", "--overlap", "1h", "--json"]);
+    assert_eq!(said.stderr, "the old token works for 1h more\n");
+    assert_ne!(said.json()["token"], first.as_str());
+    assert_eq!(said.json()["tokens"], 2);
+    let said = stage.fine(&["grant", "rotate", "alice", "--overlap", "0s", "--json"]);
+    assert_eq!(said.stderr, "the old token has stopped working\n");
+    assert_eq!(said.json()["tokens"], 1);
+}
+
+#[test]
+fn wrong_words_are_answered_with_the_right_ones() {
+    let stage = Stage::with_demo();
+    let story = stage.story(&[
+        &["grant", "list"],
+        &["grant", "create", "x", "--server", "dmeo=demo"],
+        &["grant", "create", "x", "--server", "demo=demos"],
+        &["grant", "create", "x", "--server", "=demo"],
+        &["grant", "create", "x y", "--server", "demo=demo"],
+        &["grant", "create", "x", "--server", "demo=demo", "--expires", "soon"],
+        &["grant", "rotate", "x", "--overlap", "99d"],
+    ]);
+    assert_snapshot!(story);
+}

@@ -1,0 +1,133 @@
+//! `tollgate audit`: what is shown, found, verified and taken out.
+
+use std::fs;
+
+use insta::assert_snapshot;
+use serde_json::{Value, json};
+
+use crate::http;
+use crate::stage::Stage;
+
+/// A stage with a few calls behind it.
+fn stage() -> Stage {
+    let stage = Stage::with_demo();
+    let token = stage.grant("alice");
+    let up = stage.up(&[]);
+    let url = format!("{}/demo", up.url());
+    http::call(&url, &token, "list_notes", &json!({}));
+    http::call(&url, &token, "send_money", &json!({ "to": "Ada", "amount": 5000 }));
+    http::call(&url, &token, "empty_fridge", &json!({}));
+    assert_eq!(up.stop().code, 0);
+    stage
+}
+
+#[test]
+fn the_newest_entries_are_shown_and_found() {
+    let stage = stage();
+    let story = stage.story(&[
+        &["audit", "tail", "-n", "5"],
+        &["audit", "search", "--decision", "denied"],
+        &["audit", "search", "--tool", "list_notes", "--grant", "alice"],
+        &["audit", "search", "--only", "notes", "GRANT_CREATED"],
+        &["audit", "search", "--since", "2h", "--until", "1h"],
+        &["audit", "search", "--since", "yesterday-ish"],
+        &["audit", "verify"],
+    ]);
+    assert_snapshot!(story);
+}
+
+#[test]
+fn followers_see_entries_as_they_come() {
+    use std::io::{BufRead as _, BufReader};
+    let stage = Stage::with_demo();
+    let mut command = stage.command(&["audit", "tail", "-f", "-n", "1", "--json"]);
+    let mut child = command.stdout(std::process::Stdio::piped()).spawn().unwrap();
+    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+    let first: Value = serde_json::from_str(&lines.next().unwrap().unwrap()).unwrap();
+    assert_eq!(first["act"], "policy_saved");
+    stage.grant("alice");
+    let next: Value = serde_json::from_str(&lines.next().unwrap().unwrap()).unwrap();
+    assert_eq!(next["act"], "grant_created");
+    child.kill().unwrap();
+    child.wait().unwrap();
+}
+
+#[test]
+fn every_act_of_the_owner_is_a_row_with_his_name() {
+    let stage = Stage::with_demo();
+    stage.grant("alice");
+    stage.fine(&["grant", "rotate", "alice"]);
+    stage.fine(&["grant", "policy", "alice", "demo", "demo"]);
+    stage.fine(&["grant", "revoke", "alice"]);
+    stage.fine(&["server", "remove", "demo"]);
+    let notes = stage.fine(&["audit", "search", "--only", "notes", "owner (cli)", "--json"]).stdout;
+    let acts: Vec<String> = notes
+        .lines()
+        .map(|line| {
+            serde_json::from_str::<Value>(line).unwrap()["act"].as_str().unwrap().to_owned()
+        })
+        .collect();
+    let wanted = [
+        "server_added",
+        "policy_saved",
+        "grant_created",
+        "grant_rotated",
+        "grant_policy",
+        "grant_revoked",
+        "server_removed",
+    ];
+    assert_eq!(acts, wanted);
+}
+
+#[test]
+fn an_edited_log_is_found_and_a_cut_off_end_with_a_checkpoint() {
+    let stage = stage();
+    let kept = stage.path("checkpoint.json").display().to_string();
+    stage.fine(&["audit", "checkpoint", "--out", &kept]);
+    assert_eq!(stage.run(&["audit", "verify", "--checkpoint", &kept]).code, 0);
+    let log = fs::read_dir(stage.home().join("audit"))
+        .unwrap()
+        .map(|entry| entry.unwrap().path())
+        .find(|path| path.extension().is_some_and(|extension| extension == "log"))
+        .unwrap();
+    let whole = fs::read_to_string(&log).unwrap();
+    fs::write(
+        &log,
+        whole
+            .replacen("5000", "0005", 1)
+            .replacen("delete", "DELETE", 1)
+            .replacen("denied", "deniet", 1),
+    )
+    .unwrap();
+    let story = stage.story(&[&["audit", "verify"], &["audit", "verify", "--json"]]);
+    let story = regex::Regex::new(r"row \d+|line \d+|\d{8}\.log|[\d]+\.log|: \d+,")
+        .unwrap()
+        .replace_all(&story, "[PLACE]")
+        .into_owned();
+    assert_snapshot!(story);
+
+    let short: Vec<&str> = whole.lines().collect();
+    let short = short[..short.len() - 2].join("\n") + "\n";
+    fs::write(&log, short).unwrap();
+    let said = stage.run(&["audit", "verify", "--checkpoint", &kept]);
+    assert_eq!(said.code, 1, "{}", said.everything());
+    assert!(said.stdout.contains("missing"), "{}", said.stdout);
+}
+
+#[test]
+fn exports_are_whole_private_and_neutral_in_a_spreadsheet() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let stage = stage();
+    for (format, first) in [("jsonl", "{"), ("csv", "seq,time,kind,"), ("chain", "")] {
+        let path = stage.path(&format!("log.{format}"));
+        let shown = path.display().to_string();
+        stage.fine(&["audit", "export", "--format", format, "--out", &shown]);
+        let text = fs::read_to_string(&path).unwrap();
+        assert!(text.starts_with(first) && text.lines().count() > 5, "{format}: {text}");
+        assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
+        let printed = stage.fine(&["audit", "export", "--format", format]).stdout;
+        assert_eq!(printed, text, "{format} is the same on stdout");
+    }
+    let said = stage.run(&["audit", "export", "--format", "csv", "--out", "/no/such/folder/x.csv"]);
+    assert_eq!(said.code, 2);
+}

@@ -1,0 +1,22 @@
+//! The binary as its users meet it: whole outputs, exit codes, files, and a gate over real sockets.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "a test fails where the stage does not stand"
+)]
+
+mod doctor;
+mod gate;
+mod grants;
+mod help;
+mod history;
+mod hostile;
+mod http;
+mod packaging;
+mod policies;
+mod secrets;
+mod servers;
+mod stage;
+mod streams;

@@ -1,0 +1,138 @@
+//! `tollgate policy`.
+
+use insta::assert_snapshot;
+
+use crate::stage::Stage;
+
+const GOOD: &str = r#"{
+  "version": "1",
+  "default": "deny",
+  "tools": {
+    "pay": {
+      "deny_if": [
+        { "conditions": [{ "path": "args.amount", "op": "gt", "value": 100 }], "on_deny": "too much" }
+      ],
+      "limits": [{ "counter": "paid", "window": "day", "max": 250, "increment": "args.amount" }]
+    }
+  },
+  "tests": [
+    { "name": "small sums go", "tool": "pay", "args": { "amount": 5 }, "expect": "allow" },
+    { "name": "large sums do not", "tool": "pay", "args": { "amount": 101 }, "expect": "deny" }
+  ]
+}
+"#;
+
+fn broken() -> String {
+    GOOD.replace("\"day\"", "\"fortnight\"").replace("deny_if", "denyif")
+}
+
+#[test]
+fn a_good_policy_is_said_to_be_good() {
+    let stage = Stage::new();
+    stage.write("good.json", GOOD);
+    assert_snapshot!(stage.told(&["policy", "check", "good.json"]));
+}
+
+#[test]
+fn problems_are_shown_as_a_compiler_shows_them() {
+    let stage = Stage::new();
+    stage.write("bad.json", &broken());
+    stage.write("worse.json", "{ \"version\": \"1\", \"version\": \"1\" }");
+    stage.write("bad.yaml", "version: \"1\"\ndefault: maybe\ntools:\n  pay: {}\n");
+    assert_snapshot!(stage.told(&["policy", "check", "bad.json", "worse.json", "bad.yaml"]));
+}
+
+#[test]
+fn problems_are_data_when_json_is_asked_for() {
+    let stage = Stage::new();
+    stage.write("good.json", GOOD);
+    stage.write("bad.json", &broken());
+    assert_snapshot!(stage.told(&["policy", "check", "good.json", "bad.json", "--json"]));
+}
+
+#[test]
+fn a_file_that_is_not_there_is_could_not() {
+    assert_snapshot!(Stage::new().told(&["policy", "check", "nowhere.json"]));
+}
+
+#[test]
+fn a_policy_is_read_from_stdin() {
+    let said = Stage::new().run_with(&["policy", "check", "-"], GOOD);
+    assert_eq!((said.code, said.stdout.as_str()), (0, "<stdin>: ok, 2 tests passed\n"));
+}
+
+#[test]
+fn tests_are_shown_one_by_one() {
+    let stage = Stage::new();
+    stage.write("good.json", GOOD);
+    stage.write("failing.json", &GOOD.replace("\"amount\": 5 ", "\"amount\": 500 "));
+    let story = stage.story(&[
+        &["policy", "test", "good.json"],
+        &["policy", "test", "failing.json"],
+        &["policy", "test", "failing.json", "--json"],
+    ]);
+    assert_snapshot!(story);
+}
+
+#[test]
+fn a_verdict_is_explained_step_by_step() {
+    let stage = Stage::new();
+    stage.write("good.json", GOOD);
+    stage.write("amount.json", r#"{"amount":7}"#);
+    let explain = ["policy", "explain", "good.json", "pay", "--args"];
+    let with = |args: &'static str| [&explain[..], &[args]].concat();
+    let story = stage.story(&[
+        &with(r#"{"amount":5}"#),
+        &with(r#"{"amount":"5000"}"#),
+        &with("@amount.json"),
+        &["policy", "explain", "good.json", "steal"],
+        &["policy", "explain", "good.json", "pay", "--definition", "changed"],
+    ]);
+    assert_snapshot!(story);
+}
+
+#[test]
+fn arguments_with_two_meanings_are_refused_before_any_rule() {
+    let stage = Stage::new();
+    stage.write("good.json", GOOD);
+    let twice = r#"{"amount":5,"amount":5000}"#;
+    assert_snapshot!(stage.told(&["policy", "explain", "good.json", "pay", "--args", twice]));
+}
+
+#[test]
+fn the_schema_is_a_schema() {
+    let schema = Stage::new().fine(&["policy", "schema"]).json();
+    assert_eq!(schema["$schema"], "https://json-schema.org/draft/2020-12/schema");
+    assert!(schema.pointer("/properties/tools").is_some());
+}
+
+#[test]
+fn every_version_is_kept_and_a_broken_one_never_replaces_a_good_one() {
+    let stage = Stage::new();
+    stage.write("one.json", GOOD);
+    stage.write("two.json", &GOOD.replace("250", "300"));
+    stage.write("bad.json", &broken());
+    let story = stage.story(&[
+        &["policy", "list"],
+        &["policy", "set", "spending", "one.json"],
+        &["policy", "set", "spending", "one.json"],
+        &["policy", "set", "spending", "two.json"],
+        &["policy", "set", "spending", "bad.json"],
+        &["policy", "list"],
+        &["policy", "show", "spending", "--history"],
+        &["policy", "show", "nothing"],
+    ]);
+    assert_snapshot!(story);
+    let one = stage.fine(&["policy", "show", "spending", "--version", "1"]).stdout;
+    assert_eq!(one, GOOD, "the text comes back byte for byte");
+}
+
+#[test]
+fn the_policy_of_a_grant_is_explained_too() {
+    let stage = Stage::with_demo();
+    stage.grant("alice");
+    let words = ["policy", "explain", "--grant", "alice", "--server", "demo"];
+    let allowed = [&words[..], &["list_notes"]].concat();
+    let denied = [&words[..], &["delete_note"]].concat();
+    assert_snapshot!(stage.story(&[&allowed, &denied, &["policy", "explain", "pay"]]));
+}

@@ -1,0 +1,234 @@
+//! A home in a temporary folder, the binary, and outputs with what differs from run to run blanked.
+
+use std::fs;
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdout, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use regex::Regex;
+use serde_json::Value;
+
+pub(crate) struct Stage {
+    folder: tempfile::TempDir,
+    variables: Vec<(String, String)>,
+}
+
+/// What a command said and how it ended.
+pub(crate) struct Said {
+    pub(crate) code: i32,
+    pub(crate) stdout: String,
+    pub(crate) stderr: String,
+}
+
+impl Said {
+    pub(crate) fn json(&self) -> Value {
+        serde_json::from_str(&self.stdout).unwrap_or_else(|e| panic!("{e}: {}", self.everything()))
+    }
+
+    pub(crate) fn everything(&self) -> String {
+        format!("{}{}", self.stdout, self.stderr)
+    }
+}
+
+impl Stage {
+    pub(crate) fn new() -> Stage {
+        Stage { folder: tempfile::tempdir().unwrap(), variables: Vec::new() }
+    }
+
+    /// A stage with the demonstration server, its policy, and nothing else.
+    pub(crate) fn with_demo() -> Stage {
+        let stage = Stage::new();
+        stage.fine(&["server", "add", "demo", "--builtin", "demo"]);
+        let policy = concat!(env!("CARGO_MANIFEST_DIR"), "/src/run/demo/policy.json");
+        stage.fine(&["policy", "set", "demo", policy]);
+        stage
+    }
+
+    pub(crate) fn set(&mut self, name: &str, value: &str) {
+        self.variables.push((name.to_owned(), value.to_owned()));
+    }
+
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    pub(crate) fn home(&self) -> PathBuf {
+        self.path("home")
+    }
+
+    pub(crate) fn write(&self, name: &str, text: &str) -> String {
+        let path = self.path(name);
+        fs::write(&path, text).unwrap();
+        path.display().to_string()
+    }
+
+    pub(crate) fn command(&self, arguments: &[&str]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_tollgate"));
+        command.env_clear();
+        for name in ["PATH", "LLVM_PROFILE_FILE"] {
+            command.envs(std::env::var_os(name).map(|value| (name, value)));
+        }
+        command.env("HOME", self.folder.path()).env("TZ", "UTC").env("USER", "owner");
+        command.env("TOLLGATE_HOME", self.home()).env("NO_COLOR", "1");
+        command.envs(self.variables.iter().map(|(name, value)| (name, value)));
+        command.current_dir(self.folder.path()).args(arguments);
+        command
+    }
+
+    pub(crate) fn run(&self, arguments: &[&str]) -> Said {
+        self.run_with(arguments, "")
+    }
+
+    pub(crate) fn run_with(&self, arguments: &[&str], input: &str) -> Said {
+        let mut command = self.command(arguments);
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = command.spawn().unwrap();
+        // A command that does not read its input may be gone already.
+        let _ = child.stdin.take().unwrap().write_all(input.as_bytes());
+        let output = child.wait_with_output().unwrap();
+        Said {
+            code: output.status.code().unwrap_or(-1),
+            stdout: String::from_utf8(output.stdout).unwrap(),
+            stderr: String::from_utf8(output.stderr).unwrap(),
+        }
+    }
+
+    /// Runs what must succeed.
+    pub(crate) fn fine(&self, arguments: &[&str]) -> Said {
+        let said = self.run(arguments);
+        assert_eq!(said.code, 0, "tollgate {}\n{}", arguments.join(" "), said.everything());
+        said
+    }
+
+    /// The whole conversation with one command, ready for a snapshot.
+    pub(crate) fn told(&self, arguments: &[&str]) -> String {
+        let said = self.run(arguments);
+        let mut text = format!("$ tollgate {}\n{}", arguments.join(" "), said.stdout);
+        if !said.stderr.is_empty() {
+            text = format!("{text}--- stderr\n{}", said.stderr);
+        }
+        self.blanked(&format!("{text}--- exit {}\n", said.code))
+    }
+
+    /// Several commands, one after another.
+    pub(crate) fn story(&self, commands: &[&[&str]]) -> String {
+        commands.iter().map(|arguments| self.told(arguments)).collect::<Vec<_>>().join("\n")
+    }
+
+    /// Times, hashes, tokens, ids and places are another every time.
+    pub(crate) fn blanked(&self, text: &str) -> String {
+        let folder = self.folder.path().display().to_string();
+        let mut text = text.replace(&folder, "[TMP]");
+        text = text.replace(env!("CARGO_BIN_EXE_tollgate"), "[TOLLGATE]");
+        text = text.replace(env!("CARGO_MANIFEST_DIR"), "[CLI]");
+        text = text.replace(env!("CARGO_PKG_VERSION"), "[VERSION]");
+        for (pattern, blank) in [
+            (r"tg_[0-9A-Za-z]{49}", "[TOKEN]"),
+            (r"ap-\d+-[0-9a-f]+", "[APPROVAL]"),
+            (r"g_[0-9A-Za-z]{12}", "[GRANT ID]"),
+            (r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z", "[UTC TIME]"),
+            (r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d", "[TIME]"),
+            (r"\b[0-9a-f]{64}\b", "[SHA-256]"),
+            (r"hash [0-9a-f]{16}", "hash [HASH]"),
+            (r"\b[0-9a-f]{12}\b", "[HASH]"),
+            (r"process \d+", "process [PID]"),
+            (r"\b\d+(\.\d)?ms\b", "[LATENCY]"),
+            (r"\d+ MiB free", "[N] MiB free"),
+            (r"\d+[smhd]( \d+[smh])? ago", "[SPAN] ago"),
+            (r"127\.0\.0\.1:\d{4,5}", "127.0.0.1:[PORT]"),
+        ] {
+            text = Regex::new(pattern).unwrap().replace_all(&text, blank).into_owned();
+        }
+        // Columns are as wide as what was blanked in them.
+        Regex::new(r"(\S) {2,}").unwrap().replace_all(&text, "$1  ").into_owned()
+    }
+
+    /// Makes a grant on the demonstration server and gives its token.
+    pub(crate) fn grant(&self, label: &str) -> String {
+        let said = self.fine(&["grant", "create", label, "--server", "demo=demo", "--json"]);
+        said.json()["token"].as_str().unwrap().to_owned()
+    }
+
+    /// Starts `tollgate up` on a free port.
+    pub(crate) fn up(&self, more: &[&str]) -> Up {
+        let mut arguments = vec!["up", "--listen", "127.0.0.1:0", "--json"];
+        arguments.extend(more);
+        Up::start(self.command(&arguments))
+    }
+}
+
+/// A running gate. Killed when dropped, if it was not stopped.
+pub(crate) struct Up {
+    child: Child,
+    stdout: BufReader<ChildStdout>,
+    pub(crate) facts: Value,
+}
+
+impl Up {
+    fn start(mut command: Command) -> Up {
+        let mut child = command
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut stdout = BufReader::new(child.stdout.take().unwrap());
+        let mut line = String::new();
+        stdout.read_line(&mut line).unwrap();
+        if line.is_empty() {
+            let mut stderr = String::new();
+            child.stderr.take().unwrap().read_to_string(&mut stderr).unwrap();
+            panic!("the gate did not start: {stderr}");
+        }
+        Up { child, stdout, facts: serde_json::from_str(&line).unwrap() }
+    }
+
+    /// `http://127.0.0.1:PORT/mcp`.
+    pub(crate) fn url(&self) -> &str {
+        self.facts["url"].as_str().unwrap()
+    }
+
+    pub(crate) fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Asks it to stop as a service manager does; gives what it said and how it ended.
+    pub(crate) fn stop(mut self) -> Said {
+        let pid = rustix::process::Pid::from_child(&self.child);
+        rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
+        let begin = Instant::now();
+        let status = loop {
+            if let Some(status) = self.child.try_wait().unwrap() {
+                break status;
+            }
+            assert!(begin.elapsed() < Duration::from_secs(10), "the gate does not stop");
+            std::thread::sleep(Duration::from_millis(5));
+        };
+        let (mut stdout, mut stderr) = (String::new(), String::new());
+        self.stdout.read_to_string(&mut stdout).unwrap();
+        self.child.stderr.take().unwrap().read_to_string(&mut stderr).unwrap();
+        Said { code: status.code().unwrap_or(-1), stdout, stderr }
+    }
+}
+
+impl Drop for Up {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// Every file below a folder with its bytes.
+pub(crate) fn files_below(folder: &Path) -> Vec<(PathBuf, Vec<u8>)> {
+    let mut found = Vec::new();
+    for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
+        let path = entry.path();
+        if path.is_dir() {
+            found.extend(files_below(&path));
+        } else {
+            found.push((path.clone(), fs::read(&path).unwrap()));
+        }
+    }
+    found
+}
