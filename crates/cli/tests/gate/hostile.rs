@@ -49,6 +49,11 @@ fn audit_id(answer: &Value) -> Option<u64> {
     in_result.as_u64().or_else(|| answer["error"]["data"]["audit_id"].as_u64())
 }
 
+/// The protocol itself says what stands beside an unsupported version.
+fn names_its_row(answer: &Value) -> bool {
+    audit_id(answer).is_some() || answer["error"]["code"] == -32022
+}
+
 fn seqs(gate: &Gate) -> HashSet<u64> {
     gate.decisions().iter().filter_map(|row| row["seq"].as_u64()).collect()
 }
@@ -57,23 +62,20 @@ fn seqs(gate: &Gate) -> HashSet<u64> {
 fn p22_messages_without_one_meaning_are_refused_over_http() {
     let (gate, recorder, client) = Gate::with_recorder();
     let (before, seen) = (seqs(&gate).len(), recorder.calls().len());
-    let mut ids = Vec::new();
+    let (mut sent, mut ids) = (0, Vec::new());
     for case in table(BODIES, 2) {
         let answer = client.post(&expand(case[1]));
         assert!(answer.refused(), "{}: {} {}", case[0], answer.status, answer.text());
         assert!(answer.status < 500, "{}: {}", case[0], answer.status);
         assert!(answer.took < Duration::from_secs(5), "{}: {:?}", case[0], answer.took);
-        let id = audit_id(&answer.json());
-        ids.push(id.unwrap_or_else(|| panic!("{}: no audit_id in {}", case[0], answer.text())));
+        assert!(names_its_row(&answer.json()), "{}: {}", case[0], answer.text());
+        sent += 1;
+        ids.extend(audit_id(&answer.json()));
         assert_eq!(recorder.calls().len(), seen, "{}: passed on", case[0]);
     }
     let rows = seqs(&gate);
-    println!(
-        "P22: {} hostile messages over HTTP, {} rows, 0 passed on",
-        ids.len(),
-        rows.len() - before
-    );
-    assert_eq!(rows.len() - before, ids.len());
+    println!("P22: {sent} hostile messages over HTTP, {} rows, 0 passed on", rows.len() - before);
+    assert_eq!(rows.len() - before, sent);
     assert!(ids.iter().all(|id| rows.contains(id)));
     assert!(client.call("echo", &json!({})).passed(), "the gate goes on");
     assert!(!gate.log().contains("panicked"), "{}", gate.log());
@@ -170,7 +172,7 @@ fn p22_messages_without_one_meaning_are_refused_over_stdio() {
     {
         let answer = ask(&case.1);
         assert!(answer.get("error").is_some(), "{}: {answer}", case.0);
-        assert!(audit_id(&answer).is_some(), "{}: {answer}", case.0);
+        assert!(names_its_row(&answer), "{}: {answer}", case.0);
         sent += 1;
     }
     assert!(!notes.with_extension("calls").exists(), "nothing was passed on");

@@ -200,7 +200,8 @@ fn p21_a_changed_tool_is_refused_until_it_is_accepted() {
     }
     assert_eq!(recorder.count("echo"), seen);
     assert!(client.call("other", &json!({})).passed(), "the others are as they were");
-    let shown = gate.run(&["server", "pins", "rec"]);
+    // It fails like `diff` when there is something to show.
+    let shown = String::from_utf8(gate.cli(&["server", "pins", "rec"]).stdout).unwrap();
     assert!(shown.contains("id_rsa") && shown.contains("brand-new"), "{shown}");
     gate.run(&["server", "pins", "rec", "--accept"]);
     let took =
