@@ -1,0 +1,289 @@
+//! `cargo xtask promises`: every promise of the gate, the tests that hold it, and the figures they
+//! print. `TOLLGATE_ROUNDS` repeats the random parts more often.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io::{BufRead, BufReader};
+use std::path::Path;
+use std::process::Stdio;
+
+use anyhow::{Context, Result, bail};
+
+/// Where tests live: a package and one of its test targets.
+type Suite = (&'static str, &'static str);
+
+const GATE: Suite = ("tollgate", "gate_promises");
+const LEDGER: Suite = ("store", "ledger_story");
+const LANGUAGE: Suite = ("policy", "language");
+const ORPHANS: Suite = ("gateway", "upstream_orphans");
+
+struct Promise {
+    id: &'static str,
+    words: &'static str,
+    /// Suites, each with the part of a test's name that chooses the tests in it.
+    held_by: &'static [(Suite, &'static str)],
+}
+
+const PROMISES: &[Promise] = &[
+    Promise {
+        id: "P01",
+        words: "no call leaves without its row, also when the gate is killed",
+        held_by: &[(GATE, "p01_"), (LEDGER, "crash::")],
+    },
+    Promise {
+        id: "P02",
+        words: "a store that is gone, cut or full means no, and it heals without a restart",
+        held_by: &[(GATE, "p02_"), (LEDGER, "trouble::")],
+    },
+    Promise {
+        id: "P03",
+        words: "each request leaves exactly one decision row",
+        held_by: &[(GATE, "p03_")],
+    },
+    Promise {
+        id: "P04",
+        words: "every admitted call is closed; unknown only for what was in flight",
+        held_by: &[(GATE, "p04_")],
+    },
+    Promise {
+        id: "P05",
+        words: "a limit is never exceeded, by many clients or by restarts",
+        held_by: &[(GATE, "p05_"), (GATE, "p01_"), (LEDGER, "limits::")],
+    },
+    Promise {
+        id: "P06",
+        words: "a power cut loses no call that was acknowledged",
+        held_by: &[(LEDGER, "power::")],
+    },
+    Promise {
+        id: "P07",
+        words: "an approved call runs at most once",
+        held_by: &[(GATE, "p07_"), (LEDGER, "approvals::")],
+    },
+    Promise {
+        id: "P08",
+        words: "no secret and no argument in files, logs or exports",
+        held_by: &[(GATE, "p08_")],
+    },
+    Promise {
+        id: "P09",
+        words: "tampering with the log is found and named",
+        held_by: &[(LEDGER, "tamper::")],
+    },
+    Promise {
+        id: "P10",
+        words: "somebody else can verify the log",
+        held_by: &[(LEDGER, "in_python")],
+    },
+    Promise {
+        id: "P11",
+        words: "nothing is allowed by accident, and a rule that denies wins",
+        held_by: &[(LANGUAGE, "a_call_is_allowed_only"), (LANGUAGE, "always_wins")],
+    },
+    Promise {
+        id: "P12",
+        words: "the engine equals a second, obvious evaluator",
+        held_by: &[(LANGUAGE, "second_evaluator")],
+    },
+    Promise {
+        id: "P13",
+        words: "the same call gets the same decision",
+        held_by: &[(LANGUAGE, "deterministic")],
+    },
+    Promise {
+        id: "P14",
+        words: "a reload is whole or does not happen",
+        held_by: &[(GATE, "p14_")],
+    },
+    Promise {
+        id: "P19",
+        words: "a revoked grant ends within a second, with its open streams",
+        held_by: &[(GATE, "p19_")],
+    },
+    Promise {
+        id: "P20",
+        words: "no grant gets what belongs to another",
+        held_by: &[(GATE, "p20_")],
+    },
+    Promise {
+        id: "P21",
+        words: "a changed tool is refused until it is accepted",
+        held_by: &[(GATE, "p21_")],
+    },
+    Promise {
+        id: "P22",
+        words: "hostile messages, requests and lines are refused, recorded and not passed on",
+        held_by: &[(GATE, "p22_")],
+    },
+    Promise {
+        id: "P23",
+        words: "slow and large clients fill no memory and stop nobody",
+        held_by: &[(GATE, "p23_")],
+    },
+    Promise { id: "P24", words: "a server that hangs stops no other", held_by: &[(GATE, "p24_")] },
+    Promise { id: "P25", words: "a stop settles every call in time", held_by: &[(GATE, "p25_")] },
+    Promise {
+        id: "P26",
+        words: "no child outlives the gate",
+        held_by: &[(GATE, "p26_"), (ORPHANS, "")],
+    },
+    Promise {
+        id: "P34",
+        words: "no public address without TLS; Host and Origin are checked",
+        held_by: &[(GATE, "p34_")],
+    },
+    Promise {
+        id: "P35",
+        words: "an agent's token opens the MCP addresses only",
+        held_by: &[(GATE, "p35_")],
+    },
+    Promise {
+        id: "P36",
+        words: "an approval is the owner's, for one exact call, once",
+        held_by: &[(GATE, "p36_"), (LEDGER, "approvals::")],
+    },
+    Promise {
+        id: "P38",
+        words: "every denial names its rule, its reason and its row",
+        held_by: &[(GATE, "p38_")],
+    },
+];
+
+/// What the tests of a suite said.
+#[derive(Default)]
+struct Said {
+    /// Names of tests, and whether they passed.
+    tests: BTreeMap<String, bool>,
+    /// Figures by promise, as in `P05: 3 of 50 admitted, 0 over`.
+    figures: BTreeMap<String, Vec<String>>,
+}
+
+/// Runs the tests of all promises, or of those named, and prints each with its figures.
+pub(crate) fn run(root: &Path, only: &[String]) -> Result<bool> {
+    let wanted = |promise: &&Promise| {
+        only.is_empty() || only.iter().any(|id| id.eq_ignore_ascii_case(promise.id))
+    };
+    let promises: Vec<&Promise> = PROMISES.iter().filter(wanted).collect();
+    if promises.is_empty() {
+        let known: Vec<&str> = PROMISES.iter().map(|promise| promise.id).collect();
+        bail!("there is no such promise; there are {}", known.join(", "));
+    }
+    let mut filters: BTreeMap<Suite, BTreeSet<&str>> = BTreeMap::new();
+    for (suite, filter) in promises.iter().flat_map(|promise| promise.held_by) {
+        filters.entry(*suite).or_default().insert(filter);
+    }
+    let mut said = BTreeMap::new();
+    for (suite, filters) in filters {
+        said.insert(suite, tests(root, suite, &filters)?);
+    }
+    let kept = promises.iter().filter(|promise| tell(promise, &said)).count();
+    println!("{kept} of {} promises kept", promises.len());
+    Ok(kept == promises.len())
+}
+
+/// Prints one promise; true when tests ran for each part of it and all passed.
+fn tell(promise: &Promise, said: &BTreeMap<Suite, Said>) -> bool {
+    let mut kept = true;
+    let mut count = 0;
+    let mut failed = Vec::new();
+    for (suite, filter) in promise.held_by {
+        let tests = said.get(suite).into_iter().flat_map(|said| &said.tests);
+        let mut ran = 0;
+        for (name, passed) in tests.filter(|(name, _)| name.contains(filter)) {
+            ran += 1;
+            if !passed {
+                failed.push(name.as_str());
+            }
+        }
+        // A filter that chooses nothing holds nothing.
+        kept &= ran > 0;
+        count += ran;
+    }
+    kept &= failed.is_empty();
+    println!(
+        "{} {} ({count} tests): {}",
+        promise.id,
+        if kept { "kept" } else { "BROKEN" },
+        promise.words
+    );
+    let figures = said.values().filter_map(|said| said.figures.get(promise.id)).flatten();
+    for figure in figures {
+        println!("      {figure}");
+    }
+    for name in failed {
+        println!("      failed: {name}");
+    }
+    kept
+}
+
+/// Runs the chosen tests of one suite; what they print besides is shown only when one fails.
+fn tests(root: &Path, (package, target): Suite, filters: &BTreeSet<&str>) -> Result<Said> {
+    println!("==> {package}, {target}");
+    let mut child = crate::cargo()
+        .current_dir(root)
+        .args(["test", "--quiet", "--package", package, "--test", target, "--"])
+        .args(["--show-output", "--format=pretty"])
+        .args(filters.iter().filter(|filter| !filter.is_empty()))
+        .stdout(Stdio::piped())
+        .spawn()
+        .context("cannot run cargo")?;
+    let output = child.stdout.take().context("cargo has no output")?;
+    let mut said = Said::default();
+    let mut lines = Vec::new();
+    for line in BufReader::new(output).lines() {
+        let line = line.context("cannot read what cargo says")?;
+        note(&line, &mut said);
+        lines.push(line);
+    }
+    if !child.wait().context("cannot wait for cargo")?.success() {
+        println!("{}", lines.join("\n"));
+        if said.tests.is_empty() {
+            bail!("the tests of {package} do not build");
+        }
+    }
+    Ok(said)
+}
+
+/// Takes `test NAME ... ok` and `Pnn: figures` out of what a test run prints.
+fn note(line: &str, said: &mut Said) {
+    if let Some((name, ending)) =
+        line.strip_prefix("test ").and_then(|rest| rest.rsplit_once(" ... "))
+    {
+        said.tests.insert(name.to_owned(), ending == "ok");
+    } else if let Some((id, figure)) = line.split_once(": ")
+        && id.len() == 3
+        && id.starts_with('P')
+    {
+        said.figures.entry(id.to_owned()).or_default().push(figure.to_owned());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests")]
+    use super::{PROMISES, Said, note};
+
+    #[test]
+    fn what_a_test_run_prints_is_understood() {
+        let mut said = Said::default();
+        let lines = [
+            "running 2 tests",
+            "test hostile::p22_x ... ok",
+            "test running::p25_y ... FAILED",
+            "P05: 3 of 50 admitted, 0 over",
+            "error: nothing",
+        ];
+        for line in lines {
+            note(line, &mut said);
+        }
+        assert_eq!(said.tests.get("hostile::p22_x"), Some(&true));
+        assert_eq!(said.tests.get("running::p25_y"), Some(&false));
+        assert_eq!(said.figures.get("P05").unwrap(), &["3 of 50 admitted, 0 over"]);
+        assert_eq!(said.figures.len(), 1);
+    }
+
+    #[test]
+    fn the_promises_stand_in_their_order_and_each_is_held_by_something() {
+        assert!(PROMISES.is_sorted_by_key(|promise| promise.id));
+        assert!(PROMISES.iter().all(|promise| !promise.held_by.is_empty()));
+    }
+}
