@@ -8,6 +8,9 @@ use clap::{Args, ValueEnum};
 use crate::failure::Ending;
 use crate::output::Out;
 
+mod audit;
+mod settings;
+
 #[derive(Args)]
 pub(crate) struct ReferenceArgs {
     #[arg(value_enum)]
@@ -28,8 +31,8 @@ pub(crate) fn run(args: &ReferenceArgs, out: &mut Out) -> Result<Ending> {
         Page::Cli => cli_page(),
         Page::Policy => policy_page(),
         Page::PolicySchema => format!("{}\n", serde_json::to_string_pretty(&policy::schema())?),
-        Page::Settings => settings_page(),
-        Page::Audit => audit_page(),
+        Page::Settings => settings::page(),
+        Page::Audit => audit::page(),
     };
     out.raw(text.as_bytes())?;
     Ok(Ending::Yes)
@@ -66,10 +69,11 @@ fn policy_page() -> String {
     );
     for object in policy::fields() {
         let _ = write!(page, "\n## {}\n\n{}.\n\n", object.name, capital(object.words));
-        page.push_str("| Field | Required | What it is |\n| --- | --- | --- |\n");
+        page.push_str("| Field | Required | Holds | What it is |\n| --- | --- | --- | --- |\n");
         for field in object.fields {
             let required = if field.required { "yes" } else { "" };
-            let _ = writeln!(page, "| `{}` | {required} | {} |", field.name, cell(field.words));
+            let (holds, words) = (cell(&field.shape.describe()), cell(field.words));
+            let _ = writeln!(page, "| `{}` | {required} | {holds} | {words} |", field.name);
         }
     }
     page.push_str(
@@ -80,32 +84,6 @@ fn policy_page() -> String {
         let _ = writeln!(page, "| `{}` | {takes} | {} |", operator.name, cell(operator.words));
     }
     page
-}
-
-fn settings_page() -> String {
-    let mut page =
-        opening("tollgate.toml", "Every key of the settings file and every number in `[limits]`.");
-    page.push_str("\n## Keys\n\n");
-    for key in store::settings::KEYS {
-        let _ = writeln!(page, "- `{key}`");
-    }
-    page.push_str("\n## `[limits]`\n\n| Key | Unless set | Least | Most | What happens at the number |\n| --- | --- | --- | --- | --- |\n");
-    for row in store::settings::Limits::TABLE {
-        let _ = writeln!(
-            page,
-            "| `{}` | {} | {} | {} | {} |",
-            row.name,
-            row.default,
-            row.least,
-            row.most,
-            cell(row.meaning)
-        );
-    }
-    page
-}
-
-fn audit_page() -> String {
-    opening("Audit rows", "Every field of a row, and which kinds of row have it.")
 }
 
 fn capital(text: &str) -> String {

@@ -31,8 +31,11 @@ pub(super) struct Class {
 }
 
 /// Category and risk of a tool by the definition that was last seen.
-pub(super) fn class(_server: &str, _pin: &Pin) -> Option<Class> {
-    None
+pub(super) fn class(server: &str, pin: &Pin) -> Option<Class> {
+    let pinned = pin.seen.as_ref().or(pin.accepted.as_ref())?;
+    let doc = Doc::read(pinned.definition.as_bytes(), &Bounds::ANSWER).ok()?;
+    let classed = classify(server, doc.root());
+    Some(Class { category: classed.category.as_str(), risk: classed.risk.as_str() })
 }
 
 pub(super) fn description(pin: &Pin) -> String {
