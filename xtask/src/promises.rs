@@ -220,8 +220,8 @@ fn tests(root: &Path, (package, target): Suite, filters: &BTreeSet<&str>) -> Res
     println!("==> {package}, {target}");
     let mut child = crate::cargo()
         .current_dir(root)
-        .args(["test", "--quiet", "--package", package, "--test", target, "--"])
-        .args(["--show-output", "--format=pretty"])
+        .args(["test", "--package", package, "--test", target, "--"])
+        .arg("--show-output")
         .args(filters.iter().filter(|filter| !filter.is_empty()))
         .stdout(Stdio::piped())
         .spawn()
