@@ -1,6 +1,8 @@
 //! `server tools`: what a server offers, as it was pinned, with what we make of it.
 
 use anyhow::Result;
+use catalog::classify::classify;
+use policy::json::{Bounds, Doc};
 use serde_json::{Value, json};
 use store::registry::Pin;
 
