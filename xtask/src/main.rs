@@ -7,15 +7,17 @@
 )]
 
 mod bench;
+mod classifier;
 mod clients;
 mod conformance;
 mod docs;
+mod promises;
 mod test;
 mod tidy;
 mod tools;
 mod up;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::{Context, Result};
@@ -23,8 +25,10 @@ use anyhow::{Context, Result};
 const HELP: &str = "\
 cargo xtask up [ARGS…]       build tollgate and run `tollgate up --demo`
 cargo xtask test [STEP…]     everything that must pass, or only the steps named
+cargo xtask promises [P01…]  every promise with its tests and their figures
 cargo xtask direct           the suite and the clients without a gate: is the harness whole?
 cargo xtask bench gate       what the gate costs, beside a direct connection [--quick]
+cargo xtask eval classifier  how tools are classed, beside labels [FILE]
 cargo xtask tidy             the rules of the house
 cargo xtask docs [--check]   write docs/reference from the program itself, or compare
 ";
@@ -50,8 +54,10 @@ fn run(task: &str, rest: &[String]) -> Result<bool> {
     match task {
         "up" => up::up(&root, rest),
         "test" => test::test(&root, rest),
+        "promises" => promises::run(&root, rest),
         "direct" => test::direct(),
-        "bench" => bench(&root, rest),
+        "bench" => measure(&root, rest),
+        "eval" => eval(&root, rest),
         "tidy" => tidy::tidy(&root),
         "docs" => docs::docs(&root, rest.iter().any(|a| a == "--check")),
         "help" | "--help" | "-h" => {
@@ -62,10 +68,17 @@ fn run(task: &str, rest: &[String]) -> Result<bool> {
     }
 }
 
-fn bench(root: &std::path::Path, rest: &[String]) -> Result<bool> {
+fn measure(root: &Path, rest: &[String]) -> Result<bool> {
     match rest.split_first() {
         Some((what, options)) if what == "gate" => bench::gate(root, options).map(|()| true),
         _ => anyhow::bail!("bench what?\n\n{HELP}"),
+    }
+}
+
+fn eval(root: &Path, rest: &[String]) -> Result<bool> {
+    match rest.split_first() {
+        Some((what, options)) if what == "classifier" => classifier::eval(root, options),
+        _ => anyhow::bail!("eval what?\n\n{HELP}"),
     }
 }
 
