@@ -1,0 +1,140 @@
+//! Says what kind of act a tool is, how dangerous it is, and why: a pure function of its definition.
+//! A table of weights trained offline reads words, parameters and operations; fixed floors keep a
+//! doubtful tool out of Read. Annotations are claims: they may raise a class, never lower it.
+
+mod decide;
+mod evidence;
+mod features;
+mod lexicon;
+mod risk;
+mod signals;
+mod text;
+mod tool;
+mod weight_table;
+
+use std::fmt;
+
+use policy::json;
+use serde::Serialize;
+
+pub use evidence::{Contradiction, Evidence};
+pub use signals::{Signal, SignalKind};
+
+/// Changes whenever the same definition may be answered differently.
+pub const CLASSIFIER_VERSION: u32 = 1;
+
+/// What a tool does to the world, by its main or worst effect.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Category {
+    /// Changes nothing.
+    Read,
+    /// Creates or changes in a way that can be put right; sends messages.
+    Write,
+    /// Deletes, revokes, wipes or ends for good.
+    Destructive,
+    /// Runs the caller's code or queries, starts or stops jobs, drives a browser or device.
+    Execute,
+    /// Moves money, creates or changes an obligation to pay, trades.
+    Financial,
+}
+
+impl Category {
+    pub const ALL: [Self; 5] =
+        [Self::Read, Self::Write, Self::Destructive, Self::Execute, Self::Financial];
+
+    /// The word policies use for `tool.category`.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Read => "read",
+            Self::Write => "write",
+            Self::Destructive => "destructive",
+            Self::Execute => "execute",
+            Self::Financial => "financial",
+        }
+    }
+
+    /// Reads the word back, in any case.
+    pub fn parse(text: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|c| c.as_str().eq_ignore_ascii_case(text))
+    }
+
+    /// Destructive, Execute and Financial: not to be taken for an ordinary change.
+    pub fn is_dangerous(self) -> bool {
+        self > Self::Write
+    }
+}
+
+impl fmt::Display for Category {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+/// How much harm one call can do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Risk {
+    Low,
+    Medium,
+    High,
+    Critical,
+}
+
+impl Risk {
+    pub const ALL: [Self; 4] = [Self::Low, Self::Medium, Self::High, Self::Critical];
+
+    /// The word policies use for `tool.risk`.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Low => "low",
+            Self::Medium => "medium",
+            Self::High => "high",
+            Self::Critical => "critical",
+        }
+    }
+
+    /// Reads the word back, in any case.
+    pub fn parse(text: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|r| r.as_str().eq_ignore_ascii_case(text))
+    }
+}
+
+impl fmt::Display for Risk {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+/// The answer for one tool. Texts are ready to print.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Classification {
+    pub category: Category,
+    pub risk: Risk,
+    /// What decided, strongest first; never empty.
+    pub evidence: Vec<Evidence>,
+    pub signals: Vec<Signal>,
+    /// Claims of the author that the rest of the definition speaks against.
+    pub contradictions: Vec<Contradiction>,
+}
+
+/// Classifies one tool object as `tools/list` gives it. `server` is the server's name; it is only
+/// used to drop that name from the front of the tool's.
+pub fn classify(server: &str, tool: json::Value<'_>) -> Classification {
+    let tool = tool::Tool::read(server, tool);
+    let features = features::features(&tool);
+    let decision = decide::decide(&features, tool.hints);
+    let signals = signals::signals(&tool, decision.category);
+    Classification {
+        category: decision.category,
+        risk: risk::risk(decision.category, &tool, &features, &signals),
+        evidence: evidence::evidence(&tool, &features, &decision),
+        contradictions: evidence::contradictions(&tool, decision.category, &signals),
+        signals,
+    }
+}
+
+/// The features of a tool by their id in the weight table, for the trainer in `train/`.
+pub fn feature_ids(server: &str, tool: json::Value<'_>) -> Vec<String> {
+    features::features(&tool::Tool::read(server, tool)).into_iter().map(|f| f.id).collect()
+}

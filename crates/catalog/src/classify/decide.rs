@@ -1,0 +1,165 @@
+//! Adds up the weights and takes the decision: Read must win clearly and must not be ruled out;
+//! among the rest, the dangerous classes get a head start.
+
+use super::Category;
+use super::features::Feature;
+use super::tool::Hints;
+use super::weight_table::{BIAS, WEIGHTS};
+
+/// Scores are in thousandths, in the order of `Category::ALL`.
+pub(super) type Scores = [i32; 5];
+
+/// How far Read must be ahead of every other class.
+const READ_MARGIN: i32 = 1_400;
+/// How much further when the author says the tool is not read-only, or is destructive.
+const HINT_MARGIN: i32 = 3_500;
+/// Head start of Write, Destructive, Execute, Financial; the last only where money is mentioned.
+const LEAN: [i32; 4] = [0, 400, 500, 2_000];
+
+/// Why the answer is not simply the class with most weight.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Because {
+    Weights,
+    /// Read was ahead, but not by enough.
+    NotSurelyRead,
+    /// Read was ahead, but the author's own hint says otherwise.
+    Hint,
+    /// An operation, a raw request or a credential rules Read out; the feature says which.
+    RuledOut(String),
+    /// No word, parameter or operation that the table knows.
+    NothingKnown,
+    /// The list of operations holds one that deletes or runs something.
+    WorstOperation(String),
+}
+
+#[derive(Clone, Debug)]
+pub(super) struct Decision {
+    pub(super) category: Category,
+    /// The class it was weighed against.
+    pub(super) rival: Category,
+    pub(super) because: Because,
+}
+
+pub(super) fn weights_of(feature: &str) -> Option<&'static [i16; 5]> {
+    let at = WEIGHTS.binary_search_by(|(id, _)| (*id).cmp(feature)).ok()?;
+    WEIGHTS.get(at).map(|(_, weights)| weights)
+}
+
+pub(super) fn decide(features: &[Feature], hints: Hints) -> Decision {
+    let scores = scores(features);
+    let [read, rest @ ..] = scores;
+    let ahead = read - rest.iter().copied().max().unwrap_or(read);
+    let claims_change = hints.read_only == Some(false) || hints.destructive == Some(true);
+    let margin = if claims_change { READ_MARGIN + HINT_MARGIN } else { READ_MARGIN };
+    let ruled_out = ruled_out(features);
+    if ahead >= margin && ruled_out.is_none() {
+        return Decision {
+            category: Category::Read,
+            rival: strongest(&rest),
+            because: Because::Weights,
+        };
+    }
+    if knows_nothing(features) {
+        let (category, rival) = (Category::Write, Category::Read);
+        return Decision { category, rival, because: Because::NothingKnown };
+    }
+    match ruled_out {
+        Some(id) if ahead >= 0 => changing(&scores, features, Because::RuledOut(id)),
+        None if ahead >= READ_MARGIN => raised_by_hint(),
+        None if ahead >= 0 => changing(&scores, features, Because::NotSurelyRead),
+        _ => changing(&scores, features, Because::Weights),
+    }
+}
+
+/// A claim alone raises by one step; it does not say what kind of change.
+fn raised_by_hint() -> Decision {
+    Decision { category: Category::Write, rival: Category::Read, because: Because::Hint }
+}
+
+/// The best class other than Read.
+fn changing(scores: &Scores, features: &[Feature], because: Because) -> Decision {
+    let [_, rest @ ..] = scores;
+    let money = features.iter().any(|f| is_money(&f.id));
+    let mut leaning = *rest;
+    for (at, (score, lean)) in leaning.iter_mut().zip(LEAN).enumerate() {
+        *score += if at == 3 && !money { 0 } else { lean };
+    }
+    let best = strongest(&leaning);
+    let worst = worst_operation(features);
+    match worst.filter(|_| best == Category::Write) {
+        Some((category, id)) => {
+            Decision { category, rival: best, because: Because::WorstOperation(id) }
+        }
+        None => Decision { category: best, rival: rival(scores, best), because },
+    }
+}
+
+pub(super) fn scores(features: &[Feature]) -> Scores {
+    let mut scores = BIAS;
+    for weights in features.iter().filter_map(|f| weights_of(&f.id)) {
+        for (score, weight) in scores.iter_mut().zip(weights) {
+            *score += i32::from(*weight);
+        }
+    }
+    scores
+}
+
+/// The strongest of Write, Destructive, Execute, Financial; the milder one on a tie.
+fn strongest(rest: &[i32; 4]) -> Category {
+    let candidates = Category::ALL.into_iter().skip(1).zip(rest);
+    candidates.rev().max_by_key(|(_, score)| **score).map_or(Category::Write, |(c, _)| c)
+}
+
+fn rival(scores: &Scores, winner: Category) -> Category {
+    let others = Category::ALL.into_iter().zip(scores).filter(|(c, _)| *c != winner);
+    others.max_by_key(|(_, score)| **score).map_or(Category::Read, |(c, _)| c)
+}
+
+fn knows_nothing(features: &[Feature]) -> bool {
+    let absence = |id: &str| matches!(id, "name.act=none" | "says.act=none" | "param.none");
+    features.iter().all(|f| absence(&f.id) || weights_of(&f.id).is_none())
+}
+
+/// Features that no amount of friendly words outweighs.
+fn ruled_out(features: &[Feature]) -> Option<String> {
+    let has = |id: &str| features.iter().any(|f| f.id == id);
+    let only_reads = has("choice.only_read");
+    let rules_out = |id: &str| match id {
+        "choice=write" | "choice=destroy" | "choice=run" | "choice=drive" | "choice=money"
+        | "choice.http" | "issues.credential" => true,
+        "shape=http" => !only_reads,
+        _ => false,
+    };
+    features.iter().find(|f| rules_out(&f.id)).map(|f| f.id.clone())
+}
+
+/// One operation that deletes makes the tool Destructive; one that starts or stops, Execute.
+fn worst_operation(features: &[Feature]) -> Option<(Category, String)> {
+    let find = |ids: [&str; 2], category: Category| {
+        let found = features.iter().find(|f| ids.contains(&f.id.as_str()));
+        found.map(|f| (category, f.id.clone()))
+    };
+    find(["choice=destroy", "told=destroy"], Category::Destructive)
+        .or_else(|| find(["choice=run", "told=run"], Category::Execute))
+}
+
+fn is_money(id: &str) -> bool {
+    id.contains("money")
+        || id.contains("obligation")
+        || matches!(id, "cue=on_chain" | "shape=pay" | "shape=amount")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::weight_table::WEIGHTS;
+    use super::weights_of;
+
+    #[test]
+    fn every_weight_is_found_by_its_feature() {
+        assert!(WEIGHTS.is_sorted_by(|a, b| a.0 < b.0));
+        for (id, weights) in WEIGHTS {
+            assert_eq!(weights_of(id), Some(weights), "{id}");
+        }
+        assert_eq!(weights_of("no such feature"), None);
+    }
+}

@@ -1,0 +1,148 @@
+//! What a feature means, in words for the owner.
+
+use crate::classify::lexicon::Act;
+
+/// The meaning of a feature id.
+pub(super) fn of(id: &str) -> String {
+    let (family, value) = id.split_once(['=', '+']).unwrap_or((id, ""));
+    match family {
+        "name.verb" | "name.word" => format!("the name uses the word `{value}`"),
+        "name.act" | "name.also" => format!("the name says that it {}", act(value)),
+        "name.pair" => format!("the name {}", pair(value)),
+        "name.ends" => format!("the name ends in a word about {}", thing(value)),
+        "title.act" => format!("the title says that it {}", act(value)),
+        "says.verb" | "says.word" => format!("the description uses the word `{value}`"),
+        "says.act" | "says.also" => format!("the description says that it {}", act(value)),
+        "says.pair" => format!("the description {}", pair(value)),
+        "param" | "param.word" => "a parameter that goes with such tools".to_owned(),
+        "param.needs" => format!("needs {}", thing(value)),
+        "param.takes" => format!("takes {}", thing(value)),
+        "param.none" => "takes nothing".to_owned(),
+        "shape" => shape(value).to_owned(),
+        "choice" => format!("one of its operations {}", act(value)),
+        "told" => format!("one of the operations it describes {}", act(value)),
+        "choice.only_read" | "told.only_read" => "all its operations read".to_owned(),
+        "choice.no_destroy" => "none of its operations deletes".to_owned(),
+        "choice.http" => "sends requests that change things".to_owned(),
+        "choice.any" => "takes an operation without saying which".to_owned(),
+        "issues.credential" => "issues or renews a credential".to_owned(),
+        "cue" => cue(value).to_owned(),
+        _ => cue(family).to_owned(),
+    }
+}
+
+fn act(value: &str) -> &'static str {
+    match Act::ALL.into_iter().find(|a| a.as_str() == value) {
+        Some(Act::Read) => "reads",
+        Some(Act::Write) => "creates, changes or sends",
+        Some(Act::Destroy) => "deletes or ends something",
+        Some(Act::Run) => "runs, starts or stops something",
+        Some(Act::Drive) => "uses a screen or device",
+        Some(Act::Money) => "moves money",
+        Some(Act::Mixed) => "acts, without saying how",
+        None => "does something without a plain verb",
+    }
+}
+
+fn thing(value: &str) -> &'static str {
+    match value {
+        "obligation" => "payments or trades",
+        "money" => "money",
+        "job" => "jobs that run",
+        "host" => "machines and services",
+        "code" => "code or queries",
+        "screen" => "a page or device",
+        "credential" => "credentials",
+        "guidance" => "guidance",
+        "facts" => "facts and status",
+        _ => "something",
+    }
+}
+
+fn pair(value: &str) -> String {
+    let (verb, noun) = value.split_once('+').unwrap_or((value, ""));
+    format!("joins {} with {}", act_noun(verb), thing(noun))
+}
+
+fn act_noun(value: &str) -> &'static str {
+    match Act::ALL.into_iter().find(|a| a.as_str() == value) {
+        Some(Act::Read) => "reading",
+        Some(Act::Write) => "a change",
+        Some(Act::Destroy) => "deleting",
+        Some(Act::Run) => "running or stopping",
+        Some(Act::Drive) => "clicking and typing",
+        Some(Act::Money) => "paying or trading",
+        Some(Act::Mixed) => "an open verb",
+        None => "no plain verb",
+    }
+}
+
+fn shape(value: &str) -> &'static str {
+    match value {
+        "http" => "takes a method and a path: any request can be sent",
+        "command" => "takes a command",
+        "code" => "takes code",
+        "sql" => "takes a statement",
+        "query" => "takes a query",
+        "pay" => "takes an amount and where it goes",
+        "amount" => "takes an amount",
+        "page" => "pages through results",
+        "filter" => "filters results",
+        "content" => "takes content to store or send",
+        "force" => "can be forced or confirmed",
+        "point" => "takes a point on a screen",
+        "file" => "takes a file or path",
+        "output" => "writes to a place that is given",
+        "dry_run" => "can be tried out first",
+        "one_id" => "takes one identifier",
+        _ => "its parameters go with such tools",
+    }
+}
+
+fn cue(value: &str) -> &'static str {
+    match value {
+        "read_only" => "says that it only reads",
+        "dry_run" => "says that nothing is carried out",
+        "irreversible" => "says that it cannot be undone",
+        "destructive" => "warns of loss",
+        "soft_delete" => "moves to a trash that can be emptied",
+        "overwrites" => "overwrites what was there",
+        "arbitrary" => "takes anything the caller sends",
+        "asks_first" => "asks that the person confirm",
+        "on_chain" => "acts on a blockchain or wallet",
+        "raw_request" => "sends requests to an API",
+        "real_money" => "says that it costs or pays",
+        "background" => "goes on in the background",
+        "guidance" => "gives guidance",
+        "writes_file" => "writes a file",
+        "returns" => "returns what it found",
+        "use_before" => "is meant to be called first",
+        "sends" => "sends or notifies",
+        "starts" => "starts something",
+        "creates" => "creates or adds",
+        "deletes" => "deletes or removes",
+        "sql_read" => "speaks of SELECT",
+        "sql_write" => "speaks of statements that write",
+        "http_read" => "speaks of GET",
+        "http_write" => "speaks of POST, PUT or PATCH",
+        _ => "goes with such tools",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::of;
+    use crate::classify::weight_table::WEIGHTS;
+
+    #[test]
+    fn every_feature_of_the_table_has_a_meaning_of_its_own() {
+        for (id, _) in WEIGHTS {
+            let meaning = of(id);
+            assert!(!meaning.contains("such tools") || id.starts_with("param"), "{id}: {meaning}");
+            assert!(
+                !meaning.contains("something without a plain verb") || id.ends_with("none"),
+                "{id}"
+            );
+        }
+    }
+}

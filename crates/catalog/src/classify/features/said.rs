@@ -1,0 +1,99 @@
+//! What the description says: the first verb, the words around it, and the opening as a bag of words.
+
+use super::{Features, Place, act_text};
+use crate::classify::lexicon::{Act, things, verb};
+use crate::classify::text::Word;
+use crate::classify::tool::Tool;
+
+/// Sentences that count for the bag; what a tool does is said first.
+const SAID_SENTENCES: usize = 2;
+/// Sentences searched for the first verb.
+const VERB_SENTENCES: usize = 3;
+/// "Takes a screenshot": without a plain verb, a noun-like one counts this early in a sentence.
+const NOUN_VERB_WORDS: usize = 6;
+
+/// Words that stand before the verb in "This tool will create …" and "Use this to create …".
+const FILLERS: &str = "this tool will the a an to use allow you let can it for action function \
+    beta purpose that which your in and or operation api when user want helper mcp endpoint simple \
+    method utility enable perform warning important new one be by of take do should is are used \
+    useful call if from on with";
+
+fn is_filler(w: &Word) -> bool {
+    FILLERS.split_whitespace().any(|f| f == w.base) || w.raw.chars().all(|c| c.is_ascii_digit())
+}
+
+/// Words that carry no meaning of their own and would make odd reasons.
+const SMALL: &str = "the and for with from this that are was not its has have into any all your you \
+    than then also only each per via such may must when where which who how what but out about \
+    these those their there been being more most other some both either";
+
+fn is_small(w: &Word) -> bool {
+    w.base.chars().count() < 3 || SMALL.split_whitespace().any(|small| small == w.lower)
+}
+
+/// The first verb said, with its sentence.
+fn said_verb(tool: &Tool) -> Option<(&[Word], usize)> {
+    for sentence in tool.sentences.iter().take(VERB_SENTENCES) {
+        let first = sentence.iter().position(|w| !is_filler(w));
+        let found = sentence.iter().enumerate().position(|(at, w)| {
+            let Some(v) = verb(&w.base) else { return false };
+            !is_filler(w) && !is_participle(w) && (!v.weak || Some(at) == first)
+        });
+        let opening = sentence.get(..NOUN_VERB_WORDS).unwrap_or(sentence);
+        let noun_like = || opening.iter().position(|w| verb(&w.base).is_some() && !is_filler(w));
+        if let Some(at) = found.or_else(noun_like) {
+            return Some((sentence, at));
+        }
+    }
+    None
+}
+
+/// `deleted messages` are messages, not a deletion.
+pub(in crate::classify) fn is_participle(w: &Word) -> bool {
+    w.lower != w.base && w.lower.ends_with("ed")
+}
+
+pub(super) fn description(tool: &Tool, out: &mut Features) -> Option<Act> {
+    let found = said_verb(tool);
+    let chosen = found.and_then(|(sentence, at)| sentence.get(at));
+    let act = chosen.and_then(|w| verb(&w.base)).map(|v| v.act);
+    if let Some(w) = chosen {
+        out.add(format!("says.verb={}", w.base), Place::Description, &w.raw);
+    }
+    let shown = chosen.map_or("", |w| w.raw.as_str());
+    out.add(format!("says.act={}", act_text(act)), Place::Description, shown);
+    if let Some((sentence, at)) = found {
+        said_around(sentence, at, act, out);
+    }
+    for sentence in tool.sentences.iter().take(SAID_SENTENCES) {
+        for w in sentence.iter().filter(|w| !is_small(w)) {
+            out.add(format!("says.word={}", w.base), Place::Description, &w.raw);
+        }
+    }
+    act
+}
+
+/// Further verbs and the things beside the first verb, in its own sentence.
+fn said_around(sentence: &[Word], at: usize, act: Option<Act>, out: &mut Features) {
+    let shown = sentence.get(at).map_or("", |w| w.raw.as_str());
+    for (position, w) in sentence.iter().enumerate() {
+        if position == at || is_participle(w) {
+            continue;
+        }
+        if let Some(v) = verb(&w.base).filter(|v| !v.weak && !negated(sentence, position)) {
+            out.add(format!("says.also={}", v.act.as_str()), Place::Description, &w.raw);
+        }
+        for thing in things(&w.base) {
+            let pair = format!("says.pair={}+{}", act_text(act), thing.as_str());
+            out.add(pair, Place::Description, &format!("{shown} … {}", w.raw));
+        }
+    }
+}
+
+/// A "not", "never" or "without" up to three words before.
+pub(in crate::classify) fn negated(sentence: &[Word], at: usize) -> bool {
+    let from = at.saturating_sub(3);
+    let near = sentence.get(from..at).unwrap_or(&[]);
+    near.iter()
+        .any(|w| matches!(w.lower.as_str(), "not" | "never" | "without" | "cannot" | "no" | "t"))
+}

@@ -1,0 +1,77 @@
+//! Sets of parameters that say more together than each alone: a URL with a method and a body, an
+//! amount with a recipient.
+
+use super::{Features, Place};
+use crate::classify::tool::{Parameter, Tool};
+
+/// A shape is present when every group has a parameter with one of its words.
+const SHAPES: &[(&str, &[&[&str]])] = &[
+    ("http", &[&["method", "verb"], &["url", "uri", "path", "endpoint"]]),
+    ("command", &[&["command", "cmd", "shell", "argv", "commands"]]),
+    (
+        "code",
+        &[&["code", "script", "javascript", "python", "expression", "snippet", "groovy", "js"]],
+    ),
+    ("sql", &[&["sql", "cypher", "soql", "statement", "ddl", "mutation"]]),
+    ("query", &[&["query"]]),
+    (
+        "pay",
+        &[
+            &["amount", "quantity", "qty", "value", "total"],
+            &[
+                "to",
+                "recipient",
+                "currency",
+                "token",
+                "destination",
+                "address",
+                "side",
+                "symbol",
+                "payee",
+            ],
+        ],
+    ),
+    ("amount", &[&["amount"]]),
+    ("page", &[&["limit", "cursor", "offset", "page", "top", "skip", "max", "per", "first"]]),
+    ("filter", &[&["filter", "sort", "order", "since", "after", "before", "start", "search"]]),
+    ("content", &[&["content", "body", "text", "message", "title", "subject", "comment"]]),
+    ("force", &[&["force", "confirm", "confirmed", "permanent", "recursive", "cascade"]]),
+    ("point", &[&["x"], &["y"]]),
+    ("file", &[&["path", "file", "filename", "filepath", "directory"]]),
+    (
+        "output",
+        &[
+            &["output", "save", "destination", "dest", "target", "outdir"],
+            &["path", "file", "dir", "directory", "to", "folder", "filename"],
+        ],
+    ),
+    ("dry_run", &[&["dry", "dryrun", "preview"]]),
+];
+
+pub(super) fn shapes(tool: &Tool, out: &mut Features) {
+    let top: Vec<&Parameter> =
+        tool.parameters.iter().filter(|p| p.depth == 0 || tool.parameters.len() < 12).collect();
+    for (shape, groups) in SHAPES {
+        let found: Vec<&Parameter> =
+            groups.iter().filter_map(|group| top.iter().copied().find(|p| has(p, group))).collect();
+        if found.len() == groups.len() {
+            let names: Vec<&str> = found.iter().map(|p| p.name.as_str()).collect();
+            let place = found.first().map_or(Place::Name, |p| Place::Parameter(p.path.clone()));
+            out.add(format!("shape={shape}"), place, &names.join(", "));
+        }
+    }
+    if top.len() == 1 && top.first().is_some_and(|p| is_id(p)) {
+        let p = top.first().map_or("", |p| p.name.as_str());
+        out.add("shape=one_id".to_owned(), Place::Parameter(p.to_owned()), p);
+    }
+}
+
+fn has(p: &Parameter, words: &[&str]) -> bool {
+    p.words.iter().any(|w| words.contains(&w.lower.as_str()))
+}
+
+fn is_id(p: &Parameter) -> bool {
+    p.words
+        .last()
+        .is_some_and(|w| matches!(w.base.as_str(), "id" | "ids" | "key" | "name" | "slug"))
+}

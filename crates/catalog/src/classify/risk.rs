@@ -1,0 +1,44 @@
+//! Risk is more than the category: it rises with what the tool can be handed and with what the
+//! author warns of. It never falls.
+
+use super::features::Feature;
+use super::signals::{Signal, SignalKind, sends};
+use super::tool::Tool;
+use super::{Category, Risk};
+
+pub(super) fn risk(
+    category: Category,
+    tool: &Tool,
+    features: &[Feature],
+    signals: &[Signal],
+) -> Risk {
+    let shows = |kinds: &[SignalKind]| signals.iter().any(|s| kinds.contains(&s.kind));
+    let says = |id: &str| features.iter().any(|f| f.id == id);
+    let credentials = shows(&[SignalKind::Credentials]) || says("issues.credential");
+    let own_code = shows(&[SignalKind::Command, SignalKind::Sql]);
+    let (usual, raised, is_raised) = match category {
+        Category::Read => {
+            let far = shows(&[SignalKind::Path, SignalKind::Url]);
+            (Risk::Low, Risk::Medium, credentials || own_code || far)
+        }
+        Category::Write => {
+            let far = shows(WIDE) || sends(tool) || tool.hints.destructive == Some(true);
+            (Risk::Medium, Risk::High, credentials || own_code || far)
+        }
+        Category::Destructive => {
+            let lasting = says("cue=irreversible") || says("choice=destroy");
+            let many = shows(&[SignalKind::Bulk]);
+            (Risk::High, Risk::Critical, credentials || many || lasting)
+        }
+        Category::Execute => {
+            let anything = says("shape=http") || says("cue=arbitrary");
+            (Risk::High, Risk::Critical, own_code || anything)
+        }
+        Category::Financial => (Risk::Critical, Risk::Critical, true),
+    };
+    if is_raised { raised } else { usual }
+}
+
+/// Signals that let one change reach far.
+const WIDE: &[SignalKind] =
+    &[SignalKind::Recipient, SignalKind::Bulk, SignalKind::Amount, SignalKind::Url];

@@ -1,0 +1,225 @@
+//! What a tool can be handed or can reach, read from its parameters: the facts that attack patterns
+//! and the risk are built on.
+
+use serde::Serialize;
+
+use super::evidence::quote;
+use super::tool::{Parameter, Tool};
+use super::{Category, lexicon};
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum SignalKind {
+    Path,
+    Url,
+    Command,
+    Sql,
+    Amount,
+    Recipient,
+    Bulk,
+    Credentials,
+    OpenWorld,
+}
+
+impl SignalKind {
+    pub const ALL: [Self; 9] = [
+        Self::Path,
+        Self::Url,
+        Self::Command,
+        Self::Sql,
+        Self::Amount,
+        Self::Recipient,
+        Self::Bulk,
+        Self::Credentials,
+        Self::OpenWorld,
+    ];
+
+    /// The signal as half a sentence: "accepts a path".
+    pub fn words(self) -> &'static str {
+        match self {
+            Self::Path => "accepts a path",
+            Self::Url => "accepts a URL",
+            Self::Command => "accepts a command or code",
+            Self::Sql => "accepts a query or statement",
+            Self::Amount => "accepts an amount",
+            Self::Recipient => "accepts a recipient",
+            Self::Bulk => "acts on many at once",
+            Self::Credentials => "handles credentials",
+            Self::OpenWorld => "reaches the open world",
+        }
+    }
+}
+
+/// One signal and the words that show it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Signal {
+    pub kind: SignalKind,
+    pub place: String,
+    pub words: String,
+}
+
+pub(super) fn signals(tool: &Tool, category: Category) -> Vec<Signal> {
+    let mut out = Vec::new();
+    for kind in SignalKind::ALL {
+        let shown = tool.parameters.iter().find(|p| shows(kind, p, tool, category));
+        if let Some(p) = shown {
+            let place = format!("parameter `{}`", quote(&p.path));
+            out.push(Signal { kind, place, words: quote(&p.name) });
+        } else if let Some((place, words)) = named(kind, tool) {
+            out.push(Signal { kind, place: place.to_owned(), words });
+        }
+    }
+    if let Some(reach) = reach(tool, &out) {
+        out.push(reach);
+    }
+    out
+}
+
+fn shows(kind: SignalKind, p: &Parameter, tool: &Tool, category: Category) -> bool {
+    let last = p.words.last().map_or("", |w| w.base.as_str());
+    if matches!(last, "id" | "ids" | "type" | "format" | "size" | "count" | "limit" | "status") {
+        return kind == SignalKind::Bulk && is_list_of_ids(p) && category != Category::Read;
+    }
+    let any = |words: &[&str]| p.words.iter().any(|w| words.contains(&w.base.as_str()));
+    match kind {
+        SignalKind::Path => {
+            any(&["path", "filepath", "filename", "directory", "dir", "cwd"]) || last == "file"
+        }
+        SignalKind::Url => any(&["url", "uri", "href", "webhook"]),
+        SignalKind::Command => any(COMMANDS) || is_code(p, tool),
+        SignalKind::Sql => {
+            any(&["sql", "cypher", "soql", "statement", "ddl", "mutation"]) || is_sql_query(p, tool)
+        }
+        SignalKind::Amount => any(&["amount", "price", "budget", "qty", "tip"]),
+        SignalKind::Recipient => {
+            any(&[
+                "recipient",
+                "cc",
+                "bcc",
+                "payee",
+                "beneficiary",
+                "attendee",
+                "invitee",
+                "spender",
+            ]) || (category != Category::Read && p.words.first().is_some_and(|w| w.base == "to"))
+        }
+        SignalKind::Bulk => is_list_of_ids(p) && category != Category::Read,
+        SignalKind::Credentials => is_secret(p, tool),
+        SignalKind::OpenWorld => false,
+    }
+}
+
+const COMMANDS: &[&str] =
+    &["command", "cmd", "shell", "script", "javascript", "groovy", "argv", "snippet", "playbook"];
+
+/// `code` alone is code, unless the tool is about signing in or the word belongs to a country.
+fn is_code(p: &Parameter, tool: &Tool) -> bool {
+    let signs_in = || {
+        tool.name_words
+            .iter()
+            .any(|w| matches!(w.base.as_str(), "oauth" | "auth" | "token" | "exchange" | "login"))
+    };
+    match p.words.as_slice() {
+        [only] => matches!(only.base.as_str(), "code" | "expression") && !signs_in(),
+        [.., before, last] => {
+            last.base == "code" && matches!(before.base.as_str(), "source" | "python" | "js")
+        }
+        [] => false,
+    }
+}
+
+fn is_sql_query(p: &Parameter, tool: &Tool) -> bool {
+    let speaks_sql = || {
+        let words = tool.sentences.iter().flatten().chain(&tool.name_words);
+        words.into_iter().any(|w| matches!(w.lower.as_str(), "sql" | "cypher" | "soql"))
+    };
+    p.words.iter().any(|w| w.base == "query") && speaks_sql()
+}
+
+fn is_list_of_ids(p: &Parameter) -> bool {
+    let plural = ["ids", "items", "records", "entities", "messages", "files", "events", "tasks"];
+    p.is_list && p.words.last().is_some_and(|w| plural.contains(&w.lower.as_str()))
+}
+
+/// A token that turns pages or buys things on a chain is not a secret.
+fn is_secret(p: &Parameter, tool: &Tool) -> bool {
+    let has = |words: &[&str]| p.words.iter().any(|w| words.contains(&w.base.as_str()));
+    if has(&["page", "next", "continuation", "sync", "max", "confirmation", "pagination", "count"])
+    {
+        return false;
+    }
+    let token = has(&["token"])
+        && (has(&["access", "refresh", "bearer", "auth", "api", "id"]) || !on_chain(tool));
+    let key = has(&["key"]) && has(&["api", "private", "secret", "access"]);
+    token
+        || key
+        || has(&["password", "passphrase", "secret", "credential", "apikey", "connectionstring"])
+}
+
+fn on_chain(tool: &Tool) -> bool {
+    let text = tool.description.to_lowercase();
+    ["erc20", "wallet", "onchain", "on-chain", "swap", "mint", "solana"]
+        .iter()
+        .any(|w| text.contains(w))
+}
+
+/// Signals that the name gives without a parameter.
+fn named(kind: SignalKind, tool: &Tool) -> Option<(&'static str, String)> {
+    let find = |words: &[&str]| tool.name_words.iter().find(|w| words.contains(&w.base.as_str()));
+    let found = match kind {
+        SignalKind::Bulk => find(&["bulk", "batch", "all", "many", "multiple", "mass"]),
+        SignalKind::Credentials if !on_chain(tool) => find(&[
+            "token",
+            "credential",
+            "secret",
+            "password",
+            "oauth",
+            "apikey",
+            "login",
+            "auth",
+            "authenticate",
+        ]),
+        _ => None,
+    };
+    found.map(|w| ("name", w.raw.clone()))
+}
+
+/// Who is on the other side is not known in advance: a URL, a recipient, the web, or the hint.
+fn reach(tool: &Tool, found: &[Signal]) -> Option<Signal> {
+    let of = |place: &str, words: &str| {
+        Some(Signal {
+            kind: SignalKind::OpenWorld,
+            place: place.to_owned(),
+            words: words.to_owned(),
+        })
+    };
+    if tool.hints.open_world == Some(true) {
+        return of("annotation", "openWorldHint: true");
+    }
+    let outside = |s: &&Signal| matches!(s.kind, SignalKind::Url | SignalKind::Recipient);
+    if let Some(signal) = found.iter().find(outside) {
+        return of(&signal.place, &signal.words);
+    }
+    let web = tool.name_words.iter().find(|w| {
+        matches!(w.base.as_str(), "web" | "internet" | "crawl" | "scrape" | "tweet" | "browser")
+    });
+    web.and_then(|w| of("name", &w.raw))
+}
+
+/// Whether a verb of the name hands something to somebody.
+pub(super) fn sends(tool: &Tool) -> bool {
+    tool.name_words.iter().any(|w| {
+        matches!(
+            w.base.as_str(),
+            "send"
+                | "post"
+                | "publish"
+                | "broadcast"
+                | "share"
+                | "invite"
+                | "notify"
+                | "forward"
+                | "reply"
+        ) && lexicon::verb(&w.base).is_some()
+    })
+}
