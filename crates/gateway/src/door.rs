@@ -295,7 +295,7 @@ fn metrics(gate: &Gate, request: &Request<Incoming>) -> Result<Response<Body>, T
     if !token.is_some_and(|token| gate.is_metrics_token(token)) {
         return Err(TurnedAway::new(
             StatusCode::UNAUTHORIZED,
-            "metrics need the token in the file `metrics.token` of the home folder",
+            "metrics need the token that the gate was started with in `TOLLGATE_METRICS_TOKEN`",
         ));
     }
     let mut response = plain(StatusCode::OK, Body::whole(gate.metrics_text()));

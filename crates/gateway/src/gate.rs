@@ -1,5 +1,7 @@
 //! The gate itself: what all calls share, and the small acts they have in common.
 
+mod record;
+
 use std::collections::HashMap;
 use std::ffi::OsString;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -13,7 +15,7 @@ use sha2::Sha256;
 use store::clock::Clock;
 use store::effective::{Effective, Lookup, MergeError};
 use store::gate_time::GateTime;
-use store::ledger::{Ending, Facts, Ledger, LedgerError, Outcome, Permit, Refusal, RefusalKind};
+use store::ledger::{Ending, Facts, Ledger, LedgerError};
 use store::random::Random;
 use store::registry::{Registry, RegistryError};
 use store::secret::Secret;
@@ -26,13 +28,12 @@ use crate::in_force::{Holder, InForce, Leases, Makings};
 use crate::metrics::Metrics;
 use crate::mrtr::{Inner, ROUND_SECONDS_MAX, Rounds, Sealer, State, StateRefused};
 use crate::peer::Peer;
-use crate::scene::{Scene, Transport};
-use crate::serve::Remote;
+use crate::scene::Scene;
 use crate::session::{Session, Sessions};
 use crate::tasks::Tasks;
 use crate::trace::Tracer;
-use crate::upstream::{Outgoing, Shim, UpstreamError};
-use crate::wire::{Refused, Request};
+use crate::upstream::{Outgoing, Shim};
+use crate::wire::Request;
 
 /// What a gate is made of. Clock, randomness and environment come from outside.
 pub struct GateOptions {
@@ -239,76 +240,6 @@ impl Gate {
         base64::engine::general_purpose::URL_SAFE_NO_PAD.encode(mac.finalize().into_bytes())
     }
 
-    /// Lets a message of the protocol's own business through, on record.
-    pub(crate) fn pass(
-        &self,
-        scene: &Scene,
-        method: &str,
-        server: &str,
-    ) -> Result<Permit, LedgerError> {
-        let remote = scene.remote();
-        let facts = Facts { method, server, remote: remote.as_deref(), ..scene.facts() };
-        self.ledger.own_act(&facts)
-    }
-
-    /// Records a message that the gate answers itself.
-    pub(crate) fn note_passed(
-        &self,
-        scene: &Scene,
-        method: &str,
-        server: &str,
-    ) -> Result<(), LedgerError> {
-        self.pass(scene, method, server)?.settle(&Outcome::new(Ending::Ok))
-    }
-
-    pub(crate) fn settled(permit: Permit, ending: Ending) {
-        if let Err(error) = permit.settle(&Outcome::new(ending)) {
-            tracing::error!(%error, "an outcome is written later");
-        }
-    }
-
-    /// Gives back what a message took that certainly did not leave.
-    pub(crate) fn released(permit: Permit, why: &UpstreamError) {
-        if let Err(error) = permit.release(&why.to_string()) {
-            tracing::error!(%error, "an outcome is written later");
-        }
-    }
-
-    /// Records a message without one clear meaning.
-    pub(crate) fn record_refused(
-        &self,
-        scene: &Scene,
-        refused: &Refused,
-        method: &str,
-    ) -> Result<u64, LedgerError> {
-        self.metrics.refused();
-        let remote = scene.remote();
-        let facts = Facts {
-            method,
-            server: scene.endpoint.server().unwrap_or_default(),
-            remote: remote.as_deref(),
-            ..scene.facts()
-        };
-        let code = refused.code.to_string();
-        let refusal = Refusal { kind: RefusalKind::Malformed, code: &code, reason: &refused.words };
-        self.ledger.record(&refusal, &facts)
-    }
-
-    /// Records a request that got no further than the door. Without a record it is still turned away.
-    pub(crate) fn record_turned_away(
-        &self,
-        remote: Remote,
-        status: u16,
-        words: &str,
-    ) -> Option<u64> {
-        self.metrics.turned_away();
-        let kind =
-            if status == 401 { RefusalKind::Unauthenticated } else { RefusalKind::Malformed };
-        let (remote, code) = (remote.address.to_string(), status.to_string());
-        let facts = Facts { method: "(http)", remote: Some(&remote), ..Facts::default() };
-        self.ledger.record(&Refusal { kind, code: &code, reason: words }, &facts).ok()
-    }
-
     /// Notes whether the registry can be relied on. While it cannot, nothing is let through.
     pub(crate) fn set_store_trouble(&self, words: Option<String>) {
         match (self.trouble.load().as_deref(), words) {
@@ -331,19 +262,6 @@ impl Gate {
             let reason = "the store cannot be read, so nothing is let through; the owner can run `tollgate doctor`";
             Denial::new(Code::StoreUnavailable, "(store)", reason)
         })
-    }
-
-    pub(crate) fn record_trouble(&self, scene: &Scene, method: &str, denial: &Denial) {
-        let facts =
-            Facts { method, server: scene.endpoint.server().unwrap_or_default(), ..scene.facts() };
-        let refusal = Refusal {
-            kind: RefusalKind::Denied,
-            code: denial.code.as_str(),
-            reason: &denial.reason,
-        };
-        if let Err(error) = self.ledger.record(&refusal, &facts) {
-            tracing::error!(%error, "a refusal could not be recorded");
-        }
     }
 
     /// Whether a session's grant is still in force and still holds its server.
@@ -374,16 +292,6 @@ impl Gate {
             ),
             None => Definition::Unchanged,
         }
-    }
-
-    /// Waits until the row of a permit is as durable as the owner wants it.
-    pub(crate) async fn until_durable(permit: &Permit) -> Result<(), LedgerError> {
-        let (tell, told) = tokio::sync::oneshot::channel();
-        permit.when_durable(Box::new(move |flushed| {
-            // A call that was given up no longer waits.
-            let _ = tell.send(flushed);
-        }));
-        told.await.unwrap_or(Ok(()))
     }
 
     pub(crate) fn random_name(&self) -> Option<String> {
@@ -476,33 +384,6 @@ impl Gate {
             random: &self.random,
             grant: &scene.holder.id,
             server,
-        }
-    }
-}
-
-impl Scene {
-    /// What every audit row says about who asks.
-    pub(crate) fn facts(&self) -> Facts<'_> {
-        self.facts_of(self.client())
-    }
-
-    pub(crate) fn facts_of<'a>(&'a self, client: Option<&'a str>) -> Facts<'a> {
-        let client = client.map(|client| client.rsplit_once(' ').unwrap_or((client, "")));
-        Facts {
-            grant: &self.holder.label,
-            session: self.session_id(),
-            client: client.map(|(name, _)| name),
-            client_version: client
-                .map(|(_, version)| version)
-                .filter(|version| !version.is_empty()),
-            ..Facts::default()
-        }
-    }
-
-    pub(crate) fn remote(&self) -> Option<String> {
-        match self.transport {
-            Transport::Http { remote } => Some(remote.to_string()),
-            Transport::Stdio => None,
         }
     }
 }

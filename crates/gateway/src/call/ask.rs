@@ -1,0 +1,136 @@
+//! A request on its way through the gate, and what stays known of it while it is away.
+
+use crate::in_force::Holding;
+use crate::peer::Peer;
+use crate::prepare::Prepared;
+use crate::scene::Scene;
+use crate::wire::{Era, Request};
+use bytes::Bytes;
+use hyper::HeaderMap;
+use policy::Subject;
+use policy::json::{Bounds, Doc, Value};
+use std::sync::{Arc, Mutex};
+use store::ledger::Waiting;
+
+/// A request on its way through the gate.
+pub(crate) struct Ask<'a> {
+    pub(crate) scene: &'a Scene,
+    pub(crate) request: &'a Request<'a>,
+    pub(crate) body: &'a Bytes,
+    pub(crate) era: Era,
+    /// The HTTP headers of a request that came with some.
+    pub(crate) headers: Option<&'a HeaderMap>,
+    pub(crate) takes: Takes,
+    pub(crate) logs: bool,
+    /// The client's own name and version, where the request itself says them.
+    pub(crate) client: Option<String>,
+    /// The place in the queue of a call that was held for a human and is looked at again.
+    pub(crate) held: Mutex<Option<Waiting>>,
+}
+
+/// Which questions of servers a client takes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Takes {
+    pub(crate) elicitation: bool,
+    pub(crate) sampling: bool,
+    pub(crate) roots: bool,
+}
+
+impl Takes {
+    pub(crate) fn of(capabilities: Option<Value<'_>>) -> Takes {
+        let has = |name: &str| capabilities.is_some_and(|all| all.get(name).is_some());
+        Takes { elicitation: has("elicitation"), sampling: has("sampling"), roots: has("roots") }
+    }
+
+    pub(crate) fn takes(self, method: &str) -> bool {
+        match method {
+            "elicitation/create" => self.elicitation,
+            "sampling/createMessage" => self.sampling,
+            "roots/list" => self.roots,
+            // Tasks and extensions of servers; the client answers what it does not know with an error.
+            _ => true,
+        }
+    }
+}
+
+/// What stays known of a request while it is away.
+#[derive(Clone)]
+pub(crate) struct Asked {
+    /// The whole request as the client sent it, for further rounds and rules on its result.
+    pub(super) body: Bytes,
+    pub(crate) subject: Option<Owned>,
+    pub(super) takes: Takes,
+    /// Fits only the same method, name and arguments.
+    pub(crate) digest: String,
+    pub(crate) argument_digest: Option<[u8; 32]>,
+    pub(super) rule: Arc<str>,
+    /// The audit row of the first round.
+    pub(crate) first_seq: u64,
+}
+
+/// A subject that outlives its message.
+#[derive(Clone, Debug)]
+pub(crate) enum Owned {
+    Tool(String),
+    Resource(String),
+    Prompt(String),
+    Method(String),
+}
+
+impl Owned {
+    pub(super) fn of(subject: Subject<'_>) -> Owned {
+        let name = subject.name().to_owned();
+        match subject {
+            Subject::Tool(_) => Owned::Tool(name),
+            Subject::Resource(_) => Owned::Resource(name),
+            Subject::Prompt(_) => Owned::Prompt(name),
+            Subject::Method(_) => Owned::Method(name),
+        }
+    }
+
+    pub(crate) fn as_subject(&self) -> Subject<'_> {
+        match self {
+            Owned::Tool(name) => Subject::Tool(name),
+            Owned::Resource(name) => Subject::Resource(name),
+            Owned::Prompt(name) => Subject::Prompt(name),
+            Owned::Method(name) => Subject::Method(name),
+        }
+    }
+}
+
+impl Asked {
+    pub(crate) fn client_takes(&self, method: &str) -> bool {
+        self.takes.takes(method)
+    }
+
+    /// Whether a list was asked for from its beginning.
+    pub(crate) fn is_first_page(&self) -> bool {
+        Doc::read_shallow(&self.body, &Bounds::MESSAGE, 2).is_ok_and(|doc| {
+            doc.root().get("params").is_none_or(|params| params.get("cursor").is_none())
+        })
+    }
+
+    /// The entry whose effects apply to the result.
+    pub(crate) fn entry_rule(&self) -> &str {
+        &self.rule
+    }
+
+    /// The same request again, with the client's answers to a modern server's questions.
+    pub(crate) fn retry(
+        &self,
+        scene: &Scene,
+        peer: &Arc<Peer>,
+        answers: &[(String, String)],
+        state: Option<&str>,
+    ) -> Prepared {
+        crate::prepare::next_round(scene, peer, &self.body, answers, state)
+    }
+}
+
+/// What a request is about, at one server.
+pub(crate) struct Aim<'a> {
+    pub(crate) holding: &'a Holding,
+    pub(crate) subject: Option<Subject<'a>>,
+    /// The name the server knows, where the client used a prefixed one.
+    pub(crate) rename: Option<&'a str>,
+}

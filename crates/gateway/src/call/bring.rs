@@ -1,0 +1,133 @@
+//! Brings back what comes of an admitted request: at once, piece by piece, or parked for its client.
+
+use super::ask::Ask;
+use super::judge::release;
+use crate::flow::{Flow, Piece};
+use crate::gate::Gate;
+use crate::mrtr::{Inner, ParkedCall};
+use crate::outbound::{Outbound, PIECES_WAITING_MAX};
+use crate::session::Outgoing;
+use crate::translate;
+use crate::upstream::{self};
+use crate::wire::{Id, error_body};
+use bytes::Bytes;
+use std::sync::Arc;
+use store::ledger::{Ending, Permit};
+use tokio::sync::mpsc;
+
+/// Turns the first piece into the answer; further ones come from a task of their own.
+pub(super) fn bring(first: Piece, flow: Flow) -> Outbound {
+    match first {
+        Piece::Last { status, body } => Outbound::with_status(status, body),
+        Piece::Cancelled => Outbound::Silent,
+        Piece::Question { question, id } => Outbound::ok(park(flow, question, id)),
+        Piece::Broken => {
+            detach(flow);
+            Outbound::Silent
+        }
+        Piece::Interim(first) => {
+            let (sender, pieces) = mpsc::channel(PIECES_WAITING_MAX);
+            tokio::spawn(pump(first, flow, sender));
+            Outbound::Many(pieces)
+        }
+    }
+}
+
+pub(super) async fn pump(first: Outgoing, mut flow: Flow, to: mpsc::Sender<Outgoing>) {
+    let mut next = Some(first);
+    loop {
+        if let Some(outgoing) = next.take()
+            && to.send(outgoing).await.is_err()
+        {
+            return detach(flow);
+        }
+        let piece = tokio::select! {
+            piece = flow.next() => piece,
+            () = to.closed() => return detach(flow),
+        };
+        match piece {
+            Piece::Interim(outgoing) => next = Some(outgoing),
+            Piece::Last { body, .. } => {
+                let _ = to.send(Outgoing::plain(body)).await;
+                return;
+            }
+            Piece::Question { question, id } => {
+                let body = park(flow, question, id);
+                let _ = to.send(Outgoing::plain(body)).await;
+                return;
+            }
+            Piece::Broken => return detach(flow),
+            Piece::Cancelled => return,
+        }
+    }
+}
+
+/// The client or the server hung up. In a session the answer may still come on another stream.
+pub(super) fn detach(flow: Flow) {
+    if let Some(session) = flow.tail.scene.session.clone()
+        && flow.tail.resumable
+    {
+        session.detach(flow.tail);
+    }
+}
+
+/// Parks a call whose server asked something, and says so to the client.
+pub(super) fn park(flow: Flow, question: translate::Question, id: Id) -> Bytes {
+    let (gate, client_id) = (Arc::clone(&flow.tail.scene.gate), flow.tail.id.clone());
+    let until_us = gate.clock.now().wall_us + crate::mrtr::ROUND_SECONDS_MAX * 1_000_000;
+    let grant = flow.tail.scene.holder.id.clone();
+    let key = question.key.clone();
+    let asked = flow.tail.asked.clone();
+    let scene = flow.tail.scene.clone();
+    let server = flow.tail.peer.server.name.clone();
+    let parked = gate.rounds.park(ParkedCall { flow, asked: vec![(key, id)], grant, until_us });
+    let sealed = parked.ok().and_then(|handle| {
+        gate.seal(&scene, &server, &asked.digest, asked.first_seq, Inner::Parked(handle))
+    });
+    match sealed {
+        Some(state) => {
+            let result = translate::input_required(&[question], &state);
+            crate::wire::result_body(&client_id, &result).into()
+        }
+        None => error_body(Some(&client_id), -32603, "too many calls wait for their clients", None)
+            .into(),
+    }
+}
+
+/// A further round of a call that waits here: hands the answer to its server and goes on.
+pub(super) async fn resume(ask: &Ask<'_>, handle: u64, permit: Permit) -> Outbound {
+    let id = &ask.request.id;
+    let Some(mut parked) = ask.scene.gate.rounds.unpark(handle, &ask.scene.holder.id) else {
+        release(permit, "the call no longer waits");
+        return Outbound::ok(error_body(
+            Some(id),
+            -32602,
+            "this call no longer waits; send it again",
+            None,
+        ));
+    };
+    let responses = ask.request.params.and_then(|params| params.get("inputResponses"));
+    for (key, question) in &parked.asked {
+        let Some(answer) = responses.and_then(|all| all.get(key)) else {
+            release(permit, "an answer is missing");
+            return Outbound::ok(error_body(
+                Some(id),
+                -32602,
+                "inputResponses lacks an answer",
+                None,
+            ));
+        };
+        let body = crate::wire::result_body(question, answer.raw());
+        let out = upstream::Outgoing::response(body.into());
+        if let Err(error) = parked.flow.tail.peer.send(&permit, out).await {
+            let piece = parked.flow.tail.failed(&error);
+            release(permit, "the server is gone");
+            return bring(piece, parked.flow);
+        }
+    }
+    // The first round's permit stays with the call; this round's row only says that it went on.
+    Gate::settled(permit, Ending::Ok);
+    parked.flow.tail.id = id.clone();
+    let first = parked.flow.next().await;
+    bring(first, parked.flow)
+}

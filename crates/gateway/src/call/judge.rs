@@ -1,0 +1,281 @@
+//! Judges a request and takes its holds: the first two steps of the path of a call.
+
+use super::ask::{Aim, Ask};
+use crate::answers;
+use crate::approvals;
+use crate::gate::Gate;
+use crate::in_force::Rules;
+use crate::mrtr::State;
+use crate::outbound::Outbound;
+use crate::peer::Peer;
+use crate::pins::Pins;
+use crate::receive;
+use crate::scene::Endpoint;
+use crate::upstream::{self};
+use crate::wire::{Era, Method, Refused};
+use policy::{
+    Call, Caller, Code, Decision, Definition, Denial, OnChange, Subject, ToolFacts, Verdict,
+};
+use std::sync::{Arc, PoisonError};
+use store::ledger::{Admission, Facts, Permit, Refusal, RefusalKind};
+
+/// The verdict, and the server's conversation where it had to be opened to know the tool. The
+/// protocol's own business has no verdict.
+pub(super) async fn verdict(
+    ask: &Ask<'_>,
+    aim: &Aim<'_>,
+    facts: &Facts<'_>,
+) -> Result<(Option<Verdict>, Option<Arc<Peer>>), Outbound> {
+    let Some(subject) = aim.subject else {
+        // Before tools are shown for the first time the whole list is looked at, over all its pages.
+        let server = &aim.holding.server;
+        let unseen = ask.request.method == Method::ToolsList && !server.pins().is_known();
+        if !unseen {
+            return Ok((None, None));
+        }
+        let peer = Box::pin(ask.scene.gate.checked_peer(ask.scene, aim.holding, ask.era)).await;
+        return Ok((None, Some(peer.map_err(|error| never_left(ask, aim, facts, &error))?)));
+    };
+    let Some(rules) = &aim.holding.rules else {
+        return Ok((Some(Verdict::no_policy(subject)), None));
+    };
+    let server = &aim.holding.server;
+    if !matches!(subject, Subject::Tool(_)) {
+        return Ok((Some(decide(ask, rules, subject, ToolFacts::default())), None));
+    }
+    let pins = server.pins();
+    if pins.is_known() && ask.scene.gate.is_fresh(ask.scene, server) {
+        return Ok((Some(decide(ask, rules, subject, tool_facts(ask, aim, &pins, subject))), None));
+    }
+    // What is refused whatever the definition says needs no conversation with the server.
+    let early = decide(ask, rules, subject, ToolFacts::default());
+    if matches!(early.decision(), Decision::Deny(_) | Decision::Hidden(_)) {
+        return Ok((Some(early), None));
+    }
+    let peer = Box::pin(ask.scene.gate.checked_peer(ask.scene, aim.holding, ask.era)).await;
+    let peer = peer.map_err(|error| never_left(ask, aim, facts, &error))?;
+    let pins = server.pins();
+    Ok((Some(decide(ask, rules, subject, tool_facts(ask, aim, &pins, subject))), Some(peer)))
+}
+
+/// A tool that the server does not have is answered by the gate, in the words that a hidden one gets.
+pub(super) fn not_offered(
+    ask: &Ask<'_>,
+    aim: &Aim<'_>,
+    verdict: Option<&Verdict>,
+    pins: &Pins,
+    facts: &Facts<'_>,
+) -> Option<Outbound> {
+    let Some(Subject::Tool(name)) = aim.subject else { return None };
+    let open = match verdict?.decision() {
+        Decision::Allow | Decision::Ask(_) => true,
+        Decision::Deny(denial) => denial.code == Code::ToolChanged,
+        Decision::Hidden(_) => false,
+    };
+    let tolerant = aim
+        .holding
+        .rules
+        .as_ref()
+        .is_some_and(|rules| rules.policy.on_change(Subject::Tool(name)) != OnChange::Refuse);
+    if !open || tolerant || !pins.is_known() || pins.has(name) {
+        return None;
+    }
+    let refusal = Refusal {
+        kind: RefusalKind::Denied,
+        code: "unknown_tool",
+        reason: "the server has no such tool",
+    };
+    Some(match ask.scene.gate.ledger.record(&refusal, facts) {
+        Ok(_) => Outbound::ok(answers::unknown(&ask.request.id, "tool", name)),
+        Err(error) => Outbound::ok(answers::denied_call(
+            &ask.request.id,
+            &answers::no_record(&error),
+            ask.era,
+        )),
+    })
+}
+
+/// What is known of a tool; where all servers stand side by side, also whether its name is another's.
+pub(super) fn tool_facts<'p>(
+    ask: &Ask<'_>,
+    aim: &Aim<'_>,
+    pins: &'p Pins,
+    subject: Subject<'_>,
+) -> ToolFacts<'p> {
+    let mut facts = pins.facts(subject.name());
+    if ask.scene.endpoint == Endpoint::All && facts.definition == Definition::Unchanged {
+        let server = &aim.holding.server.name;
+        facts.definition =
+            ask.scene.gate.definition_beside_others(ask.scene, server, subject.name());
+    }
+    facts
+}
+
+pub(super) fn decide(
+    ask: &Ask<'_>,
+    rules: &Rules,
+    subject: Subject<'_>,
+    tool: ToolFacts<'_>,
+) -> Verdict {
+    rules.policy.decide(&Call {
+        subject,
+        args: ask.request.arguments(),
+        caller: Caller {
+            grant: &ask.scene.holder.label,
+            session: ask.scene.session_id(),
+            client: ask.client.as_deref().or(ask.scene.client()),
+        },
+        tool,
+        time: ask.scene.gate.local_time(),
+    })
+}
+
+/// Takes all holds and writes the row, or answers why not.
+pub(super) async fn admit(
+    ask: &Ask<'_>,
+    aim: &Aim<'_>,
+    verdict: &Verdict,
+    facts: &Facts<'_>,
+) -> Result<Permit, Outbound> {
+    let gate = &ask.scene.gate;
+    let held = ask.held.lock().unwrap_or_else(PoisonError::into_inner).take();
+    let again = held.is_some();
+    let admission = match held {
+        Some(waiting) => gate.ledger.resume(waiting, verdict, facts),
+        None => gate.ledger.admit(verdict, facts),
+    };
+    let admission = match admission {
+        Ok(Admission::Asked(waiting)) if !again && ask.request.progress_token().is_some() => {
+            return Err(approvals::hold(ask, waiting));
+        }
+        Ok(Admission::Asked(waiting)) if !again => {
+            Box::pin(approvals::wait(ask, verdict, facts, waiting)).await
+        }
+        other => other,
+    };
+    let permit = match admission {
+        Ok(Admission::Permit(permit)) => permit,
+        Ok(Admission::Denied(denial)) => return Err(refuse(ask, aim, verdict, &denial)),
+        Ok(Admission::Asked(waiting)) => return Err(refuse(ask, aim, verdict, waiting.denial())),
+        Err(error) => return Err(refuse(ask, aim, verdict, &answers::no_record(&error))),
+    };
+    durable(ask, aim, verdict, permit).await
+}
+
+pub(super) async fn durable(
+    ask: &Ask<'_>,
+    aim: &Aim<'_>,
+    verdict: &Verdict,
+    permit: Permit,
+) -> Result<Permit, Outbound> {
+    match Gate::until_durable(&permit).await {
+        Ok(()) => Ok(permit),
+        Err(error) => {
+            let denial = answers::no_record(&error);
+            release(permit, "the row could not be flushed");
+            Err(refuse(ask, aim, verdict, &denial))
+        }
+    }
+}
+
+/// A further round of an admitted call takes no new holds; a policy that now denies it stops it.
+pub(super) fn admit_again(
+    ask: &Ask<'_>,
+    aim: &Aim<'_>,
+    verdict: &Verdict,
+    state: &State,
+    facts: &Facts<'_>,
+) -> Result<Permit, Outbound> {
+    match ask.scene.gate.ledger.continue_call(verdict, state.call, facts) {
+        Ok(Admission::Permit(permit)) => Ok(permit),
+        Ok(Admission::Denied(denial)) => Err(refuse(ask, aim, verdict, &denial)),
+        Ok(Admission::Asked(waiting)) => Err(refuse(ask, aim, verdict, waiting.denial())),
+        Err(error) => Err(refuse(ask, aim, verdict, &answers::no_record(&error))),
+    }
+}
+
+/// Headers that repeat arguments must repeat them truly: a server may decide on them.
+pub(super) fn check_param_headers(ask: &Ask<'_>, aim: &Aim<'_>) -> Result<(), Outbound> {
+    let (Era::Modern, Some(headers), Some(Subject::Tool(name))) =
+        (ask.era, ask.headers, aim.subject)
+    else {
+        return Ok(());
+    };
+    let pins = aim.holding.server.pins();
+    let Some(declared) = pins.param_headers(name) else { return Ok(()) };
+    declared
+        .check(ask.request.arguments(), headers, &ask.request.id)
+        .map_err(|refused| receive::refuse(ask.scene, &refused, &ask.request.method_name))
+}
+
+/// Opens the state of a further round, if the request brings one.
+pub(super) fn continued_round(
+    ask: &Ask<'_>,
+    aim: &Aim<'_>,
+    digest: &[u8; 32],
+) -> Result<Option<State>, Outbound> {
+    if ask.era == Era::Legacy {
+        return Ok(None);
+    }
+    let Some(text) = ask.request.params.and_then(|params| params.get("requestState")) else {
+        return Ok(None);
+    };
+    let gate = &ask.scene.gate;
+    let digest = gate.call_digest(ask.request, digest);
+    let text = text.as_str().unwrap_or_default();
+    gate.open_round(ask.scene, &aim.holding.server.name, &text, &digest).map(Some).map_err(
+        |refused| {
+            let refusal = Refused::params(refused.words()).with_id(&ask.request.id);
+            receive::refuse(
+                ask.scene,
+                &Refused { http_status: 400, ..refusal },
+                &ask.request.method_name,
+            )
+        },
+    )
+}
+
+/// What the agent gets for a denial: a tool result, or an error for anything else.
+pub(super) fn refuse(ask: &Ask<'_>, aim: &Aim<'_>, verdict: &Verdict, denial: &Denial) -> Outbound {
+    let id = &ask.request.id;
+    ask.scene.gate.metrics.denied(denial.code);
+    let hidden = matches!(verdict.decision(), Decision::Hidden(_));
+    let default_allows =
+        aim.holding.rules.as_ref().is_some_and(|rules| rules.policy.allows_unnamed());
+    if hidden && default_allows {
+        let what = aim.subject.map_or("method", Subject::kind);
+        return Outbound::ok(answers::unknown(id, what, aim.subject.map_or("", Subject::name)));
+    }
+    match ask.request.method {
+        Method::ToolsCall => Outbound::ok(answers::denied_call(id, denial, ask.era)),
+        _ => Outbound::ok(answers::denied(id, denial)),
+    }
+}
+
+/// The server could not be reached before anything was decided; the attempt is on record.
+pub(super) fn never_left(
+    ask: &Ask<'_>,
+    aim: &Aim<'_>,
+    facts: &Facts<'_>,
+    error: &upstream::UpstreamError,
+) -> Outbound {
+    let refusal =
+        Refusal { kind: RefusalKind::Denied, code: "unreachable", reason: &error.to_string() };
+    if let Err(error) = ask.scene.gate.ledger.record(&refusal, facts) {
+        return Outbound::ok(answers::denied(&ask.request.id, &answers::no_record(&error)));
+    }
+    Outbound::ok(answers::upstream_failed(&ask.request.id, &aim.holding.server.name, error))
+}
+
+/// Lets the protocol's own business through, on record.
+pub(super) fn pass(ask: &Ask<'_>, facts: &Facts<'_>) -> Result<Permit, Outbound> {
+    ask.scene.gate.ledger.own_act(facts).map_err(|error| {
+        Outbound::ok(answers::denied(&ask.request.id, &answers::no_record(&error)))
+    })
+}
+
+pub(super) fn release(permit: Permit, why: &str) {
+    if let Err(error) = permit.release(why) {
+        tracing::error!(%error, "an outcome is written later");
+    }
+}

@@ -1,0 +1,275 @@
+//! How a request ends: its answer as the client may have it, or why there is none, and the outcome row.
+
+use crate::answers;
+use crate::call::Owned;
+use crate::lists::{List, View};
+use crate::rebuild::{self, Member};
+use crate::results;
+use crate::trace::Span;
+use crate::translate::{self};
+use crate::upstream::UpstreamError;
+use crate::wire::{Era, error_body, result_body};
+use bytes::Bytes;
+use policy::json::{Bounds, Doc, Value};
+use policy::{Code, Denial};
+use store::ledger::{Ending, Facts, LedgerError, Outcome, Permit};
+
+use super::Piece;
+use super::tail::Tail;
+
+impl Tail {
+    /// The answer as the client gets it, and the outcome row.
+    pub(crate) fn finish(&mut self, status: u16, message: &Bytes) -> Piece {
+        // Deep enough for `result.task.taskId`.
+        let depth = if self.needs_edit() { usize::MAX } else { 3 };
+        let Ok(doc) = Doc::read_shallow(message, &Bounds::ANSWER, depth) else {
+            return self.garbled("its answer is not JSON");
+        };
+        let root = doc.root();
+        if matches!(status, 401 | 403 | 407) {
+            return self.failed(&UpstreamError::Status { status, body: Bytes::new() });
+        }
+        let (body, ending) = match (root.get("result"), root.get("error")) {
+            (Some(result), None) => match self.edited(result) {
+                Err(denial) => return self.too_large(denial),
+                Ok(edited) => {
+                    let failed = result.get("isError").and_then(Value::as_bool) == Some(true);
+                    let ending = if failed { Ending::Error } else { Ending::Ok };
+                    (self.result(message, edited), ending)
+                }
+            },
+            (None, Some(error)) => (self.error(message, root, error), Ending::Error),
+            _ => return self.garbled("its answer has neither a result nor an error"),
+        };
+        self.settle(ending, Some(status), message.len());
+        let status = if self.era == self.peer.era { status } else { 200 };
+        Piece::Last { status, body }
+    }
+
+    pub(super) fn needs_edit(&self) -> bool {
+        self.list.is_some() || self.era != self.peer.era || !results::is_idle(&self.effects)
+    }
+
+    /// The result with everything that the gate must change, or nothing when it may stay as it is.
+    pub(super) fn edited(&self, result: Value<'_>) -> Result<Option<String>, Denial> {
+        self.scene.gate.tasks.note(result, &self.asked, &self.scene, &self.peer.server.name);
+        let mut text = self.effects_on(result)?;
+        if let Some(list) = self.list {
+            text = Some(on(text.as_deref(), result, |result| self.seen(list, result)));
+        }
+        match (self.peer.era, self.era) {
+            (Era::Legacy, Era::Modern) => {
+                text = Some(on(text.as_deref(), result, |r| {
+                    translate::modern_result(&self.method, r)
+                }));
+            }
+            (Era::Modern, Era::Legacy) => {
+                text = Some(on(text.as_deref(), result, translate::legacy_result));
+            }
+            _ => {}
+        }
+        Ok(text)
+    }
+
+    pub(super) fn effects_on(&self, result: Value<'_>) -> Result<Option<String>, Denial> {
+        results::apply(&self.effects, result).map_err(|too_large| {
+            let reason = format!(
+                "the result has {} bytes and the policy allows {}; ask for less",
+                too_large.bytes, too_large.bytes_max
+            );
+            Denial::new(Code::ResultTooLarge, self.asked.entry_rule(), reason)
+        })
+    }
+
+    pub(super) fn seen(&self, list: List, result: Value<'_>) -> String {
+        if list == List::Tools {
+            self.scene.gate.observe(&self.peer, result, self.asked.is_first_page());
+        }
+        let pins = self.peer.server.pins();
+        let policy = self.rules.as_ref().map(|rules| &rules.policy);
+        View { policy, pins: &pins, prefix: None }.result(list, result)
+    }
+
+    pub(super) fn result(&self, message: &Bytes, edited: Option<String>) -> Bytes {
+        match edited {
+            None if self.id == self.sent_id => message.clone(),
+            None => match Doc::read_shallow(message, &Bounds::ANSWER, 1) {
+                Ok(doc) => rebuild::with(doc.root(), "id", self.id.raw().to_owned()).into(),
+                Err(_) => message.clone(),
+            },
+            Some(result) => result_body(&self.id, &result).into(),
+        }
+    }
+
+    pub(super) fn error(&self, message: &Bytes, root: Value<'_>, error: Value<'_>) -> Bytes {
+        let same_id = root.get("id").is_some_and(|id| id.raw() == self.id.raw());
+        if same_id && self.era == self.peer.era {
+            return message.clone();
+        }
+        let error = if self.era == self.peer.era {
+            error.raw().to_owned()
+        } else {
+            translate::error(error, self.era == Era::Modern, &self.method)
+        };
+        rebuild::object(
+            root,
+            |key, _| match key {
+                "id" => Member::Replace(self.id.raw().to_owned()),
+                "error" => Member::Replace(error.clone()),
+                _ => Member::Keep,
+            },
+            &[],
+        )
+        .into()
+    }
+
+    /// A result that asks the client for input, with our seal around the server's state.
+    pub(super) fn next_round(&mut self, result: Value<'_>, state: Option<String>) -> Piece {
+        let (asked, server) = (&self.asked, &self.peer.server.name);
+        let inner = crate::mrtr::Inner::Server(state);
+        let sealed =
+            self.scene.gate.seal(&self.scene, server, &asked.digest, asked.first_seq, inner);
+        let Some(sealed) = sealed else {
+            return self.garbled("the state of this call could not be sealed");
+        };
+        let result = rebuild::with(result, "requestState", rebuild::string(&sealed));
+        let body = result_body(&self.id, &result);
+        self.settle_for_now(body.len());
+        Piece::Last { status: 200, body: body.into() }
+    }
+
+    pub(super) fn question_refused(&mut self, method: &str) -> Piece {
+        self.settle(Ending::Error, None, 0);
+        let words = format!(
+            "the server asked for `{method}`, which this client or its policy does not allow"
+        );
+        Piece::Last { status: 200, body: error_body(Some(&self.id), -32021, &words, None).into() }
+    }
+
+    pub(super) fn client_refused(&mut self, error: &str) -> Piece {
+        self.settle(Ending::Error, None, 0);
+        let body = format!("{{\"jsonrpc\":\"2.0\",\"id\":{},\"error\":{error}}}", self.id.raw());
+        Piece::Last { status: 200, body: body.into() }
+    }
+
+    pub(super) fn too_large(&mut self, mut denial: Denial) -> Piece {
+        denial.audit_id = self.permit.as_ref().map(Permit::seq);
+        self.settle_with(Outcome {
+            code: Some(Code::ResultTooLarge),
+            ..Outcome::new(Ending::Error)
+        });
+        let body = if self.method == "tools/call" {
+            answers::denied_call(&self.id, &denial, self.era)
+        } else {
+            answers::denied(&self.id, &denial)
+        };
+        Piece::Last { status: 200, body: body.into() }
+    }
+
+    pub(super) fn garbled(&mut self, why: &str) -> Piece {
+        self.failed(&UpstreamError::Garbled { why: why.to_owned() })
+    }
+
+    /// No answer will come.
+    pub(crate) fn failed(&mut self, error: &UpstreamError) -> Piece {
+        if self.in_flight.as_ref().is_some_and(|in_flight| in_flight.flight.is_taken_back()) {
+            return self.cancelled();
+        }
+        if self.resumable && self.era == Era::Legacy && matches!(error, UpstreamError::Lost { .. })
+        {
+            return Piece::Broken;
+        }
+        tracing::warn!(server = %self.peer.server.name, %error, "no answer from the server");
+        let body = answers::upstream_failed(&self.id, &self.peer.server.name, error);
+        match (self.permit.take(), error.may_have_happened()) {
+            (Some(permit), false) => late(permit.release(&error.to_string())),
+            (permit, _) => {
+                self.permit = permit;
+                let ending = match error {
+                    UpstreamError::Status { .. }
+                    | UpstreamError::TooLarge { .. }
+                    | UpstreamError::Garbled { .. } => Ending::Error,
+                    _ => Ending::Unknown,
+                };
+                self.settle(ending, None, 0);
+            }
+        }
+        Piece::Last { status: 200, body: body.into() }
+    }
+
+    pub(super) fn ran_out(&mut self) -> Piece {
+        if self.resumable && self.era == Era::Legacy {
+            return Piece::Broken;
+        }
+        self.failed(&UpstreamError::Lost { why: "the stream ended without an answer".to_owned() })
+    }
+
+    pub(crate) fn cancelled(&mut self) -> Piece {
+        self.settle(Ending::Cancelled, None, 0);
+        Piece::Cancelled
+    }
+
+    pub(super) fn settle(&mut self, ending: Ending, status: Option<u16>, result_bytes: usize) {
+        let status = status.map(|status| status.to_string());
+        let outcome = Outcome {
+            status: status.as_deref(),
+            result_bytes: Some(result_bytes as u64),
+            ..Outcome::new(ending)
+        };
+        self.settle_with(outcome);
+    }
+
+    pub(super) fn settle_with(&mut self, outcome: Outcome<'_>) {
+        let Some(permit) = self.permit.take() else { return };
+        let latency_us = u64::try_from(self.began.elapsed().as_micros()).unwrap_or(u64::MAX);
+        self.scene.gate.metrics.call_ended(outcome.ending, latency_us);
+        self.end_trace(outcome.ending, latency_us);
+        late(permit.settle(&Outcome { latency_us: Some(latency_us), ..outcome }));
+        self.in_flight = None;
+    }
+
+    pub(super) fn end_trace(&mut self, ending: Ending, took_us: u64) {
+        let Some(trace) = self.trace.take() else { return };
+        self.scene.gate.tracer.end(Span {
+            trace,
+            name: self.method.clone(),
+            server: self.peer.server.name.clone(),
+            grant: self.scene.holder.label.clone(),
+            ended_at_us: self.scene.gate.clock.now().wall_us,
+            took_us,
+            ending,
+        });
+    }
+
+    /// The server asked something back; the same call goes on when the client answers.
+    pub(super) fn settle_for_now(&mut self, result_bytes: usize) {
+        let Some(permit) = self.permit.take() else { return };
+        let facts = Facts {
+            server: &self.peer.server.name,
+            method: &self.method,
+            subject: self.asked.subject.as_ref().map(Owned::as_subject),
+            argument_digest: self.asked.argument_digest,
+            ..self.scene.facts()
+        };
+        let outcome =
+            Outcome { result_bytes: Some(result_bytes as u64), ..Outcome::new(Ending::Ok) };
+        late(permit.settle_until_continued(&outcome, &facts));
+    }
+}
+
+/// An outcome that cannot be written now is written by the ledger when it can.
+fn late(written: Result<(), LedgerError>) {
+    if let Err(error) = written {
+        tracing::error!(%error, "an outcome is written later");
+    }
+}
+
+/// Applies `act` to the text if there is one, to the value if not.
+fn on(text: Option<&str>, value: Value<'_>, act: impl Fn(Value<'_>) -> String) -> String {
+    let Some(text) = text else { return act(value) };
+    match Doc::read(text.as_bytes(), &Bounds::ANSWER) {
+        Ok(doc) => act(doc.root()),
+        // We wrote it ourselves a moment ago.
+        Err(_) => text.to_owned(),
+    }
+}

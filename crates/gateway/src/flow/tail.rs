@@ -1,0 +1,215 @@
+//! A request that is away: what is known of it, and what a server says meanwhile.
+
+use super::Piece;
+use crate::call::Asked;
+use crate::in_force::Rules;
+use crate::lists::List;
+use crate::peer::Peer;
+use crate::rebuild::{self};
+use crate::scene::Scene;
+use crate::session::{AnswerTo, InFlight, Outgoing};
+use crate::trace::Trace;
+use crate::translate::{Question, meta};
+use crate::upstream::Event;
+use crate::wire::{Era, Id, error_body, notification_body, result_body};
+use bytes::Bytes;
+use policy::Effects;
+use policy::json::{Bounds, Doc, Value};
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use store::ledger::Permit;
+use tokio::sync::broadcast;
+
+/// Log messages may come on another stream than the answer they precede; it waits so long for them.
+const LATE_LOG_WAIT: Duration = Duration::from_millis(50);
+
+/// What is known about a request while it is away.
+pub(crate) struct Tail {
+    pub(crate) scene: Scene,
+    pub(crate) peer: Arc<Peer>,
+    pub(crate) permit: Option<Permit>,
+    pub(crate) began: Instant,
+    /// The client's id, and the one the server knows it by.
+    pub(crate) id: Id,
+    pub(crate) sent_id: Id,
+    pub(crate) era: Era,
+    pub(crate) method: String,
+    pub(crate) list: Option<List>,
+    pub(crate) effects: Effects,
+    pub(crate) rules: Option<Arc<Rules>>,
+    /// The progress token as the client wrote it, where the server was given another.
+    pub(crate) token: Option<String>,
+    /// Whether the client wants log messages on this request.
+    pub(crate) logs: bool,
+    pub(crate) trace: Option<Trace>,
+    /// Where an older server's log messages come in that belong to no request.
+    pub(crate) beside: Option<broadcast::Receiver<Bytes>>,
+    /// Those that came and were not passed on yet.
+    pub(crate) late_logs: VecDeque<Bytes>,
+    /// What a further round of this call must fit.
+    pub(crate) asked: Asked,
+    pub(crate) in_flight: Option<InFlight>,
+    /// An event with an id was seen, so the stream can be taken up again.
+    pub(crate) resumable: bool,
+}
+
+impl Drop for Tail {
+    /// A client of the newer era takes a request back by hanging up; an older server must be told.
+    fn drop(&mut self) {
+        let gone = self.permit.is_some() && self.era == Era::Modern;
+        if gone && self.peer.era == Era::Legacy && !self.peer.is_child() && !self.peer.is_builtin()
+        {
+            let params = format!("{{\"requestId\":{}}}", self.sent_id.raw());
+            let body = notification_body("notifications/cancelled", Some(&params));
+            self.scene.gate.tell_server(&self.peer, body.into());
+        }
+    }
+}
+
+impl Tail {
+    pub(super) fn priming(&mut self, event: &Event) -> Option<Piece> {
+        self.resumable |= event.id.is_some();
+        (self.era == Era::Legacy && self.peer.era == Era::Legacy)
+            .then(|| Piece::Interim(outgoing(event, Bytes::new())))
+    }
+
+    /// Gives log messages on another stream a moment to arrive before the answer ends the request;
+    /// true when there are some to be sent first.
+    pub(super) async fn await_logs(&mut self, message: &[u8]) -> bool {
+        let Some(mut beside) = self.beside.take() else { return false };
+        let is_answer = Doc::read_shallow(message, &Bounds::ANSWER, 1)
+            .is_ok_and(|doc| doc.root().get("method").is_none());
+        if is_answer && beside.is_empty() {
+            let late = tokio::time::timeout(LATE_LOG_WAIT, beside.recv()).await;
+            self.late_logs.extend(late.ok().and_then(Result::ok));
+        }
+        while let Ok(message) = beside.try_recv() {
+            self.late_logs.push_back(message);
+        }
+        if !is_answer {
+            self.beside = Some(beside);
+        }
+        !self.late_logs.is_empty()
+    }
+
+    /// A log message that an older server sent outside the request while it was under way.
+    pub(super) fn log_beside(&mut self) -> Option<Bytes> {
+        if let Some(beside) = &mut self.beside {
+            while let Ok(message) = beside.try_recv() {
+                self.late_logs.push_back(message);
+            }
+        }
+        while let Some(message) = self.late_logs.pop_front() {
+            let is_log = Doc::read_shallow(&message, &Bounds::ANSWER, 1).is_ok_and(|doc| {
+                doc.root().get("method").and_then(Value::as_str).as_deref()
+                    == Some("notifications/message")
+            });
+            if is_log {
+                return Some(message);
+            }
+        }
+        None
+    }
+
+    /// A notification on this request.
+    pub(super) fn told(&mut self, event: &Event, method: &str, root: Value<'_>) -> Option<Piece> {
+        self.resumable |= event.id.is_some();
+        if method == "notifications/tools/list_changed" {
+            self.peer.set_checked(false);
+            self.peer.server.forget_check();
+        }
+        if method == "notifications/message" && !self.logs {
+            return None;
+        }
+        if self.era == Era::Modern && self.peer.era == Era::Legacy && is_news(method) {
+            // A client of the newer era hears news only where it subscribed to them.
+            let heard = self.scene.gate.heard(&self.peer.server.name, &self.scene.holder.id);
+            // Nobody may be subscribed.
+            let _ = heard.send(event.message.clone());
+            return None;
+        }
+        let message = self.restored(event, method, root);
+        Some(Piece::Interim(outgoing(event, message)))
+    }
+
+    /// The notification with the client's own progress token and subscription id.
+    pub(super) fn restored(&self, event: &Event, method: &str, root: Value<'_>) -> Bytes {
+        let Some(params) = root.get("params") else { return event.message.clone() };
+        let params = match (&self.token, method) {
+            (Some(token), "notifications/progress") => {
+                rebuild::with(params, "progressToken", token.clone())
+            }
+            _ if self.id != self.sent_id => match params.get("_meta") {
+                Some(of) if of.get(meta::SUBSCRIPTION_ID).is_some() => {
+                    let of = rebuild::with(of, meta::SUBSCRIPTION_ID, self.id.raw().to_owned());
+                    rebuild::with(params, "_meta", of)
+                }
+                _ => return event.message.clone(),
+            },
+            _ => return event.message.clone(),
+        };
+        rebuild::with(root, "params", params).into()
+    }
+
+    /// A server asks the client something inside this request.
+    pub(super) fn questioned(
+        &mut self,
+        event: &Event,
+        method: &str,
+        id: Id,
+        root: Value<'_>,
+    ) -> Option<Piece> {
+        self.resumable |= event.id.is_some();
+        if method == "ping" {
+            let pong = result_body(&id, "{}");
+            self.scene.gate.answer_server(&self.peer, pong.into());
+            return None;
+        }
+        if !self.may_ask(method) {
+            let refusal =
+                error_body(Some(&id), -32601, "the client does not take this request here", None);
+            self.scene.gate.answer_server(&self.peer, refusal.into());
+            return None;
+        }
+        match (self.era, &self.scene.session) {
+            (Era::Modern, _) => {
+                let params = root.get("params").map_or("{}", Value::raw).to_owned();
+                let key = format!("question-{}", id.raw().trim_matches('"'));
+                Some(Piece::Question {
+                    question: Question { key, method: method.to_owned(), params },
+                    id,
+                })
+            }
+            (Era::Legacy, Some(session)) => {
+                let alone = session.server.is_some();
+                let to = AnswerTo::Server { peer: Arc::clone(&self.peer), id: id.clone() };
+                let shown = session.ask(alone.then(|| id.clone()), to);
+                let message = if alone {
+                    event.message.clone()
+                } else {
+                    rebuild::with(root, "id", shown.raw().to_owned()).into()
+                };
+                Some(Piece::Interim(outgoing(event, message)))
+            }
+            (Era::Legacy, None) => None,
+        }
+    }
+
+    /// Whether this client can be asked, and its policy lets servers ask.
+    pub(crate) fn may_ask(&self, method: &str) -> bool {
+        let allowed = self.rules.as_ref().is_none_or(|rules| rules.server_may_ask(method));
+        allowed
+            && self.asked.client_takes(method)
+            && (self.era == Era::Modern || self.scene.session.is_some())
+    }
+}
+
+/// Notifications that belong to no request.
+fn is_news(method: &str) -> bool {
+    method.ends_with("/list_changed") || method == "notifications/resources/updated"
+}
+
+fn outgoing(event: &Event, message: Bytes) -> Outgoing {
+    Outgoing { message, event_id: event.id.clone(), retry_ms: event.retry_ms }
+}
