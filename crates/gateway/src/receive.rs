@@ -166,7 +166,8 @@ async fn request(
 
 /// The store is in doubt, so the answer is no.
 fn in_trouble(scene: &Scene, request: &Request<'_>, era: Era, denial: &policy::Denial) -> Outbound {
-    scene.gate.record_trouble(scene, &request.method_name, denial);
+    let audit_id = scene.gate.record_trouble(scene, &request.method_name, denial);
+    let denial = &policy::Denial { audit_id, ..denial.clone() };
     Outbound::ok(match request.method {
         Method::ToolsCall => answers::denied_call(&request.id, denial, era),
         _ => answers::denied(&request.id, denial),

@@ -80,7 +80,12 @@ impl Gate {
         self.ledger.record(&Refusal { kind, code: &code, reason: words }, &facts).ok()
     }
 
-    pub(crate) fn record_trouble(&self, scene: &Scene, method: &str, denial: &Denial) {
+    pub(crate) fn record_trouble(
+        &self,
+        scene: &Scene,
+        method: &str,
+        denial: &Denial,
+    ) -> Option<u64> {
         let facts =
             Facts { method, server: scene.endpoint.server().unwrap_or_default(), ..scene.facts() };
         let refusal = Refusal {
@@ -88,9 +93,11 @@ impl Gate {
             code: denial.code.as_str(),
             reason: &denial.reason,
         };
-        if let Err(error) = self.ledger.record(&refusal, &facts) {
+        let recorded = self.ledger.record(&refusal, &facts);
+        if let Err(error) = &recorded {
             tracing::error!(%error, "a refusal could not be recorded");
         }
+        recorded.ok()
     }
 
     /// Waits until the row of a permit is as durable as the owner wants it.
