@@ -57,6 +57,8 @@ mod series;
 mod snapshot;
 mod stamp;
 mod state;
+#[cfg(test)]
+mod tests;
 mod time;
 mod verify;
 mod writers;
@@ -226,9 +228,9 @@ impl Ledger {
     }
 
     /// Is called, from any thread, whenever an approval was asked, decided or used, also by another
-    /// process (within 150 ms while one waits). It must not call the ledger.
+    /// process (within 150 ms while one waits). It should only wake someone up.
     pub fn on_approval_change(&self, listener: impl Fn() + Send + Sync + 'static) {
-        self.inner.listen(Box::new(listener));
+        self.inner.listen(Arc::new(listener));
     }
 
     /// Counts changes of approvals that this process knows of. Costs nothing.
@@ -249,7 +251,7 @@ impl Ledger {
 
     /// Wall clock for checking expiries, in microseconds: a clock that was set back revives nothing.
     pub fn trusted_now(&self, now: Now) -> i64 {
-        now.wall_us.max(i64::try_from(self.time(now)).unwrap_or(i64::MAX))
+        now.wall_us.max(i64::try_from(self.inner.expiry_time(now)).unwrap_or(i64::MAX))
     }
 
     /// Flushes everything written so far.

@@ -159,11 +159,15 @@ impl Turn<'_> {
         let draws = draws(self.core, holds, request.facts);
         let taken = Counters::group(&draws);
         if let Err(over) = self.core.state.counters.check(&draws, &taken, self.tick) {
-            let Some(hold) = holds.get(over.draw) else {
-                return self.admit(request, Ruling::of(request.verdict));
+            let denial = match holds.get(over.draw) {
+                Some(hold) => limited(hold, over),
+                None => {
+                    Denial::new(Code::RateLimited, request.verdict.rule(), "a limit is reached")
+                }
             };
-            let ruling = Ruling { rule: &hold.rule, ..Ruling::of(request.verdict) };
-            return self.deny(request, ruling, "limited", limited(hold, over));
+            let rule = denial.rule.clone();
+            let ruling = Ruling { rule: &rule, ..Ruling::of(request.verdict) };
+            return self.deny(request, ruling, "limited", denial);
         }
         self.admit(request, Ruling { taken: &taken, approval, ..Ruling::of(request.verdict) })
     }

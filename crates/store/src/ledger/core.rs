@@ -15,6 +15,7 @@ use super::places::Places;
 use super::rows::{self, End, Stamp};
 use super::snapshot::Snapshot;
 use super::state::State;
+use super::time;
 use super::writers::{self, Writer};
 use crate::clock::{Clock, Now};
 
@@ -26,8 +27,8 @@ pub(crate) struct Core {
     writer: Option<Writer>,
     /// Endings that could not be written when they came; they go before anything else.
     owed: Vec<Owed>,
-    /// A broken end that was cut off and has no row of its own yet.
-    cut: Option<Cut>,
+    /// Broken ends that were cut off and have no rows of their own yet.
+    cuts: Vec<Cut>,
     /// What is on disk may not be what we remember: read it again first.
     pub(crate) suspect: bool,
     /// For writing the keys of counters.
@@ -51,10 +52,13 @@ impl Core {
         lock: FileLock,
     ) -> Result<Core, LedgerError> {
         let loaded = load::load(places, None, Mend::Unflushed)?;
-        let Loaded { tail, state, cut } = match loaded {
+        let Loaded { tail, mut state, cuts } = match loaded {
             Some(loaded) => loaded,
             None => begin(places, clock.now())?,
         };
+        if let Some((tick, wall_us)) = time::kept(places) {
+            state.time.was_kept(tick, wall_us);
+        }
         writers::tidy(places);
         let boot = options.boot_id.clone().or_else(|| clock.boot_id());
         // A system that does not name its boots: every opening counts as one.
@@ -66,7 +70,7 @@ impl Core {
             boot,
             writer: None,
             owed: Vec::new(),
-            cut,
+            cuts,
             suspect: false,
             key_text: String::new(),
         })
@@ -79,7 +83,7 @@ impl Core {
         }
         match load::catch_up(&self.journal.places, &mut self.journal.tail, &mut self.state) {
             Ok(cut) => {
-                self.cut = cut.or(self.cut.take());
+                self.cuts.extend(cut);
                 Ok(())
             }
             Err(e) => {
@@ -95,13 +99,13 @@ impl Core {
         let tail = &self.journal.tail;
         let known = Known { segment: tail.segment, seq: tail.head.seq, hash: tail.head.hash };
         let loaded = load::load(&self.journal.places, Some(known), Mend::Torn)?;
-        let Some(Loaded { tail, state, cut }) = loaded else {
+        let Some(Loaded { tail, state, cuts }) = loaded else {
             return Err(LedgerError::Gone(self.journal.tail.path.clone()));
         };
         self.journal.tail = tail;
         self.journal.begin();
         self.state = state;
-        self.cut = cut.or(self.cut.take());
+        self.cuts.extend(cuts);
         self.suspect = false;
         Ok(())
     }
@@ -122,24 +126,24 @@ impl Core {
         let stamp = self.stamp(now, tick);
         let seq = self.journal.row(|out| write(&stamp, out));
         self.journal.commit()?;
-        self.state.time.saw(tick);
+        self.state.time.saw(tick, now.wall_us);
         Ok(seq)
     }
 
     /// Brings ledger time up to this boot, and tells of a broken end that was cut off.
     pub(crate) fn keep_time(&mut self, now: Now) -> Result<u64, LedgerError> {
         if !self.state.time.is_of_boot(&self.boot) {
-            let tick = self.state.time.first_of_boot(now);
+            let anchor = self.state.time.first_of_boot(now);
             let boot = self.boot.clone();
-            self.append(now, tick, |stamp, out| rows::clock(stamp, &boot, out))?;
-            self.state.time.anchor(&boot, now.steady_us, tick);
+            self.append(now, anchor.tick, |stamp, out| {
+                rows::clock(stamp, &boot, anchor.ahead_us, out);
+            })?;
+            self.state.time.anchor(&boot, anchor);
         }
         let tick = self.state.time.at(now);
-        if let Some(cut) = self.cut.take()
-            && let Err(e) = self.append(now, tick, |stamp, out| rows::cut(stamp, &cut, out))
-        {
-            self.cut = Some(cut);
-            return Err(e);
+        while let Some(cut) = self.cuts.last().cloned() {
+            self.append(now, tick, |stamp, out| rows::cut(stamp, &cut, out))?;
+            self.cuts.pop();
         }
         Ok(tick)
     }
@@ -236,7 +240,7 @@ impl Core {
             self.journal.row(|out| rows::outcome(&stamp, &end, out));
         }
         self.journal.commit()?;
-        self.state.time.saw(tick);
+        self.state.time.saw(tick, now.wall_us);
         for of in calls {
             self.state.ended(*of, tick, false, "");
         }
@@ -259,7 +263,7 @@ impl Core {
             let stamp = self.stamp(now, tick);
             self.journal.close_segment(|out| rows::checkpoint(&stamp, number, out))?;
         }
-        self.state.time.saw(tick);
+        self.state.time.saw(tick, now.wall_us);
         self.state.forget_expired(tick);
         self.journal.begin();
         let stamp = self.stamp(now, tick);
@@ -280,6 +284,6 @@ fn begin(places: &Places, now: Now) -> Result<Loaded, LedgerError> {
         rows::state(&stamp, 1, genesis, None, out);
     })?;
     let mut state = State { ledger: Some(tail.head.hash), ..State::default() };
-    state.time.saw(tick);
-    Ok(Loaded { tail, state, cut: None })
+    state.time.saw(tick, now.wall_us);
+    Ok(Loaded { tail, state, cuts: Vec::new() })
 }

@@ -147,7 +147,7 @@ impl Counters {
         match self.keys.get_mut(&limit.key) {
             Some(all) => match series_of(all, limit.window_us, now) {
                 Some(series) => series.room(now, amount, limit.max),
-                None => Ok(()),
+                None => Err(Wait::Never),
             },
             None => Series::new(limit.window_us).room(now, amount, limit.max),
         }
@@ -182,7 +182,9 @@ impl Counters {
     /// Lets go of what no longer counts.
     pub(crate) fn forget_expired(&mut self, now: u64) {
         self.keys.retain(|_, all| {
-            all.iter_mut().for_each(|series| series.forget_expired(now));
+            for series in all.iter_mut() {
+                series.forget_expired(now);
+            }
             all.iter().any(|series| !series.is_empty())
         });
     }

@@ -21,7 +21,7 @@ pub enum LedgerError {
     Locked { path: PathBuf, waited_ms: u64 },
     #[error("the audit log at `{}` could not be flushed to disk: {words}\nhint: look at the disk (`dmesg`); calls are admitted again after a flush that succeeds", .path.display())]
     NotFlushed { path: PathBuf, words: String },
-    #[error("cannot {act} `{}`: {source}", .path.display())]
+    #[error("cannot {act} `{}`: {source}\nhint: `tollgate doctor` says what is wrong with the folder", .path.display())]
     Io { act: &'static str, path: PathBuf, source: io::Error },
 }
 

@@ -13,9 +13,9 @@ pub struct Filter {
     pub subject: Option<String>,
     pub decision: Option<String>,
     pub outcome: Option<String>,
-    /// RFC 3339 in UTC with microseconds, as [`Filter::since_us`] writes it.
-    pub(crate) since: Option<String>,
-    pub(crate) until: Option<String>,
+    /// From this wall clock time on, and before that one.
+    pub since_us: Option<i64>,
+    pub until_us: Option<i64>,
     pub seq_min: Option<u64>,
     pub seq_max: Option<u64>,
     /// Found anywhere in the rows of an entry, whatever the case of its ASCII letters.
@@ -25,36 +25,29 @@ pub struct Filter {
 }
 
 impl Filter {
-    /// From this wall clock time on.
-    #[must_use]
-    pub fn since_us(mut self, wall_us: i64) -> Filter {
-        self.since = Some(stamp::text(wall_us));
-        self
-    }
-
-    /// Before this wall clock time.
-    #[must_use]
-    pub fn until_us(mut self, wall_us: i64) -> Filter {
-        self.until = Some(stamp::text(wall_us));
-        self
-    }
-
     /// What the row that begins an entry can say about it.
     pub(crate) fn may_keep(&self, row: &Row<'_>) -> bool {
         let is = |wanted: &Option<String>, found: &str| {
             wanted.as_deref().is_none_or(|wanted| wanted == found)
         };
-        let time = row.time.as_ref();
         self.seq_min.is_none_or(|seq| row.seq >= seq)
             && self.seq_max.is_none_or(|seq| row.seq <= seq)
-            && self.since.as_deref().is_none_or(|since| time >= since)
-            && self.until.as_deref().is_none_or(|until| time < until)
+            && self.is_within(&row.time)
             && is(&self.grant, &row.grant)
             && is(&self.server, &row.server)
             && self
                 .subject
                 .as_deref()
                 .is_none_or(|wanted| row.kind == Kind::Decision && row.subject().1 == wanted)
+    }
+
+    fn is_within(&self, time: &str) -> bool {
+        if self.since_us.is_none() && self.until_us.is_none() {
+            return true;
+        }
+        let time = stamp::parse(time).unwrap_or_default();
+        self.since_us.is_none_or(|since| time >= since)
+            && self.until_us.is_none_or(|until| time < until)
     }
 
     /// The rest, when all rows of the entry were seen.

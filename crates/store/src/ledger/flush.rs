@@ -4,13 +4,13 @@
 use std::fs::{File, OpenOptions};
 use std::io;
 use std::os::unix::fs::FileExt;
-use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use super::error::LedgerError;
 use super::mark::{Mark, Position};
+use super::places::Places;
 
 /// What an admitted call has survived before it leaves.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -34,6 +34,7 @@ pub(crate) struct Flush {
     appended: AtomicU64,
     synced: AtomicU64,
     failed: AtomicBool,
+    places: Places,
     /// One flush at a time; who waits here shares the next one.
     flushing: Mutex<Mark>,
     shared: Mutex<Shared>,
@@ -43,7 +44,6 @@ pub(crate) struct Flush {
 
 struct Shared {
     file: Arc<File>,
-    path: PathBuf,
     segment: u32,
     waiters: Vec<(u64, WhenDurable)>,
     rotate: bool,
@@ -70,20 +70,21 @@ pub(crate) enum Beat {
 impl Flush {
     pub(crate) fn new(
         durability: Durability,
-        mark: Mark,
+        places: &Places,
         file: Arc<File>,
-        path: PathBuf,
         at: Position,
-    ) -> Flush {
-        Flush {
+    ) -> Result<Flush, LedgerError> {
+        let oldest = places.segments()?.first().copied().unwrap_or(at.segment);
+        let synced = Mark::read(places).unwrap_or(Position { segment: oldest, offset: 0 });
+        Ok(Flush {
             durability,
             appended: AtomicU64::new(at.pack()),
-            synced: AtomicU64::new(0),
+            synced: AtomicU64::new(synced.pack()),
+            places: places.clone(),
             failed: AtomicBool::new(false),
-            flushing: Mutex::new(mark),
+            flushing: Mutex::new(Mark::open(places)?),
             shared: Mutex::new(Shared {
                 file,
-                path,
                 segment: at.segment,
                 waiters: Vec::new(),
                 rotate: false,
@@ -94,7 +95,7 @@ impl Flush {
             }),
             wake_keeper: Condvar::new(),
             wake_flusher: Condvar::new(),
-        }
+        })
     }
 
     pub(crate) fn durability(&self) -> Durability {
@@ -106,14 +107,13 @@ impl Flush {
     }
 
     /// The journal now ends here. Called under the ledger's own lock.
-    pub(crate) fn appended(&self, file: &Arc<File>, path: &std::path::Path, at: Position) {
+    pub(crate) fn appended(&self, file: &Arc<File>, at: Position) {
         if Position::unpack(self.appended.load(Ordering::Relaxed)).segment == at.segment {
             self.appended.store(at.pack(), Ordering::Release);
             return;
         }
         let mut shared = self.shared();
         shared.file = Arc::clone(file);
-        path.clone_into(&mut shared.path);
         shared.segment = at.segment;
         self.appended.store(at.pack(), Ordering::Release);
     }
@@ -124,7 +124,7 @@ impl Flush {
             return None;
         }
         let shared = self.shared();
-        shared.failure.as_ref().map(|words| LedgerError::not_flushed(&shared.path, words))
+        shared.failure.as_ref().map(|words| LedgerError::not_flushed(self.places.folder(), words))
     }
 
     pub(crate) fn is_dirty(&self) -> bool {
@@ -157,23 +157,43 @@ impl Flush {
     /// Flushes what is written so far and tells those who wait for it.
     pub(crate) fn sync(&self) {
         let mark = self.flushing.lock().unwrap_or_else(PoisonError::into_inner);
-        let (file, path, target, failed) = {
+        let (file, target, failed) = {
             let shared = self.shared();
             let target = self.appended.load(Ordering::Acquire);
-            (Arc::clone(&shared.file), shared.path.clone(), target, shared.failure.is_some())
+            (Arc::clone(&shared.file), Position::unpack(target), shared.failure.is_some())
         };
         let synced = Position::unpack(self.synced.load(Ordering::Acquire));
-        let target = Position::unpack(target);
-        let flushed = match failed {
-            false => self.flush(&file),
-            true => rewrite(&file, &path, synced, target).and_then(|()| self.flush(&file)),
-        };
-        let flushed = flushed.and_then(|()| mark.advance(target));
+        let flushed = self
+            .sync_older(synced, target, failed)
+            .and_then(|()| if failed { self.rewrite(synced, target) } else { Ok(()) })
+            .and_then(|()| self.sync_file(&file))
+            .and_then(|()| mark.advance(target));
         drop(mark);
-        self.tell(&path, target, flushed.map_err(|e| e.to_string()));
+        self.tell(target, &flushed.map_err(|e| e.to_string()));
     }
 
-    fn flush(&self, file: &File) -> io::Result<()> {
+    /// Segments that were closed since the last flush, and the names of those that came after them.
+    fn sync_older(&self, synced: Position, target: Position, failed: bool) -> io::Result<()> {
+        if synced.segment == target.segment {
+            return Ok(());
+        }
+        for number in synced.segment..target.segment {
+            let file = match File::open(self.places.segment(number)) {
+                Ok(file) => file,
+                // It was retired.
+                Err(e) if e.kind() == io::ErrorKind::NotFound => continue,
+                Err(e) => return Err(e),
+            };
+            let offset = file.metadata()?.len();
+            if failed {
+                self.rewrite(synced, Position { segment: number, offset })?;
+            }
+            file.sync_data()?;
+        }
+        File::open(self.places.folder())?.sync_all()
+    }
+
+    fn sync_file(&self, file: &File) -> io::Result<()> {
         #[cfg(test)]
         if std::mem::take(&mut self.shared().fail_next) {
             return Err(io::Error::other("a test says so"));
@@ -182,7 +202,19 @@ impl Flush {
         file.sync_data()
     }
 
-    fn tell(&self, path: &std::path::Path, target: Position, flushed: Result<(), String>) {
+    /// After a failed flush the system may hold pages as clean that never reached the disk. Writing
+    /// the same bytes again makes them dirty again.
+    fn rewrite(&self, from: Position, to: Position) -> io::Result<()> {
+        let start = if from.segment == to.segment { from.offset } else { 0 };
+        let mut bytes = vec![0; usize::try_from(to.offset.saturating_sub(start)).unwrap_or(0)];
+        // Not opened for appending: such a file ignores the place it is told.
+        let path = self.places.segment(to.segment);
+        let file = OpenOptions::new().read(true).write(true).open(path)?;
+        file.read_exact_at(&mut bytes, start)?;
+        file.write_all_at(&bytes, start)
+    }
+
+    fn tell(&self, target: Position, flushed: &Result<(), String>) {
         let done: Vec<(u64, WhenDurable)> = {
             let mut shared = self.shared();
             if flushed.is_ok() {
@@ -193,11 +225,13 @@ impl Flush {
             let reached = |at: u64| flushed.is_err() || at <= target.pack();
             shared.waiters.extract_if(.., |(at, _)| reached(*at)).collect()
         };
-        if let Err(words) = &flushed {
+        if let Err(words) = flushed {
             tracing::error!("the audit log could not be flushed: {words}");
         }
         for (_, callback) in done {
-            let told = flushed.as_ref().map_err(|words| LedgerError::not_flushed(path, words));
+            let told = flushed
+                .as_ref()
+                .map_err(|words| LedgerError::not_flushed(self.places.folder(), words));
             callback(told.copied());
         }
     }
@@ -241,14 +275,4 @@ impl Flush {
     pub(crate) fn fail_next(&self) {
         self.shared().fail_next = true;
     }
-}
-
-/// After a failed flush the system may hold pages as clean that never reached the disk. Writing the
-/// same bytes again makes them dirty again.
-fn rewrite(file: &File, path: &std::path::Path, from: Position, to: Position) -> io::Result<()> {
-    let start = if from.segment == to.segment { from.offset } else { 0 };
-    let mut bytes = vec![0; usize::try_from(to.offset.saturating_sub(start)).unwrap_or(0)];
-    file.read_exact_at(&mut bytes, start)?;
-    // Not through the open file: what is opened for appending ignores the place it is told.
-    OpenOptions::new().write(true).open(path)?.write_all_at(&bytes, start)
 }

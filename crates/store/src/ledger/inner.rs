@@ -9,7 +9,7 @@ use super::core::{Core, Owed};
 use super::error::LedgerError;
 use super::flush::Flush;
 use super::lock::FileLock;
-use super::mark::{Mark, Position};
+use super::mark::Position;
 use super::places::Places;
 use super::rows::{End, Stamp};
 use super::time;
@@ -19,7 +19,7 @@ use crate::clock::{Clock, Now};
 /// keeper was asked to.
 const OVERDUE: u64 = 2;
 
-pub(crate) type Listener = Box<dyn Fn() + Send + Sync>;
+pub(crate) type Listener = Arc<dyn Fn() + Send + Sync>;
 
 /// What all handles on one opened ledger share.
 pub(crate) struct Inner {
@@ -31,6 +31,7 @@ pub(crate) struct Inner {
     /// Copies for those who only read.
     last_tick: AtomicU64,
     offset_us: AtomicI64,
+    ahead_us: AtomicU64,
     seen: AtomicU64,
     generation: AtomicU64,
     listeners: Mutex<Vec<Listener>>,
@@ -72,13 +73,8 @@ impl Inner {
         let core = Core::open(&places, &clock, &options, lock)?;
         core.lock.release();
         let tail = &core.journal.tail;
-        let flush = Flush::new(
-            options.durability,
-            Mark::open(&places)?,
-            Arc::clone(&tail.file),
-            tail.path.clone(),
-            tail.position(),
-        );
+        let file = Arc::clone(&tail.file);
+        let flush = Flush::new(options.durability, &places, file, tail.position())?;
         let inner = Inner {
             clock,
             options,
@@ -87,6 +83,7 @@ impl Inner {
             core: Mutex::new(core),
             last_tick: AtomicU64::new(0),
             offset_us: AtomicI64::new(0),
+            ahead_us: AtomicU64::new(0),
             seen: AtomicU64::new(0),
             generation: AtomicU64::new(0),
             listeners: Mutex::new(Vec::new()),
@@ -146,9 +143,10 @@ impl Inner {
     /// Lets the flusher and the readers see what this turn learned and did.
     fn publish(&self, core: &Core) -> bool {
         let tail = &core.journal.tail;
-        self.flush.appended(&tail.file, &tail.path, tail.position());
+        self.flush.appended(&tail.file, tail.position());
         self.last_tick.store(core.state.time.last(), Ordering::Release);
         self.offset_us.store(core.state.time.offset_us(), Ordering::Release);
+        self.ahead_us.store(core.state.time.ahead_us(), Ordering::Release);
         let seen = core.state.approvals.generation();
         let changed = self.seen.swap(seen, Ordering::AcqRel) != seen;
         if changed {
@@ -162,7 +160,9 @@ impl Inner {
     }
 
     fn tell_listeners(&self) {
-        for listener in self.listeners().iter() {
+        // Called without the lock: a listener may well look at the ledger.
+        let listeners: Vec<Listener> = self.listeners().clone();
+        for listener in listeners {
             listener();
         }
     }
@@ -178,6 +178,16 @@ impl Inner {
     pub(crate) fn ledger_time(&self, now: Now) -> u64 {
         let last = self.last_tick.load(Ordering::Acquire);
         time::at(last, self.offset_us.load(Ordering::Acquire), now)
+    }
+
+    /// Ledger time for expiries, which a wall clock that was right at a boot has put right.
+    pub(crate) fn expiry_time(&self, now: Now) -> u64 {
+        self.ledger_time(now).saturating_add(self.ahead_us.load(Ordering::Acquire))
+    }
+
+    pub(crate) fn keep_time(&self) -> Result<(), LedgerError> {
+        let now = self.clock.now();
+        time::keep(&self.places, self.ledger_time(now), now.wall_us)
     }
 
     /// Ends a call now, or as soon as the log can be written again.
@@ -200,6 +210,7 @@ impl Drop for Inner {
     fn drop(&mut self) {
         // Nobody is left to hear of a failure; the next process that opens the ledger puts it right.
         let _ = self.turn(|turn| turn.core.close_writer(turn.now, turn.tick));
+        let _ = self.keep_time();
         if self.flush.is_dirty() {
             self.flush.sync();
         }

@@ -167,7 +167,7 @@ impl Journal {
         Ok(())
     }
 
-    /// Closes the segment with a last row and flushes it.
+    /// Closes the segment with a last row.
     pub(crate) fn close_segment(
         &mut self,
         write: impl FnOnce(&mut Vec<u8>),
@@ -175,11 +175,11 @@ impl Journal {
         self.begin();
         self.row(write);
         self.batch.head.closed = true;
-        self.commit()?;
-        self.tail.file.sync_data().map_err(LedgerError::io("flush", &self.tail.path))
+        self.commit()
     }
 
-    /// Opens the next segment with its first row, whole and on disk before it has its name.
+    /// Opens the next segment with its first row, which is whole when the segment has its name. That
+    /// both are on disk is the flusher's work: nobody waits for the disk while holding the lock.
     pub(crate) fn open_segment(
         &mut self,
         number: u32,
@@ -202,14 +202,10 @@ pub(crate) fn make_segment(
     let mut bytes = Vec::new();
     add_row(&mut bytes, &mut head, write);
     let draft = places.draft();
-    let written = places::make_anew(&draft).and_then(|mut file| {
-        file.write_all(&bytes)?;
-        file.sync_all()
-    });
+    let written = places::make_anew(&draft).and_then(|mut file| file.write_all(&bytes));
     written.map_err(LedgerError::io("write", &draft))?;
     let path = places.segment(number);
     fs::rename(&draft, &path).map_err(LedgerError::io("name", &path))?;
-    places.sync_folder()?;
     let mut tail = Tail::open(places, number)?;
     tail.head = head;
     tail.offset = u64::try_from(bytes.len()).unwrap_or(0);

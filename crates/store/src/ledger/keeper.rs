@@ -52,7 +52,9 @@ impl Keeper {
             // A thread that panicked has nothing left to do.
             let _ = thread.join();
         }
-        inner.flush.sync();
+        if inner.flush.is_dirty() {
+            inner.flush.sync();
+        }
     }
 }
 
@@ -76,14 +78,13 @@ fn keep(inner: &Inner) {
 }
 
 fn rotate(inner: &Inner) -> Result<(), LedgerError> {
-    // Most of it goes to disk before anybody has to wait for the lock.
-    inner.flush.sync();
     inner.turn(|turn| {
         if turn.core.is_full(inner.options.segment_bytes_max, 1) {
             turn.core.rotate(turn.now, turn.tick)?;
         }
-        turn.retire(&inner.options.retention)
-    })
+        Ok::<_, LedgerError>(())
+    })?;
+    inner.retire()
 }
 
 fn look_after(inner: &Inner, beats: u32, asked: &mut bool) -> Result<(), LedgerError> {
@@ -93,11 +94,13 @@ fn look_after(inner: &Inner, beats: u32, asked: &mut bool) -> Result<(), LedgerE
             turn.core.close_calls_of_the_dead(turn.now, turn.tick)?;
             turn.core.state.forget_expired(turn.tick);
         }
-        if beats.is_multiple_of(RETIRE_BEATS) {
-            turn.retire(&inner.options.retention)?;
-        }
-        Ok(())
-    })
+        Ok::<_, LedgerError>(())
+    })?;
+    if beats.is_multiple_of(RETIRE_BEATS) {
+        inner.keep_time()?;
+        inner.retire()?;
+    }
+    Ok(())
 }
 
 fn flush_if_dirty(inner: &Inner) {
@@ -109,7 +112,9 @@ fn flush_if_dirty(inner: &Inner) {
 
 fn serve_flushes(inner: &Inner) {
     while inner.flush.next_wish() {
-        inner.flush.sync();
+        if inner.flush.is_dirty() {
+            inner.flush.sync();
+        }
     }
 }
 

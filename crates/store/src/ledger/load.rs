@@ -4,6 +4,7 @@
 use std::fs;
 use std::io::Write;
 use std::os::unix::fs::FileExt;
+use std::path::Path;
 
 use super::chain::{self, Hash, Line};
 use super::error::LedgerError;
@@ -34,7 +35,7 @@ pub(crate) enum Mend {
 }
 
 /// Bytes that were cut off the end of the journal and are kept in a file.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Cut {
     pub(crate) bytes: u64,
     pub(crate) kept_in: String,
@@ -44,7 +45,7 @@ pub(crate) struct Cut {
 pub(crate) struct Loaded {
     pub(crate) tail: Tail,
     pub(crate) state: State,
-    pub(crate) cut: Option<Cut>,
+    pub(crate) cuts: Vec<Cut>,
 }
 
 #[derive(Debug)]
@@ -55,7 +56,8 @@ enum Stop {
     Bad(BadLine),
 }
 
-/// Reads the newest segment, or all from the one where `known` was on; nothing if there is no journal.
+/// Reads the journal from the segment that was flushed last, or from the one where `known` was on;
+/// nothing if there is no journal.
 pub(crate) fn load(
     places: &Places,
     known: Option<Known>,
@@ -72,20 +74,22 @@ pub(crate) fn load(
     if let Some(mark) = mark.filter(|mark| mark.segment > last) {
         return Err(LedgerError::Gone(places.segment(mark.segment)));
     }
-    let first = known.map_or(last, |known| known.segment);
-    let first = if segments.contains(&first) { first } else { last };
-    let mut load =
-        Load { places, mark, mend, known, met: false, state: State::default(), cut: None };
-    let mut head = None;
-    let mut tail = None;
-    for number in first..=last {
-        let read = load.segment(number, head, number == last)?;
-        head = Some(read.head);
-        tail = Some(read);
-    }
-    let tail = tail.ok_or_else(|| LedgerError::Gone(places.segment(last)))?;
+    let wanted = known.map(|known| known.segment).or(mark.map(|mark| mark.segment));
+    let wanted = wanted.unwrap_or(last.saturating_sub(1));
+    let first = if segments.contains(&wanted) { wanted } else { last };
+    let mut load = Load {
+        places,
+        mark,
+        mend,
+        known,
+        met: false,
+        last,
+        state: State::default(),
+        cuts: Vec::new(),
+    };
+    let Some(tail) = load.segments(first)? else { return Ok(None) };
     load.check_known(&tail)?;
-    Ok(Some(Loaded { tail, state: load.state, cut: load.cut }))
+    Ok(Some(Loaded { tail, state: load.state, cuts: load.cuts }))
 }
 
 struct Load<'a> {
@@ -94,43 +98,45 @@ struct Load<'a> {
     mend: Mend,
     known: Option<Known>,
     met: bool,
+    last: u32,
     state: State,
-    cut: Option<Cut>,
+    cuts: Vec<Cut>,
 }
 
 impl Load<'_> {
-    fn segment(
-        &mut self,
-        number: u32,
-        head: Option<Head>,
-        last: bool,
-    ) -> Result<Tail, LedgerError> {
-        let mut tail = Tail::open(self.places, number)?;
-        let bytes = fs::read(&tail.path).map_err(LedgerError::io("read", &tail.path))?;
-        let damaged = |offset, why: &str| LedgerError::Damaged {
-            path: self.places.segment(number),
-            offset,
-            why: why.to_owned(),
-        };
-        let head = match head {
-            Some(head) => head,
-            None => before(&bytes).ok_or_else(|| damaged(0, "its first row is not one"))?,
-        };
-        tail.head = Head { closed: false, ..head };
-        let stop = self.fold(&bytes, &mut tail);
-        if tail.body_start == 0 {
-            return Err(damaged(0, "its first row does not follow the segment before"));
-        }
-        let flushed = self.mark.filter(|mark| mark.segment == number).map_or(0, |mark| mark.offset);
-        if tail.offset < flushed {
-            return Err(damaged(tail.offset, &format!("{} below what was flushed", told(&stop))));
-        }
-        match stop {
-            Stop::End => {}
-            _ if !last => return Err(damaged(tail.offset, told(&stop))),
-            stop => self.mend_end(&mut tail, &bytes, &stop)?,
+    /// Reads on as far as the chain holds; what comes after is set aside, if it may be.
+    fn segments(&mut self, first: u32) -> Result<Option<Tail>, LedgerError> {
+        let mut tail: Option<Tail> = None;
+        for number in first..=self.last {
+            let head = tail.as_ref().map(|tail| tail.head);
+            let Some(mut next) = self.open(number)? else {
+                return self.broken(tail, number, "it is missing");
+            };
+            let bytes = fs::read(&next.path).map_err(LedgerError::io("read", &next.path))?;
+            let Some(head) = head.or_else(|| before(&bytes)) else {
+                return self.broken(tail, number, "its first row is not one");
+            };
+            next.head = Head { closed: false, ..head };
+            let stop = self.fold(&bytes, &mut next);
+            if next.body_start == 0 {
+                return self.broken(tail, number, "its first row does not follow what was before");
+            }
+            let more = number < self.last;
+            match stop {
+                Stop::End if next.head.closed || !more => tail = Some(next),
+                stop => return self.broken_in(next, &bytes, &stop),
+            }
+            self.check_flushed(tail.as_ref())?;
         }
         Ok(tail)
+    }
+
+    fn open(&self, number: u32) -> Result<Option<Tail>, LedgerError> {
+        match Tail::open(self.places, number) {
+            Ok(tail) => Ok(Some(tail)),
+            Err(LedgerError::Gone(_)) => Ok(None),
+            Err(e) => Err(e),
+        }
     }
 
     fn fold(&mut self, bytes: &[u8], tail: &mut Tail) -> Stop {
@@ -143,15 +149,78 @@ impl Load<'_> {
         stop
     }
 
-    fn mend_end(&mut self, tail: &mut Tail, bytes: &[u8], stop: &Stop) -> Result<(), LedgerError> {
+    /// Is everything that was flushed there?
+    fn check_flushed(&self, tail: Option<&Tail>) -> Result<(), LedgerError> {
+        let Some(tail) = tail else { return Ok(()) };
+        match self.mark {
+            Some(mark) if mark.segment == tail.segment && tail.offset < mark.offset => {
+                Err(self.damaged(tail.segment, tail.offset, "rows that were flushed are missing"))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// A whole segment does not follow the one before.
+    fn broken(
+        &mut self,
+        tail: Option<Tail>,
+        number: u32,
+        why: &str,
+    ) -> Result<Option<Tail>, LedgerError> {
+        let was_flushed = self.mark.is_some_and(|mark| mark.segment >= number);
+        // A ledger whose very first rows never reached the disk is no ledger yet.
+        let is_all_there_is = tail.is_none() && self.mark.is_none() && number == 1;
+        if self.mend == Mend::Torn || was_flushed || (tail.is_none() && !is_all_there_is) {
+            return Err(self.damaged(number, 0, why));
+        }
+        self.set_aside(number)?;
+        Ok(tail)
+    }
+
+    /// A segment ends in something else than rows, or without the row that closes it.
+    fn broken_in(
+        &mut self,
+        tail: Tail,
+        bytes: &[u8],
+        stop: &Stop,
+    ) -> Result<Option<Tail>, LedgerError> {
         let start = usize::try_from(tail.offset).unwrap_or(usize::MAX);
         let rest = bytes.get(start..).unwrap_or_default();
-        let torn = matches!(stop, Stop::Torn) && chain::is_beginning_of_a_line(rest);
-        if !torn && self.mend == Mend::Torn {
-            return Err(LedgerError::Foreign { path: tail.path.clone(), offset: tail.offset });
+        let at = tail.position();
+        if self.mark.is_some_and(|mark| at < mark) {
+            return Err(self.damaged(tail.segment, tail.offset, told(stop)));
         }
-        self.cut = Some(cut(self.places, tail, rest)?);
+        if self.mend == Mend::Torn {
+            if tail.segment < self.last {
+                return Err(self.damaged(tail.segment, tail.offset, told(stop)));
+            }
+            let is_torn = matches!(stop, Stop::Torn) && chain::is_beginning_of_a_line(rest);
+            if !is_torn {
+                return Err(LedgerError::Foreign { path: tail.path.clone(), offset: tail.offset });
+            }
+        }
+        self.set_aside(tail.segment + 1)?;
+        if !rest.is_empty() {
+            self.cuts.push(cut(self.places, &tail, rest)?);
+        }
+        Ok(Some(tail))
+    }
+
+    /// Takes segments out of the journal, from this one on, and keeps them.
+    fn set_aside(&mut self, from: u32) -> Result<(), LedgerError> {
+        for number in from..=self.last {
+            let path = self.places.segment(number);
+            let Ok(found) = fs::metadata(&path) else { continue };
+            let kept = self.places.torn(number, 0);
+            fs::rename(&path, &kept).map_err(LedgerError::io("set aside", &path))?;
+            self.cuts.push(Cut { bytes: found.len(), kept_in: name_of(&kept) });
+            tracing::warn!("set aside a segment that was never flushed: `{}`", kept.display());
+        }
         Ok(())
+    }
+
+    fn damaged(&self, number: u32, offset: u64, why: &str) -> LedgerError {
+        LedgerError::Damaged { path: self.places.segment(number), offset, why: why.to_owned() }
     }
 
     /// A journal that no longer holds our last row was rolled back or is another one.
@@ -282,14 +351,18 @@ fn cut(places: &Places, tail: &Tail, rest: &[u8]) -> Result<Cut, LedgerError> {
     written.map_err(LedgerError::io("write", &kept))?;
     let cut = tail.file.set_len(tail.offset).and_then(|()| tail.file.sync_data());
     cut.map_err(LedgerError::io("cut", &tail.path))?;
-    let name = kept.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    let name = name_of(&kept);
     tracing::warn!("cut {} broken bytes off the audit log; kept in `{name}`", rest.len());
     Ok(Cut { bytes: u64::try_from(rest.len()).unwrap_or(0), kept_in: name })
 }
 
+fn name_of(path: &Path) -> String {
+    path.file_name().unwrap_or_default().to_string_lossy().into_owned()
+}
+
 fn told(stop: &Stop) -> &'static str {
     match stop {
-        Stop::End => "it ends",
+        Stop::End => "its last rows are missing",
         Stop::Torn => "its last row is cut off",
         Stop::Bad(BadLine::NotALine) => "a row is not one of ours",
         Stop::Bad(BadLine::WrongHash) => "a row does not follow the row before",

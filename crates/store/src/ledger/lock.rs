@@ -64,8 +64,8 @@ impl FileLock {
             tries += 1;
             if waited_us >= wait_us_max {
                 self.stuck = true;
-                let waited_ms = waited_us / 1_000;
-                return Err(LedgerError::Locked { path: self.path.clone(), waited_ms });
+                let path = self.path.clone();
+                return Err(LedgerError::Locked { path, waited_ms: waited_us / 1_000 });
             }
             if tries < QUICK_TRIES {
                 std::thread::yield_now();

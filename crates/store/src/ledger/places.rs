@@ -49,6 +49,11 @@ impl Places {
         self.folder.join("synced")
     }
 
+    /// Ledger time, kept while no rows are written.
+    pub(crate) fn clock(&self) -> PathBuf {
+        self.folder.join("clock")
+    }
+
     pub(crate) fn writers(&self) -> PathBuf {
         self.folder.join("writers")
     }
@@ -65,7 +70,7 @@ impl Places {
     /// A name for cut bytes that nothing has yet.
     pub(crate) fn torn(&self, segment: u32, offset: u64) -> PathBuf {
         let name = |copy: u32| self.folder.join(format!("torn-{segment:08}-{offset}-{copy}.bin"));
-        (0..).map(name).find(|path| !path.exists()).unwrap_or_else(|| name(0))
+        (0..1_000).map(name).find(|path| !path.exists()).unwrap_or_else(|| name(0))
     }
 
     /// Numbers of the segments that are there, in order.
@@ -84,11 +89,6 @@ impl Places {
         }
         numbers.sort_unstable();
         Ok(numbers)
-    }
-
-    pub(crate) fn sync_folder(&self) -> Result<(), LedgerError> {
-        let folder = File::open(&self.folder).map_err(LedgerError::io("open", &self.folder))?;
-        folder.sync_all().map_err(LedgerError::io("flush", &self.folder))
     }
 }
 

@@ -12,6 +12,7 @@ use super::error::LedgerError;
 use super::filter::Filter;
 use super::places::{Places, SegmentHead};
 use super::row::{Kind, Row};
+use super::stamp;
 
 /// No call is held for a human longer than this, so its resolution is not looked for later.
 const HELD_US_MAX: u64 = 60 * 60 * 1_000_000;
@@ -68,12 +69,13 @@ impl Reader {
             to = self.first_where(segments, |head| head.seq > seq)?;
         }
         // The wall clock may have been set back within a segment, so one more is looked at.
-        if let Some(since) = &filter.since {
-            let found = self.first_where(segments, |head| head.time.as_str() > since.as_str())?;
+        let is_after = |head: &SegmentHead, us: i64| stamp::parse(&head.time) > Some(us);
+        if let Some(since) = filter.since_us {
+            let found = self.first_where(segments, |head| is_after(head, since))?;
             from = from.max(found.saturating_sub(2));
         }
-        if let Some(until) = &filter.until {
-            let found = self.first_where(segments, |head| head.time.as_str() > until.as_str())?;
+        if let Some(until) = filter.until_us {
+            let found = self.first_where(segments, |head| is_after(head, until))?;
             to = to.min(found.saturating_add(1));
         }
         Ok((from, to))

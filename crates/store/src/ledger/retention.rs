@@ -4,7 +4,7 @@
 use std::fs;
 
 use super::error::LedgerError;
-use super::inner::Turn;
+use super::inner::{Inner, Turn};
 use super::places::{Places, SegmentHead};
 use super::rows::{self, Archive};
 use super::stamp;
@@ -24,16 +24,42 @@ struct Retired {
     last_hash: String,
 }
 
-impl Turn<'_> {
-    pub(crate) fn retire(&mut self, retention: &Retention) -> Result<(), LedgerError> {
-        if *retention == Retention::default() {
+impl Inner {
+    pub(crate) fn retire(&self) -> Result<(), LedgerError> {
+        if self.options.retention == Retention::default() {
             return Ok(());
         }
+        self.remove_retired()?;
+        if self.turn(|turn| turn.archive(&self.options.retention))? {
+            self.remove_retired()?;
+        }
+        Ok(())
+    }
+
+    /// Removes what a row has said is retired, once that row is on disk; also after a crash between
+    /// the two.
+    fn remove_retired(&self) -> Result<(), LedgerError> {
+        self.flush.sync();
+        // A flush that failed makes this turn fail.
+        self.turn(|turn| {
+            let Some(archived) = &turn.core.state.archived else { return Ok(()) };
+            for number in self.places.segments()?.into_iter().take_while(|n| *n <= archived.segment)
+            {
+                let path = self.places.segment(number);
+                fs::remove_file(&path).map_err(LedgerError::io("remove", &path))?;
+            }
+            Ok(())
+        })
+    }
+}
+
+impl Turn<'_> {
+    /// Says which rows will leave; false if none will.
+    fn archive(&mut self, retention: &Retention) -> Result<bool, LedgerError> {
         let places = self.core.journal.places.clone();
-        self.remove_retired(&places)?;
         let segments = places.segments()?;
         let Some((first, retired)) = self.choose(&places, &segments, retention)? else {
-            return Ok(());
+            return Ok(false);
         };
         let archive = Archive {
             segment: retired.segment,
@@ -43,25 +69,13 @@ impl Turn<'_> {
             words: "these rows are retired",
         };
         self.append(|stamp, out| rows::archive(stamp, &archive, out))?;
-        let tail = &self.core.journal.tail;
-        tail.file.sync_data().map_err(LedgerError::io("flush", &tail.path))?;
         self.core.state.archived = Some(Archived {
             segment: retired.segment,
             last_seq: retired.last_seq,
             last_hash: retired.last_hash,
             time: stamp::text(self.now.wall_us),
         });
-        self.remove_retired(&places)
-    }
-
-    /// Removes what a row has said is retired; also after a crash between the two.
-    fn remove_retired(&self, places: &Places) -> Result<(), LedgerError> {
-        let Some(archived) = &self.core.state.archived else { return Ok(()) };
-        for number in places.segments()?.into_iter().take_while(|n| *n <= archived.segment) {
-            let path = places.segment(number);
-            fs::remove_file(&path).map_err(LedgerError::io("remove", &path))?;
-        }
-        Ok(())
+        Ok(true)
     }
 
     fn choose(

@@ -122,6 +122,8 @@ pub(crate) struct Row<'a> {
     #[serde(default)]
     pub(crate) steady: u64,
     #[serde(default)]
+    pub(crate) ahead: u64,
+    #[serde(default)]
     pub(crate) last_seq: u64,
     #[serde(borrow, default)]
     pub(crate) last_hash: Text<'a>,

@@ -174,10 +174,11 @@ fn open_note<'b>(stamp: &Stamp, note: &Note<'_>, out: &'b mut Vec<u8>) -> Fields
 }
 
 /// Ledger time and the steady clock of this boot go together from here.
-pub(crate) fn clock(stamp: &Stamp, boot: &str, out: &mut Vec<u8>) {
+pub(crate) fn clock(stamp: &Stamp, boot: &str, ahead_us: u64, out: &mut Vec<u8>) {
     let mut row = open_note(stamp, &Note { act: "clock", ..Note::default() }, out);
     row.text("boot", boot);
     row.number("steady", stamp.now.steady_us);
+    row.number("ahead", ahead_us);
     row.close();
 }
 

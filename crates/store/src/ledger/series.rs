@@ -147,7 +147,8 @@ mod tests {
     #[test]
     fn room_and_waiting_times() {
         // (window, events as (tick, amount), now, amount, max, expected)
-        let table: &[(u64, &[(u64, i128)], u64, i128, i128, Result<(), Wait>)] = &[
+        type Case = (u64, &'static [(u64, i128)], u64, i128, i128, Result<(), Wait>);
+        let table: &[Case] = &[
             (60, &[], 0, 1, 1, Ok(())),
             (60, &[], 0, 2, 1, Err(Wait::Never)),
             (60, &[(0, 1)], 0, 1, 1, Err(Wait::Us(60))),

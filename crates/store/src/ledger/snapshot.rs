@@ -18,6 +18,8 @@ pub(crate) struct Snapshot {
     ledger: String,
     boot: String,
     steady_offset_us: i64,
+    #[serde(default)]
+    ahead_us: u64,
     counters: Vec<CounterRow>,
     open: Vec<OpenRow>,
     awaiting: Vec<AwaitingRow>,
@@ -62,6 +64,7 @@ impl Snapshot {
             ledger: state.ledger_text().to_owned(),
             boot: state.time.boot().to_owned(),
             steady_offset_us: state.time.offset_us(),
+            ahead_us: state.time.ahead_us(),
             counters: counters(&state.counters),
             open: open(state),
             awaiting: awaiting(state),
@@ -84,7 +87,7 @@ impl Snapshot {
         Some((archived.last_seq, (archived.last_hash.clone(), archived.time.clone())))
     }
 
-    pub(crate) fn restore(self, last: u64) -> Option<State> {
+    pub(crate) fn restore(self) -> Option<State> {
         let mut approvals = Approvals::default();
         approvals.restore(self.approvals);
         let mut open = std::collections::HashMap::new();
@@ -97,7 +100,7 @@ impl Snapshot {
             awaiting.map(|row| (row.seq, Awaiting { binding: row.binding, until: row.until }));
         Some(State {
             ledger: Some(chain::parse_hash(&self.ledger)?),
-            time: LedgerTime::restore(&self.boot, self.steady_offset_us, last),
+            time: LedgerTime::restore(&self.boot, self.steady_offset_us, self.ahead_us),
             counters: restored_counters(&self.counters)?,
             open,
             awaiting: awaiting.collect(),

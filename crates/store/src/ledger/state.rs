@@ -9,7 +9,7 @@ use super::chain::{self, Hash};
 use super::counters::{Counters, Taken};
 use super::row::{BadLine, HoldRow, Kind, Row};
 use super::stamp;
-use super::time::LedgerTime;
+use super::time::{Anchor, LedgerTime};
 
 /// A retry must come within this time to count as the same logical call.
 const CONTINUE_US_MAX: u64 = 60 * 60 * 1_000_000;
@@ -92,7 +92,7 @@ impl State {
 
     /// Folds in a row that was read. Rows this process writes go through the same methods directly.
     pub(crate) fn apply(&mut self, row: &mut Row<'_>, hash: &Hash) -> Result<(), BadLine> {
-        self.time.saw(row.tick);
+        self.time.saw(row.tick, stamp::parse(&row.time).unwrap_or_default());
         match row.kind {
             Kind::Decision => self.apply_decision(row),
             Kind::Resolved => self.apply_admission(row, row.of),
@@ -140,7 +140,10 @@ impl State {
                 };
                 self.approvals.decide(&row.approval, status, &row.by, &row.words);
             }
-            "clock" => self.time.anchor(&row.boot, row.steady, row.tick),
+            "clock" => {
+                let anchor = Anchor { tick: row.tick, steady_us: row.steady, ahead_us: row.ahead };
+                self.time.anchor(&row.boot, anchor);
+            }
             "archive" => {
                 self.archived = Some(Archived {
                     segment: row.segment,
@@ -164,10 +167,10 @@ impl State {
         }
         let snapshot = row.state.take();
         let snapshot = snapshot.ok_or_else(|| BadLine::Unreadable("it carries no state".into()))?;
-        let last = row.tick;
         *self = snapshot
-            .restore(last)
+            .restore()
             .ok_or_else(|| BadLine::Unreadable("its state cannot be restored".into()))?;
+        self.time.saw(row.tick, stamp::parse(&row.time).unwrap_or_default());
         Ok(())
     }
 }

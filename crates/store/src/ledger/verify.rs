@@ -10,7 +10,7 @@ use super::Ledger;
 use super::chain::{self, Hash, Line};
 use super::error::LedgerError;
 use super::journal::Head;
-use super::mark::Mark;
+use super::mark::{Mark, Position};
 use super::reader::{Reader, lines};
 use super::row::{Kind, Row};
 use super::stamp;
@@ -95,6 +95,17 @@ impl Ledger {
 
 impl Reader {
     pub fn verify(&self, checkpoint: Option<&Checkpoint>) -> Result<Verified, VerifyError> {
+        loop {
+            if let Some(verified) = self.try_verify(checkpoint)? {
+                return Ok(verified);
+            }
+        }
+    }
+
+    /// Nothing if rows were retired while they were being read.
+    fn try_verify(&self, checkpoint: Option<&Checkpoint>) -> Result<Option<Verified>, VerifyError> {
+        // The mark first: a log that grows meanwhile has at least what was flushed before.
+        let flushed = Mark::read(&self.places);
         let segments = self.places.segments()?;
         let mut check = Check::new(self, checkpoint);
         for (place, number) in segments.iter().enumerate() {
@@ -103,10 +114,10 @@ impl Reader {
             }
             check.segment = *number;
             let last = place + 1 == segments.len();
-            let bytes = self.segment(*number)?.unwrap_or_default();
+            let Some(bytes) = self.segment(*number)? else { return Ok(None) };
             check.segment(&bytes, place == 0, last)?;
         }
-        check.finish(segments.len())
+        check.finish(segments.len(), flushed).map(Some)
     }
 }
 
@@ -181,7 +192,9 @@ impl<'a> Check<'a> {
     /// The first segment that is left says what it follows; whether that is right is seen when the
     /// record of the retired rows is met.
     fn begin(&mut self, row: Option<&Row<'_>>) {
-        let Some(row) = row.filter(|row| row.seq > 1) else { return };
+        let is_beginning =
+            |row: &&Row<'_>| row.seq > 1 && row.kind == Kind::State && row.segment == self.segment;
+        let Some(row) = row.filter(is_beginning) else { return };
         let hash = chain::parse_hash(&row.previous).unwrap_or(chain::GENESIS);
         self.head = Head { seq: row.seq - 1, hash, closed: true };
         self.first = self.head;
@@ -226,12 +239,11 @@ impl<'a> Check<'a> {
         }
     }
 
-    fn finish(self, segments: usize) -> Result<Verified, VerifyError> {
+    fn finish(self, segments: usize, flushed: Option<Position>) -> Result<Verified, VerifyError> {
         let last = self.head.seq;
         if segments == 0 {
             return Err(self.file(1, "there is no segment"));
         }
-        let flushed = Mark::read(&self.reader.places);
         if flushed.is_some_and(|m| (m.segment, m.offset) > (self.segment, self.end)) {
             return Err(self.record_at(
                 last + 1,

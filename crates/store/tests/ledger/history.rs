@@ -1,0 +1,253 @@
+//! Reading back: forwards, backwards, by filter, as it grows, as files; and letting old rows go.
+
+use std::fs;
+
+use policy::Subject;
+use store::ledger::{
+    Admission, EntryKind, ExportFormat, Facts, Filter, Ledger, Note, Options, Reader, Retention,
+    VerifyError,
+};
+
+use super::support::{Desk, MINUTE_US, NOON, SECOND_US, facts, limited, ok, try_call, verdict};
+
+fn rules() -> policy::Policy {
+    limited(r#"{"counter":"c","window":"day","max":1000000}"#)
+}
+
+/// Small segments and 100 calls, a second apart, by two grants on two servers.
+fn written() -> (Desk, Ledger) {
+    let desk = Desk::with(Options { segment_bytes_max: 4_000, ..Options::default() });
+    let ledger = desk.open();
+    for call in 0..100 {
+        let facts = Facts {
+            grant: if call % 2 == 0 { "alice" } else { "bob" },
+            server: if call % 5 == 0 { "shop" } else { "bank" },
+            trace: (call == 42).then_some("NeedleInTheHay"),
+            ..facts()
+        };
+        let Admission::Permit(permit) = ledger.admit(&verdict(&rules(), "{}"), &facts).unwrap()
+        else {
+            panic!("denied");
+        };
+        permit.settle(&ok()).unwrap();
+        desk.clock.advance(SECOND_US);
+    }
+    (desk, ledger)
+}
+
+fn seqs(reader: &Reader, filter: &Filter) -> Vec<u64> {
+    reader.oldest_first(filter).unwrap().map(|entry| entry.unwrap().seq).collect()
+}
+
+fn only_calls() -> Filter {
+    Filter { only: Some(EntryKind::Call), ..Filter::default() }
+}
+
+#[test]
+fn both_directions_tell_the_same_history() {
+    let (desk, _ledger) = written();
+    let reader = desk.reader();
+    let forwards = seqs(&reader, &only_calls());
+    assert_eq!(forwards.len(), 100);
+    assert!(forwards.is_sorted());
+    let backwards = reader.newest_first(&only_calls()).unwrap();
+    let mut backwards: Vec<u64> = backwards.map(|entry| entry.unwrap().seq).collect();
+    backwards.reverse();
+    assert_eq!(forwards, backwards);
+    assert!(
+        reader.oldest_first(&only_calls()).unwrap().all(|entry| entry.unwrap().outcome == "ok")
+    );
+}
+
+#[test]
+fn filters_find_what_they_say() {
+    let (desk, ledger) = written();
+    ledger.note(&Note { act: "grant_revoked", about: "bob", ..Note::default() }).unwrap();
+    let reader = desk.reader();
+    let all = seqs(&reader, &only_calls());
+    let with = |change: &dyn Fn(&mut Filter)| {
+        let mut filter = only_calls();
+        change(&mut filter);
+        seqs(&reader, &filter)
+    };
+    assert_eq!(with(&|f| f.grant = Some("bob".into())).len(), 50);
+    assert_eq!(with(&|f| f.server = Some("shop".into())).len(), 20);
+    assert_eq!(with(&|f| f.subject = Some("pay".into())).len(), 100);
+    assert_eq!(with(&|f| f.subject = Some("pa".into())).len(), 0);
+    assert_eq!(with(&|f| f.decision = Some("denied".into())).len(), 0);
+    assert_eq!(with(&|f| f.outcome = Some("ok".into())).len(), 100);
+    assert_eq!(with(&|f| f.text = Some("needleinthehay".into())), [all[42]]);
+    assert_eq!(with(&|f| f.seq_min = Some(all[90])), all[90..]);
+    assert_eq!(with(&|f| f.seq_max = Some(all[9])), all[..10]);
+    let at = |second: i64| NOON.wall_us + second * 1_000_000;
+    let span = Filter { since_us: Some(at(30)), until_us: Some(at(40)), ..only_calls() };
+    assert_eq!(seqs(&reader, &span), all[30..40]);
+    assert_eq!(seqs(&reader, &Filter { since_us: Some(at(98)), ..only_calls() }), all[98..]);
+    let notes = Filter {
+        only: Some(EntryKind::Note),
+        text: Some("grant_revoked".into()),
+        ..Filter::default()
+    };
+    assert_eq!(seqs(&reader, &notes).len(), 1);
+    assert_eq!(reader.entry(all[77]).unwrap().unwrap().seq, all[77]);
+    assert_eq!(reader.entry(1_000_000).unwrap(), None);
+}
+
+#[test]
+fn a_call_that_is_open_for_long_is_joined_with_its_ending() {
+    let desk = Desk::with(Options { segment_bytes_max: 2_000, ..Options::default() });
+    let ledger = desk.open();
+    let long = try_call(&ledger, &rules()).unwrap();
+    let (seq, open) = (long.seq(), try_call(&ledger, &rules()).unwrap());
+    for _ in 0..100 {
+        try_call(&ledger, &rules()).unwrap().settle(&ok()).unwrap();
+    }
+    long.settle(&ok()).unwrap();
+    for _ in 0..30 {
+        try_call(&ledger, &rules()).unwrap().settle(&ok()).unwrap();
+    }
+    assert!(ledger.standing().unwrap().segment > 10);
+    assert_eq!(desk.reader().entry(seq).unwrap().unwrap().outcome, "ok");
+    assert_eq!(desk.reader().entry(open.seq()).unwrap().unwrap().outcome, "");
+    let entries = desk.entries();
+    assert_eq!(entries.iter().filter(|entry| entry.outcome == "ok").count(), 131);
+}
+
+#[test]
+fn a_follower_sees_each_entry_once_when_it_is_finished() {
+    let (desk, ledger) = written();
+    let mut follower = desk.reader().follow().unwrap();
+    assert!(follower.poll().unwrap().is_empty());
+    let open = try_call(&ledger, &rules()).unwrap();
+    let open_seq = open.seq();
+    for _ in 0..30 {
+        try_call(&ledger, &rules()).unwrap().settle(&ok()).unwrap();
+    }
+    assert_eq!(follower.poll().unwrap().len(), 30, "over several segments");
+    assert!(follower.poll().unwrap().is_empty());
+    let mut late = desk.reader().follow().unwrap();
+    open.settle(&ok()).unwrap();
+    for follower in [&mut follower, &mut late] {
+        let found = follower.poll().unwrap();
+        assert_eq!(found.len(), 1);
+        assert_eq!((found[0].seq, found[0].outcome.as_str()), (open_seq, "ok"));
+    }
+}
+
+#[test]
+fn exports_hold_everything_and_nothing_harmful() {
+    let desk = Desk::new();
+    let ledger = desk.open();
+    let facts = Facts {
+        grant: "=cmd|' /C calc'!A0",
+        subject: Some(Subject::Tool("say \"hi\",\nok")),
+        ..facts()
+    };
+    let Admission::Permit(permit) = ledger.admit(&verdict(&rules(), "{}"), &facts).unwrap() else {
+        panic!("denied");
+    };
+    permit.settle(&ok()).unwrap();
+    let export = |format| {
+        let mut out = Vec::new();
+        let count = desk.reader().export(format, &only_calls(), &mut out).unwrap();
+        (count, String::from_utf8(out).unwrap())
+    };
+    let (count, jsonl) = export(ExportFormat::Jsonl);
+    assert_eq!((count, jsonl.lines().count()), (1, 1));
+    let json: serde_json::Value = serde_json::from_str(&jsonl).unwrap();
+    assert_eq!(json["grant"], "=cmd|' /C calc'!A0");
+    assert_eq!(
+        (json["decision"].as_str(), json["outcome"].as_str()),
+        (Some("admitted"), Some("ok"))
+    );
+    let (count, csv) = export(ExportFormat::Csv);
+    assert_eq!(count, 1);
+    assert!(csv.starts_with("seq,time,kind,grant,"));
+    assert!(csv.contains(",\"'=cmd|' /C calc'!A0\","), "{csv}");
+    assert!(csv.contains("\"say \"\"hi\"\",\nok\""), "{csv}");
+    let (count, chain) = export(ExportFormat::Chain);
+    assert_eq!(chain, fs::read_to_string(desk.segment(1)).unwrap());
+    assert_eq!(usize::try_from(count).unwrap(), chain.lines().count());
+}
+
+#[test]
+fn old_rows_go_by_age_and_what_stays_verifies() {
+    let (desk, ledger) = written();
+    let checkpoint = ledger.checkpoint().unwrap();
+    drop(ledger);
+    let segments = || {
+        fs::read_dir(desk.audit())
+            .unwrap()
+            .filter(|e| e.as_ref().unwrap().path().extension().is_some_and(|e| e == "log"))
+            .count()
+    };
+    let before = segments();
+    let retention = Retention { age_seconds_max: Some(60), bytes_max: None };
+    let ledger = retiring(&desk, retention);
+    let verified = desk.reader().verify(Some(&checkpoint)).unwrap();
+    let retired = verified.retired.unwrap();
+    assert!(segments() < before && segments() > 1);
+    assert_eq!(verified.first_seq, retired.last_seq + 1);
+    let oldest = desk.entries().remove(0);
+    let age_us = ledger.time(desk.clock.now()) - oldest.tick;
+    assert!(age_us > 55 * SECOND_US && age_us < 70 * SECOND_US, "{age_us}");
+
+    // Nobody else may take rows away from the beginning.
+    let first = verified.first_seq;
+    let path = fs::read_dir(desk.audit()).unwrap().map(|e| e.unwrap().path());
+    let oldest = path.filter(|p| p.extension().is_some_and(|e| e == "log")).min().unwrap();
+    fs::remove_file(oldest).unwrap();
+    match desk.reader().verify(None) {
+        Err(VerifyError::Found(finding)) => {
+            assert!(finding.words.contains("no row says that they were retired"), "{finding}");
+        }
+        other => panic!("row {first} is gone: {other:?}"),
+    }
+}
+
+/// Opens a ledger that lets rows go and makes it close a segment, when it looks at them.
+fn retiring(desk: &Desk, retention: Retention) -> Ledger {
+    let options = Options { retention, ..desk.options.clone() };
+    let ledger = Ledger::open(&desk.audit(), desk.clock.clone(), options).unwrap();
+    let before = ledger.standing().unwrap().segment;
+    let done = (0..200).any(|_| {
+        try_call(&ledger, &rules()).unwrap().settle(&ok()).unwrap();
+        std::thread::sleep(std::time::Duration::from_millis(5));
+        ledger.standing().unwrap().segment > before
+    });
+    assert!(done);
+    std::thread::sleep(std::time::Duration::from_millis(100));
+    ledger
+}
+
+#[test]
+fn old_rows_go_by_size_but_never_those_of_an_open_call() {
+    let (desk, ledger) = written();
+    let open = try_call(&ledger, &rules()).unwrap();
+    for _ in 0..30 {
+        try_call(&ledger, &rules()).unwrap().settle(&ok()).unwrap();
+    }
+    let size = || -> u64 {
+        let logs = fs::read_dir(desk.audit()).unwrap().map(|e| e.unwrap());
+        logs.filter(|e| e.path().extension().is_some_and(|x| x == "log"))
+            .map(|e| e.metadata().unwrap().len())
+            .sum()
+    };
+    let retention = Retention { age_seconds_max: None, bytes_max: Some(1) };
+    let retiring_ledger = retiring(&desk, retention);
+    desk.reader().verify(None).unwrap();
+    assert_eq!(desk.reader().entry(open.seq()).unwrap().unwrap().decision, "admitted");
+    let with_open = size();
+    open.settle(&ok()).unwrap();
+    drop(retiring_ledger);
+    let _retiring = retiring(&desk, retention);
+    assert!(size() < with_open);
+    desk.reader().verify(None).unwrap();
+    assert!(call_counts(&desk, &ledger), "counters outlive the rows they came from");
+}
+
+fn call_counts(desk: &Desk, ledger: &Ledger) -> bool {
+    let admitted = try_call(ledger, &limited(r#"{"counter":"c","window":"day","max":80}"#)).is_ok();
+    desk.clock.advance(MINUTE_US);
+    !admitted
+}

@@ -1,0 +1,264 @@
+//! An edit, a deletion, a swap, an insertion, a truncation or a roll-back is found and the first bad
+//! record is named; a program in another language agrees.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use store::ledger::{Checkpoint, Options, Reader, Verified, VerifyError};
+
+use super::support::{Desk, Dice, call, limited};
+
+/// A log of several segments with calls, denials and notes.
+fn written() -> (Desk, Checkpoint) {
+    let desk = Desk::with(Options { segment_bytes_max: 3_000, ..Options::default() });
+    let ledger = desk.open();
+    let rules = limited(r#"{"counter":"c","window":"minute","max":3}"#);
+    for _ in 0..60 {
+        call(&ledger, &rules);
+        desk.clock.advance(7_000_000);
+    }
+    drop(ledger);
+    // A full segment may be closed in the background; the checkpoint is to be of the very last row.
+    loop {
+        let checkpoint = desk.open().checkpoint().unwrap();
+        if checkpoint.seq == Log::read(&desk.audit()).last_seq() {
+            return (desk, checkpoint);
+        }
+    }
+}
+
+fn verify(audit: &Path, checkpoint: Option<&Checkpoint>) -> Result<Verified, VerifyError> {
+    Reader::open(audit)?.verify(checkpoint)
+}
+
+fn python(audit: &Path, checkpoint: Option<&Checkpoint>) -> (bool, String) {
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/verify_chain.py");
+    let mut command = Command::new("python3");
+    command.arg(script).arg(audit);
+    if let Some(checkpoint) = checkpoint {
+        let path = audit.join("checkpoint.json");
+        fs::write(&path, serde_json::to_vec(checkpoint).unwrap()).unwrap();
+        command.arg(path);
+    }
+    let output = command.output().unwrap();
+    let said = [output.stdout, output.stderr].concat();
+    (output.status.success(), String::from_utf8_lossy(&said).into_owned())
+}
+
+fn copy(from: &Path, to: &Path) {
+    let _ = fs::remove_dir_all(to);
+    fs::create_dir_all(to).unwrap();
+    for entry in fs::read_dir(from).unwrap() {
+        let entry = entry.unwrap();
+        if entry.file_type().unwrap().is_file() {
+            fs::copy(entry.path(), to.join(entry.file_name())).unwrap();
+        }
+    }
+}
+
+/// The log as a list of segments, each a list of lines.
+struct Log {
+    folder: PathBuf,
+    segments: Vec<(PathBuf, Vec<String>)>,
+}
+
+impl Log {
+    fn read(folder: &Path) -> Log {
+        let mut paths: Vec<PathBuf> =
+            fs::read_dir(folder).unwrap().map(|e| e.unwrap().path()).collect();
+        paths.retain(|path| path.extension().is_some_and(|e| e == "log"));
+        paths.sort();
+        let lines =
+            |path: &PathBuf| fs::read_to_string(path).unwrap().lines().map(str::to_owned).collect();
+        let segments = paths.into_iter().map(|path| (path.clone(), lines(&path))).collect();
+        Log { folder: folder.to_owned(), segments }
+    }
+
+    fn write(&self) {
+        for (path, lines) in &self.segments {
+            let mut text = lines.join("\n");
+            text.push_str(if lines.is_empty() { "" } else { "\n" });
+            fs::write(path, text).unwrap();
+        }
+    }
+
+    /// A random line: its segment, its place, its sequence number.
+    fn pick(&self, dice: &mut Dice) -> (usize, usize, u64) {
+        let segment = usize::try_from(dice.below(self.segments.len() as u64)).unwrap();
+        let lines = &self.segments[segment].1;
+        let line = usize::try_from(dice.below(lines.len() as u64)).unwrap();
+        (segment, line, seq(&lines[line]))
+    }
+
+    fn last_seq(&self) -> u64 {
+        seq(self.segments.last().unwrap().1.last().unwrap())
+    }
+}
+
+fn seq(line: &str) -> u64 {
+    let json: serde_json::Value = serde_json::from_str(&line[65..]).unwrap();
+    json["seq"].as_u64().unwrap()
+}
+
+/// Changes something at random; gives the first row that is no longer right and whether it takes a
+/// checkpoint to see it.
+fn mutate(log: &mut Log, dice: &mut Dice) -> (&'static str, u64, bool) {
+    let (segment, line, at) = log.pick(dice);
+    let total = log.segments.len();
+    let lines = &mut log.segments[segment].1;
+    let (length, is_last) = (lines.len(), line + 1 == lines.len());
+    match dice.below(9) {
+        0 | 1 => {
+            // One character of the JSON, or of the stored hash.
+            let place = if dice.below(4) == 0 {
+                dice.below(64)
+            } else {
+                66 + dice.below(lines[line].len() as u64 - 67)
+            };
+            let place = usize::try_from(place).unwrap();
+            let mut bytes = lines[line].clone().into_bytes();
+            bytes[place] = if bytes[place] == b'0' { b'1' } else { b'0' };
+            lines[line] = String::from_utf8_lossy(&bytes).into_owned();
+            ("edit", at, false)
+        }
+        2 => {
+            lines.remove(line);
+            let unseen = is_last && segment + 1 == total && length > 1;
+            ("delete", at, unseen)
+        }
+        3 if !is_last => {
+            lines.swap(line, line + 1);
+            ("swap", at, false)
+        }
+        4 => {
+            let copied = lines[line].clone();
+            lines.insert(line + 1, copied);
+            ("insert", at + 1, false)
+        }
+        5 => {
+            lines.truncate(line);
+            let unseen = segment + 1 == total && line > 0;
+            ("truncate", at, unseen)
+        }
+        6 if total > 2 => {
+            let (path, _) = log.segments.remove(segment);
+            fs::remove_file(path).unwrap();
+            let first = at - line as u64;
+            (
+                if segment == 0 { "behead" } else { "remove a segment" },
+                if segment == 0 { 1 } else { first },
+                segment + 1 == total,
+            )
+        }
+        7 if segment + 1 < total => {
+            let mine = std::mem::take(&mut log.segments[segment].1);
+            let other = std::mem::replace(&mut log.segments[segment + 1].1, mine);
+            log.segments[segment].1 = other;
+            ("swap segments", at - line as u64, false)
+        }
+        _ => {
+            let cut = usize::try_from(dice.below(length as u64)).unwrap();
+            let first = seq(&lines[cut]);
+            lines.truncate(cut);
+            for (path, _) in log.segments.drain(segment + 1..) {
+                fs::remove_file(path).unwrap();
+            }
+            ("roll back", first, cut > 0)
+        }
+    }
+}
+
+#[test]
+fn five_hundred_random_changes_are_all_found_and_the_first_bad_record_is_named() {
+    let (desk, checkpoint) = written();
+    let scratch = tempfile::tempdir().unwrap();
+    let folder = scratch.path().join("audit");
+    let mut dice = Dice::new(7);
+    let mut kinds = std::collections::BTreeMap::new();
+    for round in 0..500 {
+        copy(&desk.audit(), &folder);
+        // The mark would give truncations away; an attacker removes it.
+        fs::remove_file(folder.join("synced")).unwrap();
+        let mut log = Log::read(&folder);
+        let (kind, first_bad, needs_checkpoint) = mutate(&mut log, &mut dice);
+        log.write();
+        *kinds.entry(kind).or_insert(0) += 1;
+        let context =
+            format!("round {round}: {kind} at row {first_bad} of {}", log.folder.display());
+
+        let found = match verify(&folder, Some(&checkpoint)) {
+            Err(VerifyError::Found(finding)) => finding,
+            other => panic!("{context}: {other:?}"),
+        };
+        assert!(!found.words.is_empty(), "{context}");
+        let named = if kind == "behead" { 1 } else { first_bad };
+        assert_eq!(found.seq, named, "{context}: {found}");
+        let without = verify(&folder, None);
+        assert_eq!(without.is_ok(), needs_checkpoint, "{context}: {without:?}");
+        if round % 10 == 0 {
+            let (holds, said) = python(&folder, Some(&checkpoint));
+            assert!(!holds, "{context}: {said}");
+            let (holds, said) = python(&folder, None);
+            assert_eq!(holds, needs_checkpoint, "{context}: {said}");
+        }
+    }
+    assert!(kinds.len() >= 8, "{kinds:?}");
+}
+
+#[test]
+fn a_whole_log_verifies_here_and_in_python_and_the_numbers_agree() {
+    let (desk, checkpoint) = written();
+    let verified = verify(&desk.audit(), Some(&checkpoint)).unwrap();
+    let log = Log::read(&desk.audit());
+    assert_eq!((verified.first_seq, verified.last_seq), (1, log.last_seq()));
+    assert_eq!(verified.segments, log.segments.len());
+    assert!(verified.segments > 5 && verified.unfinished_bytes == 0);
+    let (holds, said) = python(&desk.audit(), Some(&checkpoint));
+    assert!(holds, "{said}");
+    assert_eq!(said.trim(), format!("ok: rows 1 to {}, {}", verified.last_seq, verified.hash));
+}
+
+#[test]
+fn a_checkpoint_of_another_ledger_or_another_past_is_refused() {
+    let (desk, checkpoint) = written();
+    let (_, other) = written();
+    assert_eq!(other.ledger, checkpoint.ledger, "the same clock makes the same first row");
+    for wrong in [
+        Checkpoint { ledger: "0".repeat(64), ..checkpoint.clone() },
+        Checkpoint { hash: "0".repeat(64), ..checkpoint.clone() },
+        Checkpoint { seq: checkpoint.seq + 1_000, ..checkpoint.clone() },
+        Checkpoint { seq: 3, ..checkpoint.clone() },
+    ] {
+        assert!(
+            matches!(verify(&desk.audit(), Some(&wrong)), Err(VerifyError::Found(_))),
+            "{wrong:?}"
+        );
+        assert!(!python(&desk.audit(), Some(&wrong)).0);
+    }
+}
+
+#[test]
+fn a_log_that_was_cut_below_the_mark_is_found_without_a_checkpoint_and_not_opened() {
+    let (desk, _) = written();
+    let mut log = Log::read(&desk.audit());
+    log.segments.last_mut().unwrap().1.pop();
+    log.write();
+    assert!(matches!(verify(&desk.audit(), None), Err(VerifyError::Found(_))));
+    let opened = store::ledger::Ledger::open(&desk.audit(), desk.clock.clone(), Options::default());
+    let error = opened.unwrap_err().to_string();
+    assert!(error.contains("damaged") && error.contains("tollgate audit verify"), "{error}");
+}
+
+#[test]
+fn an_edited_row_is_not_opened_either() {
+    let (desk, _) = written();
+    let mut log = Log::read(&desk.audit());
+    let lines = &mut log.segments.last_mut().unwrap().1;
+    let edited = lines.iter_mut().rfind(|line| line.contains("\"grant\":\"alice\"")).unwrap();
+    *edited = edited.replace("alice", "mallory");
+    log.write();
+    assert!(
+        store::ledger::Ledger::open(&desk.audit(), desk.clock.clone(), Options::default()).is_err()
+    );
+}

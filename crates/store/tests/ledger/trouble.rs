@@ -1,0 +1,269 @@
+//! The store in trouble: no call is admitted, the error says what to do, and it goes on by itself
+//! when the cause is gone.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::Write;
+use std::path::Path;
+use std::process::Command;
+use std::time::Duration;
+
+use store::clock::Clock;
+use store::ledger::{Ledger, LedgerError, Options};
+
+use super::support::{Desk, call, facts, limited, ok, try_call, verdict};
+
+fn rules() -> policy::Policy {
+    limited(r#"{"counter":"c","window":"day","max":1000000}"#)
+}
+
+fn trouble(ledger: &Ledger) -> LedgerError {
+    match ledger.admit(&verdict(&rules(), "{}"), &facts()) {
+        Err(error) => error,
+        Ok(admission) => panic!("{admission:?}"),
+    }
+}
+
+/// In trouble: every admission fails and says what to do, first with these words. After `mend`: the
+/// next one succeeds.
+fn check(desk: &Desk, ledger: &Ledger, words: &str, mend: impl FnOnce()) {
+    for round in 0..3 {
+        let error = trouble(ledger).to_string();
+        assert!(round > 0 || error.contains(words), "{error}");
+        assert!(error.contains("hint: "), "{error}");
+    }
+    mend();
+    assert!(call(ledger, &rules()), "it goes on without a restart");
+    desk.reader().verify(None).unwrap();
+}
+
+fn begun() -> (Desk, Ledger) {
+    let desk = Desk::new();
+    let ledger = desk.open();
+    for _ in 0..3 {
+        assert!(call(&ledger, &rules()));
+    }
+    (desk, ledger)
+}
+
+#[test]
+fn a_log_that_was_moved_away_stops_everything_until_it_is_back() {
+    let (desk, ledger) = begun();
+    let away = desk.audit().join("away");
+    fs::rename(desk.segment(1), &away).unwrap();
+    check(&desk, &ledger, "is gone", || fs::rename(&away, desk.segment(1)).unwrap());
+}
+
+#[test]
+fn a_log_that_was_deleted_stops_everything_until_a_copy_is_back() {
+    let (desk, ledger) = begun();
+    let bytes = fs::read(desk.segment(1)).unwrap();
+    fs::remove_file(desk.segment(1)).unwrap();
+    check(&desk, &ledger, "is gone", || fs::write(desk.segment(1), bytes).unwrap());
+}
+
+#[test]
+fn a_folder_that_was_moved_away_stops_everything_until_it_is_back() {
+    let (desk, ledger) = begun();
+    let away = desk.audit().with_file_name("away");
+    fs::rename(desk.audit(), &away).unwrap();
+    check(&desk, &ledger, "is gone", || fs::rename(&away, desk.audit()).unwrap());
+}
+
+#[test]
+fn another_file_in_its_place_stops_everything_until_it_is_gone() {
+    let (desk, ledger) = begun();
+    let away = desk.audit().join("away");
+    fs::rename(desk.segment(1), &away).unwrap();
+    let other = begun();
+    fs::copy(other.0.segment(1), desk.segment(1)).unwrap();
+    // The two chains may be equal up to here; this one goes on differently.
+    fs::write(desk.segment(1), b"nothing of ours\n").unwrap();
+    check(&desk, &ledger, "not the one that was being written", || {
+        fs::rename(&away, desk.segment(1)).unwrap();
+    });
+}
+
+#[test]
+fn an_older_copy_in_its_place_is_not_accepted() {
+    let (desk, ledger) = begun();
+    let older = fs::read(desk.segment(1)).unwrap();
+    assert!(call(&ledger, &rules()));
+    let newer = fs::read(desk.segment(1)).unwrap();
+    fs::remove_file(desk.segment(1)).unwrap();
+    fs::write(desk.segment(1), older).unwrap();
+    check(&desk, &ledger, "not the one that was being written", || {
+        fs::write(desk.segment(1), newer).unwrap();
+    });
+}
+
+#[test]
+fn a_log_that_shrank_stops_everything_until_it_is_whole() {
+    let (desk, ledger) = begun();
+    let bytes = fs::read(desk.segment(1)).unwrap();
+    let file = OpenOptions::new().write(true).open(desk.segment(1)).unwrap();
+    file.set_len(bytes.len() as u64 / 2).unwrap();
+    check(&desk, &ledger, "not the one that was being written", || {
+        file.set_len(0).unwrap();
+        (&file).write_all(&bytes).unwrap();
+    });
+}
+
+#[test]
+fn foreign_bytes_at_the_end_stop_everything_until_they_are_gone() {
+    for garbage in [&b"garbage\n"[..], b"no newline", b"{\"kind\":\"decision\"}\n", &[0; 100]] {
+        let (desk, ledger) = begun();
+        let size = fs::metadata(desk.segment(1)).unwrap().len();
+        let mut file = OpenOptions::new().append(true).open(desk.segment(1)).unwrap();
+        file.write_all(garbage).unwrap();
+        check(&desk, &ledger, "tollgate did not write", || file.set_len(size).unwrap());
+    }
+}
+
+#[test]
+fn half_a_row_of_a_killed_process_is_cut_off_without_a_restart() {
+    let (desk, ledger) = begun();
+    let text = fs::read_to_string(desk.segment(1)).unwrap();
+    let half: String = text.lines().last().unwrap().chars().take(90).collect();
+    let mut file = OpenOptions::new().append(true).open(desk.segment(1)).unwrap();
+    file.write_all(half.as_bytes()).unwrap();
+    assert!(call(&ledger, &rules()));
+    desk.reader().verify(None).unwrap();
+}
+
+#[test]
+fn a_lock_that_another_holds_is_waited_for_a_bounded_time() {
+    let (desk, ledger) = begun();
+    let lock = File::open(desk.audit().join("lock")).unwrap();
+    lock.lock().unwrap();
+    std::thread::scope(|scope| {
+        let waiting = scope.spawn(|| trouble(&ledger).to_string());
+        let error = waiting.join().unwrap();
+        assert!(error.contains("another process has held the lock"), "{error}");
+    });
+    // Known to be stuck, nobody waits that long again.
+    check(&desk, &ledger, "another process has held the lock", || lock.unlock().unwrap());
+}
+
+#[test]
+fn a_short_lock_of_another_process_is_only_a_pause() {
+    let (desk, ledger) = begun();
+    let lock = File::open(desk.audit().join("lock")).unwrap();
+    lock.lock().unwrap();
+    std::thread::scope(|scope| {
+        let waiting = scope.spawn(|| call(&ledger, &rules()));
+        std::thread::sleep(Duration::from_millis(50));
+        lock.unlock().unwrap();
+        assert!(waiting.join().unwrap());
+    });
+}
+
+#[test]
+fn a_lock_file_that_was_deleted_locks_nobody_out_and_lets_nobody_in() {
+    let (desk, ledger) = begun();
+    fs::remove_file(desk.audit().join("lock")).unwrap();
+    let other = desk.open();
+    for _ in 0..5 {
+        assert!(call(&ledger, &rules()));
+        assert!(call(&other, &rules()));
+    }
+    desk.reader().verify(None).unwrap();
+}
+
+#[test]
+fn a_journal_that_vanished_is_not_begun_again() {
+    let (desk, ledger) = begun();
+    drop(ledger);
+    fs::remove_file(desk.segment(1)).unwrap();
+    let opened = Ledger::open(&desk.audit(), desk.clock.clone(), Options::default());
+    assert!(matches!(opened, Err(LedgerError::Gone(_))));
+}
+
+#[test]
+fn endings_that_could_not_be_written_are_written_later() {
+    let (desk, ledger) = begun();
+    let (settled, dropped) =
+        (try_call(&ledger, &rules()).unwrap(), try_call(&ledger, &rules()).unwrap());
+    let away = desk.audit().join("away");
+    fs::rename(desk.segment(1), &away).unwrap();
+    assert!(settled.settle(&ok()).is_err());
+    drop(dropped);
+    fs::rename(&away, desk.segment(1)).unwrap();
+    assert_eq!(ledger.standing().unwrap().open_calls, 0);
+    let outcomes: Vec<String> = desk.entries().into_iter().map(|entry| entry.outcome).collect();
+    assert_eq!(outcomes, ["ok", "ok", "ok", "ok", "abandoned"]);
+}
+
+/// A file system of its own that is small; needs root.
+struct Mount<'a>(&'a Path);
+
+impl<'a> Mount<'a> {
+    fn tmpfs(at: &'a Path, size: &str) -> Option<Mount<'a>> {
+        let options = format!("size={size},mode=0700");
+        let mut mount = Command::new("mount");
+        mount.args(["-t", "tmpfs", "-o", &options, "tmpfs"]).arg(at);
+        let done = mount.stderr(std::process::Stdio::null()).status().ok()?;
+        done.success().then_some(Mount(at))
+    }
+
+    fn remount(&self, options: &str) {
+        let done =
+            Command::new("mount").args(["-o", &format!("remount,{options}")]).arg(self.0).status();
+        assert!(done.unwrap().success());
+    }
+}
+
+impl Drop for Mount<'_> {
+    fn drop(&mut self) {
+        let _ = Command::new("umount").arg("-l").arg(self.0).status();
+    }
+}
+
+#[test]
+fn a_full_disk_stops_everything_until_there_is_space() {
+    let folder = tempfile::tempdir().unwrap();
+    let Some(_mount) = Mount::tmpfs(folder.path(), "400k") else {
+        println!("skipped: only root can mount a small file system");
+        return;
+    };
+    let audit = folder.path().join("audit");
+    let options = Options { segment_bytes_max: 40_000, ..Options::default() };
+    let ledger = Ledger::open(&audit, Clock::System, options).unwrap();
+    let ballast = folder.path().join("ballast");
+    fs::write(&ballast, vec![1; 250_000]).unwrap();
+    let mut rows = 0;
+    let error = loop {
+        match ledger.admit(&verdict(&rules(), "{}"), &facts()) {
+            Ok(_) => rows += 1,
+            Err(error) => break error,
+        }
+        assert!(rows < 10_000, "it never filled up");
+    };
+    assert!(matches!(error, LedgerError::Full(_)), "{error}");
+    assert!(error.to_string().contains("free some space"), "{error}");
+    assert!(ledger.admit(&verdict(&rules(), "{}"), &facts()).is_err());
+    fs::remove_file(&ballast).unwrap();
+    assert!(call(&ledger, &rules()));
+    store::ledger::Reader::open(&audit).unwrap().verify(None).unwrap();
+    assert_eq!(ledger.standing().unwrap().open_calls, 0, "what was owed was written");
+}
+
+#[test]
+fn a_read_only_disk_stops_everything_until_it_is_writable() {
+    let folder = tempfile::tempdir().unwrap();
+    let Some(mount) = Mount::tmpfs(folder.path(), "4m") else {
+        println!("skipped: only root can mount a small file system");
+        return;
+    };
+    let audit = folder.path().join("audit");
+    {
+        let ledger = Ledger::open(&audit, Clock::System, Options::default()).unwrap();
+        assert!(call(&ledger, &rules()));
+    }
+    mount.remount("ro");
+    let opened = Ledger::open(&audit, Clock::System, Options::default());
+    let error = opened.unwrap_err().to_string();
+    assert!(error.contains("cannot be written") && error.contains("hint: "), "{error}");
+    mount.remount("rw");
+    let ledger = Ledger::open(&audit, Clock::System, Options::default()).unwrap();
+    assert!(call(&ledger, &rules()));
+}

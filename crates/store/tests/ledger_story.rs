@@ -1,0 +1,29 @@
+//! The ledger through its door: what it promises about limits, records, crashes, tampering and
+//! trouble with the disk.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    clippy::print_stdout,
+    reason = "a failed test says enough"
+)]
+
+#[path = "ledger/approvals.rs"]
+mod approvals;
+#[path = "ledger/calls.rs"]
+mod calls;
+#[path = "ledger/crash.rs"]
+mod crash;
+#[path = "ledger/history.rs"]
+mod history;
+#[path = "ledger/limits.rs"]
+mod limits;
+#[path = "ledger/power.rs"]
+mod power;
+#[path = "ledger/support.rs"]
+mod support;
+#[path = "ledger/tamper.rs"]
+mod tamper;
+#[path = "ledger/trouble.rs"]
+mod trouble;
