@@ -129,6 +129,10 @@ impl Stage {
             (r"g_[0-9A-Za-z]{12}", "[GRANT ID]"),
             (r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z", "[UTC TIME]"),
             (r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d", "[TIME]"),
+            // How many rows a command leaves is the gate's business.
+            (r"(?m)^\[TIME\] +\d+", "[TIME] [ROW]"),
+            (r"\b(rows?) \d+( to \d+)?", "$1 [ROW]"),
+            (r"\b\d+ rows", "[N] rows"),
             (r"\b[0-9a-f]{64}\b", "[SHA-256]"),
             (r"hash [0-9a-f]{16}", "hash [HASH]"),
             (r"\b[0-9a-f]{12}\b", "[HASH]"),
