@@ -3,6 +3,7 @@
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use anyhow::{Context as _, Result};
 use clap::Args;
@@ -28,6 +29,8 @@ pub(crate) use streams::{StdioArgs, WrapArgs, stdio, wrap};
 
 /// The first argument of the process that guards a child.
 pub(crate) const CHILD_WORD: &str = "__child";
+/// How long tasks that were let go may take to write their rows.
+const END_WAIT_MAX: Duration = Duration::from_millis(500);
 /// Whoever knows this token may read `/metrics`.
 const METRICS_VARIABLE: &str = "TOLLGATE_METRICS_TOKEN";
 
@@ -82,8 +85,9 @@ fn serve(
         drop(mark);
         anyhow::Ok(Ending::Yes)
     });
-    // Nothing that still waits for a client or a child may hold up the end.
-    runtime.shutdown_background();
+    // Nothing that still waits for a client or a child may hold up the end for long; what is let go
+    // here writes its row on the way.
+    runtime.shutdown_timeout(END_WAIT_MAX);
     ended
 }
 
@@ -133,7 +137,11 @@ pub(crate) fn gate(stores: &Stores, context: &Context) -> Result<Arc<Gate>> {
 }
 
 pub(crate) fn runtime() -> Result<Runtime> {
-    Runtime::new().context("cannot start the threads of the gate")
+    // Sockets are looked at often, so that one busy conversation does not starve the others.
+    const TASKS_BETWEEN_LOOKS: u32 = 13;
+    let mut builder = tokio::runtime::Builder::new_multi_thread();
+    builder.enable_all().event_interval(TASKS_BETWEEN_LOOKS);
+    builder.build().context("cannot start the threads of the gate")
 }
 
 /// Our own binary. The kernel's name for it stays right when the file is replaced by an upgrade.

@@ -154,7 +154,12 @@ impl Registry {
     fn lock(&self) -> Result<MutexGuard<'_, Inner>, RegistryError> {
         let mut inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
         if FileId::of(&self.path) == Some(inner.file) {
-            return Ok(inner);
+            // What is in memory may hide that the file was written over; its first bytes tell.
+            return if begins_as_database(&self.path) {
+                Ok(inner)
+            } else {
+                Err(overwritten(&self.path))
+            };
         }
         // A copy put back by the owner is taken; an absent or empty file is not a registry.
         match fs::metadata(&self.path) {
@@ -175,6 +180,22 @@ impl Registry {
         schema::check_key(&mut inner.db, &self.vault)?;
         Ok(inner)
     }
+}
+
+/// Whether the file begins as every SQLite database does.
+fn begins_as_database(path: &Path) -> bool {
+    use std::io::Read as _;
+    const BEGINNING: &[u8; 16] = b"SQLite format 3\0";
+    let mut found = [0; BEGINNING.len()];
+    let read = fs::File::open(path).and_then(|mut file| file.read_exact(&mut found));
+    read.is_ok() && found == *BEGINNING
+}
+
+fn overwritten(path: &Path) -> RegistryError {
+    RegistryError::Corrupt(format!(
+        "`{}` no longer begins as a database; put it back from a copy",
+        path.display()
+    ))
 }
 
 impl Inner {

@@ -42,7 +42,8 @@ impl Watch {
         let before = looks(&self.path, None);
         if before.first().is_some_and(|(_, look)| look.is_none()) {
             *seen = before;
-            return Changed::Yes(Box::default());
+            // Editors take a file away and put it back; only a file that is there says something.
+            return Changed::Broken(format!("`{}` has vanished", self.path.display()));
         }
         match load_settings(&self.path) {
             Ok(settings) => {
@@ -94,6 +95,7 @@ mod tests {
         assert!(matches!(watch.look(), Changed::Broken(_)));
         assert!(matches!(watch.look(), Changed::No));
         fs::remove_file(&path).unwrap();
-        assert!(matches!(watch.look(), Changed::Yes(_)));
+        assert!(matches!(watch.look(), Changed::Broken(_)));
+        assert!(matches!(watch.look(), Changed::No));
     }
 }

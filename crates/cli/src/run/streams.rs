@@ -111,7 +111,7 @@ fn speak(
         anyhow::Ok(Ending::Yes)
     });
     // A read of standard input that waits for the client cannot be taken back.
-    runtime.shutdown_background();
+    runtime.shutdown_timeout(super::END_WAIT_MAX);
     spoken
 }
 

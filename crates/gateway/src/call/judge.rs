@@ -48,8 +48,12 @@ pub(super) async fn verdict(
         return Ok((Some(decide(ask, rules, subject, tool_facts(ask, aim, &pins, subject))), None));
     }
     // What is refused whatever the definition says needs no conversation with the server.
-    let early = decide(ask, rules, subject, ToolFacts::default());
-    if matches!(early.decision(), Decision::Deny(_) | Decision::Hidden(_)) {
+    let known = ToolFacts { definition: Definition::Unknown, ..pins.facts(subject.name()) };
+    let early = decide(ask, rules, subject, known);
+    let by_name = |denial: &Denial| pins.is_known() || denial.code == Code::DeniedByDefault;
+    if matches!(early.decision(), Decision::Hidden(_))
+        || matches!(early.decision(), Decision::Deny(denial) if by_name(denial))
+    {
         return Ok((Some(early), None));
     }
     let peer = Box::pin(ask.scene.gate.checked_peer(ask.scene, aim.holding, ask.era)).await;
