@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Verifies a tollgate audit log with nothing but Python: verify_chain.py FOLDER [CHECKPOINT.json]
+"""Verifies a tollgate audit log with nothing but Python: verify_chain.py FOLDER|EXPORT [CHECKPOINT.json]
 
 Exit 0: the chain holds. Exit 1: it does not; the first bad record is named. The format is written down
 in docs/reference/audit-format.md; this program was written from that page alone.
@@ -15,15 +15,14 @@ class Bad(Exception):
     pass
 
 
-def segments(folder):
-    names = sorted(n for n in os.listdir(folder) if re.fullmatch(r"\d{8}\.log", n))
-    if not names:
-        raise Bad("there is no segment")
-    numbers = [int(name[:8]) for name in names]
-    for number, after in zip(numbers, numbers[1:]):
-        if after != number + 1:
-            raise Bad(f"segment {number + 1:08}.log is missing")
-    return list(zip(numbers, (os.path.join(folder, name) for name in names)))
+def segments(source):
+    """Number, name and bytes of each segment of a folder, or of a chain exported to one file."""
+    if os.path.isfile(source):
+        parts = re.split(rb'(?m)^(?=[0-9a-f]{64} \{"kind":"state",)', open(source, "rb").read())
+        numbered = [(re.search(rb'"segment":(\d+)', part), part) for part in parts if part]
+        return [(int(n.group(1)) if n else 0, source, part) for n, part in numbered]
+    names = sorted(n for n in os.listdir(source) if re.fullmatch(r"\d{8}\.log", n))
+    return [(int(n[:8]), n, open(os.path.join(source, n), "rb").read()) for n in names]
 
 
 def check_line(line, number, first_of_log, head, where):
@@ -59,25 +58,27 @@ def archives(row):
         yield archived["last_seq"], archived["last_hash"]
 
 
-def verify(folder, checkpoint):
+def verify(source, checkpoint):
     head = {"seq": 0, "hash": "0" * 64, "closed": True, "first": (0, "0" * 64)}
     hashes, retired, ledger = {}, set(), None
-    listed = segments(folder)
-    for place, (number, path) in enumerate(listed):
-        with open(path, "rb") as file:
-            lines = file.read().split(b"\n")
-        unfinished = lines.pop()
+    listed = segments(source)
+    if not listed:
+        raise Bad("there is no segment")
+    for place, (number, name, content) in enumerate(listed):
+        if number != listed[0][0] + place:
+            raise Bad(f"segment {listed[0][0] + place:08}.log is missing")
+        *lines, unfinished = content.split(b"\n")
         if place + 1 < len(listed) and unfinished:
-            raise Bad(f"{path}: ends in the middle of a row")
+            raise Bad(f"{name}: ends in the middle of a row")
         for index, line in enumerate(lines):
-            where = f"{os.path.basename(path)} line {index + 1}"
+            where = f"{name} line {index + 1}"
             row = check_line(line, number if index == 0 else None, place + index == 0, head, where)
             retired.update(archives(row))
             ledger = head["hash"] if row["seq"] == 1 else (row.get("state") or {}).get("ledger", ledger)
             if checkpoint and row["seq"] == checkpoint["seq"]:
                 hashes[row["seq"]] = head["hash"]
         if not lines or (place + 1 < len(listed) and not head["closed"]):
-            raise Bad(f"{path}: rows are missing at its end")
+            raise Bad(f"{name}: rows are missing at its end")
     if head["first"][0] and head["first"] not in retired:
         raise Bad(f"rows 1 to {head['first'][0]} are missing and were not retired")
     if checkpoint:

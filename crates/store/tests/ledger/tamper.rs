@@ -5,7 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use store::ledger::{Checkpoint, Options, Reader, Verified, VerifyError};
+use store::ledger::{Checkpoint, ExportFormat, Filter, Options, Reader, Verified, VerifyError};
 
 use super::support::{Desk, Dice, call, limited};
 
@@ -216,7 +216,18 @@ fn a_whole_log_verifies_here_and_in_python_and_the_numbers_agree() {
     assert!(verified.segments > 5 && verified.unfinished_bytes == 0);
     let (holds, said) = python(&desk.audit(), Some(&checkpoint));
     assert!(holds, "{said}");
-    assert_eq!(said.trim(), format!("ok: rows 1 to {}, {}", verified.last_seq, verified.hash));
+    let expected = format!("ok: rows 1 to {}, {}", verified.last_seq, verified.hash);
+    assert_eq!(said.trim(), expected);
+
+    let exported = desk.audit().join("chain.txt");
+    let mut out = fs::File::create(&exported).unwrap();
+    desk.reader().export(ExportFormat::Chain, &Filter::default(), &mut out).unwrap();
+    let (holds, said) = python(&exported, None);
+    assert!(holds, "{said}");
+    assert_eq!(said.trim(), expected);
+    fs::write(&exported, fs::read_to_string(&exported).unwrap().replacen("alice", "mallory", 1))
+        .unwrap();
+    assert!(!python(&exported, None).0);
 }
 
 #[test]
