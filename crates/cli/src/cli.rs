@@ -15,7 +15,8 @@ use crate::{approvals, audit, doctor, grant, policies, reference, run, server, s
     name = "tollgate",
     version,
     about = "The gate between AI agents and what they may touch",
-    disable_help_subcommand = true
+    disable_help_subcommand = true,
+    arg_required_else_help = true
 )]
 pub(crate) struct Cli {
     #[command(flatten)]

@@ -79,7 +79,11 @@ impl Context {
 
     /// Opens the home with its registry, making both at the first use.
     pub(crate) fn open(&self) -> Result<Stores> {
-        let settings = self.settings()?;
+        self.open_with(self.settings()?)
+    }
+
+    /// The same under other settings than those of the file.
+    pub(crate) fn open_with(&self, settings: Settings) -> Result<Stores> {
         let home = Home::create(&self.home_path()?)?;
         let vault = Arc::new(open_vault(&home, &self.random)?);
         let registry = Arc::new(Registry::open(&home, vault, self.random.clone())?);

@@ -5,6 +5,7 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 
 use store::ledger::{Reader, VerifyError};
+use store::settings::{Problem, SettingsError};
 
 use super::Finding;
 use crate::context::{Context, Stores};
@@ -22,8 +23,22 @@ pub(super) fn settings(context: &Context, findings: &mut Vec<Finding>) {
             findings.push(Finding::good("settings", format!("`{}` is fine", path.display())));
             tls(&settings, &path, findings);
         }
-        Err(e) => findings.push(Finding::from_error("settings", &e)),
+        Err(e) => findings.extend(settings_problems(&path, &e)),
     }
+}
+
+/// One finding for each thing that is wrong in the file.
+fn settings_problems(path: &Path, error: &anyhow::Error) -> Vec<Finding> {
+    let Some(wrong) = error.chain().find_map(|cause| cause.downcast_ref::<SettingsError>()) else {
+        return vec![Finding::from_error("settings", error)];
+    };
+    let edit = |line: usize| format!("mend line {line} of `{}`", path.display());
+    let finding = |problem: &Problem| {
+        let words = format!("line {}, column {}: {}", problem.line, problem.column, problem.words);
+        let hint = problem.hint.as_ref().map(|hint| format!("; {hint}")).unwrap_or_default();
+        Finding::wrong("settings", words, format!("{}{hint}", edit(problem.line)))
+    };
+    wrong.problems.iter().map(finding).collect()
 }
 
 fn tls(settings: &store::settings::Settings, beside: &Path, findings: &mut Vec<Finding>) {
@@ -88,7 +103,9 @@ fn is_ours(name: &str) -> bool {
 }
 
 pub(super) fn stores(context: &Context, findings: &mut Vec<Finding>) -> Option<Stores> {
-    let stores = match context.open() {
+    // Broken settings have been named; they are no reason not to look at the rest.
+    let settings = context.settings().unwrap_or_default();
+    let stores = match context.open_with(settings) {
         Ok(stores) => stores,
         Err(e) => {
             findings.push(Finding::from_error("database", &e));

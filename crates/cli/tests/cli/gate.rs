@@ -143,10 +143,14 @@ fn a_parked_call_is_shown_whole_and_goes_through_when_approved() {
     );
     assert_eq!(waiting.join().unwrap().json()["result"]["structuredContent"]["sent"], json!(50.1));
 
-    let waiting = std::thread::spawn(ask);
+    let waiting = std::thread::spawn(ask.clone());
     let id = wait_for_approval(&stage);
+    let said = stage.fine(&["approvals", "approve", &id, "--for", "10m"]).stdout;
+    assert_eq!(said, "approved for 10m: send_money on `demo` for `alice`, with these arguments\n");
+    assert_eq!(waiting.join().unwrap().json()["result"]["isError"], false);
+    assert_eq!(ask().json()["result"]["isError"], false, "the same call goes through again");
     stage.fine(&["approvals", "deny", &id, "--because", "not today"]);
-    let denied = waiting.join().unwrap();
+    let denied = ask();
     assert!(denied.text().contains("not today"), "{}", denied.body);
     assert_eq!(denied.json()["result"]["_meta"]["tollgate/denial"]["code"], "approval_denied");
 }
