@@ -37,7 +37,9 @@ pub(crate) fn gate(root: &Path, args: &[String]) -> Result<()> {
             .args(["--tools", &TOOLS.to_string()]),
     )?;
     wait_for(upstream_port)?;
-    println!("| case | sessions | added p50 | added p99 | throughput of direct | CPU per call | memory |");
+    println!(
+        "| case | sessions | added p50 | added p99 | throughput of direct | CPU per call | memory |"
+    );
     println!("| --- | --- | --- | --- | --- | --- | --- |");
     for durability in ["process", "power"] {
         let gate = RunningGate::start(&tollgate, upstream_port, durability, TOOLS)?;
@@ -49,7 +51,13 @@ pub(crate) fn gate(root: &Path, args: &[String]) -> Result<()> {
 }
 
 /// One alternating comparison, printed as rows of the table.
-fn compare(bench: &Path, upstream: u16, gate: &RunningGate, label: &str, plan: &Plan) -> Result<()> {
+fn compare(
+    bench: &Path,
+    upstream: u16,
+    gate: &RunningGate,
+    label: &str,
+    plan: &Plan,
+) -> Result<()> {
     let out = Command::new(bench)
         .args(["compare", "--direct", &format!("http://127.0.0.1:{upstream}/mcp")])
         .args(["--gateway", &gate.url()])
@@ -127,7 +135,10 @@ fn cold_start(tollgate: &Path, upstream: u16) -> Result<()> {
     }
     times.sort();
     let median = times.get(times.len() / 2).copied().unwrap_or_default();
-    println!("cold start to the first answered call: {:.0} ms (median of 5)", median.as_secs_f64() * 1e3);
+    println!(
+        "cold start to the first answered call: {:.0} ms (median of 5)",
+        median.as_secs_f64() * 1e3
+    );
     Ok(())
 }
 
@@ -154,7 +165,12 @@ struct RunningGate {
 }
 
 impl RunningGate {
-    fn start(tollgate: &Path, upstream: u16, durability: &str, entries: usize) -> Result<RunningGate> {
+    fn start(
+        tollgate: &Path,
+        upstream: u16,
+        durability: &str,
+        entries: usize,
+    ) -> Result<RunningGate> {
         let home = Scratch::new("gate")?;
         let port = free_port()?;
         let token = set_up(tollgate, &home.path, upstream, durability, entries)?;
@@ -175,7 +191,13 @@ fn up(tollgate: &Path, home: &Path, port: u16) -> &'static mut Command {
     Box::leak(Box::new(command))
 }
 
-fn set_up(tollgate: &Path, home: &Path, upstream: u16, durability: &str, entries: usize) -> Result<String> {
+fn set_up(
+    tollgate: &Path,
+    home: &Path,
+    upstream: u16,
+    durability: &str,
+    entries: usize,
+) -> Result<String> {
     std::fs::create_dir_all(home)?;
     std::fs::write(home.join("tollgate.toml"), format!("durability = \"{durability}\"\n"))?;
     let policy_file = home.join("bench-policy.json");
@@ -189,8 +211,13 @@ fn set_up(tollgate: &Path, home: &Path, upstream: u16, durability: &str, entries
     };
     run(&["server", "add", "up", "--url", &format!("http://127.0.0.1:{upstream}/mcp")])?;
     run(&["policy", "set", "bench", &policy_file.to_string_lossy()])?;
-    let grant: Value = serde_json::from_str(&run(&["grant", "create", "bench", "--server", "up=bench", "--json"])?)?;
-    let token = grant.get("token").and_then(Value::as_str).context("`grant create --json` gave no token")?;
+    let grant: Value = serde_json::from_str(&run(&[
+        "grant", "create", "bench", "--server", "up=bench", "--json",
+    ])?)?;
+    let token = grant
+        .get("token")
+        .and_then(Value::as_str)
+        .context("`grant create --json` gave no token")?;
     Ok(token.to_owned())
 }
 
@@ -207,16 +234,29 @@ fn policy(entries: usize) -> Value {
 fn build_mcpbench(root: &Path) -> Result<PathBuf> {
     let source = root.join("../shared/tools/mcpbench");
     if !source.join("Cargo.toml").exists() {
-        bail!("`{}` is not there\nhint: the benchmark compares with mcpbench, which is kept beside the project", source.display());
+        bail!(
+            "`{}` is not there\nhint: the benchmark compares with mcpbench, which is kept beside the project",
+            source.display()
+        );
     }
     let target = std::env::temp_dir().join("tollgate-mcpbench-target");
-    cargo(&["build", "--release", "--locked", "--manifest-path", &source.join("Cargo.toml").to_string_lossy()], Some(&target))?;
+    cargo(
+        &[
+            "build",
+            "--release",
+            "--locked",
+            "--manifest-path",
+            &source.join("Cargo.toml").to_string_lossy(),
+        ],
+        Some(&target),
+    )?;
     Ok(target.join("release/mcpbench"))
 }
 
 fn build_tollgate(root: &Path) -> Result<PathBuf> {
     cargo(&["build", "--release", "--package", "tollgate"], None)?;
-    let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), PathBuf::from);
+    let target =
+        std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), PathBuf::from);
     Ok(target.join("release/tollgate"))
 }
 
