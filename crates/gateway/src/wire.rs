@@ -1,18 +1,16 @@
-//! MCP as bytes: what a message is, which revision it speaks, and how to change one without touching
-//! the rest of it. Nothing here waits, reads or writes; what has two readings is refused.
+//! MCP as bytes: what a message is, which revision it speaks, and how one is written.
+//! Nothing here waits, reads or writes; what has two readings is refused.
 
 mod envelope;
 mod field;
 pub mod headers;
 mod id;
-mod incoming;
 mod message;
 mod method;
 mod param_headers;
 mod params;
 mod refused;
 mod revision;
-pub mod splice;
 pub mod sse;
 
 #[cfg(test)]
@@ -20,11 +18,9 @@ mod tests;
 
 pub use envelope::{error_body, notification_body, request_body, result_body};
 pub use id::Id;
-pub use incoming::{Incoming, Unusable, read_answer};
 pub use message::{Message, Notification, Outcome, Request, Response, read};
 pub use method::{Method, Sender, Way};
 pub use param_headers::ParamHeaders;
 pub use params::{Named, meta_keys};
 pub use refused::{Refused, code};
 pub use revision::{Era, Revision};
-pub use splice::{OtherShape, Splice, Step};

@@ -8,8 +8,6 @@
     reason = "tests stop at the first surprise"
 )]
 
-mod answers;
 mod events;
 mod messages;
 mod mirrored;
-mod splices;
