@@ -2,6 +2,7 @@
 //! [`visible`] on its way to a terminal.
 
 use std::borrow::Cow;
+use std::cell::RefCell;
 use std::fmt::{Display, Write as _};
 use std::io::{self, BufWriter, IsTerminal, Stdout, Write};
 
@@ -21,7 +22,7 @@ use crate::failure::ReaderGone;
 
 /// Where a command writes. Made once in `main`.
 pub(crate) struct Out {
-    stdout: BufWriter<Stdout>,
+    stdout: RefCell<BufWriter<Stdout>>,
     json: bool,
     paint: Paint,
     talk_paint: Paint,
@@ -30,7 +31,7 @@ pub(crate) struct Out {
 impl Out {
     pub(crate) fn new(json: bool, color: ColorWhen) -> Out {
         Out {
-            stdout: BufWriter::new(io::stdout()),
+            stdout: RefCell::new(BufWriter::new(io::stdout())),
             json,
             paint: Paint::new(color, io::stdout().is_terminal()),
             talk_paint: Paint::new(color, io::stderr().is_terminal()),
@@ -52,12 +53,12 @@ impl Out {
 
     /// One line of data.
     pub(crate) fn line(&mut self, line: impl Display) -> Result<()> {
-        written(writeln!(self.stdout, "{line}"))
+        written(writeln!(self.stdout.get_mut(), "{line}"))
     }
 
     /// Data that brings its own line ends, byte for byte.
     pub(crate) fn raw(&mut self, bytes: &[u8]) -> Result<()> {
-        written(self.stdout.write_all(bytes))
+        written(self.stdout.get_mut().write_all(bytes))
     }
 
     /// A fact as indented JSON.
@@ -77,9 +78,9 @@ impl Out {
         self.raw(text.as_bytes())
     }
 
-    /// A line of talk. Losing it is no reason to fail.
-    #[expect(clippy::unused_self, reason = "talk and data are asked of the same thing")]
+    /// A line of talk, after the data that came before it. Losing it is no reason to fail.
     pub(crate) fn say(&self, line: impl Display) {
+        let _ = self.stdout.borrow_mut().flush();
         let _ = writeln!(io::stderr(), "{line}");
     }
 
@@ -89,12 +90,12 @@ impl Out {
     }
 
     pub(crate) fn flush(&mut self) -> Result<()> {
-        written(self.stdout.flush())
+        written(self.stdout.get_mut().flush())
     }
 
     /// For code that streams into a writer of its own.
     pub(crate) fn writer(&mut self) -> &mut impl Write {
-        &mut self.stdout
+        self.stdout.get_mut()
     }
 }
 

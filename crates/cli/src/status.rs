@@ -155,6 +155,9 @@ fn show(gates: &[Facts], standing: &Standing, stores: &Stores, out: &mut Out) ->
 }
 
 fn server_text((name, accepted, open): &(String, usize, usize)) -> String {
+    if accepted + open == 0 {
+        return format!("{name} (not seen yet)");
+    }
     let tools = count(*accepted, "tool");
     if *open > 0 {
         format!("{name} ({tools}, {open} not accepted)")

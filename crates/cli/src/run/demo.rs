@@ -41,14 +41,14 @@ pub(super) fn prepare(stores: &Stores) -> Result<Demo> {
     registry.put_policy(NAME, POLICY, policy::Format::Json, stores.actor(), names, now_us)?;
     let grants = registry.grants()?;
     let known = grants.iter().find(|grant| grant.label == NAME && grant.revoked_at_us.is_none());
-    let token = if known.is_some() {
-        registry.rotate_grant(NAME, OVERLAP_SECONDS_MAX, now_us)?
+    let (act, token) = if known.is_some() {
+        ("grant_rotated", registry.rotate_grant(NAME, OVERLAP_SECONDS_MAX, now_us)?)
     } else {
         let holdings = vec![Holding { server: NAME.to_owned(), policy: Some(NAME.to_owned()) }];
         let new = NewGrant { label: NAME.to_owned(), holdings, expires_at_us: None };
-        registry.create_grant(&new, names, now_us)?.1
+        ("grant_created", registry.create_grant(&new, names, now_us)?.1)
     };
-    stores.note("grant_created", NAME, "demonstration")?;
+    stores.note(act, NAME, "demonstration")?;
     let grant = registry.grant(NAME)?;
     let paste = Paste::new(&grant, &token, &stores.settings, stores.home.path());
     Ok(Demo { paste, token })

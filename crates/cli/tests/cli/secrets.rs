@@ -173,3 +173,11 @@ fn the_vault_key_may_come_from_the_environment() {
     assert_eq!(said.code, 2);
     assert!(said.stderr.contains("the vault key is not the one"), "{}", said.stderr);
 }
+
+#[test]
+#[should_panic(expected = "stands in")]
+fn the_search_itself_finds_what_is_planted() {
+    let stage = stage();
+    let seen = stage.fine(&["server", "list", "--json"]).stdout + VARIABLE;
+    assert_clean("a list", seen.as_bytes(), &[VARIABLE]);
+}
