@@ -120,11 +120,15 @@ impl Flush {
 
     /// A flush failed and none has succeeded since.
     pub(crate) fn failure(&self) -> Option<LedgerError> {
-        if !self.failed.load(Ordering::Acquire) {
+        if !self.has_failed() {
             return None;
         }
         let shared = self.shared();
         shared.failure.as_ref().map(|words| LedgerError::not_flushed(self.places.folder(), words))
+    }
+
+    pub(crate) fn has_failed(&self) -> bool {
+        self.failed.load(Ordering::Acquire)
     }
 
     pub(crate) fn is_dirty(&self) -> bool {

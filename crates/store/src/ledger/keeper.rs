@@ -84,6 +84,8 @@ fn rotate(inner: &Inner) -> Result<(), LedgerError> {
         }
         Ok::<_, LedgerError>(())
     })?;
+    // A process that opens the ledger reads from the segment that was flushed last.
+    inner.flush.sync();
     inner.retire()
 }
 
@@ -104,7 +106,7 @@ fn look_after(inner: &Inner, beats: u32, asked: &mut bool) -> Result<(), LedgerE
 }
 
 fn flush_if_dirty(inner: &Inner) {
-    let wanted = inner.flush.durability() != Durability::Unflushed;
+    let wanted = inner.flush.durability() != Durability::Unflushed || inner.flush.has_failed();
     if wanted && inner.flush.is_dirty() {
         inner.flush.sync();
     }
