@@ -8,7 +8,7 @@ use store::ledger::{
     Admission, Answer, ApprovalError, ApprovalStatus, Facts, Ledger, PolicyVersion, Waiting,
 };
 
-use super::support::{Desk, MINUTE_US, SECOND_US, facts, ok, policy, verdict};
+use super::support::{Desk, MINUTE_US, SECOND_US, facts, ok, policy, rounds, verdict};
 
 const ASK: &str = r#"{"pay":{"action":"require_approval","reason":"money",
     "limits":[{"counter":"c","window":"hour","max":100}]}}"#;
@@ -157,8 +157,9 @@ fn fifty_threads_race_for_one_approval_and_one_gets_it() {
     let ledger = desk.open();
     let other = desk.open();
     let rules = policy(ASK);
-    for round in 0..20_u8 {
-        let facts = Facts { argument_digest: Some([round; 32]), ..facts() };
+    for round in 0..rounds(20) {
+        let digest = [u8::try_from(round % 256).unwrap(); 32];
+        let facts = Facts { argument_digest: Some(digest), ..facts() };
         let id = waiting(&ledger, &facts).approval_id().to_owned();
         ledger.decide_approval(&id, &Answer::ApproveOnce, "owner").unwrap();
         let ran = AtomicUsize::new(0);
@@ -176,6 +177,8 @@ fn fifty_threads_race_for_one_approval_and_one_gets_it() {
             }
         });
         assert_eq!(ran.load(Ordering::Relaxed), 1, "round {round}");
+        // Those who came late asked again; an hour later nobody waits any longer.
+        desk.clock.advance(60 * MINUTE_US);
     }
 }
 

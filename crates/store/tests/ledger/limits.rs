@@ -10,7 +10,7 @@ use store::clock::{Clock, Now};
 use store::ledger::{Admission, Facts, Ledger, Options};
 
 use super::support::{
-    Desk, MINUTE_US, NOON, SECOND_US, call, facts, limited, ok, policy, try_call, verdict,
+    Desk, MINUTE_US, NOON, SECOND_US, call, facts, limited, ok, policy, rounds, try_call, verdict,
     verdict_on,
 };
 
@@ -19,7 +19,7 @@ fn a_hundred_threads_race_for_three_calls_and_three_get_through() {
     let desk = Desk::new();
     let ledger = Arc::new(desk.open());
     let rules = Arc::new(limited(r#"{"counter":"c","window":"minute","max":3}"#));
-    for round in 0..10 {
+    for round in 0..rounds(10) {
         let admitted = AtomicUsize::new(0);
         let start = Barrier::new(100);
         std::thread::scope(|scope| {

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex};
 use store::clock::Clock;
 use store::ledger::{Durability, Ledger, Options, Reader};
 
-use super::support::{Desk, Dice, call, calls, limited, ok, try_call};
+use super::support::{Desk, Dice, call, calls, limited, ok, rounds, try_call};
 
 fn power() -> Options {
     Options { durability: Durability::Power, segment_bytes_max: 6_000, ..Options::default() }
@@ -81,7 +81,7 @@ fn no_acknowledged_call_is_lost_by_a_power_cut() {
     ledger.flush().unwrap();
     let mut older_mark = fs::read(audit.join("synced")).unwrap();
     let acknowledged = Mutex::new(Vec::new());
-    for cut in 0..30 {
+    for cut in 0..rounds(30) {
         std::thread::scope(|scope| {
             for _ in 0..4 {
                 scope.spawn(|| {

@@ -124,6 +124,11 @@ pub(crate) fn call(ledger: &Ledger, policy: &Policy) -> bool {
     }
 }
 
+/// How often a test repeats itself: `TOLLGATE_ROUNDS` for longer runs.
+pub(crate) fn rounds(normally: usize) -> usize {
+    std::env::var("TOLLGATE_ROUNDS").map_or(normally, |count| count.parse().unwrap())
+}
+
 /// Small numbers that look random and are the same on every run.
 pub(crate) struct Dice(u64);
 

@@ -216,7 +216,7 @@ fn a_whole_log_verifies_here_and_in_python_and_the_numbers_agree() {
     let log = Log::read(&desk.audit());
     assert_eq!((verified.first_seq, verified.last_seq), (1, log.last_seq()));
     assert_eq!(verified.segments, log.segments.len());
-    assert!(verified.segments > 5 && verified.unfinished_bytes == 0);
+    assert!(verified.segments > 2 && verified.unfinished_bytes == 0);
     let (holds, said) = python(&desk.audit(), Some(&checkpoint));
     assert!(holds, "{said}");
     let expected = format!("ok: rows 1 to {}, {}", verified.last_seq, verified.hash);
