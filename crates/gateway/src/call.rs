@@ -5,7 +5,7 @@ mod bring;
 mod judge;
 
 use crate::answers;
-use crate::flow::{Flow, Tail, until_cancelled};
+use crate::flow::{Flow, Piece, Tail, until_cancelled};
 use crate::lists::List;
 use crate::mrtr::{Inner, State};
 use crate::outbound::Outbound;
@@ -181,9 +181,13 @@ async fn run(ask: &Ask<'_>, aim: &Aim<'_>, mut tail: Tail, round: Round<'_>) -> 
             bring(piece, Flow::new(Reply::Accepted, tail))
         }
         Some(Ok(reply)) => {
+            let streamed = matches!(reply, Reply::Many(_)) && !tail.peer.is_child();
             let mut flow = Flow::new(reply, tail);
-            let first = flow.next().await;
-            bring(first, flow)
+            match flow.next().await {
+                // What a server streams stays a stream, also when it is one message.
+                Piece::Last { status: 200, body } if streamed => Outbound::stream_of(body),
+                first => bring(first, flow),
+            }
         }
     }
 }

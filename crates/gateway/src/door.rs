@@ -96,6 +96,7 @@ async fn enter(
         endpoint,
         session: None,
         transport: Transport::Http { remote: remote.address },
+        flights: None,
     };
     match *request.method() {
         // Boxed, so that a connection that waits for its next request holds little memory.

@@ -28,6 +28,14 @@ impl Outbound {
         Outbound::with_status(200, body)
     }
 
+    /// A stream of one message.
+    pub(crate) fn stream_of(body: impl Into<Bytes>) -> Outbound {
+        let (sender, pieces) = mpsc::channel(1);
+        // The channel has room for one.
+        let _ = sender.try_send(Outgoing::plain(body));
+        Outbound::Many(pieces)
+    }
+
     pub(crate) fn with_status(status: u16, body: impl Into<Bytes>) -> Outbound {
         Outbound::One { status, body: body.into(), session: None }
     }

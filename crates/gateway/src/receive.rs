@@ -140,15 +140,16 @@ async fn request(
         client: greet::client_in_meta(request),
         held: Mutex::new(held),
     };
-    let in_flight = match &scene.session {
-        Some(session) if era == Era::Legacy => {
-            let Ok(in_flight) = session.depart(&request.id) else {
+    // Over HTTP every request of the newer era stands alone; two clients may use one id.
+    let in_flight = match scene.flights().filter(|_| era == Era::Legacy || http.is_none()) {
+        Some(flights) => {
+            let Ok(in_flight) = flights.depart(&request.id) else {
                 let refused = Refused::invalid("this id is already in flight").with_id(&request.id);
                 return refuse(scene, &refused, &request.method_name);
             };
             Some(in_flight)
         }
-        _ => None,
+        None => None,
     };
     // What is rare is boxed, so that a call to one server stays small.
     match request.method {

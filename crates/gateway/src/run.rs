@@ -129,6 +129,7 @@ impl Gate {
             endpoint: Endpoint::One(server.to_owned()),
             session: None,
             transport: Transport::Stdio,
+            flights: Some(Arc::default()),
         };
         let spoken = crate::stdio::serve(scene, input, output).await;
         self.begin_stop();
@@ -190,6 +191,7 @@ impl Gate {
             endpoint: Endpoint::One(server.to_owned()),
             session: None,
             transport: Transport::Stdio,
+            flights: Some(Arc::default()),
         };
         let looked = self.checked_peer(&scene, &holding, Era::Modern).await;
         self.close_everything().await;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use crate::gate::Gate;
 use crate::in_force::{Holder, Holding};
-use crate::session::Session;
+use crate::session::{Flights, Session};
 
 /// The surroundings of one message.
 #[derive(Clone)]
@@ -15,6 +15,9 @@ pub(crate) struct Scene {
     pub(crate) endpoint: Endpoint,
     pub(crate) session: Option<Arc<Session>>,
     pub(crate) transport: Transport,
+    /// What is under way for a client on standard streams, whose requests of the newer era have no
+    /// session to be found in.
+    pub(crate) flights: Option<Arc<Flights>>,
 }
 
 /// What is addressed: one server, or all that the grant holds.
@@ -47,6 +50,11 @@ impl Scene {
     /// The only server there is at this endpoint.
     pub(crate) fn only(&self) -> Option<&Holding> {
         self.holding(self.endpoint.server()?)
+    }
+
+    /// Where the requests of this client that are under way can be found.
+    pub(crate) fn flights(&self) -> Option<&Arc<Flights>> {
+        self.session.as_ref().map(|session| &session.flights).or(self.flights.as_ref())
     }
 
     pub(crate) fn session_id(&self) -> Option<&str> {

@@ -30,6 +30,7 @@ pub(crate) struct Session {
     /// The client's `params` of initialize, word for word: what its servers are greeted with.
     pub(crate) greeting: String,
     pub(crate) takes: Takes,
+    pub(crate) flights: Arc<Flights>,
     state: Mutex<State>,
     ended: watch::Sender<bool>,
     used_at_us: AtomicI64,
@@ -38,7 +39,6 @@ pub(crate) struct Session {
 #[derive(Default)]
 struct State {
     peers: BTreeMap<String, Arc<Peer>>,
-    in_flight: HashMap<Id, Arc<Flight>>,
     asked: HashMap<Id, Asked>,
     stream: Option<mpsc::Sender<Outgoing>>,
     undelivered: Vec<Outgoing>,
@@ -134,6 +134,7 @@ impl Session {
             client: new.client,
             greeting: new.greeting,
             takes: new.takes,
+            flights: Arc::default(),
             state: Mutex::default(),
             ended: watch::Sender::new(false),
             used_at_us: AtomicI64::new(new.now_us),
@@ -161,7 +162,6 @@ impl Session {
         self.ended.send_replace(true);
         let mut state = self.state();
         state.stream = None;
-        state.in_flight.clear();
         state.asked.clear();
         state.detached.clear();
         for (_, subscription) in state.subscriptions.drain() {
@@ -180,26 +180,6 @@ impl Session {
 
     pub(crate) fn add_peer(&self, peer: Arc<Peer>) {
         self.state().peers.insert(peer.server.name.clone(), peer);
-    }
-
-    /// Notes that a request is under way; a second one under the same id is refused.
-    pub(crate) fn depart(self: &Arc<Self>, id: &Id) -> Result<InFlight, IdInUse> {
-        let flight = Arc::new(Flight {
-            sent_as: Mutex::new(None),
-            cancelled: Notify::new(),
-            taken_back: AtomicBool::new(false),
-        });
-        match self.state().in_flight.entry(id.clone()) {
-            std::collections::hash_map::Entry::Occupied(_) => Err(IdInUse),
-            std::collections::hash_map::Entry::Vacant(place) => {
-                place.insert(Arc::clone(&flight));
-                Ok(InFlight { session: Arc::clone(self), id: id.clone(), flight })
-            }
-        }
-    }
-
-    pub(crate) fn flight(&self, id: &Id) -> Option<Arc<Flight>> {
-        self.state().in_flight.get(id).cloned()
     }
 
     /// Remembers a server's question. With `keep_id` the client sees the server's own id; otherwise
@@ -306,9 +286,41 @@ impl Session {
     }
 }
 
+/// The requests of one client that have no answer yet.
+#[derive(Default)]
+pub(crate) struct Flights {
+    by_id: Mutex<HashMap<Id, Arc<Flight>>>,
+}
+
+impl Flights {
+    fn table(&self) -> MutexGuard<'_, HashMap<Id, Arc<Flight>>> {
+        self.by_id.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Notes that a request is under way; a second one under the same id is refused.
+    pub(crate) fn depart(self: &Arc<Self>, id: &Id) -> Result<InFlight, IdInUse> {
+        let flight = Arc::new(Flight {
+            sent_as: Mutex::new(None),
+            cancelled: Notify::new(),
+            taken_back: AtomicBool::new(false),
+        });
+        match self.table().entry(id.clone()) {
+            std::collections::hash_map::Entry::Occupied(_) => Err(IdInUse),
+            std::collections::hash_map::Entry::Vacant(place) => {
+                place.insert(Arc::clone(&flight));
+                Ok(InFlight { flights: Arc::clone(self), id: id.clone(), flight })
+            }
+        }
+    }
+
+    pub(crate) fn flight(&self, id: &Id) -> Option<Arc<Flight>> {
+        self.table().get(id).cloned()
+    }
+}
+
 /// While this lives, its id is taken.
 pub(crate) struct InFlight {
-    session: Arc<Session>,
+    flights: Arc<Flights>,
     id: Id,
     pub(crate) flight: Arc<Flight>,
 }
@@ -322,7 +334,7 @@ impl InFlight {
 
 impl Drop for InFlight {
     fn drop(&mut self) {
-        self.session.state().in_flight.remove(&self.id);
+        self.flights.table().remove(&self.id);
     }
 }
 

@@ -82,8 +82,8 @@ async fn to_servers(scene: &Scene, body: &Bytes, told: &Notification<'_>) -> Out
 /// A client takes a request back.
 async fn cancel(scene: &Scene, body: &Bytes, told: &Notification<'_>) -> Outbound {
     let id = told.params.and_then(|params| params.get("requestId")).and_then(Id::strict);
-    let flight = match (&scene.session, &id) {
-        (Some(session), Some(id)) => session.flight(id),
+    let flight = match (scene.flights(), &id) {
+        (Some(flights), Some(id)) => flights.flight(id),
         _ => None,
     };
     let sent = flight.as_ref().and_then(|flight| flight.sent_as());

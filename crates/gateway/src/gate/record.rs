@@ -107,7 +107,8 @@ impl Gate {
             // A call that was given up no longer waits.
             let _ = tell.send(flushed);
         }));
-        told.await.unwrap_or(Ok(()))
+        // A callback that is never called must not let the call out: ask again, waiting.
+        told.await.unwrap_or_else(|_| permit.wait_durable())
     }
 }
 
