@@ -68,11 +68,22 @@ pub(crate) fn outgoing(scene: &Scene, peer: &Peer, wish: &Wish<'_>) -> Prepared 
         None => request.progress_token().map(Into::into),
     };
     out.stays_open = request.method_name == "subscriptions/listen";
+    out.prefers_stream = wish.headers.is_some_and(names_stream_first);
     if peer.era == Era::Modern {
         out.headers = modern_headers(peer, &out.body, wish.headers);
     }
     out.headers.extend(wish.trace.into_iter().flat_map(trace_headers));
     Prepared { out, id, token: own_token.map(str::to_owned) }
+}
+
+/// Whether a client's `Accept` names event streams before JSON.
+fn names_stream_first(headers: &HeaderMap) -> bool {
+    let accept = headers.get(hyper::header::ACCEPT).and_then(|value| value.to_str().ok());
+    let place = |name: &str| accept.and_then(|text| text.find(name));
+    match (place("text/event-stream"), place("application/json")) {
+        (Some(stream), Some(json)) => stream < json,
+        (stream, _) => stream.is_some(),
+    }
 }
 
 fn has_trace(request: &Request<'_>) -> bool {

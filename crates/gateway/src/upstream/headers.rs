@@ -13,6 +13,8 @@ pub(super) const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event
 
 pub(super) const JSON: HeaderValue = HeaderValue::from_static("application/json");
 pub(super) const EVENT_STREAM: HeaderValue = HeaderValue::from_static("text/event-stream");
+pub(super) const STREAM_FIRST: HeaderValue =
+    HeaderValue::from_static("text/event-stream, application/json");
 pub(super) const EITHER: HeaderValue =
     HeaderValue::from_static("application/json, text/event-stream");
 

@@ -25,6 +25,8 @@ pub struct Outgoing {
     pub progress_token: Option<Box<str>>,
     /// An `initialize`: the session id of its answer becomes the link's, and it is never cancelled.
     pub opens_session: bool,
+    /// The client names event streams before JSON; some servers answer by that order.
+    pub prefers_stream: bool,
     /// A stream meant to stay open (`subscriptions/listen`): no idle and no total wait.
     pub stays_open: bool,
     /// Send it only if the child is still in this run; a restarted child knows nothing of the
@@ -52,6 +54,7 @@ impl Outgoing {
             headers: Vec::new(),
             progress_token: None,
             opens_session: false,
+            prefers_stream: false,
             stays_open: false,
             run: None,
         }

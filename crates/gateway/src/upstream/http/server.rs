@@ -12,7 +12,7 @@ use crate::upstream::body::Body;
 use crate::upstream::dial::{Dialer, TargetRefused};
 use crate::upstream::error::UpstreamError;
 use crate::upstream::headers::{
-    EITHER, JSON, PROTOCOL_VERSION, SESSION_ID, configured, may_travel,
+    EITHER, JSON, PROTOCOL_VERSION, SESSION_ID, STREAM_FIRST, configured, may_travel,
 };
 use crate::upstream::message::Outgoing;
 use crate::upstream::options::{HttpBounds, HttpOptions, Waits};
@@ -89,7 +89,8 @@ impl HttpServer {
         out: &Outgoing,
     ) -> Result<Response<Body>, UpstreamError> {
         let make_request = || {
-            let mut headers = self.headers(EITHER, talk, &out.headers);
+            let accept = if out.prefers_stream { STREAM_FIRST } else { EITHER };
+            let mut headers = self.headers(accept, talk, &out.headers);
             headers.insert(CONTENT_TYPE, JSON);
             request(Method::POST, uri, headers, Full::new(out.body.clone()))
         };
