@@ -139,7 +139,11 @@ pub(crate) fn gate(stores: &Stores, context: &Context) -> Result<Arc<Gate>> {
 pub(crate) fn runtime() -> Result<Runtime> {
     // Sockets are looked at often, so that one busy conversation does not starve the others.
     const TASKS_BETWEEN_LOOKS: u32 = 13;
+    // Half the cores: clients and servers live on the same machine, and on two cores a second thread
+    // of ours cost more in waking up than it carried (see the README's table).
+    let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
     let mut builder = tokio::runtime::Builder::new_multi_thread();
+    builder.worker_threads((cores / 2).max(1));
     builder.enable_all().event_interval(TASKS_BETWEEN_LOOKS);
     builder.build().context("cannot start the threads of the gate")
 }
