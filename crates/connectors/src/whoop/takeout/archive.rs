@@ -1,0 +1,57 @@
+//! Opens the export: a ZIP with a few tables in it. Nothing is unpacked to disk, and a file that
+//! grows past what an export can be is refused before it fills the memory.
+
+use std::io::{Read, Seek};
+
+use super::TakeoutError;
+
+/// Ten years of a very active owner are a few megabytes; these leave room and still end a bomb.
+const ENTRIES_MAX: usize = 1_000;
+const ENTRY_BYTES_MAX: u64 = 64 * 1024 * 1024;
+const TOTAL_BYTES_MAX: u64 = 256 * 1024 * 1024;
+
+/// One table of the export.
+pub(super) struct Entry {
+    pub(super) name: String,
+    pub(super) bytes: Vec<u8>,
+}
+
+/// Every `.csv` in the archive, in its order.
+pub(super) fn tables(source: impl Read + Seek) -> Result<Vec<Entry>, TakeoutError> {
+    let mut archive = zip::ZipArchive::new(source).map_err(|e| TakeoutError::NotAZip(e.to_string()))?;
+    if archive.len() > ENTRIES_MAX {
+        return Err(TakeoutError::TooMuch);
+    }
+    let mut left_bytes = TOTAL_BYTES_MAX;
+    let mut entries = Vec::new();
+    for index in 0..archive.len() {
+        let file = archive.by_index(index).map_err(|e| TakeoutError::NotAZip(e.to_string()))?;
+        if !is_table(file.name()) {
+            continue;
+        }
+        let entry = read(file.name().to_owned(), file, left_bytes.min(ENTRY_BYTES_MAX))?;
+        left_bytes = left_bytes.saturating_sub(entry.bytes.len() as u64);
+        entries.push(entry);
+    }
+    Ok(entries)
+}
+
+/// The copies that macOS adds beside each file are no tables, whatever their name says.
+fn is_table(name: &str) -> bool {
+    let base = name.rsplit(['/', '\\']).next().unwrap_or(name);
+    base.to_ascii_lowercase().ends_with(".csv")
+        && !base.starts_with("._")
+        && !name.starts_with("__MACOSX")
+}
+
+/// The size in the archive's directory is a claim; what counts is what comes out.
+fn read(name: String, file: impl Read, bytes_max: u64) -> Result<Entry, TakeoutError> {
+    let mut bytes = Vec::new();
+    file.take(bytes_max + 1)
+        .read_to_end(&mut bytes)
+        .map_err(|e| TakeoutError::Unreadable { name: name.clone(), why: e.to_string() })?;
+    if bytes.len() as u64 > bytes_max {
+        return Err(TakeoutError::TooMuch);
+    }
+    Ok(Entry { name, bytes })
+}

@@ -1,0 +1,53 @@
+//! Journal entries: what the owner answered about a day. Only the export has them, so they are a
+//! kind of their own.
+
+use jiff::tz::Offset;
+use serde_json::{Value, json};
+use sha2::{Digest, Sha256};
+
+use super::cells::{Cells, Moment};
+use super::columns::Column;
+use super::rows::ID_PREFIX;
+
+/// The kind in the mirror.
+pub const KIND: &str = "journal";
+
+/// One answer, with the row it came from.
+#[derive(Debug)]
+pub(super) struct Answer {
+    pub(super) id: String,
+    pub(super) start: Moment,
+    pub(super) end: Option<Moment>,
+    pub(super) raw: String,
+    pub(super) flat: String,
+}
+
+pub(super) fn answer(cells: &Cells<'_>, offset: Offset) -> Result<Answer, String> {
+    let start = cells.moment(Column::CycleStart, offset)?.ok_or("CycleStart is empty")?;
+    let end = cells.moment(Column::CycleEnd, offset)?;
+    let question = cells.text(Column::Question).ok_or("Question is empty")?;
+    let answered = cells.truth(Column::AnsweredYes)?;
+    let raw = json!({ "source": "whoop_export", "row": cells.row.iter().collect::<Vec<_>>() });
+    let flat = json!({
+        "start_utc": start.utc(),
+        "end_utc": end.map(Moment::utc),
+        "date": start_date(end.unwrap_or(start)),
+        "timezone_offset": start.offset_text(),
+        "question": question,
+        "answered_yes": answered,
+        "notes": cells.text(Column::Notes),
+    });
+    Ok(Answer { id: id(start, question), start, end, raw: raw.to_string(), flat: flat.to_string() })
+}
+
+/// One question is asked once a cycle, so both together name the answer whatever it says.
+fn id(start: Moment, question: &str) -> String {
+    let digest = Sha256::digest(question.as_bytes());
+    let short: u64 = digest.iter().take(8).fold(0, |sum, byte| (sum << 8) | u64::from(*byte));
+    format!("{ID_PREFIX}journal:{}:{short:016x}", start.utc())
+}
+
+/// The owner's day: the one the cycle ended on, or began on while it is open.
+fn start_date(moment: Moment) -> Value {
+    json!(moment.at.to_zoned(jiff::tz::TimeZone::fixed(moment.offset)).date().to_string())
+}
