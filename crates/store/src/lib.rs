@@ -1,6 +1,7 @@
 //! Keeps everything that outlives a request: who may do what (registry, settings), what is secret
-//! (vault), and what happened (ledger). All files lie in one home folder.
+//! (vault, accounts), and what happened (ledger). All files lie in one home folder.
 
+pub mod accounts;
 pub mod clock;
 pub mod effective;
 pub mod gate_time;
@@ -9,6 +10,7 @@ pub mod home;
 pub mod ledger;
 mod nearest;
 pub mod random;
+pub mod records;
 pub mod registry;
 pub mod secret;
 pub mod settings;

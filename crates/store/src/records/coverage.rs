@@ -1,0 +1,68 @@
+//! Which windows were fetched completely. Only inside them does "nothing here" mean "nothing there".
+
+use rusqlite::{OptionalExtension, Transaction};
+
+use super::{Records, Result, series};
+
+impl Records {
+    /// The windows of a kind that were fetched completely, in order; they neither touch nor overlap.
+    pub fn coverage(&self, service: &str, kind: &str) -> Result<Vec<(i64, i64)>> {
+        self.of_series(service, kind, Vec::new(), |db, series| {
+            let sql = "SELECT from_us, to_us FROM coverage WHERE series = ?1 ORDER BY from_us";
+            let mut statement = db.prepare_cached(sql)?;
+            let found = statement.query_map([series.id], |r| Ok((r.get(0)?, r.get(1)?)))?;
+            Ok(found.collect::<rusqlite::Result<_>>()?)
+        })
+    }
+
+    /// Whether a whole window was fetched.
+    pub fn is_covered(&self, service: &str, kind: &str, from_us: i64, to_us: i64) -> Result<bool> {
+        self.of_series(service, kind, false, |db, series| {
+            let sql = "SELECT to_us FROM coverage WHERE series = ?1 AND from_us <= ?2 \
+                       ORDER BY from_us DESC LIMIT 1";
+            let mut statement = db.prepare_cached(sql)?;
+            let until: Option<i64> =
+                statement.query_row((series.id, from_us), |r| r.get(0)).optional()?;
+            Ok(until.is_some_and(|until| until >= to_us))
+        })
+    }
+
+    /// Notes that a window was fetched completely, and joins it with those it meets.
+    pub fn cover(&self, service: &str, kind: &str, from_us: i64, to_us: i64) -> Result<()> {
+        if from_us >= to_us {
+            return Ok(());
+        }
+        self.write(|db| {
+            let series = series::find_or_make(db, service, kind)?.id;
+            let (from_us, to_us) = swallow(db, series, from_us, to_us)?;
+            db.prepare_cached("INSERT INTO coverage (series, from_us, to_us) VALUES (?1, ?2, ?3)")?
+                .execute((series, from_us, to_us))?;
+            Ok(())
+        })
+    }
+
+    /// Forgets what was covered, so that the next sync asks for everything again.
+    pub fn uncover(&self, service: &str, kind: &str) -> Result<()> {
+        self.write(|db| {
+            if let Some(series) = series::find(db, service, kind)? {
+                db.prepare_cached("DELETE FROM coverage WHERE series = ?1")?.execute([series.id])?;
+            }
+            Ok(())
+        })
+    }
+}
+
+/// Takes out the windows that meet this one, and answers the window of all of them together.
+fn swallow(db: &Transaction<'_>, series: i64, from_us: i64, to_us: i64) -> Result<(i64, i64)> {
+    let met = "series = ?1 AND from_us <= ?3 AND to_us >= ?2";
+    let widest = format!(
+        "SELECT min(?2, min(from_us)), max(?3, max(to_us)) FROM coverage WHERE {met} HAVING count(*) > 0"
+    );
+    let joined = db
+        .prepare_cached(&widest)?
+        .query_row((series, from_us, to_us), |r| Ok((r.get(0)?, r.get(1)?)))
+        .optional()?;
+    let delete = format!("DELETE FROM coverage WHERE {met}");
+    db.prepare_cached(&delete)?.execute((series, from_us, to_us))?;
+    Ok(joined.unwrap_or((from_us, to_us)))
+}

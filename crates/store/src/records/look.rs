@@ -1,0 +1,193 @@
+//! Reads records by id, by parent, by state and by time. Every question is answered from an index.
+
+use rusqlite::{CachedStatement, Connection, OptionalExtension, Params, params_from_iter};
+
+use super::row::{COLUMNS, Row, Window, row};
+use super::series::{self, Series};
+use super::{Records, Result};
+
+impl Records {
+    pub fn one(&self, service: &str, kind: &str, id: &str) -> Result<Option<Row>> {
+        self.of_series(service, kind, None, |db, series| {
+            let sql = format!("SELECT {COLUMNS} FROM record WHERE series = ?1 AND id = ?2");
+            let mut statement = db.prepare_cached(&sql)?;
+            let found = statement.query_row((series.id, id), |r| row(service, kind, r));
+            Ok(found.optional()?)
+        })
+    }
+
+    /// The records whose parent has this id, newest start first.
+    pub fn by_parent(&self, service: &str, kind: &str, parent: &str) -> Result<Vec<Row>> {
+        let sql = format!(
+            "SELECT {COLUMNS} FROM record WHERE series = ?1 AND parent = ?2 \
+             ORDER BY start_us DESC, id DESC"
+        );
+        self.of_series(service, kind, Vec::new(), |db, series| {
+            rows(service, kind, db.prepare_cached(&sql)?, (series.id, parent))
+        })
+    }
+
+    pub fn window(&self, service: &str, kind: &str, window: &Window) -> Result<Vec<Row>> {
+        self.of_series(service, kind, Vec::new(), |db, series| {
+            let sql = window_sql(COLUMNS, window);
+            rows(service, kind, db.prepare_cached(&sql)?, params_from_iter(window_bounds(series, window)))
+        })
+    }
+
+    /// Only the derived form of what [`Records::window`] finds: reads far fewer bytes.
+    pub fn window_flat(&self, service: &str, kind: &str, window: &Window) -> Result<Vec<String>> {
+        self.of_series(service, kind, Vec::new(), |db, series| {
+            let mut statement = db.prepare_cached(&window_sql("flat, start_us, id", window))?;
+            let found =
+                statement.query_map(params_from_iter(window_bounds(series, window)), |r| r.get::<_, String>(0))?;
+            Ok(found.collect::<rusqlite::Result<_>>()?)
+        })
+    }
+
+    /// The ids of what [`Records::window`] finds.
+    pub fn ids_in(&self, service: &str, kind: &str, window: &Window) -> Result<Vec<String>> {
+        self.of_series(service, kind, Vec::new(), |db, series| {
+            let mut statement = db.prepare_cached(&window_sql("id, start_us", window))?;
+            let found =
+                statement.query_map(params_from_iter(window_bounds(series, window)), |r| r.get::<_, String>(0))?;
+            Ok(found.collect::<rusqlite::Result<_>>()?)
+        })
+    }
+
+    /// Records in any other state than this, or in none; oldest start first.
+    pub fn not_in_state(&self, service: &str, kind: &str, state: &str) -> Result<Vec<Row>> {
+        let sql = format!(
+            "SELECT {COLUMNS} FROM record WHERE series = ?1 \
+             AND (state < ?2 OR state > ?2 OR state IS NULL) ORDER BY start_us, id"
+        );
+        self.of_series(service, kind, Vec::new(), |db, series| {
+            rows(service, kind, db.prepare_cached(&sql)?, (series.id, state))
+        })
+    }
+
+    /// The newest stamp of change of a kind, in upstream's words and as an instant.
+    pub fn newest_updated(&self, service: &str, kind: &str) -> Result<Option<(String, i64)>> {
+        let sql = "SELECT updated, updated_us FROM record WHERE series = ?1 \
+                   ORDER BY updated_us DESC, id DESC LIMIT 1";
+        self.of_series(service, kind, None, |db, series| {
+            let mut statement = db.prepare_cached(sql)?;
+            Ok(statement.query_row([series.id], |r| Ok((r.get(0)?, r.get(1)?))).optional()?)
+        })
+    }
+
+    pub fn count(&self, service: &str, kind: &str) -> Result<u64> {
+        self.of_series(service, kind, 0, |db, series| count(db, series.id))
+    }
+
+    /// Every kind of a service that was ever kept, with the number of its records.
+    pub fn counts(&self, service: &str) -> Result<Vec<(String, u64)>> {
+        self.read(|db| {
+            let sql = "SELECT kind, id FROM series WHERE service = ?1 ORDER BY kind";
+            let mut statement = db.prepare_cached(sql)?;
+            let series = statement.query_map([service], |r| Ok((r.get(0)?, r.get(1)?)))?;
+            let series = series.collect::<rusqlite::Result<Vec<(String, i64)>>>()?;
+            series.into_iter().map(|(kind, id)| Ok((kind, count(db, id)?))).collect()
+        })
+    }
+
+    /// The services that have records here.
+    pub fn services(&self) -> Result<Vec<String>> {
+        self.read(|db| {
+            let sql = "SELECT DISTINCT service FROM series ORDER BY service";
+            let mut statement = db.prepare_cached(sql)?;
+            let found = statement.query_map([], |r| r.get(0))?;
+            Ok(found.collect::<rusqlite::Result<_>>()?)
+        })
+    }
+
+    /// One consistent look at one list; `nothing` when there is no such list.
+    pub(super) fn of_series<T>(
+        &self,
+        service: &str,
+        kind: &str,
+        nothing: T,
+        look: impl FnOnce(&Connection, Series) -> Result<T>,
+    ) -> Result<T> {
+        self.read(|db| {
+            let db = db.unchecked_transaction()?;
+            match series::find(&db, service, kind)? {
+                Some(series) => look(&db, series),
+                None => Ok(nothing),
+            }
+        })
+    }
+}
+
+fn count(db: &Connection, series: i64) -> Result<u64> {
+    let mut statement = db.prepare_cached("SELECT count(*) FROM record WHERE series = ?1")?;
+    Ok(statement.query_row([series], |r| r.get(0))?)
+}
+
+fn rows(
+    service: &str,
+    kind: &str,
+    mut statement: CachedStatement<'_>,
+    params: impl Params,
+) -> Result<Vec<Row>> {
+    let found = statement.query_map(params, |r| row(service, kind, r))?;
+    Ok(found.collect::<rusqlite::Result<_>>()?)
+}
+
+/// The statement of a window. `columns` must hold `start_us` and `id`, by which it sorts.
+pub(super) fn window_sql(columns: &str, window: &Window) -> String {
+    let (start, id) =
+        if window.newest_first { ("start_us DESC", "id DESC") } else { ("start_us", "id") };
+    match Reach::of(window) {
+        Reach::All => format!(
+            "SELECT {columns} FROM record WHERE series = ?1 ORDER BY {start}, {id} LIMIT ?2"
+        ),
+        Reach::Inside => format!(
+            "SELECT {columns} FROM record WHERE series = ?1 AND start_us >= ?2 AND start_us < ?3 \
+             ORDER BY {start}, {id} LIMIT ?4"
+        ),
+        // Closed records and open ones, each from an index of its own in the order asked for; SQLite
+        // merges the two as it goes.
+        Reach::Overlap => format!(
+            "SELECT {columns} FROM record WHERE series = ?1 AND start_us > ?2 AND start_us < ?3 \
+             AND end_us > ?4 \
+             UNION ALL \
+             SELECT {columns} FROM record WHERE series = ?1 AND end_us IS NULL AND start_us < ?3 \
+             AND ?5 \
+             ORDER BY {start}, {id} LIMIT ?6"
+        ),
+    }
+}
+
+/// The numbers for [`window_sql`].
+pub(super) fn window_bounds(series: Series, window: &Window) -> Vec<i64> {
+    let from_us = window.from_us.unwrap_or(i64::MIN);
+    let to_us = window.to_us.unwrap_or(i64::MAX);
+    let limit = window.limit.map_or(-1, |limit| i64::try_from(limit).unwrap_or(i64::MAX));
+    match Reach::of(window) {
+        Reach::All => vec![series.id, limit],
+        Reach::Inside => vec![series.id, from_us, to_us, limit],
+        Reach::Overlap => {
+            // A record that ends after `from_us` cannot start earlier than this.
+            let earliest_us = from_us.saturating_sub(series.longest_us).saturating_sub(1);
+            let open_counts = window.open_end_us.is_none_or(|end_us| end_us > from_us);
+            vec![series.id, earliest_us, to_us, from_us, i64::from(open_counts), limit]
+        }
+    }
+}
+
+/// Which records of a list a window asks for.
+enum Reach {
+    All,
+    Inside,
+    Overlap,
+}
+
+impl Reach {
+    fn of(window: &Window) -> Reach {
+        match (window.from_us, window.to_us, window.overlap) {
+            (None, None, _) => Reach::All,
+            (_, _, true) => Reach::Overlap,
+            (_, _, false) => Reach::Inside,
+        }
+    }
+}

@@ -1,0 +1,160 @@
+//! The words of the records: what comes in, what lies there, which part of it one asks for.
+
+use rusqlite::Row as SqlRow;
+
+/// One record as it is kept.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Row {
+    pub service: String,
+    pub kind: String,
+    pub id: String,
+    pub start_us: Option<i64>,
+    /// Nothing while the record is open, and for records outside time.
+    pub end_us: Option<i64>,
+    pub offset_s: Option<i32>,
+    /// When it changed upstream, in upstream's own words.
+    pub updated: String,
+    pub updated_us: i64,
+    pub parent: Option<String>,
+    pub state: Option<String>,
+    /// What came, byte for byte.
+    pub raw: String,
+    /// The JSON object that was derived from it.
+    pub flat: String,
+    /// The number of the change that brought it here; later changes have larger ones.
+    pub seq: i64,
+}
+
+/// A record that has just been fetched and shaped.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Incoming<'a> {
+    pub kind: &'a str,
+    pub id: &'a str,
+    pub start_us: Option<i64>,
+    pub end_us: Option<i64>,
+    pub offset_s: Option<i32>,
+    pub updated: &'a str,
+    pub updated_us: i64,
+    pub parent: Option<&'a str>,
+    pub state: Option<&'a str>,
+    /// The kind of `parent`, when this record has no times of its own and takes the parent's: now,
+    /// and whenever the parent comes or changes later.
+    pub follows: Option<&'a str>,
+    pub raw: &'a str,
+    pub flat: &'a str,
+}
+
+/// What [`super::Records::keep`] did.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Kept {
+    pub inserted: usize,
+    pub replaced: usize,
+    pub unchanged: usize,
+}
+
+impl Kept {
+    /// Rows that changed.
+    pub fn written(self) -> usize {
+        self.inserted + self.replaced
+    }
+}
+
+impl std::ops::AddAssign for Kept {
+    fn add_assign(&mut self, other: Kept) {
+        self.inserted += other.inserted;
+        self.replaced += other.replaced;
+        self.unchanged += other.unchanged;
+    }
+}
+
+/// A part of time. Without any bound also records outside time are in it.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Window {
+    pub from_us: Option<i64>,
+    /// Not in the window any more.
+    pub to_us: Option<i64>,
+    pub limit: Option<usize>,
+    pub newest_first: bool,
+    /// Records that lie partly inside, too (end after `from_us`, start before `to_us`); otherwise
+    /// those that start inside.
+    pub overlap: bool,
+    /// When an open record is taken to end, usually now; without it an open record never ends.
+    pub open_end_us: Option<i64>,
+}
+
+/// A place in the order of changes by time: everything up to and including it was seen.
+#[derive(Clone, Copy, Debug)]
+pub struct After<'a> {
+    pub updated_us: i64,
+    pub kind: &'a str,
+    pub id: &'a str,
+}
+
+impl After<'static> {
+    /// Strictly later than an instant: no kind or id at that instant comes after this.
+    pub fn instant(updated_us: i64) -> After<'static> {
+        After { updated_us, kind: LAST_TEXT, id: LAST_TEXT }
+    }
+}
+
+/// Sorts behind every name that we give to a kind.
+pub(super) const LAST_TEXT: &str = "\u{10ffff}";
+
+/// A record that the service has deleted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Gone {
+    pub kind: String,
+    pub id: String,
+    pub seq: i64,
+    pub at_us: i64,
+}
+
+/// One line of the history of syncs.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Run {
+    pub id: i64,
+    pub service: String,
+    pub resource: String,
+    pub started_us: i64,
+    pub completed_us: Option<i64>,
+    /// `running`, `success`, `error`: the words of whoever syncs.
+    pub status: String,
+    pub fetched: u64,
+    pub upserted: u64,
+    pub error: Option<String>,
+    pub since: Option<String>,
+    pub until: Option<String>,
+}
+
+/// How a run ended.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct RunEnd<'a> {
+    pub completed_us: i64,
+    pub status: &'a str,
+    pub fetched: u64,
+    pub upserted: u64,
+    pub error: Option<&'a str>,
+    pub until: Option<&'a str>,
+}
+
+/// The columns of a [`Row`] in the order [`row`] reads them.
+pub(super) const COLUMNS: &str = "id, start_us, end_us, offset_s, updated, updated_us, parent, \
+    state, seq, flat, raw";
+
+pub(super) fn row(service: &str, kind: &str, row: &SqlRow<'_>) -> rusqlite::Result<Row> {
+    Ok(Row {
+        service: service.to_owned(),
+        kind: kind.to_owned(),
+        id: row.get(0)?,
+        start_us: row.get(1)?,
+        end_us: row.get(2)?,
+        offset_s: row.get(3)?,
+        updated: row.get(4)?,
+        updated_us: row.get(5)?,
+        parent: row.get(6)?,
+        state: row.get(7)?,
+        seq: row.get(8)?,
+        flat: row.get(9)?,
+        raw: row.get(10)?,
+    })
+}

@@ -1,0 +1,100 @@
+//! The tables of `data.db` and how older files become newer ones: a copy first, then one
+//! transaction. Steps are only ever added; a step that shipped is never edited.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use rusqlite::{Connection, OpenFlags, TransactionBehavior};
+
+use super::RecordsError;
+use crate::home::private;
+
+/// `tldt`: tells the records from other databases, `gate.db` included.
+const APPLICATION_ID: i64 = 0x746c_6474;
+
+/// Step N brings a file from version N to N + 1.
+const STEPS: &[&str] = &[include_str!("schema/1.sql")];
+
+#[expect(clippy::cast_possible_wrap, reason = "a handful of steps")]
+pub(super) const VERSION: i64 = STEPS.len() as i64;
+
+const BACKUPS_MAX: usize = 1_000;
+
+/// How a file stands to this program.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Standing {
+    Current,
+    /// Blank or older; [`upgrade`] makes it current.
+    Behind,
+}
+
+/// Looks through a read-only connection, which leaves every byte as it is: another program's
+/// database and a newer one are refused.
+pub(super) fn standing(db: &Connection, path: &Path) -> Result<Standing, RecordsError> {
+    let look = "SELECT (SELECT user_version FROM pragma_user_version), \
+                (SELECT application_id FROM pragma_application_id), \
+                EXISTS (SELECT 1 FROM sqlite_schema)";
+    let (found, application, has_tables): (i64, i64, bool) =
+        db.query_row(look, [], |r| Ok((r.get(0)?, r.get(1)?, r.get(2)?)))?;
+    let is_blank = found == 0 && !has_tables;
+    if application != APPLICATION_ID && !is_blank {
+        return Err(RecordsError::NotOurs(path.into()));
+    }
+    if found > VERSION {
+        return Err(RecordsError::Newer { path: path.into(), found, known: VERSION });
+    }
+    Ok(if found == VERSION { Standing::Current } else { Standing::Behind })
+}
+
+/// Brings the file to this version. While the write lock is held another connection makes the copy,
+/// so that no process can write between the copy and the change.
+pub(super) fn upgrade(
+    db: &mut Connection,
+    path: &Path,
+    backups: &Path,
+) -> Result<(), RecordsError> {
+    let transaction = db.transaction_with_behavior(TransactionBehavior::Immediate)?;
+    if standing(&transaction, path)? == Standing::Current {
+        return Ok(());
+    }
+    let from: i64 = transaction.pragma_query_value(None, "user_version", |r| r.get(0))?;
+    if from > 0 {
+        back_up(path, backups, from)?;
+    }
+    for step in STEPS.iter().skip(usize::try_from(from).unwrap_or_default()) {
+        transaction.execute_batch(step)?;
+    }
+    transaction.pragma_update(None, "application_id", APPLICATION_ID)?;
+    transaction.pragma_update(None, "user_version", VERSION)?;
+    transaction.commit()?;
+    Ok(())
+}
+
+fn back_up(path: &Path, backups: &Path, from: i64) -> Result<(), RecordsError> {
+    let copy = new_copy(backups, from)?;
+    let failed = |words: String| RecordsError::Backup { path: copy.clone(), words };
+    let name = copy.to_str().ok_or_else(|| failed("the path is not text".into()))?;
+    let db = Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_ONLY)?;
+    db.execute("VACUUM INTO ?1", [name]).map_err(|e| failed(e.to_string()))?;
+    let synced = fs::File::open(&copy).and_then(|file| file.sync_all());
+    synced.map_err(|e| failed(e.to_string()))?;
+    tracing::info!("copied data.db to `{}` before the upgrade", copy.display());
+    Ok(())
+}
+
+/// An empty file under a name that was free; a copy never overwrites an older one.
+fn new_copy(backups: &Path, from: i64) -> Result<PathBuf, RecordsError> {
+    let names = (1..=BACKUPS_MAX).map(|n| backups.join(format!("{COPY_PREFIX}{from}-{n}.db")));
+    for path in names {
+        match private::create_new(&path) {
+            Ok(_) => return Ok(path),
+            Err(e) if e.kind() == io::ErrorKind::AlreadyExists => {}
+            Err(e) => return Err(RecordsError::Backup { path, words: e.to_string() }),
+        }
+    }
+    Err(RecordsError::Backup { path: backups.into(), words: "too many copies lie there".into() })
+}
+
+/// How the names of our copies begin; forgetting removes them, too.
+pub(super) const COPY_PREFIX: &str = "data-schema";
