@@ -5,14 +5,30 @@ use std::sync::Mutex;
 
 use serde_json::{Map, Value, json};
 
-use crate::{Answer, Effect, Service, Tool};
+use crate::{Answer, Ask, Effect, MAIN_SET, Service, Tool, Working};
 
 pub(crate) const SERVICE: Service = Service {
     name: "demo",
     title: "Demonstration",
     instructions: "A pretend household: notes you may read and add, and a purse. Nothing here is real.",
     tools: TOOLS,
+    resources: &[],
+    templates: &[],
+    account: None,
+    policy: POLICY,
 };
+
+/// Reads and notes freely; a human decides about what cannot be taken back.
+const POLICY: &str = r#"{
+  "version": "1",
+  "default": "deny",
+  "tools": {
+    "list_notes": {},
+    "add_note": {},
+    "delete_note": { "action": "require_approval" },
+    "send_money": { "action": "require_approval" }
+  }
+}"#;
 
 const TOOLS: &[Tool] = &[
     Tool {
@@ -22,7 +38,9 @@ const TOOLS: &[Tool] = &[
         input_schema: r#"{"type":"object","properties":{"limit":{"type":"integer","minimum":1,"maximum":100}},"additionalProperties":false}"#,
         output_schema: r#"{"type":"object","properties":{"notes":{"type":"array","items":{"type":"object","properties":{"id":{"type":"integer"},"text":{"type":"string"}},"required":["id","text"]}}},"required":["notes"]}"#,
         effect: Effect::Reads,
-        run: list_notes,
+        set: MAIN_SET,
+        scopes: &[],
+        run: |ask| at_once(ask, list_notes),
     },
     Tool {
         name: "add_note",
@@ -31,7 +49,9 @@ const TOOLS: &[Tool] = &[
         input_schema: r#"{"type":"object","properties":{"text":{"type":"string","maxLength":500}},"required":["text"],"additionalProperties":false}"#,
         output_schema: r#"{"type":"object","properties":{"id":{"type":"integer"}},"required":["id"]}"#,
         effect: Effect::Adds,
-        run: add_note,
+        set: MAIN_SET,
+        scopes: &[],
+        run: |ask| at_once(ask, add_note),
     },
     Tool {
         name: "delete_note",
@@ -40,7 +60,9 @@ const TOOLS: &[Tool] = &[
         input_schema: r#"{"type":"object","properties":{"id":{"type":"integer"}},"required":["id"],"additionalProperties":false}"#,
         output_schema: r#"{"type":"object","properties":{"deleted":{"type":"boolean"}},"required":["deleted"]}"#,
         effect: Effect::Destroys,
-        run: delete_note,
+        set: MAIN_SET,
+        scopes: &[],
+        run: |ask| at_once(ask, delete_note),
     },
     Tool {
         name: "send_money",
@@ -49,7 +71,9 @@ const TOOLS: &[Tool] = &[
         input_schema: r#"{"type":"object","properties":{"to":{"type":"string"},"amount":{"type":"number","exclusiveMinimum":0}},"required":["to","amount"],"additionalProperties":false}"#,
         output_schema: r#"{"type":"object","properties":{"sent":{"type":"number"},"to":{"type":"string"}},"required":["sent","to"]}"#,
         effect: Effect::Destroys,
-        run: send_money,
+        set: MAIN_SET,
+        scopes: &[],
+        run: |ask| at_once(ask, send_money),
     },
 ];
 
@@ -71,6 +95,11 @@ fn with_notes<T>(act: impl FnOnce(&mut Notes) -> T) -> T {
         notes.next_id = 3;
     }
     act(&mut notes)
+}
+
+/// Nothing here waits for anybody.
+fn at_once<'a>(ask: Ask<'a>, act: fn(&Map<String, Value>) -> Answer) -> Working<'a> {
+    Box::pin(std::future::ready(act(ask.arguments)))
 }
 
 fn list_notes(arguments: &Map<String, Value>) -> Answer {

@@ -1,10 +1,27 @@
 //! Answers for what the owner has: each service is one file with its table of tools.
 //! Knows no MCP; the gateway shows these tables as servers.
 
+pub mod account;
+pub mod calls;
 mod demo;
+pub mod desk;
+pub mod http;
+pub mod oauth;
+pub mod pace;
+mod resource;
+pub mod settings;
+pub mod tokens;
+
+use std::future::Future;
+use std::pin::Pin;
 
 use serde_json::{Map, Value};
 use store::ledger::Permit;
+
+pub use account::Account;
+pub use desk::Desk;
+pub use resource::{Contents, Read, Reading, Resource, Template};
+pub use settings::{Base, ServiceSettings, Settings};
 
 /// A built-in server.
 pub struct Service {
@@ -13,6 +30,12 @@ pub struct Service {
     /// What an agent is told about the service as a whole.
     pub instructions: &'static str,
     pub tools: &'static [Tool],
+    pub resources: &'static [Resource],
+    pub templates: &'static [Template],
+    /// How one signs in; nothing for a service that knows no accounts.
+    pub account: Option<&'static Account>,
+    /// The policy (JSON text) in force when the owner names none.
+    pub policy: &'static str,
 }
 
 /// One row of a service's table.
@@ -24,8 +47,15 @@ pub struct Tool {
     pub input_schema: &'static str,
     pub output_schema: &'static str,
     pub effect: Effect,
-    run: fn(&Map<String, Value>) -> Answer,
+    /// The tool set it is shown in: `main`, `classic` and so on.
+    pub set: &'static str,
+    /// What the owner must have granted for it to work.
+    pub scopes: &'static [&'static str],
+    run: Run,
 }
+
+/// The set whose tools are shown unless another is asked for.
+pub const MAIN_SET: &str = "main";
 
 /// What a tool does to the world; becomes the MCP annotations.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,12 +63,45 @@ pub enum Effect {
     Reads,
     Adds,
     Destroys,
+    /// Sets work going that changes nothing of the owner's elsewhere, such as a sync or an export.
+    Runs,
 }
+
+/// An effect in the words of MCP's annotations.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Hints {
+    pub read_only: bool,
+    pub destructive: bool,
+    pub idempotent: bool,
+}
+
+impl Effect {
+    pub fn hints(self) -> Hints {
+        Hints {
+            read_only: self == Effect::Reads,
+            destructive: self == Effect::Destroys,
+            idempotent: matches!(self, Effect::Reads | Effect::Runs),
+        }
+    }
+}
+
+/// What a tool is given: the desk to work at and the arguments of the call.
+pub struct Ask<'a> {
+    pub desk: &'a Desk,
+    pub arguments: &'a Map<String, Value>,
+}
+
+pub type Working<'a> = Pin<Box<dyn Future<Output = Answer> + Send + 'a>>;
+pub type Run = for<'a> fn(Ask<'a>) -> Working<'a>;
 
 /// What a tool answered.
 #[derive(Debug, PartialEq)]
 pub enum Answer {
+    /// A value, shown structured and as compact JSON text.
     Found(Value),
+    /// A plain sentence, with the value behind it.
+    Said { text: String, value: Value },
+    /// It did not work; the agent sees an error.
     Failed { code: &'static str, words: String },
 }
 
@@ -56,13 +119,29 @@ impl Service {
 }
 
 /// Runs one admitted call. The permit is the proof that it was judged and recorded.
-pub fn run(_permit: &Permit, tool: &Tool, arguments: &Map<String, Value>) -> Answer {
-    (tool.run)(arguments)
+pub async fn run(
+    _permit: &Permit,
+    desk: &Desk,
+    tool: &Tool,
+    arguments: &Map<String, Value>,
+) -> Answer {
+    (tool.run)(Ask { desk, arguments }).await
+}
+
+/// Reads one admitted resource; nothing when the service has none of that address. The second part
+/// is its media type.
+pub async fn read(
+    _permit: &Permit,
+    desk: &Desk,
+    service: &Service,
+    uri: &str,
+) -> Option<(Contents, &'static str)> {
+    resource::read(desk, service, uri).await
 }
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used, reason = "tests")]
+    #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
     use super::*;
 
     #[test]
@@ -85,6 +164,26 @@ mod tests {
             names.sort_unstable();
             names.dedup();
             assert_eq!(names.len(), service.tools.len(), "{}", service.name);
+        }
+    }
+
+    #[test]
+    fn the_built_in_policies_load() {
+        for service in ALL {
+            policy::Policy::load(service.policy, policy::Format::Json)
+                .unwrap_or_else(|error| panic!("{}: {error:?}", service.name));
+        }
+    }
+
+    #[test]
+    fn a_tool_asks_for_no_scope_that_signing_in_does_not() {
+        for service in ALL {
+            let asked = service.account.map_or(&[][..], |account| account.scopes);
+            for tool in service.tools {
+                for scope in tool.scopes {
+                    assert!(asked.contains(scope), "{}.{} {scope}", service.name, tool.name);
+                }
+            }
         }
     }
 }

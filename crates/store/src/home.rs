@@ -20,6 +20,8 @@ const OTHERS_BITS: u32 = 0o077;
 /// A folder that holds any of these is a tollgate home; another folder with files in it is not, and
 /// its modes are left alone. They are also the beginnings of the names whose modes are kept.
 const OURS: &[&str] = &["gate.db", "data.db", "vault.key", "audit", "logs", "backups", "ledger"];
+/// Names that others use too: they make no folder ours, but in ours their modes are kept.
+const ALSO_KEPT: &[&str] = &["accounts"];
 /// The owner may prepare this file before the first start, and may link it from elsewhere.
 const SETTINGS_FILE: &str = "tollgate.toml";
 /// Subfolders of our own are this deep at most.
@@ -245,7 +247,9 @@ fn check_contents(
     for entry in fs::read_dir(folder).map_err(io_error("read", folder))? {
         let entry = entry.map_err(io_error("read", folder))?;
         let at_top = depth_left == DEPTH_MAX;
-        if at_top && !is_our_name(&entry.file_name().to_string_lossy()) {
+        let name = entry.file_name();
+        let is_kept = is_our_name(&name.to_string_lossy()) || ALSO_KEPT.iter().any(|n| name == *n);
+        if at_top && !is_kept {
             continue;
         }
         let path = entry.path();

@@ -32,6 +32,8 @@ pub enum Purpose {
     ArgumentDigest,
     /// The state a client carries between the rounds of one call.
     RequestState,
+    /// A token, key or cookie of one of the owner's accounts.
+    AccountSecret,
     /// Tells whether the key is the one this home was made with.
     KeyCheck,
 }
@@ -43,6 +45,7 @@ impl Purpose {
             Purpose::ParkedArguments => "parked arguments",
             Purpose::ArgumentDigest => "argument digest",
             Purpose::RequestState => "request state",
+            Purpose::AccountSecret => "account secret",
             Purpose::KeyCheck => "key check",
         }
     }

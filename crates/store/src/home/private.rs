@@ -39,6 +39,24 @@ pub(crate) fn write_new(path: &Path, content: &[u8], unique: &str) -> io::Result
     sync_folder_of(path)
 }
 
+/// Puts a whole file in place of whatever is there, or leaves what is there as it was.
+pub(crate) fn replace(path: &Path, content: &[u8], unique: &str) -> io::Result<()> {
+    let draft = draft_path(path, unique);
+    let placed = write_draft(&draft, content).and_then(|()| fs::rename(&draft, path));
+    if placed.is_err() {
+        // Half a draft on a full disk would keep the room that the next try needs.
+        let _ = fs::remove_file(&draft);
+    }
+    placed?;
+    sync_folder_of(path)
+}
+
+/// Removes a file for good, also if the power goes now.
+pub(crate) fn remove(path: &Path) -> io::Result<()> {
+    fs::remove_file(path)?;
+    sync_folder_of(path)
+}
+
 fn draft_path(path: &Path, unique: &str) -> PathBuf {
     let mut name = path.file_name().unwrap_or_default().to_owned();
     name.push(format!(".{unique}"));

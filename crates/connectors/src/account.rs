@@ -1,0 +1,92 @@
+//! How an account of a service is signed in to: addresses, scopes, what the owner must bring, and
+//! where to get it. All of it is data; the flows in `oauth` read it.
+
+use crate::http::Retry;
+use crate::pace::Limit;
+
+mod whoop;
+
+pub use whoop::WHOOP;
+
+/// One service's sign-in.
+pub struct Account {
+    /// Asked for at sign-in, all of them.
+    pub scopes: &'static [&'static str],
+    pub sign_in: SignIn,
+    /// Further fields of the address the owner opens, where a service wants them.
+    pub authorize_extra: &'static [(&'static str, &'static str)],
+    pub api: Place,
+    pub oauth: Place,
+    /// Environment variables that may hold what the owner brings.
+    pub client_id: &'static str,
+    pub client_secret: &'static str,
+    /// One harmless call that shows whether the credentials work.
+    pub probe: &'static [&'static str],
+    /// How consent is taken back at the service.
+    pub revoke: Option<Revoke>,
+    /// Refresh errors that mean the login is gone, as `error` has them. Every other failure is an
+    /// outage: the tokens are kept.
+    pub dead: &'static [&'static str],
+    /// Sent as `scope` with a refresh, where the service wants one.
+    pub refresh_scope: Option<&'static str>,
+    /// A consent that ends by itself, however often its token is refreshed.
+    pub consent_days_max: Option<u16>,
+    pub user_agent: &'static str,
+    pub retry: Retry,
+    /// What the service allows an application, until its own answers say otherwise.
+    pub limits: &'static [Limit],
+    /// The steps of a first run, one sentence each.
+    pub guide: &'static [&'static str],
+}
+
+/// The ways in.
+pub enum SignIn {
+    /// A browser, a redirect and a code. Paths are below the OAuth base.
+    Code {
+        authorize: &'static [&'static str],
+        token: &'static [&'static str],
+        client: Client,
+        /// Where the browser is sent back to unless the owner says otherwise.
+        redirect: &'static str,
+        redirect_variable: &'static str,
+    },
+    /// A code typed on another device (RFC 8628).
+    Device { device: &'static [&'static str], token: &'static [&'static str], client: Client },
+    /// Values the owner copies from somewhere: an API key, or the cookies of a browser.
+    Values(&'static [Field]),
+}
+
+/// How a client shows that it is itself at the token endpoint.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Client {
+    /// Id and secret in the form.
+    Post,
+    /// Id and secret in the `Authorization` header.
+    Basic,
+    /// No secret at all.
+    Public,
+}
+
+/// A value the owner brings.
+pub struct Field {
+    /// The key it is kept under.
+    pub name: &'static str,
+    pub title: &'static str,
+    /// The environment variable that may hold it.
+    pub variable: &'static str,
+    pub hidden: bool,
+}
+
+/// An address, the variable that replaces it, and how a short address is completed.
+pub struct Place {
+    pub url: &'static str,
+    pub variable: &'static str,
+    /// `(ends in, add)`: the first that fits is applied; `""` stands for a bare origin.
+    pub completions: &'static [(&'static str, &'static str)],
+}
+
+/// A call that takes consent back, with the access token.
+pub struct Revoke {
+    pub method: &'static str,
+    pub path: &'static [&'static str],
+}

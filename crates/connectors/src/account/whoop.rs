@@ -1,0 +1,55 @@
+//! How one signs in to WHOOP.
+
+use super::{Account, Client, Place, Revoke, SignIn};
+use crate::http::Retry;
+use crate::pace::Limit;
+
+pub const WHOOP: Account = Account {
+    scopes: &[
+        "read:profile",
+        "read:body_measurement",
+        "read:cycles",
+        "read:recovery",
+        "read:sleep",
+        "read:workout",
+        // Without it WHOOP issues no refresh token and the login ends within the hour.
+        "offline",
+    ],
+    sign_in: SignIn::Code {
+        authorize: &["auth"],
+        token: &["token"],
+        // WHOOP answers `invalid_client` to a secret anywhere but in the form.
+        client: Client::Post,
+        redirect: "http://localhost:8000/callback",
+        redirect_variable: "WHOOP_REDIRECT_URI",
+    },
+    authorize_extra: &[],
+    api: Place {
+        url: "https://api.prod.whoop.com/developer/v2",
+        variable: "WHOOP_API_BASE_URL",
+        completions: &[("", "/developer/v2"), ("/developer", "/v2")],
+    },
+    oauth: Place {
+        url: "https://api.prod.whoop.com/oauth/oauth2",
+        variable: "WHOOP_OAUTH_BASE_URL",
+        completions: &[("", "/oauth/oauth2")],
+    },
+    client_id: "WHOOP_CLIENT_ID",
+    client_secret: "WHOOP_CLIENT_SECRET",
+    probe: &["user", "profile", "basic"],
+    revoke: Some(Revoke { method: "DELETE", path: &["user", "access"] }),
+    // WHOOP says `invalid_request` of a refresh token it does not know, and `invalid_scope` when a
+    // granted scope was later switched off for the app.
+    dead: &["invalid_grant", "invalid_request", "invalid_scope"],
+    refresh_scope: Some("offline"),
+    consent_days_max: None,
+    user_agent: concat!("tollgate/", env!("CARGO_PKG_VERSION")),
+    retry: Retry::USUAL,
+    limits: &[Limit { max: 100, window_s: 60 }, Limit { max: 10_000, window_s: 86_400 }],
+    guide: &[
+        "sign in at https://developer-dashboard.whoop.com with your WHOOP account and create an app",
+        "tick every read scope there; `offline` is asked for by tollgate and is no box to tick",
+        "register the redirect address shown below, letter for letter",
+        "copy the app's client id and client secret here",
+    ],
+};

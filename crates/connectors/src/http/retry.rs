@@ -1,0 +1,120 @@
+//! When a request is worth sending again, and after how long. The rules are a service's data.
+
+use std::time::Duration;
+
+use super::{HttpError, Reply};
+
+/// How often each kind of failure is answered with another try.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Retry {
+    /// Answers 429.
+    pub limited_max: u32,
+    /// Answers 500 and above.
+    pub fault_max: u32,
+    /// Connections that were not made or broke.
+    pub lost_max: u32,
+    /// The first pause; each further one is twice as long.
+    pub first_wait_ms: u64,
+    /// A service that asks for a longer pause is not waited for.
+    pub wait_ms_max: u64,
+}
+
+impl Retry {
+    pub const USUAL: Retry = Retry {
+        limited_max: 1,
+        fault_max: 3,
+        lost_max: 2,
+        first_wait_ms: 500,
+        wait_ms_max: 20_000,
+    };
+    pub const NEVER: Retry = Retry { limited_max: 0, fault_max: 0, lost_max: 0, ..Retry::USUAL };
+
+    /// The pause before the next try; nothing when there is none.
+    pub(crate) fn pause(
+        &self,
+        tally: &mut Tally,
+        is_repeatable: bool,
+        outcome: &Result<Reply, HttpError>,
+    ) -> Option<Duration> {
+        let (count, max) = match outcome {
+            // It was turned away unread, so sending it again is safe whatever it is.
+            Ok(reply) if reply.status == 429 => (&mut tally.limited, self.limited_max),
+            Err(HttpError::Unreachable { .. }) => (&mut tally.lost, self.lost_max),
+            Ok(reply) if reply.status >= 500 && is_repeatable => (&mut tally.faults, self.fault_max),
+            Err(HttpError::Lost { .. }) if is_repeatable => (&mut tally.lost, self.lost_max),
+            _ => return None,
+        };
+        if *count >= max {
+            return None;
+        }
+        let doubled = self.first_wait_ms.saturating_mul(1 << (*count).min(16));
+        *count += 1;
+        let usual = Duration::from_millis(doubled.min(self.wait_ms_max));
+        let asked = outcome.as_ref().ok().and_then(Reply::wait_asked);
+        let pause = match outcome {
+            Ok(reply) if reply.status == 429 => asked.unwrap_or(Duration::from_secs(1)),
+            Ok(reply) if reply.headers.contains_key("retry-after") => asked.unwrap_or(usual),
+            _ => usual,
+        };
+        (pause <= Duration::from_millis(self.wait_ms_max)).then_some(pause)
+    }
+}
+
+/// What went wrong so far with one request.
+#[derive(Default)]
+pub(crate) struct Tally {
+    limited: u32,
+    faults: u32,
+    lost: u32,
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests")]
+    use super::*;
+    use bytes::Bytes;
+    use hyper::HeaderMap;
+
+    fn reply(status: u16, header: Option<(&'static str, &str)>) -> Result<Reply, HttpError> {
+        let mut headers = HeaderMap::new();
+        if let Some((name, value)) = header {
+            headers.insert(name, value.parse().unwrap());
+        }
+        Ok(Reply { status, headers, body: Bytes::new() })
+    }
+
+    fn lost() -> Result<Reply, HttpError> {
+        Err(HttpError::Lost { host: "h".into(), why: "cut".into() })
+    }
+
+    fn pauses(outcome: &Result<Reply, HttpError>, is_repeatable: bool) -> Vec<u128> {
+        let mut tally = Tally::default();
+        std::iter::from_fn(|| Retry::USUAL.pause(&mut tally, is_repeatable, outcome))
+            .map(|pause| pause.as_millis())
+            .take(10)
+            .collect()
+    }
+
+    #[test]
+    fn each_failure_is_answered_by_its_rule() {
+        for (outcome, is_repeatable, expected) in [
+            (reply(200, None), true, &[][..]),
+            (reply(404, None), true, &[]),
+            (reply(429, None), true, &[1_000]),
+            (reply(429, Some(("retry-after", "3"))), false, &[3_000]),
+            (reply(429, Some(("x-ratelimit-reset", "7"))), true, &[7_000]),
+            (reply(429, Some(("retry-after", "86400"))), true, &[]),
+            (reply(429, Some(("retry-after", "-1"))), true, &[1_000]),
+            (reply(429, Some(("retry-after", "soon"))), true, &[1_000]),
+            (reply(503, None), true, &[500, 1_000, 2_000]),
+            (reply(503, Some(("retry-after", "2"))), true, &[2_000, 2_000, 2_000]),
+            (reply(503, None), false, &[]),
+            (lost(), true, &[500, 1_000]),
+            (lost(), false, &[]),
+            (Err(HttpError::TimedOut { host: "h".into(), seconds: 30 }), true, &[]),
+            (Err(HttpError::Unreachable { host: "h".into(), why: "no".into() }), false, &[500, 1_000]),
+        ] {
+            assert_eq!(pauses(&outcome, is_repeatable), expected, "{outcome:?} {is_repeatable}");
+        }
+    }
+}

@@ -1,0 +1,59 @@
+//! Opens the owner's browser, without a shell, and never with anything but a web address.
+
+use std::process::{Child, Command, Stdio};
+
+use url::Url;
+
+use super::SignInError;
+use crate::settings::is_loopback;
+
+#[cfg(target_os = "macos")]
+const OPENER: &[&str] = &["open"];
+#[cfg(target_os = "windows")]
+const OPENER: &[&str] = &["rundll32", "url.dll,FileProtocolHandler"];
+#[cfg(not(any(target_os = "macos", target_os = "windows")))]
+const OPENER: &[&str] = &["xdg-open"];
+
+/// Starts the browser. A machine without one is no error: nothing comes back then.
+pub fn open(url: &Url) -> Result<Option<Child>, SignInError> {
+    check(url)?;
+    let Some((program, args)) = OPENER.split_first() else { return Ok(None) };
+    let child = Command::new(program)
+        .args(args)
+        .arg(url.as_str())
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn();
+    Ok(child.ok())
+}
+
+fn check(url: &Url) -> Result<(), SignInError> {
+    let is_web = url.host().is_some() && url.username().is_empty() && url.password().is_none();
+    match url.scheme() {
+        "https" if is_web => Ok(()),
+        "http" if is_web && is_loopback(url) => Ok(()),
+        _ => Err(SignInError::Address),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests")]
+    use super::*;
+
+    #[test]
+    fn nothing_but_a_web_address_is_opened() {
+        for (url, is_good) in [
+            ("https://accounts.example/auth?x=1", true),
+            ("http://127.0.0.1:9/auth", true),
+            ("http://accounts.example/auth", false),
+            ("https://user:pw@accounts.example/", false),
+            ("file:///etc/passwd", false),
+            ("javascript:alert(1)", false),
+            ("ms-settings:x", false),
+        ] {
+            assert_eq!(check(&Url::parse(url).unwrap()).is_ok(), is_good, "{url}");
+        }
+    }
+}

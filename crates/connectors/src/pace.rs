@@ -1,0 +1,219 @@
+//! How fast a service may be asked. What its answers say of the limit counts; the table of a service
+//! holds from the moment it shows that it limits at all.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use store::clock::Clock;
+
+use crate::http::Reply;
+
+const SECOND_US: u64 = 1_000_000;
+/// Two answers whose windows end this close to each other speak of the same window.
+const SAME_WINDOW_US: u64 = 2 * SECOND_US;
+
+/// So many requests in so many seconds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limit {
+    pub max: usize,
+    pub window_s: u64,
+}
+
+/// The paces of all clients, one for each application of a service.
+#[derive(Default)]
+pub struct Paces(Mutex<HashMap<String, Arc<Pace>>>);
+
+/// The pace of one application, shared by all who ask in its name.
+pub struct Pace {
+    gauge: Mutex<Gauge>,
+}
+
+impl Paces {
+    /// The pace of an application, by the name of the service and the client id.
+    pub fn of(&self, service: &str, client: &str, limits: &'static [Limit]) -> Arc<Pace> {
+        let mut paces = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let pace = paces.entry(format!("{service} {client}"));
+        Arc::clone(pace.or_insert_with(|| Arc::new(Pace::new(limits))))
+    }
+}
+
+impl Pace {
+    pub fn new(limits: &'static [Limit]) -> Pace {
+        Pace { gauge: Mutex::new(Gauge::new(limits)) }
+    }
+
+    /// Waits for a turn. A wait longer than `wait_max` is not begun: how long it would be comes back.
+    pub async fn turn(&self, clock: &Clock, wait_max: Duration) -> Result<(), Duration> {
+        let mut waited = Duration::ZERO;
+        loop {
+            let wait = self.with(|gauge| gauge.take(clock.now().steady_us));
+            let Some(wait) = wait.map(Duration::from_micros) else { return Ok(()) };
+            if waited + wait > wait_max {
+                return Err(wait);
+            }
+            tokio::time::sleep(wait).await;
+            waited += wait;
+        }
+    }
+
+    /// Takes note of what an answer says about the limit.
+    pub fn learn(&self, clock: &Clock, reply: &Reply) {
+        let number = |name: &str| reply.header(name)?.trim().parse::<f64>().ok();
+        let us = |seconds: f64| Duration::try_from_secs_f64(seconds).ok();
+        let reset = number("x-ratelimit-reset").and_then(us);
+        let heard = Heard {
+            is_refused: reply.status == 429,
+            wait: if reply.status == 429 { reply.wait_asked() } else { reset },
+            #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "clamped")]
+            left: number("x-ratelimit-remaining").map(|left| left.clamp(0.0, 1e9) as usize),
+        };
+        self.with(|gauge| gauge.learn(clock.now().steady_us, &heard));
+    }
+
+    fn with<T>(&self, act: impl FnOnce(&mut Gauge) -> T) -> T {
+        act(&mut self.gauge.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+/// The headers of one answer.
+struct Heard {
+    is_refused: bool,
+    wait: Option<Duration>,
+    left: Option<usize>,
+}
+
+struct Gauge {
+    limits: &'static [Limit],
+    /// When requests were sent, oldest first, as far back as the longest window.
+    sent_us: VecDeque<u64>,
+    /// Whether the service has shown that it limits. One that does not is not held back by a table.
+    is_limited: bool,
+    /// What the service itself says is left, and until when.
+    left: Option<(usize, u64)>,
+    /// Nobody asks before then.
+    closed_until_us: u64,
+}
+
+impl Gauge {
+    fn new(limits: &'static [Limit]) -> Gauge {
+        Gauge {
+            limits,
+            sent_us: VecDeque::new(),
+            is_limited: false,
+            left: None,
+            closed_until_us: 0,
+        }
+    }
+
+    /// Takes a turn, or says how long there is none.
+    fn take(&mut self, now_us: u64) -> Option<u64> {
+        if let Some(wait_us) = self.wait_us(now_us) {
+            return Some(wait_us);
+        }
+        if let Some((left, _)) = &mut self.left {
+            *left = left.saturating_sub(1);
+        }
+        let window_us = self.limits.iter().map(|limit| limit.window_s * SECOND_US).max();
+        if let Some(window_us) = window_us {
+            self.sent_us.push_back(now_us);
+            while self.sent_us.front().is_some_and(|at| now_us.saturating_sub(*at) >= window_us) {
+                self.sent_us.pop_front();
+            }
+        }
+        None
+    }
+
+    fn wait_us(&mut self, now_us: u64) -> Option<u64> {
+        if now_us < self.closed_until_us {
+            return Some(self.closed_until_us - now_us);
+        }
+        match self.left {
+            Some((_, until_us)) if now_us >= until_us => self.left = None,
+            Some((0, until_us)) => return Some(until_us - now_us),
+            // The service counts what all our processes sent; its word is better than ours.
+            Some(_) => return None,
+            None => {}
+        }
+        if !self.is_limited {
+            return None;
+        }
+        let waits = self.limits.iter().filter_map(|limit| {
+            let nth_last = self.sent_us.len().checked_sub(limit.max)?;
+            let ends_us = self.sent_us.get(nth_last)? + limit.window_s * SECOND_US;
+            ends_us.checked_sub(now_us).filter(|wait| *wait > 0)
+        });
+        waits.max()
+    }
+
+    fn learn(&mut self, now_us: u64, heard: &Heard) {
+        let wait_us = heard.wait.map(|wait| u64::try_from(wait.as_micros()).unwrap_or(u64::MAX));
+        if heard.is_refused {
+            self.is_limited = true;
+            let until_us = now_us.saturating_add(wait_us.unwrap_or(SECOND_US));
+            self.closed_until_us = self.closed_until_us.max(until_us);
+        }
+        let (Some(left), Some(wait_us)) = (heard.left, wait_us) else { return };
+        self.is_limited = true;
+        let until_us = now_us.saturating_add(wait_us);
+        self.left = Some(match self.left {
+            // Answers overtake each other; within one window the smaller number is the later one.
+            Some((known, known_until)) if known_until.abs_diff(until_us) <= SAME_WINDOW_US => {
+                (known.min(left), known_until.max(until_us))
+            }
+            _ => (left, until_us),
+        });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LIMITS: &[Limit] = &[Limit { max: 3, window_s: 60 }, Limit { max: 5, window_s: 600 }];
+
+    fn heard(left: usize, reset_s: u64) -> Heard {
+        Heard { is_refused: false, wait: Some(Duration::from_secs(reset_s)), left: Some(left) }
+    }
+
+    #[test]
+    fn a_service_that_says_nothing_of_limits_is_not_held_back() {
+        let mut gauge = Gauge::new(LIMITS);
+        assert!((0..100).all(|n| gauge.take(n).is_none()));
+    }
+
+    #[test]
+    fn what_the_service_says_is_left_is_what_is_taken() {
+        let mut gauge = Gauge::new(LIMITS);
+        gauge.learn(0, &heard(2, 60));
+        assert_eq!([gauge.take(1), gauge.take(1), gauge.take(1)], [None, None, Some(59_999_999)]);
+        // An answer to an older request knows of more; it is not believed.
+        gauge.learn(2, &heard(50, 60));
+        assert_eq!(gauge.take(3), Some(59_999_999));
+        assert_eq!(gauge.take(60_000_002), None);
+    }
+
+    #[test]
+    fn a_refusal_closes_the_door_for_as_long_as_it_says() {
+        let mut gauge = Gauge::new(LIMITS);
+        let refusal = |wait| Heard { is_refused: true, wait, left: None };
+        gauge.learn(0, &refusal(Some(Duration::from_secs(7))));
+        assert_eq!(gauge.take(1_000_000), Some(6_000_000));
+        assert_eq!(gauge.take(7_000_000), None);
+        gauge.learn(8_000_000, &refusal(None));
+        assert_eq!(gauge.take(8_000_000), Some(1_000_000));
+    }
+
+    #[test]
+    fn between_two_words_of_the_service_the_table_counts() {
+        let mut gauge = Gauge::new(LIMITS);
+        gauge.learn(0, &heard(100, 1));
+        assert_eq!([gauge.take(10), gauge.take(20), gauge.take(30)], [None; 3]);
+        let later = 2 * SECOND_US;
+        assert_eq!(gauge.take(later), Some(60 * SECOND_US + 10 - later));
+        assert_eq!(gauge.take(61 * SECOND_US), None);
+        assert_eq!(gauge.take(61 * SECOND_US), None);
+        // Five within ten minutes: the longer window holds.
+        assert_eq!(gauge.take(300 * SECOND_US), Some(300 * SECOND_US + 10));
+    }
+}

@@ -1,0 +1,168 @@
+//! One refresh, from lock to disk. A used refresh token is void at services that rotate, so the new
+//! one is on disk before anything relies on it, and nothing between answer and disk can be skipped.
+
+use std::time::Duration;
+
+use sha2::{Digest, Sha256};
+use store::accounts::{Account, Accounts, AccountsError, Locked, State};
+use store::clock::Clock;
+use store::secret::Secret;
+
+use super::{LOCK_PAUSE, LOCK_WAIT_MAX, TokenError, is_fresh, not_connected};
+use crate::account;
+use crate::http::Http;
+use crate::oauth::answer::{Refusal, Tokens};
+use crate::oauth::grant::{Form, Grant};
+use crate::settings::ServiceSettings;
+use crate::{Desk, Service};
+
+/// A full disk may have room again in a moment, and the token that was issued has no second copy.
+const SAVE_TRIES_MAX: u32 = 40;
+const SAVE_PAUSE: Duration = Duration::from_millis(250);
+
+/// Everything a refresh needs, owned, so that it goes on when whoever asked for it has gone.
+pub struct Refresher {
+    pub(super) service: &'static Service,
+    pub(super) settings: ServiceSettings,
+    account: &'static account::Account,
+    accounts: Accounts,
+    http: Http,
+    clock: Clock,
+}
+
+impl Refresher {
+    pub fn new(desk: &Desk, service: &'static Service) -> Result<Refresher, TokenError> {
+        let (Some(account), Some(settings)) = (service.account, desk.settings.of(service)) else {
+            return Err(not_connected(service.name));
+        };
+        Ok(Refresher {
+            service,
+            settings: settings.clone(),
+            account,
+            accounts: desk.accounts.clone(),
+            http: desk.http.clone(),
+            clock: desk.clock.clone(),
+        })
+    }
+
+    /// Refreshes unless another process has done so: the token is still `stale`, or, without one,
+    /// about to end.
+    pub async fn run(self, stale: Option<String>) -> Result<(), TokenError> {
+        let locked = self.lock().await?;
+        let Some(mut account) = locked.load()? else {
+            return Err(not_connected(self.service.name));
+        };
+        if let State::Dead { words, .. } = &account.state {
+            return Err(self.dead(words.clone()));
+        }
+        let is_stale = match (&stale, &account.access) {
+            (Some(stale), Some(token)) => *stale == digest(token),
+            _ => false,
+        };
+        if !is_stale && is_fresh(&account, self.now_us()) {
+            return Ok(());
+        }
+        let Some(refresh) = account.refresh.clone() else {
+            return Err(self.dead("it has run out and the service gave no refresh token".to_owned()));
+        };
+        // Said before it is done: a process that finds this knows that a refresh was cut short. It
+        // also shows that the disk has room for what comes back.
+        account.refreshing_us = Some(self.now_us());
+        locked.save(&account)?;
+        match self.ask(&account, &refresh).await {
+            Ok(tokens) => {
+                tokens.apply(&mut account, self.now_us());
+                self.save(&locked, &account).await
+            }
+            Err(refusal) => self.refused(&locked, account, &refresh, &refusal),
+        }
+    }
+
+    async fn lock(&self) -> Result<Locked, TokenError> {
+        let tries = LOCK_WAIT_MAX.as_millis() / LOCK_PAUSE.as_millis();
+        for _ in 0..tries {
+            if let Some(locked) = self.accounts.try_lock(self.service.name)? {
+                return Ok(locked);
+            }
+            tokio::time::sleep(LOCK_PAUSE).await;
+        }
+        Err(self.outage("another process has been refreshing it for too long".to_owned()))
+    }
+
+    async fn ask(&self, account: &Account, refresh: &Secret) -> Result<Tokens, Refusal> {
+        let grant = Grant::new(self.account, &self.settings, account)?;
+        let mut form = Form::of("refresh_token");
+        form.push("refresh_token", refresh.expose());
+        if let Some(scope) = self.account.refresh_scope {
+            form.push("scope", scope);
+        }
+        grant.tokens(&self.http, form).await
+    }
+
+    async fn save(&self, locked: &Locked, account: &Account) -> Result<(), TokenError> {
+        let mut tries = 0;
+        loop {
+            match locked.save(account) {
+                Ok(()) => return Ok(()),
+                Err(AccountsError::Io { .. }) if tries < SAVE_TRIES_MAX => tries += 1,
+                Err(error) => return Err(error.into()),
+            }
+            tokio::time::sleep(SAVE_PAUSE).await;
+        }
+    }
+
+    fn refused(
+        &self,
+        locked: &Locked,
+        mut account: Account,
+        sent: &Secret,
+        refusal: &Refusal,
+    ) -> Result<(), TokenError> {
+        if !refusal.is_dead(self.account.dead) {
+            if refusal.was_answered() {
+                account.refreshing_us = None;
+                locked.save(&account)?;
+            }
+            return Err(self.outage(refusal.to_string()));
+        }
+        // A program that knows nothing of our lock may have put a newer token there.
+        let now = locked.load()?;
+        if now.is_some_and(|now| now.refresh.is_some_and(|refresh| refresh != *sent)) {
+            return Ok(());
+        }
+        let words = refusal.to_string();
+        account.refreshing_us = None;
+        account.state = State::Dead { since_us: self.now_us(), words: words.clone() };
+        locked.save(&account)?;
+        Err(self.dead(words))
+    }
+
+    fn now_us(&self) -> i64 {
+        self.clock.now().wall_us
+    }
+
+    fn dead(&self, words: String) -> TokenError {
+        TokenError::Dead { service: self.service.name.to_owned(), words }
+    }
+
+    fn outage(&self, words: String) -> TokenError {
+        TokenError::Outage { service: self.service.name.to_owned(), words }
+    }
+}
+
+/// Runs a refresh in a task of its own: a call that is given up must not cut it short.
+pub(super) async fn apart(refresher: Refresher, stale: Option<String>) -> Result<(), TokenError> {
+    let service = refresher.service.name;
+    match tokio::spawn(refresher.run(stale)).await {
+        Ok(outcome) => outcome,
+        Err(error) => {
+            Err(TokenError::Outage { service: service.to_owned(), words: error.to_string() })
+        }
+    }
+}
+
+/// Names a token without telling it.
+pub(super) fn digest(token: &Secret) -> String {
+    let hash = Sha256::digest(token.expose().as_bytes());
+    hash.iter().map(|byte| format!("{byte:02x}")).collect()
+}

@@ -1,0 +1,158 @@
+//! Accounts through their door: what is kept, what is refused, and what the disk holds.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "tests"
+)]
+
+use std::os::unix::fs::PermissionsExt;
+
+use super::*;
+use crate::vault::KEY_BYTES;
+
+const PLANTED: [&str; 4] =
+    ["planted-client-secret", "planted-access", "planted-refresh", "planted-cookie"];
+
+fn open(folder: &Path) -> Accounts {
+    let home = Home::create(&folder.join("home")).unwrap();
+    let vault = Arc::new(Vault::from_key(Secret::new([7; KEY_BYTES])));
+    Accounts::open(&home, vault, Random::System).unwrap()
+}
+
+fn account(service: &str) -> Account {
+    let mut account = Account::new(service, 5);
+    account.client_id = Some("client".to_owned());
+    account.client_secret = Some(Secret::new(PLANTED[0]));
+    account.access = Some(Secret::new(PLANTED[1]));
+    account.refresh = Some(Secret::new(PLANTED[2]));
+    account.extra.insert("SESSDATA".to_owned(), Secret::new(PLANTED[3]));
+    account.scopes = vec!["read".to_owned(), "offline".to_owned()];
+    account.expires_us = Some(9);
+    account.state = State::Dead { since_us: 8, words: "it answered `invalid_grant`".to_owned() };
+    account
+}
+
+fn file(accounts: &Accounts, service: &str) -> PathBuf {
+    accounts.folder.join(format!("{service}.json"))
+}
+
+#[test]
+fn what_is_saved_is_what_is_loaded() {
+    let folder = tempfile::tempdir().unwrap();
+    let accounts = open(folder.path());
+    assert_eq!(accounts.load("whoop").unwrap(), None);
+    assert_eq!(accounts.stamp("whoop"), None);
+    let kept = account("whoop");
+    accounts.lock("whoop").unwrap().save(&kept).unwrap();
+    assert_eq!(accounts.load("whoop").unwrap(), Some(kept.clone()));
+    assert_eq!(accounts.list().unwrap(), ["whoop"]);
+    let stamp = accounts.stamp("whoop");
+    accounts.lock("whoop").unwrap().save(&kept).unwrap();
+    assert_ne!(accounts.stamp("whoop"), stamp);
+}
+
+#[test]
+fn the_file_holds_no_secret_in_the_open_and_nobody_else_may_read_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let accounts = open(folder.path());
+    accounts.lock("whoop").unwrap().save(&account("whoop")).unwrap();
+    let text = fs::read_to_string(file(&accounts, "whoop")).unwrap();
+    let facts = accounts.facts("whoop").unwrap().unwrap();
+    let shown = format!("{facts:?} {} {:?}", serde_json::to_string(&facts).unwrap(), account("x"));
+    for planted in PLANTED {
+        assert!(!text.contains(planted) && !shown.contains(planted), "{planted}");
+    }
+    assert_eq!(facts.kept, ["access", "client_secret", "extra.SESSDATA", "refresh"]);
+    for entry in fs::read_dir(&accounts.folder).unwrap() {
+        let mode = entry.unwrap().metadata().unwrap().permissions().mode();
+        assert_eq!(mode & 0o777, 0o600);
+    }
+    assert_eq!(fs::metadata(&accounts.folder).unwrap().permissions().mode() & 0o777, 0o700);
+}
+
+#[test]
+fn a_sealed_value_that_is_moved_does_not_open() {
+    let folder = tempfile::tempdir().unwrap();
+    let accounts = open(folder.path());
+    for service in ["whoop", "spotify"] {
+        accounts.lock(service).unwrap().save(&account(service)).unwrap();
+    }
+    let read = |service| -> serde_json::Value {
+        serde_json::from_str(&fs::read_to_string(file(&accounts, service)).unwrap()).unwrap()
+    };
+    let (whoop, spotify) = (read("whoop"), read("spotify"));
+    // To another column of the same account, and to the same column of another service.
+    let mut moved = whoop.clone();
+    moved["sealed"]["access"] = whoop["sealed"]["refresh"].clone();
+    fs::write(file(&accounts, "whoop"), moved.to_string()).unwrap();
+    assert!(matches!(accounts.load("whoop"), Err(AccountsError::Sealed { .. })));
+    let mut moved = whoop.clone();
+    moved["sealed"]["access"] = spotify["sealed"]["access"].clone();
+    fs::write(file(&accounts, "whoop"), moved.to_string()).unwrap();
+    assert!(matches!(accounts.load("whoop"), Err(AccountsError::Sealed { .. })));
+    // A whole file under another name.
+    fs::copy(file(&accounts, "spotify"), file(&accounts, "whoop")).unwrap();
+    assert!(matches!(accounts.load("whoop"), Err(AccountsError::Damaged { .. })));
+}
+
+#[test]
+fn a_damaged_file_is_an_error_that_names_the_way_out_and_is_not_touched() {
+    let folder = tempfile::tempdir().unwrap();
+    let accounts = open(folder.path());
+    accounts.lock("whoop").unwrap().save(&account("whoop")).unwrap();
+    let good = fs::read(file(&accounts, "whoop")).unwrap();
+    for damage in [b"".to_vec(), good[..good.len() / 2].to_vec(), b"\xff\xfe".to_vec(), b"[]".to_vec()]
+    {
+        fs::write(file(&accounts, "whoop"), &damage).unwrap();
+        for error in [accounts.load("whoop").err(), accounts.facts("whoop").err()] {
+            let words = error.unwrap().to_string();
+            assert!(words.contains("tollgate connect whoop"), "{words}");
+        }
+        assert_eq!(fs::read(file(&accounts, "whoop")).unwrap(), damage);
+    }
+    let whole = account("whoop");
+    accounts.lock("whoop").unwrap().save(&whole).unwrap();
+    assert_eq!(accounts.load("whoop").unwrap(), Some(whole));
+}
+
+#[test]
+fn wiping_leaves_no_file_and_no_draft() {
+    let folder = tempfile::tempdir().unwrap();
+    let accounts = open(folder.path());
+    let locked = accounts.lock("whoop").unwrap();
+    locked.save(&account("whoop")).unwrap();
+    // The same inode, seen through a second name, shows what was left on the disk.
+    let seen = folder.path().join("seen");
+    fs::hard_link(file(&accounts, "whoop"), &seen).unwrap();
+    fs::write(accounts.folder.join("whoop.json.0123"), "a draft of a killed process").unwrap();
+    assert!(locked.wipe().unwrap());
+    assert!(!locked.wipe().unwrap());
+    assert!(fs::read(&seen).unwrap().iter().all(|byte| *byte == 0));
+    drop(locked);
+    assert_eq!(accounts.load("whoop").unwrap(), None);
+    let left: Vec<_> = fs::read_dir(&accounts.folder).unwrap().map(|e| e.unwrap().file_name()).collect();
+    assert_eq!(left, ["whoop.lock"]);
+}
+
+#[test]
+fn one_holds_the_lock_and_the_others_wait() {
+    let folder = tempfile::tempdir().unwrap();
+    let accounts = open(folder.path());
+    let locked = accounts.try_lock("whoop").unwrap().unwrap();
+    assert!(accounts.try_lock("whoop").unwrap().is_none());
+    assert!(accounts.try_lock("spotify").unwrap().is_some());
+    drop(locked);
+    assert!(accounts.try_lock("whoop").unwrap().is_some());
+}
+
+#[test]
+fn a_name_cannot_lead_out_of_the_folder() {
+    let folder = tempfile::tempdir().unwrap();
+    let accounts = open(folder.path());
+    for name in ["", "../x", "a/b", "A", "x.json", "\0", &"x".repeat(33)] {
+        assert!(matches!(accounts.load(name), Err(AccountsError::Name(_))), "{name}");
+        assert!(accounts.lock(name).is_err(), "{name}");
+    }
+}
