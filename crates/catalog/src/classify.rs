@@ -10,6 +10,7 @@ mod risk;
 mod signals;
 mod text;
 mod tool;
+mod traits;
 mod weight_table;
 
 use std::fmt;
@@ -19,6 +20,7 @@ use serde::Serialize;
 
 pub use evidence::{Contradiction, Evidence};
 pub use signals::{Signal, SignalKind};
+pub use traits::Traits;
 
 /// Changes whenever the same definition may be answered differently.
 pub const CLASSIFIER_VERSION: u32 = 1;
@@ -121,17 +123,33 @@ pub struct Classification {
 /// Classifies one tool object as `tools/list` gives it. `server` is the server's name; it is only
 /// used to drop that name from the front of the tool's.
 pub fn classify(server: &str, tool: json::Value<'_>) -> Classification {
+    classify_closely(server, tool).0
+}
+
+/// The same, with what attack patterns want to know besides.
+pub(crate) fn classify_closely(server: &str, tool: json::Value<'_>) -> (Classification, Traits) {
     let tool = tool::Tool::read(server, tool);
     let features = features::features(&tool);
-    let decision = decide::decide(&features, tool.hints);
-    let signals = signals::signals(&tool, decision.category);
+    let class = class_of(&tool, &features);
+    let traits = traits::traits(&tool, &features);
+    (class, traits)
+}
+
+fn class_of(tool: &tool::Tool, features: &[features::Feature]) -> Classification {
+    let decision = decide::decide(features, tool.hints);
+    let signals = signals::signals(tool, decision.category);
     Classification {
         category: decision.category,
-        risk: risk::risk(decision.category, &tool, &features, &signals),
-        evidence: evidence::evidence(&tool, &features, &decision),
-        contradictions: evidence::contradictions(&tool, decision.category, &signals),
+        risk: risk::risk(decision.category, tool, features, &signals),
+        evidence: evidence::evidence(tool, features, &decision),
+        contradictions: evidence::contradictions(tool, decision.category, &signals),
         signals,
     }
+}
+
+/// Whether a word, in lower case, is one of the verbs tools are named with.
+pub(crate) fn is_verb(word: &str) -> bool {
+    lexicon::verb(&text::base_form(word)).is_some_and(|verb| !verb.weak)
 }
 
 /// The features of a tool by their id in the weight table, for the trainer in `train/`.

@@ -1,5 +1,11 @@
-//! Knows tool definitions: what changed since they were pinned, and what kind of act each one is.
+//! Knows tool definitions: what kind of act each one is, what it is exposed to, what is hidden in it,
+//! what changed since it was pinned, and the policy we recommend.
 //! Everything here is a plain function of the definition; nothing is read, asked or remembered.
 
+pub mod assess;
 pub mod classify;
+pub mod patterns;
 pub mod pins;
+pub mod poison;
+pub mod recommend;
+pub mod slug;

@@ -56,6 +56,9 @@ pub struct Signal {
     pub kind: SignalKind,
     pub place: String,
     pub words: String,
+    /// Dotted path of the parameter that shows it, `[]` for elements.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub parameter: Option<String>,
 }
 
 pub(super) fn signals(tool: &Tool, category: Category) -> Vec<Signal> {
@@ -64,9 +67,10 @@ pub(super) fn signals(tool: &Tool, category: Category) -> Vec<Signal> {
         let shown = tool.parameters.iter().find(|p| shows(kind, p, tool, category));
         if let Some(p) = shown {
             let place = format!("parameter `{}`", quote(&p.path));
-            out.push(Signal { kind, place, words: quote(&p.name) });
+            let parameter = Some(p.path.clone());
+            out.push(Signal { kind, place, words: quote(&p.name), parameter });
         } else if let Some((place, words)) = named(kind, tool) {
-            out.push(Signal { kind, place: place.to_owned(), words });
+            out.push(Signal { kind, place: place.to_owned(), words, parameter: None });
         }
     }
     if let Some(reach) = reach(tool, &out) {
@@ -186,24 +190,25 @@ fn named(kind: SignalKind, tool: &Tool) -> Option<(&'static str, String)> {
 
 /// Who is on the other side is not known in advance: a URL, a recipient, the web, or the hint.
 fn reach(tool: &Tool, found: &[Signal]) -> Option<Signal> {
-    let of = |place: &str, words: &str| {
+    let of = |place: &str, words: &str, parameter: Option<&String>| {
         Some(Signal {
             kind: SignalKind::OpenWorld,
             place: place.to_owned(),
             words: words.to_owned(),
+            parameter: parameter.cloned(),
         })
     };
     if tool.hints.open_world == Some(true) {
-        return of("annotation", "openWorldHint: true");
+        return of("annotation", "openWorldHint: true", None);
     }
     let outside = |s: &&Signal| matches!(s.kind, SignalKind::Url | SignalKind::Recipient);
     if let Some(signal) = found.iter().find(outside) {
-        return of(&signal.place, &signal.words);
+        return of(&signal.place, &signal.words, signal.parameter.as_ref());
     }
     let web = tool.name_words.iter().find(|w| {
         matches!(w.base.as_str(), "web" | "internet" | "crawl" | "scrape" | "tweet" | "browser")
     });
-    web.and_then(|w| of("name", &w.raw))
+    web.and_then(|w| of("name", &w.raw, None))
 }
 
 /// Whether a verb of the name hands something to somebody.

@@ -165,10 +165,17 @@ fn is_innocent(c: char, before: Option<char>, after: Option<char>) -> bool {
     };
     match c {
         '\u{FE0E}' | '\u{FE0F}' => emoji_base(before),
+        // Right-to-left languages need these marks beside their own letters.
+        '\u{200E}' | '\u{200F}' | '\u{61C}' => is_right_to_left(before) || is_right_to_left(after),
         '\u{200C}' => visible_mark(before) && visible_mark(after),
         '\u{200D}' => (visible_mark(before) || before == Some('\u{FE0F}')) && visible_mark(after),
         _ => false,
     }
+}
+
+/// Hebrew, Arabic and their neighbours.
+fn is_right_to_left(c: Option<char>) -> bool {
+    c.is_some_and(|c| matches!(u32::from(c), 0x0590..=0x08FF | 0xFB1D..=0xFDFF | 0xFE70..=0xFEFC))
 }
 
 fn describe(kind: OddityKind, found: &[char]) -> String {

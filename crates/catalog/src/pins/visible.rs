@@ -25,6 +25,11 @@ pub(super) fn hidden(c: char) -> Option<Hidden> {
     }
 }
 
+/// Whether a character leaves no mark of its own.
+pub(crate) fn is_hidden(c: char) -> bool {
+    hidden(c).is_some()
+}
+
 /// Format characters, fillers and blanks that leave no mark on the page.
 fn is_invisible(n: u32) -> bool {
     matches!(n,

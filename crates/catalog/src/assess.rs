@@ -1,0 +1,183 @@
+//! Everything the catalogue knows about a server's tools, in one value: what each is, what it is
+//! exposed to, what is wrong with its definition, and the rule we recommend. Commands, pages and the
+//! index show this and compute nothing of their own.
+
+use std::collections::BTreeMap;
+
+use policy::json::{Kind, Value};
+use serde::Serialize;
+
+use crate::classify::{CLASSIFIER_VERSION, Category, Classification, Risk, classify_closely};
+use crate::patterns::{Exposure, Facts, PATTERNS_VERSION, exposures};
+use crate::pins::{Fingerprint, Oddity, fingerprint, oddities};
+use crate::poison::{LookAlike, Poison, inspect, look_alikes};
+use crate::recommend::{Preset, Recommendation, for_tool};
+
+/// What is known about one tool.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct AssessedTool {
+    pub name: String,
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub title: String,
+    pub description: String,
+    pub fingerprint: Fingerprint,
+    /// Category, risk, evidence, signals and contradicted hints.
+    #[serde(flatten)]
+    pub classification: Classification,
+    pub patterns: Vec<Exposure>,
+    pub poison: Poison,
+    /// Characters and names that mislead the eye.
+    pub oddities: Vec<Oddity>,
+    pub recommended: Recommendation,
+}
+
+/// What is known about a server.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Assessment {
+    pub server: String,
+    pub classifier_version: u32,
+    pub patterns_version: u32,
+    pub tools: Vec<AssessedTool>,
+    pub findings: Vec<ServerFinding>,
+}
+
+/// Something about the server as a whole.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+pub enum ServerFinding {
+    /// Two tools whose names a person or a model takes for each other.
+    LookAlikes { tools: Vec<String> },
+    /// One name offered twice; which one a call reaches is the server's secret.
+    RepeatedName { tool: String },
+    /// An item of the list that is no tool.
+    NotATool { at: usize },
+}
+
+impl ServerFinding {
+    /// The finding as a sentence.
+    pub fn words(&self) -> String {
+        match self {
+            Self::LookAlikes { tools } => {
+                format!("{} are easily taken for each other", quoted(tools))
+            }
+            Self::RepeatedName { tool } => {
+                format!("`{}` is offered more than once", crate::pins::visible(tool))
+            }
+            Self::NotATool { at } => format!("item {at} of the list has no name"),
+        }
+    }
+}
+
+fn quoted(names: &[String]) -> String {
+    let names: Vec<String> =
+        names.iter().map(|name| format!("`{}`", crate::pins::visible(name))).collect();
+    names.join(" and ")
+}
+
+impl Assessment {
+    /// The highest risk of any tool.
+    pub fn worst(&self) -> Option<Risk> {
+        self.tools.iter().map(|tool| tool.classification.risk).max()
+    }
+
+    /// Tools per category, in the order of the categories.
+    pub fn by_category(&self) -> BTreeMap<Category, usize> {
+        let mut counts = BTreeMap::new();
+        for tool in &self.tools {
+            *counts.entry(tool.classification.category).or_default() += 1;
+        }
+        counts
+    }
+
+    pub fn tool(&self, name: &str) -> Option<&AssessedTool> {
+        self.tools.iter().find(|tool| tool.name == name)
+    }
+}
+
+/// Assesses the tool objects of one server, as `tools/list` gives them.
+pub fn assess(server: &str, tools: &[Value<'_>]) -> Assessment {
+    let names: Vec<String> = tools.iter().map(|tool| text(*tool, "name")).collect();
+    let siblings: Vec<&str> = names.iter().map(String::as_str).collect();
+    let doubles = look_alikes(siblings.iter().map(|name| (server, *name)));
+    let assessed = tools.iter().zip(&siblings).filter(|(_, name)| !name.is_empty());
+    Assessment {
+        server: server.to_owned(),
+        classifier_version: CLASSIFIER_VERSION,
+        patterns_version: PATTERNS_VERSION,
+        tools: assessed.map(|(tool, _)| assess_tool(server, *tool, &siblings, &doubles)).collect(),
+        findings: findings(&siblings, &doubles),
+    }
+}
+
+/// Assesses one tool. `siblings` are all names of its server, `doubles` the names that look alike, on
+/// this server or across a stack.
+pub fn assess_tool(
+    server: &str,
+    tool: Value<'_>,
+    siblings: &[&str],
+    doubles: &[LookAlike],
+) -> AssessedTool {
+    let name = text(tool, "name");
+    let (classification, traits) = classify_closely(server, tool);
+    let poison = inspect(tool, siblings);
+    let mut facts = Facts::of(&classification, &traits, &poison);
+    for double in doubles {
+        if let Some(words) = double_of(server, &name, double) {
+            facts.add_look_alike(words);
+        }
+    }
+    AssessedTool {
+        title: title(tool),
+        description: text(tool, "description"),
+        fingerprint: fingerprint(tool),
+        patterns: exposures(&name, &facts),
+        oddities: oddities(tool),
+        recommended: for_tool(&name, &classification, &poison, Preset::Recommended),
+        classification,
+        poison,
+        name,
+    }
+}
+
+fn double_of(server: &str, name: &str, double: &LookAlike) -> Option<String> {
+    let is_this = |o: &&crate::poison::Offered| o.server == server && o.tool == name;
+    double.tools.iter().find(is_this)?;
+    let other = double.tools.iter().find(|o| !is_this(o))?;
+    let (tool, server) = (crate::pins::visible(&other.tool), crate::pins::visible(&other.server));
+    Some(format!("is easily taken for `{tool}` of `{server}`"))
+}
+
+fn findings(names: &[&str], doubles: &[LookAlike]) -> Vec<ServerFinding> {
+    let mut out = Vec::new();
+    let mut times: BTreeMap<&str, usize> = BTreeMap::new();
+    for (at, name) in names.iter().enumerate() {
+        if name.is_empty() {
+            out.push(ServerFinding::NotATool { at });
+        } else {
+            *times.entry(name).or_default() += 1;
+        }
+    }
+    for (name, _) in times.into_iter().filter(|(_, times)| *times > 1) {
+        out.push(ServerFinding::RepeatedName { tool: name.to_owned() });
+    }
+    for double in doubles {
+        let tools = double.tools.iter().map(|o| o.tool.clone()).collect();
+        out.push(ServerFinding::LookAlikes { tools });
+    }
+    out
+}
+
+fn title(tool: Value<'_>) -> String {
+    let own = text(tool, "title");
+    if !own.is_empty() {
+        return own;
+    }
+    tool.get("annotations").map(|annotations| text(annotations, "title")).unwrap_or_default()
+}
+
+fn text(object: Value<'_>, key: &str) -> String {
+    if object.kind() != Kind::Object {
+        return String::new();
+    }
+    object.get(key).and_then(Value::as_str).unwrap_or_default().into_owned()
+}

@@ -1,0 +1,103 @@
+//! Puts a tool and a parameter into the rule of a pattern.
+
+use serde_json::{Map, Value, json};
+
+/// The rule with its placeholders filled.
+pub(super) fn rule(template: &str, tool: &str, parameter: Option<&str>) -> Value {
+    let needs_parameter = template.contains("PARAM");
+    let template = match parameter {
+        None if needs_parameter => ask(),
+        _ => serde_json::from_str(template).unwrap_or_else(|_| ask()),
+    };
+    fill(template, tool, parameter.unwrap_or_default())
+}
+
+fn ask() -> Value {
+    json!({
+        "version": "1",
+        "default": "deny",
+        "tools": { "TOOL": { "action": "require_approval", "reason": "a person decides about this call" } },
+        "tests": [{ "name": "a person is asked", "tool": "TOOL", "args": {}, "expect": "ask" }],
+    })
+}
+
+fn fill(value: Value, tool: &str, parameter: &str) -> Value {
+    match value {
+        Value::String(text) if text == "TOOL" => tool.into(),
+        Value::String(text) if text == "TOOL_rate" => format!("{tool}_rate").into(),
+        Value::String(text) if text == "args.PARAM" => policy_path(parameter).into(),
+        Value::Array(items) => items.into_iter().map(|item| fill(item, tool, parameter)).collect(),
+        Value::Object(members) => {
+            let mut out = Map::new();
+            for (key, member) in members {
+                let member = fill(member, tool, parameter);
+                match key.as_str() {
+                    "TOOL" => drop(out.insert(tool.to_owned(), member)),
+                    "PARAM" => nest(parameter, member, &mut out),
+                    _ => drop(out.insert(key, member)),
+                }
+            }
+            Value::Object(out)
+        }
+        other => other,
+    }
+}
+
+/// `to[].address` as policies write it: `args.to[*].address`.
+fn policy_path(parameter: &str) -> String {
+    let mut path = String::from("args");
+    for part in parameter.split('.') {
+        let name = part.trim_end_matches("[]");
+        let plain = name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_')
+            && name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_');
+        if plain {
+            path.push('.');
+            path.push_str(name);
+        } else {
+            path.push_str(&format!("[{}]", Value::from(name)));
+        }
+        if part.ends_with("[]") {
+            path.push_str("[*]");
+        }
+    }
+    path
+}
+
+/// The value at the parameter's place, for the arguments of a test.
+fn nest(parameter: &str, value: Value, out: &mut Map<String, Value>) {
+    let mut value = value;
+    for part in parameter.split('.').rev() {
+        let name = part.trim_end_matches("[]");
+        if part.ends_with("[]") {
+            value = json!([value]);
+        }
+        value = json!({ name: value });
+    }
+    if let Value::Object(members) = value {
+        out.extend(members);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{policy_path, rule};
+    use serde_json::json;
+
+    #[test]
+    fn parameters_are_written_as_policies_write_them() {
+        for (parameter, path) in [
+            ("path", "args.path"),
+            ("to[].address", "args.to[*].address"),
+            ("file-name", "args[\"file-name\"]"),
+            ("a.b c", "args.a[\"b c\"]"),
+        ] {
+            assert_eq!(policy_path(parameter), path);
+        }
+    }
+
+    #[test]
+    fn arguments_of_tests_are_nested_like_the_parameter() {
+        let filled = rule(r#"{"args":{"PARAM":"x"}}"#, "t", Some("list[].url"));
+        assert_eq!(filled, json!({"args": {"list": [{"url": "x"}]}}));
+    }
+}

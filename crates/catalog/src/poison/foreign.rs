@@ -1,0 +1,142 @@
+//! What a definition says about tools that are not its server's, and names that look alike across
+//! servers.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use policy::json::Value;
+use serde::Serialize;
+
+use super::matcher::finding;
+use super::texts::{Role, Text};
+use super::words::words;
+use super::{PoisonFinding, PoisonKind};
+use crate::classify::is_verb;
+use crate::pins::look_alike_key;
+
+/// Words that turn a mention into an order.
+const ORDERS: &[&str] = &[
+    "must",
+    "always",
+    "instead",
+    "never",
+    "also",
+    "change",
+    "replace",
+    "redirect",
+    "deprecated",
+    "broken",
+    "unsafe",
+    "override",
+    "silently",
+    "forward",
+    "bcc",
+    "append",
+    "modify",
+    "intercept",
+    "whenever",
+    "disabled",
+    "insecure",
+    "secretly",
+    "every",
+];
+
+/// Orders about tools that the server does not have.
+pub(super) fn orders(
+    definition: Value<'_>,
+    texts: &[Text],
+    siblings: &[&str],
+) -> Vec<PoisonFinding> {
+    let own = own_names(definition, texts, siblings);
+    let mut out = Vec::new();
+    for text in texts.iter().filter(|t| t.role == Role::Prose) {
+        for (start, name) in identifiers(&text.text) {
+            if is_own(&own, name) || !starts_with_verb(name) {
+                continue;
+            }
+            let points = if ordered(&text.text, start, name.len()) { 60 } else { 20 };
+            out.push(finding(text, PoisonKind::OtherTools, start, start + name.len(), points));
+        }
+    }
+    out
+}
+
+/// Everything the definition may name without pointing elsewhere: siblings, fields, choices.
+fn own_names(definition: Value<'_>, texts: &[Text], siblings: &[&str]) -> BTreeSet<String> {
+    let name = definition.get("name").and_then(Value::as_str).unwrap_or_default();
+    let fields = texts.iter().filter(|t| t.role == Role::Name).map(|t| t.text.as_str());
+    siblings.iter().copied().chain(fields).chain([name.as_ref()]).map(look_alike_key).collect()
+}
+
+/// A short or prefixed form of an own name is an own name.
+fn is_own(own: &BTreeSet<String>, name: &str) -> bool {
+    let key = look_alike_key(name);
+    own.iter()
+        .any(|known| known.ends_with(&key) || key.ends_with(known.as_str()) && known.len() > 3)
+}
+
+/// Names written as code: `send_email`, `sendEmail`, `send-email` in backticks.
+fn identifiers(text: &str) -> Vec<(usize, &str)> {
+    let part = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
+    let mut out = Vec::new();
+    let mut at = 0;
+    for piece in text.split(|c| !part(c)) {
+        let start = at;
+        let next = text.get(at + piece.len()..).and_then(|t| t.chars().next());
+        at += piece.len() + next.map_or(0, char::len_utf8);
+        let quoted = matches!(next, Some('`' | '\'' | '"' | '('));
+        let snake = piece.contains('_') || quoted && piece.contains('-');
+        let camel = piece.starts_with(|c: char| c.is_ascii_lowercase())
+            && piece.contains(|c: char| c.is_ascii_uppercase());
+        if piece.len() > 4 && (snake || camel) && piece.bytes().any(|b| b.is_ascii_lowercase()) {
+            out.push((start, piece));
+        }
+    }
+    out
+}
+
+/// Tools are called for what they do: `send_email`, not `user_id`.
+fn starts_with_verb(name: &str) -> bool {
+    words(name).first().is_some_and(|w| is_verb(&w.text))
+}
+
+/// Whether the sentence around a mention gives an order.
+fn ordered(text: &str, start: usize, length: usize) -> bool {
+    let all = words(text);
+    let Some(here) = all.iter().find(|w| w.start >= start && w.start < start + length) else {
+        return false;
+    };
+    all.iter().filter(|w| w.sentence == here.sentence).any(|w| ORDERS.contains(&w.text.as_str()))
+}
+
+/// A tool and the server that offers it.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+pub struct Offered {
+    pub server: String,
+    pub tool: String,
+}
+
+/// Tools of different servers, or of one, whose names a person or a model takes for each other.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct LookAlike {
+    pub tools: Vec<Offered>,
+    /// The very same name, so that one may be called for the other.
+    pub is_same_name: bool,
+}
+
+/// Groups of names that look alike. One server may offer `get_user` and `getUser`; that is reported
+/// too, because an agent cannot tell them apart either.
+pub fn look_alikes<'a>(offered: impl Iterator<Item = (&'a str, &'a str)>) -> Vec<LookAlike> {
+    let mut groups: BTreeMap<String, BTreeSet<Offered>> = BTreeMap::new();
+    for (server, tool) in offered {
+        let offered = Offered { server: server.to_owned(), tool: tool.to_owned() };
+        groups.entry(look_alike_key(tool)).or_default().insert(offered);
+    }
+    let several = groups.into_values().filter(|group| group.len() > 1);
+    several
+        .map(|group| {
+            let tools: Vec<Offered> = group.into_iter().collect();
+            let first = tools.first().map(|o| o.tool.clone()).unwrap_or_default();
+            LookAlike { is_same_name: tools.iter().all(|o| o.tool == first), tools }
+        })
+        .collect()
+}

@@ -1,0 +1,210 @@
+//! Marks that set text apart from the description: chat roles, tags that claim authority, comments,
+//! hidden styles, and padding that pushes text out of view.
+
+use super::matcher::{finding, points};
+use super::texts::{Role, Text};
+use super::{PoisonFinding, PoisonKind};
+
+/// Marks of chat formats; they have no business in a definition.
+const ROLE_MARKS: &[&str] = &[
+    "<|im_start|>",
+    "<|im_end|>",
+    "<|system|>",
+    "<|user|>",
+    "<|assistant|>",
+    "<|endoftext|>",
+    "[inst]",
+    "[/inst]",
+    "<<sys>>",
+    "<</sys>>",
+    "<|start_header_id|>",
+    "<|eot_id|>",
+    "<start_of_turn>",
+    "</s><s>",
+    "<function_calls>",
+    "<tool_call>",
+    "</tool_response>",
+    "</tool_result>",
+];
+/// Tags that claim authority, with points.
+const TAGS: &[(&str, u32)] = &[
+    ("system", 90),
+    ("system_prompt", 90),
+    ("system-prompt", 90),
+    ("system-reminder", 100),
+    ("system_instruction", 100),
+    ("secret", 90),
+    ("hidden", 90),
+    ("admin", 90),
+    ("override", 90),
+    ("assistant", 80),
+    ("developer", 70),
+    ("ai_instructions", 90),
+    ("ai-instructions", 90),
+    ("sudo", 90),
+    ("important", 60),
+    ("critical", 60),
+    ("mandatory", 60),
+    ("instructions", 40),
+    ("instruction", 40),
+    ("internal", 60),
+    ("prerequisite", 50),
+    ("directive", 80),
+    ("security", 50),
+    ("policy", 40),
+];
+/// Chat roles at the start of a line.
+const ROLES: &[&str] = &[
+    "system:",
+    "assistant:",
+    "### system",
+    "### instruction",
+    "[system]",
+    "## system prompt",
+    "human:",
+    "[important system",
+    "[admin",
+    "[system ",
+];
+const STYLES: &[&str] = &[
+    "display:none",
+    "display: none",
+    "font-size:0",
+    "font-size: 0",
+    "visibility:hidden",
+    "opacity:0",
+    "color:white",
+    "color:#fff",
+    "color: white",
+];
+
+/// White space in a row after which nobody scrolls on.
+const BLANKS_MIN: usize = 80;
+const BLANK_LINES_MIN: usize = 8;
+
+pub(super) fn findings(text: &Text) -> Vec<PoisonFinding> {
+    let lower = text.text.to_ascii_lowercase();
+    let mut out = Vec::new();
+    let mut add = |kind: PoisonKind, start: usize, end: usize, points: u32| {
+        out.push(finding(text, kind, start, end, points));
+    };
+    for mark in ROLE_MARKS {
+        if let Some(start) = lower.find(mark) {
+            add(PoisonKind::Authority, start, start + mark.len(), 110);
+        }
+    }
+    for (tag, points) in TAGS {
+        if let Some((start, end)) = tagged(&text.text, &lower, tag) {
+            add(PoisonKind::Authority, start, end, *points);
+        }
+    }
+    for (start, line) in lines(&lower) {
+        let role = ROLES.iter().find(|role| {
+            line.trim_start_matches(['*', '#', '>', ' ', '-']).starts_with(*role)
+                || line.starts_with(*role)
+        });
+        // `system: metric` names a choice; a role has a sentence behind it.
+        if let Some(role) =
+            role.filter(|role| line.split_whitespace().count() > 4 || role.starts_with('['))
+        {
+            add(PoisonKind::Authority, start, start + role.len(), 70);
+        }
+    }
+    for (start, end) in comments(&lower) {
+        let inside = text.text.get(start..end).unwrap_or_default();
+        if inside.split_whitespace().count() > 3 {
+            add(PoisonKind::OutOfSight, start, end, if points(inside) > 0 { 120 } else { 70 });
+        }
+    }
+    if lower.contains("style=") || lower.contains("<span") || lower.contains("<div") {
+        for style in STYLES {
+            if let Some(start) = lower.find(style) {
+                add(PoisonKind::OutOfSight, start, start + style.len(), 90);
+            }
+        }
+    }
+    if let Some(at) = padding(&text.text) {
+        add(PoisonKind::OutOfSight, at, text.text.len(), 90);
+    }
+    if text.role == Role::Prose {
+        if let Some((start, end)) = leaking_image(&lower) {
+            add(PoisonKind::Redirect, start, end, 80);
+        }
+    }
+    out
+}
+
+/// `<tag>…</tag>` with words inside, or a lone `<TAG>` that shouts before a sentence.
+fn tagged(text: &str, lower: &str, tag: &str) -> Option<(usize, usize)> {
+    let open = format!("<{tag}>");
+    let start = lower.find(&open)?;
+    let after = start + open.len();
+    let rest = lower.get(after..)?;
+    if let Some(length) = rest.find(&format!("</{tag}>")) {
+        let inside = rest.get(..length)?;
+        return (inside.split_whitespace().count() > 2).then_some((start, after + length));
+    }
+    let shouts = text.get(start..after)?.chars().all(|c| !c.is_lowercase());
+    (shouts && rest.split_whitespace().count() > 4).then_some((start, after))
+}
+
+fn lines(text: &str) -> impl Iterator<Item = (usize, &str)> {
+    text.split_inclusive('\n').scan(0, |at, line| {
+        let start = *at;
+        *at += line.len();
+        Some((start, line))
+    })
+}
+
+/// HTML comments, and Markdown's way to write one.
+fn comments(text: &str) -> Vec<(usize, usize)> {
+    let mut out = Vec::new();
+    for (open, close) in
+        [("<!--", "-->"), ("[//]: #", "\n"), ("[comment]: #", "\n"), ("{#", "#}"), ("/*", "*/")]
+    {
+        let Some(start) = text.find(open) else { continue };
+        let rest = text.get(start..).unwrap_or_default();
+        let closed = rest.find(close).map(|length| start + length + close.len());
+        match closed {
+            Some(end) => out.push((start, end)),
+            None if open == "<!--" || open.starts_with('[') => out.push((start, text.len())),
+            None => {}
+        }
+    }
+    out
+}
+
+/// Where text goes on after a stretch of nothing.
+fn padding(text: &str) -> Option<usize> {
+    let (mut blanks, mut breaks, mut start) = (0, 0, 0);
+    for (at, c) in text.char_indices() {
+        match c {
+            '\n' | '\r' => {
+                breaks += usize::from(c == '\n');
+                blanks = 0;
+            }
+            c if c.is_whitespace() => blanks += 1,
+            _ => {
+                if blanks >= BLANKS_MIN || breaks > BLANK_LINES_MIN {
+                    let rest = text.get(at..).unwrap_or_default();
+                    return (rest.split_whitespace().count() > 2).then_some(start);
+                }
+                (blanks, breaks, start) = (0, 0, at);
+            }
+        }
+    }
+    None
+}
+
+/// An image whose address carries data: rendering it sends the data.
+fn leaking_image(text: &str) -> Option<(usize, usize)> {
+    let start = text.find("![")?;
+    let rest = text.get(start..)?;
+    let open = rest.find("](http")?;
+    let end = rest.get(open..)?.find(')')? + open;
+    let address = rest.get(open..end)?;
+    let carries = ["{", "<", "data=", "q=", "[", "$"]
+        .iter()
+        .any(|mark| address.get(2..).is_some_and(|a| a.contains(mark)));
+    carries.then_some((start, start + end + 1))
+}

@@ -1,0 +1,181 @@
+//! The policy we recommend for a tool, a server or a stack. Every recommendation carries tests, loads,
+//! and says in its description what it leaves as it is.
+
+use std::collections::BTreeSet;
+
+use serde::Serialize;
+use serde_json::{Map, Value, json};
+
+use crate::classify::{Category, Classification, Risk, SignalKind};
+use crate::poison::Poison;
+
+mod document;
+
+pub use document::{Offer, PolicyNote, ServerPolicy, for_server};
+
+/// How careful.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Preset {
+    /// Reading is free, changes are limited, what hurts is asked for.
+    #[default]
+    Recommended,
+    /// Only plain reading is free; what hurts is hidden.
+    Strict,
+    /// Only what hurts most is asked for.
+    Permissive,
+}
+
+impl Preset {
+    pub const ALL: [Self; 3] = [Self::Recommended, Self::Strict, Self::Permissive];
+
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Recommended => "recommended",
+            Self::Strict => "strict",
+            Self::Permissive => "permissive",
+        }
+    }
+
+    pub fn parse(text: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|p| p.as_str() == text)
+    }
+}
+
+/// What happens to a call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
+#[serde(tag = "do", rename_all = "snake_case")]
+pub enum Treatment {
+    Allow,
+    Limit { max_a_minute: u32 },
+    Ask,
+    AskAndLimit { max_a_minute: u32 },
+    Hide,
+}
+
+impl Treatment {
+    /// What a test of the policy expects.
+    pub fn expect(self) -> &'static str {
+        match self {
+            Self::Allow | Self::Limit { .. } => "allow",
+            Self::Ask | Self::AskAndLimit { .. } => "ask",
+            Self::Hide => "hide",
+        }
+    }
+
+    /// The effect in one line.
+    pub fn words(self) -> String {
+        match self {
+            Self::Allow => "allowed".to_owned(),
+            Self::Limit { max_a_minute } => format!("allowed, {max_a_minute} a minute per grant"),
+            Self::Ask => "a person is asked each time".to_owned(),
+            Self::AskAndLimit { max_a_minute } => {
+                format!("a person is asked each time, at most {max_a_minute} a minute per grant")
+            }
+            Self::Hide => "hidden: the agent neither sees nor reaches it".to_owned(),
+        }
+    }
+
+    /// The policy entry of a tool; nothing when the tool is hidden instead.
+    pub fn entry(self, tool: &str, reason: &str) -> Option<Value> {
+        let limit = |max: u32| json!([{ "counter": format!("{tool}_rate"), "window": "minute", "max": max, "scope": "grant" }]);
+        Some(match self {
+            Self::Allow => json!({}),
+            Self::Limit { max_a_minute } => json!({ "limits": limit(max_a_minute) }),
+            Self::Ask => json!({ "action": "require_approval", "reason": reason }),
+            Self::AskAndLimit { max_a_minute } => {
+                json!({ "action": "require_approval", "reason": reason, "limits": limit(max_a_minute) })
+            }
+            Self::Hide => return None,
+        })
+    }
+}
+
+/// What we recommend for one tool, and why.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Recommendation {
+    pub treatment: Treatment,
+    pub effect: String,
+    pub reason: String,
+    /// A whole policy for this tool alone; everything else of the server is denied.
+    pub policy: Value,
+}
+
+/// The recommendation for one tool.
+pub fn for_tool(
+    name: &str,
+    class: &Classification,
+    poison: &Poison,
+    preset: Preset,
+) -> Recommendation {
+    let (treatment, reason) = treatment(class, poison, preset);
+    Recommendation {
+        treatment,
+        effect: treatment.words(),
+        policy: alone(name, treatment, reason),
+        reason: reason.to_owned(),
+    }
+}
+
+const WRITES_A_MINUTE: u32 = 30;
+const RUNS_A_MINUTE: u32 = 10;
+
+/// The table: category, credentials and risk to treatment.
+pub(crate) fn treatment(
+    class: &Classification,
+    poison: &Poison,
+    preset: Preset,
+) -> (Treatment, &'static str) {
+    use Preset::{Permissive, Recommended, Strict};
+    if poison.is_reported() {
+        return (Treatment::Hide, "its definition speaks to the model");
+    }
+    let limit = |max_a_minute| Treatment::Limit { max_a_minute };
+    let ask_and_limit = |max_a_minute| Treatment::AskAndLimit { max_a_minute };
+    let credentials = class.signals.iter().any(|s| s.kind == SignalKind::Credentials);
+    let critical = class.risk == Risk::Critical;
+    match (class.category, preset) {
+        (Category::Financial, Strict) => (Treatment::Hide, "it moves money"),
+        (Category::Financial, _) => (Treatment::Ask, "it moves money"),
+        (Category::Execute, Strict) => (Treatment::Hide, "it runs or starts something"),
+        (Category::Execute, Permissive) if !critical && !credentials => {
+            (limit(RUNS_A_MINUTE), "it runs or starts something")
+        }
+        (Category::Execute, _) => (ask_and_limit(RUNS_A_MINUTE), "it runs or starts something"),
+        (Category::Destructive, Strict) => (Treatment::Hide, "it deletes or ends something"),
+        (Category::Destructive, Recommended) if critical => {
+            (Treatment::Hide, "it deletes much, or for good")
+        }
+        (Category::Destructive, _) => (Treatment::Ask, "it deletes or ends something"),
+        (_, Strict) if credentials => (Treatment::Hide, "it handles credentials"),
+        (_, _) if credentials => (Treatment::Ask, "it handles credentials"),
+        (Category::Write, Strict) => (ask_and_limit(RUNS_A_MINUTE), "it changes something"),
+        (Category::Write, Recommended) => (limit(WRITES_A_MINUTE), "it changes something"),
+        (Category::Write, Permissive) => (limit(2 * WRITES_A_MINUTE), "it changes something"),
+        (Category::Read, Strict) if class.risk > Risk::Low => {
+            (Treatment::Ask, "it reads, and takes a path, an address or a query")
+        }
+        (Category::Read, Strict) => (limit(2 * WRITES_A_MINUTE), "it reads"),
+        (Category::Read, _) => (Treatment::Allow, "it reads"),
+    }
+}
+
+/// A policy that speaks about one tool.
+fn alone(name: &str, treatment: Treatment, reason: &str) -> Value {
+    let mut policy = Map::new();
+    policy.insert("version".to_owned(), "1".into());
+    policy.insert("default".to_owned(), "deny".into());
+    if !document::can_be_named(name) {
+        return Value::Object(policy);
+    }
+    match treatment.entry(name, reason) {
+        Some(entry) => policy.insert("tools".to_owned(), json!({ name: entry })),
+        None => policy.insert("hide".to_owned(), json!([name])),
+    };
+    let test = document::test(name, treatment);
+    policy.insert(
+        "tests".to_owned(),
+        json!([test, document::rest_test(&BTreeSet::from([name]), "deny")]),
+    );
+    Value::Object(policy)
+}

@@ -1,0 +1,229 @@
+//! A whole policy document for a server, with its tests.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write as _;
+
+use serde::Serialize;
+use serde_json::{Map, Value, json};
+
+use super::{Preset, Treatment, treatment};
+use crate::assess::AssessedTool;
+
+/// Tests in one document; a server with thousands of tools is tested by a part of each treatment.
+const TESTS_MAX: usize = 400;
+/// Longest name the language and the protocol agree on.
+const NAME_CHARS_MAX: usize = 128;
+
+/// What a server offers besides tools.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Offer {
+    pub resources: bool,
+    pub prompts: bool,
+}
+
+/// Something the owner should know about a recommendation.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct PolicyNote {
+    pub tool: String,
+    pub words: String,
+}
+
+/// A policy for a server and what it does, tool by tool.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct ServerPolicy {
+    pub server: String,
+    pub preset: Preset,
+    pub policy: Value,
+    /// Tool, treatment and reason, in the server's order.
+    pub effects: Vec<(String, Treatment, &'static str)>,
+    pub notes: Vec<PolicyNote>,
+}
+
+impl ServerPolicy {
+    /// The document as it is written to a file.
+    pub fn text(&self) -> String {
+        format!("{:#}\n", self.policy)
+    }
+}
+
+/// The policy we recommend for a server.
+pub fn for_server(
+    server: &str,
+    tools: &[AssessedTool],
+    offer: Offer,
+    preset: Preset,
+) -> ServerPolicy {
+    let mut plan = Plan::default();
+    let mut times: BTreeMap<&str, usize> = BTreeMap::new();
+    for tool in tools {
+        *times.entry(tool.name.as_str()).or_default() += 1;
+    }
+    for tool in tools {
+        plan.take(tool, times.get(tool.name.as_str()).copied().unwrap_or(1), preset);
+    }
+    let open = preset == Preset::Permissive && !plan.unnameable;
+    let policy = plan.document(server, offer, preset, open);
+    ServerPolicy {
+        server: server.to_owned(),
+        preset,
+        policy,
+        effects: plan.effects,
+        notes: plan.notes,
+    }
+}
+
+#[derive(Default)]
+struct Plan {
+    hide: Vec<String>,
+    entries: Map<String, Value>,
+    effects: Vec<(String, Treatment, &'static str)>,
+    notes: Vec<PolicyNote>,
+    /// A tool that no entry can name; only a closed default keeps it out.
+    unnameable: bool,
+}
+
+impl Plan {
+    fn take(&mut self, tool: &AssessedTool, times: usize, preset: Preset) {
+        let name = tool.name.as_str();
+        if !can_be_named(name) {
+            self.unnameable = true;
+            self.note(name, "its name cannot stand in a policy, so it stays closed");
+            return;
+        }
+        if self.effects.iter().any(|(known, _, _)| known == name) {
+            return;
+        }
+        let (treatment, reason) = if times > 1 {
+            self.note(name, "the server offers this name twice, so it is hidden");
+            (Treatment::Hide, "its name is there twice")
+        } else {
+            treatment(&tool.classification, &tool.poison, preset)
+        };
+        match treatment.entry(name, reason) {
+            Some(entry) => drop(self.entries.insert(name.to_owned(), entry)),
+            None => self.hide.push(name.to_owned()),
+        }
+        if tool.poison.is_reported() {
+            self.note(name, "its definition speaks to the model; read it before you ever show it");
+        }
+        self.effects.push((name.to_owned(), treatment, reason));
+    }
+
+    fn note(&mut self, tool: &str, words: &str) {
+        self.notes.push(PolicyNote { tool: tool.to_owned(), words: words.to_owned() });
+    }
+
+    fn document(&self, server: &str, offer: Offer, preset: Preset, open: bool) -> Value {
+        let mut policy = Map::new();
+        let default = if open { "allow" } else { "deny" };
+        policy.insert("version".to_owned(), "1".into());
+        policy
+            .insert("description".to_owned(), self.description(server, offer, preset, open).into());
+        policy.insert("default".to_owned(), default.into());
+        if !self.hide.is_empty() {
+            policy.insert("hide".to_owned(), json!(self.hide));
+        }
+        if !self.entries.is_empty() {
+            policy.insert("tools".to_owned(), Value::Object(self.entries.clone()));
+        }
+        if opens_reading(preset) && !open {
+            for (section, offered) in [("resources", offer.resources), ("prompts", offer.prompts)] {
+                if offered {
+                    policy.insert(section.to_owned(), json!({ "*": {} }));
+                }
+            }
+        }
+        policy.insert("tests".to_owned(), self.tests(default, offer, preset));
+        Value::Object(policy)
+    }
+
+    fn description(&self, server: &str, offer: Offer, preset: Preset, open: bool) -> String {
+        let count = |wanted: &str| {
+            self.effects.iter().filter(|(_, treatment, _)| group(*treatment) == wanted).count()
+        };
+        let mut text = format!("{} for {}:", title(preset), shown(server));
+        for wanted in ["allowed", "limited", "asked for", "hidden"] {
+            let _ = match count(wanted) {
+                0 => Ok(()),
+                n => write!(text, " {n} {wanted},"),
+            };
+        }
+        let rest = if open { "allowed" } else { "denied" };
+        let _ = write!(text, " every other tool {rest}.");
+        for (name, offered) in [("Resources", offer.resources), ("Prompts", offer.prompts)] {
+            if offered {
+                let how = if open || opens_reading(preset) { "can be read" } else { "are denied" };
+                let _ = write!(text, " {name} {how}.");
+            }
+        }
+        text
+    }
+
+    fn tests(&self, default: &str, offer: Offer, preset: Preset) -> Value {
+        let mut tests: Vec<Value> = Vec::new();
+        let step = self.effects.len().div_ceil(TESTS_MAX).max(1);
+        for (name, treatment, _) in self.effects.iter().step_by(step) {
+            tests.push(test(name, *treatment));
+        }
+        let known: BTreeSet<&str> = self.effects.iter().map(|(name, _, _)| name.as_str()).collect();
+        tests.push(rest_test(&known, default));
+        let reads = default == "allow" || opens_reading(preset);
+        for (kind, offered, target) in [
+            ("resource", offer.resources, "test://anything"),
+            ("prompt", offer.prompts, "anything"),
+        ] {
+            if offered {
+                let expect = if reads { "allow" } else { "deny" };
+                tests
+                    .push(json!({ "name": format!("any {kind}"), kind: target, "expect": expect }));
+            }
+        }
+        Value::Array(tests)
+    }
+}
+
+fn opens_reading(preset: Preset) -> bool {
+    preset != Preset::Strict
+}
+
+fn group(treatment: Treatment) -> &'static str {
+    match treatment {
+        Treatment::Allow => "allowed",
+        Treatment::Limit { .. } => "limited",
+        Treatment::Ask | Treatment::AskAndLimit { .. } => "asked for",
+        Treatment::Hide => "hidden",
+    }
+}
+
+fn title(preset: Preset) -> &'static str {
+    match preset {
+        Preset::Recommended => "Recommended",
+        Preset::Strict => "Strict",
+        Preset::Permissive => "Permissive",
+    }
+}
+
+fn shown(server: &str) -> String {
+    let name: String = crate::pins::visible(server).chars().take(NAME_CHARS_MAX).collect();
+    if name.is_empty() { "a server".to_owned() } else { format!("`{name}`") }
+}
+
+/// A name that can stand in a policy and mean itself.
+pub(crate) fn can_be_named(name: &str) -> bool {
+    (1..=NAME_CHARS_MAX).contains(&name.len())
+        && name.bytes().all(|b| (b.is_ascii_graphic() || b == b' ') && b != b'*')
+        && policy::name_warning(name).is_none()
+}
+
+pub(super) fn test(name: &str, treatment: Treatment) -> Value {
+    json!({ "name": format!("{name}: {}", group(treatment)), "tool": name, "args": {}, "expect": treatment.expect() })
+}
+
+/// A tool that nobody has: what the default says.
+pub(super) fn rest_test(known: &BTreeSet<&str>, expect: &str) -> Value {
+    let mut name = "some_other_tool".to_owned();
+    while known.contains(name.as_str()) {
+        name.push('x');
+    }
+    json!({ "name": "every other tool", "tool": name, "args": {}, "expect": expect })
+}
