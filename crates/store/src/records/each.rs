@@ -1,8 +1,6 @@
 //! Walks over records one at a time, for exports: however long the history, memory stays flat.
 
-use rusqlite::params_from_iter;
-
-use super::look::{window_bounds, window_sql};
+use super::look::{window_sql, window_values};
 use super::row::Window;
 use super::{Records, RecordsError, series};
 
@@ -24,8 +22,7 @@ impl Records {
             let Some(series) = series::find(&db, service, kind)? else { return Ok(0) };
             let text = window_sql("flat, start_us, id", window);
             let mut statement = db.prepare_cached(&text).map_err(sql)?;
-            let bounds = params_from_iter(window_bounds(series, window));
-            let mut rows = statement.query(bounds).map_err(sql)?;
+            let mut rows = statement.query(window_values(series, window)).map_err(sql)?;
             while let Some(row) = rows.next().map_err(sql)? {
                 let flat = row.get_ref(0).map_err(sql)?;
                 let flat = flat.as_str().map_err(|e| sql(e.into()))?;

@@ -1,6 +1,9 @@
 //! Reads records by id, by parent, by state and by time. Every question is answered from an index.
 
-use rusqlite::{CachedStatement, Connection, OptionalExtension, Params, params_from_iter};
+use rusqlite::types::Value;
+use rusqlite::{
+    CachedStatement, Connection, OptionalExtension, Params, ParamsFromIter, params_from_iter,
+};
 
 use super::row::{COLUMNS, Row, Window, row};
 use super::series::{self, Series};
@@ -30,7 +33,7 @@ impl Records {
     pub fn window(&self, service: &str, kind: &str, window: &Window) -> Result<Vec<Row>> {
         self.of_series(service, kind, Vec::new(), |db, series| {
             let sql = window_sql(COLUMNS, window);
-            rows(service, kind, db.prepare_cached(&sql)?, params_from_iter(window_bounds(series, window)))
+            rows(service, kind, db.prepare_cached(&sql)?, window_values(series, window))
         })
     }
 
@@ -39,7 +42,7 @@ impl Records {
         self.of_series(service, kind, Vec::new(), |db, series| {
             let mut statement = db.prepare_cached(&window_sql("flat, start_us, id", window))?;
             let found =
-                statement.query_map(params_from_iter(window_bounds(series, window)), |r| r.get::<_, String>(0))?;
+                statement.query_map(window_values(series, window), |r| r.get::<_, String>(0))?;
             Ok(found.collect::<rusqlite::Result<_>>()?)
         })
     }
@@ -49,7 +52,7 @@ impl Records {
         self.of_series(service, kind, Vec::new(), |db, series| {
             let mut statement = db.prepare_cached(&window_sql("id, start_us", window))?;
             let found =
-                statement.query_map(params_from_iter(window_bounds(series, window)), |r| r.get::<_, String>(0))?;
+                statement.query_map(window_values(series, window), |r| r.get::<_, String>(0))?;
             Ok(found.collect::<rusqlite::Result<_>>()?)
         })
     }
@@ -120,7 +123,8 @@ impl Records {
 
 fn count(db: &Connection, series: i64) -> Result<u64> {
     let mut statement = db.prepare_cached("SELECT count(*) FROM record WHERE series = ?1")?;
-    Ok(statement.query_row([series], |r| r.get(0))?)
+    let count: i64 = statement.query_row([series], |r| r.get(0))?;
+    Ok(count.unsigned_abs())
 }
 
 fn rows(
@@ -137,42 +141,44 @@ fn rows(
 pub(super) fn window_sql(columns: &str, window: &Window) -> String {
     let (start, id) =
         if window.newest_first { ("start_us DESC", "id DESC") } else { ("start_us", "id") };
+    let except = if window.except_state.is_some() { " AND state IS NOT ?2" } else { "" };
+    let select = format!("SELECT {columns} FROM record WHERE series = ?1{except}");
+    let order = format!("ORDER BY {start}, {id} LIMIT ?3");
     match Reach::of(window) {
-        Reach::All => format!(
-            "SELECT {columns} FROM record WHERE series = ?1 ORDER BY {start}, {id} LIMIT ?2"
-        ),
-        Reach::Inside => format!(
-            "SELECT {columns} FROM record WHERE series = ?1 AND start_us >= ?2 AND start_us < ?3 \
-             ORDER BY {start}, {id} LIMIT ?4"
-        ),
+        Reach::All => format!("{select} {order}"),
+        Reach::Inside => format!("{select} AND start_us >= ?4 AND start_us < ?5 {order}"),
         // Closed records and open ones, each from an index of its own in the order asked for; SQLite
         // merges the two as it goes.
         Reach::Overlap => format!(
-            "SELECT {columns} FROM record WHERE series = ?1 AND start_us > ?2 AND start_us < ?3 \
-             AND end_us > ?4 \
-             UNION ALL \
-             SELECT {columns} FROM record WHERE series = ?1 AND end_us IS NULL AND start_us < ?3 \
-             AND ?5 \
-             ORDER BY {start}, {id} LIMIT ?6"
+            "{select} AND start_us > ?6 AND start_us < ?5 AND end_us > ?4 UNION ALL \
+             {select} AND end_us IS NULL AND start_us < ?5 AND ?7 {order}"
         ),
     }
 }
 
-/// The numbers for [`window_sql`].
-pub(super) fn window_bounds(series: Series, window: &Window) -> Vec<i64> {
+/// The values for [`window_sql`].
+pub(super) fn window_values(series: Series, window: &Window) -> ParamsFromIter<Vec<Value>> {
     let from_us = window.from_us.unwrap_or(i64::MIN);
     let to_us = window.to_us.unwrap_or(i64::MAX);
     let limit = window.limit.map_or(-1, |limit| i64::try_from(limit).unwrap_or(i64::MAX));
-    match Reach::of(window) {
-        Reach::All => vec![series.id, limit],
-        Reach::Inside => vec![series.id, from_us, to_us, limit],
-        Reach::Overlap => {
-            // A record that ends after `from_us` cannot start earlier than this.
-            let earliest_us = from_us.saturating_sub(series.longest_us).saturating_sub(1);
-            let open_counts = window.open_end_us.is_none_or(|end_us| end_us > from_us);
-            vec![series.id, earliest_us, to_us, from_us, i64::from(open_counts), limit]
-        }
-    }
+    // A record that ends after `from_us` cannot start earlier than this.
+    let earliest_us = from_us.saturating_sub(series.longest_us).saturating_sub(1);
+    let with_open = window.open_end_us.is_none_or(|end_us| end_us > from_us);
+    let mut values = vec![
+        series.id.into(),
+        window.except_state.map(str::to_owned).into(),
+        limit.into(),
+        from_us.into(),
+        to_us.into(),
+        earliest_us.into(),
+        i64::from(with_open).into(),
+    ];
+    values.truncate(match Reach::of(window) {
+        Reach::All => 3,
+        Reach::Inside => 5,
+        Reach::Overlap => 7,
+    });
+    params_from_iter(values)
 }
 
 /// Which records of a list a window asks for.

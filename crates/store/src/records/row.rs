@@ -80,6 +80,8 @@ pub struct Window {
     pub overlap: bool,
     /// When an open record is taken to end, usually now; without it an open record never ends.
     pub open_end_us: Option<i64>,
+    /// Leaves out records in this state.
+    pub except_state: Option<&'static str>,
 }
 
 /// A place in the order of changes by time: everything up to and including it was seen.

@@ -14,6 +14,8 @@ pub struct View {
     pub service: &'static str,
     pub kind: &'static str,
     pub columns: &'static [Column],
+    /// Records in this state are not shown: kept raw, but not understood.
+    pub except_state: Option<&'static str>,
 }
 
 /// A column, and the key of the derived object that it shows.
@@ -87,13 +89,15 @@ impl View {
                 }
             }
         }
+        let except = self.except_state.map(|state| format!(" AND state IS NOT '{state}'"));
         format!(
             "CREATE VIEW \"{}\" AS SELECT {} FROM record WHERE series = \
-             (SELECT id FROM series WHERE service = '{}' AND kind = '{}')",
+             (SELECT id FROM series WHERE service = '{}' AND kind = '{}'){}",
             self.name,
             columns.trim_end_matches(", "),
             self.service,
-            self.kind
+            self.kind,
+            except.unwrap_or_default()
         )
     }
 }
