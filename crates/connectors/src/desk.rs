@@ -7,7 +7,7 @@ use store::accounts::{Accounts, AccountsError};
 use store::clock::Clock;
 use store::home::Home;
 use store::random::Random;
-use store::records::{Records, RecordsError};
+use store::records::Records;
 use store::vault::Vault;
 
 use crate::http::Http;
@@ -35,8 +35,6 @@ pub struct Desk {
 pub enum DeskError {
     #[error(transparent)]
     Accounts(#[from] AccountsError),
-    #[error(transparent)]
-    Records(#[from] RecordsError),
 }
 
 impl Desk {
@@ -50,7 +48,8 @@ impl Desk {
     ) -> Result<Desk, DeskError> {
         Ok(Desk {
             accounts: Accounts::open(home, vault, random.clone())?,
-            records: Records::open(home)?,
+            // Opened by the first who needs it: what is wrong with it is then said where it matters.
+            records: Records::at(home),
             http: Http::new(),
             clock,
             random,

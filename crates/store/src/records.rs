@@ -4,6 +4,7 @@
 use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -25,12 +26,14 @@ mod runs;
 mod schema;
 mod series;
 mod sql;
+mod turns;
 mod view;
 
 pub use error::RecordsError;
 pub use reshape::Derived;
 pub use row::{After, Gone, Incoming, Kept, Row, Run, RunEnd, Window};
 pub use sql::{Cell, SqlError, Told};
+pub use turns::SyncTurn;
 pub use view::{Column, Is, View};
 
 use schema::Standing;
@@ -56,6 +59,8 @@ struct Inner {
     readers: Mutex<Vec<Link>>,
     /// Opened by the first write.
     writer: Mutex<Option<Link>>,
+    /// Whether the file was found good, or made, by this process.
+    opened: AtomicBool,
 }
 
 /// A connection and the file it stands for.
@@ -80,16 +85,22 @@ impl std::fmt::Debug for Records {
 impl Records {
     /// Opens `data.db` of a home, making or upgrading it when needed.
     pub fn open(home: &Home) -> Result<Records> {
+        let records = Records::at(home);
+        let reader = records.reader()?;
+        records.give_back(reader);
+        Ok(records)
+    }
+
+    /// The same without a look: the first use opens it, and says what is wrong with it.
+    pub fn at(home: &Home) -> Records {
         let inner = Inner {
             path: home.path().join("data.db"),
             backups: home.backups(),
             readers: Mutex::default(),
             writer: Mutex::default(),
+            opened: AtomicBool::new(false),
         };
-        let records = Records { inner: Arc::new(inner) };
-        let reader = records.first_reader()?;
-        records.give_back(reader);
-        Ok(records)
+        Records { inner: Arc::new(inner) }
     }
 
     pub fn path(&self) -> &Path {
@@ -104,20 +115,24 @@ impl Records {
         })
     }
 
-    fn first_reader(&self) -> Result<Link> {
+    /// The first connection of this process, and the one that made or upgraded the file if one had
+    /// to. Of several threads at once each may do it; the file is made once.
+    fn first_link(&self) -> Result<(Link, Option<Link>)> {
         let path = &self.inner.path;
         if is_written(path) {
             let link = Link::for_reading(path)?;
             if schema::standing(&link.db, path)? == Standing::Current {
-                return Ok(link);
+                self.inner.opened.store(true, Ordering::Release);
+                return Ok((link, None));
             }
         }
         let _turn = opening::turn(path)?;
         private::ensure(path)?;
         let mut writer = Link::for_writing(path)?;
         schema::upgrade(&mut writer.db, path, &self.inner.backups)?;
-        *self.writer() = Some(writer);
-        Link::for_reading(path)
+        let reader = Link::for_reading(path)?;
+        self.inner.opened.store(true, Ordering::Release);
+        Ok((reader, Some(writer)))
     }
 
     /// One look. Several statements that must agree with each other begin a transaction themselves.
@@ -144,6 +159,11 @@ impl Records {
 
     fn open_writer<'a>(&self, writer: &'a mut Option<Link>) -> Result<&'a mut Link> {
         let path = &self.inner.path;
+        if !self.inner.opened.load(Ordering::Acquire) {
+            let upgraded = self.first_link()?;
+            self.give_back(upgraded.0);
+            *writer = upgraded.1;
+        }
         let now = FileId::of(path)?;
         if writer.as_ref().is_none_or(|link| link.file != now) {
             *writer = None;
@@ -158,6 +178,10 @@ impl Records {
     }
 
     fn reader(&self) -> Result<Link> {
+        if !self.inner.opened.load(Ordering::Acquire) {
+            let (reader, _) = self.first_link()?;
+            return Ok(reader);
+        }
         let path = &self.inner.path;
         let now = FileId::of(path)?;
         let kept = self.readers().pop();

@@ -19,9 +19,11 @@ pub mod problem;
 pub mod reference;
 mod section;
 mod server;
+pub mod service;
 
 pub use limits::{LimitRow, Limits};
 pub use problem::{Problem, SettingsError};
+pub use service::ServiceSettings;
 
 use problem::Problems;
 use reference::Outside;
@@ -52,6 +54,7 @@ pub const KEYS: &[&str] = &[
     "servers",
     "policies",
     "grants",
+    "services",
 ];
 
 /// A settings file that was read whole and found good.
@@ -72,6 +75,8 @@ pub struct Settings {
     pub servers: BTreeMap<String, Server>,
     pub policies: BTreeMap<String, PolicyText>,
     pub grants: BTreeMap<String, Grant>,
+    /// The owner's own accounts.
+    pub services: BTreeMap<String, ServiceSettings>,
     /// Files this one points to, as written there; a change in one of them is a change of settings.
     pub files: Vec<PathBuf>,
     lines: BTreeMap<(&'static str, String), usize>,
@@ -136,6 +141,7 @@ impl Default for Settings {
             servers: BTreeMap::new(),
             policies: BTreeMap::new(),
             grants: BTreeMap::new(),
+            services: BTreeMap::new(),
             files: Vec::new(),
             lines: BTreeMap::new(),
         }
@@ -164,6 +170,11 @@ impl Settings {
             policies: self.policies.keys().cloned().collect(),
             grants: self.grants.keys().cloned().collect(),
         }
+    }
+
+    /// What the file says of a service; as usual where it says nothing.
+    pub fn service(&self, name: &str) -> ServiceSettings {
+        self.services.get(name).cloned().unwrap_or_default()
     }
 
     fn note(&mut self, thing: Thing, name: &str, line: usize) {
@@ -215,5 +226,9 @@ fn read_objects(
         settings.note(Thing::Grant, entry.name, problems.line_of(&entry.name_span));
         let grant = grant::read(&entry, outside, problems);
         settings.grants.extend(grant.map(|grant| (grant.label.clone(), grant)));
+    }
+    for entry in root.entries("services", problems) {
+        let service = service::read(&entry, outside, problems);
+        settings.services.extend(service.map(|service| (entry.name.to_owned(), service)));
     }
 }

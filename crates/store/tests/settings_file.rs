@@ -307,6 +307,43 @@ fn every_limit_can_be_set_and_stays_in_its_range() {
     }
 }
 
+#[test]
+fn a_service_is_as_usual_until_the_file_says_otherwise() {
+    let usual = load("").unwrap().service("whoop");
+    assert_eq!((usual.sync_interval_minutes, usual.webhook), (30, false));
+    let settings = load(
+        r#"
+[services.whoop]
+tools = ["main", "classic"]
+sync_interval_minutes = 0
+webhook = true
+api_base_url = "http://127.0.0.1:9000"
+client_id = "me"
+client_secret = { env = "SECRET" }
+
+[servers.whoop]
+builtin = "whoop"
+tools = ["get_whoop_profile"]
+"#,
+    )
+    .unwrap();
+    let whoop = settings.service("whoop");
+    assert_eq!(whoop.tools, ["main", "classic"]);
+    assert_eq!((whoop.sync_interval_minutes, whoop.webhook), (0, true));
+    assert_eq!(whoop.client_secret, Some(Secret::new(SECRET)));
+    assert_eq!(settings.servers["whoop"].options.tools, ["get_whoop_profile"]);
+    for (text, words) in [
+        ("[services.whoop]\ncolour = 1\n", "colour"),
+        ("[services.whoop]\ntools = [\"a b\"]\n", "set of tools"),
+        ("[services.whoop]\nsync_interval_minutes = 99999999\n", "sync_interval_minutes"),
+        ("[services.whoop]\nclient_secret = \"in the clear\"\n", "client_secret"),
+        ("[servers.x]\nurl = \"https://example.com/\"\ntools = [\"main\"]\n", "does not go"),
+    ] {
+        let error = load(text).unwrap_err().to_string();
+        assert!(error.contains(words), "{text}: {error}");
+    }
+}
+
 fn merged(stage: &Stage, text: &str) -> Result<Effective, String> {
     let snapshot = stage.registry.snapshot().unwrap();
     Effective::merge(snapshot, Arc::new(load(text).unwrap())).map_err(|e| e.to_string())

@@ -43,6 +43,10 @@ pub struct ServerOptions {
     /// How long the server may take to start and answer its first message.
     pub start_ms_max: Option<u64>,
     pub pins_fresh_seconds: u64,
+    /// The sets of tools, or single tools, of a built-in server that are shown; its usual ones when
+    /// none is named.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub tools: Vec<String>,
 }
 
 impl Default for ServerOptions {
@@ -51,6 +55,7 @@ impl Default for ServerOptions {
             call_ms_max: None,
             start_ms_max: None,
             pins_fresh_seconds: PINS_FRESH_SECONDS_DEFAULT,
+            tools: Vec::new(),
         }
     }
 }

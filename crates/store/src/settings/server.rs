@@ -14,6 +14,7 @@ const KEYS: &[&str] = &[
     "command",
     "url",
     "builtin",
+    "tools",
     "env",
     "cwd",
     "headers",
@@ -57,7 +58,7 @@ fn read_target(
     let given: Vec<&str> = kinds.into_iter().filter(|kind| section.field(kind).is_some()).collect();
     match given.as_slice() {
         ["command"] => {
-            refuse(section, "command", &["headers", "query", "allow_plain_http"], problems);
+            refuse(section, "command", &["headers", "query", "allow_plain_http", "tools"], problems);
             let argv = section.field("command")?.texts(problems);
             Some(Target::Command {
                 argv: argv.into_iter().map(|(word, _)| word.to_owned()).collect(),
@@ -66,7 +67,7 @@ fn read_target(
             })
         }
         ["url"] => {
-            refuse(section, "url", &["env", "cwd"], problems);
+            refuse(section, "url", &["env", "cwd", "tools"], problems);
             let (url, _) = section.text("url", problems)?;
             Some(Target::Url {
                 url: url.to_owned(),
@@ -146,6 +147,7 @@ fn read_options(section: &Section<'_>, problems: &mut Problems<'_>) -> ServerOpt
         call_ms_max: section.integer("call_ms_max", call, problems),
         start_ms_max: section.integer("start_ms_max", start, problems),
         pins_fresh_seconds: fresh.unwrap_or(defaults.pins_fresh_seconds),
+        tools: super::service::tool_sets(section, problems),
     }
 }
 

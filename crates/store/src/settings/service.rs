@@ -1,0 +1,107 @@
+//! `[services.NAME]`: how the owner's own account at a service is kept and shown.
+
+use super::problem::Problems;
+use super::reference::Outside;
+use super::section::{Entry, Section};
+use crate::registry::Thing;
+use crate::registry::names::check_name;
+use crate::secret::Secret;
+
+const KEYS: &[&str] = &[
+    "tools",
+    "sync_interval_minutes",
+    "webhook",
+    "api_base_url",
+    "oauth_base_url",
+    "client_id",
+    "client_secret",
+    "redirect_uri",
+];
+
+/// How often an account that is connected is brought up to date unless told otherwise.
+pub const SYNC_INTERVAL_MINUTES_DEFAULT: u64 = 30;
+const SYNC_INTERVAL_MINUTES_MAX: u64 = 7 * 24 * 60;
+const TOOL_SETS_MAX: usize = 64;
+const WORD_BYTES_MAX: usize = 2048;
+
+/// One service of the file. What it does not say is as usual.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ServiceSettings {
+    /// Sets of tools, or single tools, that are shown where a server does not say.
+    pub tools: Vec<String>,
+    /// Between two syncs of a running gate; zero turns them off.
+    pub sync_interval_minutes: u64,
+    /// Whether the gate takes the service's notices at `/hooks/NAME`.
+    pub webhook: bool,
+    pub api_base_url: Option<String>,
+    pub oauth_base_url: Option<String>,
+    pub client_id: Option<String>,
+    pub client_secret: Option<Secret>,
+    pub redirect_uri: Option<String>,
+}
+
+impl Default for ServiceSettings {
+    fn default() -> ServiceSettings {
+        ServiceSettings {
+            tools: Vec::new(),
+            sync_interval_minutes: SYNC_INTERVAL_MINUTES_DEFAULT,
+            webhook: false,
+            api_base_url: None,
+            oauth_base_url: None,
+            client_id: None,
+            client_secret: None,
+            redirect_uri: None,
+        }
+    }
+}
+
+pub(super) fn read(
+    entry: &Entry<'_>,
+    outside: &mut Outside<'_>,
+    problems: &mut Problems<'_>,
+) -> Option<ServiceSettings> {
+    if let Err(e) = check_name(Thing::Server, entry.name) {
+        problems.error(&entry.name_span, &e);
+    }
+    let section = entry.field.section(KEYS, problems)?;
+    let range = (0, SYNC_INTERVAL_MINUTES_MAX);
+    let minutes = section.integer("sync_interval_minutes", range, problems);
+    let secret = section.field("client_secret");
+    Some(ServiceSettings {
+        tools: tool_sets(&section, problems),
+        sync_interval_minutes: minutes.unwrap_or(SYNC_INTERVAL_MINUTES_DEFAULT),
+        webhook: section.flag("webhook", problems).unwrap_or(false),
+        api_base_url: word(&section, "api_base_url", problems),
+        oauth_base_url: word(&section, "oauth_base_url", problems),
+        client_id: word(&section, "client_id", problems),
+        client_secret: secret.and_then(|field| outside.secret(&field, problems)),
+        redirect_uri: word(&section, "redirect_uri", problems),
+    })
+}
+
+/// The names of sets of tools, or of tools. Which there are, the connectors know.
+pub(super) fn tool_sets(section: &Section<'_>, problems: &mut Problems<'_>) -> Vec<String> {
+    let Some(field) = section.field("tools") else { return Vec::new() };
+    let mut sets = Vec::new();
+    for (text, item) in field.texts(problems) {
+        let fits = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-');
+        if text.is_empty() || text.len() > 128 || !text.chars().all(fits) {
+            item.wrong("the name of a set of tools or of a tool, such as `main`", problems);
+        } else {
+            sets.push(text.to_owned());
+        }
+    }
+    if sets.len() > TOOL_SETS_MAX {
+        field.wrong(&format!("{TOOL_SETS_MAX} names at most"), problems);
+    }
+    sets
+}
+
+fn word(section: &Section<'_>, key: &str, problems: &mut Problems<'_>) -> Option<String> {
+    let (text, field) = section.text(key, problems)?;
+    if text.is_empty() || text.len() > WORD_BYTES_MAX || text.chars().any(char::is_control) {
+        field.wrong(&format!("a text of 1 to {WORD_BYTES_MAX} characters"), problems);
+        return None;
+    }
+    Some(text.to_owned())
+}
