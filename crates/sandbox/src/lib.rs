@@ -1,0 +1,132 @@
+//! Stands in for the services of the owner's accounts on loopback: from a seed, over real HTTP, with
+//! faults on request. Demo mode, tests and benchmarks talk to it; see `docs/guide/sandbox.md`.
+
+use std::io;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::sync::Arc;
+
+mod chance;
+mod clock;
+mod control;
+mod counters;
+mod fake;
+mod faults;
+mod http;
+mod limits;
+mod moment;
+pub mod oauth;
+mod server;
+mod webhook;
+pub mod whoop;
+
+pub use clock::Time;
+pub use control::{Control, PREFIX, Trouble};
+pub use counters::Counters;
+pub use faults::{Fault, What};
+pub use limits::Limit;
+pub use oauth::Which;
+
+use clock::Clock;
+use counters::Tally;
+use fake::Fake;
+use faults::Faults;
+use server::{Serving, State};
+
+/// What to stand in for, and how.
+#[derive(Clone, Debug)]
+pub struct Config {
+    pub seed: u64,
+    /// So many days of history, today among them.
+    pub days: u32,
+    /// The moment it begins at, in microseconds since 1970.
+    pub now_us: i64,
+    pub time: Time,
+    /// An address of this machine; port 0 takes a free one.
+    pub bind: SocketAddr,
+    pub faults: Vec<Fault>,
+    pub service: Service,
+}
+
+/// A service and what can be set about it.
+#[derive(Clone, Debug)]
+pub enum Service {
+    Whoop(whoop::Settings),
+}
+
+impl Config {
+    /// WHOOP with its own rate limits, on a free port.
+    pub fn whoop(seed: u64, days: u32, now_us: i64) -> Config {
+        Config {
+            seed,
+            days,
+            now_us,
+            time: Time::Runs,
+            bind: SocketAddr::from((Ipv4Addr::LOCALHOST, 0)),
+            faults: Vec::new(),
+            service: Service::Whoop(whoop::Settings::default()),
+        }
+    }
+}
+
+/// Why a sandbox did not start.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    #[error(
+        "`{0}` is not on this machine; a sandbox listens on loopback only, such as 127.0.0.1:0"
+    )]
+    NotLoopback(SocketAddr),
+    #[error("cannot listen on `{address}`; is the port in use? port 0 takes a free one")]
+    Listen { address: SocketAddr, source: io::Error },
+    #[error("cannot start the thread of the sandbox")]
+    Thread(#[source] io::Error),
+}
+
+/// Starts stand-ins.
+#[derive(Debug)]
+pub struct Sandbox;
+
+impl Sandbox {
+    /// Makes the data, listens, and answers from a thread of its own until the handle is dropped.
+    pub fn start(config: Config) -> Result<Running, StartError> {
+        let address = config.bind;
+        if !address.ip().is_loopback() {
+            return Err(StartError::NotLoopback(address));
+        }
+        let (listener, address) =
+            server::listen(address).map_err(|source| StartError::Listen { address, source })?;
+        let Config { seed, days, now_us, .. } = config;
+        let fake = match config.service {
+            Service::Whoop(settings) => {
+                Fake::Whoop(Box::new(whoop::Whoop::new(seed, days, now_us, settings)))
+            }
+        };
+        let state = Arc::new(State {
+            url: format!("http://{address}"),
+            clock: Clock::new(now_us, config.time),
+            tally: Tally::default(),
+            faults: Faults::new(seed, config.faults),
+            fake,
+        });
+        let serving = server::serve(listener, Arc::clone(&state)).map_err(StartError::Thread)?;
+        Ok(Running { control: Control::new(Arc::clone(&state)), state, _serving: serving })
+    }
+}
+
+/// A sandbox that answers; dropping it ends it.
+#[derive(Debug)]
+pub struct Running {
+    control: Control,
+    state: Arc<State>,
+    _serving: Serving,
+}
+
+impl Running {
+    /// The origin, without a slash at its end.
+    pub fn url(&self) -> &str {
+        &self.state.url
+    }
+
+    pub fn control(&self) -> &Control {
+        &self.control
+    }
+}

@@ -1,0 +1,67 @@
+//! Sends what a service would push: one POST to an address on this machine.
+
+use std::net::IpAddr;
+use std::time::Duration;
+
+use bytes::Bytes;
+use http_body_util::Full;
+use hyper::Request;
+use hyper_util::rt::TokioIo;
+use tokio::net::TcpStream;
+use url::{Host, Url};
+
+use crate::control::Trouble;
+
+const ANSWER_WAIT_MAX: Duration = Duration::from_secs(10);
+
+/// Posts JSON and gives the status of the answer.
+pub(crate) async fn post(
+    address: &str,
+    headers: &[(&'static str, String)],
+    body: String,
+) -> Result<u16, Trouble> {
+    let url = Url::parse(address).map_err(|_| Trouble::Bad("`url` is no address".to_owned()))?;
+    if url.scheme() != "http" || !is_loopback(&url) {
+        return Err(Trouble::Bad(
+            "webhooks go to plain http on this machine only, such as http://127.0.0.1:8080/hook"
+                .to_owned(),
+        ));
+    }
+    let sending = send(&url, headers, body);
+    match tokio::time::timeout(ANSWER_WAIT_MAX, sending).await {
+        Ok(Some(status)) => Ok(status),
+        Ok(None) => Err(Trouble::Failed("nobody took the webhook".to_owned())),
+        Err(_) => Err(Trouble::Failed("the receiver did not answer in 10 s".to_owned())),
+    }
+}
+
+fn is_loopback(url: &Url) -> bool {
+    match url.host() {
+        Some(Host::Domain(name)) => name == "localhost",
+        Some(Host::Ipv4(address)) => IpAddr::V4(address).is_loopback(),
+        Some(Host::Ipv6(address)) => IpAddr::V6(address).is_loopback(),
+        None => false,
+    }
+}
+
+async fn send(url: &Url, headers: &[(&'static str, String)], body: String) -> Option<u16> {
+    let host = url.host_str()?.trim_matches(['[', ']']);
+    let port = url.port_or_known_default()?;
+    let stream = TcpStream::connect((host, port)).await.ok()?;
+    let (mut sender, connection) =
+        hyper::client::conn::http1::handshake(TokioIo::new(stream)).await.ok()?;
+    let running = tokio::spawn(connection);
+    let path = url
+        .query()
+        .map_or_else(|| url.path().to_owned(), |query| format!("{}?{query}", url.path()));
+    let mut request = Request::post(path)
+        .header("host", format!("{}:{port}", url.host_str()?))
+        .header("content-type", "application/json");
+    for (name, value) in headers {
+        request = request.header(*name, value);
+    }
+    let request = request.body(Full::new(Bytes::from(body))).ok()?;
+    let status = sender.send_request(request).await.ok().map(|answer| answer.status().as_u16());
+    running.abort();
+    status
+}

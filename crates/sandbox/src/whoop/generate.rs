@@ -1,0 +1,376 @@
+//! Turns the days of a life into the records that WHOOP would have of them at one moment: nothing
+//! that has not happened yet, a cycle that is still open, scores that are still pending.
+
+use serde::Serialize;
+
+use super::days::{Day, Night, days};
+use super::figures::{self, Form};
+use super::person::Person;
+use super::shape::{Cycle, CycleScore, Recovery, ScoreState, Sleep, SleepScore, Workout};
+use super::shelf::Entry;
+use super::zones::{Zone, place};
+use crate::chance::{Chance, real};
+use crate::moment::{DAY_MS, MINUTE_MS, SECOND_MS, day_of, text};
+
+/// Sleeps and workouts before this day have an id of the first version of the API too.
+const V1_ENDED: (i64, i64, i64) = (2025, 9, 1);
+/// The strain of an open cycle is reckoned anew so often.
+const STRAIN_EVERY_MS: i64 = 15 * MINUTE_MS;
+
+/// What is asked of the generator. The same ask gives the same bytes.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Ask {
+    pub(super) seed: u64,
+    /// The first day, by its number since 1970.
+    pub(super) first_day: i64,
+    pub(super) now_ms: i64,
+    /// The newest night, its recovery, the newest workout and the open cycle have no score yet.
+    pub(super) pending_newest: bool,
+}
+
+impl Ask {
+    /// The day that is `days` days before the owner's today.
+    pub(super) fn first_day(seed: u64, days: u32, now_ms: i64) -> i64 {
+        let today = place(seed, now_ms.div_euclid(DAY_MS)).day(now_ms);
+        today - i64::from(days) + 1
+    }
+}
+
+#[derive(Debug, Default)]
+pub(super) struct World {
+    pub(super) cycles: Vec<Entry>,
+    pub(super) sleeps: Vec<Entry>,
+    pub(super) recoveries: Vec<Entry>,
+    pub(super) workouts: Vec<Entry>,
+}
+
+pub(super) fn world(person: &Person, ask: Ask) -> World {
+    let last_day = ask.now_ms.div_euclid(DAY_MS) + 2;
+    let days = days(ask.seed, person, ask.first_day, last_day);
+    // A night is known when it is over; until then the day before goes on.
+    let begun: Vec<&Day> =
+        days.iter().take_while(|day| appears_ms(ask, day) <= ask.now_ms).collect();
+    let newest_night = begun.iter().rposition(|day| day.night != Night::Missed);
+    let newest_workout = begun
+        .iter()
+        .flat_map(|day| &day.sessions)
+        .map(|session| session.start_ms)
+        .take_while(|start_ms| *start_ms < ask.now_ms)
+        .last();
+    let mut maker = Maker { person, ask, newest_workout, world: World::default() };
+    let mut form = Form::start();
+    for (nth, day) in begun.iter().enumerate() {
+        let newest = ask.pending_newest && newest_night == Some(nth);
+        form = maker.day(day, begun.get(nth + 1).copied(), form, newest);
+    }
+    maker.world
+}
+
+/// When WHOOP knows of a day's night.
+fn appears_ms(ask: Ask, day: &Day) -> i64 {
+    let mut chance = Chance::of(ask.seed, "appears", day.day);
+    day.wake_ms + chance.whole(60, 360) * SECOND_MS
+}
+
+struct Maker<'a> {
+    person: &'a Person,
+    ask: Ask,
+    newest_workout: Option<i64>,
+    world: World,
+}
+
+/// When a record was made, when its score came, and the state that follows at the moment asked for.
+struct Stamps {
+    created_ms: i64,
+    updated_ms: i64,
+    state: ScoreState,
+}
+
+/// One sleep to be recorded.
+struct Span {
+    from_ms: i64,
+    to_ms: i64,
+    nap: bool,
+    main: bool,
+}
+
+impl Maker<'_> {
+    fn day(&mut self, day: &Day, next: Option<&Day>, form: Form, pending: bool) -> Form {
+        let cycle_id = cycle_id(self.ask.seed, day.day);
+        let mut asleep_ms = None;
+        for (nth, span) in spans(day).iter().enumerate() {
+            let slept = self.sleep(day, span, nth, cycle_id, form, pending);
+            asleep_ms = slept.map(|ms| asleep_ms.unwrap_or(0) + ms).or(asleep_ms);
+        }
+        self.nap(day, cycle_id, form);
+        for nth in 0..day.sessions.len() {
+            self.workout(day, nth);
+        }
+        let strain = self.cycle(day, next, cycle_id);
+        let napped_ms = day.nap.map_or(0, |(from_ms, to_ms)| to_ms - from_ms);
+        form.after(strain, asleep_ms, self.person.need_ms, napped_ms)
+    }
+
+    /// Records a cycle and gives the strain it ends with.
+    fn cycle(&mut self, day: &Day, next: Option<&Day>, id: i64) -> f64 {
+        let seed = self.ask.seed;
+        let score = |done: &[super::days::Session], share: f64| -> CycleScore {
+            let mut chance = Chance::of(seed, "cycle", day.day);
+            let length_ms = day.next_bed_ms - day.bed_ms;
+            figures::cycle(&mut chance, self.person, day, done, length_ms, share)
+        };
+        let whole = score(&day.sessions, 1.0);
+        let strain = whole.strain;
+        let created_ms = appears_ms(self.ask, day);
+        let mut chance = Chance::of(seed, "cycle state", day.day);
+        let unscorable = chance.happens(if day.night == Night::Missed { 0.3 } else { 0.002 });
+        let (updated_ms, state, score) = if let Some(next) = next {
+            let closed_ms = appears_ms(self.ask, next);
+            let later_ms = closed_ms + chance.whole(30, 400) * SECOND_MS;
+            let updated_ms = if later_ms <= self.ask.now_ms { later_ms } else { closed_ms };
+            (updated_ms, ScoreState::Scored, whole)
+        } else {
+            let now_ms = self.ask.now_ms;
+            let reckoned_ms = now_ms - now_ms.rem_euclid(STRAIN_EVERY_MS);
+            let share = real(now_ms - day.bed_ms) / real(day.next_bed_ms - day.bed_ms);
+            let done: Vec<_> =
+                day.sessions.iter().filter(|s| s.end_ms <= now_ms).cloned().collect();
+            let early = now_ms < created_ms + STRAIN_EVERY_MS || self.ask.pending_newest;
+            let state = if early { ScoreState::PendingScore } else { ScoreState::Scored };
+            (created_ms.max(reckoned_ms), state, score(&done, share.clamp(0.05, 1.0)))
+        };
+        let state = if unscorable && next.is_some() { ScoreState::Unscorable } else { state };
+        let end_ms = next.map(|next| next.bed_ms);
+        let body = Cycle {
+            id,
+            user_id: self.person.user_id,
+            created_at: text(created_ms),
+            updated_at: text(updated_ms),
+            start: text(day.bed_ms),
+            end: end_ms.map(text),
+            timezone_offset: day.zone.offset_text(day.bed_ms),
+            score_state: state,
+            score: (state == ScoreState::Scored).then_some(score),
+        };
+        self.world.cycles.push(Entry {
+            id: id.to_string(),
+            cycle: id,
+            start_ms: day.bed_ms,
+            end_ms,
+            v1: None,
+            main: true,
+            body: written(&body),
+        });
+        strain
+    }
+
+    /// Records one part of a night, with the recovery that comes of the main part.
+    fn sleep(
+        &mut self,
+        day: &Day,
+        span: &Span,
+        nth: usize,
+        cycle_id: i64,
+        form: Form,
+        pending: bool,
+    ) -> Option<i64> {
+        let mut chance = Chance::of(self.ask.seed, "night", day.day * 4 + number(nth));
+        let id = chance.uuid();
+        let score = figures::sleep(
+            &mut chance,
+            self.person,
+            day,
+            form,
+            span.to_ms - span.from_ms,
+            span.nap,
+        );
+        let created_ms = appears_ms(self.ask, day);
+        let stamps = self.stamps(&mut chance, created_ms, 0.007, pending);
+        let asleep_ms = score.stage_summary.asleep_ms();
+        let performance = score.sleep_performance_percentage.unwrap_or(80.0);
+        if span.main {
+            self.recovery(day, &id, cycle_id, form, performance, &stamps);
+        }
+        let v1 = v1_id(day.day, nth);
+        self.push_sleep(day, span, id, v1, cycle_id, &stamps, score);
+        Some(asleep_ms)
+    }
+
+    #[expect(clippy::too_many_arguments, reason = "each is a part of the one record")]
+    fn push_sleep(
+        &mut self,
+        day: &Day,
+        span: &Span,
+        id: String,
+        v1: Option<i64>,
+        cycle_id: i64,
+        stamps: &Stamps,
+        score: SleepScore,
+    ) {
+        let body = Sleep {
+            id: id.clone(),
+            cycle_id,
+            v1_id: v1,
+            user_id: self.person.user_id,
+            created_at: text(stamps.created_ms),
+            updated_at: text(stamps.updated_ms),
+            start: text(span.from_ms),
+            end: text(span.to_ms),
+            timezone_offset: day.zone.offset_text(span.from_ms),
+            nap: span.nap,
+            score_state: stamps.state,
+            score: (stamps.state == ScoreState::Scored).then_some(score),
+        };
+        self.world.sleeps.push(Entry {
+            id,
+            cycle: cycle_id,
+            start_ms: span.from_ms,
+            end_ms: Some(span.to_ms),
+            v1,
+            main: span.main,
+            body: written(&body),
+        });
+    }
+
+    fn nap(&mut self, day: &Day, cycle_id: i64, form: Form) {
+        let Some((from_ms, to_ms)) = day.nap else { return };
+        let mut chance = Chance::of(self.ask.seed, "nap", day.day);
+        let created_ms = to_ms + chance.whole(60, 360) * SECOND_MS;
+        if created_ms > self.ask.now_ms {
+            return;
+        }
+        let id = chance.uuid();
+        let score = figures::sleep(&mut chance, self.person, day, form, to_ms - from_ms, true);
+        let stamps = self.stamps(&mut chance, created_ms, 0.03, false);
+        let span = Span { from_ms, to_ms, nap: true, main: false };
+        self.push_sleep(day, &span, id, v1_id(day.day, 3), cycle_id, &stamps, score);
+    }
+
+    fn recovery(
+        &mut self,
+        day: &Day,
+        sleep_id: &str,
+        cycle_id: i64,
+        form: Form,
+        performance: f64,
+        stamps: &Stamps,
+    ) {
+        let mut chance = Chance::of(self.ask.seed, "recovery", day.day);
+        let score = figures::recovery(&mut chance, self.person, day, form, performance);
+        let body = Recovery {
+            cycle_id,
+            sleep_id: sleep_id.to_owned(),
+            user_id: self.person.user_id,
+            created_at: text(stamps.created_ms),
+            updated_at: text(stamps.updated_ms),
+            score_state: stamps.state,
+            score: (stamps.state == ScoreState::Scored).then_some(score),
+        };
+        let span = spans(day).into_iter().find(|span| span.main);
+        let (from_ms, to_ms) =
+            span.map_or((day.bed_ms, day.wake_ms), |span| (span.from_ms, span.to_ms));
+        self.world.recoveries.push(Entry {
+            id: sleep_id.to_owned(),
+            cycle: cycle_id,
+            start_ms: from_ms,
+            end_ms: Some(to_ms),
+            v1: None,
+            main: true,
+            body: written(&body),
+        });
+    }
+
+    fn workout(&mut self, day: &Day, nth: usize) {
+        let Some(session) = day.sessions.get(nth) else { return };
+        let mut chance = Chance::of(self.ask.seed, "workout", day.day * 4 + number(nth));
+        let created_ms = session.end_ms + chance.whole(20, 240) * SECOND_MS;
+        if created_ms > self.ask.now_ms {
+            return;
+        }
+        let id = chance.uuid();
+        let score = figures::workout(&mut chance, self.person, session);
+        let pending = self.ask.pending_newest && self.newest_workout == Some(session.start_ms);
+        let stamps = self.stamps(&mut chance, created_ms, 0.005, pending);
+        let v1 = v1_id(day.day, 4 + nth);
+        let zone: &Zone = day.zone;
+        let body = Workout {
+            id: id.clone(),
+            v1_id: v1,
+            user_id: self.person.user_id,
+            created_at: text(stamps.created_ms),
+            updated_at: text(stamps.updated_ms),
+            start: text(session.start_ms),
+            end: text(session.end_ms),
+            timezone_offset: zone.offset_text(session.start_ms),
+            sport_name: session.sport.slug,
+            score_state: stamps.state,
+            score: (stamps.state == ScoreState::Scored).then_some(score),
+            sport_id: session.sport.id,
+        };
+        self.world.workouts.push(Entry {
+            id,
+            cycle: cycle_id(self.ask.seed, day.day),
+            start_ms: session.start_ms,
+            end_ms: Some(session.end_ms),
+            v1,
+            main: true,
+            body: written(&body),
+        });
+    }
+
+    /// A score comes minutes after its record, and now and then a record is mended days later.
+    fn stamps(
+        &self,
+        chance: &mut Chance,
+        created_ms: i64,
+        unscorable_probability: f64,
+        pending: bool,
+    ) -> Stamps {
+        let scored_ms = created_ms + chance.whole(120, 1_500) * SECOND_MS;
+        let mended = chance.happens(0.02);
+        let mended_ms = scored_ms + chance.whole(DAY_MS, 6 * DAY_MS);
+        let unscorable = chance.happens(unscorable_probability);
+        let now_ms = self.ask.now_ms;
+        if pending || scored_ms > now_ms {
+            return Stamps { created_ms, updated_ms: created_ms, state: ScoreState::PendingScore };
+        }
+        let updated_ms = if mended && mended_ms <= now_ms { mended_ms } else { scored_ms };
+        let state = if unscorable { ScoreState::Unscorable } else { ScoreState::Scored };
+        Stamps { created_ms, updated_ms, state }
+    }
+}
+
+/// The parts of a night; the last is the one that counts.
+fn spans(day: &Day) -> Vec<Span> {
+    let main = |from_ms| Span { from_ms, to_ms: day.wake_ms, nap: false, main: true };
+    match day.night {
+        Night::Whole => vec![main(day.bed_ms)],
+        Night::Split { up_ms, back_ms, first_is_nap } => {
+            let nap = first_is_nap;
+            vec![Span { from_ms: day.bed_ms, to_ms: up_ms, nap, main: false }, main(back_ms)]
+        }
+        Night::Missed => Vec::new(),
+    }
+}
+
+fn cycle_id(seed: u64, day: i64) -> i64 {
+    100_000_000 + day * 9 + Chance::of(seed, "cycle id", day).whole(0, 8)
+}
+
+fn v1_id(day: i64, nth: usize) -> Option<i64> {
+    let (year, month, date) = V1_ENDED;
+    (day < day_of(year, month, date)).then(|| 1_000_000_000 + day * 16 + number(nth))
+}
+
+fn number(nth: usize) -> i64 {
+    i64::try_from(nth).unwrap_or(0)
+}
+
+/// These shapes cannot fail to be written.
+fn written(body: &impl Serialize) -> String {
+    serde_json::to_string(body).unwrap_or_default()
+}
+
+#[cfg(test)]
+#[path = "generate/tests.rs"]
+mod tests;
