@@ -4,9 +4,12 @@
 pub mod accounts;
 pub mod clock;
 pub mod effective;
+pub mod export;
+pub mod foreign;
 pub mod gate_time;
 mod hex;
 pub mod home;
+pub mod index;
 pub mod ledger;
 mod nearest;
 pub mod random;

@@ -1,0 +1,347 @@
+//! One export from the first check to the last rename, for the tool of an agent and for the command
+//! of the owner alike. The checks come in the documented order.
+
+use std::ffi::{OsStr, OsString};
+use std::fs::File;
+use std::io::{self, BufWriter, Write};
+use std::os::fd::OwnedFd;
+
+use jiff::civil::Date;
+use jiff::tz::TimeZone;
+use serde_json::{Value, json};
+
+use super::csv::{CsvSafety, CsvWriter};
+use super::draft::{self, Draft, Replace};
+use super::fields::fields;
+use super::jsonl::JsonlWriter;
+use super::parquet::ParquetWriter;
+use super::place::{Lies, Reach, Way};
+use super::{Compression, Fault, Format, Kind, Shelf};
+use crate::records::{Records, Window};
+
+/// The word for everything at once.
+pub const ALL: &str = "all";
+/// How often progress is told, in records.
+const STEP_RECORDS: u64 = 500;
+const BUFFER_BYTES: usize = 64 << 10;
+
+/// What to write where.
+#[derive(Clone, Copy, Debug)]
+pub struct Order<'a> {
+    pub path: &'a str,
+    /// Records that lie at least partly in this window; nothing means all.
+    pub from_us: Option<i64>,
+    /// Not in the window any more.
+    pub to_us: Option<i64>,
+    /// When records that are still open are taken to end.
+    pub now_us: i64,
+    pub overwrite: bool,
+    pub csv: CsvSafety,
+    pub compression: Compression,
+    pub reach: Reach<'a>,
+}
+
+/// How far an export has come.
+#[derive(Clone, Copy, Debug)]
+pub struct Step {
+    pub resource: &'static str,
+    pub records: u64,
+    /// As many as there can be; a window may leave some out.
+    pub records_max: u64,
+}
+
+/// A file that was written.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Written {
+    pub resource: &'static str,
+    /// As it was asked for.
+    pub path: String,
+    /// Where it lies.
+    pub saved_to: String,
+    pub records: u64,
+    pub bytes: u64,
+}
+
+/// An export that succeeded.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Done {
+    pub kind: String,
+    pub format: Format,
+    pub files: Vec<Written>,
+}
+
+impl Done {
+    /// The documented answer; `start` and `end` as they were asked for.
+    pub fn value(&self, start: Option<&str>, end: Option<&str>) -> Value {
+        let files: Vec<Value> = self
+            .files
+            .iter()
+            .map(|file| {
+                json!({
+                    "resource": file.resource, "path": file.path, "records": file.records,
+                    "bytes": file.bytes, "saved_to": file.saved_to,
+                })
+            })
+            .collect();
+        json!({
+            "status": "success", "kind": self.kind, "format": self.format.as_str(),
+            "files": files, "range": { "start": start, "end": end }, "warnings": [],
+        })
+    }
+}
+
+/// A UTC day such as `2026-04-14`, from its first instant to the first after it.
+pub fn day(text: &str) -> Option<(i64, i64)> {
+    // Strictly ten characters: other readers of dates take `2026-4-9` and then compare it wrongly.
+    if text.len() != 10 {
+        return None;
+    }
+    let date = Date::strptime("%Y-%m-%d", text).ok()?;
+    let start = |date: Date| {
+        let zoned = date.to_zoned(TimeZone::UTC).ok()?;
+        Some(zoned.timestamp().as_microsecond())
+    };
+    Some((start(date)?, start(date.tomorrow().ok()?)?))
+}
+
+/// An order whose kind and format were understood.
+#[derive(Debug)]
+pub struct Plan {
+    shelf: &'static Shelf,
+    /// Nothing for everything.
+    kind: Option<&'static Kind>,
+    format: Format,
+}
+
+impl Plan {
+    pub fn new(shelf: &'static Shelf, kind: &str, format: &str) -> Result<Plan, Fault> {
+        let found = shelf.kinds.iter().find(|k| !k.is_snapshot && k.name == kind);
+        if found.is_none() && kind != ALL {
+            let known: Vec<&str> =
+                shelf.kinds.iter().filter(|k| !k.is_snapshot).map(|k| k.name).collect();
+            let known = known.join(", ");
+            return Err(Fault::Asked(format!("kind must be one of {known}, {ALL}")));
+        }
+        let format = Format::named(format)
+            .ok_or_else(|| Fault::Asked("format must be one of csv, jsonl, parquet".into()))?;
+        Ok(Plan { shelf, kind: found, format })
+    }
+
+    /// Writes the files. Whatever goes wrong, no file under its final name is incomplete.
+    pub fn write(
+        &self,
+        records: &Records,
+        order: &Order<'_>,
+        told: &mut dyn FnMut(Step),
+    ) -> Result<Done, Fault> {
+        let way = Way::parse(order.path, order.reach)?;
+        let work = Work { records, service: self.shelf.service, format: self.format, order, way };
+        let files = match self.kind {
+            Some(kind) => vec![work.one(kind, told)?],
+            None => work.all(self.shelf, told)?,
+        };
+        let kind = self.kind.map_or(ALL, |kind| kind.name).to_owned();
+        Ok(Done { kind, format: self.format, files })
+    }
+}
+
+/// One order being carried out.
+struct Work<'a> {
+    records: &'a Records,
+    service: &'static str,
+    format: Format,
+    order: &'a Order<'a>,
+    way: Way,
+}
+
+impl Work<'_> {
+    fn one(&self, kind: &'static Kind, told: &mut dyn FnMut(Step)) -> Result<Written, Fault> {
+        if self.count(kind)? == 0 {
+            return Err(Fault::Empty(kind.name.to_owned()));
+        }
+        let replace = self.may_write_file()?;
+        let (folder, name) = self.way.parent()?;
+        draft::sweep(&folder);
+        let full = self.way.full();
+        let spot = Spot { folder: &folder, name: &name, path: self.way.asked().to_owned(), replace };
+        self.write(kind, &spot, full.display().to_string(), told)
+    }
+
+    fn may_write_file(&self) -> Result<Replace, Fault> {
+        let overwrite = self.order.overwrite;
+        match self.way.lies()? {
+            Lies::Nothing => Ok(if overwrite { Replace::Yes } else { Replace::No }),
+            Lies::EmptyFile => Ok(Replace::Yes),
+            Lies::File if overwrite => Ok(Replace::Yes),
+            Lies::File => Err(self.exists()),
+            Lies::Folder if !overwrite => Err(self.exists()),
+            Lies::Folder | Lies::EmptyFolder => Err(Fault::Refused(format!(
+                "`{}` is a folder; name a file in it, or export `{ALL}`",
+                self.way.asked()
+            ))),
+        }
+    }
+
+    fn all(
+        &self,
+        shelf: &'static Shelf,
+        told: &mut dyn FnMut(Step),
+    ) -> Result<Vec<Written>, Fault> {
+        match self.way.lies()? {
+            Lies::Folder if !self.order.overwrite => return Err(self.exists()),
+            Lies::File | Lies::EmptyFile => {
+                let asked = self.way.asked();
+                return Err(Fault::Refused(format!("`{asked}` is a file; `{ALL}` needs a folder")));
+            }
+            Lies::Nothing | Lies::EmptyFolder | Lies::Folder => {}
+        }
+        let mut total = 0;
+        for kind in shelf.kinds {
+            total += self.count(kind)?;
+        }
+        if total == 0 {
+            return Err(Fault::Empty("records".into()));
+        }
+        let folder = self.way.as_folder()?;
+        draft::sweep(&folder);
+        shelf.kinds.iter().map(|kind| self.one_of_all(kind, &folder, told)).collect()
+    }
+
+    fn one_of_all(
+        &self,
+        kind: &'static Kind,
+        folder: &OwnedFd,
+        told: &mut dyn FnMut(Step),
+    ) -> Result<Written, Fault> {
+        let file = format!("{}.{}", kind.file, self.format.as_str());
+        let path = joined(self.way.asked(), &file);
+        let full = self.way.full().join(&file);
+        let name = OsString::from(file);
+        let replace = if self.order.overwrite { Replace::Yes } else { Replace::No };
+        let spot = Spot { folder, name: &name, path, replace };
+        self.write(kind, &spot, full.display().to_string(), told)
+    }
+
+    fn write(
+        &self,
+        kind: &'static Kind,
+        spot: &Spot<'_>,
+        saved_to: String,
+        told: &mut dyn FnMut(Step),
+    ) -> Result<Written, Fault> {
+        let draft = Draft::create(spot.folder).map_err(|e| spot.fault(&e))?;
+        let records = self.fill(kind, draft.file(), spot, told)?;
+        let bytes = draft.file().metadata().map_err(|e| spot.fault(&e))?.len();
+        draft.finish(spot.name, spot.replace).map_err(|e| spot.fault(&e))?;
+        Ok(Written { resource: kind.name, path: spot.path.clone(), saved_to, records, bytes })
+    }
+
+    fn fill(
+        &self,
+        kind: &'static Kind,
+        file: &File,
+        spot: &Spot<'_>,
+        told: &mut dyn FnMut(Step),
+    ) -> Result<u64, Fault> {
+        let failed = |e: io::Error| spot.fault(&e);
+        let records_max = self.count(kind)?;
+        let out = BufWriter::with_capacity(BUFFER_BYTES, file);
+        let mut writer = Writer::begin(out, kind, self.format, self.order).map_err(failed)?;
+        let mut seen = 0;
+        let step = |records| Step { resource: kind.name, records, records_max };
+        let window = self.window(kind);
+        self.records.each(self.service, kind.view.kind, &window, |flat| {
+            writer.row(flat).map_err(failed)?;
+            seen += 1;
+            if seen % STEP_RECORDS == 0 {
+                told(step(seen));
+            }
+            Ok::<(), Fault>(())
+        })?;
+        writer.end().map_err(failed)?;
+        told(step(seen));
+        Ok(seen)
+    }
+
+    /// Both ends of an export count: a record that ends at the very first instant is in it.
+    fn window(&self, kind: &Kind) -> Window {
+        let except_state = kind.view.except_state;
+        if kind.is_snapshot {
+            return Window { except_state, ..Window::default() };
+        }
+        Window {
+            from_us: self.order.from_us.map(|from_us| from_us.saturating_sub(1)),
+            to_us: self.order.to_us,
+            overlap: true,
+            open_end_us: Some(self.order.now_us),
+            except_state,
+            ..Window::default()
+        }
+    }
+
+    fn count(&self, kind: &Kind) -> Result<u64, Fault> {
+        Ok(self.records.count(self.service, kind.view.kind)?)
+    }
+
+    fn exists(&self) -> Fault {
+        Fault::Exists(self.way.asked().to_owned())
+    }
+}
+
+/// The place of one file.
+struct Spot<'a> {
+    folder: &'a OwnedFd,
+    name: &'a OsStr,
+    /// For answers and messages.
+    path: String,
+    replace: Replace,
+}
+
+impl Spot<'_> {
+    fn fault(&self, error: &io::Error) -> Fault {
+        if error.kind() == io::ErrorKind::AlreadyExists {
+            return Fault::Exists(self.path.clone());
+        }
+        Fault::Write { path: self.path.clone(), words: error.to_string() }
+    }
+}
+
+fn joined(folder: &str, file: &str) -> String {
+    if folder.ends_with('/') { format!("{folder}{file}") } else { format!("{folder}/{file}") }
+}
+
+/// A file in one of the formats.
+enum Writer<W: Write + Send> {
+    Csv(CsvWriter<W>),
+    Jsonl(JsonlWriter<W>),
+    Parquet(ParquetWriter<W>),
+}
+
+impl<W: Write + Send> Writer<W> {
+    fn begin(out: W, kind: &Kind, format: Format, order: &Order<'_>) -> io::Result<Writer<W>> {
+        Ok(match format {
+            Format::Csv => Writer::Csv(CsvWriter::begin(out, kind.view, order.csv)?),
+            Format::Jsonl => Writer::Jsonl(JsonlWriter::begin(out)),
+            Format::Parquet => {
+                Writer::Parquet(ParquetWriter::begin(out, kind.view, order.compression)?)
+            }
+        })
+    }
+
+    fn row(&mut self, flat: &str) -> io::Result<()> {
+        let mut fields = fields(flat)?;
+        match self {
+            Writer::Csv(writer) => writer.row(&fields),
+            Writer::Jsonl(writer) => writer.row(&mut fields),
+            Writer::Parquet(writer) => writer.row(&fields),
+        }
+    }
+
+    fn end(self) -> io::Result<()> {
+        match self {
+            Writer::Csv(writer) => writer.end().flush(),
+            Writer::Jsonl(writer) => writer.end().flush(),
+            Writer::Parquet(writer) => writer.end(),
+        }
+    }
+}

@@ -1,0 +1,293 @@
+//! Writes Parquet with the columns of the view, whatever the rows hold: the types are fixed, every
+//! column may be null. Rows are gathered in groups of bounded size, so memory stays flat.
+
+use std::io::{self, Write};
+use std::sync::Arc;
+
+use parquet::basic::{
+    Compression as Packing, ConvertedType, LogicalType, Repetition, Type as Physical, ZstdLevel,
+};
+use parquet::data_type::{BoolType, ByteArray, ByteArrayType, DoubleType, Int64Type};
+use parquet::errors::ParquetError;
+use parquet::file::properties::{WriterProperties, WriterVersion};
+use parquet::file::writer::{SerializedColumnWriter, SerializedFileWriter};
+use parquet::schema::types::{Type, TypePtr};
+
+use super::Compression;
+use super::fields::{Columns, Field, fields};
+use super::python;
+use crate::records::{Column, Is, View};
+
+/// Rows that are gathered before they are written.
+const GROUP_ROWS_MAX: usize = 8_192;
+/// Beyond this more effort hardly makes files smaller.
+const ZSTD_LEVEL: i32 = 3;
+/// Definition levels: how much of a path is there.
+const PRESENT: i16 = 1;
+const MEMBER_PRESENT: i16 = 2;
+
+pub(super) struct ParquetWriter<W: Write + Send> {
+    file: SerializedFileWriter<W>,
+    columns: Columns,
+    gathered: Vec<Gathered>,
+    rows: usize,
+}
+
+/// The values of one column of the current group.
+enum Gathered {
+    Text(Leaf<ByteArray>),
+    Json(Leaf<ByteArray>),
+    Integer(Leaf<i64>),
+    Double(Leaf<f64>),
+    Bool(Leaf<bool>),
+    Doubles { columns: Columns, members: Vec<Leaf<f64>> },
+}
+
+/// The values of one physical column, and for each row how much of it is there.
+struct Leaf<T> {
+    values: Vec<T>,
+    levels: Vec<i16>,
+}
+
+impl<T> Leaf<T> {
+    fn new() -> Leaf<T> {
+        Leaf { values: Vec::new(), levels: Vec::new() }
+    }
+
+    fn push(&mut self, value: Option<T>, present: i16, absent: i16) {
+        self.levels.push(if value.is_some() { present } else { absent });
+        self.values.extend(value);
+    }
+
+    fn clear(&mut self) {
+        self.values.clear();
+        self.levels.clear();
+    }
+}
+
+impl<W: Write + Send> ParquetWriter<W> {
+    pub(super) fn begin(out: W, view: &View, packing: Compression) -> io::Result<Self> {
+        let properties = WriterProperties::builder()
+            .set_created_by(concat!("tollgate ", env!("CARGO_PKG_VERSION")).to_owned())
+            .set_writer_version(WriterVersion::PARQUET_1_0)
+            .set_compression(packed(packing)?)
+            .build();
+        let schema = schema(view).map_err(failed)?;
+        let file = SerializedFileWriter::new(out, schema, Arc::new(properties)).map_err(failed)?;
+        let columns = Columns::new(view.columns.iter().map(|column| column.name).collect());
+        let gathered = view.columns.iter().map(Gathered::of).collect();
+        Ok(ParquetWriter { file, columns, gathered, rows: 0 })
+    }
+
+    pub(super) fn row(&mut self, fields: &[Field<'_>]) -> io::Result<()> {
+        let values = self.columns.pick(fields);
+        for (gathered, value) in self.gathered.iter_mut().zip(values) {
+            gathered.push(value.filter(|json| *json != "null"))?;
+        }
+        self.rows += 1;
+        if self.rows >= GROUP_ROWS_MAX { self.write_group() } else { Ok(()) }
+    }
+
+    pub(super) fn end(mut self) -> io::Result<()> {
+        if self.rows > 0 {
+            self.write_group()?;
+        }
+        self.file.close().map_err(failed)?;
+        Ok(())
+    }
+
+    fn write_group(&mut self) -> io::Result<()> {
+        let mut group = self.file.next_row_group().map_err(failed)?;
+        for gathered in &mut self.gathered {
+            for leaf in 0..gathered.leaves() {
+                let column = group.next_column().map_err(failed)?;
+                let mut column = column.ok_or_else(|| misfit("a column is missing"))?;
+                gathered.write(leaf, &mut column).map_err(failed)?;
+                column.close().map_err(failed)?;
+            }
+            gathered.clear();
+        }
+        group.close().map_err(failed)?;
+        self.rows = 0;
+        Ok(())
+    }
+}
+
+impl Gathered {
+    fn of(column: &Column) -> Gathered {
+        match column.is {
+            Is::Text => Gathered::Text(Leaf::new()),
+            Is::Json => Gathered::Json(Leaf::new()),
+            Is::Integer => Gathered::Integer(Leaf::new()),
+            Is::Double => Gathered::Double(Leaf::new()),
+            Is::Bool => Gathered::Bool(Leaf::new()),
+            Is::Doubles(names) => Gathered::Doubles {
+                columns: Columns::new(names.to_vec()),
+                members: names.iter().map(|_| Leaf::new()).collect(),
+            },
+        }
+    }
+
+    fn push(&mut self, json: Option<&str>) -> io::Result<()> {
+        match self {
+            Gathered::Text(leaf) => leaf.push(json.map(text).transpose()?, PRESENT, 0),
+            Gathered::Json(leaf) => leaf.push(json.map(dumped), PRESENT, 0),
+            Gathered::Integer(leaf) => leaf.push(json.map(integer).transpose()?, PRESENT, 0),
+            Gathered::Double(leaf) => leaf.push(json.map(double).transpose()?, PRESENT, 0),
+            Gathered::Bool(leaf) => leaf.push(json.map(truth).transpose()?, PRESENT, 0),
+            Gathered::Doubles { columns, members } => return push_doubles(columns, members, json),
+        }
+        Ok(())
+    }
+
+    fn leaves(&self) -> usize {
+        if let Gathered::Doubles { members, .. } = self { members.len() } else { 1 }
+    }
+
+    fn write(
+        &self,
+        leaf: usize,
+        column: &mut SerializedColumnWriter<'_>,
+    ) -> Result<(), ParquetError> {
+        match self {
+            Gathered::Text(leaf) | Gathered::Json(leaf) => column
+                .typed::<ByteArrayType>()
+                .write_batch(&leaf.values, Some(&leaf.levels), None)?,
+            Gathered::Integer(leaf) => {
+                column.typed::<Int64Type>().write_batch(&leaf.values, Some(&leaf.levels), None)?
+            }
+            Gathered::Double(leaf) => write_doubles(leaf, column)?,
+            Gathered::Bool(leaf) => {
+                column.typed::<BoolType>().write_batch(&leaf.values, Some(&leaf.levels), None)?
+            }
+            Gathered::Doubles { members, .. } => match members.get(leaf) {
+                Some(member) => write_doubles(member, column)?,
+                None => 0,
+            },
+        };
+        Ok(())
+    }
+
+    fn clear(&mut self) {
+        match self {
+            Gathered::Text(leaf) | Gathered::Json(leaf) => leaf.clear(),
+            Gathered::Integer(leaf) => leaf.clear(),
+            Gathered::Double(leaf) => leaf.clear(),
+            Gathered::Bool(leaf) => leaf.clear(),
+            Gathered::Doubles { members, .. } => members.iter_mut().for_each(Leaf::clear),
+        }
+    }
+}
+
+fn write_doubles(
+    leaf: &Leaf<f64>,
+    column: &mut SerializedColumnWriter<'_>,
+) -> Result<usize, ParquetError> {
+    column.typed::<DoubleType>().write_batch(&leaf.values, Some(&leaf.levels), None)
+}
+
+fn push_doubles(
+    columns: &mut Columns,
+    members: &mut [Leaf<f64>],
+    json: Option<&str>,
+) -> io::Result<()> {
+    let Some(json) = json else {
+        members.iter_mut().for_each(|member| member.push(None, MEMBER_PRESENT, 0));
+        return Ok(());
+    };
+    let fields = fields(json).map_err(|_| misfit("not an object of numbers"))?;
+    for (member, value) in members.iter_mut().zip(columns.pick(&fields)) {
+        let value = value.filter(|json| *json != "null").map(double).transpose()?;
+        member.push(value, MEMBER_PRESENT, PRESENT);
+    }
+    Ok(())
+}
+
+fn text(json: &str) -> io::Result<ByteArray> {
+    let plain = json.strip_prefix('"').and_then(|json| json.strip_suffix('"'));
+    match plain {
+        Some(plain) if !plain.contains('\\') => Ok(ByteArray::from(plain.as_bytes().to_vec())),
+        Some(_) => {
+            let text: String = serde_json::from_str(json).map_err(|_| misfit("not a text"))?;
+            Ok(ByteArray::from(text.into_bytes()))
+        }
+        None => Err(misfit("not a text")),
+    }
+}
+
+fn dumped(json: &str) -> ByteArray {
+    let mut out = String::new();
+    python::dump(json, &mut out);
+    ByteArray::from(out.into_bytes())
+}
+
+fn integer(json: &str) -> io::Result<i64> {
+    let whole = json.strip_suffix(".0").unwrap_or(json);
+    whole.parse().map_err(|_| misfit("not a whole number"))
+}
+
+fn double(json: &str) -> io::Result<f64> {
+    json.parse().map_err(|_| misfit("not a number"))
+}
+
+fn truth(json: &str) -> io::Result<bool> {
+    json.parse().map_err(|_| misfit("neither true nor false"))
+}
+
+/// The schema of a view: columns in their order, all nullable.
+fn schema(view: &View) -> Result<TypePtr, ParquetError> {
+    let columns = view.columns.iter().map(|column| match column.is {
+        Is::Text | Is::Json => text_type(column.name),
+        Is::Integer => leaf_type(column.name, Physical::INT64),
+        Is::Double => leaf_type(column.name, Physical::DOUBLE),
+        Is::Bool => leaf_type(column.name, Physical::BOOLEAN),
+        Is::Doubles(members) => {
+            let members = members.iter().map(|member| leaf_type(member, Physical::DOUBLE));
+            Type::group_type_builder(column.name)
+                .with_repetition(Repetition::OPTIONAL)
+                .with_fields(members.collect::<Result<_, _>>()?)
+                .build()
+                .map(Arc::new)
+        }
+    });
+    let columns = columns.collect::<Result<_, _>>()?;
+    Type::group_type_builder(view.kind).with_fields(columns).build().map(Arc::new)
+}
+
+fn leaf_type(name: &str, physical: Physical) -> Result<TypePtr, ParquetError> {
+    let built = Type::primitive_type_builder(name, physical)
+        .with_repetition(Repetition::OPTIONAL)
+        .build()?;
+    Ok(Arc::new(built))
+}
+
+fn text_type(name: &str) -> Result<TypePtr, ParquetError> {
+    let built = Type::primitive_type_builder(name, Physical::BYTE_ARRAY)
+        .with_repetition(Repetition::OPTIONAL)
+        .with_logical_type(Some(LogicalType::String))
+        .with_converted_type(ConvertedType::UTF8)
+        .build()?;
+    Ok(Arc::new(built))
+}
+
+fn packed(packing: Compression) -> io::Result<Packing> {
+    Ok(match packing {
+        Compression::Snappy => Packing::SNAPPY,
+        Compression::Zstd => Packing::ZSTD(ZstdLevel::try_new(ZSTD_LEVEL).map_err(failed)?),
+    })
+}
+
+/// A record that does not fit the declaration of its kind; the fault is ours.
+fn misfit(words: &str) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, words.to_owned())
+}
+
+fn failed(error: ParquetError) -> io::Error {
+    match error {
+        ParquetError::External(inner) => match inner.downcast::<io::Error>() {
+            Ok(error) => *error,
+            Err(other) => io::Error::other(other),
+        },
+        other => io::Error::other(other),
+    }
+}
