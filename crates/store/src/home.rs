@@ -21,7 +21,7 @@ const OTHERS_BITS: u32 = 0o077;
 /// its modes are left alone. They are also the beginnings of the names whose modes are kept.
 const OURS: &[&str] = &["gate.db", "data.db", "vault.key", "audit", "logs", "backups", "ledger"];
 /// Names that others use too: they make no folder ours, but in ours their modes are kept.
-const ALSO_KEPT: &[&str] = &["accounts"];
+const ALSO_KEPT: &[&str] = &["accounts", "catalog.db"];
 /// The owner may prepare this file before the first start, and may link it from elsewhere.
 const SETTINGS_FILE: &str = "tollgate.toml";
 /// Subfolders of our own are this deep at most.

@@ -34,6 +34,8 @@ pub enum Purpose {
     RequestState,
     /// A token, key or cookie of one of the owner's accounts.
     AccountSecret,
+    /// What a client's file was before it was pointed at the gate.
+    ClientBackup,
     /// Tells whether the key is the one this home was made with.
     KeyCheck,
 }
@@ -46,6 +48,7 @@ impl Purpose {
             Purpose::ArgumentDigest => "argument digest",
             Purpose::RequestState => "request state",
             Purpose::AccountSecret => "account secret",
+            Purpose::ClientBackup => "client backup",
             Purpose::KeyCheck => "key check",
         }
     }

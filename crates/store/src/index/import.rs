@@ -1,0 +1,256 @@
+//! Reads dumps into the catalogue in one pass: one thread cuts the stream, some class the tools, and
+//! the caller's writes. What is written does not depend on which of them was faster.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io::Read;
+use std::path::Path;
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use rusqlite::{Connection, OpenFlags};
+
+use super::dump::{self, Listing, Skip};
+use super::split::Splitter;
+use super::write::Writer;
+use super::{BUSY_MS_MAX, Index, IndexError, check, make, path};
+use crate::home::Home;
+
+const CHUNK_BYTES: usize = 1 << 20;
+/// Items go to a thread together when they come to this.
+const BATCH_BYTES: usize = 256 << 10;
+/// Batches that wait between two stages.
+const WAITING_MAX: usize = 8;
+/// A running catalogue is not locked for longer than so many batches.
+const BATCHES_PER_COMMIT: usize = 64;
+
+/// A dump and the name of a server that does not name itself.
+pub struct Source {
+    pub name: String,
+    pub read: Box<dyn Read + Send>,
+}
+
+/// What came in.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Imported {
+    pub bytes: u64,
+    pub servers: u64,
+    pub tools: u64,
+    /// Older versions and deleted entries.
+    pub superseded: u64,
+    /// Entries that are no server and no tool.
+    pub unreadable: u64,
+}
+
+struct Batch {
+    number: u64,
+    bytes: u64,
+    items: Vec<Vec<u8>>,
+    fallback: String,
+}
+
+struct Classed {
+    bytes: u64,
+    listings: Vec<Result<Listing, Skip>>,
+}
+
+impl Index {
+    /// Reads dumps into the catalogue of a home. With `fresh`, or when there is none, a new file is
+    /// made beside and takes its place when it is whole.
+    pub fn import(
+        home: &Home,
+        sources: Vec<Source>,
+        fresh: bool,
+        threads: usize,
+        progress: &mut dyn FnMut(&Imported),
+    ) -> Result<Imported, IndexError> {
+        let path = path(home);
+        if fresh || !path.exists() {
+            return build(&path, sources, threads, progress);
+        }
+        let db = Connection::open_with_flags(&path, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
+        db.busy_timeout(Duration::from_millis(BUSY_MS_MAX))?;
+        check(&db, &path)?;
+        let _: String = db.pragma_update_and_check(None, "journal_mode", "wal", |r| r.get(0))?;
+        db.pragma_update(None, "synchronous", "normal")?;
+        db.pragma_update(None, "cache_size", -65_536)?;
+        run(&db, sources, false, threads, progress)
+    }
+}
+
+/// Makes a new file and puts it in place.
+fn build(
+    path: &Path,
+    sources: Vec<Source>,
+    threads: usize,
+    progress: &mut dyn FnMut(&Imported),
+) -> Result<Imported, IndexError> {
+    let draft = path.with_extension("db.new");
+    remove(&draft)?;
+    let built = make(&draft).and_then(|db| {
+        // Nobody reads the draft, and a draft that was cut short is thrown away.
+        let _: String = db.pragma_update_and_check(None, "journal_mode", "off", |r| r.get(0))?;
+        db.pragma_update(None, "synchronous", "off")?;
+        db.pragma_update(None, "locking_mode", "exclusive")?;
+        db.pragma_update(None, "cache_size", -131_072)?;
+        let imported = run(&db, sources, true, threads, progress)?;
+        db.close().map_err(|(_, e)| IndexError::from(e))?;
+        Ok(imported)
+    });
+    let placed = built.and_then(|imported| {
+        let io = |source| IndexError::Io { path: draft.clone(), source };
+        fs::File::open(&draft).and_then(|file| file.sync_all()).map_err(io)?;
+        for ending in ["db-wal", "db-shm"] {
+            remove(&path.with_extension(ending))?;
+        }
+        fs::rename(&draft, path).map_err(io)?;
+        Ok(imported)
+    });
+    if placed.is_err() {
+        let _ = remove(&draft);
+    }
+    placed
+}
+
+fn remove(path: &Path) -> Result<(), IndexError> {
+    match fs::remove_file(path) {
+        Err(source) if source.kind() != std::io::ErrorKind::NotFound => {
+            Err(IndexError::Io { path: path.into(), source })
+        }
+        _ => Ok(()),
+    }
+}
+
+/// The three stages. The first error of any of them ends all.
+fn run(
+    db: &Connection,
+    sources: Vec<Source>,
+    is_fresh: bool,
+    threads: usize,
+    progress: &mut dyn FnMut(&Imported),
+) -> Result<Imported, IndexError> {
+    let (to_class, batches) = sync_channel::<Batch>(WAITING_MAX);
+    let (to_write, classed) = sync_channel::<(u64, Classed)>(WAITING_MAX);
+    let batches = Mutex::new(batches);
+    std::thread::scope(|scope| {
+        let cutter = scope.spawn(move || cut(sources, &to_class));
+        for _ in 0..threads.max(1) {
+            let (batches, to_write) = (&batches, to_write.clone());
+            scope.spawn(move || class(batches, &to_write));
+        }
+        drop(to_write);
+        let written = write(db, &classed, is_fresh, progress);
+        // A writer that failed lets go of the line, so that the others end, too.
+        drop(classed);
+        let cut = cutter.join().unwrap_or_else(|_| Err("the reader stopped".to_owned()));
+        let written = written?;
+        cut.map_err(IndexError::Dump)?;
+        Ok(written)
+    })
+}
+
+fn cut(sources: Vec<Source>, to: &SyncSender<Batch>) -> Result<(), String> {
+    let mut number = 0;
+    for mut source in sources {
+        let mut splitter = Splitter::default();
+        let mut chunk = vec![0; CHUNK_BYTES];
+        let mut batch = Vec::new();
+        let (mut batch_bytes, mut read_bytes) = (0, 0);
+        let named = |e: String| format!("`{}`: {e}", source.name);
+        loop {
+            let read = match source.read.read(&mut chunk) {
+                Err(e) if e.kind() == std::io::ErrorKind::Interrupted => continue,
+                read => read.map_err(|e| named(e.to_string()))?,
+            };
+            read_bytes += read as u64;
+            let mut send = |items: &mut Vec<Vec<u8>>, bytes: &mut u64| {
+                let items = std::mem::take(items);
+                let bytes = std::mem::take(bytes);
+                let batch = Batch { number, bytes, items, fallback: source.name.clone() };
+                number += 1;
+                // Nobody listens any more: the writer has failed and says why.
+                to.send(batch).is_ok()
+            };
+            if read == 0 {
+                splitter.finish().map_err(|e| named(e.to_string()))?;
+                send(&mut batch, &mut read_bytes);
+                break;
+            }
+            let mut listens = true;
+            splitter
+                .push(chunk.get(..read).unwrap_or_default(), &mut |item| {
+                    batch_bytes += item.len();
+                    batch.push(item);
+                    if batch_bytes >= BATCH_BYTES {
+                        batch_bytes = 0;
+                        listens &= send(&mut batch, &mut read_bytes);
+                    }
+                })
+                .map_err(|e| named(e.to_string()))?;
+            if !listens {
+                return Ok(());
+            }
+        }
+    }
+    Ok(())
+}
+
+fn class(batches: &Mutex<Receiver<Batch>>, to: &SyncSender<(u64, Classed)>) {
+    loop {
+        let next = batches.lock().unwrap_or_else(PoisonError::into_inner).recv();
+        let Ok(batch) = next else { return };
+        let listings = batch.items.iter().map(|item| dump::read(item, &batch.fallback)).collect();
+        if to.send((batch.number, Classed { bytes: batch.bytes, listings })).is_err() {
+            // Whoever cuts must not wait for a place that nobody empties.
+            while batches.lock().unwrap_or_else(PoisonError::into_inner).recv().is_ok() {}
+            return;
+        }
+    }
+}
+
+fn write(
+    db: &Connection,
+    classed: &Receiver<(u64, Classed)>,
+    is_fresh: bool,
+    progress: &mut dyn FnMut(&Imported),
+) -> Result<Imported, IndexError> {
+    let mut imported = Imported::default();
+    let mut waiting: BTreeMap<u64, Classed> = BTreeMap::new();
+    let mut next = 0;
+    db.execute_batch("BEGIN IMMEDIATE")?;
+    let mut writer = Writer::new(db, is_fresh)?;
+    let mut since_commit = 0;
+    while let Ok((number, batch)) = classed.recv() {
+        waiting.insert(number, batch);
+        while let Some(batch) = waiting.remove(&next) {
+            next += 1;
+            put(&mut writer, batch, &mut imported)?;
+            progress(&imported);
+            since_commit += 1;
+        }
+        if !is_fresh && since_commit >= BATCHES_PER_COMMIT {
+            db.execute_batch("COMMIT; BEGIN IMMEDIATE")?;
+            since_commit = 0;
+        }
+    }
+    writer.finish()?;
+    db.execute_batch("COMMIT")?;
+    Ok(imported)
+}
+
+fn put(writer: &mut Writer<'_>, batch: Classed, imported: &mut Imported) -> Result<(), IndexError> {
+    imported.bytes += batch.bytes;
+    for listing in batch.listings {
+        match listing {
+            Ok(listing) => {
+                writer.put(&listing)?;
+                imported.servers += u64::from(listing.is_whole);
+                imported.tools += listing.tools.len() as u64;
+            }
+            Err(Skip::Superseded) => imported.superseded += 1,
+            Err(Skip::NotJson | Skip::NoName) => imported.unreadable += 1,
+        }
+    }
+    Ok(())
+}
