@@ -129,8 +129,8 @@ impl Control {
 
     /// Sends a signed message to `url` and gives the status of the answer.
     pub async fn webhook(&self, url: &str, about: &Value) -> Result<u16, Trouble> {
-        let (headers, body) = self.0.fake.webhook(about, self.now_us())?;
-        webhook::post(url, &headers, body).await
+        let message = self.0.fake.webhook(about, self.now_us())?;
+        webhook::post(url, message).await
     }
 
     /// What a program needs to use this sandbox: addresses, client and tokens.
@@ -186,14 +186,23 @@ async fn route(control: &Control, asked: &Asked, parts: &[&str]) -> Result<Value
         ("GET", []) => Ok(help()),
         ("GET", ["ready"]) => Ok(control.ready()),
         ("GET", ["counters"]) => Ok(json!(control.counters())),
-        ("DELETE", ["counters"]) => done(control.reset_counters()),
+        ("DELETE", ["counters"]) => {
+            control.reset_counters();
+            Ok(Value::Null)
+        }
         ("GET", ["faults"]) => Ok(json!(control.faults())),
         ("POST", ["faults"]) => add_faults(control, &body(asked)?),
-        ("DELETE", ["faults"]) => done(control.clear_faults()),
+        ("DELETE", ["faults"]) => {
+            control.clear_faults();
+            Ok(Value::Null)
+        }
         ("GET", ["clock"]) => Ok(json!({ "now_us": control.now_us() })),
         ("POST", ["clock"]) => advance(control, &body(asked)?),
         ("POST", ["tokens"]) => Ok(tokens(control, &body(asked)?)),
-        ("POST", ["tokens", "expire"]) => done(control.expire(which(&body(asked)?)?)),
+        ("POST", ["tokens", "expire"]) => {
+            control.expire(which(&body(asked)?)?);
+            Ok(Value::Null)
+        }
         ("POST", ["device"]) => device(control, &body(asked)?),
         ("POST", ["settings"]) => control.set(&body(asked)?).map(|()| Value::Null),
         ("GET", ["records", kind]) => Ok(Value::Array(control.records(kind)?)),
@@ -204,10 +213,6 @@ async fn route(control: &Control, asked: &Asked, parts: &[&str]) -> Result<Value
         ("POST", ["webhook"]) => hook(control, &body(asked)?).await,
         _ => Err(Trouble::Missing(format!("nothing there; GET {PREFIX}/ lists what is"))),
     }
-}
-
-fn done((): ()) -> Result<Value, Trouble> {
-    Ok(Value::Null)
 }
 
 fn help() -> Value {
@@ -230,7 +235,9 @@ fn add_faults(control: &Control, body: &Value) -> Result<Value, Trouble> {
     };
     let faults: Result<Vec<Fault>, _> = list.into_iter().map(serde_json::from_value).collect();
     let faults = faults.map_err(|error| Trouble::Bad(format!("not a fault: {error}")))?;
-    faults.into_iter().for_each(|fault| control.fault(fault));
+    for fault in faults {
+        control.fault(fault);
+    }
     Ok(Value::Null)
 }
 

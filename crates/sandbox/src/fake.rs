@@ -5,6 +5,7 @@ use serde_json::Value;
 use crate::control::Trouble;
 use crate::http::{Asked, Reply};
 use crate::oauth::Provider;
+use crate::webhook::Message;
 use crate::whoop::Whoop;
 
 #[derive(Debug)]
@@ -99,12 +100,8 @@ impl Fake {
         }
     }
 
-    /// Body and headers of a message that the service would push to `url`.
-    pub(crate) fn webhook(
-        &self,
-        about: &Value,
-        now_us: i64,
-    ) -> Result<(Vec<(&'static str, String)>, String), Trouble> {
+    /// A message that the service would push.
+    pub(crate) fn webhook(&self, about: &Value, now_us: i64) -> Result<Message, Trouble> {
         match self {
             Fake::Whoop(whoop) => whoop.webhook(about, now_us),
         }

@@ -81,16 +81,19 @@ impl Fault {
         Fault { path: path.to_owned(), method: None, skip: 0, next: None, probability: None, what }
     }
 
+    #[must_use]
     pub fn next(mut self, answers: u32) -> Fault {
         self.next = Some(answers);
         self
     }
 
+    #[must_use]
     pub fn after(mut self, unharmed: u32) -> Fault {
         self.skip = unharmed;
         self
     }
 
+    #[must_use]
     pub fn with_probability(mut self, probability: f64) -> Fault {
         self.probability = Some(probability);
         self

@@ -200,14 +200,13 @@ impl Provider {
 
     /// A page with two buttons that post the same request back, with the decision.
     fn ask(&self, said: &[(String, String)]) -> Reply {
-        let fields: String = said
-            .iter()
-            .filter(|(name, _)| name != "decision")
-            .map(|(name, value)| {
-                let (name, value) = (escape(name), escape(value));
-                format!("<input type=\"hidden\" name=\"{name}\" value=\"{value}\">")
-            })
-            .collect();
+        let field = |(name, value): &(String, String)| {
+            let (name, value) = (escape(name), escape(value));
+            format!("<input type=\"hidden\" name=\"{name}\" value=\"{value}\">")
+        };
+        let fields: Vec<String> =
+            said.iter().filter(|(name, _)| name != "decision").map(field).collect();
+        let fields = fields.concat();
         let button = |value: &str, words: &str| {
             format!("<button name=\"decision\" value=\"{value}\">{words}</button>")
         };

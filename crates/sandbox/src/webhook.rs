@@ -14,12 +14,15 @@ use crate::control::Trouble;
 
 const ANSWER_WAIT_MAX: Duration = Duration::from_secs(10);
 
+/// What a service pushes.
+#[derive(Debug)]
+pub(crate) struct Message {
+    pub(crate) headers: Vec<(&'static str, String)>,
+    pub(crate) body: String,
+}
+
 /// Posts JSON and gives the status of the answer.
-pub(crate) async fn post(
-    address: &str,
-    headers: &[(&'static str, String)],
-    body: String,
-) -> Result<u16, Trouble> {
+pub(crate) async fn post(address: &str, message: Message) -> Result<u16, Trouble> {
     let url = Url::parse(address).map_err(|_| Trouble::Bad("`url` is no address".to_owned()))?;
     if url.scheme() != "http" || !is_loopback(&url) {
         return Err(Trouble::Bad(
@@ -27,7 +30,7 @@ pub(crate) async fn post(
                 .to_owned(),
         ));
     }
-    let sending = send(&url, headers, body);
+    let sending = send(&url, message);
     match tokio::time::timeout(ANSWER_WAIT_MAX, sending).await {
         Ok(Some(status)) => Ok(status),
         Ok(None) => Err(Trouble::Failed("nobody took the webhook".to_owned())),
@@ -44,7 +47,7 @@ fn is_loopback(url: &Url) -> bool {
     }
 }
 
-async fn send(url: &Url, headers: &[(&'static str, String)], body: String) -> Option<u16> {
+async fn send(url: &Url, message: Message) -> Option<u16> {
     let host = url.host_str()?.trim_matches(['[', ']']);
     let port = url.port_or_known_default()?;
     let stream = TcpStream::connect((host, port)).await.ok()?;
@@ -57,10 +60,10 @@ async fn send(url: &Url, headers: &[(&'static str, String)], body: String) -> Op
     let mut request = Request::post(path)
         .header("host", format!("{}:{port}", url.host_str()?))
         .header("content-type", "application/json");
-    for (name, value) in headers {
-        request = request.header(*name, value);
+    for (name, value) in message.headers {
+        request = request.header(name, value);
     }
-    let request = request.body(Full::new(Bytes::from(body))).ok()?;
+    let request = request.body(Full::new(Bytes::from(message.body))).ok()?;
     let status = sender.send_request(request).await.ok().map(|answer| answer.status().as_u16());
     running.abort();
     status

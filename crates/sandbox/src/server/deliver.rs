@@ -33,7 +33,7 @@ enum Step {
 pub(super) fn respond(reply: Reply, struck: &Struck) -> Response<Outgoing> {
     let length = claimed_length(&reply, struck);
     let bodiless = reply.status == 204 || reply.status == 304;
-    let outgoing = Outgoing { steps: steps(reply.body, struck), waiting: None };
+    let outgoing = Outgoing { steps: steps(&reply.body, struck), waiting: None };
     let mut response = Response::new(outgoing);
     *response.status_mut() =
         StatusCode::from_u16(reply.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
@@ -61,7 +61,7 @@ fn claimed_length(reply: &Reply, struck: &Struck) -> u64 {
     (reply.body.len() as u64).saturating_add_signed(wrong_by)
 }
 
-fn steps(body: Bytes, struck: &Struck) -> VecDeque<Step> {
+fn steps(body: &Bytes, struck: &Struck) -> VecDeque<Step> {
     let mut steps = VecDeque::from([Step::Send(body.clone())]);
     for what in struck.ways() {
         match what {
@@ -71,7 +71,7 @@ fn steps(body: Bytes, struck: &Struck) -> VecDeque<Step> {
                 let pause = Step::Wait(Duration::from_millis(5));
                 steps = VecDeque::from([Step::Send(body.slice(..kept)), pause, Step::Break]);
             }
-            What::Drip { bytes, every_ms } => steps = drip(&body, *bytes, *every_ms),
+            What::Drip { bytes, every_ms } => steps = drip(body, *bytes, *every_ms),
             _ => {}
         }
     }

@@ -19,7 +19,8 @@ const EAGERNESS: [f64; 7] = [1.1, 1.15, 1.0, 1.1, 0.7, 1.3, 0.65];
 /// One waking day with the night before it.
 #[derive(Clone, Debug)]
 pub(super) struct Day {
-    pub(super) day: i64,
+    /// Days since 1970.
+    pub(super) number: i64,
     /// How many days after the first of all.
     pub(super) nth: i64,
     pub(super) zone: &'static Zone,
@@ -121,7 +122,7 @@ fn go_to_bed(seed: u64, person: &Person, first: i64, day: i64) -> Day {
     let bed_ms = zone.instant(day, tens(bed_of_day));
     let wake_ms = bed_ms + in_bed_ms;
     Day {
-        day,
+        number: day,
         nth: day - first,
         zone,
         bed_ms,
@@ -149,13 +150,13 @@ fn night(chance: &mut Chance, bed_ms: i64, in_bed_ms: i64) -> Night {
 
 /// What happens between getting up and the next night.
 fn live(seed: u64, person: &Person, day: &mut Day) {
-    let mut chance = Chance::of(seed, "awake", day.day);
-    let weekend = weekday(day.day) >= 5;
+    let mut chance = Chance::of(seed, "awake", day.number);
+    let weekend = weekday(day.number) >= 5;
     let nap_probability = 0.06 + if weekend { 0.07 } else { 0.0 } + 0.35 * day.illness;
     if chance.happens(nap_probability) {
         day.nap = nap(&mut chance, day);
     }
-    let weekday = usize::try_from(weekday(day.day)).unwrap_or(0);
+    let weekday = usize::try_from(weekday(day.number)).unwrap_or(0);
     let eager = EAGERNESS.get(weekday).copied().unwrap_or(1.0) * person.workouts_a_week / 7.0;
     let wish = (eager * (1.0 - 0.92 * day.illness.min(1.0))).min(0.95);
     for (wish, hours) in [(wish, (0.5, 2.0)), (0.45 * wish, (8.5, 11.0)), (0.1 * wish, (4.0, 6.0))]

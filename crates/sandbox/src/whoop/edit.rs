@@ -54,10 +54,8 @@ impl Whoop {
         patch.entry(key).or_insert(fresh);
         patch.entry("created_at").or_insert_with(|| Value::from(moment::text(now_us / 1_000)));
         let mut body = changed(model, &Value::Object(patch), now_us)?;
-        if let (Some(body), true) = (body.as_object_mut(), kind != Kind::Recovery) {
-            if body.contains_key("v1_id") {
-                body.insert("v1_id".to_owned(), Value::Null);
-            }
+        if let Some(v1_id) = body.get_mut("v1_id") {
+            *v1_id = Value::Null;
         }
         let id = match body.get(key) {
             Some(Value::String(id)) => id.clone(),

@@ -105,7 +105,7 @@ pub(super) fn sleep(
 /// How fit the owner is: it grows for years and dips in winter.
 fn fitness(day: &Day) -> f64 {
     let years = real(day.nth) / (real(day.nth) + 500.0);
-    let season = real((day.day * 2).rem_euclid(731)) / 365.5;
+    let season = real((day.number * 2).rem_euclid(731)) / 365.5;
     years + 0.12 * (1.0 - season).abs()
 }
 
@@ -129,7 +129,7 @@ pub(super) fn recovery(
     let feeling = (hrv / usual_hrv - 1.0) * 3.4 - above * 0.09 + (performance - 82.0) * 0.012 + 0.3;
     let score = 50.0 + 50.0 * (1.6 * feeling) / (1.0 + (1.6 * feeling).abs());
     let (year, month, date) = NEW_STRAP;
-    let measured = day.day >= day_of(year, month, date);
+    let measured = day.number >= day_of(year, month, date);
     let oxygen = 96.6 + 0.7 * chance.spread() - 1.2 * day.illness;
     let skin = person.skin_c + 0.28 * chance.spread() + 0.9 * day.illness;
     RecoveryScore {
@@ -156,7 +156,7 @@ pub(super) fn workout(chance: &mut Chance, person: &Person, session: &Session) -
     });
     let gain =
         metres.map(|metres| metres / 1_000.0 * session.sport.climb * chance.between(0.5, 1.5));
-    let change = gain.map(|gain| gain * chance.between(-0.3, 0.3));
+    let level = gain.map(|gain| gain * chance.between(-0.3, 0.3));
     let kilojoule = session.minutes() * session.effort * person.weight_kg * 0.95;
     WorkoutScore {
         strain: decimals(strain_of(session.load()), 6),
@@ -166,7 +166,7 @@ pub(super) fn workout(chance: &mut Chance, person: &Person, session: &Session) -
         percent_recorded: decimals(recorded, 8),
         distance_meter: metres.map(|metres| decimals(metres, 5)),
         altitude_gain_meter: gain.map(|gain| decimals(gain, 5)),
-        altitude_change_meter: change.map(|change| decimals(change, 5)),
+        altitude_change_meter: level.map(|level| decimals(level, 5)),
         zone_durations: zones(chance, session, recorded),
     }
 }

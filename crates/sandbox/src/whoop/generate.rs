@@ -68,7 +68,7 @@ pub(super) fn world(person: &Person, ask: Ask) -> World {
 
 /// When WHOOP knows of a day's night.
 fn appears_ms(ask: Ask, day: &Day) -> i64 {
-    let mut chance = Chance::of(ask.seed, "appears", day.day);
+    let mut chance = Chance::of(ask.seed, "appears", day.number);
     day.wake_ms + chance.whole(60, 360) * SECOND_MS
 }
 
@@ -96,11 +96,11 @@ struct Span {
 
 impl Maker<'_> {
     fn day(&mut self, day: &Day, next: Option<&Day>, form: Form, pending: bool) -> Form {
-        let cycle_id = cycle_id(self.ask.seed, day.day);
+        let cycle_id = cycle_id(self.ask.seed, day.number);
         let mut asleep_ms = None;
         for (nth, span) in spans(day).iter().enumerate() {
             let slept = self.sleep(day, span, nth, cycle_id, form, pending);
-            asleep_ms = slept.map(|ms| asleep_ms.unwrap_or(0) + ms).or(asleep_ms);
+            asleep_ms = Some(asleep_ms.unwrap_or(0) + slept);
         }
         self.nap(day, cycle_id, form);
         for nth in 0..day.sessions.len() {
@@ -115,14 +115,14 @@ impl Maker<'_> {
     fn cycle(&mut self, day: &Day, next: Option<&Day>, id: i64) -> f64 {
         let seed = self.ask.seed;
         let score = |done: &[super::days::Session], share: f64| -> CycleScore {
-            let mut chance = Chance::of(seed, "cycle", day.day);
+            let mut chance = Chance::of(seed, "cycle", day.number);
             let length_ms = day.next_bed_ms - day.bed_ms;
             figures::cycle(&mut chance, self.person, day, done, length_ms, share)
         };
         let whole = score(&day.sessions, 1.0);
         let strain = whole.strain;
         let created_ms = appears_ms(self.ask, day);
-        let mut chance = Chance::of(seed, "cycle state", day.day);
+        let mut chance = Chance::of(seed, "cycle state", day.number);
         let unscorable = chance.happens(if day.night == Night::Missed { 0.3 } else { 0.002 });
         let (updated_ms, state, score) = if let Some(next) = next {
             let closed_ms = appears_ms(self.ask, next);
@@ -173,8 +173,8 @@ impl Maker<'_> {
         cycle_id: i64,
         form: Form,
         pending: bool,
-    ) -> Option<i64> {
-        let mut chance = Chance::of(self.ask.seed, "night", day.day * 4 + number(nth));
+    ) -> i64 {
+        let mut chance = Chance::of(self.ask.seed, "night", day.number * 4 + number(nth));
         let id = chance.uuid();
         let score = figures::sleep(
             &mut chance,
@@ -191,9 +191,9 @@ impl Maker<'_> {
         if span.main {
             self.recovery(day, &id, cycle_id, form, performance, &stamps);
         }
-        let v1 = v1_id(day.day, nth);
+        let v1 = v1_id(day.number, nth);
         self.push_sleep(day, span, id, v1, cycle_id, &stamps, score);
-        Some(asleep_ms)
+        asleep_ms
     }
 
     #[expect(clippy::too_many_arguments, reason = "each is a part of the one record")]
@@ -234,7 +234,7 @@ impl Maker<'_> {
 
     fn nap(&mut self, day: &Day, cycle_id: i64, form: Form) {
         let Some((from_ms, to_ms)) = day.nap else { return };
-        let mut chance = Chance::of(self.ask.seed, "nap", day.day);
+        let mut chance = Chance::of(self.ask.seed, "nap", day.number);
         let created_ms = to_ms + chance.whole(60, 360) * SECOND_MS;
         if created_ms > self.ask.now_ms {
             return;
@@ -243,7 +243,7 @@ impl Maker<'_> {
         let score = figures::sleep(&mut chance, self.person, day, form, to_ms - from_ms, true);
         let stamps = self.stamps(&mut chance, created_ms, 0.03, false);
         let span = Span { from_ms, to_ms, nap: true, main: false };
-        self.push_sleep(day, &span, id, v1_id(day.day, 3), cycle_id, &stamps, score);
+        self.push_sleep(day, &span, id, v1_id(day.number, 3), cycle_id, &stamps, score);
     }
 
     fn recovery(
@@ -255,7 +255,7 @@ impl Maker<'_> {
         performance: f64,
         stamps: &Stamps,
     ) {
-        let mut chance = Chance::of(self.ask.seed, "recovery", day.day);
+        let mut chance = Chance::of(self.ask.seed, "recovery", day.number);
         let score = figures::recovery(&mut chance, self.person, day, form, performance);
         let body = Recovery {
             cycle_id,
@@ -282,7 +282,7 @@ impl Maker<'_> {
 
     fn workout(&mut self, day: &Day, nth: usize) {
         let Some(session) = day.sessions.get(nth) else { return };
-        let mut chance = Chance::of(self.ask.seed, "workout", day.day * 4 + number(nth));
+        let mut chance = Chance::of(self.ask.seed, "workout", day.number * 4 + number(nth));
         let created_ms = session.end_ms + chance.whole(20, 240) * SECOND_MS;
         if created_ms > self.ask.now_ms {
             return;
@@ -291,7 +291,7 @@ impl Maker<'_> {
         let score = figures::workout(&mut chance, self.person, session);
         let pending = self.ask.pending_newest && self.newest_workout == Some(session.start_ms);
         let stamps = self.stamps(&mut chance, created_ms, 0.005, pending);
-        let v1 = v1_id(day.day, 4 + nth);
+        let v1 = v1_id(day.number, 4 + nth);
         let zone: &Zone = day.zone;
         let body = Workout {
             id: id.clone(),
@@ -309,7 +309,7 @@ impl Maker<'_> {
         };
         self.world.workouts.push(Entry {
             id,
-            cycle: cycle_id(self.ask.seed, day.day),
+            cycle: cycle_id(self.ask.seed, day.number),
             start_ms: session.start_ms,
             end_ms: Some(session.end_ms),
             v1,

@@ -1,6 +1,8 @@
 //! The bodies of WHOOP's API v2, field by field and in its order. A value that may be missing is an
 //! explicit null, as the live service sends it.
 
+#![expect(clippy::struct_field_names, reason = "the names are WHOOP's")]
+
 use serde::Serialize;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -59,7 +61,6 @@ pub(super) struct SleepScore {
 }
 
 #[derive(Debug, Serialize)]
-#[expect(clippy::struct_field_names, reason = "the names are WHOOP's")]
 pub(super) struct Stages {
     pub(super) total_in_bed_time_milli: i64,
     pub(super) total_awake_time_milli: i64,
@@ -80,7 +81,6 @@ impl Stages {
 }
 
 #[derive(Debug, Serialize)]
-#[expect(clippy::struct_field_names, reason = "the names are WHOOP's")]
 pub(super) struct Need {
     pub(super) baseline_milli: i64,
     pub(super) need_from_sleep_debt_milli: i64,

@@ -9,9 +9,7 @@ use sha2::Sha256;
 use super::Whoop;
 use crate::chance::Chance;
 use crate::control::Trouble;
-
-/// Body and headers of one message.
-type Message = (Vec<(&'static str, String)>, String);
+use crate::webhook::Message;
 
 impl Whoop {
     /// `type` and `id` are needed. `trace_id`, `secret` and `timestamp_ms` can be set to send a
@@ -35,7 +33,7 @@ impl Whoop {
             ("x-whoop-signature", sign(secret, at_ms, &body)),
             ("x-whoop-signature-timestamp", at_ms.to_string()),
         ];
-        Ok((headers, body))
+        Ok(Message { headers, body })
     }
 }
 

@@ -238,18 +238,18 @@ fn illness_shows_and_weekends_are_longer() {
         let first = day_of(2024, 1, 1);
         let days = crate::whoop::days::days(seed, &person, first, first + 700);
         for day in &days {
-            let mut chance = crate::chance::Chance::of(seed, "t", day.day);
+            let mut chance = crate::chance::Chance::of(seed, "t", day.number);
             let form = super::Form::start();
             let score = crate::whoop::figures::recovery(&mut chance, &person, day, form, 85.0);
             let share = score.hrv_rmssd_milli / person.hrv_ms;
             let above = score.resting_heart_rate - person.heart_rest_bpm;
             if day.illness > 0.5 {
-                ill.push((share, above))
+                ill.push((share, above));
             } else {
-                well.push((share, above))
+                well.push((share, above));
             }
             let length = crate::chance::real(day.wake_ms - day.bed_ms);
-            let weekend_day = crate::moment::weekday(day.day) >= 5;
+            let weekend_day = crate::moment::weekday(day.number) >= 5;
             if weekend_day { weekend.push((length, 0.0)) } else { week.push((length, 0.0)) }
         }
     }

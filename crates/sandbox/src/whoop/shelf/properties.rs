@@ -18,7 +18,7 @@ fn entry(number: usize, start_ms: i64, length_ms: Option<i64>) -> Entry {
     }
 }
 
-fn slowly<'a>(entries: &'a [Entry], start: Option<i64>, end: i64) -> Vec<&'a str> {
+fn slowly(entries: &[Entry], start: Option<i64>, end: i64) -> Vec<&str> {
     let mut found: Vec<&Entry> = entries
         .iter()
         .filter(|e| e.start_ms < end)
@@ -65,7 +65,8 @@ fn a_token_of_no_shelf_is_refused() {
 
 #[test]
 fn a_record_that_appears_while_pages_are_read_moves_no_other() {
-    let mut shelf = Shelf::new((0..6).map(|n| entry(n, 10 * n as i64, Some(5))).collect());
+    let mut shelf =
+        Shelf::new((0..6).map(|n| entry(usize::try_from(n).unwrap(), 10 * n, Some(5))).collect());
     let mut window = Window { start_ms: None, end_ms: 1_000, limit: 3, after: None };
     let (_, next) = shelf.page(&window);
     window.after = read_token(&next.unwrap());
