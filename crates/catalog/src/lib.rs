@@ -4,8 +4,11 @@
 
 pub mod assess;
 pub mod classify;
+pub mod html;
+pub mod markdown;
 pub mod patterns;
 pub mod pins;
 pub mod poison;
 pub mod recommend;
 pub mod slug;
+pub mod view;

@@ -11,6 +11,7 @@ use crate::poison::Poison;
 
 mod document;
 
+pub(crate) use document::can_be_named;
 pub use document::{Offer, PolicyNote, ServerPolicy, for_server};
 
 /// How careful.
