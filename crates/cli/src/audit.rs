@@ -70,7 +70,7 @@ pub(crate) struct FilterArgs {
     /// Only this tool, resource or prompt
     #[arg(long, value_name = "NAME")]
     tool: Option<String>,
-    /// Only this decision: admitted, denied, limited, asked, refused, unauthenticated or own
+    /// Only this decision: admitted, denied, limited, asked, refused, unauthenticated, passed or own
     #[arg(long)]
     decision: Option<String>,
     /// From this time on, such as 2h (ago) or 2026-11-15

@@ -177,9 +177,11 @@ impl Ledger {
         self.inner.turn(|turn| turn.append(|stamp, out| rows::decision(stamp, &ruling, facts, out)))
     }
 
-    /// A request that the gate makes for itself, such as reading a server's list of tools.
+    /// A request that no policy is asked about: the protocol's own business of a client, such as a
+    /// greeting or a list, or one that the gate makes for itself.
     pub fn own_act(&self, facts: &Facts<'_>) -> Result<Permit, LedgerError> {
-        let ruling = Ruling { decision: "own", ..Ruling::default() };
+        let decision = if facts.grant.is_empty() { "own" } else { "passed" };
+        let ruling = Ruling { decision, ..Ruling::default() };
         let (seq, at) = self.inner.turn(|turn| {
             let writer = turn.core.writer(turn.now, turn.tick)?;
             let seq = turn.append(|stamp, out| rows::decision(stamp, &ruling, facts, out))?;

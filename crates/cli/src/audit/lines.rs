@@ -24,7 +24,7 @@ pub(crate) fn line(entry: &Entry, paint: Paint) -> String {
 fn push_call(entry: &Entry, paint: Paint, out: &mut String) {
     let decision = pad(&visible(&entry.decision), DECISION_WIDTH);
     out.push_str(&match entry.decision.as_str() {
-        "admitted" | "own" => paint.good(decision),
+        "admitted" | "passed" | "own" => paint.good(decision),
         "asked" => paint.careful(decision),
         _ => paint.bad(decision),
     });

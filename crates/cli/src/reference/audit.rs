@@ -20,7 +20,7 @@ const FIELDS: &[(&str, &str)] = &[
     ("prompt", "the prompt that was fetched"),
     (
         "decision",
-        "`admitted`, `denied`, `limited`, `asked`, `refused` (no one meaning), `unauthenticated`, or `own` (the protocol's own business)",
+        "`admitted`, `denied`, `limited`, `asked`, `refused` (no one meaning), `unauthenticated`, `passed` (the protocol's own business of a client), or `own` (what the gate asks for itself)",
     ),
     ("code", "why, for programs, such as `denied_by_rule` or `rate_limited`"),
     ("rule", "JSON pointer of the part of the policy that decided"),

@@ -200,7 +200,9 @@ impl Gate {
     /// The rows that decide about what a client asked.
     pub(crate) fn decisions(&self) -> Vec<Value> {
         let mut rows = self.rows();
-        rows.retain(|row| row["kind"] == "call" && row["decision"] != "own");
+        rows.retain(|row| {
+            row["kind"] == "call" && row["decision"] != "own" && row["decision"] != "passed"
+        });
         rows
     }
 

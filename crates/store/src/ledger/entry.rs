@@ -41,7 +41,7 @@ pub struct Entry {
     pub uri: String,
     #[serde(skip_serializing_if = "String::is_empty")]
     pub prompt: String,
-    /// `admitted`, `denied`, `limited`, `asked`, `refused`, `unauthenticated` or `own`; for a call
+    /// `admitted`, `denied`, `limited`, `asked`, `refused`, `unauthenticated`, `passed` or `own`; for a call
     /// that was held for a human, how it went on.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub decision: String,
@@ -185,7 +185,7 @@ impl Entry {
 
     /// May a later row still say something about it?
     pub(crate) fn is_unfinished(&self) -> bool {
-        let goes_on = matches!(self.decision.as_str(), "admitted" | "own" | "asked");
+        let goes_on = matches!(self.decision.as_str(), "admitted" | "passed" | "own" | "asked");
         self.kind == EntryKind::Call && goes_on && self.outcome.is_empty()
     }
 }

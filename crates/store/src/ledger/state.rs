@@ -120,7 +120,7 @@ impl State {
     }
 
     fn apply_admission(&mut self, row: &Row<'_>, call: u64) -> Result<(), BadLine> {
-        if !matches!(row.decision.as_ref(), "admitted" | "own") {
+        if !matches!(row.decision.as_ref(), "admitted" | "passed" | "own") {
             return Ok(());
         }
         let taken: Option<Vec<Taken>> = row.holds.iter().map(HoldRow::taken).collect();

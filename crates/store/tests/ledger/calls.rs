@@ -174,13 +174,15 @@ fn a_continued_call_counts_once_and_only_if_it_is_the_same_call() {
 fn the_gates_own_requests_and_the_owners_acts_have_rows_too() {
     let desk = Desk::new();
     let ledger = desk.open();
-    let permit = ledger.own_act(&Facts { method: "tools/list", ..facts() }).unwrap();
-    permit.settle(&ok()).unwrap();
+    for (grant, word) in [("", "own"), ("alice-laptop", "passed")] {
+        let permit = ledger.own_act(&Facts { method: "tools/list", grant, ..facts() }).unwrap();
+        permit.settle(&ok()).unwrap();
+        let row = desk.entries().pop().unwrap();
+        assert_eq!((row.decision.as_str(), row.outcome.as_str()), (word, "ok"));
+    }
     let note =
         Note { act: "grant_created", by: "owner", about: "alice-laptop", words: "for tests" };
     let seq = ledger.note(&note).unwrap();
-    let own = desk.entries().pop().unwrap();
-    assert_eq!((own.decision.as_str(), own.outcome.as_str()), ("own", "ok"));
     let found = desk.reader().entry(seq).unwrap().unwrap();
     assert_eq!((found.act.as_str(), found.by.as_str()), ("grant_created", "owner"));
     assert_eq!((found.about.as_str(), found.words.as_str()), ("alice-laptop", "for tests"));
