@@ -20,6 +20,7 @@ mod pass;
 mod pool;
 mod queue;
 mod ring;
+mod room;
 mod route;
 pub mod shim;
 mod socket;

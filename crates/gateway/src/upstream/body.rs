@@ -12,6 +12,7 @@ use super::deadline::Deadline;
 use super::error::{Excess, UpstreamError};
 use super::options::{HttpBounds, TURN_BYTES};
 use super::pool::Lease;
+use super::room::Share;
 
 /// An answer's body with the connection it comes from.
 pub(super) struct Body {
@@ -113,6 +114,8 @@ impl Body {
             return Ok(first);
         };
         let expected = announced.and_then(|bytes| usize::try_from(bytes).ok()).unwrap_or_default();
+        let mut share = Share::default();
+        share.grow_to(expected).await?;
         let mut whole = BytesMut::with_capacity(expected.max(2 * (first.len() + second.len())));
         whole.extend_from_slice(&first);
         let mut next = Some(second);
@@ -120,10 +123,11 @@ impl Body {
             if whole.len() + piece.len() > bytes_max {
                 return Err(too_large());
             }
+            share.grow_to(whole.len() + piece.len()).await?;
             whole.extend_from_slice(&piece);
             next = self.piece().await.transpose()?;
         }
-        Ok(whole.freeze())
+        Ok(share.of(whole.freeze()))
     }
 
     /// The beginning of the body. A longer one is cut, and its connection closed.

@@ -6,6 +6,7 @@ use super::body::Body;
 use super::error::{Excess, UpstreamError};
 use super::inflight::Item;
 use super::options::HttpBounds;
+use super::room::Share;
 use super::route::{self, Inbound};
 use super::waiter::{Listener, Waiter};
 use crate::wire::Id;
@@ -81,6 +82,8 @@ pub(super) struct Stream {
     /// Gone once it has failed.
     body: Option<Body>,
     decoder: Decoder,
+    /// The part of the room for large answers that the event being read takes.
+    share: Share,
     answers: Option<Id>,
     last: Bytes,
     bounds: HttpBounds,
@@ -102,7 +105,8 @@ impl Stream {
     pub(super) fn new(body: Body, answers: Option<Id>, bounds: &HttpBounds) -> Stream {
         let decoder = Decoder::new(bounds.event_bytes_max);
         let (body, last) = (Some(body), Bytes::new());
-        Stream { body, decoder, answers, last, bounds: bounds.clone() }
+        let share = Share::default();
+        Stream { body, decoder, share, answers, last, bounds: bounds.clone() }
     }
 
     fn finish(&mut self) {
@@ -118,7 +122,7 @@ impl Stream {
                 return Ok(None);
             };
             if event.event.as_deref().is_none_or(|name| name == "message") {
-                self.last = event.data.into();
+                self.last = std::mem::take(&mut self.share).of(event.data.into());
                 let message = self.last.clone();
                 return Ok(Some(Event { message, id: event.id, retry_ms: event.retry_ms }));
             }
@@ -140,7 +144,13 @@ impl Stream {
                 }
             }
             match body.piece().await {
-                Some(Ok(piece)) => self.decoder.feed(&piece),
+                Some(Ok(piece)) => {
+                    let held_bytes = self.decoder.held_bytes() + piece.len();
+                    if let Err(error) = self.share.grow_to(held_bytes).await {
+                        break error;
+                    }
+                    self.decoder.feed(&piece);
+                }
                 Some(Err(error)) => break error,
                 None => return Ok(None),
             }

@@ -33,6 +33,11 @@ impl Decoder {
         }
     }
 
+    /// Bytes of events that are not whole yet.
+    pub fn held_bytes(&self) -> usize {
+        self.lines.held_bytes() + self.event.as_ref().map_or(0, |event| event.data.len())
+    }
+
     /// The next whole event, also one that carries only an id or a retry time. An event that the end
     /// of the stream cuts off is never given.
     pub fn next_event(&mut self) -> Result<Option<Event>, TooLong> {

@@ -35,6 +35,11 @@ impl Lines {
         self.buffer.extend_from_slice(bytes);
     }
 
+    /// Bytes that are not given out as lines yet.
+    pub(super) fn held_bytes(&self) -> usize {
+        self.buffer.len() - self.start
+    }
+
     pub(super) fn line(&self, place: Range<usize>) -> &[u8] {
         self.buffer.get(place).unwrap_or(&[])
     }
