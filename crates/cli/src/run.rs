@@ -73,7 +73,7 @@ fn serve(
         let tls = tls(settings, context)?;
         let scheme = if tls.is_some() { "https" } else { "http" };
         let address = args.listen.unwrap_or(settings.listen);
-        let listening = gate.listen(address, &settings.hostnames, tls).await?;
+        let listening = gate.listen(address, &settings.hostnames, tls, lanes()).await?;
         let url = format!("{scheme}://{}/mcp", listening.address());
         let facts = facts("up", Some(url.clone()), stores);
         let mark = Mark::set(stores.home.path(), &facts)?;
@@ -136,15 +136,16 @@ pub(crate) fn gate(stores: &Stores, context: &Context) -> Result<Arc<Gate>> {
     Ok(Gate::new(options)?)
 }
 
+/// One thread for each core carries connections; more than a few would only hold memory.
+fn lanes() -> usize {
+    const LANES_MAX: usize = 8;
+    std::thread::available_parallelism().map_or(1, std::num::NonZero::get).min(LANES_MAX)
+}
+
+/// Carries what belongs to no connection; `up` has threads of its own for those.
 pub(crate) fn runtime() -> Result<Runtime> {
-    // Sockets are looked at often, so that one busy conversation does not starve the others.
-    const TASKS_BETWEEN_LOOKS: u32 = 13;
-    // Half the cores: clients and servers live on the same machine, and on two cores a second thread
-    // of ours cost more in waking up than it carried (see the README's table).
-    let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
     let mut builder = tokio::runtime::Builder::new_multi_thread();
-    builder.worker_threads((cores / 2).max(1));
-    builder.enable_all().event_interval(TASKS_BETWEEN_LOOKS);
+    builder.worker_threads(1).enable_all();
     builder.build().context("cannot start the threads of the gate")
 }
 

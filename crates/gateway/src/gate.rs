@@ -192,6 +192,10 @@ impl Gate {
         self.stop.subscribe()
     }
 
+    pub(crate) fn is_stopping(&self) -> bool {
+        *self.stop.borrow()
+    }
+
     pub(crate) fn begin_stop(&self) {
         self.stop.send_replace(true);
     }

@@ -13,7 +13,7 @@ use crate::gate::Gate;
 use crate::in_force::{self, Holder, Holding};
 use crate::keep::{self, ReadSettings};
 use crate::scene::{Endpoint, Scene, Transport};
-use crate::serve::{AllowedHosts, ListenError, Listener, Tls};
+use crate::serve::{AllowedHosts, Lanes, ListenError, Listener, Tls};
 use crate::server::Server;
 use crate::upstream::UpstreamError;
 use crate::wire::Era;
@@ -58,6 +58,7 @@ pub struct Listening {
     listener: Listener,
     hosts: Arc<AllowedHosts>,
     address: SocketAddr,
+    lanes: Lanes,
 }
 
 impl Gate {
@@ -67,12 +68,14 @@ impl Gate {
         address: SocketAddr,
         hostnames: &[String],
         tls: Option<Tls>,
+        lanes: usize,
     ) -> Result<Listening, RunError> {
         let secure = tls.is_some();
         let listener = Listener::bind(address, tls, Arc::clone(&self.bounds)).await?;
         let address = listener.address()?;
         let hosts = Arc::new(AllowedHosts::new(address, hostnames, secure));
-        Ok(Listening { gate: Arc::clone(self), listener, hosts, address })
+        let lanes = Lanes::start(lanes)?;
+        Ok(Listening { gate: Arc::clone(self), listener, hosts, address, lanes })
     }
 
     /// Speaks with one client on standard streams until its input ends.
@@ -224,7 +227,7 @@ impl Listening {
     /// Serves until `stop` turns true, then settles what is in flight.
     pub async fn serve(self, read_settings: Option<ReadSettings>, mut stop: watch::Receiver<bool>) {
         let keeper = tokio::spawn(keep::keep(Arc::clone(&self.gate), read_settings));
-        let (gate, hosts) = (Arc::clone(&self.gate), self.hosts);
+        let (gate, hosts, lanes) = (Arc::clone(&self.gate), self.hosts, self.lanes);
         let answer = move |remote, request| {
             door::answer(Arc::clone(&gate), Arc::clone(&hosts), remote, request)
         };
@@ -237,9 +240,11 @@ impl Listening {
         let broken = Arc::new(move |remote, status, words: &str| {
             gate.record_turned_away(remote, status, words);
         });
-        self.listener.serve(answer, broken, self.gate.stopping()).await;
+        self.listener.serve(&lanes, answer, broken, self.gate.stopping()).await;
         let _ = telling.await;
         self.gate.close_everything().await;
         let _ = keeper.await;
+        // Joining the threads blocks; nothing else is left to do here.
+        drop(lanes);
     }
 }

@@ -4,6 +4,7 @@
 mod body;
 mod gather;
 mod guard;
+mod lanes;
 mod stream;
 mod tls;
 
@@ -18,14 +19,18 @@ use hyper::service::service_fn;
 use hyper::{Request, Response};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
+use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, watch};
 
 pub(crate) use body::{Body, Feed};
 pub(crate) use gather::{Gathered, Ungathered, gather};
 pub(crate) use guard::AllowedHosts;
+pub(crate) use lanes::Lanes;
 pub use tls::{Tls, TlsError};
 
 use crate::bounds::Bounds;
+
+/// After the drain bound, what is in flight is given up and its clients have so long to hear of it.
+const GIVE_UP_WAIT_MAX: Duration = Duration::from_millis(500);
 
 /// Who asks over which connection.
 #[derive(Clone, Copy, Debug)]
@@ -80,6 +85,7 @@ impl Listener {
     /// What never became a request is told to `broken`.
     pub(crate) async fn serve<F, R>(
         self,
+        lanes: &Lanes,
         answer: F,
         broken: OnBroken,
         mut stop: watch::Receiver<bool>,
@@ -111,11 +117,12 @@ impl Listener {
                 broken: Arc::clone(&broken),
                 place,
             };
-            tokio::spawn(connection.run(stream, answer.clone()));
+            let answer = answer.clone();
+            let _ = lanes.carry(stream, move |stream| connection.run(stream, answer));
         }
         let everyone = u32::try_from(self.bounds.connections_max).unwrap_or(u32::MAX);
-        let _ =
-            tokio::time::timeout(self.bounds.drain_wait_max, places.acquire_many(everyone)).await;
+        let wait_max = self.bounds.drain_wait_max + GIVE_UP_WAIT_MAX;
+        let _ = tokio::time::timeout(wait_max, places.acquire_many(everyone)).await;
     }
 }
 
@@ -135,6 +142,16 @@ fn bind_hint(error: &std::io::Error) -> &'static str {
         }
         _ => "choose an address of this machine with `--listen`",
     }
+}
+
+/// What a client hears whose request was still under way when the gate had to end.
+fn stopped() -> Response<Body> {
+    const WORDS: &str = r#"{"jsonrpc":"2.0","id":null,"error":{"code":-31052,"message":"the gate stopped before the answer came; whether the call happened is unknown"}}"#;
+    let mut response = Response::new(Body::whole(WORDS));
+    *response.status_mut() = hyper::StatusCode::SERVICE_UNAVAILABLE;
+    let json = hyper::header::HeaderValue::from_static("application/json");
+    response.headers_mut().insert(hyper::header::CONTENT_TYPE, json);
+    response
 }
 
 async fn turn_away(stream: TcpStream) {
@@ -181,9 +198,17 @@ impl Connection {
         R: Future<Output = Response<Body>> + Send + 'static,
     {
         let remote = self.remote;
+        let giving_up = Arc::new(Notify::new());
+        let given_up = Arc::clone(&giving_up);
         let service = service_fn(move |request| {
-            let answer = answer.clone();
-            async move { Ok::<_, std::convert::Infallible>(answer(remote, request).await) }
+            let (answer, given_up) = (answer.clone(), Arc::clone(&given_up));
+            async move {
+                Ok::<_, std::convert::Infallible>(tokio::select! {
+                    biased;
+                    response = answer(remote, request) => response,
+                    () = given_up.notified() => stopped(),
+                })
+            }
         });
         let connection = hyper::server::conn::http1::Builder::new()
             .timer(TokioTimer::new())
@@ -200,7 +225,13 @@ impl Connection {
             ended
         } else {
             connection.as_mut().graceful_shutdown();
-            connection.await
+            let drained = tokio::time::timeout(self.bounds.drain_wait_max, connection.as_mut());
+            if let Ok(ended) = drained.await {
+                ended
+            } else {
+                giving_up.notify_waiters();
+                connection.await
+            }
         };
         if let Err(error) = ended {
             self.tell_broken(&error);

@@ -18,7 +18,7 @@ use policy::json::{Bounds, Doc, Value};
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use store::ledger::Permit;
+use store::ledger::{Ending, Permit};
 use tokio::sync::broadcast;
 
 /// Log messages may come on another stream than the answer they precede; it waits so long for them.
@@ -57,6 +57,10 @@ pub(crate) struct Tail {
 impl Drop for Tail {
     /// A client of the newer era takes a request back by hanging up; an older server must be told.
     fn drop(&mut self) {
+        if self.permit.is_some() && self.scene.gate.is_stopping() {
+            // Not the client's doing: we left before the server answered.
+            self.settle(Ending::Unknown, None, 0);
+        }
         let gone = self.permit.is_some() && self.era == Era::Modern;
         if gone && self.peer.era == Era::Legacy && !self.peer.is_child() && !self.peer.is_builtin()
         {

@@ -5,6 +5,7 @@ use std::future::{Future, poll_fn};
 use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
+use std::thread::ThreadId;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -20,6 +21,10 @@ use super::error::UpstreamError;
 use super::options::HttpBounds;
 use super::socket::{Stream, Tap};
 
+/// A server on this machine answers within the time it takes to go to sleep and be woken again, so a
+/// lone request looks so many times before its thread sleeps.
+const LOOKS_MAX: u32 = 400;
+
 type Driver = http1::Connection<TokioIo<Stream>, Full<Bytes>>;
 
 /// A connection with at most one request on it.
@@ -28,6 +33,8 @@ pub(super) struct Connection {
     /// Gone once it has finished; a finished driver must not be polled again.
     driver: Option<Box<Driver>>,
     tap: Arc<Tap>,
+    /// The thread whose runtime watches the socket.
+    pub(super) home: ThreadId,
     /// How long the server says it keeps the connection idle.
     pub(super) keeps: Option<Duration>,
 }
@@ -55,7 +62,8 @@ impl Connection {
             .max_header_size(bounds.head_bytes_max)
             .handshake(TokioIo::new(stream))
             .await?;
-        Ok(Connection { sender, driver: Some(Box::new(driver)), tap, keeps: None })
+        let home = std::thread::current().id();
+        Ok(Connection { sender, driver: Some(Box::new(driver)), tap, home, keeps: None })
     }
 
     /// Lets go of the task that used it, and says whether it can take another request, as far as can
@@ -85,15 +93,21 @@ impl Connection {
         &mut self,
         request: Request<Full<Bytes>>,
         deadline: &mut Deadline,
+        calm: bool,
     ) -> Result<Response<Incoming>, Failure> {
         let written_before = self.tap.written_bytes();
         // Only driving the connection, here and below, brings the answer. So nobody need be woken for
         // it, and it is always looked at, whatever the task's budget.
         let mut answer = pin!(unconstrained(self.sender.try_send_request(request)));
+        let mut looks = if calm { LOOKS_MAX } else { 0 };
         let outcome = poll_fn(|cx| {
             self.drive(cx);
             if let Poll::Ready(outcome) = answer.as_mut().poll(&mut unheard()) {
                 return Poll::Ready(Ok(outcome));
+            }
+            if looks > 0 {
+                looks -= 1;
+                cx.waker().wake_by_ref();
             }
             deadline.poll(cx).map(Err)
         })

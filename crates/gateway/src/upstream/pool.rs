@@ -100,7 +100,7 @@ impl Pool {
         if let Some(mut connection) = self.take_idle() {
             connection.distrust();
             let mut deadline = Deadline::start(&self.waits, stays_open);
-            match connection.exchange(make_request(), &mut deadline).await {
+            match connection.exchange(make_request(), &mut deadline, self.is_calm()).await {
                 Ok(response) => return Ok(self.leased(response, connection, place, deadline)),
                 Err(Failure::Failed(error)) => return Err(error),
                 Err(Failure::Unsent(_)) => {}
@@ -108,11 +108,17 @@ impl Pool {
         }
         let mut connection = self.dialer.dial().await?;
         let mut deadline = Deadline::start(&self.waits, stays_open);
-        match connection.exchange(make_request(), &mut deadline).await {
+        match connection.exchange(make_request(), &mut deadline, self.is_calm()).await {
             Ok(response) => Ok(self.leased(response, connection, place, deadline)),
             Err(Failure::Failed(error)) => Err(error),
             Err(Failure::Unsent(why)) => Err(UpstreamError::never_sent(why)),
         }
+    }
+
+    /// Whether this is the only request under way, so that nobody is kept waiting by one that looks
+    /// for its answer for a moment instead of going to sleep.
+    fn is_calm(&self) -> bool {
+        self.requests.available_permits() + 1 >= self.bounds.connections_max
     }
 
     fn leased(
@@ -149,16 +155,14 @@ impl Pool {
         }
     }
 
-    /// The connection used last, which is the one least likely to have been closed.
+    /// The connection used last, which is the one least likely to have been closed; of those opened on
+    /// this thread, because one of another thread would wake that thread for every answer.
     fn take_idle(&self) -> Option<Connection> {
         let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
-        let newest = idle.pop()?;
-        if newest.until > Instant::now() {
-            return Some(newest.connection);
-        }
-        // The newest is over age, and so are all the others.
-        idle.clear();
-        None
+        let here = std::thread::current().id();
+        let place = idle.iter().rposition(|kept| kept.connection.home == here)?;
+        let newest = idle.remove(place);
+        (newest.until > Instant::now()).then_some(newest.connection)
     }
 
     fn keep(self: &Arc<Pool>, connection: Connection) {

@@ -125,9 +125,12 @@ impl Method {
 
     /// The known method that a name is one letter's case or one slash away from.
     pub(super) fn nearly(name: &str) -> Option<Method> {
+        if Method::parse(name) != Method::Other {
+            return None;
+        }
         let slashless = |name: &str| name.replace(['/', '\\'], "").to_ascii_lowercase();
         let wanted = slashless(name);
         let near = |method: &&Method| method.name().is_some_and(|known| slashless(known) == wanted);
-        Method::KNOWN.iter().find(near).copied().filter(|method| method.name() != Some(name))
+        Method::KNOWN.iter().find(near).copied()
     }
 }
