@@ -4,8 +4,10 @@
 use crate::http::Retry;
 use crate::pace::Limit;
 
+mod check;
 mod whoop;
 
+pub use check::{CheckError, RevokeError, check, revoke};
 pub use whoop::WHOOP;
 
 /// One service's sign-in.
@@ -21,7 +23,7 @@ pub struct Account {
     pub client_id: &'static str,
     pub client_secret: &'static str,
     /// One harmless call that shows whether the credentials work.
-    pub probe: &'static [&'static str],
+    pub probe: Probe,
     /// How consent is taken back at the service.
     pub revoke: Option<Revoke>,
     /// Refresh errors that mean the login is gone, as `error` has them. Every other failure is an
@@ -83,6 +85,15 @@ pub struct Place {
     pub variable: &'static str,
     /// `(ends in, add)`: the first that fits is applied; `""` stands for a bare origin.
     pub completions: &'static [(&'static str, &'static str)],
+}
+
+/// A call that reads something small. An access token goes along by itself.
+pub struct Probe {
+    pub path: &'static [&'static str],
+    /// Fields of the account that the address carries, by their names there.
+    pub query: &'static [(&'static str, &'static str)],
+    /// Fields of the account that go along as cookies.
+    pub cookies: &'static [&'static str],
 }
 
 /// A call that takes consent back, with the access token.

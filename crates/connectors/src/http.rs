@@ -15,8 +15,7 @@ mod request;
 mod retry;
 
 pub use request::Request;
-pub use retry::Retry;
-pub(crate) use retry::Tally;
+pub use retry::{Retry, Tally};
 
 use dial::Dialer;
 
@@ -68,42 +67,6 @@ impl Http {
         match tokio::time::timeout(wait_max, self.exchange(&host, request)).await {
             Ok(reply) => reply,
             Err(_) => Err(HttpError::TimedOut { host, seconds: wait_max.as_secs() }),
-        }
-    }
-
-    /// Sends a request, and again where the rules say that this may help. What comes back in the
-    /// end is the last answer, also when it is a refusal.
-    pub async fn send_again(&self, request: &Request, rules: &Retry) -> Result<Reply, HttpError> {
-        self.send_in_turn(request, rules, || async { Ok(()) }, |_| {}).await
-    }
-
-    /// The same, with a turn to wait for before each try and an ear for each answer.
-    pub(crate) async fn send_in_turn<T>(
-        &self,
-        request: &Request,
-        rules: &Retry,
-        turn: impl Fn() -> T,
-        heard: impl Fn(&Reply),
-    ) -> Result<Reply, HttpError>
-    where
-        T: Future<Output = Result<(), HttpError>>,
-    {
-        let mut tally = retry::Tally::default();
-        let mut last = None;
-        loop {
-            if let Err(refused) = turn().await {
-                // An answer that says when to come back is worth more than our own word.
-                return last.unwrap_or(Err(refused));
-            }
-            let outcome = self.send(request.clone()).await;
-            if let Ok(reply) = &outcome {
-                heard(reply);
-            }
-            match rules.pause(&mut tally, request.is_repeatable(), &outcome) {
-                Some(pause) => tokio::time::sleep(pause).await,
-                None => return outcome,
-            }
-            last = Some(outcome);
         }
     }
 

@@ -14,7 +14,7 @@ use crate::{Desk, Service};
 mod helper;
 mod refresh;
 
-pub use helper::{Helper, Told, serve};
+pub use helper::{Ended, Helper, STALE_VARIABLE, Told, serve};
 pub use refresh::Refresher;
 
 const SECOND_US: i64 = 1_000_000;

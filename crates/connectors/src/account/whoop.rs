@@ -1,6 +1,6 @@
 //! How one signs in to WHOOP.
 
-use super::{Account, Client, Place, Revoke, SignIn};
+use super::{Account, Client, Place, Probe, Revoke, SignIn};
 use crate::http::Retry;
 use crate::pace::Limit;
 
@@ -36,7 +36,7 @@ pub const WHOOP: Account = Account {
     },
     client_id: "WHOOP_CLIENT_ID",
     client_secret: "WHOOP_CLIENT_SECRET",
-    probe: &["user", "profile", "basic"],
+    probe: Probe { path: &["user", "profile", "basic"], query: &[], cookies: &[] },
     revoke: Some(Revoke { method: "DELETE", path: &["user", "access"] }),
     // WHOOP says `invalid_request` of a refresh token it does not know, and `invalid_scope` when a
     // granted scope was later switched off for the app.

@@ -30,7 +30,7 @@ impl Retry {
     pub const NEVER: Retry = Retry { limited_max: 0, fault_max: 0, lost_max: 0, ..Retry::USUAL };
 
     /// The pause before the next try; nothing when there is none.
-    pub(crate) fn pause(
+    pub fn pause(
         &self,
         tally: &mut Tally,
         is_repeatable: bool,
@@ -62,7 +62,7 @@ impl Retry {
 
 /// What went wrong so far with one request.
 #[derive(Default)]
-pub(crate) struct Tally {
+pub struct Tally {
     limited: u32,
     faults: u32,
     lost: u32,

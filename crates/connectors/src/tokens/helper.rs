@@ -20,6 +20,9 @@ pub const STALE_VARIABLE: &str = "TOLLGATE_STALE_TOKEN";
 /// Longer than the lock and the request may take together.
 const WAIT_MAX: Duration = Duration::from_secs(90);
 
+/// The exit code of a helper that did not get as far as the service.
+const COULD_NOT: i32 = 2;
+
 /// How to start the helper: the program, and its arguments up to the name of the service.
 #[derive(Clone, Debug)]
 pub struct Helper {
@@ -82,8 +85,13 @@ impl Helper {
         let output = tokio::time::timeout(WAIT_MAX, child.wait_with_output()).await;
         let output = output.map_err(|_| outage("the helper takes too long"))?;
         let output = output.map_err(|error| outage(&error.to_string()))?;
-        let told: Told = serde_json::from_slice(&output.stdout)
-            .map_err(|_| outage("the helper ended without a word"))?;
+        let told: Option<Told> = serde_json::from_slice(&output.stdout).ok();
+        let told = match (told, output.status.code()) {
+            (Some(told), _) => told,
+            // It could not even begin, so nothing was sent.
+            (None, Some(COULD_NOT)) => return refresh::apart(refresher, stale).await,
+            (None, _) => return Err(outage("the helper ended without a word")),
+        };
         match told.ended {
             Ended::Refreshed => Ok(()),
             Ended::NotConnected => Err(not_connected(service)),

@@ -1,0 +1,90 @@
+//! `tollgate connect`, `accounts`, `disconnect`: the owner's own accounts at services. Secrets come
+//! from a prompt, a file, standard input or the environment, never from the command line.
+
+use std::path::PathBuf;
+
+use anyhow::{Context as _, Result, anyhow};
+use clap::Args;
+use connectors::{Account, Service};
+
+use crate::services;
+
+mod connect;
+mod disconnect;
+mod refresh;
+mod show;
+mod sign_in;
+mod sources;
+
+pub(crate) use connect::connect;
+pub(crate) use disconnect::disconnect;
+pub(crate) use refresh::{WORD as REFRESH_WORD, helper, refresh};
+pub(crate) use show::show;
+
+#[derive(Args)]
+pub(crate) struct ConnectArgs {
+    /// The service, such as whoop
+    service: String,
+    /// Take a token response (JSON) from a file, or from standard input with -, instead of a browser
+    #[arg(long, value_name = "FILE")]
+    tokens: Option<PathBuf>,
+    /// The client id of your app at the service
+    #[arg(long, value_name = "ID")]
+    client_id: Option<String>,
+    /// A file with the client secret of your app; - is standard input
+    #[arg(long, value_name = "FILE")]
+    client_secret_file: Option<PathBuf>,
+    /// The port the browser comes back to
+    #[arg(long, value_name = "N", conflicts_with = "tokens")]
+    port: Option<u16>,
+    /// Show the address instead of opening a browser
+    #[arg(long)]
+    no_browser: bool,
+}
+
+#[derive(Args)]
+pub(crate) struct AccountsArgs {
+    /// Only this service
+    service: Option<String>,
+    /// Ask each service whether the login works; refreshes it where it is about to end
+    #[arg(long)]
+    check: bool,
+}
+
+#[derive(Args)]
+pub(crate) struct DisconnectArgs {
+    /// The service, such as whoop
+    service: String,
+    /// Do not ask
+    #[arg(long)]
+    yes: bool,
+    /// Keep the records that were fetched
+    #[arg(long)]
+    keep_data: bool,
+    /// Wipe here even where the service cannot be told
+    #[arg(long)]
+    no_revoke: bool,
+}
+
+#[derive(Args)]
+pub(crate) struct RefreshArgs {
+    service: String,
+}
+
+fn find(name: &str) -> Result<(&'static Service, &'static Account)> {
+    services::with_accounts().find(|(service, _)| service.name == name).ok_or_else(|| {
+        let known: Vec<&str> = services::with_accounts().map(|(service, _)| service.name).collect();
+        anyhow!(
+            "there is no service `{name}` to have an account at\nhint: there is `{}`",
+            known.join("`, `")
+        )
+    })
+}
+
+/// One command, one thread.
+fn runtime() -> Result<tokio::runtime::Runtime> {
+    tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .context("cannot start what waits for the network")
+}

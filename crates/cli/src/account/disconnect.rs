@@ -1,0 +1,63 @@
+//! Takes consent back at the service, and wipes the account and its records here.
+
+use std::io::{self, BufRead as _, IsTerminal as _};
+
+use anyhow::{Result, bail};
+use connectors::account::revoke;
+use serde_json::json;
+
+use super::{DisconnectArgs, find, runtime};
+use crate::context::Context;
+use crate::failure::Ending;
+use crate::output::{Out, visible};
+
+pub(crate) fn disconnect(args: &DisconnectArgs, context: &Context, out: &mut Out) -> Result<Ending> {
+    let (service, _) = find(&args.service)?;
+    let name = service.name;
+    let stores = context.open()?;
+    let desk = stores.desk()?;
+    if !args.yes && !agreed(name, args.keep_data, out)? {
+        out.say("nothing was changed");
+        return Ok(Ending::No);
+    }
+    let revoked = match args.no_revoke {
+        true => false,
+        false => match runtime()?.block_on(revoke(&desk, service)) {
+            Ok(revoked) => revoked,
+            Err(error) => bail!(
+                "cannot take consent back at `{name}`: {error}; nothing was wiped\nhint: try again later, or wipe here only with `tollgate disconnect {name} --no-revoke`"
+            ),
+        },
+    };
+    let wiped = desk.accounts.lock(name)?.wipe()?;
+    let records = if args.keep_data { None } else { Some(desk.records.forget(name)?) };
+    stores.note("disconnect", name, if revoked { "consent taken back" } else { "" })?;
+    if out.wants_json() {
+        out.json(&json!({
+            "service": name,
+            "revoked": revoked,
+            "account_wiped": wiped,
+            "records_wiped": records,
+        }))?;
+        return Ok(Ending::Yes);
+    }
+    let consent = if revoked { "consent taken back, " } else { "" };
+    let account = if wiped { "account wiped" } else { "there was no account" };
+    let records = match records {
+        Some(records) => format!("{records} records wiped"),
+        None => "records kept".to_owned(),
+    };
+    out.line(format_args!("{name}: {consent}{account}, {records}"))?;
+    Ok(Ending::Yes)
+}
+
+fn agreed(name: &str, keep_data: bool, out: &Out) -> Result<bool> {
+    if !io::stdin().is_terminal() {
+        bail!("this cannot be undone and nobody can be asked\nhint: add `--yes`");
+    }
+    let records = if keep_data { "" } else { " and every record fetched from it" };
+    out.say(format_args!("wipe the account at {}{records}? type yes:", visible(name)));
+    let mut line = String::new();
+    io::stdin().lock().read_line(&mut line)?;
+    Ok(matches!(line.trim(), "y" | "yes"))
+}

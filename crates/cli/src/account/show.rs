@@ -1,0 +1,169 @@
+//! How the accounts stand: state, scopes, expiry, last refresh, last sync.
+
+use anyhow::Result;
+use connectors::account::check;
+use connectors::{Account, Service};
+use serde_json::{Value, json};
+use store::accounts::{Facts, State};
+
+use super::connect::missing_scopes;
+use super::{AccountsArgs, find, runtime};
+use crate::context::{Context, Stores};
+use crate::failure::Ending;
+use crate::moment;
+use crate::output::{Out, Table, visible};
+use crate::services::{self, LastSync};
+
+const DAY_US: i64 = 86_400_000_000;
+
+struct Row {
+    service: &'static Service,
+    account: &'static Account,
+    facts: Result<Option<Facts>, String>,
+    sync: LastSync,
+    checked: Option<Result<(), String>>,
+}
+
+pub(crate) fn show(args: &AccountsArgs, context: &Context, out: &mut Out) -> Result<Ending> {
+    let stores = context.open()?;
+    let wanted = match &args.service {
+        Some(name) => vec![find(name)?],
+        None => services::with_accounts().collect(),
+    };
+    let mut rows = Vec::new();
+    for (service, account) in wanted {
+        rows.push(row(service, account, args.check, &stores)?);
+    }
+    let fine = rows.iter().all(is_fine);
+    if out.wants_json() {
+        let all: Vec<Value> = rows.iter().map(json_row).collect();
+        out.json(&all)?;
+        return Ok(Ending::of(fine));
+    }
+    let now_us = stores.now_us();
+    let mut table = Table::new(&["service", "state", "token ends", "refreshed", "synced", "scopes"]);
+    for row in &rows {
+        let facts = row.facts.as_ref().ok().and_then(Option::as_ref);
+        let ago = |us: Option<i64>| us.map(|us| moment::ago(us, now_us)).unwrap_or_default();
+        table.row([
+            row.service.name.to_owned(),
+            state(row).to_owned(),
+            facts.and_then(|facts| facts.expires_us).map(moment::local).unwrap_or_default(),
+            ago(facts.and_then(|facts| facts.refreshed_us)),
+            ago(row.sync.good_us),
+            facts.map(|facts| facts.scopes.join(" ")).unwrap_or_default(),
+        ]);
+    }
+    out.table(&table)?;
+    for row in &rows {
+        remarks(row, now_us, out);
+    }
+    Ok(Ending::of(fine))
+}
+
+fn row(
+    service: &'static Service,
+    account: &'static Account,
+    is_checked: bool,
+    stores: &Stores,
+) -> Result<Row> {
+    // Where there is no account nothing need be opened.
+    if !services::account_file(&stores.home, service).exists() {
+        let (facts, sync) = (Ok(None), LastSync::default());
+        return Ok(Row { service, account, facts, sync, checked: None });
+    }
+    let checked = match is_checked {
+        true => {
+            let desk = stores.desk()?;
+            Some(runtime()?.block_on(check(&desk, service)).map_err(|e| e.to_string()))
+        }
+        false => None,
+    };
+    let standing = services::standing(service, stores);
+    let sync = standing.sync.unwrap_or_default();
+    Ok(Row { service, account, facts: standing.account, sync, checked })
+}
+
+/// An account that was never connected is as it should be.
+fn is_fine(row: &Row) -> bool {
+    let is_live = match &row.facts {
+        Ok(Some(facts)) => facts.state == State::Live,
+        Ok(None) => true,
+        Err(_) => false,
+    };
+    is_live && !matches!(row.checked, Some(Err(_)))
+}
+
+fn state(row: &Row) -> &'static str {
+    match (&row.facts, &row.checked) {
+        (Err(_), _) => "damaged",
+        (Ok(None), _) => "not connected",
+        (Ok(Some(facts)), _) if facts.state != State::Live => "ended",
+        (_, Some(Err(_))) => "failing",
+        _ => "connected",
+    }
+}
+
+fn consent_ends_us(row: &Row) -> Option<i64> {
+    let days = row.account.consent_days_max?;
+    let facts = row.facts.as_ref().ok()?.as_ref()?;
+    Some(facts.created_us.saturating_add(i64::from(days) * DAY_US))
+}
+
+fn remarks(row: &Row, now_us: i64, out: &Out) {
+    let name = row.service.name;
+    let say = |words: &str| out.say(format_args!("{name}: {}", visible(words)));
+    match &row.facts {
+        Err(words) => say(words.lines().next().unwrap_or_default()),
+        Ok(None) => say(&format!("`tollgate connect {name}` signs in")),
+        Ok(Some(facts)) => {
+            if let State::Dead { words, since_us } = &facts.state {
+                let since = moment::ago(*since_us, now_us);
+                say(&format!("{words}, {since}; `tollgate connect {name}` signs in again"));
+            }
+            let missing = missing_scopes(row.service, facts);
+            if !missing.is_empty() {
+                say(&format!("asked for but not granted: {}", missing.join(" ")));
+            }
+            if facts.refreshing_us.is_some() {
+                say("a refresh is under way, or was cut short");
+            }
+        }
+    }
+    if let Some(Err(words)) = &row.checked {
+        say(words.lines().next().unwrap_or_default());
+    }
+    if let Some(ends_us) = consent_ends_us(row) {
+        say(&format!("consent ends {}", moment::local(ends_us)));
+    }
+    for failed in &row.sync.failed {
+        say(&format!("the last sync failed: {failed}"));
+    }
+}
+
+fn json_row(row: &Row) -> Value {
+    let facts = row.facts.as_ref().ok().and_then(Option::as_ref);
+    let problem = match (&row.facts, facts.map(|facts| &facts.state), &row.checked) {
+        (Err(words), ..) => Some(words.clone()),
+        (_, Some(State::Dead { words, .. }), _) => Some(words.clone()),
+        (_, _, Some(Err(words))) => Some(words.clone()),
+        _ => None,
+    };
+    json!({
+        "service": row.service.name,
+        "state": state(row).replace(' ', "_"),
+        "problem": problem,
+        "checked": row.checked.is_some(),
+        "client_id": facts.and_then(|facts| facts.client_id.clone()),
+        "asked_scopes": row.account.scopes,
+        "scopes": facts.map(|facts| facts.scopes.clone()),
+        "missing_scopes": facts.map(|facts| missing_scopes(row.service, facts)),
+        "has_refresh_token": facts.is_some_and(|facts| facts.has("refresh")),
+        "connected_at": facts.map(|facts| moment::utc(facts.created_us)),
+        "expires_at": facts.and_then(|facts| facts.expires_us).map(moment::utc),
+        "refreshed_at": facts.and_then(|facts| facts.refreshed_us).map(moment::utc),
+        "consent_ends_at": consent_ends_us(row).map(moment::utc),
+        "synced_at": row.sync.good_us.map(moment::utc),
+        "sync_problems": row.sync.failed,
+    })
+}

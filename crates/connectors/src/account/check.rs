@@ -1,0 +1,118 @@
+//! Tries an account for real with one harmless call, and takes consent back at the service.
+
+use hyper::Method;
+use store::accounts::AccountsError;
+
+use super::{Account, SignIn};
+use crate::fetch::{self, FetchError, Patience};
+use crate::http::{HttpError, Reply, Request};
+use crate::settings::ServiceSettings;
+use crate::tokens::{self, TokenError};
+use crate::{Desk, Service};
+
+/// What is wrong with an account.
+#[derive(Debug, thiserror::Error)]
+pub enum CheckError {
+    #[error("the service answered the credentials with status {status}")]
+    Refused { status: u16 },
+    #[error("the service could not be asked: it answered with status {status}")]
+    Unclear { status: u16 },
+    #[error(transparent)]
+    Fetch(#[from] FetchError),
+    #[error(transparent)]
+    Store(#[from] AccountsError),
+}
+
+impl CheckError {
+    /// Do the credentials themselves not work? Otherwise nobody knows yet.
+    pub fn is_final(&self) -> bool {
+        match self {
+            CheckError::Refused { .. } => true,
+            CheckError::Fetch(FetchError::SignIn(error)) => {
+                matches!(error, TokenError::Dead { .. } | TokenError::NotConnected { .. })
+            }
+            _ => false,
+        }
+    }
+}
+
+/// Why consent was not taken back.
+#[derive(Debug, thiserror::Error)]
+pub enum RevokeError {
+    #[error("the service answered with status {status}")]
+    Status { status: u16 },
+    #[error(transparent)]
+    Token(#[from] TokenError),
+    #[error(transparent)]
+    Http(#[from] HttpError),
+}
+
+/// One harmless call in the owner's name.
+pub async fn check(desk: &Desk, service: &'static Service) -> Result<(), CheckError> {
+    let (Some(account), Some(settings)) = (service.account, desk.settings.of(service)) else {
+        return Err(FetchError::from(not_connected(service)).into());
+    };
+    let reply = match account.sign_in {
+        SignIn::Values(_) => with_values(desk, service, account, settings).await?,
+        _ => fetch::get(desk, service, account.probe.path, &[], Patience::BRIEF).await?,
+    };
+    match reply.status {
+        200..300 => Ok(()),
+        status @ (401 | 403) => Err(CheckError::Refused { status }),
+        status => Err(CheckError::Unclear { status }),
+    }
+}
+
+async fn with_values(
+    desk: &Desk,
+    service: &Service,
+    account: &Account,
+    settings: &ServiceSettings,
+) -> Result<Reply, CheckError> {
+    let kept = desk.accounts.load(service.name)?;
+    let kept = kept.ok_or_else(|| FetchError::from(not_connected(service)))?;
+    let value = |name: &str| kept.extra.get(name).map_or("", |value| value.expose());
+    let mut request = Request::get(&settings.api_base, account.probe.path)
+        .header("user-agent", account.user_agent);
+    for (name, field) in account.probe.query {
+        request = request.query(name, value(field));
+    }
+    if !account.probe.cookies.is_empty() {
+        let cookies: Vec<String> =
+            account.probe.cookies.iter().map(|name| format!("{name}={}", value(name))).collect();
+        request = request.header("cookie", &cookies.join("; "));
+    }
+    Ok(desk.http.send(request).await.map_err(FetchError::from)?)
+}
+
+/// Takes consent back. False when there is none any more, or the service has no way to.
+pub async fn revoke(desk: &Desk, service: &'static Service) -> Result<bool, RevokeError> {
+    let account = service.account;
+    let Some(way) = account.and_then(|account| account.revoke.as_ref()) else { return Ok(false) };
+    let Some(settings) = desk.settings.of(service) else { return Ok(false) };
+    let token = match tokens::access(desk, service).await {
+        Ok(token) => token,
+        Err(TokenError::NotConnected { .. } | TokenError::Dead { .. }) => return Ok(false),
+        Err(error) => return Err(error.into()),
+    };
+    let method = Method::from_bytes(way.method.as_bytes()).unwrap_or(Method::DELETE);
+    let request = Request::new(method, &settings.api_base, way.path)
+        .header("user-agent", account.map_or("", |account| account.user_agent));
+    let mut reply = desk.http.send(request.clone().bearer(&token)).await?;
+    if reply.status == 401 {
+        match tokens::after_401(desk, service, &token).await {
+            Ok(token) => reply = desk.http.send(request.bearer(&token)).await?,
+            Err(TokenError::NotConnected { .. } | TokenError::Dead { .. }) => return Ok(false),
+            Err(error) => return Err(error.into()),
+        }
+    }
+    match reply.status {
+        200..300 => Ok(true),
+        401 => Ok(false),
+        status => Err(RevokeError::Status { status }),
+    }
+}
+
+fn not_connected(service: &Service) -> TokenError {
+    TokenError::NotConnected { service: service.name.to_owned() }
+}
