@@ -26,10 +26,11 @@ pub(super) fn tables(source: impl Read + Seek) -> Result<Vec<Entry>, TakeoutErro
     let mut entries = Vec::new();
     for index in 0..archive.len() {
         let file = archive.by_index(index).map_err(|e| TakeoutError::NotAZip(e.to_string()))?;
-        if !is_table(file.name()) {
+        let name = file.name().map(|name| name.into_owned()).unwrap_or_default();
+        if !is_table(&name) {
             continue;
         }
-        let entry = read(file.name().to_owned(), file, left_bytes.min(ENTRY_BYTES_MAX))?;
+        let entry = read(name, file, left_bytes.min(ENTRY_BYTES_MAX))?;
         left_bytes = left_bytes.saturating_sub(entry.bytes.len() as u64);
         entries.push(entry);
     }

@@ -1,0 +1,88 @@
+//! One authorised question to a service: its token, its pace, its retries. Every connector asks
+//! through here, so a stale token is refreshed once and a limit is kept by all together.
+
+use std::time::Duration;
+
+use crate::http::{HttpError, Reply, Request, Retry, Tally};
+use crate::tokens::{self, TokenError};
+use crate::{Desk, Service};
+
+/// How long a question may take before it is given up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Patience {
+    /// A pause that the service asks for is kept up to this long, and not begun when it is longer.
+    pub wait_max: Duration,
+    pub retry: Retry,
+}
+
+impl Patience {
+    /// A person or an agent waits for the answer.
+    pub const BRIEF: Patience = Patience {
+        wait_max: Duration::from_secs(60),
+        retry: Retry {
+            limited_max: 1,
+            fault_max: 3,
+            lost_max: 2,
+            first_wait_ms: 1_000,
+            wait_ms_max: 60_000,
+        },
+    };
+    /// A sync waits for its turn, and is not ended by a limit that many share.
+    pub const SYNC: Patience = Patience {
+        wait_max: Duration::from_secs(15 * 60),
+        retry: Retry { limited_max: 4, wait_ms_max: 15 * 60_000, ..Patience::BRIEF.retry },
+    };
+}
+
+/// Why there is no answer.
+#[derive(Clone, Debug, thiserror::Error)]
+pub enum FetchError {
+    #[error(transparent)]
+    SignIn(#[from] TokenError),
+    #[error(transparent)]
+    Http(#[from] HttpError),
+    #[error("`{service}` allows no more requests for {seconds} seconds")]
+    Limited { service: &'static str, seconds: u64 },
+}
+
+/// Gets a path below the service's base. What comes back is the last answer, whatever its status.
+pub async fn get(
+    desk: &Desk,
+    service: &'static Service,
+    segments: &[&str],
+    query: &[(&str, &str)],
+    patience: Patience,
+) -> Result<Reply, FetchError> {
+    let (Some(account), Some(settings)) = (service.account, desk.settings.of(service)) else {
+        return Err(TokenError::NotConnected { service: service.name.to_owned() }.into());
+    };
+    let mut token = tokens::access(desk, service).await?;
+    let client = settings.client_id.as_deref().unwrap_or_default();
+    let pace = desk.paces.of(service.name, client, account.limits);
+    let mut request = Request::get(&settings.api_base, segments);
+    request = request.header("user-agent", account.user_agent);
+    for (name, value) in query {
+        request = request.query(name, value);
+    }
+    let mut renewed = false;
+    let mut tally = Tally::default();
+    loop {
+        pace.turn(&desk.clock, patience.wait_max).await.map_err(|wait| FetchError::Limited {
+            service: service.name,
+            seconds: wait.as_secs().max(1),
+        })?;
+        let outcome = desk.http.send(request.clone().bearer(&token)).await;
+        if let Ok(reply) = &outcome {
+            pace.learn(&desk.clock, reply);
+            if reply.status == 401 && !renewed {
+                token = tokens::after_401(desk, service, &token).await?;
+                renewed = true;
+                continue;
+            }
+        }
+        match patience.retry.pause(&mut tally, true, &outcome) {
+            Some(pause) => tokio::time::sleep(pause).await,
+            None => return Ok(outcome?),
+        }
+    }
+}

@@ -1,0 +1,97 @@
+//! The one way into the mirror: what came is kept byte for byte, with everything that is derived
+//! from it, a page in one transaction.
+
+use serde_json::Value;
+use store::records::{Incoming, RecordsError};
+
+use super::SERVICE;
+use super::kind::Kind;
+use super::shape::{CURRENT, INVALID, Shaped, shape};
+use crate::Desk;
+use crate::sync::is_same;
+use crate::when::utc_micros;
+
+/// What became of a page.
+#[derive(Debug)]
+pub struct KeptPage {
+    /// In the order of the page.
+    pub shaped: Vec<Shaped>,
+    /// Readable records that were new or had changed.
+    pub written: usize,
+    /// What could not be read, and what could not be kept.
+    pub warnings: Vec<String>,
+}
+
+/// Keeps a page of a list. A record that cannot be read is kept, too, and said.
+pub fn keep(
+    desk: &Desk,
+    kind: Kind,
+    raws: &[impl AsRef<str>],
+) -> Result<KeptPage, RecordsError> {
+    let shaped: Vec<Shaped> = raws.iter().map(|raw| read(kind, raw.as_ref())).collect();
+    let texts: Vec<String> = shaped.iter().map(Shaped::flat_text).collect();
+    let mut warnings = Vec::new();
+    let (mut good, mut invalid) = (Vec::new(), Vec::new());
+    for ((raw, shaped), flat) in raws.iter().zip(&shaped).zip(&texts) {
+        warnings.extend(shaped.warning(kind));
+        let (Some(id), Some(updated)) = (&shaped.id, &shaped.updated) else {
+            warnings.push(format!("{}: a record without id or `updated_at` came", kind.name()));
+            continue;
+        };
+        let row = incoming(kind, id, updated, shaped, raw.as_ref(), flat);
+        if shaped.flat.is_ok() { good.push(row) } else { invalid.push(row) }
+    }
+    let written = desk.records.keep(SERVICE.name, &good)?.written();
+    if !invalid.is_empty() {
+        desk.records.keep(SERVICE.name, &invalid)?;
+    }
+    Ok(KeptPage { shaped, written, warnings })
+}
+
+/// Keeps the only row of a snapshot; answers whether its content changed.
+pub fn keep_snapshot(desk: &Desk, kind: Kind, raw: &str) -> Result<bool, RecordsError> {
+    let known = desk.records.one(SERVICE.name, kind.name(), CURRENT)?;
+    if known.is_some_and(|known| is_same(&known.raw, raw)) {
+        return Ok(false);
+    }
+    let mut shaped = read(kind, raw);
+    let now_us = desk.clock.now().wall_us;
+    if shaped.updated.is_none() {
+        // WHOOP does not say when it changed, so it changed when we saw it.
+        shaped.updated = Some(utc_micros(now_us));
+        shaped.updated_us = now_us;
+    }
+    let flat = shaped.flat_text();
+    let updated = shaped.updated.clone().unwrap_or_default();
+    let row = incoming(kind, CURRENT, &updated, &shaped, raw, &flat);
+    Ok(desk.records.keep(SERVICE.name, &[row])?.written() > 0)
+}
+
+fn read(kind: Kind, raw: &str) -> Shaped {
+    shape(kind, &serde_json::from_str(raw).unwrap_or(Value::Null))
+}
+
+fn incoming<'a>(
+    kind: Kind,
+    id: &'a str,
+    updated: &'a str,
+    shaped: &'a Shaped,
+    raw: &'a str,
+    flat: &'a str,
+) -> Incoming<'a> {
+    Incoming {
+        kind: kind.name(),
+        id,
+        start_us: shaped.start_us,
+        end_us: shaped.end_us,
+        offset_s: shaped.offset_s,
+        updated,
+        updated_us: shaped.updated_us,
+        parent: shaped.parent.as_deref(),
+        state: if shaped.flat.is_ok() { shaped.state.as_deref() } else { Some(INVALID) },
+        // A recovery has no times of its own; it happens when its cycle does.
+        follows: (kind == Kind::Recoveries).then_some(Kind::Cycles.name()),
+        raw,
+        flat,
+    }
+}

@@ -1,0 +1,193 @@
+//! WHOOP's mirror: which lists and snapshots it has, and from when on each is fetched.
+
+mod list;
+mod position;
+mod reread;
+mod segment;
+
+use serde_json::Value;
+use store::records::{RecordsError, Window};
+
+use super::SERVICE;
+use super::api::{self, Endpoint, Patience};
+use super::keep::keep_snapshot;
+use super::kind::Kind;
+use super::problem::{Code, Problem};
+use crate::Desk;
+use crate::sync::{self, Asked, EventsAsked, Fault, Fetching, Mirror, Resource, Turn};
+use crate::when::{self, Here, utc_millis};
+
+pub const MIRROR: Mirror = Mirror {
+    service: "whoop",
+    resources: &[
+        Resource { name: "cycles", since: since_cycles, fetch: cycles },
+        Resource { name: "recoveries", since: since_recoveries, fetch: recoveries },
+        Resource { name: "sleeps", since: since_sleeps, fetch: sleeps },
+        Resource { name: "workouts", since: since_workouts, fetch: workouts },
+        Resource { name: "body_measurement", since: no_since, fetch: body },
+        Resource { name: "profile", since: no_since, fetch: profile },
+    ],
+    events,
+};
+
+fn events(desk: &Desk, asked: &EventsAsked<'_>) -> Result<Value, Fault> {
+    let EventsAsked { since, until, resources, limit } = *asked;
+    Ok(super::events::find(desk, since, until, resources, limit, true)?)
+}
+
+const SECOND_US: i64 = 1_000_000;
+const DAY_US: i64 = 86_400 * SECOND_US;
+/// WHOOP filters by when a record took place, not by when it changed: late scores, late uploads and
+/// edits of the last days are only seen by reading those days again.
+const OVERLAP_US: i64 = 7 * DAY_US;
+/// What a mirror holds at least.
+const FRESH_US: i64 = 90 * DAY_US;
+/// Before there was anything to record.
+const FULL_FROM: &str = "2010-01-01T00:00:00Z";
+
+/// What the tool answers: the result of a sync, or why it could not start.
+pub async fn sync_whoop(desk: &Desk, asked: &Asked) -> Value {
+    match sync::run(desk, &MIRROR, asked, &|_| {}).await {
+        Ok(result) => result,
+        Err(error) => {
+            let words = error.to_string().replace("\nhint: ", "; ");
+            Problem::new(Code::SyncError, "/sync", words).envelope()
+        }
+    }
+}
+
+/// From when on a list is fetched.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Reach {
+    /// The owner named it: everything after it is read again.
+    Asked(i64),
+    /// What is new, and what was never fetched of the time before it.
+    Recent { from_us: i64, again_us: i64 },
+}
+
+fn since_cycles(desk: &Desk, asked: &Asked, now_us: i64) -> Result<Option<String>, RecordsError> {
+    since(desk, Kind::Cycles, asked, now_us)
+}
+
+fn since_recoveries(
+    desk: &Desk,
+    asked: &Asked,
+    now_us: i64,
+) -> Result<Option<String>, RecordsError> {
+    since(desk, Kind::Recoveries, asked, now_us)
+}
+
+fn since_sleeps(desk: &Desk, asked: &Asked, now_us: i64) -> Result<Option<String>, RecordsError> {
+    since(desk, Kind::Sleeps, asked, now_us)
+}
+
+fn since_workouts(desk: &Desk, asked: &Asked, now_us: i64) -> Result<Option<String>, RecordsError> {
+    since(desk, Kind::Workouts, asked, now_us)
+}
+
+fn no_since(_: &Desk, _: &Asked, _: i64) -> Result<Option<String>, RecordsError> {
+    Ok(None)
+}
+
+/// The lower bound in the words that the history keeps. What cannot be read is kept as it was said.
+fn since(
+    desk: &Desk,
+    kind: Kind,
+    asked: &Asked,
+    now_us: i64,
+) -> Result<Option<String>, RecordsError> {
+    if asked.full {
+        return Ok(Some(FULL_FROM.to_owned()));
+    }
+    match (&asked.since, reach(desk, kind, asked, now_us)?) {
+        (Some(text), Some(Reach::Asked(from_us))) if when::strict_date(text).is_some() => {
+            Ok(Some(utc_millis(from_us)))
+        }
+        (Some(text), None | Some(Reach::Asked(_))) => Ok(Some(text.clone())),
+        (_, Some(Reach::Recent { from_us, .. } | Reach::Asked(from_us))) => {
+            Ok(Some(utc_millis(from_us)))
+        }
+        (None, None) => Ok(None),
+    }
+}
+
+/// Nothing when the owner's `since` cannot be read.
+fn reach(
+    desk: &Desk,
+    kind: Kind,
+    asked: &Asked,
+    now_us: i64,
+) -> Result<Option<Reach>, RecordsError> {
+    if asked.full {
+        return Ok(when::instant_us(FULL_FROM).map(Reach::Asked));
+    }
+    if let Some(text) = asked.since.as_deref().filter(|text| !text.is_empty()) {
+        let here = Here { now_us, offset_s: offset_s(desk)? };
+        return Ok(when::start_us(text, here).ok().map(Reach::Asked));
+    }
+    let newest = desk.records.newest_updated(SERVICE.name, kind.name())?;
+    let again_us = newest.map_or(now_us - FRESH_US, |(_, newest_us)| newest_us - OVERLAP_US);
+    let again_us = again_us.min(now_us - OVERLAP_US);
+    let mut from_us = again_us.min(now_us - FRESH_US);
+    if let Some(pending) = position::pending(&desk.records, kind)? {
+        from_us = from_us.min(pending.from_us);
+    }
+    let covered = desk.records.coverage(SERVICE.name, kind.name())?;
+    // The part of it that is already here is skipped, so what is said is where fetching begins.
+    let gaps = position::gaps(from_us, again_us, &covered);
+    let first_us = gaps.first().map_or(again_us, |gap| gap.0);
+    Ok(Some(Reach::Recent { from_us: whole_second(first_us), again_us }))
+}
+
+/// Instants are sent with milliseconds; a whole second is easier to read and no less exact here.
+fn whole_second(us: i64) -> i64 {
+    us.div_euclid(SECOND_US) * SECOND_US
+}
+
+/// Where the owner is, by the newest cycle.
+fn offset_s(desk: &Desk) -> Result<i32, RecordsError> {
+    let newest = Window { limit: Some(1), newest_first: true, ..Window::default() };
+    let rows = desk.records.window(SERVICE.name, Kind::Cycles.name(), &newest)?;
+    Ok(rows.first().and_then(|row| row.offset_s).unwrap_or(0))
+}
+
+fn cycles<'a>(turn: &'a Turn<'a>) -> Fetching<'a> {
+    Box::pin(list::fetch(turn, Kind::Cycles))
+}
+
+fn recoveries<'a>(turn: &'a Turn<'a>) -> Fetching<'a> {
+    Box::pin(list::fetch(turn, Kind::Recoveries))
+}
+
+fn sleeps<'a>(turn: &'a Turn<'a>) -> Fetching<'a> {
+    Box::pin(list::fetch(turn, Kind::Sleeps))
+}
+
+fn workouts<'a>(turn: &'a Turn<'a>) -> Fetching<'a> {
+    Box::pin(list::fetch(turn, Kind::Workouts))
+}
+
+fn body<'a>(turn: &'a Turn<'a>) -> Fetching<'a> {
+    Box::pin(snapshot(turn, Kind::BodyMeasurement, Endpoint::Body))
+}
+
+fn profile<'a>(turn: &'a Turn<'a>) -> Fetching<'a> {
+    Box::pin(snapshot(turn, Kind::Profile, Endpoint::Profile))
+}
+
+async fn snapshot(
+    turn: &Turn<'_>,
+    kind: Kind,
+    endpoint: Endpoint<'_>,
+) -> Result<Option<String>, Fault> {
+    let fetched = api::get(turn.desk, endpoint, &[], Patience::SYNC).await?;
+    let changed = keep_snapshot(turn.desk, kind, fetched.text())?;
+    turn.page([sync::CURRENT], usize::from(changed), 0);
+    Ok(None)
+}
+
+impl From<Problem> for Fault {
+    fn from(problem: Problem) -> Fault {
+        Fault { code: problem.code.as_str(), words: problem.words }
+    }
+}

@@ -1,0 +1,138 @@
+//! How far a sync of a list has come, kept so that one that was interrupted is finished by the next,
+//! however that one is asked.
+
+use serde::{Deserialize, Serialize};
+use store::records::{Records, RecordsError};
+
+use super::{DAY_US, OVERLAP_US, Reach};
+use crate::whoop::SERVICE;
+use crate::whoop::kind::Kind;
+
+/// What was fetched longer ago is fetched again rather than trusted.
+const TRUSTED_US: i64 = DAY_US;
+
+/// A sync that has not ended yet.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Position {
+    pub(super) from_us: i64,
+    began_us: i64,
+    /// Parts that are completely here since `began_us`.
+    done: Vec<(i64, i64)>,
+}
+
+/// A part of time to fetch; without an end it goes on to now.
+pub(super) type Gap = (i64, Option<i64>);
+
+pub(super) fn pending(records: &Records, kind: Kind) -> Result<Option<Position>, RecordsError> {
+    let text = records.state_get(SERVICE.name, &key(kind))?;
+    // Something else under that name is as good as nothing: everything is fetched.
+    Ok(text.and_then(|text| serde_json::from_str(&text).ok()))
+}
+
+/// Where the work starts, and what there is to do. Noted before anything is fetched.
+pub(super) fn begin(
+    records: &Records,
+    kind: Kind,
+    reach: Reach,
+    now_us: i64,
+) -> Result<(Position, Vec<Gap>), RecordsError> {
+    let pending = pending(records, kind)?;
+    let (position, gaps) = match reach {
+        Reach::Recent { from_us, again_us } => {
+            let covered = records.coverage(SERVICE.name, kind.name())?;
+            let gaps = gaps(from_us, again_us, &covered);
+            (Position { from_us, began_us: now_us, done: Vec::new() }, gaps)
+        }
+        Reach::Asked(from_us) => resumed(pending, from_us, now_us),
+    };
+    put(records, kind, &position)?;
+    Ok((position, gaps))
+}
+
+/// The same sync asked again goes on where it was; another one does its own work and the rest of
+/// the first.
+fn resumed(pending: Option<Position>, from_us: i64, now_us: i64) -> (Position, Vec<Gap>) {
+    let fresh = Position { from_us, began_us: now_us, done: Vec::new() };
+    let position = match pending {
+        Some(old) if old.from_us == from_us && now_us - old.began_us <= TRUSTED_US => old,
+        Some(old) => Position { from_us: from_us.min(old.from_us), ..fresh },
+        None => fresh,
+    };
+    let gaps = gaps(position.from_us, now_us - OVERLAP_US, &position.done);
+    (position, gaps)
+}
+
+pub(super) fn note_done(
+    records: &Records,
+    kind: Kind,
+    position: &mut Position,
+    done: (i64, i64),
+) -> Result<(), RecordsError> {
+    position.done.push(done);
+    put(records, kind, position)
+}
+
+pub(super) fn end(records: &Records, kind: Kind) -> Result<(), RecordsError> {
+    records.state_drop(SERVICE.name, &key(kind))
+}
+
+fn put(records: &Records, kind: Kind, position: &Position) -> Result<(), RecordsError> {
+    let text = serde_json::to_string(position).unwrap_or_default();
+    records.state_put(SERVICE.name, &key(kind), &text)
+}
+
+fn key(kind: Kind) -> String {
+    format!("sync/{}", kind.name())
+}
+
+/// The time from `from_us` on without what is done, except that everything from `again_us` on is
+/// fetched whatever was done.
+pub(super) fn gaps(from_us: i64, again_us: i64, done: &[(i64, i64)]) -> Vec<Gap> {
+    let mut done: Vec<(i64, i64)> = done
+        .iter()
+        .map(|(from, to)| (*from.max(&from_us), *to.min(&again_us)))
+        .filter(|(from, to)| from < to)
+        .collect();
+    done.sort_unstable();
+    let mut gaps = Vec::new();
+    let mut at_us = from_us;
+    for (from, to) in done {
+        if from > at_us {
+            gaps.push((at_us, Some(from)));
+        }
+        at_us = at_us.max(to);
+    }
+    gaps.push((at_us, None));
+    gaps
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_done_is_left_out_and_the_recent_part_never_is() {
+        for (from, again, done, expected) in [
+            (10, 90, &[][..], &[(10, None)][..]),
+            (10, 90, &[(0, 100)], &[(90, None)]),
+            (10, 90, &[(20, 30)], &[(10, Some(20)), (30, None)]),
+            (10, 90, &[(50, 60), (20, 30), (25, 40)], &[(10, Some(20)), (40, Some(50)), (60, None)]),
+            (10, 90, &[(10, 20), (20, 90)], &[(90, None)]),
+            (95, 90, &[(0, 100)], &[(95, None)]),
+        ] {
+            assert_eq!(gaps(from, again, done), expected, "{from} {again} {done:?}");
+        }
+    }
+
+    #[test]
+    fn the_same_sync_goes_on_and_another_takes_the_rest_along() {
+        let now = 1_000 * DAY_US;
+        let old = Position { from_us: 0, began_us: now - 1, done: vec![(0, 500 * DAY_US)] };
+        let (same, gaps) = resumed(Some(old.clone()), 0, now);
+        assert_eq!((same.done.len(), gaps), (1, vec![(500 * DAY_US, None)]));
+        let (other, gaps) = resumed(Some(old.clone()), 900 * DAY_US, now);
+        assert_eq!((other.from_us, gaps), (0, vec![(0, None)]));
+        let stale = Position { began_us: now - 2 * DAY_US, ..old };
+        assert_eq!(resumed(Some(stale), 0, now).1, vec![(0, None)]);
+    }
+}

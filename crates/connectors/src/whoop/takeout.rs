@@ -1,0 +1,181 @@
+//! Takes in WHOOP's own data export, the ZIP that the app sends. What the API also has is left to the
+//! API; the rest joins the mirror under ids of its own, and gives way when the API brings it later.
+
+mod archive;
+mod cells;
+mod columns;
+mod journal;
+mod merge;
+mod rows;
+mod twins;
+
+use std::collections::{BTreeMap, HashMap};
+use std::io::{Read, Seek};
+
+use jiff::tz::Offset;
+use store::records::RecordsError;
+
+use crate::Desk;
+use archive::Entry;
+use cells::Cells;
+use columns::{Column, Header, Table};
+use journal::Answer;
+use rows::{Day, Draft};
+
+pub use journal::KIND as JOURNAL;
+pub use twins::give_way;
+
+/// Odd rows are named so often; then they are only counted.
+const ODD_NAMED_MAX: usize = 20;
+
+#[derive(Debug, thiserror::Error)]
+pub enum TakeoutError {
+    #[error("this is not a ZIP: {0}\nhint: give the file as WHOOP sent it, not unpacked")]
+    NotAZip(String),
+    #[error("`{name}` in the ZIP cannot be read: {why}")]
+    Unreadable { name: String, why: String },
+    #[error("the ZIP holds far more than an export does; nothing was imported")]
+    TooMuch,
+    #[error("the ZIP holds no table of a WHOOP export\nhint: ask for one in the app under More, App Settings, Data Export")]
+    NothingKnown,
+    #[error(transparent)]
+    Records(#[from] RecordsError),
+}
+
+/// What an import did.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Imported {
+    /// By kind, in the mirror's words.
+    pub kinds: BTreeMap<&'static str, Tally>,
+    /// Tables that are not ours to read.
+    pub skipped: Vec<String>,
+    pub odd: Vec<Odd>,
+    pub odd_count: usize,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Tally {
+    pub rows: usize,
+    /// New in the mirror, or changed since an earlier import.
+    pub written: usize,
+    /// Here already from an earlier import.
+    pub unchanged: usize,
+    /// The API has brought it, so the export's version was not needed.
+    pub known: usize,
+}
+
+/// A row that could not be used.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Odd {
+    pub file: String,
+    /// As a text editor counts.
+    pub line: u64,
+    pub why: String,
+}
+
+/// Did a record with this id come from an export?
+pub fn is_imported(id: &str) -> bool {
+    id.starts_with(rows::ID_PREFIX) || id.starts_with('-')
+}
+
+/// Imports an export. Importing it again changes nothing.
+pub fn import(desk: &Desk, source: impl Read + Seek) -> Result<Imported, TakeoutError> {
+    let mut imported = Imported::default();
+    let export = read(archive::tables(source)?, &mut imported)?;
+    merge::merge(desk, export, &mut imported)?;
+    Ok(imported)
+}
+
+/// An export that was read, table by table.
+#[derive(Default)]
+struct Export {
+    days: Vec<Day>,
+    sleeps: Vec<Draft>,
+    workouts: Vec<Draft>,
+    answers: Vec<Answer>,
+}
+
+fn read(entries: Vec<Entry>, imported: &mut Imported) -> Result<Export, TakeoutError> {
+    let mut tables = Vec::new();
+    for entry in entries {
+        match Sheet::read(&entry) {
+            Some(sheet) => tables.push(sheet),
+            None => imported.skipped.push(entry.name),
+        }
+    }
+    if tables.is_empty() {
+        return Err(TakeoutError::NothingKnown);
+    }
+    let zones = zones(&tables);
+    let mut export = Export::default();
+    for sheet in &tables {
+        for (line, row) in &sheet.rows {
+            if let Err(why) = sheet.take(row, &zones, &mut export) {
+                imported.odd(&sheet.name, *line, why);
+            }
+        }
+    }
+    Ok(export)
+}
+
+impl Imported {
+    fn odd(&mut self, file: &str, line: u64, why: String) {
+        self.odd_count += 1;
+        if self.odd.len() < ODD_NAMED_MAX {
+            self.odd.push(Odd { file: file.to_owned(), line, why });
+        }
+    }
+}
+
+/// One table, split into cells.
+struct Sheet {
+    name: String,
+    header: Header,
+    rows: Vec<(u64, csv::StringRecord)>,
+}
+
+impl Sheet {
+    /// Nothing when it is no table of ours.
+    fn read(entry: &Entry) -> Option<Sheet> {
+        let text = String::from_utf8_lossy(&entry.bytes);
+        let text = text.strip_prefix('\u{feff}').unwrap_or(&text);
+        let mut reader = csv::ReaderBuilder::new().flexible(true).from_reader(text.as_bytes());
+        let header = Header::read(reader.headers().ok()?.iter())?;
+        let mut rows = Vec::new();
+        // Text in memory that is UTF-8 and may have rows of any length cannot fail to be read.
+        for row in reader.records().map_while(Result::ok) {
+            rows.push((row.position().map_or(0, csv::Position::line), row));
+        }
+        Some(Sheet { name: entry.name.clone(), header, rows })
+    }
+
+    fn take(&self, row: &csv::StringRecord, zones: &Zones, into: &mut Export) -> Result<(), String> {
+        let cells = Cells { header: &self.header, row };
+        let linked = cells.text(Column::CycleStart).and_then(|start| zones.get(start).copied());
+        let offset = cells.offset()?.or(linked).ok_or("the row says no time zone")?;
+        match self.header.table {
+            Table::Cycles => into.days.push(rows::day(&cells, offset)?),
+            Table::Sleeps => into.sleeps.push(rows::sleep(&cells, offset)?),
+            Table::Workouts => into.workouts.push(rows::workout(&cells, offset)?),
+            Table::Journal => into.answers.push(journal::answer(&cells, offset)?),
+        }
+        Ok(())
+    }
+}
+
+/// Offsets by the start of a cycle as the tables write it.
+type Zones = HashMap<String, Offset>;
+
+/// Some exports name the zone in one table only; the start of the cycle leads from the others to it.
+fn zones(sheets: &[Sheet]) -> Zones {
+    let mut zones = Zones::new();
+    for sheet in sheets {
+        for (_, row) in &sheet.rows {
+            let cells = Cells { header: &sheet.header, row };
+            if let (Some(start), Ok(Some(offset))) = (cells.text(Column::CycleStart), cells.offset()) {
+                zones.entry(start.to_owned()).or_insert(offset);
+            }
+        }
+    }
+    zones
+}
