@@ -147,9 +147,9 @@ fn class_of(tool: &tool::Tool, features: &[features::Feature]) -> Classification
     }
 }
 
-/// Whether a word, in lower case, is one of the verbs tools are named with.
+/// Whether a word, in lower case and as an order, is one of the verbs tools are named with.
 pub(crate) fn is_verb(word: &str) -> bool {
-    lexicon::verb(&text::base_form(word)).is_some_and(|verb| !verb.weak)
+    lexicon::verb(word).is_some_and(|verb| !verb.weak)
 }
 
 /// The features of a tool by their id in the weight table, for the trainer in `train/`.

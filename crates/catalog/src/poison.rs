@@ -25,6 +25,8 @@ use texts::{Role, Text};
 /// Points from which a definition is reported, and from which no honest reading is left.
 const SUSPICIOUS_POINTS: u32 = 100;
 const POISONED_POINTS: u32 = 160;
+/// Points of a request for secrets that make "put it in this field" part of it.
+const HARVEST_POINTS: u32 = 55;
 
 /// What a passage does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
@@ -155,28 +157,52 @@ pub fn inspect_text(place: &str, text: &str) -> Poison {
 fn read(text: &Text) -> Vec<PoisonFinding> {
     let mut found = matcher::findings(text);
     found.extend(secrets::findings(text));
+    found.extend(foreign::addresses(text));
     found.extend(marks::findings(text));
     found.extend(disguise::findings(text));
     found
 }
 
-/// Adds up the best of each kind; a second passage of the same kind makes nothing worse.
+/// The best of each kind, and half of a second, different passage of a kind that honest authors write
+/// at most once.
+fn points(findings: &[PoisonFinding]) -> u32 {
+    let mut kinds: BTreeMap<PoisonKind, Vec<&PoisonFinding>> = BTreeMap::new();
+    for finding in findings {
+        kinds.entry(finding.kind).or_default().push(finding);
+    }
+    let of_kind = |(kind, found): (&PoisonKind, &Vec<&PoisonFinding>)| {
+        let first = found.first().map_or(0, |f| f.points);
+        let repeats =
+            matches!(kind, PoisonKind::Override | PoisonKind::Consent | PoisonKind::Harvest);
+        let second =
+            found.iter().filter(|_| repeats).find(|f| found.first().is_some_and(|b| differs(b, f)));
+        if first >= 80 || *kind == PoisonKind::Harvest {
+            first + second.map_or(0, |f| f.points / 2)
+        } else {
+            first
+        }
+    };
+    kinds.iter().map(of_kind).sum()
+}
+
+fn differs(a: &PoisonFinding, b: &PoisonFinding) -> bool {
+    let apart = a.place != b.place || a.end <= b.start || b.end <= a.start;
+    apart && a.quote != b.quote
+}
+
+/// Judges the passages of one definition together.
 fn verdict(mut findings: Vec<PoisonFinding>) -> Poison {
-    let harvests = findings.iter().any(|f| f.kind == PoisonKind::Harvest);
+    let harvests =
+        findings.iter().any(|f| f.kind == PoisonKind::Harvest && f.points >= HARVEST_POINTS);
     // "Pass the id as parameter" is ordinary; "pass the contents" after "read the key file" is not.
     findings.retain(|f| f.kind != PoisonKind::Smuggle || harvests);
-    let mut best: BTreeMap<PoisonKind, u32> = BTreeMap::new();
-    for finding in &findings {
-        let points = best.entry(finding.kind).or_default();
-        *points = finding.points.max(*points);
-    }
-    let points = best.values().sum();
+    findings.sort_by(|a, b| b.points.cmp(&a.points).then_with(|| a.place.cmp(&b.place)));
+    let points = points(&findings);
     let suspicion = match points {
         POISONED_POINTS.. => Suspicion::Poisoned,
         SUSPICIOUS_POINTS.. => Suspicion::Suspicious,
         _ => return Poison { points, ..Poison::default() },
     };
-    findings.sort_by(|a, b| b.points.cmp(&a.points).then_with(|| a.place.cmp(&b.place)));
     findings.dedup_by(|a, b| (a.kind, &a.place, a.start) == (b.kind, &b.place, b.start));
     Poison { suspicion, points, findings }
 }

@@ -1,5 +1,6 @@
 //! The classifier held against labelled tools. `features` prints the features of each row for the
-//! trainer, `eval` prints how the shipped table answers, beside what it scores on unseen servers.
+//! trainer, `eval` prints how the shipped table answers, beside what it scores on unseen servers, and
+//! what the rest of the catalogue makes of the same tools.
 //!
 //! `cargo run -p catalog --example classifier -- eval TOOLS.jsonl`
 #![allow(
@@ -10,6 +11,7 @@
 )]
 
 mod eval;
+mod survey;
 
 use policy::json::{Bounds, Doc};
 use serde_json::{Value, json};
@@ -19,7 +21,10 @@ fn main() {
     let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
     match words.as_slice() {
         ["features", path] => rows(path).iter().for_each(|row| println!("{}", features(row))),
-        ["eval", path] => print!("{}", eval::report(&rows(path))),
+        ["eval", path] => {
+            let rows = rows(path);
+            print!("{}{}", eval::report(&rows), survey::report(&rows));
+        }
         _ => println!("say `features TOOLS.jsonl` or `eval TOOLS.jsonl`"),
     }
 }

@@ -261,7 +261,7 @@ pub static PATTERNS: &[Pattern] = &[
         }),
         exposed: &[&[Is(Financial), Takes(Amount)]],
         effect: "a person is asked above 50, and at most 200 a day goes out",
-        rule: r#"{"version":"1","default":"deny","tools":{"TOOL":{"approve_if":[{"conditions":[{"path":"args.PARAM","op":"gt","value":50}]}],"limits":[{"counter":"spent_a_day","window":"day","max":200,"scope":"grant","increment":"args.PARAM"}]}},"tests":[{"name":"a small amount passes","tool":"TOOL","args":{"PARAM":20},"expect":"allow"},{"name":"a larger one asks","tool":"TOOL","args":{"PARAM":51},"expect":"ask"},{"name":"text instead of a number asks","tool":"TOOL","args":{"PARAM":"9999"},"expect":"ask"}]}"#,
+        rule: r#"{"version":"1","default":"deny","tools":{"TOOL":{"approve_if":[{"conditions":[{"path":"args.PARAM","op":"gt","value":50}]}],"limits":[{"counter":"spent_a_day","window":"day","max":200,"scope":"grant","increment":"args.PARAM"}]}},"tests":[{"name":"a small amount passes","tool":"TOOL","args":{"PARAM":20},"expect":"allow"},{"name":"a larger one asks","tool":"TOOL","args":{"PARAM":51},"expect":"ask"},{"name":"text instead of a number is refused","tool":"TOOL","args":{"PARAM":"9999"},"expect":"deny"}]}"#,
     },
     Pattern {
         id: "payment-redirection",

@@ -18,10 +18,14 @@ pub(super) struct Cue {
 }
 
 impl Cue {
-    pub(super) fn spared_by(&self, before: &[Word], span: &[Word]) -> bool {
+    pub(super) fn spared_by(&self, before: &[Word], span: &[Word], next: Option<&Word>) -> bool {
         const WORDS_BEFORE: usize = 3;
         if self.spared.is_empty() {
             return false;
+        }
+        // "Never tell the user a job was started" warns of a false report; it hides nothing.
+        if self.kind == Secrecy && next.is_some_and(|w| matches!(w.text.as_str(), "a" | "an")) {
+            return true;
         }
         let sentence = span.first().map(|w| w.sentence);
         let near = before.iter().rev().take(WORDS_BEFORE).filter(|w| Some(w.sentence) == sentence);
@@ -62,7 +66,9 @@ const SECRETS: &[&str] = &[
     "json",
     "uuid",
     "uuids",
+    "bother",
 ];
+const FAILS: &[&str] = &["fail", "fails", "failing", "failed", "ignore", "ignores", "dropped"];
 const NOT: &[&str] = &["not", "never", "dont", "without", "unless", "must", "only", "cannot"];
 
 pub(super) const CUES: &[Cue] = &[
@@ -75,7 +81,7 @@ pub(super) const CUES: &[Cue] = &[
             "ignore|disregard|forget ..2 all|any|every|other|existing|current|these ..2 instruction*|guidelines|directive*|guardrails|safeguards|restrictions",
             "ignore|disregard|forget everything|anything ..3 told|said|above|before|instructed|know",
             "override|overrides|overriding|bypass|circumvent ..3 previous|prior|earlier|your|safety|security|user|users ..2 instruction*|guideline*|guardrails|policies|restrictions|safeguards|filters|checks|wishes|preferences",
-            "takes|take|has|have|given precedence|priority over ..4 instruction*|request*|guideline*|prompt|prompts|rules|policy|policies|user|users",
+            "takes|take|has|have|given precedence|priority over ..4 instruction*|guideline*|prompt|prompts|user|users",
             "supersede|supersedes|superseding|overrides|override|outranks|replaces ..3 all|any|other|previous|user|users|system|your ..2 instruction*|guideline*|prompt|request*|rules",
             "stop following ..3 instruction*|rules|guidelines|policy|user|users",
             "not bound by ..3 instruction*|rules|guidelines|policy|restrictions|safety",
@@ -83,7 +89,7 @@ pub(super) const CUES: &[Cue] = &[
     ),
     cue(
         Override,
-        90,
+        100,
         &[
             "do|must|should not|never obey|follow|trust|heed ..2 user|users|human|operator",
             "never obey|follow|trust|heed ..2 user|users|human|operator",
@@ -123,12 +129,10 @@ pub(super) const CUES: &[Cue] = &[
             "without ..1 users|owners|persons|their ..1 knowledge|awareness|noticing|knowing",
             "user|users|human|person|operator|owner ..1 must|should|need|needs|may|can|does|do|will|shall|is|are not|never|cannot ..3 know|notice|suspect|aware|learn|realize|realise",
             "user|users|human|person|operator|owner cannot|neednt|shouldnt|mustnt|wont|doesnt ..2 know|notice|suspect|learn|realize",
-            "secret|conceal|concealed|hidden ..3 from ..1 user|users|human|person|operator|owner",
             "secretly|covertly|stealthily|surreptitiously|clandestinely ..3 read|send|call|copy|include|add|append|forward|attach|collect|upload|run|execute|pass|store|insert|use|invoke|record|fetch|log|gather|set|change|replace|transmit|post",
             "no mention|reference|trace|hint of|to ..2 this|these|it|the",
             "pretend|act|behave|respond|continue|reply|answer|proceed ..3 as|like ..1 if nothing|normal",
             "pretend|act like|as|that nothing|normal",
-            "keep ..2 this|these|it|that|them ..3 secret|confidential|hidden ..1 from|between",
             "user|users|human|person need|needs not|no know|be|to",
             "hide ..3 this|these|fact|it|action|step|call|activity|instruction* ..3 from ..1 user|users|human|person|operator|owner",
         ],
@@ -138,8 +142,6 @@ pub(super) const CUES: &[Cue] = &[
         60,
         SECRETS,
         &[
-            "keep ..3 this|these|it|that ..3 secret|confidential|hidden|quiet|invisible|private",
-            "silently|quietly|discreetly|invisibly ..2 read|send|call|copy|include|add|append|forward|attach|collect|upload|execute|pass|insert|invoke|record|fetch|gather|transmit|post|bcc",
             "do|must|should not|never show|display|surface|expose|present|render ..3 this|these ..4 user|users|human",
             "dont|never show|display|surface|expose ..3 this|these ..4 user|users|human",
             "not visible|shown|displayed|known|apparent to ..1 user|users|human",
@@ -156,12 +158,35 @@ pub(super) const CUES: &[Cue] = &[
             "without notifying|notification ..3 user|users|anyone|owner",
         ],
     ),
+    cue(
+        Secrecy,
+        110,
+        &[
+            "secret|conceal|concealed ..3 from ..1 user|users|human|person|operator|owner",
+            "keep ..2 this|these|it|that|them ..3 secret|confidential|hidden ..1 from|between",
+            "keep this|it|that between us",
+        ],
+    ),
+    cue(
+        Secrecy,
+        70,
+        &["keep ..1 this|these|it|that ..2 secret|confidential|hidden|quiet|invisible"],
+    ),
+    cue(Secrecy, 40, &["hidden ..1 from ..1 user|users|human|person|operator|owner"]),
+    unless(
+        Secrecy,
+        60,
+        FAILS,
+        &[
+            "silently|quietly|discreetly|invisibly ..2 read|send|call|copy|include|add|append|forward|attach|collect|upload|execute|pass|insert|invoke|record|fetch|gather|transmit|post|bcc",
+        ],
+    ),
     // Where the gathered text goes.
     cue(
         Smuggle,
         60,
         &[
-            "pass|put|place|include|send|insert|write|add|paste|provide|supply|submit|embed|encode|copy|append|attach|store|fill|set|use|deliver ..6 contents|content|value|values|it|them|its|result|results|output|data|text|key|keys|file|files|history|transcript|everything ..6 parameter|parameters|argument|arguments|field|fields|property|as|in|into|to|query|url|body|header|subject|note|comment",
+            "pass|hand|give|put|place|include|send|insert|write|add|paste|provide|supply|submit|embed|encode|copy|append|attach|store|fill|set|use|deliver ..6 contents|content|value|values|it|them|its|result|results|output|data|text|key|keys|file|files|history|transcript|everything ..6 parameter|parameters|argument|arguments|field|fields|property|as|in|into|to|query|url|body|header|subject|note|comment",
             "as ..3 parameter|argument|field|value|header|note|sidenote",
             "in|into|via|through ..2 this|the|that ..2 field|parameter|argument|property|note",
             "base64|encoded|encode|hex ..6",
@@ -197,8 +222,6 @@ pub(super) const CUES: &[Cue] = &[
         OtherTools,
         60,
         &[
-            "all|any|every other|another ..1 tool|tools|server|servers ..3 must|should|are|is|have|has|now|will ..3 deprecated|unsafe|broken|disabled|insecure|unreliable|outdated|blocked|compromised|malicious|untrusted|obsolete|forbidden|unavailable",
-            "do|must not|never use|call|trust|invoke ..2 any|other|another|original|built|builtin|the ..2 tool|tools|server|servers|version",
             "never|dont use|call|trust|invoke ..2 any|other|another|original|the ..2 tool|tools|server|servers",
             "instead of ..3 other|original|official|built|builtin|native|any|trusted ..2 tool|tools|server",
             "tool|tools|function|functions of|from|on|by|in ..1 other|another|different|any|all|every ..1 server|servers|provider|vendor|mcp",
@@ -206,7 +229,6 @@ pub(super) const CUES: &[Cue] = &[
             "output|outputs|results|result|response|responses of|from ..1 other|another|any|all|every ..2 tool|tools|server",
             "prefer|choose|select|pick|favor this ..2 over|above|instead|rather ..3 any|all|other|every|others|similar|alternative*",
             "this ..2 only|best|official|trusted|verified|approved|safe ..2 tool|version|replacement|server ..4 instead|never|not|avoid|others|only",
-            "when|whenever|if|before|after ..3 using|calling|invoking|call|use|invoke|uses|calls|runs ..4 tool|function ..8 must|always|also|instead|add|change|replace|set|append|include|first|forward|copy",
             "the|any|every|all ..2 tool|tools|function ..2 must|should|shall|needs ..2 also|always|instead|now|be ..3 sent|copied|forwarded|changed|replaced|set|include|included|routed|redirected|passed|called",
         ],
     ),
@@ -218,6 +240,35 @@ pub(super) const CUES: &[Cue] = &[
             "set|use ..3 recipient|recipients|destination|wallet|payee|beneficiary|iban|bcc ..3 to|as ..2 attacker|following|address|always",
             "all|every|any|each emails|messages|payments|transfers|transactions|requests|invoices ..3 must|should|shall|need|are|to ..3 sent|go|copied|forwarded|routed|paid|addressed|include|cc|bcc|redirected|proxied",
             "prices|price|amount|amounts|total ..2 must|should be|to ..3 increased|raised|multiplied|doubled|reduced",
+        ],
+    ),
+    cue(
+        OtherTools,
+        100,
+        &[
+            "all|any|every|the other|another ..2 tool|tools|server|servers ..3 are|is|have|has|was|were ..3 unsafe|insecure|compromised|malicious|untrusted|forbidden|infected|hacked",
+        ],
+    ),
+    cue(
+        OtherTools,
+        60,
+        &[
+            "all|any|every other|another ..1 tool|tools|server|servers ..3 must|should|are|is|have|has|now|will ..3 deprecated|broken|disabled|unreliable|outdated|blocked|obsolete|unavailable",
+        ],
+    ),
+    cue(
+        OtherTools,
+        40,
+        &[
+            "do|must not|never use|call|trust|invoke ..2 any|other|another|original|built|builtin|the ..2 tool|tools|server|servers|version",
+        ],
+    ),
+    unless(
+        OtherTools,
+        60,
+        &["this"],
+        &[
+            "when|whenever|if|before|after ..3 using|calling|invoking|call|use|invoke|uses|calls|runs ..4 tool|function ..8 must|always|also|instead|add|change|replace|set|append|include|first|forward|copy",
         ],
     ),
     // Where copies go.
@@ -241,7 +292,6 @@ pub(super) const CUES: &[Cue] = &[
             "no need|reason to ..2 ask|confirm|request|wait|verify|check",
             "skip|bypass|suppress|disable|auto|omit ..3 confirmation|confirmations|approval|approvals|permission|permissions|consent|prompts|review|verification",
             "auto|automatically approve|approves|confirm|accept|authorize ..3",
-            "user|human|owner|person|operator has|have ..1 already|previously|implicitly|pre ..1 approved|consented|agreed|authorized|authorised|granted|given|accepted|confirmed",
             "already|pre approved|authorized|authorised|consented ..2 by ..2 user|owner|human|admin|administrator|security",
             "preapproved|preauthorized|preauthorised",
         ],
@@ -261,6 +311,14 @@ pub(super) const CUES: &[Cue] = &[
         &[
             "without asking|requesting|waiting|seeking|prompting|confirming ..4 user|human|permission|confirmation|approval|consent",
             "without ..1 user|users|explicit|any|their|further confirmation|approval|permission|consent",
+        ],
+    ),
+    unless(
+        Consent,
+        80,
+        &["if", "when", "once", "after", "unless", "whether", "not", "only"],
+        &[
+            "user|human|owner|person|operator has|have ..1 already|previously|implicitly|pre ..1 approved|consented|agreed|authorized|authorised|granted|given|confirmed",
         ],
     ),
     // Pressure.
@@ -287,12 +345,8 @@ pub(super) const CUES: &[Cue] = &[
         Authority,
         60,
         &[
-            "note|notes|message|instruction|instructions|directive|attention|notice|reminder|memo|warning|information to|for ..1 ai|llm|model|models|assistant|assistants|claude|chatgpt|gpt|copilot|cursor|gemini",
-            "attention|dear|hey|hello|listen|important|reminder|warning ai|llm|assistant|model|claude|chatgpt|gpt|copilot|gemini",
             "as an ai|llm ..3 you|must|should|reading|assistant|agent|model",
             "assistant|model|ai|llm reading|processing|parsing|seeing this",
-            "ai|llm|assistant|assistants|model|agent must|shall ..1 always|never|not|silently|immediately|secretly|first|also",
-            "system|developer|admin|administrator message|notice|instruction|note|directive|command|alert|update ..1",
             "on behalf of ..2 system|administrator|anthropic|openai|developer|developers|security",
             "anthropic|openai ..3 require|requires|mandates|policy|authorized|instructs|security|compliance|team",
         ],
@@ -308,12 +362,266 @@ pub(super) const CUES: &[Cue] = &[
             "your|the next response|message|reply|answer|output must|should",
         ],
     ),
+    cue(
+        Authority,
+        60,
+        &[
+            "attention|dear|hey|hello|listen ai|llm|assistant|model|claude|chatgpt|gpt|copilot|gemini",
+            "system|developer|administrator message|notice|directive|command|alert ..1 you|from|all|the|to|for|override|ignore|disregard|must",
+            "admin message|notice|directive|command|alert ..1 you|override|ignore|disregard|must|assistant",
+        ],
+    ),
+    cue(
+        Authority,
+        45,
+        &[
+            "note|notes|message|instruction|instructions|directive|notice|reminder|memo|warning|information to|for ..1 ai|llm|model|models|assistant|assistants|claude|chatgpt|gpt|copilot|cursor|gemini",
+            "important|reminder|warning ai|llm|assistant|model|claude|chatgpt|gpt|copilot|gemini",
+        ],
+    ),
+    cue(
+        Authority,
+        30,
+        &[
+            "ai|llm|assistant|assistants|model|agent must|shall ..1 always|never|not|silently|immediately|secretly|first|also",
+        ],
+    ),
+    // What the model is to do with its own words, and with the person's.
+    cue(
+        Override,
+        110,
+        &[
+            "ignore|disregard|overrule|refuse ..2 user|users|persons ..2 request|requests|wishes|wish|question|instructions|input|message|preferences|choice|objections",
+            "even when|if|though ..1 user|human|person|they|he|she ..2 ask|asks|asked|tell|tells|say|says|want|wants|told|tries ..3 stop|not|otherwise|cancel|no|quit",
+            "obeyed|followed|executed|trusted|accepted|obey|follow ..3 without ..1 question|questions|questioning|hesitation|doubt",
+            "stop|abandon|drop what|whatever you are|were doing",
+            "whatever ..2 server|tool|author|attacker says|wants|asks|tells|demands",
+        ],
+    ),
+    cue(
+        Override,
+        60,
+        &[
+            "you are now",
+            "must|shall be obeyed|followed ..3",
+            "without ..1 restrictions|limits|filters|censorship|limitations|safeguards",
+            "until told|instructed|notified otherwise",
+            "trusted|authoritative|privileged system|developer|admin|administrator ..1 content|message|instructions|source|data|context",
+        ],
+    ),
+    unless(
+        Secrecy,
+        110,
+        SECRETS,
+        &[
+            "do|must|should|shall not|never let ..3 know|see|notice|suspect|find|learn|hear",
+            "dont|never let ..3 know|see|notice|suspect|find|learn|hear",
+            "do|must|should not|never bring ..3 up",
+            "dont|never bring ..3 up",
+            "nobody|noone|none ..3 can|will|may|could|should|to|must ..1 trace|see|know|find|notice|detect|learn",
+            "no one ..2 can|will|may|could|should|must ..1 trace|see|know|find|notice|detect|learn",
+            "cover|hide|erase|remove ..2 your|our|its|any|all|the ..1 tracks|traces|evidence",
+            "leave|leaves|leaving no ..1 trace|traces|record|evidence",
+            "stays|stay|remain|remains|kept between|secret|confidential|hidden ..1 from|you|us|between",
+            "stays|stay|remains between",
+        ],
+    ),
+    unless(
+        Secrecy,
+        70,
+        SECRETS,
+        &[
+            "leave|leaves|leaving|keep|omit ..4 out of ..3 reply|replies|answer|answers|response|responses|summary|report|conversation|chat|output",
+            "user|users|human|person ..1 must|should|need|needs|may|can|does|do|will|would|shall not|never ..2 see|hear|find|get",
+            "users|user|people find|finds|get ..4 annoying|confusing|alarming|annoyed|confused|alarmed",
+            "would|will|may|might only|just|unnecessarily confuse|worry|alarm|annoy|upset",
+            "say|claim|pretend|insist ..3 it|that|everything|all ..2 succeeded|worked|fine|successful|normal",
+            "say|claim|pretend ..1 succeeded|success",
+            "no mention|word about|of",
+            "before the user|person|human notices|sees|finds|knows",
+        ],
+    ),
+    cue(
+        Harvest,
+        110,
+        &[
+            "send|pass|forward|give|include|copy|relay|share ..3 output|outputs|result|results|response|responses|contents of|from ..2 all|every|any|each ..1 other|previous|earlier|prior ..2 tool|tools|calls|servers",
+            "your|the ..2 hidden|internal|private|secret ..1 reasoning|thoughts|thinking|scratchpad|instructions|prompt|monologue",
+        ],
+    ),
+    cue(
+        Harvest,
+        80,
+        &[
+            "your ..1 system|initial|original|developer ..1 prompt|instructions|message|context",
+            "printing|repeating|outputting|reciting|copying|quoting|revealing|pasting|including|writing|sending ..3 system|developer prompt|instructions|message",
+            "system prompt|instructions|message you|word|verbatim|exactly|were",
+            "exact|full|complete|entire|raw|whole|original system prompt|message|instructions",
+        ],
+    ),
+    cue(
+        Harvest,
+        60,
+        &[
+            "gather|collect|harvest|compile|scrape ..10 all|every|entire ..2 contacts|emails|messages|files|documents|photos|records|passwords|contact|keys|tokens|chats",
+            "execute|run|exec|call|running ..2 printenv|env|whoami|ifconfig|ipconfig|netstat|set",
+            "printenv",
+        ],
+    ),
+    cue(
+        Harvest,
+        45,
+        &[
+            "what|whatever the user|person is|has|was|said|wants|wrote|typed|works|working",
+            "summary|summarize|summarise ..3 user|users|conversation|chat|discussion ..2",
+        ],
+    ),
+    cue(
+        OtherTools,
+        60,
+        &[
+            "rule|rules|instruction|instructions|note|notes|policy for|about ..2 server|servers|tool|tools ..1",
+            "every|each|any|all call|calls|use|invocation|request|requests to|of ..2 must|should|has|have|needs|shall",
+            "every|each|any|all call|calls|use|request|requests ..4 must|should|has|have|needs|shall ..2 use|include|carry|add|contain|go|be",
+            "turn|switch|switching|turning off ..2 sandbox|safety|confirmation|confirmations|approval|approvals|guard|guards|protection|firewall|antivirus|monitoring|logging|audit|auditing|checks",
+            "disable|deactivate|suspend ..2 sandbox|safety|confirmations|approvals|guardrails|antivirus|monitoring|safeguards",
+        ],
+    ),
+    cue(
+        Order,
+        60,
+        &[
+            "later|future|subsequent|next|all|every|other sessions|conversations|chats|session|conversation ..6 follow|obey|apply|without|must|automatically",
+            "keep calling|invoking|running|repeating this|it ..4",
+            "end|begin|start|finish|prefix|conclude|close ..2 your|every|each|all ..2 reply|replies|response|responses|answer|answers|message|messages|output ..2 with|by",
+        ],
+    ),
+    cue(
+        Order,
+        40,
+        &[
+            "over and over",
+            "again and again",
+            "store|save|write|add|record|remember|note ..3 in|to|into ..2 memory|memories ..1 that",
+        ],
+    ),
+    cue(
+        Consent,
+        80,
+        &[
+            "needs|need|requires|require|with|without no|any|further ..1 further|additional|more|other ..1 question|questions|confirmation|approval|permission|consent|review",
+            "approve|accept|confirm|authorize|allow|grant ..2 all|every|any|each ..2 pending|future|requests|request|prompts|calls|pull ..3",
+            "agreed|cleared|approved|authorized|authorised ..2 with|by ..2 security|management|administrator|it|legal|owner|admin",
+        ],
+    ),
+    cue(
+        Consent,
+        40,
+        &[
+            "without asking|questions",
+            "automatically approve|approves|accept|accepts|confirm|confirms",
+        ],
+    ),
+    cue(Pressure, 30, &["urgent|emergency|immediately", "at once"]),
+    cue(
+        Authority,
+        45,
+        &[
+            "assistant|agent|model|ai|llm ..1 has|have|needs|need|ought to",
+            "assistant|model|ai|llm uploads|reads|sends|copies|forwards|collects|includes|attaches|shares",
+            "system|security update|upgrade|patch|notice|alert|advisory ..3",
+        ],
+    ),
+    cue(Authority, 20, &["you should|must|shall|will|need"]),
+    cue(Override, 110, &["ignore|disregard|forget the above|previous|foregoing|preceding ..1"]),
+    cue(
+        Override,
+        80,
+        &[
+            "follow|obey|execute|perform ..2 any|all|the|these|every ..1 instructions|commands|orders ..3 contained|in|from|found|within|returned|inside|embedded",
+            "even if|when the user|customer|human ..2 specif*|provid*|gives|names|chooses|sets|picks",
+        ],
+    ),
+    cue(Override, 60, &["as if|though ..4 came|from|by|were|said ..2 user|owner|system|human"]),
+    unless(
+        Secrecy,
+        110,
+        SECRETS,
+        &[
+            "do|must|should not|never point|call ..2 out",
+            "dont|never point|call ..2 out",
+            "keep ..5 to yourself",
+            "no need|reason to ..1 tell|inform|mention|notify|alert|bother|trouble|worry ..2 user|users|them|anyone|person|customer|human|it|this",
+            "without displaying|showing|mentioning|announcing|describing|explaining|reporting|disclosing ..2 this|it|step|these|that|so",
+        ],
+    ),
+    unless(
+        Secrecy,
+        70,
+        SECRETS,
+        &[
+            "do|must|should not mention|disclose|acknowledge|admit|reveal ..1",
+            "dont|never mention|disclose|acknowledge|admit|reveal ..1",
+        ],
+    ),
+    unless(
+        Secrecy,
+        60,
+        FAILS,
+        &[
+            "silently|quietly|discreetly ..2 delete|remove|change|grant|approve|install|run|modify|overwrite|replace|disable|enable|switch|set",
+        ],
+    ),
+    cue(
+        Consent,
+        80,
+        &[
+            "skip|bypass|suppress|disable|omit|avoid ..2 authorization|authorisation|security|safety|permission|access|identity ..1 checks|check|verification|controls",
+        ],
+    ),
+    cue(
+        Harvest,
+        100,
+        &["ask|asks|asking ..3 for ..2 password|passwords|pin|passphrase|card|seed|credentials"],
+    ),
+    cue(Order, 40, &["only ..1 use|call this one", "use only this one"]),
+    cue(
+        OtherTools,
+        60,
+        &[
+            "tool|tools|server|servers is|are ..1 insecure|unsafe|compromised|malicious|untrusted|dangerous|infected",
+        ],
+    ),
+    cue(
+        Authority,
+        40,
+        &[
+            "assistants|agents|models|ais ..1 are|must|shall|have ..1 required|obliged|instructed|ordered|to|always|submit|send",
+        ],
+    ),
     // Encodings that are to be followed.
     cue(
         Encoded,
         80,
         &[
             "decode|decrypt|deobfuscate|unescape|rot13 ..10 follow|execute|obey|run|instruction*|perform|comply|act|apply",
+        ],
+    ),
+    // The conversation word for word.
+    cue(
+        Harvest,
+        100,
+        &[
+            "conversation|chat|message|dialogue history|transcript|log|logs ..4 verbatim",
+            "verbatim ..4 conversation|chat ..1 history|transcript|log",
+        ],
+    ),
+    cue(
+        Harvest,
+        80,
+        &[
+            "transcript|conversation|history|record of ..2 chat|conversation|session|dialogue ..2 so|until|up|verbatim",
+            "with ..1 entire|full|whole|complete ..2 conversation|chat|transcript|dialogue",
         ],
     ),
     // The conversation and the model's own text.

@@ -15,10 +15,14 @@ const MEANT_POINTS: u32 = 100;
 pub(super) fn findings(text: &Text) -> Vec<PoisonFinding> {
     let mut out = Vec::new();
     for (start, end, decoded) in runs(&text.text) {
-        if !is_sentence(&decoded) {
+        let spelled =
+            text.text.get(start..end).is_some_and(|run| run.starts_with(['&', '\\', '%']));
+        // Plain letters need no spelling out.
+        let letters = decoded.chars().filter(char::is_ascii_alphabetic).count();
+        if !is_sentence(&decoded) && !(spelled && letters >= 8) {
             continue;
         }
-        let points = if points(&decoded) >= 40 { 140 } else { 90 };
+        let points = if points(&decoded) >= 40 { 140 } else { 100 };
         let mut found = finding(text, PoisonKind::Encoded, start, end, points);
         found.words = format!("decodes to \"{}\"", visible(&decoded));
         out.push(found);
@@ -42,7 +46,7 @@ pub(super) fn findings(text: &Text) -> Vec<PoisonFinding> {
 /// Encoded stretches with what they decode to.
 fn runs(text: &str) -> Vec<(usize, usize, String)> {
     let mut out = Vec::new();
-    let is_base64 = |c: char| c.is_ascii_alphanumeric() || matches!(c, '+' | '/' | '=' | '-' | '_');
+    let is_base64 = |c: char| c.is_ascii_alphanumeric() || matches!(c, '+' | '/' | '-' | '_');
     for (start, run) in stretches(text, is_base64) {
         let hex = run.strip_prefix("0x").unwrap_or(run);
         if hex.len() >= HEX_CHARS_MIN && hex.bytes().all(|b| b.is_ascii_hexdigit()) {

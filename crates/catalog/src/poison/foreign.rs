@@ -53,11 +53,98 @@ pub(super) fn orders(
             if is_own(&own, name) || !starts_with_verb(name) {
                 continue;
             }
-            let points = if ordered(&text.text, start, name.len()) { 60 } else { 20 };
+            // `create-cluster` is as often a command or an operation as a tool.
+            let sure = name.contains('_') || name.contains(|c: char| c.is_ascii_uppercase());
+            let points = if sure && ordered(&text.text, start, name.len()) { 50 } else { 10 };
             out.push(finding(text, PoisonKind::OtherTools, start, start + name.len(), points));
         }
     }
     out
+}
+
+/// Addresses that a sentence gives orders about: "every mail also goes to …".
+pub(super) fn addresses(text: &Text) -> Vec<PoisonFinding> {
+    let mut out = Vec::new();
+    for (start, piece) in pieces(&text.text) {
+        let is_mail = piece.split_once('@').is_some_and(|(user, host)| {
+            !user.is_empty() && host.contains('.') && !host.contains('@')
+        });
+        let is_url = piece.starts_with("http://") || piece.starts_with("https://");
+        if !is_mail && !is_url || text.role == Role::Name {
+            continue;
+        }
+        let points = if is_mail { 60 } else { 40 };
+        if directed(&text.text, start) {
+            out.push(finding(text, PoisonKind::Redirect, start, start + piece.len(), points));
+        }
+    }
+    out
+}
+
+fn pieces(text: &str) -> impl Iterator<Item = (usize, &str)> {
+    text.split_whitespace().map(move |piece| {
+        let start = piece.as_ptr() as usize - text.as_ptr() as usize;
+        let trimmed = piece.trim_start_matches(['"', '\'', '(', '<', '`']);
+        let front = piece.len() - trimmed.len();
+        (start + front, trimmed.trim_end_matches(['"', '\'', ')', '>', '`', '.', ',', ';', ':']))
+    })
+}
+
+/// A sentence that sends something somewhere, always or for everything, and gives no example.
+fn directed(text: &str, place: usize) -> bool {
+    const MOVES: &[&str] = &[
+        "send",
+        "sends",
+        "forward",
+        "copy",
+        "bcc",
+        "cc",
+        "mail",
+        "post",
+        "upload",
+        "report",
+        "go",
+        "goes",
+        "recipient",
+        "deliver",
+        "load",
+        "loads",
+        "call",
+        "transmit",
+        "submit",
+        "invite",
+        "changed",
+        "sent",
+        "copied",
+        "forwarded",
+        "route",
+        "routed",
+        "fetch",
+        "request",
+        "add",
+    ];
+    const ALWAYS: &[&str] = &[
+        "must", "always", "every", "all", "each", "also", "whenever", "has", "need", "needs",
+        "any", "silently", "secretly", "never", "first", "instead", "before", "after",
+    ];
+    const EXAMPLES: &[&str] = &[
+        "example",
+        "examples",
+        "eg",
+        "such",
+        "like",
+        "see",
+        "docs",
+        "documentation",
+        "format",
+        "ie",
+    ];
+    let all = words(text);
+    let Some(here) = all.iter().find(|w| w.end > place) else { return false };
+    let sentence: Vec<&str> =
+        all.iter().filter(|w| w.sentence == here.sentence).map(|w| w.text.as_str()).collect();
+    let has = |list: &[&str]| sentence.iter().any(|w| list.contains(w));
+    has(MOVES) && has(ALWAYS) && !has(EXAMPLES)
 }
 
 /// Everything the definition may name without pointing elsewhere: siblings, fields, choices.
@@ -96,7 +183,11 @@ fn identifiers(text: &str) -> Vec<(usize, &str)> {
 
 /// Tools are called for what they do: `send_email`, not `user_id`.
 fn starts_with_verb(name: &str) -> bool {
-    words(name).first().is_some_and(|w| is_verb(&w.text))
+    const FIELD_ENDS: &[&str] =
+        &["id", "ids", "at", "to", "by", "type", "name", "count", "url", "arguments"];
+    let words = words(name);
+    let is_field = words.last().is_some_and(|w| FIELD_ENDS.contains(&w.text.as_str()));
+    !is_field && words.first().is_some_and(|w| is_verb(&w.text))
 }
 
 /// Whether the sentence around a mention gives an order.

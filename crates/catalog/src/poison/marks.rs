@@ -28,20 +28,20 @@ const ROLE_MARKS: &[&str] = &[
 ];
 /// Tags that claim authority, with points.
 const TAGS: &[(&str, u32)] = &[
-    ("system", 90),
-    ("system_prompt", 90),
-    ("system-prompt", 90),
+    ("system", 100),
+    ("system_prompt", 100),
+    ("system-prompt", 100),
     ("system-reminder", 100),
     ("system_instruction", 100),
-    ("secret", 90),
-    ("hidden", 90),
-    ("admin", 90),
-    ("override", 90),
+    ("secret", 100),
+    ("hidden", 100),
+    ("admin", 100),
+    ("override", 100),
     ("assistant", 80),
     ("developer", 70),
-    ("ai_instructions", 90),
-    ("ai-instructions", 90),
-    ("sudo", 90),
+    ("ai_instructions", 100),
+    ("ai-instructions", 100),
+    ("sudo", 100),
     ("important", 60),
     ("critical", 60),
     ("mandatory", 60),
@@ -67,6 +67,7 @@ const ROLES: &[&str] = &[
     "[system ",
 ];
 const STYLES: &[&str] = &[
+    " hidden>",
     "display:none",
     "display: none",
     "font-size:0",
@@ -80,7 +81,7 @@ const STYLES: &[&str] = &[
 
 /// White space in a row after which nobody scrolls on.
 const BLANKS_MIN: usize = 80;
-const BLANK_LINES_MIN: usize = 8;
+const BLANK_LINES_MIN: usize = 14;
 
 pub(super) fn findings(text: &Text) -> Vec<PoisonFinding> {
     let lower = text.text.to_ascii_lowercase();
@@ -88,6 +89,9 @@ pub(super) fn findings(text: &Text) -> Vec<PoisonFinding> {
     let mut add = |kind: PoisonKind, start: usize, end: usize, points: u32| {
         out.push(finding(text, kind, start, end, points));
     };
+    if let Some(start) = text.text.find("[SYSTEM").or_else(|| text.text.find("[ADMIN")) {
+        add(PoisonKind::Authority, start, start + 7, 100);
+    }
     for mark in ROLE_MARKS {
         if let Some(start) = lower.find(mark) {
             add(PoisonKind::Authority, start, start + mark.len(), 110);
@@ -113,25 +117,37 @@ pub(super) fn findings(text: &Text) -> Vec<PoisonFinding> {
     for (start, end) in comments(&lower) {
         let inside = text.text.get(start..end).unwrap_or_default();
         if inside.split_whitespace().count() > 3 {
-            add(PoisonKind::OutOfSight, start, end, if points(inside) > 0 { 120 } else { 70 });
+            add(PoisonKind::OutOfSight, start, end, comment_points(inside));
         }
     }
     if lower.contains("style=") || lower.contains("<span") || lower.contains("<div") {
         for style in STYLES {
             if let Some(start) = lower.find(style) {
-                add(PoisonKind::OutOfSight, start, start + style.len(), 90);
+                add(PoisonKind::OutOfSight, start, start + style.len(), 100);
             }
         }
     }
+    if let Some((start, end)) = download_into_shell(&lower) {
+        add(PoisonKind::Redirect, start, end, 60);
+    }
     if let Some(at) = padding(&text.text) {
-        add(PoisonKind::OutOfSight, at, text.text.len(), 90);
+        add(PoisonKind::OutOfSight, at, text.text.len(), 100);
     }
     if text.role == Role::Prose {
         if let Some((start, end)) = leaking_image(&lower) {
-            add(PoisonKind::Redirect, start, end, 80);
+            add(PoisonKind::Redirect, start, end, 100);
         }
     }
     out
+}
+
+/// A comment holds no order in good faith; one in the style of code may be an example of code.
+fn comment_points(inside: &str) -> u32 {
+    match (points(inside), inside.starts_with("/*")) {
+        (0, true) => 40,
+        (0, false) => 100,
+        _ => 120,
+    }
 }
 
 /// `<tag>…</tag>` with words inside, or a lone `<TAG>` that shouts before a sentence.
@@ -167,11 +183,16 @@ fn comments(text: &str) -> Vec<(usize, usize)> {
         let closed = rest.find(close).map(|length| start + length + close.len());
         match closed {
             Some(end) => out.push((start, end)),
-            None if open == "<!--" || open.starts_with('[') => out.push((start, text.len())),
+            None if open.starts_with('[') || opens_an_order(rest) => out.push((start, text.len())),
             None => {}
         }
     }
     out
+}
+
+/// A comment without an end counts when there are orders in it; mail templates write `<!--[if mso]>`.
+fn opens_an_order(rest: &str) -> bool {
+    rest.starts_with("<!--") && !rest.starts_with("<!--[if") && points(rest) > 0
 }
 
 /// Where text goes on after a stretch of nothing.
@@ -194,6 +215,18 @@ fn padding(text: &str) -> Option<usize> {
         }
     }
     None
+}
+
+/// `curl … | sh`.
+fn download_into_shell(text: &str) -> Option<(usize, usize)> {
+    let start = text.find("curl ").or_else(|| text.find("wget "))?;
+    let rest = text.get(start..)?;
+    let line = rest.lines().next()?;
+    let pipe = line.find('|')?;
+    let program = line.get(pipe + 1..)?.split_whitespace().next()?;
+    let program = program.trim_matches(|c: char| !c.is_ascii_alphanumeric());
+    matches!(program, "sh" | "bash" | "zsh" | "python" | "python3")
+        .then_some((start, start + line.len()))
 }
 
 /// An image whose address carries data: rendering it sends the data.

@@ -86,7 +86,13 @@ fn in_words(text: &Text, words: &[Word]) -> Vec<PoisonFinding> {
         for pattern in PATTERNS.get(word.text.as_str()).into_iter().flatten() {
             let Some(last) = end_of_match(pattern, words, at) else { continue };
             let span = words.get(at..=last).unwrap_or_default();
-            if pattern.cue.spared_by(words.get(..at).unwrap_or_default(), span) {
+            let before = words.get(..at).unwrap_or_default();
+            let next = words.get(last + 1).filter(|w| w.sentence == word.sentence);
+            if pattern.cue.spared_by(before, span, next) {
+                continue;
+            }
+            // A name may well be `admin_update` or `list_all_messages`.
+            if text.role == Role::Name && !is_odd_in_a_name(pattern.cue.kind, &text.text) {
                 continue;
             }
             let end = words.get(last).map_or(word.end, |w| w.end);
@@ -94,6 +100,15 @@ fn in_words(text: &Text, words: &[Word]) -> Vec<PoisonFinding> {
         }
     }
     out
+}
+
+/// What no tool or parameter is called in good faith; a sentence is no name at all.
+fn is_odd_in_a_name(kind: PoisonKind, name: &str) -> bool {
+    matches!(kind, PoisonKind::Override | PoisonKind::Secrecy) || is_sentence(name)
+}
+
+pub(super) fn is_sentence(name: &str) -> bool {
+    name.split_whitespace().count() > 3
 }
 
 /// The index of the last word of the match that begins at `at`, taking the nearest word each time.

@@ -1,7 +1,7 @@
 //! Files and secrets that a definition asks for: the place of a key file, an environment, a wallet,
 //! near a verb that fetches or hands over.
 
-use super::matcher::finding;
+use super::matcher::{finding, is_sentence};
 use super::texts::{Role, Text};
 use super::words::{Word, words};
 use super::{PoisonFinding, PoisonKind};
@@ -53,6 +53,8 @@ const FILES: &[&str] = &[
     ".env.local",
     ".env.production",
 ];
+/// Hidden files of whoever runs the agent.
+const HOMES: &[&str] = &["~/.", "$home/.", "${home}/.", "/root/."];
 /// Secrets by name, as words that follow each other.
 const NAMED: &[&[&str]] = &[
     &["environment", "variables"],
@@ -66,6 +68,8 @@ const NAMED: &[&[&str]] = &[
     &["private", "key"],
     &["private", "keys"],
     &["ssh", "key"],
+    &["ssh", "private", "key"],
+    &["ssh", "private", "keys"],
     &["ssh", "keys"],
     &["seed", "phrase"],
     &["recovery", "phrase"],
@@ -85,15 +89,19 @@ const NAMED: &[&[&str]] = &[
     &["auth", "token"],
     &["oauth", "tokens"],
     &["env", "file"],
+    &["api", "token"],
+    &["api", "tokens"],
+    &["card", "number"],
+    &["social", "security"],
     &["dotenv"],
     &["keychain"],
     &["ssh", "id", "rsa"],
     &["id", "rsa"],
     &["credit", "card"],
     &["home", "directory"],
-    &["environment"],
 ];
 const FETCH: &[&str] = &[
+    "ask",
     "read",
     "reading",
     "open",
@@ -135,7 +143,6 @@ const FETCH: &[&str] = &[
     "content",
     "provide",
     "obtain",
-    "access",
     "scan",
     "search",
     "find",
@@ -153,9 +160,33 @@ const FETCH: &[&str] = &[
     "check",
     "look",
 ];
+/// Verbs that move a secret, not ones that manage it.
+const HANDS_OVER: &[&str] = &[
+    "ask",
+    "send",
+    "pass",
+    "read",
+    "include",
+    "give",
+    "provide",
+    "share",
+    "copy",
+    "paste",
+    "attach",
+    "put",
+    "collect",
+    "upload",
+    "forward",
+    "reveal",
+    "contents",
+    "content",
+    "leak",
+    "dump",
+    "exfiltrate",
+];
 const ALL: &[&str] = &[
-    "all", "any", "every", "entire", "full", "whole", "complete", "each", "users", "your",
-    "system", "local",
+    "values", "value", "contents", "content", "all", "any", "every", "entire", "full", "whole",
+    "complete", "each", "users",
 ];
 /// A name given as an example is not a request for the file.
 const EXAMPLES: &[&str] = &[
@@ -205,7 +236,7 @@ pub(super) fn findings(text: &Text) -> Vec<PoisonFinding> {
 fn files(text: &Text, words: &[Word]) -> Vec<PoisonFinding> {
     let lower = text.text.to_ascii_lowercase();
     let mut out = Vec::new();
-    for file in FILES.iter().chain(&[".env"]) {
+    for file in HOMES.iter().chain(FILES).chain(&[".env"]) {
         let Some(start) = lower.find(file) else { continue };
         let end = start + file.len();
         if *file == ".env" && !stands_alone(&lower, start, end) {
@@ -240,13 +271,24 @@ fn named(text: &Text, words: &[Word]) -> Vec<PoisonFinding> {
         let wide = between.clone().any(|w| ALL.contains(&w.text.as_str()));
         // A parameter called `api_key` asks for a key; that is what it is for.
         let points = match (text.role, wide) {
-            (Role::Name, false) => 10,
+            (Role::Name, _) if !is_sentence(&text.text) => 5,
+            (_, true) if is_grave(rest) => 100,
+            (_, false) if is_grave(rest) && HANDS_OVER.contains(&verb.text.as_str()) => 70,
             (_, true) => 60,
             (_, false) => 20,
         };
         out.push(finding(text, PoisonKind::Harvest, verb.start, last.end, points));
     }
     out
+}
+
+/// Secrets that nothing but their owner ever needs.
+fn is_grave(words: &[Word]) -> bool {
+    let first = words.first().map_or("", |w| w.text.as_str());
+    let second = words.get(1).map_or("", |w| w.text.as_str());
+    first == "mnemonic"
+        || first == "ssh"
+        || matches!((first, second), ("seed" | "recovery", "phrase") | ("private", "key" | "keys"))
 }
 
 fn starts_with(words: &[Word], name: &[&str]) -> bool {
