@@ -12,6 +12,7 @@ pub mod home;
 pub mod index;
 pub mod ledger;
 mod nearest;
+pub mod purge;
 pub mod random;
 pub mod records;
 pub mod registry;

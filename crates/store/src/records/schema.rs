@@ -32,6 +32,10 @@ pub(super) enum Standing {
 /// Looks through a read-only connection, which leaves every byte as it is: another program's
 /// database and a newer one are refused.
 pub(super) fn standing(db: &Connection, path: &Path) -> Result<Standing, RecordsError> {
+    standing_to(db, path, VERSION)
+}
+
+fn standing_to(db: &Connection, path: &Path, known: i64) -> Result<Standing, RecordsError> {
     let look = "SELECT (SELECT user_version FROM pragma_user_version), \
                 (SELECT application_id FROM pragma_application_id), \
                 EXISTS (SELECT 1 FROM sqlite_schema)";
@@ -41,10 +45,10 @@ pub(super) fn standing(db: &Connection, path: &Path) -> Result<Standing, Records
     if application != APPLICATION_ID && !is_blank {
         return Err(RecordsError::NotOurs(path.into()));
     }
-    if found > VERSION {
-        return Err(RecordsError::Newer { path: path.into(), found, known: VERSION });
+    if found > known {
+        return Err(RecordsError::Newer { path: path.into(), found, known });
     }
-    Ok(if found == VERSION { Standing::Current } else { Standing::Behind })
+    Ok(if found == known { Standing::Current } else { Standing::Behind })
 }
 
 /// Brings the file to this version. While the write lock is held another connection makes the copy,
@@ -54,19 +58,29 @@ pub(super) fn upgrade(
     path: &Path,
     backups: &Path,
 ) -> Result<(), RecordsError> {
+    upgrade_by(STEPS, db, path, backups)
+}
+
+fn upgrade_by(
+    steps: &[&str],
+    db: &mut Connection,
+    path: &Path,
+    backups: &Path,
+) -> Result<(), RecordsError> {
+    let known = i64::try_from(steps.len()).unwrap_or(i64::MAX);
     let transaction = db.transaction_with_behavior(TransactionBehavior::Immediate)?;
-    if standing(&transaction, path)? == Standing::Current {
+    if standing_to(&transaction, path, known)? == Standing::Current {
         return Ok(());
     }
     let from: i64 = transaction.pragma_query_value(None, "user_version", |r| r.get(0))?;
     if from > 0 {
         back_up(path, backups, from)?;
     }
-    for step in STEPS.iter().skip(usize::try_from(from).unwrap_or_default()) {
+    for step in steps.iter().skip(usize::try_from(from).unwrap_or_default()) {
         transaction.execute_batch(step)?;
     }
     transaction.pragma_update(None, "application_id", APPLICATION_ID)?;
-    transaction.pragma_update(None, "user_version", VERSION)?;
+    transaction.pragma_update(None, "user_version", known)?;
     transaction.commit()?;
     Ok(())
 }
@@ -98,3 +112,98 @@ fn new_copy(backups: &Path, from: i64) -> Result<PathBuf, RecordsError> {
 
 /// How the names of our copies begin; forgetting removes them, too.
 pub(super) const COPY_PREFIX: &str = "data-schema";
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a test fails where the stage does not stand")]
+
+    use std::fs;
+    use std::path::Path;
+
+    use rusqlite::Connection;
+
+    use super::upgrade_by;
+    use crate::records::RecordsError;
+
+    const FIRST: &str = "CREATE TABLE t (x); INSERT INTO t VALUES ('old row')";
+    const SECOND: &str = "ALTER TABLE t ADD COLUMN y; UPDATE t SET y = 'new'";
+    const BROKEN: &str = "UPDATE t SET x = 'spoilt'; SELECT nonsense";
+
+    struct Desk {
+        folder: tempfile::TempDir,
+        db: Connection,
+    }
+
+    impl Desk {
+        /// A database as the first version left it.
+        fn new() -> Desk {
+            let folder = tempfile::tempdir().unwrap();
+            fs::create_dir(folder.path().join("backups")).unwrap();
+            let db = Connection::open(folder.path().join("data.db")).unwrap();
+            let mut desk = Desk { folder, db };
+            desk.upgrade(&[FIRST]).unwrap();
+            assert!(desk.copies().is_empty(), "a new file needs no copy");
+            desk
+        }
+
+        fn upgrade(&mut self, steps: &[&str]) -> Result<(), RecordsError> {
+            let path = self.folder.path();
+            upgrade_by(steps, &mut self.db, &path.join("data.db"), &path.join("backups"))
+        }
+
+        fn copies(&self) -> Vec<std::path::PathBuf> {
+            let entries = fs::read_dir(self.folder.path().join("backups")).unwrap();
+            let mut copies: Vec<_> = entries.map(|entry| entry.unwrap().path()).collect();
+            copies.sort();
+            copies
+        }
+    }
+
+    fn said(db: &Connection, sql: &str) -> String {
+        db.query_row(sql, [], |r| r.get(0)).unwrap()
+    }
+
+    fn said_by(path: &Path, sql: &str) -> String {
+        said(&Connection::open(path).unwrap(), sql)
+    }
+
+    #[test]
+    fn an_upgrade_copies_first_and_keeps_the_rows() {
+        let mut desk = Desk::new();
+        desk.upgrade(&[FIRST, SECOND]).unwrap();
+        assert_eq!(said(&desk.db, "SELECT x || y FROM t"), "old rownew");
+        let copies = desk.copies();
+        assert_eq!(copies.len(), 1);
+        assert_eq!(said_by(copies.first().unwrap(), "SELECT x FROM t"), "old row");
+        assert_eq!(said_by(copies.first().unwrap(), "SELECT '' || user_version FROM pragma_user_version"), "1");
+        desk.upgrade(&[FIRST, SECOND]).unwrap();
+        assert_eq!(desk.copies().len(), 1, "once");
+    }
+
+    #[test]
+    fn a_step_that_fails_leaves_the_older_file() {
+        let mut desk = Desk::new();
+        assert!(desk.upgrade(&[FIRST, SECOND, BROKEN]).is_err());
+        assert_eq!(said(&desk.db, "SELECT x FROM t"), "old row");
+        assert_eq!(said(&desk.db, "SELECT '' || user_version FROM pragma_user_version"), "1");
+        desk.upgrade(&[FIRST, SECOND]).unwrap();
+        assert_eq!(desk.copies().len(), 2, "a copy never overwrites another");
+    }
+
+    #[test]
+    fn without_a_copy_there_is_no_upgrade() {
+        let mut desk = Desk::new();
+        fs::remove_dir(desk.folder.path().join("backups")).unwrap();
+        let error = desk.upgrade(&[FIRST, SECOND]).unwrap_err();
+        assert!(matches!(error, RecordsError::Backup { .. }), "{error}");
+        assert_eq!(said(&desk.db, "SELECT '' || user_version FROM pragma_user_version"), "1");
+    }
+
+    #[test]
+    fn a_newer_file_is_refused() {
+        let mut desk = Desk::new();
+        desk.upgrade(&[FIRST, SECOND]).unwrap();
+        let error = desk.upgrade(&[FIRST]).unwrap_err();
+        assert!(matches!(error, RecordsError::Newer { found: 2, known: 1, .. }), "{error}");
+    }
+}

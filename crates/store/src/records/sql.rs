@@ -2,9 +2,10 @@
 
 use std::ops::ControlFlow;
 
+use rusqlite::fallible_iterator::FallibleIterator;
 use rusqlite::hooks::{AuthAction, AuthContext, Authorization};
 use rusqlite::types::ValueRef;
-use rusqlite::{Row as SqlRow, Statement};
+use rusqlite::{Batch, Row as SqlRow, Statement};
 
 use super::{Link, Records, RecordsError, Result};
 
@@ -50,9 +51,14 @@ impl Records {
         let mut link = Link::for_reading(&self.inner.path).map_err(SqlError::from)?;
         let refused = |e: rusqlite::Error| E::from(understood(&e));
         link.db.authorizer(Some(allow_reading)).map_err(refused)?;
-        let mut statement = link.db.prepare(question).map_err(refused)?;
-        if !statement.readonly() || statement.column_count() == 0 {
-            return Err(SqlError::NotAQuestion.into());
+        let mut questions = Batch::new(&link.db, question);
+        let mut statement = match questions.next().map_err(refused)? {
+            Some(statement) if statement.readonly() && statement.column_count() > 0 => statement,
+            _ => return Err(SqlError::NotAQuestion.into()),
+        };
+        // Answering the first of several would hide that the others were not even read.
+        if !matches!(questions.next(), Ok(None)) {
+            return Err(SqlError::Several.into());
         }
         let columns = columns(&statement);
         if take(Told::Columns(&columns))?.is_break() {
@@ -117,7 +123,6 @@ fn cell(row: &SqlRow<'_>, at: usize) -> rusqlite::Result<Cell> {
 fn understood(error: &rusqlite::Error) -> SqlError {
     use rusqlite::{Error, ErrorCode};
     match error {
-        Error::MultipleStatement => SqlError::Several,
         Error::SqlInputError { msg, .. } => SqlError::NotUnderstood(msg.clone()),
         Error::SqliteFailure(code, words) => match code.code {
             ErrorCode::AuthorizationForStatementDenied => SqlError::NotAQuestion,

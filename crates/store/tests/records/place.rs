@@ -1,0 +1,177 @@
+//! Where exports go: agents stay in their folder, and a file under its final name is complete
+//! whatever was killed.
+
+use std::fs;
+use std::io::{BufRead, BufReader};
+use std::os::unix::fs::{MetadataExt, symlink};
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use store::export::{Compression, CsvSafety, Done, Fault, Order, Plan, Reach};
+use store::home::Home;
+use store::records::Records;
+
+use super::export::filled;
+use super::stage::{Dice, NOW_US, Record, SHELF, Stage};
+
+const HOME: &str = "TOLLGATE_TEST_EXPORT_HOME";
+const FORMAT: &str = "TOLLGATE_TEST_EXPORT_FORMAT";
+
+fn confined(
+    records: &Records,
+    kind: &str,
+    format: &str,
+    path: &str,
+    folder: &Path,
+) -> Result<Done, Fault> {
+    let order = Order {
+        path,
+        from_us: None,
+        to_us: None,
+        now_us: NOW_US,
+        overwrite: true,
+        csv: CsvSafety::AsIs,
+        compression: Compression::Zstd,
+        reach: Reach::Below(folder),
+    };
+    Plan::new(&SHELF, kind, format)?.write(records, &order, &mut |_| {})
+}
+
+#[test]
+fn an_agent_writes_below_its_folder() {
+    let stage = filled();
+    let folder = stage.path("exports");
+    let absolute = folder.join("absolute.csv").display().to_string();
+    for path in ["a.csv", "./b.csv", "deep/er/c.csv", absolute.as_str(), "..d.csv", "…/e.csv"] {
+        let done = confined(&stage.records, "nights", "csv", path, &folder).unwrap();
+        assert_eq!(done.files[0].path, path, "the path as given");
+        let saved_to = Path::new(&done.files[0].saved_to);
+        assert!(saved_to.starts_with(&folder) && saved_to.exists(), "{path}");
+        assert_eq!(fs::metadata(saved_to).unwrap().mode() & 0o777, 0o600);
+    }
+    confined(&stage.records, "all", "jsonl", "everything", &folder).unwrap();
+    assert!(folder.join("everything/nights.jsonl").exists());
+    for folder in [&folder, &folder.join("deep"), &folder.join("everything")] {
+        assert_eq!(fs::metadata(folder).unwrap().mode() & 0o777, 0o700);
+    }
+}
+
+#[test]
+fn an_agent_cannot_leave_its_folder() {
+    let stage = filled();
+    let folder = stage.path("exports");
+    let outside = stage.path("outside");
+    fs::create_dir(&folder).unwrap();
+    fs::create_dir(&outside).unwrap();
+    fs::write(outside.join("file.csv"), "untouched").unwrap();
+    symlink(&outside, folder.join("link")).unwrap();
+    symlink(outside.join("file.csv"), folder.join("file-link")).unwrap();
+    symlink(outside.join("new.csv"), folder.join("dangling")).unwrap();
+    symlink("..", folder.join("up")).unwrap();
+    symlink(".", folder.join("same")).unwrap();
+    fs::create_dir(folder.join("real")).unwrap();
+    let beside = format!("{}-evil/x.csv", folder.display());
+    let through = format!("{}/../outside/x.csv", folder.display());
+    let paths = [
+        "../x.csv", "a/../../x.csv", "real/../../outside/x.csv", "/etc/x.csv", "/tmp/x.csv",
+        beside.as_str(), through.as_str(), "link/x.csv", "link/file.csv", "file-link", "dangling",
+        "up/x.csv", "same/x.csv", "link", "~/x.csv", "~", "~root/x.csv", "", ".", "..", "/", "a\0b",
+        "/proc/self/cwd/x.csv", ".tollgate-1-0.part",
+    ];
+    for kind in ["nights", "all"] {
+        for path in paths {
+            let fault = confined(&stage.records, kind, "csv", path, &folder).unwrap_err();
+            assert_eq!(fault.code(), "EXPORT_ERROR", "{kind} {path}");
+        }
+    }
+    assert_eq!(fs::read_to_string(outside.join("file.csv")).unwrap(), "untouched");
+    assert_eq!(fs::read_dir(&outside).unwrap().count(), 1);
+    assert_eq!(fs::read_dir(stage.folder.path()).unwrap().count(), 3, "home, exports, outside");
+    assert_eq!(fs::read_dir(&folder).unwrap().count(), 6, "nothing was made on the way");
+}
+
+/// A folder that is swapped for a link again and again while exports run never leads one outside.
+#[test]
+fn a_folder_that_becomes_a_link_in_mid_export_leads_nowhere() {
+    let stage = filled();
+    let folder = stage.path("exports");
+    let outside = stage.path("outside");
+    fs::create_dir_all(folder.join("d")).unwrap();
+    fs::create_dir(&outside).unwrap();
+    let done = std::sync::atomic::AtomicBool::new(false);
+    let mut succeeded = 0;
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !done.load(std::sync::atomic::Ordering::Relaxed) {
+                fs::rename(folder.join("d"), folder.join("kept")).unwrap();
+                symlink(&outside, folder.join("d")).unwrap();
+                fs::remove_file(folder.join("d")).unwrap();
+                fs::rename(folder.join("kept"), folder.join("d")).unwrap();
+            }
+        });
+        for _ in 0..200 {
+            succeeded += usize::from(confined(&stage.records, "nights", "csv", "d/x.csv", &folder).is_ok());
+        }
+        done.store(true, std::sync::atomic::Ordering::Relaxed);
+    });
+    assert_eq!(fs::read_dir(&outside).unwrap().count(), 0, "of {succeeded} none went outside");
+}
+
+/// Not a test of its own: another test starts this binary again to run it as a process.
+#[test]
+fn a_process_that_exports_until_it_is_killed() {
+    let Some(home) = std::env::var_os(HOME) else { return };
+    let home = Home::open(Path::new(&home)).unwrap();
+    let records = Records::open(&home).unwrap();
+    let format = std::env::var(FORMAT).unwrap();
+    for round in 0.. {
+        confined(&records, "nights", &format, "nights", &home.path().join("exports")).unwrap();
+        if round == 0 {
+            eprintln!("READY");
+        }
+    }
+}
+
+#[test]
+fn a_hundred_kills_leave_no_incomplete_file_under_its_name() {
+    let stage = Stage::new();
+    let kept: Vec<Record> = (0..3_000)
+        .map(|n| Record {
+            flat: format!(r#"{{"id":{n},"start_utc":"t{n}","nap":false,"score":1.5,"need":null,"words":"w"}}"#),
+            ..Record::new("nights", &format!("{n}"), n, Some(n + 1))
+        })
+        .collect();
+    let page: Vec<_> = kept.iter().map(Record::incoming).collect();
+    stage.records.keep("svc", &page).unwrap();
+    let folder = stage.home.path().join("exports");
+    let (mut dice, mut drafts) = (Dice(5), 0);
+    for round in 0..100 {
+        let format = ["csv", "jsonl", "parquet"][round % 3];
+        let whole = stage.path(&format!("whole.{format}"));
+        if !whole.exists() {
+            let name = format!("whole.{format}");
+            confined(&stage.records, "nights", format, &name, stage.folder.path()).unwrap();
+        }
+        let mut child = Command::new(std::env::current_exe().unwrap())
+            .args(["--exact", "place::a_process_that_exports_until_it_is_killed", "--nocapture"])
+            .env(HOME, stage.home.path())
+            .env(FORMAT, format)
+            .stdout(Stdio::null())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let said = BufReader::new(child.stderr.take().unwrap()).lines();
+        assert!(said.map_while(Result::ok).any(|line| line.contains("READY")), "round {round}");
+        std::thread::sleep(Duration::from_micros(dice.below(30_000)));
+        child.kill().unwrap();
+        child.wait().unwrap();
+        let bytes = fs::read(folder.join("nights")).unwrap();
+        assert!(bytes == fs::read(&whole).unwrap(), "round {round}: {} bytes", bytes.len());
+        drafts += fs::read_dir(&folder).unwrap().count() - 1;
+    }
+    assert!(drafts > 10, "of 100 processes {drafts} died while they wrote");
+    confined(&stage.records, "nights", "csv", "nights", &folder).unwrap();
+    let left: Vec<_> = fs::read_dir(&folder).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    assert_eq!(left, ["nights"], "what the killed ones left is swept");
+}

@@ -1,0 +1,106 @@
+//! Sync is idempotent: pages in any order, any number of times, by any number of processes, give the
+//! same records.
+
+use sha2::{Digest, Sha256};
+use store::records::{Records, Row, Window};
+
+use super::stage::{DAY_US, Dice, Record, Stage};
+
+const PAGES: usize = 24;
+const PAGE_RECORDS: usize = 25;
+
+/// Pages as a service sends them over the weeks: later ones hold later versions of the same records.
+fn pages(dice: &mut Dice) -> Vec<Vec<Record>> {
+    (0..PAGES)
+        .map(|_| {
+            (0..PAGE_RECORDS)
+                .map(|_| {
+                    let number = dice.below(150);
+                    let at = i64::try_from(number).unwrap();
+                    let version = i64::try_from(dice.below(4)).unwrap();
+                    match dice.below(3) {
+                        0 => Record::following("recoveries", &format!("r{number}"), &format!("c{number}")),
+                        _ => Record {
+                            // A cycle is open at first.
+                            end_us: (version > 0).then_some(at * DAY_US + DAY_US + version),
+                            ..Record::new("cycles", &format!("c{number}"), at * DAY_US, None)
+                        },
+                    }
+                    .in_state(if version > 1 { "SCORED" } else { "PENDING_SCORE" })
+                    .version(version, &format!("v{version}"))
+                })
+                .collect()
+        })
+        .collect()
+}
+
+fn keep(records: &Records, page: &[Record]) {
+    let page: Vec<_> = page.iter().map(Record::incoming).collect();
+    records.keep("svc", &page).unwrap();
+}
+
+/// Everything that is kept, but for the numbers of the changes, which say in which order it came.
+fn digest(records: &Records) -> String {
+    let mut hash = Sha256::new();
+    for kind in ["cycles", "recoveries"] {
+        let mut rows = records.window("svc", kind, &Window::default()).unwrap();
+        rows.sort_by(|a, b| a.id.cmp(&b.id));
+        for row in rows {
+            hash.update(format!("{:?}\n", Row { seq: 0, ..row }));
+        }
+    }
+    hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+#[test]
+fn replaying_pages_a_hundred_times_in_any_order_gives_the_same_digest() {
+    let mut dice = Dice(32);
+    let mut pages = pages(&mut dice);
+    let first = Stage::new();
+    pages.iter().for_each(|page| keep(&first.records, page));
+    let expected = digest(&first.records);
+
+    for round in 0..5 {
+        let stage = Stage::new();
+        for _ in 0..20 {
+            dice.shuffle(&mut pages);
+            pages.iter().for_each(|page| keep(&stage.records, page));
+        }
+        assert_eq!(digest(&stage.records), expected, "round {round}");
+    }
+
+    let numbers = first.records.newest_seq().unwrap();
+    for _ in 0..5 {
+        dice.shuffle(&mut pages);
+        pages.iter().for_each(|page| keep(&first.records, page));
+    }
+    assert_eq!(first.records.newest_seq().unwrap(), numbers, "what is known is no change");
+    assert_eq!(digest(&first.records), expected);
+}
+
+#[test]
+fn processes_that_write_at_once_agree_in_the_end() {
+    let mut dice = Dice(7);
+    let pages = pages(&mut dice);
+    let alone = Stage::new();
+    pages.iter().for_each(|page| keep(&alone.records, page));
+
+    let stage = Stage::new();
+    std::thread::scope(|scope| {
+        for seed in 0..4 {
+            let (records, mut pages) = (stage.second(), pages.clone());
+            scope.spawn(move || {
+                Dice(seed).shuffle(&mut pages);
+                pages.iter().for_each(|page| keep(&records, page));
+            });
+        }
+        let reader = stage.second();
+        scope.spawn(move || {
+            for _ in 0..200 {
+                reader.window("svc", "cycles", &Window::default()).unwrap();
+            }
+        });
+    });
+    assert_eq!(digest(&stage.records), digest(&alone.records));
+    stage.records.check().unwrap();
+}
