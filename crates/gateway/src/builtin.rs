@@ -1,100 +1,225 @@
 //! Shows a table of the connectors room as an MCP server, in both eras, without a process or a socket.
 
-use connectors::{Answer, Effect, Service, Tool};
+mod describe;
+mod desk;
+mod heavy;
+
+use std::sync::{Arc, OnceLock};
+
+use connectors::{Answer, Contents, Effect, Service, Tool};
 use serde_json::{Map, Value, json};
 use store::ledger::Permit;
+use store::registry::{Origin, PolicyText};
+
+pub use desk::LazyDesk;
+
+/// A set of this name stands for every tool there is.
+const ALL_TOOLS: &str = "all";
+const METHOD_NOT_FOUND: i64 = -32601;
+const INVALID_PARAMS: i64 = -32602;
+/// As the older era says it; the newer one is translated to.
+const RESOURCE_NOT_FOUND: i64 = -32002;
+const INTERNAL_ERROR: i64 = -32603;
+
+/// A service as a server: the tools of it that are shown, and the desk it works at.
+pub(crate) struct Builtin {
+    pub(crate) service: &'static Service,
+    shown: Vec<&'static Tool>,
+    desk: Arc<LazyDesk>,
+    /// The list of tools is the same every time.
+    tools: OnceLock<Value>,
+}
 
 /// A protocol error of a built-in server.
 #[derive(Debug, PartialEq)]
 pub(crate) struct RpcError {
     pub code: i64,
     pub message: String,
+    pub data: Option<Value>,
 }
 
-/// Answers one request as the service's own server would. Both eras share the shapes; the caller
-/// adds what only one of them has.
-pub(crate) fn answer(
-    service: &'static Service,
-    permit: &Permit,
-    method: &str,
-    params: &Map<String, Value>,
-) -> Result<Value, RpcError> {
-    match method {
-        "initialize" => Ok(initialize(service, params)),
-        "ping" | "logging/setLevel" => Ok(json!({})),
-        "tools/list" => {
-            Ok(json!({ "tools": service.tools.iter().map(describe).collect::<Vec<_>>() }))
-        }
-        "tools/call" => call(service, permit, params),
-        "resources/list" => Ok(json!({ "resources": [] })),
-        "resources/templates/list" => Ok(json!({ "resourceTemplates": [] })),
-        "prompts/list" => Ok(json!({ "prompts": [] })),
-        _ => Err(RpcError { code: -32601, message: "method not found".to_owned() }),
+impl RpcError {
+    fn new(code: i64, message: impl Into<String>) -> RpcError {
+        RpcError { code, message: message.into(), data: None }
     }
 }
 
-/// What the service says about itself, in the shape of an initialize result.
-pub(crate) fn greeting(service: &Service, revision: &str) -> Value {
+impl Builtin {
+    /// `words` are names of sets or of tools; without any the usual ones are shown.
+    pub(crate) fn new(
+        service: &'static Service,
+        words: &[String],
+        desk: Arc<LazyDesk>,
+    ) -> Result<Builtin, String> {
+        check_sets(service, words)?;
+        let is_shown = |tool: &&Tool| match words {
+            [] => tool.set == connectors::MAIN_SET,
+            words => words.iter().any(|word| is_of(tool, word)),
+        };
+        let shown = service.tools.iter().filter(is_shown).collect();
+        Ok(Builtin { service, shown, desk, tools: OnceLock::new() })
+    }
+
+    /// What the service says about itself, in the shape of an initialize result.
+    pub(crate) fn greeting(&self, revision: &str) -> Value {
+        describe::greeting(self.service, revision)
+    }
+
+    /// Answers one request as the service's own server would. Both eras share the shapes; the caller
+    /// adds what only one of them has.
+    pub(crate) async fn answer(
+        &self,
+        permit: &Permit,
+        method: &str,
+        params: &Map<String, Value>,
+    ) -> Result<Value, RpcError> {
+        match method {
+            "initialize" => Ok(self.initialize(params)),
+            "ping" | "logging/setLevel" => Ok(json!({})),
+            "tools/list" => Ok(self.tools.get_or_init(|| describe::tools(&self.shown)).clone()),
+            "tools/call" => self.call(permit, params).await,
+            "resources/list" => Ok(describe::resources(self.service)),
+            "resources/templates/list" => Ok(describe::templates(self.service)),
+            "resources/read" => self.read(permit, params).await,
+            "prompts/list" => Ok(json!({ "prompts": [] })),
+            _ => Err(RpcError::new(METHOD_NOT_FOUND, "method not found")),
+        }
+    }
+
+    fn initialize(&self, params: &Map<String, Value>) -> Value {
+        const NEWEST_WITH_HANDSHAKE: &str = "2025-11-25";
+        const KNOWN: [&str; 4] = ["2024-11-05", "2025-03-26", "2025-06-18", NEWEST_WITH_HANDSHAKE];
+        let asked = params.get("protocolVersion").and_then(Value::as_str).unwrap_or_default();
+        let known = KNOWN.iter().find(|known| **known == asked);
+        self.greeting(known.unwrap_or(&NEWEST_WITH_HANDSHAKE))
+    }
+
+    async fn call(&self, permit: &Permit, params: &Map<String, Value>) -> Result<Value, RpcError> {
+        let name = params.get("name").and_then(Value::as_str).unwrap_or_default();
+        let Some(tool) = self.shown.iter().find(|tool| tool.name == name) else {
+            return Err(RpcError::new(INVALID_PARAMS, format!("Unknown tool: {name}")));
+        };
+        let none = Map::new();
+        let arguments = params.get("arguments").and_then(Value::as_object).unwrap_or(&none);
+        let desk = match self.desk.get() {
+            Ok(desk) => desk,
+            Err(words) => return Ok(failed("store_unavailable", &words)),
+        };
+        let working = connectors::run(permit, &desk, tool, arguments);
+        let answer = match tool.effect {
+            // Syncs and exports work through much; others must get their turn meanwhile.
+            Effect::Runs => heavy::aside(working).await,
+            _ => working.await,
+        };
+        Ok(match answer {
+            Answer::Found(found) => succeeded(found.to_string(), found),
+            Answer::Said { text, value } => succeeded(text, value),
+            Answer::Failed { code, words } => failed(code, &words),
+        })
+    }
+
+    async fn read(&self, permit: &Permit, params: &Map<String, Value>) -> Result<Value, RpcError> {
+        let uri = params.get("uri").and_then(Value::as_str).unwrap_or_default();
+        let desk = self.desk.get().map_err(|words| RpcError::new(INTERNAL_ERROR, words))?;
+        match connectors::read(permit, &desk, self.service, uri).await {
+            Some((Contents::Text(text), mime)) => {
+                Ok(json!({ "contents": [{ "uri": uri, "mimeType": mime, "text": text }] }))
+            }
+            Some((Contents::Missing, _)) | None => Err(RpcError {
+                data: Some(json!({ "uri": uri })),
+                ..RpcError::new(RESOURCE_NOT_FOUND, "Resource not found")
+            }),
+        }
+    }
+}
+
+fn succeeded(text: String, value: Value) -> Value {
+    let mut result = json!({ "content": [{ "type": "text", "text": text }], "isError": false });
+    // The protocol takes nothing but an object there.
+    if let (true, Value::Object(fields)) = (value.is_object(), &mut result) {
+        fields.insert("structuredContent".to_owned(), value);
+    }
+    result
+}
+
+fn failed(code: &str, words: &str) -> Value {
     json!({
-        "protocolVersion": revision,
-        "capabilities": { "tools": { "listChanged": false } },
-        "serverInfo": {
-            "name": service.name,
-            "title": service.title,
-            "version": env!("CARGO_PKG_VERSION"),
-        },
-        "instructions": service.instructions,
+        "content": [{ "type": "text", "text": format!("{code}: {words}") }],
+        "isError": true,
     })
 }
 
-fn initialize(service: &Service, params: &Map<String, Value>) -> Value {
-    const NEWEST_WITH_HANDSHAKE: &str = "2025-11-25";
-    const KNOWN: [&str; 4] = ["2024-11-05", "2025-03-26", "2025-06-18", NEWEST_WITH_HANDSHAKE];
-    let asked = params.get("protocolVersion").and_then(Value::as_str).unwrap_or_default();
-    let revision = KNOWN.iter().find(|known| **known == asked).unwrap_or(&NEWEST_WITH_HANDSHAKE);
-    greeting(service, revision)
+fn is_of(tool: &Tool, word: &str) -> bool {
+    word == ALL_TOOLS || tool.set == word || tool.name == word
 }
 
-fn describe(tool: &Tool) -> Value {
-    json!({
-        "name": tool.name,
-        "title": tool.title,
-        "description": tool.description,
-        "inputSchema": schema(tool.input_schema),
-        "outputSchema": schema(tool.output_schema),
-        "annotations": {
-            "readOnlyHint": tool.effect == Effect::Reads,
-            "destructiveHint": tool.effect == Effect::Destroys,
-            "openWorldHint": false,
-        },
+/// Whether each word names a set or a tool of the service; otherwise what there is.
+pub fn check_sets(service: &Service, words: &[String]) -> Result<(), String> {
+    let unknown = |word: &&String| !service.tools.iter().any(|tool| is_of(tool, word));
+    let Some(word) = words.iter().find(unknown) else { return Ok(()) };
+    let mut sets: Vec<&str> = Vec::new();
+    for tool in service.tools {
+        if !sets.contains(&tool.set) {
+            sets.push(tool.set);
+        }
+    }
+    sets.push(ALL_TOOLS);
+    let (service, sets) = (service.name, sets.join("`, `"));
+    Err(format!("`{service}` has no set of tools and no tool `{word}`\nhint: sets are `{sets}`"))
+}
+
+/// The policy that a service brings along, for where the owner named none. Only one whose account is
+/// the owner's has one: its reads are what it was connected for.
+pub fn own_policy(service: &Service) -> Option<PolicyText> {
+    service.account?;
+    Some(PolicyText {
+        name: format!("{} (built in)", service.name),
+        version: 0,
+        sha256: catalog::pins::fingerprint_of_canonical(service.policy).to_string(),
+        format: policy::Format::Json,
+        source: service.policy.to_owned(),
+        origin: Origin::File,
     })
 }
 
-/// The schemas are constants that a test of the connectors room reads.
-fn schema(text: &str) -> Value {
-    serde_json::from_str(text).unwrap_or_else(|_| json!({ "type": "object" }))
-}
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests")]
+    use super::*;
 
-fn call(
-    service: &'static Service,
-    permit: &Permit,
-    params: &Map<String, Value>,
-) -> Result<Value, RpcError> {
-    let name = params.get("name").and_then(Value::as_str).unwrap_or_default();
-    let Some(tool) = service.tool(name) else {
-        return Err(RpcError { code: -32602, message: format!("Unknown tool: {name}") });
-    };
-    let none = Map::new();
-    let arguments = params.get("arguments").and_then(Value::as_object).unwrap_or(&none);
-    Ok(match connectors::run(permit, tool, arguments) {
-        Answer::Found(found) => json!({
-            "content": [{ "type": "text", "text": found.to_string() }],
-            "structuredContent": found,
-            "isError": false,
-        }),
-        Answer::Failed { code, words } => json!({
-            "content": [{ "type": "text", "text": format!("{code}: {words}") }],
-            "isError": true,
-        }),
-    })
+    fn shown(words: &[&str]) -> Result<usize, String> {
+        let words: Vec<String> = words.iter().map(|word| (*word).to_owned()).collect();
+        let desk = Arc::new(LazyDesk::new(|| Err("no desk here".to_owned())));
+        let demo = connectors::service("demo").unwrap();
+        Ok(Builtin::new(demo, &words, desk)?.shown.len())
+    }
+
+    #[test]
+    fn words_choose_sets_and_single_tools() {
+        assert_eq!(shown(&[]), Ok(4));
+        assert_eq!(shown(&["main"]), Ok(4));
+        assert_eq!(shown(&["all"]), Ok(4));
+        assert_eq!(shown(&["list_notes"]), Ok(1));
+        assert_eq!(shown(&["list_notes", "add_note"]), Ok(2));
+        let error = shown(&["clasic"]).unwrap_err();
+        assert!(error.contains("`clasic`") && error.contains("`main`, `all`"), "{error}");
+    }
+
+    #[test]
+    fn a_plain_value_is_not_structured_content() {
+        let result = succeeded("7".to_owned(), json!(7));
+        assert!(result.get("structuredContent").is_none());
+        let result = succeeded("said".to_owned(), json!({ "a": 1 }));
+        assert_eq!(result.pointer("/structuredContent/a"), Some(&json!(1)));
+        assert_eq!(result.pointer("/content/0/text"), Some(&json!("said")));
+    }
+
+    #[test]
+    fn the_demonstration_brings_no_policy_of_its_own() {
+        assert!(own_policy(connectors::service("demo").unwrap()).is_none());
+        for service in connectors::ALL.iter().filter(|service| service.account.is_some()) {
+            let text = own_policy(service).unwrap();
+            policy::Policy::load(&text.source, text.format).unwrap();
+        }
+    }
 }

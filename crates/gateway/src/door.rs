@@ -12,6 +12,7 @@ use hyper::header::{
 use hyper::{HeaderMap, Method, Request, Response, StatusCode};
 
 use crate::gate::Gate;
+use crate::hooks;
 use crate::in_force::Holder;
 use crate::outbound::{Outbound, Pieces};
 use crate::receive;
@@ -22,17 +23,18 @@ use crate::wire::sse;
 
 pub(crate) const SESSION_ID: HeaderName = HeaderName::from_static("mcp-session-id");
 pub(crate) const PROTOCOL_VERSION: HeaderName = HeaderName::from_static("mcp-protocol-version");
+const HOOKS: &str = "/hooks/";
 const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
 
 /// A request that gets no further than the door.
-struct TurnedAway {
-    status: StatusCode,
-    words: &'static str,
-    header: Option<(HeaderName, HeaderValue)>,
+pub(crate) struct TurnedAway {
+    pub(crate) status: StatusCode,
+    pub(crate) words: &'static str,
+    pub(crate) header: Option<(HeaderName, HeaderValue)>,
 }
 
 impl TurnedAway {
-    fn new(status: StatusCode, words: &'static str) -> TurnedAway {
+    pub(crate) fn new(status: StatusCode, words: &'static str) -> TurnedAway {
         TurnedAway { status, words, header: None }
     }
 }
@@ -65,9 +67,15 @@ async fn enter(
         Some("" | "/") => None,
         Some(rest) => rest.strip_prefix('/'),
         None if path == "/metrics" => return metrics(gate, &request),
-        None => {
-            return Err(TurnedAway::new(StatusCode::NOT_FOUND, "there is nothing at this address"));
-        }
+        None => match path.strip_prefix(HOOKS).map(str::to_owned) {
+            Some(service) => {
+                return Box::pin(hooks::receive(gate, remote, &service, request)).await;
+            }
+            None => {
+                let words = "there is nothing at this address";
+                return Err(TurnedAway::new(StatusCode::NOT_FOUND, words));
+            }
+        },
     };
     if path != "/mcp" && server.is_none() && path != "/mcp/" {
         return Err(TurnedAway::new(StatusCode::NOT_FOUND, "there is nothing at this address"));
@@ -325,7 +333,7 @@ fn respond(scene: Scene, outbound: Outbound) -> Response<Body> {
     }
 }
 
-fn plain(status: StatusCode, body: Body) -> Response<Body> {
+pub(crate) fn plain(status: StatusCode, body: Body) -> Response<Body> {
     let mut response = Response::new(body);
     *response.status_mut() = status;
     response.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));

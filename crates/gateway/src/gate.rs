@@ -24,8 +24,10 @@ use store::vault::Purpose;
 use tokio::sync::{broadcast, watch};
 
 use crate::bounds::Bounds;
+use crate::builtin::LazyDesk;
+use crate::hooks::Hooks;
 use crate::in_force::{Holder, InForce, Leases, Makings};
-use crate::metrics::Metrics;
+use crate::metrics::{Came, Metrics};
 use crate::mrtr::{Inner, ROUND_SECONDS_MAX, Rounds, Sealer, State, StateRefused};
 use crate::peer::Peer;
 use crate::scene::Scene;
@@ -48,6 +50,8 @@ pub struct GateOptions {
     pub env: Vec<(OsString, OsString)>,
     /// Opens `/metrics`; without one nothing does.
     pub metrics_token: Option<Secret>,
+    /// Where built-in servers work.
+    pub desk: Arc<LazyDesk>,
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -73,6 +77,7 @@ pub struct Gate {
     pub(crate) rounds: Rounds,
     pub(crate) tasks: Tasks,
     pub(crate) metrics: Metrics,
+    pub(crate) hooks: Hooks,
     pub(crate) tracer: Tracer,
     pub(crate) makings: Makings,
     pub(crate) settings: ArcSwap<Settings>,
@@ -99,6 +104,7 @@ impl Gate {
             shim: options.shim,
             env: options.env,
             limits: options.settings.limits.clone(),
+            desk: options.desk,
         };
         let effective =
             Effective::merge(options.registry.snapshot()?, Arc::clone(&options.settings))?;
@@ -116,6 +122,7 @@ impl Gate {
             rounds: Rounds::default(),
             tasks: Tasks::default(),
             metrics: Metrics::default(),
+            hooks: Hooks::default(),
             tracer: Tracer::new(options.settings.otel_endpoint.as_deref()),
             makings,
             settings: ArcSwap::new(options.settings),
@@ -180,6 +187,16 @@ impl Gate {
 
     pub(crate) fn is_metrics_token(&self, token: &str) -> bool {
         self.metrics_token.as_ref().is_some_and(|known| *known == Secret::new(token))
+    }
+
+    /// The settings in force.
+    pub fn settings(&self) -> Arc<Settings> {
+        self.settings.load_full()
+    }
+
+    /// Notes how a sync in the background ended, for the numbers.
+    pub fn note_sync(&self, service: &'static connectors::Service, came: Came) {
+        self.metrics.synced(service.name, came, self.clock.now().wall_us);
     }
 
     pub(crate) fn metrics_text(&self) -> String {
@@ -287,15 +304,15 @@ impl Gate {
         tool: &str,
     ) -> Definition {
         let in_force = self.in_force.load();
-        match in_force.effective.grant(&scene.holder.label) {
-            Some(grant) => in_force.effective.definition(
-                grant,
-                server,
-                tool,
-                store::effective::Endpoint::AllServers,
-            ),
-            None => Definition::Unchanged,
-        }
+        let Some(grant) = in_force.effective.grant(&scene.holder.label) else {
+            return Definition::Unchanged;
+        };
+        let endpoint = store::effective::Endpoint::AllServers;
+        let kept = in_force.effective.definition(grant, server, tool, endpoint);
+        // What is kept of a built-in server may be older than the binary; only a name that is
+        // another's counts against it.
+        let is_builtin = scene.holding(server).is_some_and(|holding| holding.server.is_builtin());
+        if is_builtin && kept != Definition::Conflict { Definition::Unchanged } else { kept }
     }
 
     pub(crate) fn random_name(&self) -> Option<String> {

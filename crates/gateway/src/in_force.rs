@@ -1,5 +1,6 @@
 //! What the gate runs with right now: one whole value, swapped whole. A call takes it once.
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap};
 use std::ffi::OsString;
 use std::sync::Arc;
@@ -13,6 +14,7 @@ use store::settings::Limits;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use url::Url;
 
+use crate::builtin::{self, Builtin, LazyDesk};
 use crate::pins::Pins;
 use crate::server::{Reach, Server};
 use crate::upstream::{ChildOptions, HttpOptions, HttpServer, Shim, Waits, base_env};
@@ -109,6 +111,7 @@ pub(crate) struct Makings {
     pub(crate) shim: Shim,
     pub(crate) env: Vec<(OsString, OsString)>,
     pub(crate) limits: Limits,
+    pub(crate) desk: Arc<LazyDesk>,
 }
 
 /// Says for each grant in force when it is taken back.
@@ -126,7 +129,8 @@ impl InForce {
         let servers = effective
             .servers
             .values()
-            .map(|spec| (spec.name.clone(), server(spec, before, makings)))
+            .map(|spec| with_usual_tools(spec, &effective))
+            .map(|spec| (spec.name.clone(), server(&spec, before, makings)))
             .collect::<BTreeMap<_, _>>();
         let rules = effective
             .policies
@@ -143,7 +147,10 @@ impl InForce {
                 .accesses(grant)
                 .filter_map(|access| {
                     let server = Arc::clone(servers.get(&access.server.name)?);
-                    let rules = access.policy.and_then(|text| rules.get(&text.name).cloned());
+                    let rules = match access.policy {
+                        Some(text) => rules.get(&text.name).cloned(),
+                        None => built_in_rules(grant, &server, before),
+                    };
                     Some((access.server.name.clone(), Holding { server, rules }))
                 })
                 .collect();
@@ -164,6 +171,36 @@ impl InForce {
         });
         InForce { effective, servers, holders, rules }
     }
+}
+
+/// A built-in server shows what the settings say of its service, where nobody said it of the server.
+fn with_usual_tools<'s>(
+    spec: &'s registry::Server,
+    effective: &Effective,
+) -> Cow<'s, registry::Server> {
+    match &spec.target {
+        Target::Builtin { service } if spec.options.tools.is_empty() => {
+            let mut spec = spec.clone();
+            spec.options.tools = effective.settings.service(service).tools;
+            Cow::Owned(spec)
+        }
+        _ => Cow::Borrowed(spec),
+    }
+}
+
+/// The rules that a built-in server brings along, for a grant on which no policy was named. In the
+/// settings file `false` says that there shall be none.
+fn built_in_rules(
+    grant: &registry::Grant,
+    server: &Server,
+    before: Option<&InForce>,
+) -> Option<Arc<Rules>> {
+    let named = grant.holding(&server.name).is_none_or(|holding| holding.policy.is_some());
+    if named || grant.origin == registry::Origin::File {
+        return None;
+    }
+    let Reach::Builtin(builtin) = &server.reach else { return None };
+    rules(&builtin::own_policy(builtin.service)?, before)
 }
 
 fn rules(text: &PolicyText, before: Option<&InForce>) -> Option<Arc<Rules>> {
@@ -204,8 +241,15 @@ fn version(text: &PolicyText) -> u64 {
 
 fn server(spec: &registry::Server, before: Option<&InForce>, makings: &Makings) -> Arc<Server> {
     let same = before.and_then(|before| before.servers.get(&spec.name));
-    let pins = pins_of(&spec.name, &makings.registry);
-    if let Some(same) = same.filter(|same| same.spec == *spec) {
+    let same = same.filter(|same| same.spec == *spec);
+    // What is built in is as trusted as the gate itself, so what was pinned before an upgrade does
+    // not speak against it; its list is read at its first use.
+    let is_builtin = matches!(spec.target, Target::Builtin { .. });
+    if let Some(same) = same.filter(|_| is_builtin) {
+        return Arc::clone(same);
+    }
+    let pins = if is_builtin { Pins::default() } else { pins_of(&spec.name, &makings.registry) };
+    if let Some(same) = same {
         same.set_pins(pins);
         return Arc::clone(same);
     }
@@ -232,7 +276,12 @@ pub(crate) fn reach(spec: &registry::Server, makings: &Makings) -> Reach {
     };
     match target {
         Target::Builtin { service } => match connectors::service(&service) {
-            Some(service) => Reach::Builtin(service),
+            Some(service) => {
+                match Builtin::new(service, &spec.options.tools, Arc::clone(&makings.desk)) {
+                    Ok(builtin) => Reach::Builtin(Arc::new(builtin)),
+                    Err(words) => Reach::Broken(words),
+                }
+            }
             None => Reach::broken(format!("there is no built-in service `{service}`")),
         },
         Target::Command { argv, env, cwd } => child(spec, argv, env, cwd, makings),

@@ -20,6 +20,27 @@ pub(crate) struct Metrics {
     seconds: Histogram,
     pub(crate) sessions: Gauge<i64, std::sync::atomic::AtomicI64>,
     pub(crate) reload_failures: Counter<u64, AtomicU64>,
+    syncs: Family<SyncLabel, Counter>,
+    synced_at: Family<ServiceLabel, Gauge<i64, std::sync::atomic::AtomicI64>>,
+    hooks: Family<SyncLabel, Counter>,
+}
+
+/// How a sync in the background, or a notice of a service, ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Came {
+    Good,
+    Bad,
+}
+
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+struct SyncLabel {
+    service: &'static str,
+    outcome: &'static str,
+}
+
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+struct ServiceLabel {
+    service: &'static str,
 }
 
 #[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
@@ -36,6 +57,15 @@ struct CodeLabel {
 const BUCKETS: [f64; 14] =
     [0.0001, 0.0002, 0.0005, 0.001, 0.002, 0.005, 0.01, 0.025, 0.1, 0.25, 1.0, 2.5, 10.0, 60.0];
 
+impl Came {
+    fn as_str(self) -> &'static str {
+        match self {
+            Came::Good => "good",
+            Came::Bad => "bad",
+        }
+    }
+}
+
 impl Default for Metrics {
     fn default() -> Metrics {
         let mut registry = Registry::with_prefix("tollgate");
@@ -47,6 +77,9 @@ impl Default for Metrics {
             seconds: Histogram::new(BUCKETS),
             sessions: Gauge::default(),
             reload_failures: Counter::default(),
+            syncs: Family::default(),
+            synced_at: Family::default(),
+            hooks: Family::default(),
             registry: Registry::default(),
         };
         registry.register(
@@ -80,6 +113,17 @@ impl Default for Metrics {
             "Changes that were not taken because they were broken",
             metrics.reload_failures.clone(),
         );
+        registry.register(
+            "syncs",
+            "Syncs of connected accounts in the background",
+            metrics.syncs.clone(),
+        );
+        registry.register(
+            "synced_at_seconds",
+            "When a sync in the background last went well, as Unix time",
+            metrics.synced_at.clone(),
+        );
+        registry.register("hooks", "Notices of services at /hooks", metrics.hooks.clone());
         Metrics { registry, ..metrics }
     }
 }
@@ -100,6 +144,17 @@ impl Metrics {
 
     pub(crate) fn refused(&self) {
         self.refused.inc();
+    }
+
+    pub(crate) fn synced(&self, service: &'static str, came: Came, now_us: i64) {
+        self.syncs.get_or_create(&SyncLabel { service, outcome: came.as_str() }).inc();
+        if came == Came::Good {
+            self.synced_at.get_or_create(&ServiceLabel { service }).set(now_us / 1_000_000);
+        }
+    }
+
+    pub(crate) fn hooked(&self, service: &'static str, came: Came) {
+        self.hooks.get_or_create(&SyncLabel { service, outcome: came.as_str() }).inc();
     }
 
     pub(crate) fn turned_away(&self) {

@@ -33,13 +33,12 @@ pub(crate) async fn with_handshake(
     id: &Id,
     params: &str,
 ) -> Result<Opened, UpstreamError> {
-    if let Reach::Builtin(service) = &server.reach {
+    if let Reach::Builtin(builtin) = &server.reach {
         let asked = asked_revision(params);
-        let greeting =
-            crate::builtin::greeting(service, crate::wire::Revision::agree(&asked).as_str());
+        let greeting = builtin.greeting(Revision::agree(&asked).as_str());
         let body = crate::wire::result_body(id, &greeting.to_string());
-        let peer =
-            Peer::new(Arc::clone(server), Way::Builtin(service), Era::Legacy, greeting, false);
+        let way = Way::Builtin(Arc::clone(builtin));
+        let peer = Peer::new(Arc::clone(server), way, Era::Legacy, greeting, false);
         return Ok(Opened { peer, answer: Some(body.into()) });
     }
     let link = link(server)?;
@@ -83,15 +82,10 @@ pub(crate) async fn shared(
     permit: &Permit,
     client_era: Era,
 ) -> Result<Peer, UpstreamError> {
-    if let Reach::Builtin(service) = &server.reach {
-        let greeting = crate::builtin::greeting(service, translate::NEWEST_LEGACY);
-        return Ok(Peer::new(
-            Arc::clone(server),
-            Way::Builtin(service),
-            Era::Legacy,
-            greeting,
-            false,
-        ));
+    if let Reach::Builtin(builtin) = &server.reach {
+        let greeting = builtin.greeting(translate::NEWEST_LEGACY);
+        let way = Way::Builtin(Arc::clone(builtin));
+        return Ok(Peer::new(Arc::clone(server), way, Era::Legacy, greeting, false));
     }
     let link = link(server)?;
     let is_child = matches!(link, Link::Stdio(_));

@@ -4,12 +4,11 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::Bytes;
-use connectors::Service;
 use policy::json::{Bounds, Doc};
 use serde_json::{Map, Value};
 use store::ledger::Permit;
 
-use crate::builtin;
+use crate::builtin::Builtin;
 use crate::server::Server;
 use crate::upstream::{Event, Link, Listening, Outgoing, Reply, UpstreamError};
 use crate::wire::{Era, Id, error_body, result_body};
@@ -32,7 +31,7 @@ pub(crate) struct Peer {
 
 pub(crate) enum Way {
     Link(Link),
-    Builtin(&'static Service),
+    Builtin(Arc<Builtin>),
 }
 
 impl Peer {
@@ -96,8 +95,10 @@ impl Peer {
     ) -> Result<Reply, UpstreamError> {
         match &self.way {
             Way::Link(link) => link.request(permit, out).await,
-            Way::Builtin(service) => {
-                Ok(Reply::One { status: 200, body: answer(service, permit, &out) })
+            Way::Builtin(builtin) => {
+                // Boxed, so that calls to other servers do not carry its size about.
+                let body = Box::pin(answer(builtin, permit, &out)).await;
+                Ok(Reply::One { status: 200, body })
             }
         }
     }
@@ -127,15 +128,18 @@ impl Peer {
     }
 }
 
-fn answer(service: &'static Service, permit: &Permit, out: &Outgoing) -> Bytes {
+async fn answer(builtin: &Builtin, permit: &Permit, out: &Outgoing) -> Bytes {
     let message: Value = serde_json::from_slice(&out.body).unwrap_or_default();
     let method = message.get("method").and_then(Value::as_str).unwrap_or_default();
     let none = Map::new();
     let params = message.get("params").and_then(Value::as_object).unwrap_or(&none);
     let crate::upstream::Kind::Request(id) = &out.kind else { return Bytes::new() };
-    match builtin::answer(service, permit, method, params) {
+    match builtin.answer(permit, method, params).await {
         Ok(result) => result_body(id, &result.to_string()).into(),
-        Err(error) => error_body(Some(id), error.code, &error.message, None).into(),
+        Err(error) => {
+            let data = error.data.map(|data| data.to_string());
+            error_body(Some(id), error.code, &error.message, data.as_deref()).into()
+        }
     }
 }
 

@@ -26,8 +26,10 @@ pub enum Identity<'a> {
     Policy(&'a PolicyText),
 }
 
-/// A server that lives only as long as this process: `tollgate wrap`.
+/// A server that lives only as long as this process: `tollgate wrap`, and what is built in.
 pub struct Wrapped<'a> {
+    /// What audit rows call the owner.
+    pub label: &'a str,
     pub server: &'a registry::Server,
     pub policy: &'a PolicyText,
 }
@@ -109,7 +111,7 @@ impl Gate {
         let reach = in_force::reach(wrapped.server, &self.makings);
         let start_wait_max = in_force::start_wait_max(wrapped.server, &self.makings.limits);
         let server = Arc::new(Server::passing(wrapped.server.clone(), reach, start_wait_max));
-        let holder = self.own_holder("wrap", server, wrapped.policy)?;
+        let holder = self.own_holder(wrapped.label, server, wrapped.policy)?;
         self.speak(holder, &wrapped.server.name, read_policy, input, output).await
     }
 

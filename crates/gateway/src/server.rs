@@ -9,6 +9,7 @@ use arc_swap::ArcSwap;
 use store::registry;
 use tokio::sync::OnceCell;
 
+use crate::builtin::Builtin;
 use crate::peer::Peer;
 use crate::pins::Pins;
 use crate::upstream::{ChildOptions, HttpServer, UpstreamError};
@@ -28,7 +29,7 @@ pub(crate) struct Server {
 
 /// How a server is reached.
 pub(crate) enum Reach {
-    Builtin(&'static connectors::Service),
+    Builtin(Arc<Builtin>),
     Http(Arc<HttpServer>),
     Child(Box<ChildOptions>),
     /// Its configuration cannot be used; calls are told why.
@@ -77,6 +78,10 @@ impl Server {
         start_wait_max: Duration,
     ) -> Server {
         Server { is_kept: false, ..Server::new(spec, reach, Pins::default(), start_wait_max) }
+    }
+
+    pub(crate) fn is_builtin(&self) -> bool {
+        matches!(self.reach, Reach::Builtin(_))
     }
 
     fn state(&self) -> std::sync::MutexGuard<'_, State> {

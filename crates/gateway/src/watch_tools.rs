@@ -7,6 +7,7 @@ use std::time::Instant;
 use bytes::Bytes;
 use policy::json::{Bounds, Doc, Value};
 use store::ledger::{Ending, Facts, Permit};
+use store::registry::Accept;
 use tokio::sync::broadcast;
 
 use crate::aggregate::{ITEMS_MAX, PAGES_MAX};
@@ -23,6 +24,9 @@ use crate::server::Server;
 use crate::translate::ClientWords;
 use crate::upstream::{Listening, UpstreamError};
 use crate::wire::Era;
+
+/// Who accepted the tools of a built-in server.
+const ACCEPTED_WITH_THE_BINARY: &str = "tollgate itself";
 
 impl Gate {
     /// The conversation that this request goes through, opened if need be.
@@ -51,10 +55,12 @@ impl Gate {
 
     /// Whether the pins of a server may be relied on for a call of this scene.
     pub(crate) fn is_fresh(&self, scene: &Scene, server: &Server) -> bool {
+        if server.is_builtin() {
+            return server.pins().is_known();
+        }
         match scene.session.as_ref().and_then(|session| session.peer(&server.name)) {
             // A child's tools are its program's: looked at once, and when it says they changed.
             Some(peer) if peer.is_child() => peer.is_checked(),
-            Some(peer) if peer.is_builtin() => server.pins().is_known(),
             _ => server.is_fresh(self.clock.now().steady_us),
         }
     }
@@ -138,6 +144,13 @@ impl Gate {
     fn compare(&self, peer: &Arc<Peer>, tools: &[Value<'_>]) {
         let server = &peer.server;
         peer.set_checked(true);
+        if server.is_builtin() {
+            server.set_pins(Pins::default().seen(&server.name, tools));
+            if server.is_kept {
+                self.accept_own(&server.name, tools);
+            }
+            return;
+        }
         if !server.is_kept {
             return server.set_pins(server.pins().seen(&server.name, tools));
         }
@@ -162,6 +175,22 @@ impl Gate {
                 tracing::error!(server = %server.name, %error, "the pins cannot be kept; its tools are refused");
                 server.set_pins(Pins::none_offered());
             }
+        }
+    }
+
+    /// Keeps the pins of a built-in server as this binary has its tools, for lists and for the other
+    /// servers of a grant. Whoever trusts the binary to judge trusts it with these, too.
+    fn accept_own(&self, server: &str, tools: &[Value<'_>]) {
+        let now_us = self.clock.now().wall_us;
+        let kept = self.registry.observe(server, tools, now_us).and_then(|report| {
+            let differs = [&report.changed, &report.new, &report.gone];
+            if differs.iter().all(|names| names.is_empty()) {
+                return Ok(());
+            }
+            self.registry.accept(server, Accept::All, ACCEPTED_WITH_THE_BINARY, now_us).map(drop)
+        });
+        if let Err(error) = kept {
+            tracing::warn!(server, %error, "the tools of a built-in server could not be noted");
         }
     }
 

@@ -1,0 +1,32 @@
+//! The desk that built-in servers work at, opened when the first of them is called: a gate that only
+//! stands before other servers touches no account.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use connectors::Desk;
+
+type Make = Box<dyn Fn() -> Result<Desk, String> + Send + Sync>;
+
+/// A desk that may not be open yet.
+pub struct LazyDesk {
+    make: Make,
+    made: Mutex<Option<Arc<Desk>>>,
+}
+
+impl LazyDesk {
+    pub fn new(make: impl Fn() -> Result<Desk, String> + Send + Sync + 'static) -> LazyDesk {
+        LazyDesk { make: Box::new(make), made: Mutex::new(None) }
+    }
+
+    /// The desk, opened if need be. What failed is tried again the next time: the owner may have
+    /// mended it.
+    pub fn get(&self) -> Result<Arc<Desk>, String> {
+        let mut made = self.made.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(desk) = made.as_ref() {
+            return Ok(Arc::clone(desk));
+        }
+        let desk = Arc::new((self.make)()?);
+        *made = Some(Arc::clone(&desk));
+        Ok(desk)
+    }
+}
