@@ -8,7 +8,7 @@ use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand};
 
 use crate::logging::LogFormat;
 use crate::output::ColorWhen;
-use crate::{approvals, audit, doctor, grant, policies, reference, run, server, shell, status};
+use crate::{account, approvals, audit, catalog, clients, data, doctor, grant, policies, reference, run, server, shell, status, sync};
 
 #[derive(Parser)]
 #[command(
@@ -76,6 +76,12 @@ pub(crate) enum Command {
     Status(status::StatusArgs),
     /// Find what is wrong and the command that mends it
     Doctor(doctor::DoctorArgs),
+    /// The programs that use MCP servers: list, import, install
+    #[command(subcommand)]
+    Clients(clients::ClientsCommand),
+    /// What servers and tools there are: search, show, import, stack, export
+    #[command(subcommand)]
+    Catalog(catalog::CatalogCommand),
     /// The servers behind the gate: add, list, tools, pins, remove
     #[command(subcommand)]
     Server(server::ServerCommand),
@@ -88,6 +94,25 @@ pub(crate) enum Command {
     /// Calls that wait for a human: list, show, approve, deny
     #[command(subcommand)]
     Approvals(approvals::ApprovalsCommand),
+    /// Sign in to one of your accounts at a service
+    Connect(account::ConnectArgs),
+    /// How your accounts stand: state, scopes, expiry, last sync
+    Accounts(account::AccountsArgs),
+    /// Take consent back and wipe an account and its data
+    Disconnect(account::DisconnectArgs),
+    /// Bring the local mirror of a service up to date
+    Sync(sync::SyncArgs),
+    /// Take in a data export, or another program's data
+    #[command(subcommand)]
+    Import(sync::ImportCommand),
+    /// What changed in your data since a time
+    Events(sync::EventsArgs),
+    /// Take your data out as CSV, JSON lines or Parquet
+    Export(data::ExportArgs),
+    /// Ask your data in SQL, reading only
+    Sql(data::SqlArgs),
+    /// Delete everything tollgate keeps here
+    Purge(data::PurgeArgs),
     /// What happened: tail, search, verify, checkpoint, export
     #[command(subcommand)]
     Audit(audit::AuditCommand),
@@ -95,6 +120,12 @@ pub(crate) enum Command {
     Completions(shell::CompletionsArgs),
     /// Print the manual page
     Man,
+    /// Stand in for a service on loopback, for tests and benchmarks
+    #[command(hide = true)]
+    Sandbox(run::SandboxArgs),
+    /// Refresh one login
+    #[command(name = account::REFRESH_WORD, hide = true)]
+    Refresh(account::RefreshArgs),
     /// Print a page of the reference
     #[command(name = "__reference", hide = true)]
     Reference(reference::ReferenceArgs),
@@ -102,8 +133,10 @@ pub(crate) enum Command {
 
 /// The first screen of help. Every visible command stands in exactly one group; a test says so.
 const GROUPS: &[(&str, &[&str])] = &[
-    ("Run", &["up", "stdio", "wrap", "status", "doctor"]),
+    ("Run", &["up", "stdio", "wrap", "status", "doctor", "clients"]),
     ("Rules", &["server", "policy", "grant", "approvals"]),
+    ("Catalogue", &["catalog"]),
+    ("Accounts", &["connect", "accounts", "disconnect", "sync", "import", "events", "export", "sql", "purge"]),
     ("History", &["audit"]),
     ("Shell", &["completions", "man"]),
 ];

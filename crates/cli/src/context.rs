@@ -7,25 +7,32 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use anyhow::{Context as _, Result, anyhow};
+use connectors::Desk;
+use gateway::LazyDesk;
 use store::clock::Clock;
 use store::effective::Effective;
 use store::home::Home;
 use store::ledger::{Ledger, Note, Options, Retention};
 use store::random::Random;
-use store::registry::{FileNames, Grant, PolicyText, Registry, Server};
+use store::registry::{FileNames, Grant, Origin, PolicyText, Registry, Server, Target};
 use store::settings::Settings;
 use store::vault::{Vault, parse_key};
 
 use crate::cli::Global;
+use crate::services::{self, Look};
 
 /// The vault key as an environment variable, for machines whose secrets come from elsewhere.
 const KEY_VARIABLE: &str = "TOLLGATE_VAULT_KEY";
+/// A second name of the home, for those who come from another WHOOP server.
+const HOME_VARIABLE: &str = "WHOOP_MCP_HOME";
 
 pub(crate) struct Context {
     home: Option<PathBuf>,
     config: Option<PathBuf>,
     pub(crate) clock: Clock,
     pub(crate) random: Random,
+    /// Where the settings of services come from before the settings file is asked.
+    look: Look,
 }
 
 impl Context {
@@ -35,17 +42,24 @@ impl Context {
             config: global.config.clone(),
             clock: Clock::System,
             random: Random::System,
+            look: Arc::new(variable),
         }
     }
 
-    /// The same context with another home, for the demonstration.
+    /// The same context with another home, for what must not touch the real one.
     pub(crate) fn with_home(&self, home: PathBuf) -> Context {
         Context {
             home: Some(home),
             config: None,
             clock: self.clock.clone(),
             random: self.random.clone(),
+            look: Arc::clone(&self.look),
         }
+    }
+
+    /// The same with services elsewhere: what the environment says of the real ones does not count.
+    pub(crate) fn with_services(self, look: Look) -> Context {
+        Context { look, ..self }
     }
 
     /// `--home`, or the XDG data folder.
@@ -54,6 +68,9 @@ impl Context {
             return Ok(home.clone());
         }
         let set = |name: &str| std::env::var_os(name).filter(|v| !v.is_empty()).map(PathBuf::from);
+        if let Some(home) = set(HOME_VARIABLE) {
+            return Ok(home);
+        }
         let data = set("XDG_DATA_HOME").filter(|path| path.is_absolute());
         let data = data.or_else(|| set("HOME").map(|home| home.join(".local/share")));
         data.map(|data| data.join("tollgate")).ok_or_else(|| {
@@ -86,16 +103,33 @@ impl Context {
     pub(crate) fn open_with(&self, settings: Settings) -> Result<Stores> {
         let home = Home::create(&self.home_path()?)?;
         let vault = Arc::new(open_vault(&home, &self.random)?);
-        let registry = Arc::new(Registry::open(&home, vault, self.random.clone())?);
+        let registry = Registry::open(&home, Arc::clone(&vault), self.random.clone())?;
+        let settings = Arc::new(settings);
         Ok(Stores {
+            desk: self.desk(&home, vault, &settings),
             home,
-            registry,
+            registry: Arc::new(registry),
             file_names: settings.names(),
-            settings: Arc::new(settings),
+            settings,
             clock: self.clock.clone(),
             actor: actor(),
             ledger: OnceCell::new(),
         })
+    }
+
+    /// The desk of the connectors. Nothing is opened before somebody works at it.
+    fn desk(&self, home: &Home, vault: Arc<Vault>, settings: &Arc<Settings>) -> Arc<LazyDesk> {
+        let (home, settings) = (home.clone(), Arc::clone(settings));
+        let (clock, random) = (self.clock.clone(), self.random.clone());
+        let look = Arc::clone(&self.look);
+        Arc::new(LazyDesk::new(move || {
+            let settings = services::settings(&look, &settings).map_err(|e| e.to_string())?;
+            let (clock, random) = (clock.clone(), random.clone());
+            let mut desk = Desk::open(&home, Arc::clone(&vault), clock, random, settings)
+                .map_err(|e| e.to_string())?;
+            desk.helper = crate::account::helper(home.path());
+            Ok(desk)
+        }))
     }
 }
 
@@ -143,6 +177,7 @@ pub(crate) struct Stores {
     actor: String,
     /// Opened by the first command that needs it: reading a policy needs no audit log.
     ledger: OnceCell<Arc<Ledger>>,
+    desk: Arc<LazyDesk>,
 }
 
 impl Stores {
@@ -158,6 +193,16 @@ impl Stores {
         &self.actor
     }
 
+    /// Where connectors work: the owner's accounts, records and settings of services.
+    pub(crate) fn desk(&self) -> Result<Arc<Desk>> {
+        self.desk.get().map_err(|words| anyhow!(words))
+    }
+
+    /// The same for a gate, which opens it at the first call of a built-in server.
+    pub(crate) fn lazy_desk(&self) -> Arc<LazyDesk> {
+        Arc::clone(&self.desk)
+    }
+
     /// The registry and the settings file as one, as the gate sees them.
     pub(crate) fn effective(&self) -> Result<Effective> {
         Ok(Effective::merge_closed(self.registry.snapshot()?, Arc::clone(&self.settings)))
@@ -169,6 +214,23 @@ impl Stores {
 
     pub(crate) fn policies(&self) -> Result<Vec<PolicyText>> {
         Ok(self.effective()?.policies.into_values().collect())
+    }
+
+    /// The rules that a built-in server brings along, where they count: on a grant of the registry
+    /// that names none. In the settings file `false` says that there shall be none.
+    pub(crate) fn own_policy(&self, grant: &Grant, server: &str) -> Result<Option<PolicyText>> {
+        let named = grant.holding(server).is_none_or(|holding| holding.policy.is_some());
+        if named || grant.origin == Origin::File {
+            return Ok(None);
+        }
+        let servers = self.servers()?;
+        let target = servers.into_iter().find(|known| known.name == server).map(|s| s.target);
+        Ok(match target {
+            Some(Target::Builtin { service }) => {
+                connectors::service(&service).and_then(gateway::own_policy)
+            }
+            _ => None,
+        })
     }
 
     /// The live grant of a label, wherever it stands.

@@ -9,6 +9,7 @@ use crate::context::Context;
 use crate::failure::Ending;
 use crate::output::{Out, visible};
 
+mod accounts;
 mod files;
 mod machine;
 mod objects;
@@ -115,6 +116,7 @@ fn look(args: &DoctorArgs, context: &Context) -> Result<Vec<Finding>> {
         objects::policies(&stores, &mut findings);
         objects::grants(&stores, &mut findings);
         objects::servers(&stores, context, args.thorough, &mut findings);
+        accounts::accounts(&stores, &mut findings);
     }
     Ok(findings)
 }

@@ -95,6 +95,13 @@ fn create(args: &CreateArgs, stores: &Stores, out: &mut Out) -> Result<Ending> {
     let (grant, token) = stores.registry.create_grant(&new, &stores.file_names, now_us)?;
     stores.note("grant_created", &grant.label, &holdings_text(&grant))?;
     for open in grant.holdings.iter().filter(|holding| holding.policy.is_none()) {
+        if stores.own_policy(&grant, &open.server)?.is_some() {
+            out.say(format_args!(
+                "`{0}` is under its built-in rules; `tollgate grant policy {1} {0} POLICY` puts others in their place",
+                open.server, grant.label
+            ));
+            continue;
+        }
         out.warn(format_args!(
             "no policy on `{0}`, so every call there is denied; `tollgate grant policy {1} {0} POLICY`",
             open.server, grant.label

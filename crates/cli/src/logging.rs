@@ -1,6 +1,10 @@
 //! Log lines on stderr, for people or as JSON. Secrets never reach here: their types print `[secret]`.
 
+mod file;
+mod lines;
+
 use std::io;
+use std::path::PathBuf;
 
 use anyhow::{Result, anyhow};
 use store::settings::{self, Log};
@@ -23,6 +27,44 @@ fn read(rules: &str) -> Option<EnvFilter> {
 pub(crate) enum LogFormat {
     Human,
     Json,
+}
+
+/// How the server of an account logs, in variables that others of its kind have, too.
+pub(crate) struct Served {
+    level: Option<String>,
+    json: bool,
+    file: Option<PathBuf>,
+}
+
+impl Served {
+    /// `look` gives the value of a variable such as `WHOOP_LOG_LEVEL`; `usual` is where the file is
+    /// unless one is named. An empty name means none.
+    pub(crate) fn of(
+        service: &str,
+        usual: Option<PathBuf>,
+        look: &dyn Fn(&str) -> Option<String>,
+    ) -> Served {
+        let look = |name: &str| look(&format!("{}_LOG_{name}", service.to_ascii_uppercase()));
+        let json = look("JSON").is_none_or(|word| {
+            matches!(word.to_ascii_lowercase().as_str(), "1" | "true" | "yes" | "y" | "on")
+        });
+        let file = match look("FILE") {
+            Some(name) => Some(name).filter(|name| !name.is_empty()).map(PathBuf::from),
+            None => usual,
+        };
+        Served { level: look("LEVEL"), json, file }
+    }
+
+    /// What is not a level counts as `info`.
+    fn rules(&self) -> &'static str {
+        let level = self.level.as_deref().unwrap_or_default().to_ascii_lowercase();
+        match level.as_str() {
+            "debug" => "debug",
+            "warning" | "warn" => "warn",
+            "error" | "critical" | "fatal" => "error",
+            _ => "info",
+        }
+    }
 }
 
 /// What is logged when nobody asked: a command that does one thing says only what went wrong, a
@@ -63,12 +105,35 @@ impl Wish {
     }
 }
 
+/// Logging of the server of an account. What was asked on the command line counts first.
+pub(crate) fn start_served(
+    rules: Option<&str>,
+    format: Option<LogFormat>,
+    served: Served,
+) -> Result<()> {
+    let rules = rules.filter(|rules| !rules.is_empty()).unwrap_or_else(|| served.rules());
+    let is_json = format.map_or(served.json, |format| format == LogFormat::Json);
+    let lines = tracing_subscriber::fmt()
+        .with_env_filter(filter(rules)?)
+        .with_writer(file::Both::new(served.file))
+        .with_ansi(false);
+    let started = if is_json {
+        lines.event_format(lines::Lines).try_init()
+    } else {
+        lines.with_target(false).try_init()
+    };
+    started.map_err(|e| anyhow!("cannot start logging: {e}"))
+}
+
+fn filter(rules: &str) -> Result<EnvFilter> {
+    read(rules).ok_or_else(|| {
+        anyhow!("`{rules}` is not a log level\nhint: `error`, `warn`, `info`, `debug`, `trace`, or `gateway=debug,warn`")
+    })
+}
+
 pub(crate) fn start(wish: &Wish, paint: Paint) -> Result<()> {
     let Wish { rules, format } = wish;
-    let filter = read(rules).ok_or_else(|| {
-        anyhow!("`{rules}` is not a log level\nhint: `error`, `warn`, `info`, `debug`, `trace`, or `gateway=debug,warn`")
-    })?;
-    let lines = tracing_subscriber::fmt().with_env_filter(filter).with_writer(io::stderr);
+    let lines = tracing_subscriber::fmt().with_env_filter(filter(rules)?).with_writer(io::stderr);
     let started = match *format {
         LogFormat::Human => lines.with_ansi(paint.is_on()).with_target(false).try_init(),
         LogFormat::Json => lines.json().flatten_event(true).try_init(),
@@ -93,6 +158,26 @@ mod tests {
         ] {
             assert_eq!(read(rules).is_some(), good, "{rules}");
         }
+    }
+
+    #[test]
+    fn the_server_of_an_account_logs_as_its_variables_say() {
+        let usual = || Some(PathBuf::from("/home/logs/whoop.log"));
+        let served = Served::of("whoop", usual(), &|_| None);
+        assert_eq!((served.rules(), served.json, served.file), ("info", true, usual()));
+        for (value, rules) in
+            [("DEBUG", "debug"), ("Warning", "warn"), ("critical", "error"), ("loud", "info")]
+        {
+            let look = |name: &str| (name == "WHOOP_LOG_LEVEL").then(|| value.to_owned());
+            assert_eq!(Served::of("whoop", None, &look).rules(), rules);
+        }
+        let look = |name: &str| match name {
+            "WHOOP_LOG_JSON" => Some("no".to_owned()),
+            "WHOOP_LOG_FILE" => Some(String::new()),
+            _ => None,
+        };
+        let served = Served::of("whoop", usual(), &look);
+        assert_eq!((served.json, served.file), (false, None));
     }
 
     #[test]

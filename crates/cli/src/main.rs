@@ -1,10 +1,14 @@
 //! The binary: reads arguments, environment and clock, opens the rooms, and says what happened.
 
+mod account;
 mod approvals;
 mod audit;
+mod catalog;
 mod cli;
+mod clients;
 mod context;
 mod credential;
+mod data;
 mod doctor;
 mod failure;
 mod grant;
@@ -18,8 +22,10 @@ mod reference;
 mod run;
 mod running;
 mod server;
+mod services;
 mod shell;
 mod status;
+mod sync;
 
 use std::process::ExitCode;
 
@@ -28,7 +34,7 @@ use anyhow::Result;
 use crate::cli::{Cli, Command};
 use crate::context::Context;
 use crate::failure::{Account, COULD_NOT, Ending, ReaderGone};
-use crate::logging::{Habit, Wish};
+use crate::logging::{Habit, Served, Wish};
 use crate::output::Out;
 
 /// A call makes some dozens of small allocations on whichever thread carries it.
@@ -63,21 +69,42 @@ fn run(cli: Cli, out: &mut Out) -> Result<Ending> {
     // Settings that cannot be used are complained about by whoever needs them.
     let settings = context.settings().ok();
     let settings = settings.as_ref().map(|settings| &settings.log);
-    let wish = Wish::of(cli.global.log.as_deref(), cli.global.log_format, habit, settings);
-    logging::start(&wish, out.talk_paint())?;
+    let (rules, format) = (cli.global.log.as_deref(), cli.global.log_format);
+    match run::served(&cli.command) {
+        Some(service) => {
+            let usual = context.home_path().ok();
+            let usual = usual.map(|home| home.join("logs").join(format!("{service}.log")));
+            let look = |name: &str| std::env::var(name).ok();
+            logging::start_served(rules, format, Served::of(service, usual, &look))?;
+        }
+        None => logging::start(&Wish::of(rules, format, habit, settings), out.talk_paint())?,
+    }
     match cli.command {
         Command::Up(args) => run::up(&args, &context, out),
         Command::Stdio(args) => run::stdio(&args, &context, out),
         Command::Wrap(args) => run::wrap(&args, &context, out),
         Command::Status(args) => status::run(&args, &context, out),
         Command::Doctor(args) => doctor::run(&args, &context, out),
+        Command::Clients(command) => command.run(&context, out),
+        Command::Catalog(command) => command.run(&context, out),
         Command::Server(command) => command.run(&context, out),
         Command::Policy(command) => command.run(&context, out),
         Command::Grant(command) => command.run(&context, out),
         Command::Approvals(command) => command.run(&context, out),
+        Command::Connect(args) => account::connect(&args, &context, out),
+        Command::Accounts(args) => account::show(&args, &context, out),
+        Command::Disconnect(args) => account::disconnect(&args, &context, out),
+        Command::Refresh(args) => account::refresh(&args, &context, out),
+        Command::Sync(args) => sync::run(args, &context, out),
+        Command::Import(command) => command.run(&context, out),
+        Command::Events(args) => sync::events(&args, &context, out),
+        Command::Export(args) => data::export(&args, &context, out),
+        Command::Sql(args) => data::sql(&args, &context, out),
+        Command::Purge(args) => data::purge(&args, &context, out),
         Command::Audit(command) => command.run(&context, out),
         Command::Completions(args) => shell::completions(&args, out),
         Command::Man => shell::man(out),
+        Command::Sandbox(args) => run::sandbox(&args, &context, out),
         Command::Reference(args) => reference::run(&args, out),
     }
 }

@@ -20,11 +20,22 @@ use crate::failure::Ending;
 use crate::output::{Out, visible};
 use crate::running::{Facts, Mark};
 
+mod builtin;
 mod demo;
 mod reload;
+mod sandbox;
 mod signals;
 mod streams;
+mod sync;
 
+/// The service whose account is served alone, if that is what was asked for.
+pub(crate) fn served(command: &crate::cli::Command) -> Option<&'static str> {
+    let crate::cli::Command::Stdio(args) = command else { return None };
+    let service = connectors::service(args.server())?;
+    service.account.map(|_| service.name)
+}
+
+pub(crate) use sandbox::{SandboxArgs, sandbox};
 pub(crate) use streams::{StdioArgs, WrapArgs, stdio, wrap};
 
 /// The first argument of the process that guards a child.
@@ -46,10 +57,10 @@ pub(crate) struct UpArgs {
 
 pub(crate) fn up(args: &UpArgs, context: &Context, out: &mut Out) -> Result<Ending> {
     if args.demo {
-        let context = demo::context(context)?;
-        let stores = context.open()?;
-        let demo = demo::prepare(&stores)?;
-        return serve(args, &context, &stores, Some(&demo), out);
+        let place = demo::place(context)?;
+        let stores = place.context.open()?;
+        let demo = demo::prepare(&place, &stores)?;
+        return serve(args, &place.context, &stores, Some(&demo), out);
     }
     serve(args, context, &context.open()?, None, out)
 }
@@ -79,6 +90,7 @@ fn serve(
         let mark = Mark::set(stores.home.path(), &facts)?;
         stores.note("start", "gate", &url)?;
         welcome(&url, stores, demo, out)?;
+        sync::start(stores, context, &gate, &stop)?;
         listening.serve(reload::reader(context)?, stop).await;
         stores.note("stop", "gate", "")?;
         ledger.flush()?;
@@ -132,6 +144,7 @@ pub(crate) fn gate(stores: &Stores, context: &Context) -> Result<Arc<Gate>> {
         shim: shim()?,
         env: std::env::vars_os().collect(),
         metrics_token: metrics_token.map(Secret::new),
+        desk: stores.lazy_desk(),
     };
     Ok(Gate::new(options)?)
 }

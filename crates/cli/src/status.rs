@@ -4,6 +4,7 @@
 use anyhow::Result;
 use clap::Args;
 use serde_json::{Value, json};
+use store::accounts::State;
 use store::ledger::{Entry, Filter, Reader};
 use store::registry::{Grant, GrantState, PinState};
 
@@ -11,9 +12,10 @@ use crate::audit;
 use crate::context::{Context, Stores};
 use crate::failure::Ending;
 use crate::moment;
-use crate::output::{Out, count};
+use crate::output::{Out, count, visible};
 use crate::run::durability_word;
 use crate::running::{self, Facts};
+use crate::services;
 
 #[derive(Args)]
 pub(crate) struct StatusArgs {
@@ -49,6 +51,7 @@ pub(crate) fn run(args: &StatusArgs, context: &Context, out: &mut Out) -> Result
 struct Standing {
     servers: Vec<(String, usize, usize)>,
     grants: Vec<(GrantState, usize)>,
+    accounts: Vec<services::Standing>,
     waiting: usize,
     rows: u64,
     last: Vec<Entry>,
@@ -73,6 +76,7 @@ impl Standing {
         Ok(Standing {
             servers,
             grants: by_state(effective.grants(), stores.now_us()),
+            accounts: services::standings(stores),
             waiting: ledger.pending_approvals,
             rows: ledger.seq,
             last,
@@ -108,6 +112,7 @@ impl Standing {
             "durability": durability_word(stores.settings.durability),
             "servers": servers,
             "grants": grants,
+            "accounts": self.accounts.iter().map(account_json).collect::<Vec<_>>(),
             "approvals_waiting": self.waiting,
             "audit_rows": self.rows,
             "last": self.last,
@@ -146,12 +151,60 @@ fn show(gates: &[Facts], standing: &Standing, stores: &Stores, out: &mut Out) ->
         .collect();
     let grants = if grants.is_empty() { "none".to_owned() } else { grants.join(", ") };
     out.line(format_args!("grants     {grants}"))?;
+    for account in &standing.accounts {
+        let text = account_text(account, stores.now_us());
+        out.line(format_args!("account    {}: {}", account.service.name, visible(&text)))?;
+    }
     out.line(format_args!("approvals  {} waiting", standing.waiting))?;
     for entry in standing.last.iter().rev() {
         let line = audit::line(entry, out.paint());
         out.line(line)?;
     }
     Ok(())
+}
+
+fn account_json(account: &services::Standing) -> Value {
+    let state = match &account.account {
+        Ok(Some(facts)) => match &facts.state {
+            State::Live => "connected",
+            State::Dead { .. } => "dead",
+        },
+        Ok(None) => "none",
+        Err(_) => "unreadable",
+    };
+    let (synced_us, failed) = match &account.sync {
+        Ok(last) => (last.good_us, last.failed.clone()),
+        Err(words) => (None, vec![words.clone()]),
+    };
+    json!({
+        "service": account.service.name,
+        "state": state,
+        "synced_at": synced_us.map(moment::utc),
+        "sync_failures": failed,
+    })
+}
+
+fn account_text(account: &services::Standing, now_us: i64) -> String {
+    let name = account.service.name;
+    let login = match &account.account {
+        Ok(Some(facts)) => match &facts.state {
+            State::Live => "connected".to_owned(),
+            State::Dead { words, .. } => format!("login dead ({words}); `tollgate connect {name}`"),
+        },
+        Ok(None) => "not connected".to_owned(),
+        Err(words) => words.lines().next().unwrap_or_default().to_owned(),
+    };
+    let synced = match &account.sync {
+        Ok(last) if !last.failed.is_empty() => {
+            format!("last sync failed: {}", last.failed.join("; "))
+        }
+        Ok(last) => last.good_us.map_or_else(
+            || "never synced".to_owned(),
+            |at| format!("synced {}", moment::ago(at, now_us)),
+        ),
+        Err(words) => words.lines().next().unwrap_or_default().to_owned(),
+    };
+    format!("{login}, {synced}")
 }
 
 fn server_text((name, accepted, open): &(String, usize, usize)) -> String {

@@ -98,7 +98,17 @@ fn check_modes(path: &Path, depth: usize, findings: &mut Vec<Finding>) {
 }
 
 fn is_ours(name: &str) -> bool {
-    const OURS: [&str; 6] = ["gate.db", "vault.key", "audit", "logs", "backups", "running"];
+    const OURS: [&str; 9] = [
+        "gate.db",
+        "data.db",
+        "vault.key",
+        "audit",
+        "accounts",
+        "exports",
+        "logs",
+        "backups",
+        "running",
+    ];
     OURS.iter().any(|ours| name.starts_with(ours))
 }
 

@@ -48,6 +48,9 @@ pub(super) fn grants(stores: &Stores, findings: &mut Vec<Finding>) {
         .collect();
     for grant in &live {
         for holding in grant.holdings.iter().filter(|holding| holding.policy.is_none()) {
+            if stores.own_policy(grant, &holding.server).is_ok_and(|text| text.is_some()) {
+                continue;
+            }
             findings.push(Finding::careful(
                 "grants",
                 format!(

@@ -22,12 +22,33 @@ pub(crate) struct Paste {
 
 impl Paste {
     pub(crate) fn new(grant: &Grant, token: &Token, settings: &Settings, home: &Path) -> Paste {
-        let scheme = if settings.tls.is_some() { "https" } else { "http" };
-        let base = format!("{scheme}://{}/mcp", settings.listen);
         let server = match grant.holdings.as_slice() {
             [only] => Some(only.server.clone()),
             _ => None,
         };
+        Paste::of(server, grant, token, settings, home)
+    }
+
+    /// The same for one server of a grant that holds several.
+    pub(crate) fn on(
+        server: &str,
+        grant: &Grant,
+        token: &Token,
+        settings: &Settings,
+        home: &Path,
+    ) -> Paste {
+        Paste::of(Some(server.to_owned()), grant, token, settings, home)
+    }
+
+    fn of(
+        server: Option<String>,
+        grant: &Grant,
+        token: &Token,
+        settings: &Settings,
+        home: &Path,
+    ) -> Paste {
+        let scheme = if settings.tls.is_some() { "https" } else { "http" };
+        let base = format!("{scheme}://{}/mcp", settings.listen);
         Paste {
             name: server.clone().unwrap_or_else(|| "tollgate".to_owned()),
             url: server.as_ref().map_or_else(|| base.clone(), |server| format!("{base}/{server}")),

@@ -131,13 +131,16 @@ fn policy_and_name(args: &ExplainArgs, context: &Context, out: &Out) -> Result<(
                     grant.label
                 )
             })?;
-            let policy = holding.policy.as_deref().ok_or_else(|| {
+            let text = match &holding.policy {
+                Some(policy) => Some(stores.policy(policy)?),
+                None => stores.own_policy(&grant, server)?,
+            };
+            let text = text.ok_or_else(|| {
                 anyhow!(
                     "grant `{0}` has no policy on `{server}`, so every call is denied\nhint: `tollgate grant policy {0} {server} POLICY`",
                     grant.label
                 )
             })?;
-            let text = stores.policy(policy)?;
             let policy = Policy::compile(&text.source, text.format)
                 .with_context(|| format!("policy `{}` does not load", text.label()))?;
             Ok((policy, name.clone()))

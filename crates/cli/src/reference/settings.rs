@@ -43,6 +43,7 @@ const PARTS: &[Part] = &[
             ("servers", "servers by name"),
             ("policies", "policies by name"),
             ("grants", "grants by label"),
+            ("services", "the owner's own accounts by the name of the service"),
         ],
     },
     Part {
@@ -74,6 +75,10 @@ const PARTS: &[Part] = &[
             ("command", "program and arguments as a list; no shell is involved"),
             ("url", "or: the address of a server that speaks streamable HTTP"),
             ("builtin", "or: a server that comes with tollgate"),
+            (
+                "tools",
+                "which tools of a built-in server are shown: names of sets or of tools, or `\"all\"`; `[\"main\"]` unless set",
+            ),
             (
                 "env",
                 "environment of the command: texts, or `{ env = \"NAME\" }` and `{ file = \"PATH\" }` for secrets",
@@ -120,6 +125,38 @@ const PARTS: &[Part] = &[
             ("token_env", "or: the environment variable the token is in"),
             ("token_file", "or: the file the token is in"),
             ("expires", "when it ends by itself, such as `2027-12-31T00:00:00Z`"),
+        ],
+    },
+    Part {
+        heading: "`[services.NAME]`",
+        opening: "[services.x]\n",
+        rows: &[
+            ("tools", "which tools are shown where a server does not say; `[\"main\"]` unless set"),
+            (
+                "sync_interval_minutes",
+                "how often a running gate brings a connected account up to date; 30 unless set, 0 never",
+            ),
+            (
+                "webhook",
+                "`true` takes the service's signed notices at `/hooks/NAME`; no unless set",
+            ),
+            (
+                "api_base_url",
+                "another address of the service's API; plain http only on this machine. `WHOOP_API_BASE_URL` counts first",
+            ),
+            (
+                "oauth_base_url",
+                "another address of its sign-in. `WHOOP_OAUTH_BASE_URL` counts first",
+            ),
+            ("client_id", "your app at the service. `WHOOP_CLIENT_ID` counts first"),
+            (
+                "client_secret",
+                "its secret as `{ env = \"NAME\" }` or `{ file = \"PATH\" }`. `WHOOP_CLIENT_SECRET` counts first",
+            ),
+            (
+                "redirect_uri",
+                "where the browser comes back to at sign-in. `WHOOP_REDIRECT_URI` counts first",
+            ),
         ],
     },
 ];

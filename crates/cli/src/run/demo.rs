@@ -1,4 +1,7 @@
-//! The demonstration: a pretend household behind a policy that allows, limits, asks and refuses.
+//! The demonstration: a pretend household behind a policy that allows, limits, asks and refuses, and
+//! a pretend WHOOP account beside it.
+
+mod pretend;
 
 use std::path::{Path, PathBuf};
 
@@ -10,6 +13,7 @@ use store::registry::{
 
 use crate::context::{Context, Stores};
 use crate::grant::paste::Paste;
+use pretend::Pretend;
 
 const NAME: &str = "demo";
 pub(super) const POLICY: &str = include_str!("demo/policy.json");
@@ -17,41 +21,72 @@ pub(super) const POLICY: &str = include_str!("demo/policy.json");
 /// What a newcomer is handed.
 pub(super) struct Demo {
     paste: Paste,
+    /// The same for the pretend account.
+    account_paste: Paste,
     token: Token,
 }
 
-/// A home beside the real one: trying things out must not touch it.
-pub(super) fn context(context: &Context) -> Result<Context> {
-    let mut name = context.home_path()?.into_os_string();
-    name.push("-demo");
-    Ok(context.with_home(PathBuf::from(name)))
+/// The demonstration's own place: a home beside the real one, because trying things out must not
+/// touch it, and services that are only pretended.
+pub(super) struct Place {
+    pub(super) context: Context,
+    pretend: Pretend,
 }
 
-/// The same server, policy and grant at every start. The token is a new one, because the old one is
-/// known only by its hash; what was pasted before goes on working.
-pub(super) fn prepare(stores: &Stores) -> Result<Demo> {
-    let now_us = stores.now_us();
-    let (registry, names) = (&stores.registry, &stores.file_names);
-    if registry.servers()?.iter().all(|server| server.name != NAME) {
-        let target = Target::Builtin { service: NAME.to_owned() };
-        let new = NewServer { name: NAME.to_owned(), target, options: ServerOptions::default() };
+pub(super) fn place(context: &Context) -> Result<Place> {
+    let mut name = context.home_path()?.into_os_string();
+    name.push("-demo");
+    let pretend = Pretend::start(context.clock.now().wall_us)?;
+    let context = context.with_home(PathBuf::from(name)).with_services(pretend.look());
+    Ok(Place { context, pretend })
+}
+
+/// The same servers, policies and grant at every start. The token is a new one, because the old one
+/// is known only by its hash; what was pasted before goes on working.
+pub(super) fn prepare(place: &Place, stores: &Stores) -> Result<Demo> {
+    let service = place.pretend.service;
+    place.pretend.connect(stores)?;
+    add(NAME, POLICY, stores)?;
+    add(service.name, service.policy, stores)?;
+    let token = grant(&[NAME, service.name], stores)?;
+    let grant = stores.registry.grant(NAME)?;
+    let paste =
+        |server| Paste::on(server, &grant, &token, &stores.settings, stores.home.path());
+    Ok(Demo { paste: paste(NAME), account_paste: paste(service.name), token: token.clone() })
+}
+
+/// A built-in server and the policy of its name.
+fn add(name: &str, rules: &str, stores: &Stores) -> Result<()> {
+    let (registry, names, now_us) = (&stores.registry, &stores.file_names, stores.now_us());
+    if registry.servers()?.iter().all(|server| server.name != name) {
+        let target = Target::Builtin { service: name.to_owned() };
+        let new = NewServer { name: name.to_owned(), target, options: ServerOptions::default() };
         registry.add_server(&new, names, now_us)?;
-        stores.note("server_added", NAME, "demonstration")?;
+        stores.note("server_added", name, "demonstration")?;
     }
-    registry.put_policy(NAME, POLICY, policy::Format::Json, stores.actor(), names, now_us)?;
+    registry.put_policy(name, rules, policy::Format::Json, stores.actor(), names, now_us)?;
+    Ok(())
+}
+
+/// The grant of the demonstration on these servers, each under the policy of its name.
+fn grant(servers: &[&str], stores: &Stores) -> Result<Token> {
+    let (registry, names, now_us) = (&stores.registry, &stores.file_names, stores.now_us());
+    let holding = |server: &&str| Holding {
+        server: (*server).to_owned(),
+        policy: Some((*server).to_owned()),
+    };
+    let holdings: Vec<Holding> = servers.iter().map(holding).collect();
     let grants = registry.grants()?;
-    let known = grants.iter().find(|grant| grant.label == NAME && grant.revoked_at_us.is_none());
-    let (act, token) = if known.is_some() {
+    let known = grants.iter().any(|grant| grant.label == NAME && grant.revoked_at_us.is_none());
+    let (act, token) = if known {
+        registry.set_holdings(NAME, &holdings, names)?;
         ("grant_rotated", registry.rotate_grant(NAME, OVERLAP_SECONDS_MAX, now_us)?)
     } else {
-        let holdings = vec![Holding { server: NAME.to_owned(), policy: Some(NAME.to_owned()) }];
         let new = NewGrant { label: NAME.to_owned(), holdings, expires_at_us: None };
         ("grant_created", registry.create_grant(&new, names, now_us)?.1)
     };
     stores.note(act, NAME, "demonstration")?;
-    let grant = registry.grant(NAME)?;
-    let paste = Paste::new(&grant, &token, &stores.settings, stores.home.path());
-    Ok(Demo { paste, token })
+    Ok(token)
 }
 
 impl Demo {
@@ -63,6 +98,7 @@ impl Demo {
         facts.insert("configuration".to_owned(), paste.http_json());
         facts.insert("allowed".to_owned(), allowed(&paste).into());
         facts.insert("denied".to_owned(), denied(&paste).into());
+        facts.insert("account".to_owned(), last_night(&self.account_paste.at(url)).into());
         facts
     }
 
@@ -74,12 +110,14 @@ impl Demo {
              An allowed call:\n  {}\n\n\
              A denied call (it answers with the reason):\n  {}\n\n\
              A call that waits for you (then `tollgate --home {home} approvals list`):\n  {}\n\n\
+             A pretend WHOOP account (nobody's nights; `tollgate connect whoop` brings your own):\n  {}\n\n\
              What happened: `tollgate --home {home} audit tail`\n\
              The rules:     `tollgate --home {home} policy show demo`\n",
             paste.client_text(),
             allowed(&paste),
             denied(&paste),
             asking(&paste),
+            last_night(&self.account_paste.at(url)),
         )
     }
 }
@@ -94,6 +132,10 @@ fn denied(paste: &Paste) -> String {
 
 fn asking(paste: &Paste) -> String {
     call(paste, "send_money", &json!({ "to": "Ada", "amount": 50 }))
+}
+
+fn last_night(paste: &Paste) -> String {
+    call(paste, "get_whoop_daily_summary", &json!({ "date": "today", "day": "local" }))
 }
 
 fn call(paste: &Paste, tool: &str, arguments: &Value) -> String {

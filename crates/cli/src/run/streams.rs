@@ -17,12 +17,12 @@ use crate::context::{Context, Stores};
 use crate::failure::Ending;
 use crate::output::Out;
 use crate::policies::{Grade, Source, complain};
-use crate::run::{facts, gate, runtime, signals};
+use crate::run::{builtin, facts, gate, runtime, signals};
 use crate::running::Mark;
 
 #[derive(Args)]
 pub(crate) struct StdioArgs {
-    /// The server to speak for
+    /// The server to speak for: one you added, or one that comes with tollgate
     server: String,
     /// Speak as this grant; its policy on the server decides
     #[arg(long, value_name = "LABEL", conflicts_with = "policy")]
@@ -30,6 +30,15 @@ pub(crate) struct StdioArgs {
     /// Decide by this policy file
     #[arg(long, value_name = "FILE")]
     policy: Option<PathBuf>,
+    /// Which tools of a built-in server are shown, such as main,classic; sets, tools, or all
+    #[arg(long, value_name = "SETS", value_delimiter = ',', conflicts_with = "grant")]
+    tools: Vec<String>,
+}
+
+impl StdioArgs {
+    pub(crate) fn server(&self) -> &str {
+        &self.server
+    }
 }
 
 #[derive(Args)]
@@ -51,6 +60,15 @@ pub(crate) struct WrapArgs {
 pub(crate) fn stdio(args: &StdioArgs, context: &Context, out: &mut Out) -> Result<Ending> {
     let stores = context.open()?;
     let text = args.policy.as_deref().map(|file| policy_file(file, out)).transpose()?;
+    if args.grant.is_none()
+        && let Some(builtin) = builtin::find(&args.server, &args.tools, &stores)?
+        && let Some(policy) = text.clone().or_else(|| builtin.policy.clone())
+    {
+        return speak("stdio", context, &stores, async |gate, input, output| {
+            let wrapped = Wrapped { label: "stdio", server: &builtin.server, policy: &policy };
+            Box::pin(gate.wrap(wrapped, None, input, output)).await
+        });
+    }
     let identity = match (&args.grant, &text) {
         (Some(label), _) => Identity::Grant(label),
         (None, Some(text)) => Identity::Policy(text),
@@ -80,7 +98,7 @@ pub(crate) fn wrap(args: &WrapArgs, context: &Context, out: &mut Out) -> Result<
         origin: Origin::File,
     };
     speak("wrap", context, &stores, async |gate, input, output| {
-        let wrapped = Wrapped { server: &server, policy: &policy };
+        let wrapped = Wrapped { label: "wrap", server: &server, policy: &policy };
         Box::pin(gate.wrap(wrapped, None, input, output)).await
     })
 }

@@ -23,9 +23,12 @@ pub(crate) struct AddArgs {
     /// The address of a server that speaks streamable HTTP
     #[arg(long, conflicts_with_all = ["builtin", "env", "secret_env", "cwd"])]
     url: Option<String>,
-    /// A server that comes with tollgate (`demo`)
+    /// A server that comes with tollgate (`whoop`, `demo`)
     #[arg(long, value_name = "SERVICE")]
     builtin: Option<String>,
+    /// Which tools of it are shown, such as main,classic; sets, tools, or all
+    #[arg(long, value_name = "SETS", value_delimiter = ',', requires = "builtin")]
+    tools: Vec<String>,
     /// A header for the server: NAME to be asked, NAME=@FILE, or NAME=env:VARIABLE; kept sealed
     #[arg(long, value_name = "NAME[=SOURCE]")]
     header: Vec<String>,
@@ -58,7 +61,8 @@ pub(super) fn run(args: &AddArgs, context: &Context, out: &mut Out) -> Result<En
     }
     let target = target(args)?;
     target.check()?;
-    let new = NewServer { name: args.name.clone(), target, options: ServerOptions::default() };
+    let options = ServerOptions { tools: args.tools.clone(), ..ServerOptions::default() };
+    let new = NewServer { name: args.name.clone(), target, options };
     if !args.no_connect {
         check_program(&args.name, &new.target)?;
     }
@@ -111,11 +115,22 @@ fn report(args: &AddArgs, stores: &Stores, out: &mut Out) -> Result<Ending> {
         ))?;
         super::show_tools(&args.name, &pins, out)?;
     }
-    out.say(format_args!(
-        "next: `tollgate policy set NAME FILE`, then `tollgate grant create LABEL --server {}=NAME`",
-        args.name
-    ));
+    out.say(next_step(args));
     Ok(Ending::Yes)
+}
+
+fn next_step(args: &AddArgs) -> String {
+    let name = &args.name;
+    let service = args.builtin.as_deref().and_then(connectors::service);
+    if service.and_then(gateway::own_policy).is_some() {
+        // It brings rules along; a grant is all it needs.
+        return format!(
+            "next: `tollgate grant create LABEL --server {name}` (its built-in rules), or `--server {name}=POLICY`"
+        );
+    }
+    format!(
+        "next: `tollgate policy set NAME FILE`, then `tollgate grant create LABEL --server {name}=NAME`"
+    )
 }
 
 fn check_sources(args: &AddArgs) -> Result<()> {
@@ -142,15 +157,16 @@ fn target(args: &AddArgs) -> Result<Target> {
         });
     }
     if let Some(service) = &args.builtin {
-        if connectors::service(service).is_none() {
+        let Some(known) = connectors::service(service) else {
             let known: Vec<&str> = connectors::ALL.iter().map(|service| service.name).collect();
             bail!("there is no built-in server `{service}`\nhint: there are: {}", known.join(", "));
-        }
+        };
+        gateway::check_sets(known, &args.tools).map_err(|words| anyhow!(words))?;
         return Ok(Target::Builtin { service: service.clone() });
     }
     if args.command.is_empty() {
         bail!(
-            "where is the server?\nhint: `tollgate server add {0} -- COMMAND`, `--url URL`, or `--builtin demo`",
+            "where is the server?\nhint: `tollgate server add {0} -- COMMAND`, `--url URL`, or `--builtin whoop`",
             args.name
         );
     }

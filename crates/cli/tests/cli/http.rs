@@ -25,12 +25,20 @@ impl Answer {
     }
 }
 
+pub(crate) fn get(url: &str) -> Answer {
+    ask("GET", url, &[], "")
+}
+
 pub(crate) fn post(url: &str, headers: &[(&str, &str)], body: &str) -> Answer {
+    ask("POST", url, headers, body)
+}
+
+fn ask(method: &str, url: &str, headers: &[(&str, &str)], body: &str) -> Answer {
     let rest = url.strip_prefix("http://").unwrap();
     let (host, path) = rest.split_once('/').unwrap();
     let mut stream = TcpStream::connect(host).unwrap();
     stream.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
-    let mut request = format!("POST /{path} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n");
+    let mut request = format!("{method} /{path} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n");
     for (name, value) in headers {
         let _ = write!(request, "{name}: {value}\r\n");
     }

@@ -7,6 +7,7 @@
     reason = "a test fails where the stage does not stand"
 )]
 
+mod accounts;
 mod doctor;
 mod gate;
 mod grants;
@@ -20,3 +21,4 @@ mod secrets;
 mod servers;
 mod stage;
 mod streams;
+mod whoop;

@@ -1,0 +1,125 @@
+//! A log file of the owner's alone that does not grow for ever: full, it is put aside, and the oldest
+//! of those goes. Trouble with it never stops the work that is logged.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Write};
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use tracing_subscriber::fmt::MakeWriter;
+
+const FILE_BYTES_MAX: u64 = 1_000_000;
+const ASIDE_MAX: u32 = 5;
+
+/// Writes each line to stderr and, where there is one, to a file.
+#[derive(Clone)]
+pub(super) struct Both {
+    file: Option<Arc<Mutex<LogFile>>>,
+}
+
+impl Both {
+    pub(super) fn new(path: Option<PathBuf>) -> Both {
+        let file = path.map(|path| Arc::new(Mutex::new(LogFile { path, open: None })));
+        Both { file }
+    }
+}
+
+impl<'a> MakeWriter<'a> for Both {
+    type Writer = Both;
+
+    fn make_writer(&'a self) -> Both {
+        self.clone()
+    }
+}
+
+impl Write for Both {
+    fn write(&mut self, line: &[u8]) -> io::Result<usize> {
+        if let Some(file) = &self.file {
+            // A full disk is no reason to stop.
+            let _ = file.lock().unwrap_or_else(PoisonError::into_inner).add(line);
+        }
+        io::stderr().write_all(line)?;
+        Ok(line.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+struct LogFile {
+    path: PathBuf,
+    /// Opened by the first line.
+    open: Option<(File, u64)>,
+}
+
+impl LogFile {
+    fn add(&mut self, line: &[u8]) -> io::Result<()> {
+        let bytes = u64::try_from(line.len()).unwrap_or(u64::MAX);
+        if self.open.as_ref().is_some_and(|(_, written)| written + bytes > FILE_BYTES_MAX) {
+            self.open = None;
+            put_aside(&self.path)?;
+        }
+        if self.open.is_none() {
+            self.open = Some(open(&self.path)?);
+        }
+        if let Some((file, written)) = &mut self.open {
+            file.write_all(line)?;
+            *written += bytes;
+        }
+        Ok(())
+    }
+}
+
+/// The folder is made if the one around it is there: a log alone makes no home.
+fn open(path: &Path) -> io::Result<(File, u64)> {
+    if let Some(folder) = path.parent().filter(|folder| !folder.exists()) {
+        let mut builder = fs::DirBuilder::new();
+        std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700).create(folder)?;
+    }
+    let file = OpenOptions::new().create(true).append(true).mode(0o600).open(path)?;
+    let written = file.metadata()?.len();
+    Ok((file, written))
+}
+
+fn put_aside(path: &Path) -> io::Result<()> {
+    let aside = |number: u32| {
+        let mut name = path.as_os_str().to_owned();
+        name.push(format!(".{number}"));
+        PathBuf::from(name)
+    };
+    for number in (1..ASIDE_MAX).rev() {
+        if aside(number).exists() {
+            fs::rename(aside(number), aside(number + 1))?;
+        }
+    }
+    fs::rename(path, aside(1))
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests")]
+    use super::*;
+    use std::os::unix::fs::MetadataExt as _;
+
+    #[test]
+    fn a_full_file_is_put_aside_and_all_of_them_stay_private() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("logs/whoop.log");
+        let mut log = LogFile { path: path.clone(), open: None };
+        let line = vec![b'x'; 400_000];
+        for _ in 0..20 {
+            log.add(&line).unwrap();
+        }
+        let mut names: Vec<String> = fs::read_dir(folder.path().join("logs"))
+            .unwrap()
+            .map(|entry| entry.unwrap())
+            .inspect(|entry| assert_eq!(entry.metadata().unwrap().mode() & 0o777, 0o600))
+            .map(|entry| entry.file_name().into_string().unwrap())
+            .collect();
+        names.sort();
+        assert_eq!(names.len(), 6, "{names:?}");
+        assert!(fs::metadata(&path).unwrap().len() <= FILE_BYTES_MAX);
+    }
+}

@@ -1,0 +1,52 @@
+//! `tollgate sandbox SERVICE`: a stand-in for a service on loopback, for tests and benchmarks in any
+//! language. Its first line of output says where it is, which client it knows, and a pair of tokens.
+
+use std::net::{Ipv4Addr, SocketAddr};
+
+use anyhow::{Result, bail};
+use clap::Args;
+use sandbox::{Config, Sandbox, Service};
+
+use crate::context::Context;
+use crate::failure::Ending;
+use crate::output::Out;
+use crate::run::{runtime, signals};
+
+#[derive(Args)]
+pub(crate) struct SandboxArgs {
+    /// The service to stand in for (`whoop`)
+    service: String,
+    /// The port on 127.0.0.1; any free one unless set
+    #[arg(long, default_value_t = 0)]
+    port: u16,
+    /// Days of records up to now
+    #[arg(long, default_value_t = 120)]
+    days: u32,
+    /// The same seed makes the same person
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// Answer as fast as asked, without WHOOP's limits
+    #[arg(long)]
+    unlimited: bool,
+}
+
+pub(crate) fn sandbox(args: &SandboxArgs, context: &Context, out: &mut Out) -> Result<Ending> {
+    if args.service != "whoop" {
+        bail!("there is no sandbox for `{}`\nhint: there is one for `whoop`", args.service);
+    }
+    let bind = SocketAddr::from((Ipv4Addr::LOCALHOST, args.port));
+    let now_us = context.clock.now().wall_us;
+    let mut config = Config { bind, ..Config::whoop(args.seed, args.days, now_us) };
+    let Service::Whoop(settings) = &mut config.service;
+    if args.unlimited {
+        settings.limits.clear();
+    }
+    let sandbox = Sandbox::start(config)?;
+    out.json_line(&sandbox.control().ready())?;
+    out.flush()?;
+    runtime()?.block_on(async {
+        let mut stop = signals::stop()?;
+        let _ = stop.wait_for(|stop| *stop).await;
+        anyhow::Ok(Ending::Yes)
+    })
+}
