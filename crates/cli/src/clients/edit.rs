@@ -1,0 +1,247 @@
+//! Changes to a JSON file that leave every other byte as it is: comments, order, indentation and
+//! ends of lines stay.
+
+use std::fmt::Write as _;
+use std::ops::Range;
+
+use anyhow::{Result, anyhow, bail};
+use policy::json::{Kind, Value};
+
+use super::jsonc;
+use super::table::CONNECTION;
+
+/// A member to be written: its name and its value as JSON.
+pub(super) type Member = (String, serde_json::Value);
+
+/// A change of one stretch of the text.
+#[derive(Debug)]
+struct Edit {
+    range: Range<usize>,
+    text: String,
+}
+
+/// Replaces what says how to reach the server at `keys` by `members`; its other members stay.
+pub(super) fn redirect(text: &str, keys: &[String], members: &[Member]) -> Result<String> {
+    let plain = jsonc::plain(text);
+    let doc = jsonc::read(&plain)?;
+    let entry = walk(doc.root(), keys).ok_or_else(|| anyhow!("`{}` is gone", keys.join(".")))?;
+    let mut edits = Vec::new();
+    let mut end_before = None;
+    let mut written = false;
+    for (key, value) in entry.entries() {
+        let member = key.span().start..value.span().end;
+        if !CONNECTION.contains(&&*key.text()) {
+            end_before = Some(member.end);
+            continue;
+        }
+        if written {
+            let from = end_before.unwrap_or(member.start);
+            edits.extend(removal(text, &plain, from, member.clone()));
+        } else {
+            let glue = format!(",{}", space_before(text, member.start));
+            edits.push(Edit { range: member.clone(), text: joined(members, &glue) });
+            written = true;
+        }
+        end_before = Some(member.end);
+    }
+    if !written {
+        bail!("`{}` says nothing of how to reach it", keys.join("."));
+    }
+    Ok(apply(text, edits))
+}
+
+/// Adds the server at `keys`, making the objects that lead there.
+pub(super) fn add(text: &str, keys: &[String], members: &[Member]) -> Result<String> {
+    if text.trim().is_empty() {
+        let fresh = format!("{{}}{}", text.trim_start_matches(' '));
+        return add(if fresh.ends_with('\n') { &fresh } else { "{}\n" }, keys, members);
+    }
+    let plain = jsonc::plain(text);
+    let doc = jsonc::read(&plain)?;
+    let mut holder = doc.root();
+    let mut left = keys;
+    while let Some((first, rest)) = left.split_first() {
+        match holder.get(first) {
+            Some(next) if next.kind() == Kind::Object => holder = next,
+            Some(_) => bail!("`{first}` is not an object"),
+            None => break,
+        }
+        left = rest;
+    }
+    if holder.kind() != Kind::Object {
+        bail!("the file does not hold an object");
+    }
+    let Some((first, rest)) = left.split_first() else { bail!("`{}` is there already", keys.join(".")) };
+    let layout = Layout::of(text);
+    let depth_indent = indent_of_line(text, holder.span().start);
+    let inner = format!("{depth_indent}{}", layout.unit);
+    let value = nested(rest, members, &inner, &layout);
+    let new = format!("{}: {value}", quoted(first));
+    let last = holder.entries().last().map(|(_, value)| value.span().end);
+    let edit = match last {
+        Some(end) => {
+            let before = holder.entries().last().map_or(end, |(key, _)| key.span().start);
+            let glue = space_before(text, before);
+            Edit { range: end..end, text: format!(",{glue}{new}") }
+        }
+        None => {
+            let open = holder.span().start + 1;
+            let closes_here = text.get(open..holder.span().end - 1).is_some_and(|s| s.trim().is_empty());
+            let range = if closes_here { open..holder.span().end - 1 } else { open..open };
+            let (line, unit) = (&layout.line, &inner);
+            let tail = if closes_here { format!("{line}{depth_indent}") } else { String::new() };
+            Edit { range, text: format!("{line}{unit}{new}{tail}") }
+        }
+    };
+    Ok(apply(text, vec![edit]))
+}
+
+pub(super) fn walk<'d>(root: Value<'d>, keys: &[String]) -> Option<Value<'d>> {
+    keys.iter().try_fold(root, |value, key| value.get(key))
+}
+
+/// Takes a member out with the comma before it. Comments between the two stay.
+fn removal(text: &str, plain: &str, end_before: usize, member: Range<usize>) -> Vec<Edit> {
+    let between = plain.get(end_before..member.start).unwrap_or_default();
+    let comma = between.find(',').map_or(end_before, |at| end_before + at);
+    let said = text.get(comma + 1..member.start).unwrap_or_default();
+    if said.trim().is_empty() {
+        return vec![Edit { range: comma..member.end, text: String::new() }];
+    }
+    // The end of the comment's line stays too, or the next comma would be part of the comment.
+    vec![
+        Edit { range: comma..comma + 1, text: String::new() },
+        Edit { range: member, text: String::new() },
+    ]
+}
+
+/// The white space in front of a member: what stands between two of them.
+fn space_before(text: &str, at: usize) -> String {
+    let before = text.get(..at).unwrap_or_default();
+    let space = before.len() - before.trim_end_matches([' ', '\t', '\r', '\n']).len();
+    let space = before.get(before.len() - space..).unwrap_or_default();
+    // One end of line is enough, whatever stood there before.
+    match space.rfind('\n') {
+        Some(last) => {
+            let line = if space.contains("\r\n") { "\r\n" } else { "\n" };
+            format!("{line}{}", space.get(last + 1..).unwrap_or_default())
+        }
+        None => " ".to_owned(),
+    }
+}
+
+fn joined(members: &[Member], glue: &str) -> String {
+    let written = members.iter().map(|(name, value)| format!("{}: {}", quoted(name), spaced(value)));
+    written.collect::<Vec<_>>().join(glue)
+}
+
+/// How a file is laid out.
+struct Layout {
+    line: String,
+    unit: String,
+}
+
+impl Layout {
+    fn of(text: &str) -> Layout {
+        let line = if text.contains("\r\n") { "\r\n" } else { "\n" }.to_owned();
+        let indented = text.lines().find_map(|line| {
+            let indent = line.len() - line.trim_start_matches([' ', '\t']).len();
+            line.get(..indent).filter(|indent| !indent.is_empty() && !line.trim().is_empty())
+        });
+        Layout { line, unit: indented.unwrap_or("  ").to_owned() }
+    }
+}
+
+fn indent_of_line(text: &str, at: usize) -> String {
+    let before = text.get(..at).unwrap_or_default();
+    let line = before.rsplit('\n').next().unwrap_or_default();
+    line.chars().take_while(|c| matches!(c, ' ' | '\t')).collect()
+}
+
+/// The members inside as many objects as there are names left.
+fn nested(names: &[String], members: &[Member], indent: &str, layout: &Layout) -> String {
+    let inner = format!("{indent}{}", layout.unit);
+    let line = &layout.line;
+    let body = match names.split_first() {
+        Some((first, rest)) => {
+            format!("{}: {}", quoted(first), nested(rest, members, &inner, layout))
+        }
+        None => joined(members, &format!(",{line}{inner}")),
+    };
+    format!("{{{line}{inner}{body}{line}{indent}}}")
+}
+
+pub(super) fn quoted(text: &str) -> String {
+    serde_json::Value::from(text).to_string()
+}
+
+/// JSON on one line with a space where people put one.
+fn spaced(value: &serde_json::Value) -> String {
+    match value {
+        serde_json::Value::Array(items) => {
+            format!("[{}]", items.iter().map(spaced).collect::<Vec<_>>().join(", "))
+        }
+        serde_json::Value::Object(fields) => {
+            let mut out = String::from("{ ");
+            for (at, (key, value)) in fields.iter().enumerate() {
+                let glue = if at == 0 { "" } else { ", " };
+                let _ = write!(out, "{glue}{}: {}", quoted(key), spaced(value));
+            }
+            out.push_str(" }");
+            out
+        }
+        other => other.to_string(),
+    }
+}
+
+/// Makes changes that do not touch each other.
+fn apply(text: &str, mut edits: Vec<Edit>) -> String {
+    edits.sort_by_key(|edit| edit.range.start);
+    let mut out = String::with_capacity(text.len() + 256);
+    let mut kept_to = 0;
+    for edit in edits {
+        out.push_str(text.get(kept_to..edit.range.start).unwrap_or_default());
+        out.push_str(&edit.text);
+        kept_to = edit.range.end;
+    }
+    out.push_str(text.get(kept_to..).unwrap_or_default());
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests")]
+    use super::*;
+    use serde_json::json;
+
+    fn keys(path: &str) -> Vec<String> {
+        path.split('.').map(str::to_owned).collect()
+    }
+
+    fn members() -> Vec<Member> {
+        vec![
+            ("url".to_owned(), json!("http://gate/x")),
+            ("headers".to_owned(), json!({ "Authorization": "Bearer t" })),
+        ]
+    }
+
+    #[test]
+    fn only_the_way_to_the_server_is_replaced() {
+        let text = "{\r\n\t// mine\r\n\t\"s\": {\r\n\t\t\"x\": {\r\n\t\t\t\"disabled\": false, // keep\r\n\t\t\t\"command\": \"npx\", // run\r\n\t\t\t\"args\": [\"-y\"],\r\n\t\t\t\"timeout\": 5,\r\n\t\t\t\"env\": {\"K\": \"v\"},\r\n\t\t},\r\n\t},\r\n}\r\n";
+        let expected = "{\r\n\t// mine\r\n\t\"s\": {\r\n\t\t\"x\": {\r\n\t\t\t\"disabled\": false, // keep\r\n\t\t\t\"url\": \"http://gate/x\",\r\n\t\t\t\"headers\": { \"Authorization\": \"Bearer t\" } // run\r\n\t\t\t,\r\n\t\t\t\"timeout\": 5,\r\n\t\t},\r\n\t},\r\n}\r\n";
+        let new = redirect(text, &keys("s.x"), &members()).unwrap();
+        assert_eq!(new, expected);
+        assert!(jsonc::read(&jsonc::plain(&new)).is_ok(), "{new}");
+    }
+
+    #[test]
+    fn a_server_is_added_where_there_is_none() {
+        for text in ["", "{}", "{ }\n", "{\n  // nothing yet\n}\n", "{\"a\": 1,}", "{\r\n    \"s\": {}\r\n}"] {
+            let new = add(text, &keys("s.x"), &members()).unwrap();
+            let plain = jsonc::plain(&new);
+            let doc = jsonc::read(&plain).unwrap_or_else(|e| panic!("{e}: {new}"));
+            let url = walk(doc.root(), &keys("s.x.url")).unwrap();
+            assert_eq!(url.as_str().unwrap(), "http://gate/x", "{new}");
+        }
+    }
+}

@@ -1,0 +1,120 @@
+//! `clients install`: adds one server of the gate to one client's file.
+
+use anyhow::{Result, bail};
+use serde_json::json;
+use store::registry::{Holding, NewGrant};
+
+use super::InstallArgs;
+use super::found::path_of;
+use super::import::Change;
+use super::journal::Journal;
+use super::places::Base;
+use super::table::{Place, Spot, client};
+use super::write::Gate;
+use super::{edit, found, recommend, toml_file};
+use crate::context::{Context, Stores};
+use crate::failure::Ending;
+use crate::output::{Out, visible};
+
+pub(super) fn run(args: &InstallArgs, context: &Context, out: &mut Out) -> Result<Ending> {
+    super::check_names(std::slice::from_ref(&args.client))?;
+    let Some(client) = client(&args.client) else { bail!("there is no client `{}`", args.client) };
+    let at = super::surroundings()?;
+    let stores = context.open()?;
+    if !stores.servers()?.iter().any(|server| server.name == args.server) {
+        stores.registry.server(&args.server)?;
+    }
+    let wanted = if args.project { Base::Project } else { Base::Home };
+    let fits = |place: &&Place| (place.base == Base::Project) == (wanted == Base::Project);
+    let Some(place) = client.files.iter().find(fits) else {
+        bail!("{} has no file of a project\nhint: leave out `--project`", client.title);
+    };
+    let path = path_of(place, &at);
+    let is_there = path.exists();
+    let text = if is_there {
+        found::read_text(&path).map_err(|why| anyhow::anyhow!("cannot read `{}`: {why}", path.display()))?
+    } else {
+        String::new()
+    };
+    let (label, made_grant, token) = grant(args, client.name, &stores)?;
+    let gate = Gate::new(&stores, super::usual_home().as_deref());
+    let token = token.filter(|_| !args.project && !args.stdio);
+    let members = gate.members(client, args.project, &args.server, &label, token.as_ref());
+    let keys = keys(place, &args.server);
+    let new = if place.path.ends_with(".toml") {
+        toml_file::add(&text, &keys, &members)?
+    } else {
+        edit::add(&text, &keys, &members)?
+    };
+    let journal = Journal::open(&stores, &context.random)?;
+    let change = Change {
+        client: client.name,
+        path: &path,
+        before: is_there.then_some(&*text),
+        after: &new,
+        aside: !args.project,
+        grant: &label,
+        made_grant,
+        made_servers: Vec::new(),
+    };
+    change.make(&journal, stores.now_us())?;
+    stores.note("client_changed", client.name, &format!("{}: {}", path.display(), args.server))?;
+    report(args, &path, &label, out, client.note)
+}
+
+fn report(
+    args: &InstallArgs,
+    path: &std::path::Path,
+    label: &str,
+    out: &mut Out,
+    note: Option<&str>,
+) -> Result<Ending> {
+    if out.wants_json() {
+        out.json(&json!({ "client": args.client, "server": args.server, "file": path, "grant": label }))?;
+        return Ok(Ending::Yes);
+    }
+    let shown = visible(&path.display().to_string());
+    out.line(format_args!("{}: server `{}` added to `{shown}`, grant `{label}`", args.client, args.server))?;
+    out.say(note.unwrap_or("restart the client; `tollgate clients import --undo` takes it back"));
+    Ok(Ending::Yes)
+}
+
+fn keys(place: &Place, server: &str) -> Vec<String> {
+    let at = place.servers.iter().find_map(|spot| match spot {
+        Spot::At(keys) => Some(*keys),
+        Spot::EachProject(..) => None,
+    });
+    at.unwrap_or_default().iter().map(|key| (*key).to_owned()).chain([server.to_owned()]).collect()
+}
+
+/// The grant that was named, or a new one for this client and server.
+fn grant(
+    args: &InstallArgs,
+    client: &str,
+    stores: &Stores,
+) -> Result<(String, bool, Option<store::registry::Token>)> {
+    if let Some(label) = &args.grant {
+        let grant = stores.grant(label)?;
+        if grant.holding(&args.server).is_none() {
+            bail!("grant `{label}` does not hold `{0}`\nhint: `tollgate grant policy {label} {0} POLICY`", args.server);
+        }
+        // Its token is known to nobody any more, so the client starts the gate as a command.
+        return Ok((label.clone(), false, None));
+    }
+    recommend::set(&args.server, stores)?;
+    let policy = Some(recommend::policy_name(&args.server));
+    let holdings = vec![Holding { server: args.server.clone(), policy }];
+    let labels = std::iter::once(format!("{client}-{}", args.server))
+        .chain((2..100).map(|number| format!("{client}-{}-{number}", args.server)));
+    for label in labels {
+        let label: String = label.chars().take(64).collect();
+        if stores.grant(&label).is_ok() {
+            continue;
+        }
+        let new = NewGrant { label: label.clone(), holdings, expires_at_us: None };
+        let (grant, token) = stores.registry.create_grant(&new, &stores.file_names, stores.now_us())?;
+        stores.note("grant_created", &grant.label, &format!("for {client}"))?;
+        return Ok((label, true, Some(token)));
+    }
+    bail!("there are too many grants for `{client}`\nhint: `tollgate grant list`")
+}

@@ -1,0 +1,94 @@
+//! Where clients keep their configuration, for any system: the folders are computed from what is
+//! handed in, so that a test can pretend to be on each of them.
+
+use std::path::{Path, PathBuf};
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Os {
+    Linux,
+    MacOs,
+    Windows,
+}
+
+/// A folder that means something else on every system.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Base {
+    /// The person's home folder.
+    Home,
+    /// Where programs of this system keep their settings: `~/.config`, `~/Library/Application
+    /// Support`, `%APPDATA%`.
+    Settings,
+    /// `~/.config` on Linux and macOS, `%APPDATA%` on Windows.
+    Config,
+    /// `CODEX_HOME`, or `~/.codex`.
+    Codex,
+    /// The folder the command was started in.
+    Project,
+}
+
+/// The folders of one person on one machine.
+#[derive(Clone, Debug)]
+pub(crate) struct Surroundings {
+    os: Os,
+    home: PathBuf,
+    config: PathBuf,
+    codex: PathBuf,
+    /// The project looked at.
+    pub(super) project: PathBuf,
+}
+
+impl Surroundings {
+    /// From the environment as `variable` answers for it. Nothing when there is no home folder.
+    pub(crate) fn of(
+        os: Os,
+        variable: &dyn Fn(&str) -> Option<String>,
+        project: &Path,
+    ) -> Option<Surroundings> {
+        let set = |name: &str| variable(name).filter(|v| !v.is_empty()).map(PathBuf::from);
+        let home = match os {
+            Os::Windows => set("USERPROFILE").or_else(|| set("HOME")),
+            Os::Linux | Os::MacOs => set("HOME"),
+        }?;
+        let config = match os {
+            Os::Windows => set("APPDATA").unwrap_or_else(|| home.join("AppData").join("Roaming")),
+            Os::Linux => set("XDG_CONFIG_HOME").unwrap_or_else(|| home.join(".config")),
+            Os::MacOs => home.join(".config"),
+        };
+        let codex = set("CODEX_HOME").unwrap_or_else(|| home.join(".codex"));
+        Some(Surroundings { os, home, config, codex, project: project.to_owned() })
+    }
+
+    pub(super) fn folder(&self, base: Base) -> PathBuf {
+        match (base, self.os) {
+            (Base::Home, _) => self.home.clone(),
+            (Base::Settings, Os::MacOs) => self.home.join("Library").join("Application Support"),
+            (Base::Settings | Base::Config, _) => self.config.clone(),
+            (Base::Codex, _) => self.codex.clone(),
+            (Base::Project, _) => self.project.clone(),
+        }
+    }
+
+    /// The path with the home folder written short.
+    pub(super) fn shown(&self, path: &Path) -> String {
+        match path.strip_prefix(&self.home) {
+            Ok(rest) => format!("~/{}", rest.display()),
+            Err(_) => path.display().to_string(),
+        }
+    }
+
+    /// A path as a configuration file may write it.
+    pub(super) fn home(&self) -> &Path {
+        &self.home
+    }
+}
+
+/// The system this program was built for.
+pub(crate) fn this_os() -> Os {
+    if cfg!(target_os = "macos") {
+        Os::MacOs
+    } else if cfg!(target_os = "windows") {
+        Os::Windows
+    } else {
+        Os::Linux
+    }
+}

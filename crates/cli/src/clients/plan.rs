@@ -1,0 +1,212 @@
+//! Says, before anything is changed, what becomes of every server in a client's file.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use anyhow::Result;
+use store::registry::{Credential, EnvValue, Target};
+use store::secret::Secret;
+
+use super::entry::{Entry, Launch};
+use super::found::Found;
+use super::places::Surroundings;
+use super::resolve::Resolver;
+use super::secrets::is_secret;
+use crate::context::Stores;
+
+/// The longest name a server may have, less room for a number.
+const NAME_CHARS_MAX: usize = 56;
+
+/// What becomes of one server.
+pub(super) struct Step<'f> {
+    pub(super) found: &'f Found,
+    pub(super) entry: &'f Entry,
+    pub(super) fate: Fate,
+}
+
+pub(super) enum Fate {
+    Import { server: String, target: Target, is_new: bool, warning: Option<String> },
+    /// It stays as it is, for this reason.
+    Stays(String),
+}
+
+/// Makes the plan for these files.
+pub(super) fn plan<'f>(
+    found: &'f [Found],
+    at: &Surroundings,
+    variable: &dyn Fn(&str) -> Option<String>,
+    stores: &Stores,
+) -> Result<Vec<Step<'f>>> {
+    let mut known = known_servers(stores)?;
+    let mut steps = Vec::new();
+    for file in found {
+        for entry in &file.entries {
+            let fate = fate(file, entry, at, variable, &mut known);
+            steps.push(Step { found: file, entry, fate });
+        }
+    }
+    Ok(steps)
+}
+
+/// Every server there is, with its secrets in hand, to be compared.
+fn known_servers(stores: &Stores) -> Result<BTreeMap<String, Option<Target>>> {
+    let vault = stores.registry.vault();
+    let servers = stores.servers()?;
+    Ok(servers.into_iter().map(|s| (s.name, s.target.opened(vault).ok())).collect())
+}
+
+fn fate(
+    file: &Found,
+    entry: &Entry,
+    at: &Surroundings,
+    variable: &dyn Fn(&str) -> Option<String>,
+    known: &mut BTreeMap<String, Option<Target>>,
+) -> Fate {
+    if !entry.enabled {
+        return Fate::Stays("it is turned off".to_owned());
+    }
+    if is_behind_gate(&entry.launch) {
+        return Fate::Stays("it is behind the gate already".to_owned());
+    }
+    let resolver = Resolver {
+        client: file.client.name,
+        variable,
+        home: at.home(),
+        project: entry.project.as_deref(),
+    };
+    let target = match target(entry, &resolver) {
+        Ok(target) => target,
+        Err(why) => return Fate::Stays(why),
+    };
+    let (server, is_new) = name_for(&entry.name, file.client.name, &target, known);
+    known.insert(server.clone(), Some(target.clone()));
+    Fate::Import { server, warning: warning(&target), target, is_new }
+}
+
+/// Points at a gate, this one or another.
+pub(super) fn is_behind_gate(launch: &Launch) -> bool {
+    match launch {
+        Launch::Command { argv, .. } => {
+            let program = argv.first().map(String::as_str).unwrap_or_default();
+            let named = program.rsplit(['/', '\\']).next().unwrap_or_default();
+            let has = |wanted: &str| argv.iter().any(|word| word == wanted);
+            let ours = named == "tollgate" || named == "tollgate.exe";
+            // The program may have another name; nobody else speaks for a grant on stdio.
+            (ours && (has("stdio") || has("wrap"))) || (has("stdio") && has("--grant"))
+        }
+        Launch::Url { headers, .. } => headers.iter().any(|(_, value)| {
+            let token = value.split_whitespace().next_back().unwrap_or_default();
+            store::registry::Token::parse(token).is_ok()
+        }),
+        Launch::Other => false,
+    }
+}
+
+fn target(entry: &Entry, resolver: &Resolver<'_>) -> Result<Target, String> {
+    let fill = |text: &str| {
+        resolver.resolve(text).map_err(|reference| {
+            format!("nothing here answers for `{reference}`; set it, or add the server by hand")
+        })
+    };
+    let target = match &entry.launch {
+        Launch::Other => return Err("it names neither a command nor an address".to_owned()),
+        Launch::Command { env_file: Some(file), .. } => {
+            return Err(format!("its variables are in `{file}`; add the server by hand"));
+        }
+        Launch::Command { argv, env, cwd, .. } => {
+            let argv = argv.iter().map(|word| fill(word)).collect::<Result<_, _>>()?;
+            let mut sealed = Vec::new();
+            for (name, value) in env {
+                let value = fill(value)?;
+                sealed.push((name.clone(), EnvValue::Hidden(Credential::Held(Secret::new(value)))));
+            }
+            let cwd = cwd.as_deref().map(fill).transpose()?.map(PathBuf::from);
+            let cwd = match (cwd, &entry.project) {
+                (Some(cwd), Some(project)) => Some(project.join(cwd)),
+                (cwd, project) => cwd.or_else(|| project.clone()),
+            };
+            Target::Command { argv, env: sealed, cwd }
+        }
+        Launch::Url { url, headers } => {
+            let mut sealed = Vec::new();
+            for (name, value) in headers {
+                sealed.push((name.clone(), Credential::Held(Secret::new(fill(value)?))));
+            }
+            let words = |e: store::registry::TargetError| first_line(&e.to_string());
+            Target::from_url(&fill(url)?, sealed, false).map_err(words)?
+        }
+    };
+    target.check().map_err(|e| first_line(&e.to_string()))?;
+    Ok(target)
+}
+
+fn first_line(text: &str) -> String {
+    text.lines().next().unwrap_or_default().to_owned()
+}
+
+/// The name behind the gate: the same server of two clients has one name, two servers have two.
+fn name_for(
+    wanted: &str,
+    client: &str,
+    target: &Target,
+    known: &BTreeMap<String, Option<Target>>,
+) -> (String, bool) {
+    let plain = plain_name(wanted);
+    let numbered = (2..).map(|number| format!("{plain}-{number}"));
+    let candidates = [plain.clone(), format!("{plain}-{client}")].into_iter().chain(numbered);
+    for name in candidates {
+        match known.get(&name) {
+            None => return (name, true),
+            Some(Some(same)) if same == target => return (name, false),
+            Some(_) => {}
+        }
+    }
+    (plain, true)
+}
+
+fn plain_name(wanted: &str) -> String {
+    let mut name = String::new();
+    for c in wanted.chars() {
+        match c.to_ascii_lowercase() {
+            c if c.is_ascii_alphanumeric() => name.push(c),
+            c @ ('_' | '-') if !name.is_empty() => name.push(c),
+            _ if !name.is_empty() && !name.ends_with('-') => name.push('-'),
+            _ => {}
+        }
+    }
+    let name: String = name.chars().take(NAME_CHARS_MAX).collect();
+    let name = name.trim_end_matches('-');
+    if name.is_empty() { "server".to_owned() } else { name.to_owned() }
+}
+
+/// A secret among the arguments cannot be sealed: a process shows its arguments to everybody.
+fn warning(target: &Target) -> Option<String> {
+    let Target::Command { argv, .. } = target else { return None };
+    let before = std::iter::once(None).chain(argv.iter().map(|word| Some(word.as_str())));
+    let at = argv.iter().zip(before).position(|(word, before)| is_secret(before, word))?;
+    Some(format!(
+        "argument {at} looks like a secret; arguments are not sealed and every user of this machine can read them"
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_behind_the_gate_are_plain_and_told_apart() {
+        for (wanted, plain) in [
+            ("GitHub", "github"),
+            ("my server (prod)", "my-server-prod"),
+            ("@scope/pkg", "scope-pkg"),
+            ("日本", "server"),
+            ("_x", "x"),
+        ] {
+            assert_eq!(plain_name(wanted), plain);
+        }
+        let target = |word: &str| Target::Command { argv: vec![word.into()], env: vec![], cwd: None };
+        let known = BTreeMap::from([("a".to_owned(), Some(target("one")))]);
+        assert_eq!(name_for("a", "cursor", &target("one"), &known), ("a".into(), false));
+        assert_eq!(name_for("a", "cursor", &target("two"), &known), ("a-cursor".into(), true));
+    }
+}
