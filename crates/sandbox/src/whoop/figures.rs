@@ -127,7 +127,7 @@ pub(super) fn recovery(
     let usual_rest = person.heart_rest_bpm - 3.5 * fitness(day);
     let above = 9.5 * day.illness + 4.0 * drank + 3.5 * strained + 1.2 * chance.spread();
     let feeling = (hrv / usual_hrv - 1.0) * 3.4 - above * 0.09 + (performance - 82.0) * 0.012 + 0.3;
-    let score = 50.0 + 50.0 * (1.6 * feeling) / (1.0 + (1.6 * feeling).abs());
+    let score = 50.0 + 64.0 * (1.6 * feeling) / (1.0 + (1.6 * feeling).abs());
     let (year, month, date) = NEW_STRAP;
     let measured = day.number >= day_of(year, month, date);
     let oxygen = 96.6 + 0.7 * chance.spread() - 1.2 * day.illness;
@@ -154,8 +154,9 @@ pub(super) fn workout(chance: &mut Chance, person: &Person, session: &Session) -
     let metres = session.sport.metres_per_min.map(|metres| {
         metres * session.minutes() * (0.75 + 0.35 * session.effort) * chance.between(0.92, 1.08)
     });
-    let gain =
-        metres.map(|metres| metres / 1_000.0 * session.sport.climb * chance.between(0.5, 1.5));
+    let gain = metres
+        .filter(|_| session.sport.climb > 0.0)
+        .map(|metres| metres / 1_000.0 * session.sport.climb * chance.between(0.5, 1.5));
     let level = gain.map(|gain| gain * chance.between(-0.3, 0.3));
     let kilojoule = session.minutes() * session.effort * person.weight_kg * 0.95;
     WorkoutScore {
@@ -212,7 +213,7 @@ pub(super) fn cycle(
     let load = moving + done.iter().map(Session::load).sum::<f64>();
     let trained: f64 = done.iter().map(|s| s.minutes() * s.effort * person.weight_kg * 0.95).sum();
     let resting = person.weight_kg * chance.between(94.0, 99.0) * days * share;
-    let pace = person.heart_rest_bpm + 9.0 + 0.12 * load + 6.0 * day.illness;
+    let pace = person.heart_rest_bpm + 9.0 + 40.0 * load / (load + 150.0) + 6.0 * day.illness;
     let hardest = done.iter().map(|session| session.effort).fold(0.35, f64::max);
     let reserve = person.heart_max_bpm - person.heart_rest_bpm;
     let peak = person.heart_rest_bpm + reserve * (hardest + chance.between(0.08, 0.2)).min(1.01);

@@ -49,6 +49,7 @@ proptest! {
             prop_assert!(page.len() <= limit);
             prop_assert!(next.is_none() || page.len() == limit);
             paged.extend(page.iter().map(|entry| entry.id.clone()));
+            prop_assert!(paged.len() <= entries.len(), "pages do not end");
             let Some(next) = next else { break };
             window.after = Some(read_token(&next).unwrap());
         }
