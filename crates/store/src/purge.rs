@@ -24,7 +24,7 @@ const OURS: &[(&str, &str)] = &[
     ("tollgate.toml", "settings"),
 ];
 
-const ZEROS: [u8; 64 << 10] = [0; 64 << 10];
+static ZEROS: [u8; 64 << 10] = [0; 64 << 10];
 /// Folders of our own are not deeper.
 const DEPTH_MAX: usize = 16;
 

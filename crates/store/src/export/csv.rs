@@ -126,8 +126,10 @@ fn is_line_end(c: char) -> bool {
 /// Spreadsheets skip spaces of every kind and take wide forms of the signs for the signs. A field
 /// that begins with a separator or a quote may lose it to a reader with other rules.
 fn is_risky(line: &str) -> bool {
-    const BEGIN_FORMULA: &[char] =
-        &['=', '+', '-', '@', '|', '%', '\t', '\u{ff1d}', '\u{ff0b}', '\u{ff0d}', '\u{ff20}', '\u{2212}'];
+    const BEGIN_FORMULA: &[char] = &[
+        '=', '+', '-', '@', '|', '%', '\t', '\u{ff1d}', '\u{ff0b}', '\u{ff0d}', '\u{ff20}',
+        '\u{2212}',
+    ];
     let is_skipped = |c: char| {
         c != '\t' && (c.is_whitespace() || c.is_control())
             || matches!(c, '\u{200b}'..='\u{200f}' | '\u{2060}' | '\u{feff}' | '\u{ad}')

@@ -138,7 +138,7 @@ impl Plan {
         let work = Work { records, service: self.shelf.service, format: self.format, order, way };
         let files = match self.kind {
             Some(kind) => vec![work.one(kind, told)?],
-            None => work.all(self.shelf, told)?,
+            None => work.all(self.shelf.kinds, told)?,
         };
         let kind = self.kind.map_or(ALL, |kind| kind.name).to_owned();
         Ok(Done { kind, format: self.format, files })
@@ -163,7 +163,8 @@ impl Work<'_> {
         let (folder, name) = self.way.parent()?;
         draft::sweep(&folder);
         let full = self.way.full();
-        let spot = Spot { folder: &folder, name: &name, path: self.way.asked().to_owned(), replace };
+        let spot =
+            Spot { folder: &folder, name: &name, path: self.way.asked().to_owned(), replace };
         self.write(kind, &spot, full.display().to_string(), told)
     }
 
@@ -184,7 +185,7 @@ impl Work<'_> {
 
     fn all(
         &self,
-        shelf: &'static Shelf,
+        kinds: &'static [Kind],
         told: &mut dyn FnMut(Step),
     ) -> Result<Vec<Written>, Fault> {
         match self.way.lies()? {
@@ -196,7 +197,7 @@ impl Work<'_> {
             Lies::Nothing | Lies::EmptyFolder | Lies::Folder => {}
         }
         let mut total = 0;
-        for kind in shelf.kinds {
+        for kind in kinds {
             total += self.count(kind)?;
         }
         if total == 0 {
@@ -204,7 +205,7 @@ impl Work<'_> {
         }
         let folder = self.way.as_folder()?;
         draft::sweep(&folder);
-        shelf.kinds.iter().map(|kind| self.one_of_all(kind, &folder, told)).collect()
+        kinds.iter().map(|kind| self.one_of_all(kind, &folder, told)).collect()
     }
 
     fn one_of_all(

@@ -192,7 +192,9 @@ fn push_doubles(
     json: Option<&str>,
 ) -> io::Result<()> {
     let Some(json) = json else {
-        members.iter_mut().for_each(|member| member.push(None, MEMBER_PRESENT, 0));
+        for member in members {
+            member.push(None, MEMBER_PRESENT, 0);
+        }
         return Ok(());
     };
     let fields = fields(json).map_err(|_| misfit("not an object of numbers"))?;

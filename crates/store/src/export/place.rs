@@ -87,8 +87,7 @@ impl Way {
     }
 
     fn lies_in(&self, folder: &OwnedFd, name: &OsStr) -> Result<Lies, Fault> {
-        let flags =
-            if self.is_confined { AtFlags::SYMLINK_NOFOLLOW } else { AtFlags::empty() };
+        let flags = if self.is_confined { AtFlags::SYMLINK_NOFOLLOW } else { AtFlags::empty() };
         let found = match rustix::fs::statat(folder, name, flags) {
             Ok(found) => found,
             Err(Errno::NOENT) => return Ok(Lies::Nothing),
@@ -182,13 +181,10 @@ enum Missing {
 #[cfg(target_os = "linux")]
 fn open_beneath(folder: &OwnedFd, name: &OsStr, flags: OFlags) -> Result<OwnedFd, Errno> {
     use rustix::fs::ResolveFlags;
-    let resolve =
-        ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS;
+    let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS;
     match rustix::fs::openat2(folder, name, flags, Mode::empty(), resolve) {
         // A kernel or a sandbox without it. One plain name at a time, the older call is as strict.
-        Err(Errno::NOSYS | Errno::PERM) => {
-            rustix::fs::openat(folder, name, flags, Mode::empty())
-        }
+        Err(Errno::NOSYS | Errno::PERM) => rustix::fs::openat(folder, name, flags, Mode::empty()),
         opened => opened,
     }
 }

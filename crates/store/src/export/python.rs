@@ -92,19 +92,13 @@ pub(super) fn quote(text: &str, out: &mut String) {
 }
 
 fn dump_object(json: &str, out: &mut String) {
-    match fields(json) {
-        Ok(mut members) => {
-            members.sort_unstable();
-            dump_members(members.into_iter(), out);
-        }
-        // A key that is spelled with escapes.
-        Err(_) => {
-            let members: BTreeMap<String, &RawValue> =
-                serde_json::from_str(json).unwrap_or_default();
-            let members = members.iter().map(|(key, value)| (key.as_str(), value.get()));
-            dump_members(members, out);
-        }
+    if let Ok(mut members) = fields(json) {
+        members.sort_unstable();
+        return dump_members(members.into_iter(), out);
     }
+    // A key that is spelled with escapes.
+    let members: BTreeMap<String, &RawValue> = serde_json::from_str(json).unwrap_or_default();
+    dump_members(members.iter().map(|(key, value)| (key.as_str(), value.get())), out);
 }
 
 /// An object from members in their final order.
@@ -165,10 +159,7 @@ mod tests {
     #[test]
     fn objects_are_dumped_with_sorted_keys_and_ascii_alone() {
         let mut out = String::new();
-        dump(
-            r#"{"z":[1,{"b\n":null,"a":true}],"é":"ë\u0001\"\\😀","a":1e-7,"e":{}}"#,
-            &mut out,
-        );
+        dump(r#"{"z":[1,{"b\n":null,"a":true}],"é":"ë\u0001\"\\😀","a":1e-7,"e":{}}"#, &mut out);
         let python = r#"{"a": 1e-07, "e": {}, "z": [1, {"a": true, "b\n": null}], "\u00e9": "\u00eb\u0001\"\\\ud83d\ude00"}"#;
         assert_eq!(out, python);
     }

@@ -48,19 +48,22 @@ impl Records {
         after_seq: i64,
         limit: usize,
     ) -> Result<Vec<Row>> {
+        // The plus keeps SQLite from walking over whole lists instead of the newest changes.
         let sql = format!(
             "SELECT {COLUMNS}, (SELECT kind FROM series WHERE series.id = series) FROM record \
-             WHERE seq > ?1 AND series IN \
+             WHERE seq > ?1 AND +series IN \
              (SELECT id FROM series WHERE service = ?2 AND kind IN ({})) ORDER BY seq LIMIT ?3",
             places(kinds.len(), 4)
         );
         self.read(|db| {
             let mut statement = db.prepare_cached(&sql)?;
-            let found = statement
-                .query_map(params_from_iter(since_params(service, kinds, after_seq, limit)), |r| {
+            let found = statement.query_map(
+                params_from_iter(since_params(service, kinds, after_seq, limit)),
+                |r| {
                     let kind: String = r.get(11)?;
                     row(service, &kind, r)
-                })?;
+                },
+            )?;
             Ok(found.collect::<rusqlite::Result<_>>()?)
         })
     }
@@ -75,16 +78,16 @@ impl Records {
     ) -> Result<Vec<Gone>> {
         let sql = format!(
             "SELECT (SELECT kind FROM series WHERE series.id = series), id, seq, at_us FROM gone \
-             WHERE seq > ?1 AND series IN \
+             WHERE seq > ?1 AND +series IN \
              (SELECT id FROM series WHERE service = ?2 AND kind IN ({})) ORDER BY seq LIMIT ?3",
             places(kinds.len(), 4)
         );
         self.read(|db| {
             let mut statement = db.prepare_cached(&sql)?;
-            let found = statement
-                .query_map(params_from_iter(since_params(service, kinds, after_seq, limit)), |r| {
-                    Ok(Gone { kind: r.get(0)?, id: r.get(1)?, seq: r.get(2)?, at_us: r.get(3)? })
-                })?;
+            let found = statement.query_map(
+                params_from_iter(since_params(service, kinds, after_seq, limit)),
+                |r| Ok(Gone { kind: r.get(0)?, id: r.get(1)?, seq: r.get(2)?, at_us: r.get(3)? }),
+            )?;
             Ok(found.collect::<rusqlite::Result<_>>()?)
         })
     }

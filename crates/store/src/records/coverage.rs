@@ -45,7 +45,8 @@ impl Records {
     pub fn uncover(&self, service: &str, kind: &str) -> Result<()> {
         self.write(|db| {
             if let Some(series) = series::find(db, service, kind)? {
-                db.prepare_cached("DELETE FROM coverage WHERE series = ?1")?.execute([series.id])?;
+                db.prepare_cached("DELETE FROM coverage WHERE series = ?1")?
+                    .execute([series.id])?;
             }
             Ok(())
         })

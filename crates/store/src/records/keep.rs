@@ -106,8 +106,10 @@ fn remove_one(db: &Transaction<'_>, series: i64, id: &str) -> Result<bool> {
 }
 
 fn note_gone(db: &Transaction<'_>, series: i64, id: &str, seq: i64, at_us: i64) -> Result<()> {
-    db.prepare_cached("INSERT OR REPLACE INTO gone (series, id, seq, at_us) VALUES (?1, ?2, ?3, ?4)")?
-        .execute((series, id, seq, at_us))?;
+    db.prepare_cached(
+        "INSERT OR REPLACE INTO gone (series, id, seq, at_us) VALUES (?1, ?2, ?3, ?4)",
+    )?
+    .execute((series, id, seq, at_us))?;
     Ok(())
 }
 
@@ -299,12 +301,7 @@ fn replace(
     Ok(())
 }
 
-fn derive(
-    db: &Transaction<'_>,
-    series: i64,
-    incoming: &Incoming<'_>,
-    times: Times,
-) -> Result<()> {
+fn derive(db: &Transaction<'_>, series: i64, incoming: &Incoming<'_>, times: Times) -> Result<()> {
     let Incoming { id, parent, state, flat, .. } = *incoming;
     let Times { start_us, end_us, offset_s } = times;
     db.prepare_cached(

@@ -24,7 +24,7 @@ struct Raw {
     rowid: i64,
     kind: String,
     has_own_times: bool,
-    raw: String,
+    text: String,
 }
 
 impl Records {
@@ -47,7 +47,7 @@ impl Records {
                 let Some(end) = batch.last() else { break };
                 last = end.rowid;
                 for raw in &batch {
-                    if let Some(derived) = shape(&raw.kind, &raw.raw) {
+                    if let Some(derived) = shape(&raw.kind, &raw.text) {
                         put(db, raw, &derived)?;
                         shaped += 1;
                     }
@@ -77,7 +77,7 @@ fn batch(db: &Transaction<'_>, service: &str, after: i64) -> Result<Vec<Raw>> {
          ORDER BY r.rowid LIMIT ?3",
     )?;
     let found = statement.query_map((after, service, BATCH_ROWS_MAX), |r| {
-        Ok(Raw { rowid: r.get(0)?, kind: r.get(1)?, has_own_times: r.get(2)?, raw: r.get(3)? })
+        Ok(Raw { rowid: r.get(0)?, kind: r.get(1)?, has_own_times: r.get(2)?, text: r.get(3)? })
     })?;
     Ok(found.collect::<rusqlite::Result<_>>()?)
 }

@@ -175,7 +175,10 @@ mod tests {
         let copies = desk.copies();
         assert_eq!(copies.len(), 1);
         assert_eq!(said_by(copies.first().unwrap(), "SELECT x FROM t"), "old row");
-        assert_eq!(said_by(copies.first().unwrap(), "SELECT '' || user_version FROM pragma_user_version"), "1");
+        assert_eq!(
+            said_by(copies.first().unwrap(), "SELECT '' || user_version FROM pragma_user_version"),
+            "1"
+        );
         desk.upgrade(&[FIRST, SECOND]).unwrap();
         assert_eq!(desk.copies().len(), 1, "once");
     }

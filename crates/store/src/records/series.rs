@@ -14,8 +14,8 @@ pub(super) struct Series {
 
 /// The list, if anything was ever kept in it.
 pub(super) fn find(db: &Connection, service: &str, kind: &str) -> Result<Option<Series>> {
-    let mut statement = db
-        .prepare_cached("SELECT id, longest_us FROM series WHERE service = ?1 AND kind = ?2")?;
+    let mut statement =
+        db.prepare_cached("SELECT id, longest_us FROM series WHERE service = ?1 AND kind = ?2")?;
     let found = statement
         .query_row([service, kind], |r| Ok(Series { id: r.get(0)?, longest_us: r.get(1)? }))
         .optional()?;

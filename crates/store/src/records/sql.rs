@@ -32,7 +32,9 @@ pub enum SqlError {
         "only questions are answered here: `select …`\nhint: `tollgate sql --views` lists what can be asked"
     )]
     NotAQuestion,
-    #[error("the question is not understood: {0}\nhint: `tollgate sql --views` lists the views and their columns")]
+    #[error(
+        "the question is not understood: {0}\nhint: `tollgate sql --views` lists the views and their columns"
+    )]
     NotUnderstood(String),
     #[error("one question at a time\nhint: remove what follows the first `;`")]
     Several,
@@ -95,7 +97,7 @@ impl Records {
 }
 
 fn columns(statement: &Statement<'_>) -> Vec<String> {
-    statement.column_names().into_iter().map(str::to_owned).collect()
+    statement.column_names().map(str::to_owned).collect()
 }
 
 /// Nothing but reading: no writing, no other files, no settings.

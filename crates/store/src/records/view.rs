@@ -118,10 +118,10 @@ impl Records {
         self.write(|db| {
             for (name, sql) in &changed {
                 db.execute_batch(&format!("DROP VIEW IF EXISTS \"{name}\"; {sql}"))?;
-                db.execute("INSERT OR REPLACE INTO declared (view, text) VALUES (?1, ?2)", [
-                    *name,
-                    sql.as_str(),
-                ])?;
+                db.execute(
+                    "INSERT OR REPLACE INTO declared (view, text) VALUES (?1, ?2)",
+                    [*name, sql.as_str()],
+                )?;
             }
             Ok(())
         })

@@ -19,8 +19,18 @@ const NIGHTS: [(&str, i64, Option<i64>, &str); 3] = [
         Some(100),
         r#"{"id":1,"start_utc":"2026-04-14T00:00:00.000Z","nap":true,"score":57.0,"need":{"debt_seconds":1e-5,"base_seconds":27120.0},"words":"é, \"q\""}"#,
     ),
-    ("2", DAY_US, Some(DAY_US + 9), r#"{"id":2,"start_utc":null,"nap":false,"score":-0.0,"need":null,"words":"=1+1\n@x"}"#),
-    ("3", 2 * DAY_US, None, r#"{"id":3,"start_utc":"x","nap":null,"score":null,"need":{"base_seconds":null,"debt_seconds":2.5},"words":""}"#),
+    (
+        "2",
+        DAY_US,
+        Some(DAY_US + 9),
+        r#"{"id":2,"start_utc":null,"nap":false,"score":-0.0,"need":null,"words":"=1+1\n@x"}"#,
+    ),
+    (
+        "3",
+        2 * DAY_US,
+        None,
+        r#"{"id":3,"start_utc":"x","nap":null,"score":null,"need":{"base_seconds":null,"debt_seconds":2.5},"words":""}"#,
+    ),
 ];
 
 pub(crate) fn filled() -> Stage {
@@ -70,7 +80,8 @@ fn csv_is_written_as_documented() {
         2,False,,-0.0,,\"=1+1\n@x\"\r\n\
         3,,\"{\"\"base_seconds\"\": null, \"\"debt_seconds\"\": 2.5}\",,x,\r\n";
     assert_eq!(String::from_utf8(written(&stage, "csv", |_| {})).unwrap(), expected);
-    let safe = String::from_utf8(written(&stage, "csv", |order| order.csv = CsvSafety::Neutral)).unwrap();
+    let safe =
+        String::from_utf8(written(&stage, "csv", |order| order.csv = CsvSafety::Neutral)).unwrap();
     assert_eq!(safe, expected.replace("=1+1\n@x", "'=1+1\n'@x"), "numbers stay numbers");
     let empty = written(&stage, "csv", |order| order.from_us = Some(NOW_US + 1));
     assert_eq!(empty, b"id,nap,need,score,start_utc,words\r\n", "a header even without rows");
@@ -94,18 +105,25 @@ fn jsonl_is_written_as_documented() {
 #[test]
 fn parquet_has_the_declared_types_whatever_the_rows_hold() {
     let stage = filled();
-    for (compression, packing) in
-        [(Compression::Snappy, "SNAPPY"), (Compression::Zstd, "ZSTD")]
-    {
+    for (compression, packing) in [(Compression::Snappy, "SNAPPY"), (Compression::Zstd, "ZSTD")] {
         let bytes = written(&stage, "parquet", |order| order.compression = compression);
         let reader = SerializedFileReader::new(bytes::Bytes::from(bytes)).unwrap();
         let meta = reader.metadata();
         assert_eq!(meta.file_metadata().num_rows(), 3);
         let column = meta.row_group(0).column(0);
-        assert!(format!("{:?}", column.compression()).starts_with(packing), "{:?}", column.compression());
+        assert!(
+            format!("{:?}", column.compression()).starts_with(packing),
+            "{:?}",
+            column.compression()
+        );
         assert_ne!(column.compression(), Packing::UNCOMPRESSED);
         let rows: Vec<_> = reader.get_row_iter(None).unwrap().map(Result::unwrap).collect();
-        let row = |at: usize| rows[at].get_column_iter().map(|(name, field)| (name.clone(), field.clone())).collect::<Vec<_>>();
+        let row = |at: usize| {
+            rows[at]
+                .get_column_iter()
+                .map(|(name, field)| (name.clone(), field.clone()))
+                .collect::<Vec<_>>()
+        };
         assert_eq!(row(0)[0], ("id".into(), Field::Long(1)));
         assert_eq!(row(0)[1], ("start_utc".into(), Field::Str("2026-04-14T00:00:00.000Z".into())));
         assert_eq!(row(0)[2].1, Field::Bool(true));
@@ -156,7 +174,11 @@ fn a_window_counts_both_its_ends() {
         let lines = written(&stage, "jsonl", |order| {
             (order.from_us, order.to_us) = (Some(from_us), Some(to_us));
         });
-        String::from_utf8(lines).unwrap().lines().map(|line| line[7..8].to_owned()).collect::<Vec<_>>()
+        String::from_utf8(lines)
+            .unwrap()
+            .lines()
+            .map(|line| line[7..8].to_owned())
+            .collect::<Vec<_>>()
     };
     assert_eq!(ids(100, DAY_US), ["1"], "it ends at the first instant");
     assert_eq!(ids(101, DAY_US), [""; 0]);
@@ -250,6 +272,7 @@ fn a_record_that_does_not_fit_its_column_leaves_no_file() {
     let fault = export(&stage, "nights", "parquet", &order("out", base)).unwrap_err();
     assert_eq!(fault.code(), "EXPORT_ERROR");
     assert!(fault.to_string().contains("not a whole number"), "{fault}");
-    let left: Vec<_> = fs::read_dir(base).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    let left: Vec<_> =
+        fs::read_dir(base).unwrap().map(|entry| entry.unwrap().file_name()).collect();
     assert_eq!(left, ["home"]);
 }

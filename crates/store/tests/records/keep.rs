@@ -52,7 +52,10 @@ fn another_shape_of_the_same_record_is_kept_without_counting_as_a_change() {
     record.state = Some("SCORED".into());
     assert_eq!(stage.keep(&record), UNCHANGED);
     let row = stage.records.one("svc", "cycles", "7").unwrap().unwrap();
-    assert_eq!((row.flat.as_str(), row.state.as_deref(), row.seq), (r#"{"id":7}"#, Some("SCORED"), 1));
+    assert_eq!(
+        (row.flat.as_str(), row.state.as_deref(), row.seq),
+        (r#"{"id":7}"#, Some("SCORED"), 1)
+    );
 }
 
 #[test]
@@ -139,7 +142,8 @@ fn runs_and_small_values_are_there_for_the_next_process() {
     let stage = Stage::new();
     let first = stage.records.run_begin("svc", "cycles", 1, None).unwrap();
     let second = stage.records.run_begin("svc", "sleeps", 2, Some("2010")).unwrap();
-    let end = RunEnd { completed_us: 5, status: "success", fetched: 9, upserted: 7, ..RunEnd::default() };
+    let end =
+        RunEnd { completed_us: 5, status: "success", fetched: 9, upserted: 7, ..RunEnd::default() };
     stage.records.run_end(first, &end).unwrap();
     let other = stage.second();
     let runs = other.runs("svc", 10).unwrap();
@@ -175,8 +179,15 @@ fn a_newer_shape_is_derived_from_what_is_here_once() {
     assert_eq!(stage.records.reshape("svc", 2, shape).unwrap(), 1199);
     assert_eq!(stage.records.reshape("svc", 2, shape).unwrap(), 0, "once is enough");
     let row = |kind, id| stage.records.one("svc", kind, id).unwrap().unwrap();
-    assert_eq!((row("cycles", "c9").flat.as_str(), row("cycles", "c9").start_us), (r#"{"v":2}"#, Some(7)));
+    assert_eq!(
+        (row("cycles", "c9").flat.as_str(), row("cycles", "c9").start_us),
+        (r#"{"v":2}"#, Some(7))
+    );
     assert_eq!(row("cycles", "c5").start_us, Some(500), "what cannot be shaped stays");
     assert_eq!(row("recoveries", "r").end_us, Some(1_000_007), "its cycle has moved");
-    assert_eq!(stage.ids("cycles", &between(1_000_000, 1_000_001)).len(), 1199, "found at its new place");
+    assert_eq!(
+        stage.ids("cycles", &between(1_000_000, 1_000_001)).len(),
+        1199,
+        "found at its new place"
+    );
 }

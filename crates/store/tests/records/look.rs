@@ -22,7 +22,11 @@ fn a_window_holds_what_lies_partly_inside() {
     assert_eq!(stage.ids("cycles", &between(0, 1_000)), ["a", "long", "b", "open"]);
     assert_eq!(stage.ids("cycles", &between(100, 300)), ["long", "b"], "ends are not inside");
     assert_eq!(stage.ids("cycles", &between(4_999, 9_000)), ["long", "open"]);
-    assert_eq!(stage.ids("cycles", &between(5_000, 9_000)), ["open"], "without an end it never ends");
+    assert_eq!(
+        stage.ids("cycles", &between(5_000, 9_000)),
+        ["open"],
+        "without an end it never ends"
+    );
     let now = Window { open_end_us: Some(4_000), ..between(5_000, 9_000) };
     assert!(stage.ids("cycles", &now).is_empty(), "an open record ends now");
     let newest = Window { newest_first: true, limit: Some(2), ..between(0, 1_000) };
@@ -105,8 +109,12 @@ proptest! {
 fn changes_come_in_order_and_ties_are_neither_lost_nor_repeated() {
     let stage = Stage::new();
     for (kind, id, at) in [
-        ("sleeps", "s1", 5), ("cycles", "c2", 5), ("cycles", "c1", 5), ("cycles", "c3", 4),
-        ("workouts", "w", 6), ("sleeps", "s0", 7),
+        ("sleeps", "s1", 5),
+        ("cycles", "c2", 5),
+        ("cycles", "c1", 5),
+        ("cycles", "c3", 4),
+        ("workouts", "w", 6),
+        ("sleeps", "s0", 7),
     ] {
         stage.keep(&Record::new(kind, id, 0, None).version(at, "x"));
     }
@@ -156,34 +164,69 @@ fn with_nights() -> Stage {
 fn views_show_typed_columns_and_the_members_of_objects() {
     let stage = with_nights();
     let (columns, rows) = asked(&stage, "select * from svc_nights").unwrap();
-    assert_eq!(columns, [
-        "id", "start_utc", "nap", "score", "need", "need_base_seconds", "need_debt_seconds", "words"
-    ]);
+    assert_eq!(
+        columns,
+        [
+            "id",
+            "start_utc",
+            "nap",
+            "score",
+            "need",
+            "need_base_seconds",
+            "need_debt_seconds",
+            "words"
+        ]
+    );
     assert_eq!(columns, NIGHTS.sql_columns());
     let text = |text: &str| Cell::Text(text.into());
-    assert_eq!(rows, [[
-        Cell::Integer(1), text("2026"), Cell::Integer(1), Cell::Real(57.0),
-        text(r#"{"base_seconds":1.5,"debt_seconds":null}"#), Cell::Real(1.5), Cell::Null, text("é"),
-    ]]);
+    assert_eq!(
+        rows,
+        [[
+            Cell::Integer(1),
+            text("2026"),
+            Cell::Integer(1),
+            Cell::Real(57.0),
+            text(r#"{"base_seconds":1.5,"debt_seconds":null}"#),
+            Cell::Real(1.5),
+            Cell::Null,
+            text("é"),
+        ]]
+    );
     let views = stage.records.views().unwrap();
     assert_eq!(views[0], ("svc_nights".into(), NIGHTS.sql_columns()));
     assert_eq!(views[1], ("svc_profile".into(), vec!["email".into()]));
     stage.records.declare(&[&NIGHTS, &PROFILE]).unwrap();
-    let before = super::stage::bytes_of(stage.home.path());
+    let before = super::stage::lasting_bytes_of(stage.home.path());
     stage.second().declare(&[&NIGHTS, &PROFILE]).unwrap();
-    assert!(before == super::stage::bytes_of(stage.home.path()), "declared alike: nothing is written");
+    assert!(
+        before == super::stage::lasting_bytes_of(stage.home.path()),
+        "declared alike: nothing is written"
+    );
 }
 
 #[test]
 fn sql_can_only_ask() {
     let stage = with_nights();
-    let before = super::stage::bytes_of(stage.home.path());
+    let before = super::stage::lasting_bytes_of(stage.home.path());
     for question in [
-        "delete from record", "update record set raw = ''", "insert into meta values (2, 2)",
-        "drop view svc_nights", "create table t (x)", "attach database 'x.db' as x",
-        "attach database ':memory:' as x", "pragma user_version = 9", "pragma query_only = 0",
-        "vacuum", "vacuum into 'copy.db'", "begin", "reindex", "analyze", "pragma journal_mode = delete",
-        "with x as (select 1) delete from record", "select load_extension('x')", "",
+        "delete from record",
+        "update record set raw = ''",
+        "insert into meta values (2, 2)",
+        "drop view svc_nights",
+        "create table t (x)",
+        "attach database 'x.db' as x",
+        "attach database ':memory:' as x",
+        "pragma user_version = 9",
+        "pragma query_only = 0",
+        "vacuum",
+        "vacuum into 'copy.db'",
+        "begin",
+        "reindex",
+        "analyze",
+        "pragma journal_mode = delete",
+        "with x as (select 1) delete from record",
+        "select load_extension('x')",
+        "",
     ] {
         let error = asked(&stage, question).unwrap_err();
         assert!(!matches!(error, SqlError::Records(_)), "{question}: {error}");
@@ -192,7 +235,7 @@ fn sql_can_only_ask() {
     assert!(matches!(asked(&stage, "select 1; delete from record"), Err(SqlError::Several)));
     let error = asked(&stage, "select nope from svc_nights").unwrap_err().to_string();
     assert!(error.contains("no such column: nope"), "{error}");
-    assert!(before == super::stage::bytes_of(stage.home.path()), "not a byte was changed");
+    assert!(before == super::stage::lasting_bytes_of(stage.home.path()), "not a byte was changed");
     let (_, rows) = asked(&stage, "with recursive n(x) as (select 1 union all select x + 1 from n where x < 5) select sum(x) from n").unwrap();
     assert_eq!(rows, [[Cell::Integer(15)]]);
 }
@@ -206,7 +249,11 @@ fn an_answer_ends_where_the_asker_has_enough() {
         .records
         .sql(endless, |told| {
             rows += usize::from(matches!(told, Told::Row(_)));
-            Ok::<_, SqlError>(if rows < 3 { ControlFlow::Continue(()) } else { ControlFlow::Break(()) })
+            Ok::<_, SqlError>(if rows < 3 {
+                ControlFlow::Continue(())
+            } else {
+                ControlFlow::Break(())
+            })
         })
         .unwrap();
     assert_eq!(rows, 3);

@@ -74,10 +74,30 @@ fn an_agent_cannot_leave_its_folder() {
     let beside = format!("{}-evil/x.csv", folder.display());
     let through = format!("{}/../outside/x.csv", folder.display());
     let paths = [
-        "../x.csv", "a/../../x.csv", "real/../../outside/x.csv", "/etc/x.csv", "/tmp/x.csv",
-        beside.as_str(), through.as_str(), "link/x.csv", "link/file.csv", "file-link", "dangling",
-        "up/x.csv", "same/x.csv", "link", "~/x.csv", "~", "~root/x.csv", "", ".", "..", "/", "a\0b",
-        "/proc/self/cwd/x.csv", ".tollgate-1-0.part",
+        "../x.csv",
+        "a/../../x.csv",
+        "real/../../outside/x.csv",
+        "/etc/x.csv",
+        "/tmp/x.csv",
+        beside.as_str(),
+        through.as_str(),
+        "link/x.csv",
+        "link/file.csv",
+        "file-link",
+        "dangling",
+        "up/x.csv",
+        "same/x.csv",
+        "link",
+        "~/x.csv",
+        "~",
+        "~root/x.csv",
+        "",
+        ".",
+        "..",
+        "/",
+        "a\0b",
+        "/proc/self/cwd/x.csv",
+        ".tollgate-1-0.part",
     ];
     for kind in ["nights", "all"] {
         for path in paths {
@@ -111,7 +131,8 @@ fn a_folder_that_becomes_a_link_in_mid_export_leads_nowhere() {
             }
         });
         for _ in 0..200 {
-            succeeded += usize::from(confined(&stage.records, "nights", "csv", "d/x.csv", &folder).is_ok());
+            succeeded +=
+                usize::from(confined(&stage.records, "nights", "csv", "d/x.csv", &folder).is_ok());
         }
         done.store(true, std::sync::atomic::Ordering::Relaxed);
     });
@@ -138,7 +159,9 @@ fn a_hundred_kills_leave_no_incomplete_file_under_its_name() {
     let stage = Stage::new();
     let kept: Vec<Record> = (0..3_000)
         .map(|n| Record {
-            flat: format!(r#"{{"id":{n},"start_utc":"t{n}","nap":false,"score":1.5,"need":null,"words":"w"}}"#),
+            flat: format!(
+                r#"{{"id":{n},"start_utc":"t{n}","nap":false,"score":1.5,"need":null,"words":"w"}}"#
+            ),
             ..Record::new("nights", &format!("{n}"), n, Some(n + 1))
         })
         .collect();
@@ -172,6 +195,7 @@ fn a_hundred_kills_leave_no_incomplete_file_under_its_name() {
     }
     assert!(drafts > 10, "of 100 processes {drafts} died while they wrote");
     confined(&stage.records, "nights", "csv", "nights", &folder).unwrap();
-    let left: Vec<_> = fs::read_dir(&folder).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    let left: Vec<_> =
+        fs::read_dir(&folder).unwrap().map(|entry| entry.unwrap().file_name()).collect();
     assert_eq!(left, ["nights"], "what the killed ones left is swept");
 }

@@ -64,14 +64,8 @@ pub(crate) struct Record {
 
 impl Record {
     pub(crate) fn new(kind: &'static str, id: &str, start_us: i64, end_us: Option<i64>) -> Record {
-        Record {
-            kind,
-            id: id.to_owned(),
-            start_us: Some(start_us),
-            end_us,
-            ..Record::default()
-        }
-        .version(1, "first")
+        Record { kind, id: id.to_owned(), start_us: Some(start_us), end_us, ..Record::default() }
+            .version(1, "first")
     }
 
     /// Another version of it, stamped and worded.
@@ -125,7 +119,8 @@ pub(crate) struct Dice(pub(crate) u64);
 
 impl Dice {
     pub(crate) fn below(&mut self, end: u64) -> u64 {
-        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        self.0 =
+            self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         (self.0 >> 33) % end
     }
 
@@ -149,6 +144,12 @@ pub(crate) fn bytes_of(folder: &Path) -> Vec<(PathBuf, Vec<u8>)> {
     }
     all.sort();
     all
+}
+
+/// The same but for shared memory, in which every reader leaves its mark.
+pub(crate) fn lasting_bytes_of(folder: &Path) -> Vec<(PathBuf, Vec<u8>)> {
+    let is_lasting = |path: &Path| path.extension().is_none_or(|extension| extension != "db-shm");
+    bytes_of(folder).into_iter().filter(|(path, _)| is_lasting(path)).collect()
 }
 
 pub(crate) fn holds(bytes: &[u8], words: &str) -> bool {

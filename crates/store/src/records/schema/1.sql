@@ -30,7 +30,7 @@ CREATE TABLE record (
 CREATE INDEX record_start ON record (series, start_us, id);
 CREATE INDEX record_open ON record (series, start_us, id) WHERE end_us IS NULL;
 CREATE INDEX record_updated ON record (series, updated_us, id);
-CREATE INDEX record_parent ON record (series, parent) WHERE parent IS NOT NULL;
+CREATE INDEX record_parent ON record (series, parent, start_us, id) WHERE parent IS NOT NULL;
 CREATE INDEX record_state ON record (series, state);
 CREATE INDEX record_seq ON record (seq);
 
