@@ -2,15 +2,19 @@
 //! Knows no MCP; the gateway shows these tables as servers.
 
 pub mod account;
-pub mod calls;
 mod demo;
 pub mod desk;
+pub mod fetch;
 pub mod http;
 pub mod oauth;
 pub mod pace;
 mod resource;
 pub mod settings;
+pub mod shelves;
+pub mod sync;
 pub mod tokens;
+pub mod when;
+pub mod whoop;
 
 use std::future::Future;
 use std::pin::Pin;
@@ -106,7 +110,7 @@ pub enum Answer {
 }
 
 /// Every built-in service. Adding one is a file and a line here.
-pub const ALL: &[&Service] = &[&demo::SERVICE];
+pub const ALL: &[&Service] = &[&demo::SERVICE, &whoop::SERVICE];
 
 pub fn service(name: &str) -> Option<&'static Service> {
     ALL.iter().copied().find(|service| service.name == name)

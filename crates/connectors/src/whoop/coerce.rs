@@ -63,7 +63,7 @@ pub(crate) struct Arguments<'a>(pub(crate) &'a Map<String, Value>);
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Misread(pub(crate) String);
 
-impl Arguments<'_> {
+impl<'a> Arguments<'a> {
     /// Absent means the default; null does not, because the parameter is a plain boolean.
     pub(crate) fn flag(&self, name: &str, default: bool) -> Result<bool, Misread> {
         match self.0.get(name) {
@@ -91,7 +91,7 @@ impl Arguments<'_> {
         int(value).ok_or_else(|| wrong(name, "a whole number"))
     }
 
-    pub(crate) fn optional_text(&self, name: &str) -> Result<Option<&str>, Misread> {
+    pub(crate) fn optional_text(&self, name: &str) -> Result<Option<&'a str>, Misread> {
         match self.0.get(name) {
             None | Some(Value::Null) => Ok(None),
             Some(Value::String(text)) => Ok(Some(text)),
@@ -99,7 +99,7 @@ impl Arguments<'_> {
         }
     }
 
-    pub(crate) fn required_text(&self, name: &str) -> Result<&str, Misread> {
+    pub(crate) fn required_text(&self, name: &str) -> Result<&'a str, Misread> {
         match self.0.get(name) {
             Some(Value::String(text)) => Ok(text),
             Some(_) => Err(wrong(name, "a string")),

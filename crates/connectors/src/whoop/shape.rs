@@ -52,16 +52,24 @@ impl Shaped {
     pub fn flat_text(&self) -> String {
         match &self.flat {
             Ok(flat) => Value::Object(flat.clone()).to_string(),
-            Err(fault) => json!({"id": self.id, "invalid": fault.to_string()}).to_string(),
+            Err(fault) => json!({"invalid": self.invalid_words(fault)}).to_string(),
         }
     }
 
     /// What a list or a sync says about a record it could not read.
     pub fn warning(&self, kind: Kind) -> Option<String> {
         let fault = self.flat.as_ref().err()?;
-        let id = self.id.as_deref().unwrap_or("without id");
-        Some(format!("{}: record {id} left out, {fault}", kind.name()))
+        Some(format!("{}: {}", kind.name(), self.invalid_words(fault)))
     }
+
+    fn invalid_words(&self, fault: &Fault) -> String {
+        format!("record {} left out, {fault}", self.id.as_deref().unwrap_or("without id"))
+    }
+}
+
+/// Shapes a record from its text. What is no JSON at all is a record that cannot be read.
+pub fn shape_text(kind: Kind, raw: &str) -> Shaped {
+    shape(kind, &serde_json::from_str(raw).unwrap_or(Value::Null))
 }
 
 pub fn shape(kind: Kind, raw: &Value) -> Shaped {

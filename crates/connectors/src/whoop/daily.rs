@@ -1,0 +1,248 @@
+//! The summary of one day: cycle, recovery, sleep and workouts of a UTC day, or of the day the owner
+//! woke. Says which day it is, what is not scored yet and how fresh today is.
+
+mod pick;
+
+use jiff::civil::Date;
+use serde_json::{Map, Value, json};
+use store::records::Row;
+
+use super::api::Endpoint;
+use super::coerce::Arguments;
+use super::fill::{self, Stretch};
+use super::kind::Kind;
+use super::lists::{self, Found, Wanted};
+use super::problem::{Code, Problem};
+use super::{NAME, Outcome, Trouble, here, single};
+use crate::when::{self, Here, Span};
+use crate::{Ask, Desk};
+use pick::Picked;
+
+const ENDPOINT: &str = "/daily_summary";
+const DAY_US: i64 = 86_400_000_000;
+
+/// Which day a date names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Day {
+    Utc,
+    Local,
+}
+
+/// The three lists of a day and what went wrong with them.
+struct Lists {
+    cycles: Vec<Row>,
+    sleeps: Vec<Row>,
+    workouts: Vec<Row>,
+    problems: Vec<(&'static str, Problem)>,
+    warnings: Vec<String>,
+    /// Did WHOOP have to be asked?
+    live: bool,
+}
+
+pub(super) async fn summary(ask: Ask<'_>) -> Outcome {
+    let arguments = Arguments(ask.arguments);
+    let text = arguments.required_text("date")?;
+    let fresh = arguments.flag("fresh", false)?;
+    let day = which(arguments.optional_text("day")?)?;
+    let here = here(ask.desk);
+    let date = when::day(text, here).ok_or_else(|| bad_date(text))?;
+    let span = window(day, date).ok_or_else(|| bad_date(text))?;
+    let mut lists = fetch(ask.desk, span, fresh).await?;
+    let mut picked = match day {
+        Day::Utc => pick::utc(&lists.cycles, &lists.sleeps, &lists.workouts, span),
+        Day::Local => pick::local(&lists.cycles, &lists.sleeps, &lists.workouts, date),
+    };
+    let recovery = recovery(ask.desk, &mut lists, &picked, fresh).await?;
+    picked.recovery = recovery;
+    Ok(answer(ask.desk, text, day, is_today(day, date, here), picked, &lists))
+}
+
+fn which(day: Option<&str>) -> Result<Day, Problem> {
+    match day {
+        None | Some("utc") => Ok(Day::Utc),
+        Some("local") => Ok(Day::Local),
+        Some(_) => Err(Problem::invalid(ENDPOINT, "`day` must be `utc` or `local`")),
+    }
+}
+
+fn bad_date(text: &str) -> Trouble {
+    let words = if text.is_empty() { "`date` is empty" } else { "`date` is not a day" };
+    let words = format!("{words}; write it as YYYY-MM-DD, or `today`, `yesterday`, a weekday");
+    Problem::invalid(ENDPOINT, words).into()
+}
+
+/// The UTC day itself; for a local day every instant that can be part of it anywhere, and the night
+/// before.
+fn window(day: Day, date: Date) -> Option<Span> {
+    let span = when::day_span(date, 0)?;
+    match day {
+        Day::Utc => Some(span),
+        Day::Local => {
+            Some(Span { from_us: span.from_us - 2 * DAY_US, to_us: span.to_us + DAY_US })
+        }
+    }
+}
+
+fn is_today(day: Day, date: Date, here: Here) -> bool {
+    let offset_s = if day == Day::Utc { 0 } else { here.offset_s };
+    when::local_date(here.now_us, offset_s) == Some(date)
+}
+
+async fn fetch(desk: &Desk, span: Span, fresh: bool) -> Result<Lists, Trouble> {
+    let live = fresh || has_gaps(desk, span)?;
+    let (cycles, sleeps, workouts) = tokio::join!(
+        part(desk, Kind::Cycles, span, fresh),
+        part(desk, Kind::Sleeps, span, fresh),
+        part(desk, Kind::Workouts, span, fresh),
+    );
+    let mut lists = Lists {
+        cycles: Vec::new(),
+        sleeps: Vec::new(),
+        workouts: Vec::new(),
+        problems: Vec::new(),
+        warnings: Vec::new(),
+        live,
+    };
+    lists.cycles = lists.take("cycle", cycles);
+    lists.sleeps = lists.take("sleep", sleeps);
+    lists.workouts = lists.take("workouts", workouts);
+    let nothing = lists.cycles.is_empty() && lists.sleeps.is_empty() && lists.workouts.is_empty();
+    if lists.problems.len() == 3 && nothing {
+        return Err(all_failed(&lists.problems).into());
+    }
+    Ok(lists)
+}
+
+impl Lists {
+    fn take(&mut self, name: &'static str, part: (Vec<Row>, Found)) -> Vec<Row> {
+        let (rows, found) = part;
+        self.problems.extend(found.problem.map(|problem| (name, problem)));
+        self.warnings.extend(found.warnings);
+        rows
+    }
+}
+
+fn has_gaps(desk: &Desk, span: Span) -> Result<bool, Problem> {
+    let stretch = Stretch::of(Some(span.from_us), Some(span.to_us), desk.clock.now().wall_us);
+    for kind in [Kind::Cycles, Kind::Sleeps, Kind::Workouts] {
+        let gaps = fill::missing(desk, kind, stretch)
+            .map_err(|error| Problem::cache(ENDPOINT, &error))?;
+        if !gaps.is_empty() {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+/// One list of the day. Asked for fresh, a failure leaves it empty; otherwise the mirror stands in.
+async fn part(desk: &Desk, kind: Kind, span: Span, fresh: bool) -> (Vec<Row>, Found) {
+    let wanted = Wanted { from_us: Some(span.from_us), to_us: Some(span.to_us), limit: None };
+    let found = if fresh {
+        lists::live(desk, kind, wanted).await
+    } else {
+        lists::mirrored(desk, kind, wanted).await
+    };
+    let found = match found {
+        Ok(found) => found,
+        Err(problem) => return (Vec::new(), Found { problem: Some(problem), ..Found::default() }),
+    };
+    match desk.records.window(NAME, kind.name(), &lists::window(desk, wanted)) {
+        Ok(rows) => (rows, found),
+        Err(error) => {
+            let problem = Some(Problem::cache(kind.path(), &error));
+            (Vec::new(), Found { problem, ..found })
+        }
+    }
+}
+
+/// One cause is told as itself; different ones are WHOOP's failure as a whole.
+fn all_failed(problems: &[(&'static str, Problem)]) -> Problem {
+    let lines: Vec<String> = problems.iter().map(|(name, problem)| warning(name, problem)).collect();
+    let mut codes = problems.iter().map(|(_, problem)| problem.code);
+    let first = codes.next().unwrap_or(Code::UpstreamError);
+    let code = if codes.all(|code| code == first) { first } else { Code::UpstreamError };
+    Problem::new(code, ENDPOINT, lines.join("; "))
+}
+
+fn warning(name: &str, problem: &Problem) -> String {
+    format!("{name}: {} {}", problem.code.as_str(), problem.words)
+}
+
+/// The recovery of the chosen cycle, asked of WHOOP when the day was, too.
+async fn recovery(
+    desk: &Desk,
+    lists: &mut Lists,
+    picked: &Picked,
+    fresh: bool,
+) -> Result<Option<Map<String, Value>>, Problem> {
+    let Some(id) = picked.cycle_id() else { return Ok(None) };
+    let row = desk
+        .records
+        .one(NAME, Kind::Recoveries.name(), &id.to_string())
+        .map_err(|error| Problem::cache(ENDPOINT, &error))?;
+    let is_settled = row.as_ref().is_some_and(|row| row.state.as_deref() == Some("SCORED"));
+    let ask_whoop = fresh || (!is_settled && (lists.live || !is_known(desk, picked)));
+    let known = row.as_ref().and_then(|row| super::fit::record(Kind::Recoveries, &row.flat).ok());
+    if !ask_whoop {
+        return Ok(known);
+    }
+    match single::fetched(desk, Kind::Recoveries, Endpoint::CycleRecovery(id)).await {
+        Ok(value) => Ok(value.as_object().cloned()),
+        Err(problem) => {
+            if lists.live {
+                lists.problems.push(("recovery", problem));
+            }
+            Ok(known.filter(|_| !fresh))
+        }
+    }
+}
+
+/// Were all recoveries of the cycle's time fetched? Then a missing one is missing at WHOOP.
+fn is_known(desk: &Desk, picked: &Picked) -> bool {
+    let Some((from_us, to_us)) = picked.cycle_times else { return false };
+    let stretch = Stretch::of(Some(from_us), to_us, desk.clock.now().wall_us);
+    fill::missing(desk, Kind::Recoveries, stretch).is_ok_and(|gaps| gaps.is_empty())
+}
+
+fn answer(
+    desk: &Desk,
+    date: &str,
+    day: Day,
+    is_today: bool,
+    picked: Picked,
+    lists: &Lists,
+) -> Value {
+    let state = |part: &Option<Map<String, Value>>| {
+        part.as_ref().and_then(|part| part.get("score_state")).cloned().unwrap_or(Value::Null)
+    };
+    let mut answer = Map::new();
+    answer.insert("date".into(), date.into());
+    answer.insert("day".into(), if day == Day::Utc { "utc" } else { "local" }.into());
+    let states = json!({
+        "cycle": state(&picked.cycle), "recovery": state(&picked.recovery), "sleep": state(&picked.sleep),
+    });
+    let notes = picked.notes(is_today);
+    answer.insert("cycle".into(), picked.cycle.map_or(Value::Null, Value::Object));
+    answer.insert("recovery".into(), picked.recovery.map_or(Value::Null, Value::Object));
+    answer.insert("sleep".into(), picked.sleep.map_or(Value::Null, Value::Object));
+    answer.insert("workouts".into(), Value::Array(picked.workouts));
+    answer.insert("score_states".into(), states);
+    for (name, others) in picked.others {
+        answer.insert(name.into(), Value::Array(others));
+    }
+    if is_today && let Some(as_of_us) = fill::as_of_us(desk, Kind::Cycles) {
+        let age_us = desk.clock.now().wall_us.saturating_sub(as_of_us).max(0);
+        answer.insert("as_of".into(), when::utc_micros(as_of_us).into());
+        answer.insert("age_seconds".into(), (age_us / 1_000_000).into());
+    }
+    if !notes.is_empty() {
+        answer.insert("notes".into(), json!(notes));
+    }
+    let mut warnings: Vec<String> =
+        lists.problems.iter().map(|(name, problem)| warning(name, problem)).collect();
+    warnings.extend(lists.warnings.iter().cloned());
+    if !warnings.is_empty() {
+        answer.insert("warnings".into(), json!(warnings));
+    }
+    Value::Object(answer)
+}

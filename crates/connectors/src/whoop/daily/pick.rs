@@ -1,0 +1,184 @@
+//! Chooses what belongs to a day among the records around it.
+
+use jiff::civil::Date;
+use serde_json::{Map, Value};
+use store::records::Row;
+
+use crate::when::{Span, local_date};
+use crate::whoop::days::{self, Night, Turning};
+use crate::whoop::fit;
+use crate::whoop::kind::Kind;
+
+type Flat = Map<String, Value>;
+
+/// The parts of a day.
+#[derive(Debug, Default)]
+pub(super) struct Picked {
+    pub(super) cycle: Option<Flat>,
+    /// Start and end of the cycle; no end while it is open.
+    pub(super) cycle_times: Option<(i64, Option<i64>)>,
+    pub(super) recovery: Option<Flat>,
+    pub(super) sleep: Option<Flat>,
+    pub(super) workouts: Vec<Value>,
+    /// What else a local day has: a second cycle, the other parts of a split night, naps.
+    pub(super) others: Vec<(&'static str, Vec<Value>)>,
+}
+
+impl Picked {
+    pub(super) fn cycle_id(&self) -> Option<i64> {
+        self.cycle.as_ref()?.get("id")?.as_i64()
+    }
+
+    /// What a reader should know before trusting the numbers.
+    pub(super) fn notes(&self, is_today: bool) -> Vec<String> {
+        let parts = [("cycle", &self.cycle), ("recovery", &self.recovery), ("sleep", &self.sleep)];
+        let mut notes = Vec::new();
+        for (name, part) in parts {
+            let state = part.as_ref().and_then(|part| part.get("score_state")).and_then(Value::as_str);
+            match state {
+                Some("PENDING_SCORE") => notes.push(format!("the {name} is not scored yet")),
+                Some("UNSCORABLE") => notes.push(format!("WHOOP could not score the {name}")),
+                _ => {}
+            }
+        }
+        if is_today {
+            notes.extend(self.still_to_come());
+        }
+        notes
+    }
+
+    fn still_to_come(&self) -> Vec<String> {
+        let mut notes = Vec::new();
+        if self.cycle.is_none() {
+            notes.push("WHOOP has sent no cycle for today yet; sync_whoop looks again".to_owned());
+        } else if matches!(self.cycle_times, Some((_, None))) {
+            notes.push("the cycle is still open; its strain and energy will rise".to_owned());
+        }
+        if self.cycle.is_some() && self.recovery.is_none() {
+            notes.push("there is no recovery yet; it comes after the main sleep is processed".into());
+        }
+        notes
+    }
+
+    fn set_cycle(&mut self, row: &Row) {
+        self.cycle = flat(Kind::Cycles, row);
+        self.cycle_times = row.start_us.map(|start_us| (start_us, row.end_us));
+    }
+}
+
+/// The UTC day as documented: the cycle that starts on it, or the newest that touches it, with the
+/// longest of its sleeps that touch the day.
+pub(super) fn utc(cycles: &[Row], sleeps: &[Row], workouts: &[Row], span: Span) -> Picked {
+    let starts_here = |row: &&Row| {
+        row.start_us.is_some_and(|start_us| (span.from_us..span.to_us).contains(&start_us))
+    };
+    let cycles: Vec<&Row> = cycles.iter().filter(|row| flat(Kind::Cycles, row).is_some()).collect();
+    let mut picked = Picked::default();
+    let chosen = cycles.iter().find(|row| starts_here(row)).or(cycles.first());
+    if let Some(row) = chosen {
+        picked.set_cycle(row);
+        picked.sleep = longest(sleeps.iter().filter(|sleep| sleep.parent.as_ref() == Some(&row.id)));
+    }
+    picked.workouts = workouts.iter().filter(starts_here).filter_map(shown_workout).collect();
+    picked
+}
+
+/// The day the owner woke: the cycle whose main sleep ended on it, on the sleeper's own clock.
+pub(super) fn local(cycles: &[Row], sleeps: &[Row], workouts: &[Row], date: Date) -> Picked {
+    let turnings: Vec<Turning> = cycles.iter().filter_map(turning).collect();
+    let nights: Vec<Night> = sleeps.iter().filter_map(night).collect();
+    let mut of_day = days::cycles_of(date, &turnings, &nights)
+        .into_iter()
+        .filter_map(|turning| cycles.iter().find(|row| row.id == turning.cycle_id));
+    let mut picked = Picked::default();
+    if let Some(row) = of_day.next() {
+        picked.set_cycle(row);
+        let own: Vec<&Row> = sleeps.iter().filter(|s| s.parent.as_ref() == Some(&row.id)).collect();
+        picked.sleep = longest(own.iter().copied());
+        picked.put_other_sleeps(&own);
+    }
+    let more: Vec<Value> = of_day.filter_map(|row| flat(Kind::Cycles, row)).map(Value::Object).collect();
+    picked.put("other_cycles", more);
+    let is_here = |row: &&Row| match (row.start_us, row.offset_s) {
+        (Some(start_us), offset_s) => local_date(start_us, offset_s.unwrap_or(0)) == Some(date),
+        _ => false,
+    };
+    picked.workouts = workouts.iter().filter(is_here).filter_map(shown_workout).collect();
+    picked
+}
+
+impl Picked {
+    fn put_other_sleeps(&mut self, own: &[&Row]) {
+        let main = self.sleep.as_ref().and_then(|sleep| sleep.get("id")).cloned();
+        let (mut naps, mut parts) = (Vec::new(), Vec::new());
+        for sleep in own.iter().filter_map(|row| flat(Kind::Sleeps, row)) {
+            if is_nap(&sleep) {
+                naps.push(Value::Object(sleep));
+            } else if sleep.get("id") != main.as_ref() {
+                parts.push(Value::Object(sleep));
+            }
+        }
+        self.put("naps", naps);
+        self.put("other_sleeps", parts);
+    }
+
+    fn put(&mut self, name: &'static str, values: Vec<Value>) {
+        if !values.is_empty() {
+            self.others.push((name, values));
+        }
+    }
+}
+
+fn flat(kind: Kind, row: &Row) -> Option<Flat> {
+    fit::record(kind, &row.flat).ok()
+}
+
+fn shown_workout(row: &Row) -> Option<Value> {
+    flat(Kind::Workouts, row).map(Value::Object)
+}
+
+fn is_nap(sleep: &Flat) -> bool {
+    sleep.get("nap") == Some(&Value::Bool(true))
+}
+
+fn in_bed_s(sleep: &Flat) -> f64 {
+    sleep.get("in_bed_seconds").and_then(Value::as_f64).unwrap_or(0.0)
+}
+
+/// The longest sleep that is no nap; rows come newest first, so of equals the newest stays.
+fn longest<'a>(rows: impl Iterator<Item = &'a Row>) -> Option<Flat> {
+    let mut best: Option<Flat> = None;
+    for sleep in rows.filter_map(|row| flat(Kind::Sleeps, row)).filter(|sleep| !is_nap(sleep)) {
+        if best.as_ref().is_none_or(|best| in_bed_s(&sleep) > in_bed_s(best)) {
+            best = Some(sleep);
+        }
+    }
+    best
+}
+
+fn turning(row: &Row) -> Option<Turning> {
+    flat(Kind::Cycles, row)?;
+    Some(Turning {
+        cycle_id: row.id.clone(),
+        start_us: row.start_us?,
+        offset_s: row.offset_s.unwrap_or(0),
+    })
+}
+
+/// A night that is not scored has no time in bed; its length on the clock stands in.
+fn night(row: &Row) -> Option<Night> {
+    let sleep = flat(Kind::Sleeps, row)?;
+    if is_nap(&sleep) {
+        return None;
+    }
+    let (start_us, end_us) = (row.start_us?, row.end_us?);
+    #[expect(clippy::cast_precision_loss, reason = "a night in microseconds is far below 2^53")]
+    let lasted_s = (end_us - start_us) as f64 / 1e6;
+    Some(Night {
+        cycle_id: row.parent.clone()?,
+        start_us,
+        end_us,
+        offset_s: row.offset_s.unwrap_or(0),
+        in_bed_s: sleep.get("in_bed_seconds").and_then(Value::as_f64).unwrap_or(lasted_s),
+    })
+}

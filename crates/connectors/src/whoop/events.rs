@@ -1,0 +1,171 @@
+//! What changed in the mirror, by the time of the change at WHOOP. Pages are joined by a cursor that
+//! breaks ties, and what a sync brings in between, older than the cursor, comes with the next page.
+
+mod cursor;
+mod late;
+
+use serde_json::{Map, Value, json};
+use store::records::{After, RecordsError, Row};
+
+use super::coerce::Arguments;
+use super::kind::Kind;
+use super::problem::Problem;
+use super::shape::INVALID;
+use super::{NAME, Outcome, fit, here};
+use crate::{Ask, Desk, when};
+use cursor::{Cursor, Since};
+use late::Mark;
+
+const ENDPOINT: &str = "get_whoop_events";
+pub(super) const LIMIT_DEFAULT: i64 = 500;
+const LIMIT_MAX: i64 = 5000;
+
+/// A checked question.
+struct Asked<'a> {
+    since_text: &'a str,
+    since: Since,
+    until_text: String,
+    until_us: i64,
+    limit: usize,
+    /// Did the caller name the limit? Then it is not cut to what fits an agent.
+    is_explicit: bool,
+    kinds: Vec<&'static str>,
+}
+
+pub(super) async fn events(ask: Ask<'_>) -> Outcome {
+    let arguments = Arguments(ask.arguments);
+    let since = arguments.required_text("since")?;
+    let until = arguments.optional_text("until")?;
+    let resources = arguments.optional_names("resources")?;
+    let limit = arguments.int_or("limit", LIMIT_DEFAULT)?;
+    let is_explicit = ask.arguments.contains_key("limit");
+    Ok(find(ask.desk, since, until, resources.as_deref(), limit, is_explicit)?)
+}
+
+/// Checks in the documented order, then looks.
+pub(super) fn find(
+    desk: &Desk,
+    since_text: &str,
+    until: Option<&str>,
+    resources: Option<&[String]>,
+    limit: i64,
+    is_explicit: bool,
+) -> Result<Value, Problem> {
+    let invalid = |words: String| Problem::invalid(ENDPOINT, words);
+    let here = here(desk);
+    let since = Since::read(since_text, here)
+        .ok_or_else(|| invalid(format!("`since` is neither a cursor nor a time: {}", when::Unreadable)))?;
+    let (until_text, until_us) = match until.filter(|text| !text.is_empty()) {
+        None => (when::utc_micros(here.now_us), here.now_us),
+        Some(text) => {
+            let until_us = when::end_us(text, here);
+            (text.to_owned(), until_us.map_err(|error| invalid(format!("`until` is {error}")))?)
+        }
+    };
+    if until_us <= since.instant_us() {
+        return Err(invalid("`until` must be later than `since`".into()));
+    }
+    if !(1..=LIMIT_MAX).contains(&limit) {
+        return Err(invalid(format!("`limit` must be between 1 and {LIMIT_MAX}")));
+    }
+    let limit = usize::try_from(limit).unwrap_or(1);
+    let kinds = kinds(resources)?;
+    let asked = Asked { since_text, since, until_text, until_us, limit, is_explicit, kinds };
+    look(desk, &asked).map_err(|error| Problem::cache(ENDPOINT, &error))
+}
+
+fn kinds(resources: Option<&[String]>) -> Result<Vec<&'static str>, Problem> {
+    let Some(names) = resources else { return Ok(Kind::ALL.iter().map(|kind| kind.name()).collect()) };
+    if names.is_empty() {
+        return Err(Problem::invalid(ENDPOINT, "`resources` is empty; leave it out for all"));
+    }
+    let mut kinds = Vec::new();
+    for name in names {
+        let kind = Kind::parse(name).ok_or_else(|| {
+            let known: Vec<&str> = Kind::ALL.iter().map(|kind| kind.name()).collect();
+            Problem::invalid(ENDPOINT, format!("unknown resource; there are {}", known.join(", ")))
+        })?;
+        if !kinds.contains(&kind.name()) {
+            kinds.push(kind.name());
+        }
+    }
+    Ok(kinds)
+}
+
+fn look(desk: &Desk, asked: &Asked<'_>) -> Result<Value, RecordsError> {
+    // Read before the rows: whatever is written in between then counts as late and is shown again
+    // at worst, never missed.
+    let seq = desk.records.newest_seq()?;
+    let mark = late::mark(desk, asked.since_text, &asked.since);
+    let mut rows = late::rows(desk, &asked.kinds, mark.as_ref(), &asked.since, asked.until_us)?;
+    let late = rows.len();
+    let wanted = (asked.limit + 1).saturating_sub(late);
+    rows.extend(desk.records.changes(
+        NAME,
+        &asked.kinds,
+        asked.since.after(),
+        asked.until_us,
+        wanted,
+    )?);
+    let shown = asked.limit.min(if asked.is_explicit {
+        usize::MAX
+    } else {
+        fit::fitting(rows.iter().map(|row| row.flat.as_str())).max(1)
+    });
+    let has_more = rows.len() > shown;
+    let is_cut = has_more && shown < asked.limit;
+    rows.truncate(shown);
+    let start_us = mark.as_ref().map_or(asked.since.instant_us(), |mark| mark.start_us);
+    let next = match rows.last() {
+        // Only late ones fitted: the place stays, and the mark moves on.
+        Some(last) if has_more && shown <= late => Some((asked.since_text.to_owned(), last.seq)),
+        Some(last) if shown > late => Some((Cursor::of(last).text(), seq)),
+        _ => None,
+    };
+    if let Some((text, seq)) = &next {
+        late::remember(desk, &Mark { cursor: text.clone(), seq: *seq, start_us });
+    }
+    Ok(answer(asked, &rows, next.filter(|_| has_more).map(|(text, _)| text), is_cut))
+}
+
+fn answer(asked: &Asked<'_>, rows: &[Row], next: Option<String>, is_cut: bool) -> Value {
+    let mut warnings = Vec::new();
+    let mut events = Vec::new();
+    for row in rows {
+        let kind = Kind::parse(&row.kind).unwrap_or(Kind::Cycles);
+        match fit::record(kind, &row.flat) {
+            Ok(record) if row.state.as_deref() != Some(INVALID) => events.push(json!({
+                "resource": row.kind, "id": row.id, "updated_at": row.updated, "record": record,
+            })),
+            Ok(_) => {}
+            Err(warning) => warnings.push(warning),
+        }
+    }
+    let mut answer = Map::new();
+    answer.insert("status".into(), "success".into());
+    answer.insert("count".into(), events.len().into());
+    answer.insert("since".into(), asked.since_text.into());
+    answer.insert("until".into(), asked.until_text.as_str().into());
+    answer.insert("events".into(), Value::Array(events));
+    answer.insert("next_cursor".into(), next.map_or(Value::Null, Value::from));
+    if is_cut {
+        answer.insert("truncated".into(), Value::Bool(true));
+        let hint = "pass next_cursor as since for the rest, or a limit to get that many at once";
+        answer.insert("hint".into(), hint.into());
+    }
+    if !warnings.is_empty() {
+        answer.insert("warnings".into(), json!(warnings));
+    }
+    Value::Object(answer)
+}
+
+impl Since {
+    fn after(&self) -> After<'_> {
+        match self {
+            Since::Instant(instant_us) => After::instant(*instant_us),
+            Since::Cursor(cursor) => {
+                After { updated_us: cursor.updated_us, kind: &cursor.kind, id: &cursor.id }
+            }
+        }
+    }
+}

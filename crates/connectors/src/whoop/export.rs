@@ -1,0 +1,73 @@
+//! Exports for agents: the mirror's records in one of three formats, below the folder set aside for
+//! them.
+
+use store::export::{Compression, CsvSafety, Fault, Kind as File, Order, Plan, Reach, Shelf};
+
+use super::coerce::Arguments;
+use super::problem::{Code, Problem};
+use super::views::VIEWS;
+use super::{NAME, Outcome, Trouble};
+use crate::{Ask, when};
+
+const ENDPOINT: &str = "export_whoop";
+
+/// Everything that can be taken out, as commands and tools name it.
+pub const SHELF: Shelf = Shelf {
+    service: NAME,
+    kinds: &[
+        File { name: "cycles", file: "cycles", is_snapshot: false, view: VIEWS[0] },
+        File { name: "recoveries", file: "recoveries", is_snapshot: false, view: VIEWS[1] },
+        File { name: "sleeps", file: "sleeps", is_snapshot: false, view: VIEWS[2] },
+        File { name: "workouts", file: "workouts", is_snapshot: false, view: VIEWS[3] },
+        File { name: "body_measurement", file: "body_measurements", is_snapshot: true, view: VIEWS[4] },
+        File { name: "profile", file: "profile_snapshots", is_snapshot: true, view: VIEWS[5] },
+    ],
+};
+
+pub(super) async fn export(ask: Ask<'_>) -> Outcome {
+    let arguments = Arguments(ask.arguments);
+    let kind = arguments.required_text("kind")?;
+    let format = arguments.required_text("format")?;
+    let path = arguments.required_text("path")?;
+    let start = arguments.optional_text("start")?;
+    let end = arguments.optional_text("end")?;
+    let overwrite = arguments.flag("overwrite", false)?;
+    let desk = ask.desk;
+    let plan = Plan::new(&SHELF, kind, format).map_err(|fault| told(&fault))?;
+    let from_us = day(start, "start")?.map(|span| span.from_us);
+    let to_us = day(end, "end")?.map(|span| span.to_us);
+    let order = Order {
+        path,
+        from_us,
+        to_us,
+        now_us: desk.clock.now().wall_us,
+        overwrite,
+        csv: CsvSafety::default(),
+        compression: Compression::default(),
+        reach: Reach::Below(&desk.exports),
+    };
+    let done = plan.write(&desk.records, &order, &mut |_| {}).map_err(|fault| told(&fault))?;
+    Ok(done.value(start, end))
+}
+
+/// A UTC day, both bounds included; the last instant of the end day still counts.
+fn day(text: Option<&str>, name: &str) -> Result<Option<when::Span>, Trouble> {
+    let Some(text) = text else { return Ok(None) };
+    let date = when::instant_us(text).and_then(|_| when::day(text, when::Here { now_us: 0, offset_s: 0 }));
+    let span = date.and_then(|date| when::day_span(date, 0));
+    match span {
+        Some(span) => Ok(Some(span)),
+        None => Err(Problem::invalid(ENDPOINT, format!("`{name}` must be a day, YYYY-MM-DD")).into()),
+    }
+}
+
+fn told(fault: &Fault) -> Problem {
+    let code = match fault {
+        Fault::Asked(_) => Code::ValidationError,
+        Fault::Empty(_) => Code::CacheEmpty,
+        Fault::Exists(_) => Code::FileExists,
+        Fault::Refused(_) | Fault::Write { .. } => Code::ExportError,
+        Fault::Records(_) => Code::CacheError,
+    };
+    Problem::new(code, ENDPOINT, fault.to_string().replace("\nhint: ", "; "))
+}

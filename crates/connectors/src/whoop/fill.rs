@@ -1,0 +1,201 @@
+//! Makes sure that a stretch of the mirror is complete before it is read: only what was fetched
+//! whole counts as known, and the rest is asked of WHOOP, newest first, kept page by page.
+
+use store::records::RecordsError;
+
+use super::NAME;
+use super::api::{self, Bounds, Patience, Tokens};
+use super::fit::RECORDS_BYTES_MAX;
+use super::keep;
+use super::kind::Kind;
+use super::problem::Problem;
+use super::shape::Shaped;
+use crate::Desk;
+use crate::when::utc_millis;
+
+/// 2010-01-01: WHOOP has nothing older.
+pub(super) const BEGINNING_US: i64 = 1_262_304_000_000_000;
+/// A mirror that was complete so recently counts as complete up to now.
+pub(super) const FRESH_US: i64 = 3_600_000_000;
+/// What was fetched last is read again from this far back, because nights are scored late.
+const OVERLAP_US: i64 = 36 * 3_600_000_000;
+
+/// A half-open stretch of time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Stretch {
+    pub(super) from_us: i64,
+    pub(super) to_us: i64,
+}
+
+impl Stretch {
+    /// What of a window can hold records: nothing before WHOOP, and nothing after now, unless the
+    /// window lies in the future altogether.
+    pub(super) fn of(from_us: Option<i64>, to_us: Option<i64>, now_us: i64) -> Stretch {
+        let from_us = from_us.unwrap_or(BEGINNING_US).max(BEGINNING_US);
+        let to_us = to_us.unwrap_or(now_us);
+        let to_us = if from_us < now_us { to_us.min(now_us) } else { to_us };
+        Stretch { from_us, to_us }
+    }
+}
+
+/// The parts of a stretch that were never fetched whole, newest first.
+pub(super) fn missing(
+    desk: &Desk,
+    kind: Kind,
+    stretch: Stretch,
+) -> Result<Vec<Stretch>, RecordsError> {
+    let covered = desk.records.coverage(NAME, kind.name())?;
+    Ok(gaps(&covered, stretch, desk.clock.now().wall_us))
+}
+
+fn gaps(covered: &[(i64, i64)], stretch: Stretch, now_us: i64) -> Vec<Stretch> {
+    let mut gaps = Vec::new();
+    let mut from_us = stretch.from_us;
+    for &(covered_from_us, covered_to_us) in covered {
+        if covered_from_us > from_us && from_us < stretch.to_us {
+            gaps.push(Stretch { from_us, to_us: covered_from_us.min(stretch.to_us) });
+        }
+        from_us = from_us.max(covered_to_us);
+    }
+    let is_recent = from_us > stretch.from_us && from_us >= now_us - FRESH_US;
+    if from_us < stretch.to_us && !is_recent {
+        gaps.push(Stretch { from_us, to_us: stretch.to_us });
+    }
+    gaps.reverse();
+    gaps
+}
+
+/// When the mirror was last complete up to the present; nothing before the first fetch.
+pub(super) fn as_of_us(desk: &Desk, kind: Kind) -> Option<i64> {
+    let covered = desk.records.coverage(NAME, kind.name()).ok()?;
+    covered.last().map(|(_, to_us)| *to_us)
+}
+
+/// Fetches gaps, newest first, until `limit` records came or as many as an answer holds.
+/// Answers what came, in WHOOP's order.
+pub(super) async fn fill(
+    desk: &Desk,
+    kind: Kind,
+    stretch: Stretch,
+    gaps: &[Stretch],
+    limit: Option<usize>,
+) -> Result<Vec<Shaped>, Problem> {
+    let mut came = Vec::new();
+    let mut left = Left::new(limit);
+    for gap in gaps {
+        fill_gap(desk, kind, stretch, *gap, &mut left, &mut came).await?;
+        if left.is_nothing() {
+            break;
+        }
+    }
+    Ok(came)
+}
+
+/// What may still be fetched.
+struct Left {
+    records: Option<usize>,
+    bytes: usize,
+}
+
+impl Left {
+    fn new(limit: Option<usize>) -> Left {
+        Left { records: limit, bytes: RECORDS_BYTES_MAX }
+    }
+
+    fn take(&mut self, page: &[Shaped]) {
+        match &mut self.records {
+            Some(records) => *records = records.saturating_sub(page.len()),
+            None => {
+                let bytes: usize = page.iter().map(|shaped| shaped.flat_text().len()).sum();
+                self.bytes = self.bytes.saturating_sub(bytes);
+            }
+        }
+    }
+
+    fn is_nothing(&self) -> bool {
+        self.records.map_or(self.bytes == 0, |records| records == 0)
+    }
+}
+
+async fn fill_gap(
+    desk: &Desk,
+    kind: Kind,
+    stretch: Stretch,
+    gap: Stretch,
+    left: &mut Left,
+    came: &mut Vec<Shaped>,
+) -> Result<(), Problem> {
+    let now_us = desk.clock.now().wall_us;
+    let is_tail = gap.to_us == now_us || gap.to_us == stretch.to_us;
+    let back_us = if is_tail && gap.from_us > stretch.from_us { OVERLAP_US } else { 0 };
+    let start = (gap.from_us > BEGINNING_US).then(|| utc_millis(gap.from_us - back_us));
+    let end = utc_millis(gap.to_us);
+    let bounds = Bounds { start: start.as_deref(), end: Some(&end) };
+    let mut tokens = Tokens::new(kind);
+    loop {
+        let page = api::page(desk, kind, bounds, tokens.last(), Patience::BRIEF).await?;
+        let raws: Vec<&str> = page.records.iter().map(|raw| raw.get()).collect();
+        let kept = keep::keep(desk, kind, &raws).map_err(|e| Problem::cache(kind.path(), &e))?;
+        left.take(&kept.shaped);
+        came.extend(kept.shaped);
+        if !tokens.advance(page.next)? {
+            return cover(desk, kind, gap.from_us, gap.to_us.min(now_us));
+        }
+        if left.is_nothing() {
+            // Complete down to the oldest that came; a recovery's start is its cycle's.
+            let oldest_us = came.last().and_then(|shaped| start_us(desk, kind, shaped));
+            return match oldest_us {
+                Some(oldest_us) => cover(desk, kind, oldest_us, gap.to_us.min(now_us)),
+                None => Ok(()),
+            };
+        }
+    }
+}
+
+fn start_us(desk: &Desk, kind: Kind, shaped: &Shaped) -> Option<i64> {
+    shaped.start_us.or_else(|| {
+        desk.records.one(NAME, kind.name(), shaped.id.as_deref()?).ok()??.start_us
+    })
+}
+
+pub(super) fn cover(desk: &Desk, kind: Kind, from_us: i64, to_us: i64) -> Result<(), Problem> {
+    desk.records
+        .cover(NAME, kind.name(), from_us, to_us)
+        .map_err(|error| Problem::cache(kind.path(), &error))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const HOUR: i64 = 3_600_000_000;
+
+    fn check(covered: &[(i64, i64)], stretch: (i64, i64), now: i64, expected: &[(i64, i64)]) {
+        let stretch = Stretch { from_us: stretch.0 * HOUR, to_us: stretch.1 * HOUR };
+        let covered: Vec<_> = covered.iter().map(|(a, b)| (a * HOUR, b * HOUR)).collect();
+        let found: Vec<_> = gaps(&covered, stretch, now * HOUR)
+            .iter()
+            .map(|gap| (gap.from_us / HOUR, gap.to_us / HOUR))
+            .collect();
+        assert_eq!(found, expected, "{covered:?} {stretch:?}");
+    }
+
+    #[test]
+    fn only_what_was_fetched_whole_is_known() {
+        check(&[], (0, 10), 100, &[(0, 10)]);
+        check(&[(0, 10)], (0, 10), 100, &[]);
+        check(&[(0, 10)], (2, 8), 100, &[]);
+        check(&[(2, 4), (6, 8)], (0, 10), 100, &[(8, 10), (4, 6), (0, 2)]);
+        check(&[(20, 30)], (0, 10), 100, &[(0, 10)]);
+        check(&[(20, 30)], (0, 25), 100, &[(0, 20)]);
+    }
+
+    #[test]
+    fn a_recent_end_counts_as_now_but_an_unknown_hour_does_not() {
+        check(&[(0, 100)], (0, 100), 100, &[]);
+        check(&[(0, 99)], (0, 100), 100, &[]);
+        check(&[(0, 98)], (0, 100), 100, &[(98, 100)]);
+        check(&[], (99, 100), 100, &[(99, 100)]);
+        check(&[(0, 99)], (101, 110), 100, &[(101, 110)]);
+    }
+}

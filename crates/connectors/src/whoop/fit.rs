@@ -1,0 +1,49 @@
+//! Keeps answers small enough for an agent: without a limit of its own an answer stays below 25,000
+//! tokens, and says when it was cut.
+
+use serde_json::{Map, Value};
+
+use super::kind::Kind;
+
+/// More is refused by some clients altogether.
+pub(super) const TOKENS_MAX: usize = 25_000;
+/// Bytes of dense JSON in a token, counted low.
+const BYTES_PER_TOKEN: usize = 3;
+/// Left for what stands around the records.
+const RESERVE_BYTES: usize = 2_000;
+pub(super) const RECORDS_BYTES_MAX: usize = TOKENS_MAX * BYTES_PER_TOKEN - RESERVE_BYTES;
+
+/// How many of these texts fit.
+pub(super) fn fitting<'a>(texts: impl Iterator<Item = &'a str>) -> usize {
+    let mut bytes = 0;
+    texts
+        .take_while(|text| {
+            bytes += text.len() + 1;
+            bytes <= RECORDS_BYTES_MAX
+        })
+        .count()
+}
+
+/// Parses derived records; those that could not be read are told, not shown.
+pub(super) fn records<'a>(
+    kind: Kind,
+    texts: impl Iterator<Item = &'a str>,
+) -> (Vec<Value>, Vec<String>) {
+    let (mut records, mut warnings) = (Vec::new(), Vec::new());
+    for text in texts {
+        match record(kind, text) {
+            Ok(record) => records.push(Value::Object(record)),
+            Err(warning) => warnings.push(warning),
+        }
+    }
+    (records, warnings)
+}
+
+/// One derived record, or what is wrong with it.
+pub(super) fn record(kind: Kind, text: &str) -> Result<Map<String, Value>, String> {
+    let record: Map<String, Value> = serde_json::from_str(text).unwrap_or_default();
+    match record.get("invalid").and_then(Value::as_str) {
+        Some(words) => Err(format!("{}: {words}", kind.name())),
+        None => Ok(record),
+    }
+}

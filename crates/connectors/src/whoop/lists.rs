@@ -1,0 +1,271 @@
+//! Lists of records: from the mirror where it is complete, from WHOOP where it is not or where the
+//! caller asks for it. Bounds are instants; an open cycle ends now.
+
+use serde_json::{Map, Value, json};
+use store::records::Window;
+
+use super::api::{self, Bounds, Patience};
+use super::coerce::Arguments;
+use super::fill::{self, Stretch};
+use super::kind::Kind;
+use super::problem::Problem;
+use super::shape::{Shaped, shape_text};
+use super::{NAME, Outcome, fit, here, keep};
+use crate::{Ask, Desk, when};
+
+/// What a list is asked for.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Wanted {
+    pub(super) from_us: Option<i64>,
+    pub(super) to_us: Option<i64>,
+    pub(super) limit: Option<usize>,
+}
+
+/// Derived records, newest first, and what was left out of them.
+#[derive(Debug, Default)]
+pub(super) struct Found {
+    pub(super) texts: Vec<String>,
+    pub(super) warnings: Vec<String>,
+    /// Why the mirror could not be completed first.
+    pub(super) problem: Option<Problem>,
+}
+
+pub(super) async fn list(ask: Ask<'_>, kind: Kind) -> Outcome {
+    let arguments = Arguments(ask.arguments);
+    let start = arguments.optional_text("start")?;
+    let end = arguments.optional_text("end")?;
+    let limit = arguments.optional_int("limit")?;
+    let fresh = arguments.flag("fresh", false)?;
+    let wanted = Wanted {
+        from_us: bound(ask.desk, kind, "start", start, when::start_us)?,
+        to_us: bound(ask.desk, kind, "end", end, when::end_us)?,
+        limit: limit_of(kind, limit)?,
+    };
+    let found = if fresh {
+        live(ask.desk, kind, wanted).await?
+    } else {
+        mirrored(ask.desk, kind, wanted).await?
+    };
+    Ok(answer(ask.desk, kind, wanted, &found))
+}
+
+type ReadBound = fn(&str, when::Here) -> Result<i64, when::Unreadable>;
+
+fn bound(
+    desk: &Desk,
+    kind: Kind,
+    name: &str,
+    text: Option<&str>,
+    read: ReadBound,
+) -> Result<Option<i64>, Problem> {
+    let Some(text) = text else { return Ok(None) };
+    if let Some(instant_us) = when::instant_us(text) {
+        return Ok(Some(instant_us));
+    }
+    let instant_us = read(text, here(desk))
+        .map_err(|error| Problem::invalid(kind.path(), format!("`{name}` is {error}")))?;
+    Ok(Some(instant_us))
+}
+
+fn limit_of(kind: Kind, limit: Option<i64>) -> Result<Option<usize>, Problem> {
+    match limit {
+        None => Ok(None),
+        Some(limit) if limit > 0 => Ok(Some(usize::try_from(limit).unwrap_or(usize::MAX))),
+        Some(_) => Err(Problem::invalid(kind.path(), "limit must be > 0")),
+    }
+}
+
+/// WHOOP's own answer in its own order; what came is kept as well.
+pub(super) async fn live(desk: &Desk, kind: Kind, wanted: Wanted) -> Result<Found, Problem> {
+    let now_us = desk.clock.now().wall_us;
+    let (start, end) = (wanted.from_us.map(when::utc_millis), wanted.to_us.map(when::utc_millis));
+    let bounds = Bounds { start: start.as_deref(), end: end.as_deref() };
+    let collected = api::collect(desk, kind, bounds, wanted.limit, Patience::BRIEF).await?;
+    let raws: Vec<&str> = collected.records.iter().map(|raw| raw.get()).collect();
+    let shaped = match keep::keep(desk, kind, &raws) {
+        Ok(kept) => {
+            if collected.complete {
+                let stretch = Stretch::of(wanted.from_us, wanted.to_us, now_us);
+                let _ = fill::cover(desk, kind, stretch.from_us, stretch.to_us.min(now_us));
+                forget_deleted(desk, kind, wanted, &kept.shaped);
+            }
+            kept.shaped
+        }
+        Err(error) => {
+            tracing::warn!(kind = kind.name(), %error, "an answer of WHOOP was not kept");
+            raws.iter().map(|raw| shape_text(kind, raw)).collect()
+        }
+    };
+    let mut found = Found::default();
+    for shaped in &shaped {
+        found.push(kind, shaped);
+    }
+    Ok(found)
+}
+
+/// What WHOOP left out of a complete answer is deleted there. Recoveries are left alone: WHOOP picks
+/// them by their sleep, the mirror by their cycle.
+fn forget_deleted(desk: &Desk, kind: Kind, wanted: Wanted, came: &[Shaped]) {
+    if kind == Kind::Recoveries {
+        return;
+    }
+    let starting = Window { overlap: false, limit: None, ..window(desk, wanted) };
+    let mut ids = desk.records.ids_in(NAME, kind.name(), &starting).unwrap_or_default();
+    ids.retain(|id| is_from_api(id) && !came.iter().any(|shaped| shaped.id.as_ref() == Some(id)));
+    if ids.is_empty() {
+        return;
+    }
+    let now_us = desk.clock.now().wall_us;
+    if let Err(error) = desk.records.remove(NAME, kind.name(), &ids, now_us) {
+        tracing::warn!(kind = kind.name(), %error, "deleted records stay in the mirror");
+    }
+}
+
+/// Rows of WHOOP's own data export are not known to the API, and not deleted by it either.
+fn is_from_api(id: &str) -> bool {
+    !id.starts_with("zip:")
+}
+
+/// The mirror, completed first where it has gaps. When WHOOP cannot be asked, what is there is
+/// answered with a warning; nothing there at all is the failure itself.
+pub(super) async fn mirrored(desk: &Desk, kind: Kind, wanted: Wanted) -> Result<Found, Problem> {
+    let failed = |error| Problem::cache(kind.path(), &error);
+    let now_us = desk.clock.now().wall_us;
+    let stretch = Stretch::of(wanted.from_us, wanted.to_us, now_us);
+    if stretch.from_us >= stretch.to_us && stretch.from_us < now_us {
+        return Ok(Found::default());
+    }
+    let gaps = fill::missing(desk, kind, stretch).map_err(failed)?;
+    if gaps.is_empty() {
+        return Ok(Found { texts: read(desk, kind, wanted)?, ..Found::default() });
+    }
+    let stretch = enough(desk, kind, wanted, stretch)?;
+    let gaps = fill::missing(desk, kind, stretch).map_err(failed)?;
+    match fill::fill(desk, kind, stretch, &gaps, wanted.limit).await {
+        Ok(came) => completed(desk, kind, wanted, stretch, &came).await,
+        Err(problem) => {
+            let texts = read(desk, kind, wanted)?;
+            if texts.is_empty() {
+                return Err(problem);
+            }
+            Ok(Found { texts, warnings: Vec::new(), problem: Some(problem) })
+        }
+    }
+}
+
+/// Recoveries take the times of their cycles, so those are brought as well; a recovery whose cycle
+/// stays unknown is answered rather than lost.
+async fn completed(
+    desk: &Desk,
+    kind: Kind,
+    wanted: Wanted,
+    stretch: Stretch,
+    came: &[Shaped],
+) -> Result<Found, Problem> {
+    if kind == Kind::Recoveries {
+        let gaps = fill::missing(desk, Kind::Cycles, stretch).unwrap_or_default();
+        if let Err(problem) = fill::fill(desk, Kind::Cycles, stretch, &gaps, wanted.limit).await {
+            tracing::warn!(%problem, "the cycles of recoveries did not come");
+        }
+    }
+    let mut found = Found { texts: read(desk, kind, wanted)?, ..Found::default() };
+    for shaped in came {
+        if !is_placed(desk, kind, shaped) {
+            found.push(kind, shaped);
+        }
+    }
+    found.texts.truncate(wanted.limit.unwrap_or(usize::MAX));
+    Ok(found)
+}
+
+/// Is the record in the mirror, at a time?
+fn is_placed(desk: &Desk, kind: Kind, shaped: &Shaped) -> bool {
+    let Some(id) = shaped.id.as_deref() else { return false };
+    let row = desk.records.one(NAME, kind.name(), id).ok().flatten();
+    row.is_some_and(|row| row.start_us.is_some())
+}
+
+/// The part of the stretch an answer needs: with `limit` records there already, nothing older.
+fn enough(
+    desk: &Desk,
+    kind: Kind,
+    wanted: Wanted,
+    stretch: Stretch,
+) -> Result<Stretch, Problem> {
+    let rows = desk
+        .records
+        .window(NAME, kind.name(), &window(desk, wanted))
+        .map_err(|error| Problem::cache(kind.path(), &error))?;
+    let needed = wanted
+        .limit
+        .unwrap_or_else(|| fit::fitting(rows.iter().map(|row| row.flat.as_str())).saturating_add(1));
+    let last = needed.checked_sub(1).and_then(|at| rows.get(at)).and_then(|row| row.start_us);
+    Ok(match last {
+        Some(start_us) => Stretch { from_us: stretch.from_us.max(start_us), ..stretch },
+        None => stretch,
+    })
+}
+
+pub(super) fn read(desk: &Desk, kind: Kind, wanted: Wanted) -> Result<Vec<String>, Problem> {
+    desk.records
+        .window_flat(NAME, kind.name(), &window(desk, wanted))
+        .map_err(|error| Problem::cache(kind.path(), &error))
+}
+
+pub(super) fn window(desk: &Desk, wanted: Wanted) -> Window {
+    Window {
+        from_us: wanted.from_us,
+        to_us: wanted.to_us,
+        limit: wanted.limit,
+        newest_first: true,
+        overlap: true,
+        open_end_us: Some(desk.clock.now().wall_us),
+        // Records that cannot be read are found as well, to be told.
+        except_state: None,
+    }
+}
+
+impl Found {
+    fn push(&mut self, kind: Kind, shaped: &Shaped) {
+        match shaped.warning(kind) {
+            Some(warning) => self.warnings.push(warning),
+            None => self.texts.push(shaped.flat_text()),
+        }
+    }
+}
+
+fn answer(desk: &Desk, kind: Kind, wanted: Wanted, found: &Found) -> Value {
+    let shown = match wanted.limit {
+        Some(_) => found.texts.len(),
+        None => fit::fitting(found.texts.iter().map(String::as_str)),
+    };
+    let (records, left_out) =
+        fit::records(kind, found.texts.iter().take(shown).map(String::as_str));
+    let mut answer = Map::new();
+    if shown < found.texts.len() {
+        answer.insert("truncated".into(), Value::Bool(true));
+        answer.insert("hint".into(), hint(desk, kind, wanted, shown, found.texts.len()).into());
+    }
+    answer.insert("records".into(), Value::Array(records));
+    let incomplete = found.problem.as_ref().map(|problem| {
+        format!("{}: {}; this is what the mirror has", kind.name(), problem.line())
+    });
+    let warnings: Vec<&String> = incomplete.iter().chain(&found.warnings).chain(&left_out).collect();
+    if !warnings.is_empty() {
+        answer.insert("warnings".into(), json!(warnings));
+    }
+    Value::Object(answer)
+}
+
+/// How to get what did not fit.
+fn hint(desk: &Desk, kind: Kind, wanted: Wanted, shown: usize, all: usize) -> String {
+    let last = Window { limit: Some(shown), ..window(desk, wanted) };
+    let rows = desk.records.window(NAME, kind.name(), &last).unwrap_or_default();
+    match rows.last().and_then(|row| row.start_us) {
+        Some(start_us) => format!(
+            "the newest {shown} of at least {all}; call again with end=\"{}\" for older ones, or with a limit to get that many at once",
+            when::utc_millis(start_us)
+        ),
+        None => format!("the newest {shown} of {all}; narrow start and end, or pass a limit"),
+    }
+}

@@ -1,0 +1,153 @@
+//! Single records: from the mirror by id, otherwise from WHOOP and into the mirror.
+
+use serde_json::Value;
+use store::records::Row;
+
+use super::api::{self, Endpoint, Patience};
+use super::coerce::Arguments;
+use super::kind::{CURRENT, Kind};
+use super::problem::{Code, Problem};
+use super::shape::{INVALID, shape_text};
+use super::{NAME, Outcome, fit, keep};
+use crate::{Ask, Desk};
+
+pub(super) async fn cycle(ask: Ask<'_>) -> Outcome {
+    let arguments = Arguments(ask.arguments);
+    let id = arguments.required_int("cycle_id")?;
+    let fresh = arguments.flag("fresh", false)?;
+    let find = |desk: &Desk| desk.records.one(NAME, Kind::Cycles.name(), &id.to_string());
+    let endpoint = Endpoint::Cycle(id);
+    let known = if fresh { None } else { mirrored(ask.desk, endpoint, find)? };
+    Ok(or_fetched(ask.desk, Kind::Cycles, endpoint, known).await?)
+}
+
+/// The newest sleep of the cycle that is no nap; a nap when there is nothing else.
+pub(super) async fn cycle_sleep(ask: Ask<'_>) -> Outcome {
+    let arguments = Arguments(ask.arguments);
+    let id = arguments.required_int("cycle_id")?;
+    let fresh = arguments.flag("fresh", false)?;
+    let endpoint = Endpoint::CycleSleep(id);
+    let find = |desk: &Desk| {
+        let rows = desk.records.by_parent(NAME, Kind::Sleeps.name(), &id.to_string())?;
+        let is_nap = |row: &Row| {
+            fit::record(Kind::Sleeps, &row.flat)
+                .is_ok_and(|record| record.get("nap") == Some(&Value::Bool(true)))
+        };
+        let readable: Vec<Row> =
+            rows.into_iter().filter(|row| row.state.as_deref() != Some(INVALID)).collect();
+        let main = readable.iter().position(|row| !is_nap(row)).unwrap_or(0);
+        Ok(readable.into_iter().nth(main))
+    };
+    let known = if fresh { None } else { mirrored(ask.desk, endpoint, find)? };
+    Ok(or_fetched(ask.desk, Kind::Sleeps, endpoint, known).await?)
+}
+
+pub(super) async fn cycle_recovery(ask: Ask<'_>) -> Outcome {
+    let arguments = Arguments(ask.arguments);
+    let id = arguments.required_int("cycle_id")?;
+    let fresh = arguments.flag("fresh", false)?;
+    let endpoint = Endpoint::CycleRecovery(id);
+    let find = |desk: &Desk| desk.records.one(NAME, Kind::Recoveries.name(), &id.to_string());
+    let known = if fresh { None } else { mirrored(ask.desk, endpoint, find)? };
+    Ok(or_fetched(ask.desk, Kind::Recoveries, endpoint, known).await?)
+}
+
+/// A sleep or a workout by its own id.
+pub(super) async fn activity(ask: Ask<'_>, kind: Kind) -> Outcome {
+    let arguments = Arguments(ask.arguments);
+    let name = if kind == Kind::Sleeps { "sleep_id" } else { "workout_id" };
+    let id = arguments.required_text(name)?;
+    let fresh = arguments.flag("fresh", false)?;
+    let endpoint =
+        if kind == Kind::Sleeps { Endpoint::Sleep(id) } else { Endpoint::Workout(id) };
+    check_id(id).map_err(|words| Problem::invalid(endpoint.path(), format!("`{name}` {words}")))?;
+    let find = |desk: &Desk| desk.records.one(NAME, kind.name(), id);
+    let known = if fresh { None } else { mirrored(ask.desk, endpoint, find)? };
+    Ok(or_fetched(ask.desk, kind, endpoint, known).await?)
+}
+
+/// An id is one segment of a path: whatever could be read as more than that is refused.
+pub(super) fn check_id(id: &str) -> Result<(), &'static str> {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | ':' | '.');
+    if id.is_empty() {
+        Err("is empty")
+    } else if id.len() > 128 || !id.chars().all(is_plain) || id.starts_with('.') {
+        Err("is not the id of a record")
+    } else {
+        Ok(())
+    }
+}
+
+pub(super) async fn snapshot(ask: Ask<'_>, kind: Kind) -> Outcome {
+    let fresh = Arguments(ask.arguments).flag("fresh", false)?;
+    let endpoint = if kind == Kind::Profile { Endpoint::Profile } else { Endpoint::Body };
+    let find = |desk: &Desk| desk.records.one(NAME, kind.name(), CURRENT);
+    let known = if fresh { None } else { mirrored(ask.desk, endpoint, find)? };
+    Ok(or_fetched(ask.desk, kind, endpoint, known).await?)
+}
+
+/// What the mirror has, unless it could not be read: then WHOOP is asked again.
+fn mirrored(
+    desk: &Desk,
+    endpoint: Endpoint<'_>,
+    find: impl FnOnce(&Desk) -> Result<Option<Row>, store::records::RecordsError>,
+) -> Result<Option<Row>, Problem> {
+    let row = find(desk).map_err(|error| Problem::cache(endpoint.path(), &error))?;
+    Ok(row.filter(|row| row.state.as_deref() != Some(INVALID)))
+}
+
+async fn or_fetched(
+    desk: &Desk,
+    kind: Kind,
+    endpoint: Endpoint<'_>,
+    known: Option<Row>,
+) -> Result<Value, Problem> {
+    match known {
+        Some(row) => fit::record(kind, &row.flat)
+            .map(Value::Object)
+            .map_err(|words| Problem::new(Code::UpstreamError, endpoint.path(), words)),
+        None => fetched(desk, kind, endpoint).await,
+    }
+}
+
+/// Asks WHOOP for one record, keeps it and answers it flat.
+pub(super) async fn fetched(
+    desk: &Desk,
+    kind: Kind,
+    endpoint: Endpoint<'_>,
+) -> Result<Value, Problem> {
+    let fetched = match api::get(desk, endpoint, &[], Patience::BRIEF).await {
+        Ok(fetched) => fetched,
+        Err(problem) => {
+            if problem.code == Code::NotFound {
+                forget(desk, kind, endpoint);
+            }
+            return Err(problem);
+        }
+    };
+    let kept = if kind.is_snapshot() {
+        keep::keep_snapshot(desk, kind, fetched.text()).map(drop)
+    } else {
+        keep::keep(desk, kind, &[fetched.text()]).map(drop)
+    };
+    if let Err(error) = kept {
+        tracing::warn!(kind = kind.name(), %error, "an answer of WHOOP was not kept");
+    }
+    shape_text(kind, fetched.text()).flat.map(Value::Object).map_err(|fault| {
+        let words = format!("WHOOP sent a record that cannot be read: {fault}");
+        Problem::new(Code::UpstreamError, endpoint.path(), words)
+    })
+}
+
+/// WHOOP does not have it any more, so neither does the mirror.
+fn forget(desk: &Desk, kind: Kind, endpoint: Endpoint<'_>) {
+    let id = match endpoint {
+        Endpoint::Cycle(id) | Endpoint::CycleRecovery(id) => id.to_string(),
+        Endpoint::Sleep(id) | Endpoint::Workout(id) => id.to_owned(),
+        _ => return,
+    };
+    let now_us = desk.clock.now().wall_us;
+    if let Err(error) = desk.records.remove(NAME, kind.name(), &[id], now_us) {
+        tracing::warn!(kind = kind.name(), %error, "a deleted record stays in the mirror");
+    }
+}

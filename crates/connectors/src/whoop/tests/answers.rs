@@ -1,0 +1,150 @@
+//! Events, resources, exports, sizes, and the table itself.
+#![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
+
+use std::collections::BTreeSet;
+
+use serde_json::{Value, json};
+
+use super::{code, ids, stage};
+use crate::whoop::SERVICE;
+
+fn keys(answer: &Value) -> Vec<String> {
+    let events = answer["events"].as_array().unwrap();
+    events.iter().map(|e| format!("{}|{}|{}", e["updated_at"], e["resource"], e["id"])).collect()
+}
+
+#[tokio::test]
+async fn events_come_once_each_in_order_page_by_page() {
+    let stage = stage(15);
+    stage.call("sync_whoop", json!({})).await;
+    stage.clock.advance(1_000_000);
+    let whole = stage.call("get_whoop_events", json!({"since": "2010-01-01", "limit": 5000})).await;
+    assert_eq!(whole["next_cursor"], Value::Null);
+    assert_eq!(whole["count"].as_u64().unwrap(), u64::try_from(keys(&whole).len()).unwrap());
+    let mut seen = Vec::new();
+    let mut since = "2010-01-01".to_owned();
+    loop {
+        let page = stage.call("get_whoop_events", json!({"since": since, "limit": 7})).await;
+        assert_eq!(page["since"], since.as_str());
+        seen.extend(keys(&page));
+        match page["next_cursor"].as_str() {
+            Some(next) => since = next.to_owned(),
+            None => break,
+        }
+    }
+    assert_eq!(seen, keys(&whole));
+}
+
+#[tokio::test]
+async fn a_sync_in_between_loses_no_event_and_repeats_none() {
+    let stage = stage(40);
+    stage.call("sync_whoop", json!({"since": "2026-04-08"})).await;
+    stage.clock.advance(1_000_000);
+    let first = stage.call("get_whoop_events", json!({"since": "2010-01-01", "limit": 5, "resources": ["sleeps", "cycles"]})).await;
+    let mut seen = keys(&first);
+    let mut since = first["next_cursor"].as_str().unwrap().to_owned();
+    stage.call("sync_whoop", json!({"since": "2026-03-10"})).await;
+    stage.clock.advance(1_000_000);
+    loop {
+        let page = stage.call("get_whoop_events", json!({"since": since, "limit": 5, "resources": ["sleeps", "cycles"]})).await;
+        seen.extend(keys(&page));
+        match page["next_cursor"].as_str() {
+            Some(next) => since = next.to_owned(),
+            None => break,
+        }
+    }
+    let whole = stage.call("get_whoop_events", json!({"since": "2010-01-01", "limit": 5000, "resources": ["sleeps", "cycles"]})).await;
+    let all: BTreeSet<String> = keys(&whole).into_iter().collect();
+    assert_eq!(seen.len(), all.len(), "an event came twice or never");
+    assert_eq!(seen.into_iter().collect::<BTreeSet<_>>(), all);
+}
+
+#[tokio::test]
+async fn questions_about_events_are_checked_in_order() {
+    let stage = stage(3);
+    for (arguments, word) in [
+        (json!({"since": "x", "until": "y", "limit": 0, "resources": []}), "since"),
+        (json!({"since": "2026-04-10", "until": "y", "limit": 0, "resources": []}), "until"),
+        (json!({"since": "2026-04-10", "until": "2026-04-10", "limit": 0}), "later"),
+        (json!({"since": "2026-04-10", "limit": 0, "resources": []}), "limit"),
+        (json!({"since": "2026-04-10", "limit": 5001}), "limit"),
+        (json!({"since": "2026-04-10", "resources": []}), "resources"),
+        (json!({"since": "2026-04-10", "resources": ["steps"]}), "resource"),
+    ] {
+        let answer = stage.call("get_whoop_events", arguments.clone()).await;
+        assert_eq!(code(&answer), "VALIDATION_ERROR", "{arguments}");
+        assert_eq!(answer["error"]["endpoint"], "get_whoop_events");
+        assert!(answer["error"]["message"].as_str().unwrap().contains(word), "{answer}");
+    }
+    let missing = stage.call("get_whoop_events", json!({})).await;
+    assert_eq!(missing["failed"], "invalid_arguments");
+}
+
+#[tokio::test]
+async fn an_answer_fits_an_agent_unless_more_is_asked_for() {
+    let stage = stage(400);
+    let long = stage.call("list_whoop_sleeps", json!({"start": "2025-06-01"})).await;
+    assert_eq!(long["truncated"], true);
+    assert!(long.to_string().len() <= 75_000, "{}", long.to_string().len());
+    assert!(long["hint"].as_str().unwrap().contains("end="), "{}", long["hint"]);
+    let asked = stage.call("list_whoop_sleeps", json!({"start": "2025-06-01", "limit": 150})).await;
+    assert_eq!(ids(&asked).len(), 150);
+    assert!(asked.get("truncated").is_none());
+}
+
+#[tokio::test]
+async fn resources_show_the_mirror_and_fetch_nothing() {
+    let stage = stage(10);
+    let empty = stage.read("whoop://db/profile").await.unwrap();
+    assert_eq!(code(&empty), "NOT_FOUND");
+    assert!(empty["error"].get("endpoint").is_none());
+    stage.call("sync_whoop", json!({})).await;
+    let before = stage.requests();
+    assert!(stage.read("whoop://db/profile").await.unwrap()["email"].is_string());
+    let cycles = stage.read("whoop://db/cycles/2026-04-08/2026-04-10").await.unwrap();
+    assert!(cycles.as_array().unwrap().len() >= 2, "{cycles}");
+    let runs = stage.read("whoop://db/sync_runs/6").await.unwrap();
+    assert_eq!(runs.as_array().unwrap().len(), 6);
+    assert_eq!(runs[0]["status"], "success");
+    for refused in ["whoop://db/cycles/2026-4-8/2026-04-10", "whoop://db/cycles/2026-02-30/2026-04-10", "whoop://db/sync_runs/0", "whoop://db/sync_runs/501", "whoop://db/sync_runs/x"] {
+        assert_eq!(code(&stage.read(refused).await.unwrap()), "VALIDATION_ERROR", "{refused}");
+    }
+    let events = stage.read("whoop://db/events/2026-04-01T00:00:00Z").await.unwrap();
+    assert_eq!(events["status"], "success");
+    let bad = stage.read("whoop://db/events/nonsense").await.unwrap();
+    assert_eq!(bad["error"]["endpoint"], "get_whoop_events");
+    assert!(stage.read("whoop://db/steps").await.is_none());
+    assert_eq!(stage.requests(), before);
+}
+
+#[tokio::test]
+async fn exports_check_what_they_are_asked_and_stay_in_their_folder() {
+    let stage = stage(10);
+    let ask = |kind: &str, format: &str, path: &str| json!({"kind": kind, "format": format, "path": path});
+    let empty = stage.call("export_whoop", ask("cycles", "csv", "c.csv")).await;
+    assert_eq!((code(&empty), &empty["error"]["endpoint"]), ("CACHE_EMPTY", &json!("export_whoop")));
+    stage.call("sync_whoop", json!({})).await;
+    for (kind, format) in [("steps", "csv"), ("profile", "csv"), ("cycles", "xml")] {
+        assert_eq!(code(&stage.call("export_whoop", ask(kind, format, "x")).await), "VALIDATION_ERROR");
+    }
+    let done = stage.call("export_whoop", ask("all", "jsonl", "out")).await;
+    assert_eq!(done["status"], "success", "{done}");
+    assert_eq!(done["files"].as_array().unwrap().len(), 6);
+    assert_eq!(done["range"], json!({"start": null, "end": null}));
+    assert!(stage.desk.exports.join("out/body_measurements.jsonl").exists());
+    assert_eq!(code(&stage.call("export_whoop", ask("all", "jsonl", "out")).await), "FILE_EXISTS");
+    let outside = stage.call("export_whoop", ask("cycles", "csv", "../../x.csv")).await;
+    assert_eq!(code(&outside), "EXPORT_ERROR", "{outside}");
+}
+
+#[test]
+fn the_table_has_the_documented_tools_and_addresses() {
+    let of = |set: &str| SERVICE.tools.iter().filter(|tool| tool.set == set).count();
+    assert_eq!((of("main"), of("classic")), (17, 16));
+    assert_eq!((SERVICE.resources.len(), SERVICE.templates.len()), (2, 7));
+    assert!(SERVICE.instructions.len() < 300, "{}", SERVICE.instructions.len());
+    for tool in SERVICE.tools {
+        let schema: Value = serde_json::from_str(tool.output_schema).unwrap();
+        assert!(!schema["properties"].as_object().unwrap().is_empty(), "{}", tool.name);
+    }
+}

@@ -1,0 +1,159 @@
+//! Lists and single records: what is asked of WHOOP, what comes from the mirror, what is refused.
+#![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
+
+use sandbox::{Fault, What};
+use serde_json::{Value, json};
+
+use super::{code, ids, stage};
+
+#[tokio::test]
+async fn a_limited_call_does_not_pass_for_the_whole_window() {
+    let stage = stage(40);
+    let first = stage.call("list_whoop_cycles", json!({"limit": 3})).await;
+    assert_eq!(ids(&first).len(), 3);
+    let all = stage.call("list_whoop_cycles", json!({})).await;
+    let fresh = stage.call("list_whoop_cycles", json!({"fresh": true})).await;
+    assert!(ids(&all).len() >= 38, "{}", ids(&all).len());
+    assert_eq!(ids(&all), ids(&fresh));
+    assert_eq!(ids(&all)[..3], ids(&first)[..]);
+    let before = stage.requests();
+    assert_eq!(stage.call("list_whoop_cycles", json!({})).await, all);
+    assert_eq!(stage.requests(), before, "a complete window is read from the mirror");
+}
+
+#[tokio::test]
+async fn a_part_of_a_window_does_not_hide_the_rest() {
+    let stage = stage(30);
+    stage.call("list_whoop_sleeps", json!({"start": "2026-04-05", "end": "2026-04-07"})).await;
+    let wide = json!({"start": "2026-04-01", "end": "2026-04-12"});
+    let mirrored = stage.call("list_whoop_sleeps", wide).await;
+    let fresh = json!({"start": "2026-04-01", "end": "2026-04-12", "fresh": true});
+    assert_eq!(ids(&mirrored), ids(&stage.call("list_whoop_sleeps", fresh).await));
+}
+
+#[tokio::test]
+async fn after_a_sync_nothing_is_asked_of_whoop() {
+    let stage = stage(20);
+    let synced = stage.call("sync_whoop", json!({})).await;
+    assert_eq!(synced["status"], "success", "{synced}");
+    let before = stage.requests();
+    for tool in ["list_whoop_cycles", "list_whoop_recoveries", "list_whoop_sleeps", "list_whoop_workouts"] {
+        let found = stage.call(tool, json!({"start": "last 10 days"})).await;
+        assert!(!ids(&found).is_empty() || tool == "list_whoop_workouts", "{tool} {found}");
+        assert!(found.get("warnings").is_none(), "{found}");
+    }
+    stage.call("get_whoop_daily_summary", json!({"date": "2026-04-12"})).await;
+    stage.call("get_whoop_profile", json!({})).await;
+    assert_eq!(stage.requests(), before);
+}
+
+#[tokio::test]
+async fn recoveries_of_a_cold_mirror_are_answered_within_their_bounds() {
+    let stage = stage(30);
+    let window = json!({"start": "2026-04-01", "end": "2026-04-08"});
+    let first = stage.call("list_whoop_recoveries", window.clone()).await;
+    assert!(ids(&first).len() >= 6, "{first}");
+    assert_eq!(stage.call("list_whoop_recoveries", window).await, first);
+}
+
+#[tokio::test]
+async fn the_open_cycle_ends_now_and_is_not_in_the_future() {
+    let stage = stage(10);
+    stage.call("sync_whoop", json!({})).await;
+    let today = stage.call("list_whoop_cycles", json!({"start": "2026-04-15"})).await;
+    assert_eq!(today["records"][0]["end_utc"], Value::Null, "{today}");
+    let future = stage.call("list_whoop_cycles", json!({"start": "2026-04-17"})).await;
+    assert_eq!(future, json!({"records": []}));
+}
+
+#[tokio::test]
+async fn arguments_that_cannot_be_read_are_always_refused() {
+    let stage = stage(5);
+    stage.call("sync_whoop", json!({})).await;
+    for (arguments, expected) in [
+        (json!({"start": "garbage"}), "VALIDATION_ERROR"),
+        (json!({"end": "2026-13-01"}), "VALIDATION_ERROR"),
+        (json!({"start": ""}), "VALIDATION_ERROR"),
+        (json!({"limit": 0}), "VALIDATION_ERROR"),
+        (json!({"limit": -1}), "VALIDATION_ERROR"),
+        (json!({"limit": -1, "fresh": true}), "VALIDATION_ERROR"),
+        (json!({"limit": "2", "start": "2026-04-10T00:00:00+02:00"}), "none"),
+    ] {
+        let answer = stage.call("list_whoop_cycles", arguments.clone()).await;
+        assert_eq!(code(&answer), expected, "{arguments} {answer}");
+        if expected != "none" {
+            assert_eq!(answer["error"]["endpoint"], "/cycle");
+        }
+    }
+    for arguments in [json!({"limit": "abc"}), json!({"limit": 1.5}), json!({"fresh": "maybe"}), json!({"start": 5})] {
+        let answer = stage.call("list_whoop_cycles", arguments.clone()).await;
+        assert_eq!(answer["failed"], "invalid_arguments", "{arguments}");
+    }
+}
+
+#[tokio::test]
+async fn without_whoop_the_mirror_answers_and_says_so_and_nothing_is_the_failure() {
+    let stage = stage(10);
+    stage.call("list_whoop_cycles", json!({"limit": 3})).await;
+    stage.whoop.control().fault(Fault::on("/developer", What::Status { code: 403, retry_after: None, reset: None, body: None }));
+    let some = stage.call("list_whoop_cycles", json!({})).await;
+    assert_eq!(ids(&some).len(), 3);
+    assert!(some["warnings"][0].as_str().unwrap().contains("UPSTREAM_ERROR"), "{some}");
+    let none = stage.call("list_whoop_workouts", json!({})).await;
+    assert_eq!(code(&none), "UPSTREAM_ERROR");
+    assert_eq!(none["error"]["endpoint"], "/activity/workout");
+    let fresh = stage.call("list_whoop_cycles", json!({"fresh": true})).await;
+    assert_eq!(code(&fresh), "UPSTREAM_ERROR");
+}
+
+#[tokio::test]
+async fn single_records_come_by_id_and_an_id_leads_nowhere_else() {
+    let stage = stage(10);
+    let sleeps = stage.call("list_whoop_sleeps", json!({"limit": 2})).await;
+    let sleep = &sleeps["records"][0];
+    let before = stage.requests();
+    assert_eq!(&stage.call("get_whoop_sleep", json!({"sleep_id": sleep["id"]})).await, sleep);
+    assert_eq!(stage.requests(), before);
+    let cycle = stage.call("get_whoop_cycle", json!({"cycle_id": sleep["cycle_id"]})).await;
+    assert_eq!(cycle["id"], sleep["cycle_id"]);
+    let text_id = cycle["id"].to_string();
+    assert_eq!(stage.call("get_whoop_cycle", json!({"cycle_id": text_id})).await, cycle);
+    let recovery = stage.call("get_whoop_cycle_recovery", json!({"cycle_id": cycle["id"]})).await;
+    assert_eq!(recovery["cycle_id"], cycle["id"], "{recovery}");
+    let missing = stage.call("get_whoop_cycle", json!({"cycle_id": 1})).await;
+    assert_eq!((code(&missing), &missing["error"]["endpoint"]), ("NOT_FOUND", &json!("/cycle/1")));
+    let before = stage.requests();
+    for id in ["x/../../../cycle/7", "", "..", "a?b", "a%2Fb"] {
+        let answer = stage.call("get_whoop_sleep", json!({"sleep_id": id})).await;
+        assert_eq!(code(&answer), "VALIDATION_ERROR", "{id}");
+    }
+    assert_eq!(stage.requests(), before);
+}
+
+#[tokio::test]
+async fn a_record_that_cannot_be_read_is_told_and_not_lost() {
+    let stage = stage(6);
+    let cycles = stage.call("list_whoop_cycles", json!({"fresh": true})).await;
+    let id = cycles["records"][2]["id"].to_string();
+    let broken = json!({"score": {"strain": 1.0, "kilojoule": 1.0, "average_heart_rate": 62.5, "max_heart_rate": 100}, "updated_at": "2026-04-15T09:00:00.000Z"});
+    stage.whoop.control().edit("cycle", &id, &broken).unwrap();
+    let again = stage.call("list_whoop_cycles", json!({"fresh": true})).await;
+    assert_eq!(ids(&again).len(), ids(&cycles).len() - 1);
+    let warning = again["warnings"][0].as_str().unwrap();
+    assert!(warning.contains(&id) && warning.contains("average_heart_rate"), "{warning}");
+    let mirrored = stage.call("list_whoop_cycles", json!({})).await;
+    assert_eq!(mirrored["warnings"], again["warnings"]);
+    let one = stage.call("get_whoop_cycle", json!({"cycle_id": id})).await;
+    assert_eq!(code(&one), "UPSTREAM_ERROR");
+}
+
+#[tokio::test]
+async fn what_whoop_deleted_is_gone_after_a_fresh_list() {
+    let stage = stage(8);
+    let workouts = stage.call("list_whoop_sleeps", json!({"fresh": true})).await;
+    let id = workouts["records"][1]["id"].as_str().unwrap().to_owned();
+    stage.whoop.control().remove("sleep", &id).unwrap();
+    stage.call("list_whoop_sleeps", json!({"fresh": true})).await;
+    let left = stage.call("list_whoop_sleeps", json!({})).await;
+    assert!(!ids(&left).contains(&json!(id).to_string()));
+}
