@@ -1,5 +1,5 @@
 //! How fast the owner's records are: ten years kept page by page, read by window, taken out.
-//! `cargo run --release -p store --example records_speed`
+//! `cargo run --release -p store --example records_speed [FOLDER FOR THE FILES]`
 #![allow(
     clippy::unwrap_used,
     clippy::print_stdout,
@@ -71,6 +71,7 @@ fn main() {
     let folder = tempfile::tempdir().unwrap();
     let home = Home::create(&folder.path().join("home")).unwrap();
     let records = Records::open(&home).unwrap();
+    let exports = std::env::args_os().nth(1).map_or(folder.path().join("exports"), Into::into);
     let nights: Vec<Night> = (0..DAYS).map(night).collect();
 
     let begin = Instant::now();
@@ -122,14 +123,14 @@ fn main() {
     for format in ["csv", "jsonl", "parquet"] {
         let plan = Plan::new(&SHELF, "sleeps", format).unwrap();
         let order = Order {
-            path: format,
+            path: &format!("sleeps.{format}"),
             from_us: None,
             to_us: None,
             now_us: 0,
             overwrite: true,
             csv: CsvSafety::AsIs,
             compression: Compression::Snappy,
-            reach: Reach::Below(folder.path()),
+            reach: Reach::Below(&exports),
         };
         plan.write(&records, &order, &mut |_| {}).unwrap();
         let begin = Instant::now();
