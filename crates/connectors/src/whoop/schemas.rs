@@ -30,10 +30,26 @@ macro_rules! input {
         concat!(r#"{"type":"object","properties":{"#, $($part),+, r#"},"required":["#, $required, "]}")
     };
 }
-macro_rules! number { () => { r#"{"type":["number","null"]}"# }; }
-macro_rules! integer { () => { r#"{"type":["integer","null"]}"# }; }
-macro_rules! string { () => { r#"{"type":["string","null"]}"# }; }
-macro_rules! boolean { () => { r#"{"type":["boolean","null"]}"# }; }
+macro_rules! number {
+    () => {
+        r#"{"type":["number","null"]}"#
+    };
+}
+macro_rules! integer {
+    () => {
+        r#"{"type":["integer","null"]}"#
+    };
+}
+macro_rules! string {
+    () => {
+        r#"{"type":["string","null"]}"#
+    };
+}
+macro_rules! boolean {
+    () => {
+        r#"{"type":["boolean","null"]}"#
+    };
+}
 macro_rules! error {
     () => {
         r#""error":{"type":"object","properties":{"code":{"type":"string"},"message":{"type":"string"},"endpoint":{"type":"string"}}}"#
@@ -47,27 +63,64 @@ macro_rules! warnings {
 macro_rules! times {
     () => {
         concat!(
-            r#""start_utc":"#, string!(), r#","end_utc":"#, string!(), r#","start_local":"#, string!(),
-            r#","end_local":"#, string!(), r#","timezone_offset":"#, string!(), r#","start":"#, string!(),
-            r#","end":"#, string!()
+            r#""start_utc":"#,
+            string!(),
+            r#","end_utc":"#,
+            string!(),
+            r#","start_local":"#,
+            string!(),
+            r#","end_local":"#,
+            string!(),
+            r#","timezone_offset":"#,
+            string!(),
+            r#","start":"#,
+            string!(),
+            r#","end":"#,
+            string!()
         )
     };
 }
 macro_rules! cycle {
     () => {
         concat!(
-            r#""id":"#, integer!(), ",", times!(), r#","score_state":"#, string!(), r#","strain":"#, number!(),
-            r#","avg_hr_bpm":"#, integer!(), r#","max_hr_bpm":"#, integer!(), r#","calories":"#, integer!()
+            r#""id":"#,
+            integer!(),
+            ",",
+            times!(),
+            r#","score_state":"#,
+            string!(),
+            r#","strain":"#,
+            number!(),
+            r#","avg_hr_bpm":"#,
+            integer!(),
+            r#","max_hr_bpm":"#,
+            integer!(),
+            r#","calories":"#,
+            integer!()
         )
     };
 }
 macro_rules! recovery {
     () => {
         concat!(
-            r#""cycle_id":"#, integer!(), r#","sleep_id":"#, string!(), r#","score_state":"#, string!(),
-            r#","recovery_score":"#, number!(), r#","resting_heart_rate_bpm":"#, number!(),
-            r#","hrv_rmssd_ms":"#, number!(), r#","spo2_pct":"#, number!(), r#","skin_temp_c":"#, number!(),
-            r#","user_calibrating":"#, boolean!()
+            r#""cycle_id":"#,
+            integer!(),
+            r#","sleep_id":"#,
+            string!(),
+            r#","score_state":"#,
+            string!(),
+            r#","recovery_score":"#,
+            number!(),
+            r#","resting_heart_rate_bpm":"#,
+            number!(),
+            r#","hrv_rmssd_ms":"#,
+            number!(),
+            r#","spo2_pct":"#,
+            number!(),
+            r#","skin_temp_c":"#,
+            number!(),
+            r#","user_calibrating":"#,
+            boolean!()
         )
     };
 }
@@ -91,14 +144,45 @@ macro_rules! sleep {
 macro_rules! workout {
     () => {
         concat!(
-            r#""id":"#, string!(), ",", times!(), r#","sport_id":"#, integer!(), r#","sport_name":"#, string!(),
-            r#","score_state":"#, string!(), r#","strain":"#, number!(), r#","avg_hr_bpm":"#, integer!(),
-            r#","max_hr_bpm":"#, integer!(), r#","calories":"#, integer!(), r#","percent_recorded":"#, number!(),
-            r#","distance_meter":"#, number!(), r#","altitude_change_meter":"#, number!(),
-            r#","altitude_gain_meter":"#, number!(),
-            r#","zone_durations_seconds":{"type":["object","null"],"properties":{"zone_zero":"#, number!(),
-            r#","zone_one":"#, number!(), r#","zone_two":"#, number!(), r#","zone_three":"#, number!(),
-            r#","zone_four":"#, number!(), r#","zone_five":"#, number!(), "}}"
+            r#""id":"#,
+            string!(),
+            ",",
+            times!(),
+            r#","sport_id":"#,
+            integer!(),
+            r#","sport_name":"#,
+            string!(),
+            r#","score_state":"#,
+            string!(),
+            r#","strain":"#,
+            number!(),
+            r#","avg_hr_bpm":"#,
+            integer!(),
+            r#","max_hr_bpm":"#,
+            integer!(),
+            r#","calories":"#,
+            integer!(),
+            r#","percent_recorded":"#,
+            number!(),
+            r#","distance_meter":"#,
+            number!(),
+            r#","altitude_change_meter":"#,
+            number!(),
+            r#","altitude_gain_meter":"#,
+            number!(),
+            r#","zone_durations_seconds":{"type":["object","null"],"properties":{"zone_zero":"#,
+            number!(),
+            r#","zone_one":"#,
+            number!(),
+            r#","zone_two":"#,
+            number!(),
+            r#","zone_three":"#,
+            number!(),
+            r#","zone_four":"#,
+            number!(),
+            r#","zone_five":"#,
+            number!(),
+            "}}"
         )
     };
 }
@@ -110,8 +194,11 @@ macro_rules! output {
 macro_rules! listed {
     ($record:expr) => {
         output!(
-            r#""records":{"type":"array","items":{"type":"object","properties":{"#, $record, "}}},",
-            r#""truncated":{"type":"boolean"},"hint":{"type":"string"},"#, warnings!()
+            r#""records":{"type":"array","items":{"type":"object","properties":{"#,
+            $record,
+            "}}},",
+            r#""truncated":{"type":"boolean"},"hint":{"type":"string"},"#,
+            warnings!()
         )
     };
 }
@@ -127,7 +214,9 @@ pub(super) const FRESH_INPUT: &str = input!("", fresh!());
 pub(super) const LIST_INPUT: &str = input!(
     "",
     r#""start":"#,
-    text_or_null!("Inclusive lower bound: ISO-8601, or words such as `yesterday` or `last 30 days`."),
+    text_or_null!(
+        "Inclusive lower bound: ISO-8601, or words such as `yesterday` or `last 30 days`."
+    ),
     r#","end":"#,
     text_or_null!("Exclusive upper bound, written the same way."),
     r#","limit":{"anyOf":[{"type":"integer"},{"type":"null"}],"default":null,"description":"At most so many, newest first. Without it an answer stays below 25,000 tokens."},"#,
@@ -192,37 +281,81 @@ pub(super) const RECOVERIES: &str = listed!(recovery!());
 pub(super) const SLEEPS: &str = listed!(sleep!());
 pub(super) const WORKOUTS: &str = listed!(workout!());
 pub(super) const PROFILE: &str = output!(
-    r#""email":"#, string!(), r#","first_name":"#, string!(), r#","last_name":"#, string!()
+    r#""email":"#,
+    string!(),
+    r#","first_name":"#,
+    string!(),
+    r#","last_name":"#,
+    string!()
 );
 pub(super) const BODY: &str = output!(
-    r#""height_meter":"#, number!(), r#","weight_kilogram":"#, number!(), r#","max_hr_bpm":"#, integer!()
+    r#""height_meter":"#,
+    number!(),
+    r#","weight_kilogram":"#,
+    number!(),
+    r#","max_hr_bpm":"#,
+    integer!()
 );
 pub(super) const STATUS: &str = output!(
-    r#""status":{"type":"string"},"expires_at":"#, string!(), r#","created_at":"#, string!(),
-    r#","token_type":"#, string!(), r#","has_refresh_token":"#, boolean!(), r#","detail":"#, string!()
+    r#""status":{"type":"string"},"expires_at":"#,
+    string!(),
+    r#","created_at":"#,
+    string!(),
+    r#","token_type":"#,
+    string!(),
+    r#","has_refresh_token":"#,
+    boolean!(),
+    r#","detail":"#,
+    string!()
 );
 pub(super) const SYNC: &str = output!(
     r#""status":{"type":"string"},"started_at":{"type":"string"},"completed_at":{"type":"string"},"#,
     r#""resources":{"type":"object","additionalProperties":{"type":"object","properties":{"records_fetched":{"type":"integer"},"records_upserted":{"type":"integer"},"cursor_after":"#,
-    string!(), r#","status":{"type":"string"},"error":{"type":"string"}}}},"#, warnings!()
+    string!(),
+    r#","status":{"type":"string"},"error":{"type":"string"}}}},"#,
+    warnings!()
 );
 pub(super) const DAILY: &str = output!(
-    r#""date":{"type":"string"},"day":{"type":"string"},"cycle":"#, maybe!(cycle!()), r#","recovery":"#,
-    maybe!(recovery!()), r#","sleep":"#, maybe!(sleep!()),
-    r#","workouts":{"type":"array","items":{"type":"object","properties":{"#, workout!(), "}}},",
-    r#""score_states":{"type":"object","properties":{"cycle":"#, string!(), r#","recovery":"#, string!(),
-    r#","sleep":"#, string!(), r#"}},"as_of":"#, string!(), r#","age_seconds":"#, integer!(), ",",
-    r#""notes":{"type":"array","items":{"type":"string"}},"#, warnings!()
+    r#""date":{"type":"string"},"day":{"type":"string"},"cycle":"#,
+    maybe!(cycle!()),
+    r#","recovery":"#,
+    maybe!(recovery!()),
+    r#","sleep":"#,
+    maybe!(sleep!()),
+    r#","workouts":{"type":"array","items":{"type":"object","properties":{"#,
+    workout!(),
+    "}}},",
+    r#""score_states":{"type":"object","properties":{"cycle":"#,
+    string!(),
+    r#","recovery":"#,
+    string!(),
+    r#","sleep":"#,
+    string!(),
+    r#"}},"as_of":"#,
+    string!(),
+    r#","age_seconds":"#,
+    integer!(),
+    ",",
+    r#""notes":{"type":"array","items":{"type":"string"}},"#,
+    warnings!()
 );
 pub(super) const EVENTS: &str = output!(
     r#""status":{"type":"string"},"count":{"type":"integer"},"since":{"type":"string"},"until":{"type":"string"},"#,
     r#""events":{"type":"array","items":{"type":"object","properties":{"resource":{"type":"string"},"id":{"type":"string"},"updated_at":{"type":"string"},"record":{"type":"object"}}}},"#,
-    r#""next_cursor":"#, string!(), r#","truncated":{"type":"boolean"},"hint":{"type":"string"},"#, warnings!()
+    r#""next_cursor":"#,
+    string!(),
+    r#","truncated":{"type":"boolean"},"hint":{"type":"string"},"#,
+    warnings!()
 );
 pub(super) const EXPORT: &str = output!(
     r#""status":{"type":"string"},"kind":{"type":"string"},"format":{"type":"string"},"#,
     r#""files":{"type":"array","items":{"type":"object","properties":{"resource":{"type":"string"},"path":{"type":"string"},"records":{"type":"integer"},"bytes":{"type":"integer"}}}},"#,
-    r#""range":{"type":"object","properties":{"start":"#, string!(), r#","end":"#, string!(), "}},", warnings!()
+    r#""range":{"type":"object","properties":{"start":"#,
+    string!(),
+    r#","end":"#,
+    string!(),
+    "}},",
+    warnings!()
 );
 pub(super) const HEALTH: &str = output!(
     r#""status":{"type":"string"},"checks":{"type":"object","additionalProperties":{"type":"object","properties":{"status":{"type":"string"},"detail":{"type":"string"}}}},"#,
@@ -231,7 +364,8 @@ pub(super) const HEALTH: &str = output!(
 
 pub(super) const CLASSIC_CYCLE_INPUT: &str =
     input!(r#""cycleId""#, r#""cycleId":{"type":"number"}"#);
-pub(super) const CLASSIC_SLEEP_INPUT: &str = input!(r#""sleepId""#, r#""sleepId":{"type":"string"}"#);
+pub(super) const CLASSIC_SLEEP_INPUT: &str =
+    input!(r#""sleepId""#, r#""sleepId":{"type":"string"}"#);
 pub(super) const CLASSIC_WORKOUT_INPUT: &str =
     input!(r#""workoutId""#, r#""workoutId":{"type":"string"}"#);
 pub(super) const CLASSIC_LIST_INPUT: &str = input!(
