@@ -1,0 +1,133 @@
+//! `tollgate sync`, `import` and `events`: the owner's data comes here, and what changed is told.
+
+mod bar;
+mod events;
+mod import;
+
+use anyhow::{Result, anyhow, bail};
+use clap::Args;
+use connectors::sync::{self, Asked, Mirror};
+use serde_json::Value;
+
+use crate::context::Context;
+use crate::failure::Ending;
+use crate::moment;
+use crate::output::{Out, count};
+use crate::run::runtime;
+use bar::Bar;
+
+pub(crate) use events::{EventsArgs, run as events};
+pub(crate) use import::ImportCommand;
+
+#[derive(Args)]
+pub(crate) struct SyncArgs {
+    /// Whose data: whoop
+    #[arg(value_name = "SERVICE")]
+    service: String,
+    /// Everything from the beginning instead of what is new
+    #[arg(long)]
+    full: bool,
+    /// From then on: 2026-04-01, or `last 30 days`
+    #[arg(long, value_name = "WHEN", conflicts_with = "full")]
+    since: Option<String>,
+    /// Some of it only: cycles,sleeps
+    #[arg(long, value_name = "NAMES", value_delimiter = ',')]
+    resources: Option<Vec<String>>,
+}
+
+pub(crate) fn run(args: SyncArgs, context: &Context, out: &mut Out) -> Result<Ending> {
+    let mirror = mirror(&args.service)?;
+    let stores = context.open()?;
+    let desk = stores.desk()?;
+    let asked = Asked { full: args.full, since: args.since, resources: args.resources };
+    let result = {
+        let bar = Bar::new(mirror, asked.resources.as_deref());
+        runtime()?.block_on(sync::run(&desk, mirror, &asked, &|step| bar.step(step)))?
+    };
+    let said = line(mirror, &result);
+    stores.note("synced", mirror.service, &said)?;
+    if out.wants_json() {
+        out.json(&result)?;
+        return Ok(ending(&result));
+    }
+    for warning in texts(&result, "warnings") {
+        out.warn(crate::output::visible(&hinted(&warning)));
+    }
+    if status(&result) == "error" {
+        bail!("`{}` was not synced", mirror.service);
+    }
+    let newest = cursor(&result).map(|us| format!(", up to {}", moment::local(us)));
+    out.line(format_args!("{}: {said}{}", mirror.service, newest.unwrap_or_default()))?;
+    Ok(ending(&result))
+}
+
+/// The mirror of a service, or which there are.
+fn mirror(service: &str) -> Result<&'static Mirror> {
+    sync::mirror(service).ok_or_else(|| {
+        let names: Vec<&str> = sync::ALL.iter().map(|mirror| mirror.service).collect();
+        anyhow!("there is no mirror of `{service}`\nhint: one of {}", names.join(", "))
+    })
+}
+
+fn ending(result: &Value) -> Ending {
+    Ending::of(status(result) == "success")
+}
+
+fn status(result: &Value) -> &str {
+    result.get("status").and_then(Value::as_str).unwrap_or("error")
+}
+
+/// `3 cycles, 2 workouts`, or that there was nothing new.
+fn line(mirror: &Mirror, result: &Value) -> String {
+    let part = |resource: &sync::Resource, field: &str| {
+        let place = format!("/resources/{}/{field}", resource.name);
+        result.pointer(&place).and_then(Value::as_u64).unwrap_or(0)
+    };
+    let mut parts = Vec::new();
+    let mut removed = 0;
+    for resource in mirror.resources {
+        let changed = usize::try_from(part(resource, "records_upserted")).unwrap_or(usize::MAX);
+        removed += part(resource, "records_removed");
+        if changed > 0 {
+            parts.push(several(changed, resource.name));
+        }
+    }
+    if removed > 0 {
+        parts.push(format!("{removed} removed"));
+    }
+    if parts.is_empty() { "nothing new".to_owned() } else { parts.join(", ") }
+}
+
+/// `1 recovery`, `2 cycles`, `profile`.
+fn several(changed: usize, resource: &str) -> String {
+    match (changed, resource) {
+        (1, "recoveries") => "1 recovery".to_owned(),
+        (_, "recoveries") => format!("{changed} recoveries"),
+        (_, "body_measurement") => "body measurement".to_owned(),
+        (_, name) => match name.strip_suffix('s') {
+            Some(one) => count(changed, one),
+            None => name.to_owned(),
+        },
+    }
+}
+
+/// The newest change that any resource has.
+fn cursor(result: &Value) -> Option<i64> {
+    let resources = result.get("resources")?.as_object()?;
+    let stamps = resources.values().filter_map(|resource| resource.get("cursor_after")?.as_str());
+    stamps.filter_map(connectors::when::instant_us).max()
+}
+
+fn texts(value: &Value, key: &str) -> Vec<String> {
+    let list = value.get(key).and_then(Value::as_array);
+    let texts = list.into_iter().flatten().filter_map(Value::as_str);
+    texts.map(str::to_owned).collect()
+}
+
+/// A warning with what to do about it, where that is known.
+fn hinted(warning: &str) -> String {
+    if warning.contains("RATE_LIMITED") {
+        return format!("{warning}; run the same command later, it goes on where it stopped");
+    }
+    warning.to_owned()
+}
