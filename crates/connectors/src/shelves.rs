@@ -17,8 +17,9 @@ pub fn shelf(service: &str) -> Option<&'static Shelf> {
 /// Brings the mirror to the shapes and views of this program. Cheap when nothing has changed; asks
 /// nothing of any service.
 pub fn prepare(records: &Records) -> Result<(), RecordsError> {
-    let views: Vec<&View> =
+    let mut views: Vec<&View> =
         SHELVES.iter().flat_map(|shelf| shelf.kinds).map(|kind| kind.view).collect();
+    views.push(&whoop::takeout::JOURNAL_VIEW);
     records.declare(&views)?;
     records.reshape(whoop::NAME, whoop::shape::VERSION, whoop_shape)?;
     Ok(())

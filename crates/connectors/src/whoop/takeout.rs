@@ -22,7 +22,7 @@ use columns::{Column, Header, Table};
 use journal::Answer;
 use rows::{Day, Draft};
 
-pub use journal::KIND as JOURNAL;
+pub use journal::{KIND as JOURNAL, VIEW as JOURNAL_VIEW};
 pub use twins::give_way;
 
 /// Odd rows are named so often; then they are only counted.

@@ -4,6 +4,7 @@
 use jiff::tz::Offset;
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
+use store::records::{Column as Shown, View};
 
 use super::cells::{Cells, Moment};
 use super::columns::Column;
@@ -11,6 +12,24 @@ use super::rows::ID_PREFIX;
 
 /// The kind in the mirror.
 pub const KIND: &str = "journal";
+
+/// The answers as a table. They are no part of an export of everything, which is six files for all
+/// who read them.
+pub const VIEW: View = View {
+    name: "whoop_journal",
+    service: "whoop",
+    kind: KIND,
+    columns: &[
+        Shown::text("date"),
+        Shown::text("question"),
+        Shown::bool("answered_yes"),
+        Shown::text("notes"),
+        Shown::text("start_utc"),
+        Shown::text("end_utc"),
+        Shown::text("timezone_offset"),
+    ],
+    except_state: None,
+};
 
 /// One answer, with the row it came from.
 #[derive(Debug)]
