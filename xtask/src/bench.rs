@@ -9,6 +9,8 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail};
 use serde_json::Value;
 
+pub(crate) mod catalog;
+
 /// Tools in the policy and on the upstream, as the target is stated.
 const TOOLS: usize = 50;
 /// A limit that is checked on every call and never reached.

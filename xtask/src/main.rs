@@ -28,6 +28,7 @@ cargo xtask test [STEP…]     everything that must pass, or only the steps name
 cargo xtask promises [P01…]  every promise with its tests and their figures
 cargo xtask direct           the suite and the clients without a gate: is the harness whole?
 cargo xtask bench gate       what the gate costs, beside a direct connection [--quick]
+cargo xtask bench catalog    how fast the catalogue is made and asked [--quick]
 cargo xtask eval classifier  how tools are classed, beside labels [FILE]
 cargo xtask tidy             the rules of the house
 cargo xtask docs [--check]   write docs/reference from the program itself, or compare
@@ -71,6 +72,9 @@ fn run(task: &str, rest: &[String]) -> Result<bool> {
 fn measure(root: &Path, rest: &[String]) -> Result<bool> {
     match rest.split_first() {
         Some((what, options)) if what == "gate" => bench::gate(root, options).map(|()| true),
+        Some((what, options)) if what == "catalog" => {
+            bench::catalog::catalog(root, options).map(|()| true)
+        }
         _ => anyhow::bail!("bench what?\n\n{HELP}"),
     }
 }

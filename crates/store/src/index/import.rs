@@ -244,8 +244,8 @@ fn put(writer: &mut Writer<'_>, batch: Classed, imported: &mut Imported) -> Resu
     for listing in batch.listings {
         match listing {
             Ok(listing) => {
-                writer.put(&listing)?;
-                imported.servers += u64::from(listing.is_whole);
+                let is_new = writer.put(&listing)?;
+                imported.servers += u64::from(is_new || listing.is_whole);
                 imported.tools += listing.tools.len() as u64;
             }
             Err(Skip::Superseded) => imported.superseded += 1,

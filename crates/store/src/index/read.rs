@@ -45,7 +45,8 @@ const TOOL: &str = "SELECT slug, name, category, risk, does, definition FROM too
 impl Index {
     /// A server by its slug or its name.
     pub fn server(&self, slug: &str) -> Result<ServerRow, IndexError> {
-        let mut select = self.db.prepare_cached(&format!("{SERVER} WHERE slug = ?1 OR name = ?1"))?;
+        let mut select =
+            self.db.prepare_cached(&format!("{SERVER} WHERE slug = ?1 OR name = ?1"))?;
         let found = select.query_row([slug], server_of).optional()?;
         found.ok_or_else(|| IndexError::Missing(slug.to_owned()))
     }

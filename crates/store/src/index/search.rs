@@ -71,7 +71,11 @@ impl Index {
         self.candidates(&select, &values, asked)
     }
 
-    fn servers_of(&self, asked: &[String], q: &Question<'_>) -> Result<Vec<(i64, Hit)>, IndexError> {
+    fn servers_of(
+        &self,
+        asked: &[String],
+        q: &Question<'_>,
+    ) -> Result<Vec<(i64, Hit)>, IndexError> {
         let mut values = Vec::new();
         let mut filter = "";
         if let Some(risk) = q.risk {

@@ -52,7 +52,11 @@ pub(super) struct Splitter {
 
 impl Splitter {
     /// Takes the next piece; whole items are handed to `out`.
-    pub(super) fn push(&mut self, chunk: &[u8], out: &mut impl FnMut(Vec<u8>)) -> Result<(), SplitError> {
+    pub(super) fn push(
+        &mut self,
+        chunk: &[u8],
+        out: &mut impl FnMut(Vec<u8>),
+    ) -> Result<(), SplitError> {
         let mut from = 0;
         let mut at = 0;
         while let Some(byte) = chunk.get(at).copied() {
@@ -196,7 +200,10 @@ mod tests {
             (one.to_owned(), vec![one]),
             (format!("{one}\n{one}\r\n"), vec![one, one]),
             (format!("\u{feff}[{one}, {one}]"), vec![one, one]),
-            (format!(r#"{{"metadata":{{"count":2}},"servers":[{one},{one}],"next":null}}"#), vec![one, one]),
+            (
+                format!(r#"{{"metadata":{{"count":2}},"servers":[{one},{one}],"next":null}}"#),
+                vec![one, one],
+            ),
             (format!(r#"[{{"servers" : [{one}]}},{{"servers":[]}}]"#), vec![one]),
             (format!(r#"{{"servers":[{one}]}} {{"servers":[{one}]}}"#), vec![one, one]),
             ("[]".to_owned(), vec![]),

@@ -56,7 +56,8 @@ pub(super) fn of_question(text: &str) -> Vec<String> {
             words.push(word.to_owned());
         }
     });
-    let telling: Vec<String> = words.iter().filter(|w| !EMPTY.contains(&w.as_str())).cloned().collect();
+    let telling: Vec<String> =
+        words.iter().filter(|w| !EMPTY.contains(&w.as_str())).cloned().collect();
     if telling.is_empty() { words } else { telling }
 }
 
@@ -125,7 +126,8 @@ mod tests {
 
     #[test]
     fn names_are_cut_where_people_would_cut_them() {
-        let (names, rest) = of("getUser_byID2", "Get a user", "Gets the USER, émile & 日本 2x, user");
+        let (names, rest) =
+            of("getUser_byID2", "Get a user", "Gets the USER, émile & 日本 2x, user");
         assert_eq!(names, "get user by id2 a");
         assert_eq!(rest, "gets émile 日本 2x");
         assert_eq!(of_question("delete the file"), ["delete", "file"]);

@@ -44,8 +44,10 @@ impl<'c> Writer<'c> {
         })
     }
 
-    pub(super) fn put(&mut self, listing: &Listing) -> Result<(), IndexError> {
+    /// Puts a listing in; true when its server was not there before.
+    pub(super) fn put(&mut self, listing: &Listing) -> Result<bool, IndexError> {
         let known = self.find(&listing.name)?;
+        let is_new = known.is_none();
         let id = match (known, listing.is_whole) {
             (Some(id), true) => {
                 self.take_out(id)?;
@@ -62,7 +64,7 @@ impl<'c> Writer<'c> {
             let slug = if listing.is_whole { None } else { self.free_slug(id, tool)? };
             self.put_tool(id, slug.as_deref().unwrap_or(&tool.slug), tool)?;
         }
-        Ok(())
+        Ok(is_new)
     }
 
     /// Counts what came in parts.
@@ -117,7 +119,9 @@ impl<'c> Writer<'c> {
                 source,
             ]);
             match put {
-                Err(e) if is_taken(&e) && number < 100 => slug = format!("{}-{number}", listing.slug),
+                Err(e) if is_taken(&e) && number < 100 => {
+                    slug = format!("{}-{number}", listing.slug)
+                }
                 put => {
                     put?;
                     break;
