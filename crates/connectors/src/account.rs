@@ -58,6 +58,16 @@ pub enum SignIn {
     Values(&'static [Field]),
 }
 
+impl SignIn {
+    /// How we show who we are at the token endpoint, where there is one.
+    pub fn client(&self) -> Option<Client> {
+        match self {
+            SignIn::Code { client, .. } | SignIn::Device { client, .. } => Some(*client),
+            SignIn::Values(_) => None,
+        }
+    }
+}
+
 /// How a client shows that it is itself at the token endpoint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Client {

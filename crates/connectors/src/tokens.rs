@@ -171,7 +171,7 @@ fn is_fresh(account: &Account, now_us: i64) -> bool {
 fn still_good(account: &Account, now_us: i64, error: TokenError) -> Result<Secret, TokenError> {
     let token = account.access.as_ref().filter(|_| account.expires_us.is_some_and(|at| at > now_us));
     match (token, error) {
-        (Some(token), TokenError::Outage { .. }) => Ok(token.clone()),
+        (Some(token), TokenError::Outage { .. } | TokenError::Store(_)) => Ok(token.clone()),
         (_, error) => Err(error),
     }
 }

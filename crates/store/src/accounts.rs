@@ -95,11 +95,17 @@ pub struct Stamp {
 pub enum AccountsError {
     #[error("`{0}` is no name of a service")]
     Name(String),
-    #[error("the account file of `{service}` is damaged: {why}\nhint: `tollgate connect {service}` signs in again and writes a new one")]
+    #[error(
+        "the account file of `{service}` is damaged: {why}\nhint: `tollgate connect {service}` signs in again and writes a new one"
+    )]
     Damaged { service: String, why: String },
-    #[error("a secret of the account `{service}` does not open\nhint: `tollgate connect {service}` signs in again")]
+    #[error(
+        "a secret of the account `{service}` does not open\nhint: `tollgate connect {service}` signs in again"
+    )]
     Sealed { service: String, source: VaultError },
-    #[error("the account `{service}` is held by another process for longer than {waited_s} seconds\nhint: `tollgate status` shows what runs")]
+    #[error(
+        "the account `{service}` is held by another process for longer than {waited_s} seconds\nhint: `tollgate status` shows what runs"
+    )]
     Busy { service: String, waited_s: u64 },
     #[error(transparent)]
     Vault(#[from] VaultError),
@@ -225,7 +231,8 @@ impl Account {
 }
 
 fn is_name(name: &str) -> bool {
-    let fits = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || b"-_".contains(&byte);
+    let fits =
+        |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || b"-_".contains(&byte);
     !name.is_empty() && name.len() <= NAME_BYTES_MAX && name.bytes().all(fits)
 }
 

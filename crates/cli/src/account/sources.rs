@@ -5,7 +5,7 @@ use std::io::{self, BufRead as _, IsTerminal as _, Read as _};
 use std::path::Path;
 
 use anyhow::{Context as _, Result, anyhow, bail};
-use connectors::account::Field;
+use connectors::account::{Client as ClientAs, Field};
 use connectors::oauth::answer::Tokens;
 use connectors::oauth::code::Redirect;
 use connectors::{Account, ServiceSettings};
@@ -64,6 +64,9 @@ impl Client<'_> {
     pub(super) fn secret(&self, args: &ConnectArgs, id: &str) -> Result<Option<Secret>> {
         if let Some(secret) = self.known_secret(args, Some(id))? {
             return Ok(Some(secret));
+        }
+        if self.account.sign_in.client() == Some(ClientAs::Public) {
+            return Ok(None);
         }
         if !io::stdin().is_terminal() {
             bail!(

@@ -52,15 +52,12 @@ pub(super) fn seal(
     let mut sealed = BTreeMap::new();
     for (column, secret) in columns(account) {
         let row = row(&account.service, &column);
-        let value =
-            vault.seal(Purpose::AccountSecret, &row, secret.expose().as_bytes(), random)?;
+        let value = vault.seal(Purpose::AccountSecret, &row, secret.expose().as_bytes(), random)?;
         sealed.insert(column, STANDARD.encode(value.as_bytes()));
     }
     let dead = match &account.state {
         State::Live => None,
-        State::Dead { since_us, words } => {
-            Some(Dead { since_us: *since_us, words: words.clone() })
-        }
+        State::Dead { since_us, words } => Some(Dead { since_us: *since_us, words: words.clone() }),
     };
     let text = Text {
         version: VERSION,
@@ -159,7 +156,8 @@ fn columns(account: &Account) -> Vec<(String, &Secret)> {
         ("access", &account.access),
         ("refresh", &account.refresh),
     ];
-    let tokens = tokens.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value.as_ref()?)));
+    let tokens =
+        tokens.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value.as_ref()?)));
     let extra = account.extra.iter().map(|(name, value)| (format!("{EXTRA}{name}"), value));
     tokens.chain(extra).collect()
 }

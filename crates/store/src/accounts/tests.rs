@@ -103,7 +103,8 @@ fn a_damaged_file_is_an_error_that_names_the_way_out_and_is_not_touched() {
     let accounts = open(folder.path());
     accounts.lock("whoop").unwrap().save(&account("whoop")).unwrap();
     let good = fs::read(file(&accounts, "whoop")).unwrap();
-    for damage in [b"".to_vec(), good[..good.len() / 2].to_vec(), b"\xff\xfe".to_vec(), b"[]".to_vec()]
+    for damage in
+        [b"".to_vec(), good[..good.len() / 2].to_vec(), b"\xff\xfe".to_vec(), b"[]".to_vec()]
     {
         fs::write(file(&accounts, "whoop"), &damage).unwrap();
         for error in [accounts.load("whoop").err(), accounts.facts("whoop").err()] {
@@ -132,7 +133,8 @@ fn wiping_leaves_no_file_and_no_draft() {
     assert!(fs::read(&seen).unwrap().iter().all(|byte| *byte == 0));
     drop(locked);
     assert_eq!(accounts.load("whoop").unwrap(), None);
-    let left: Vec<_> = fs::read_dir(&accounts.folder).unwrap().map(|e| e.unwrap().file_name()).collect();
+    let left: Vec<_> =
+        fs::read_dir(&accounts.folder).unwrap().map(|e| e.unwrap().file_name()).collect();
     assert_eq!(left, ["whoop.lock"]);
 }
 
