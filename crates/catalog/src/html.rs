@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 use serde_json::Value;
 
 use crate::pins::visible;
-use crate::view::{Question, ServerPage, ToolPage};
+use crate::view::{Question, ServerPage, ToolPage, capital};
 
 mod list;
 
@@ -136,7 +136,7 @@ pub fn tool(page: &ToolPage) -> String {
     let _ = writeln!(
         main,
         "<h2>Recommended rule</h2>\n<p>{}, because {}.</p>\n{}",
-        escaped(&page.rule.effect),
+        escaped(&capital(&page.rule.effect)),
         escaped(&page.rule.reason),
         block(&page.rule.policy)
     );

@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 use serde_json::Value;
 
 use crate::pins::visible;
-use crate::view::{Question, ServerPage, ToolPage};
+use crate::view::{Question, ServerPage, ToolPage, capital};
 
 pub fn server(page: &ServerPage) -> String {
     let mut out = format!("# {}\n\n", text(heading(&page.title, &page.name)));
@@ -104,7 +104,7 @@ pub fn tool(page: &ToolPage) -> String {
     let _ = writeln!(
         out,
         "\n## Recommended rule\n\n{}, because {}.\n\n{}",
-        text(&page.rule.effect),
+        text(&capital(&page.rule.effect)),
         text(&page.rule.reason),
         block(&page.rule.policy)
     );

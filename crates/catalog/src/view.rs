@@ -16,6 +16,7 @@ mod questions;
 
 pub use parameters::Parameter;
 pub use questions::Question;
+pub(crate) use questions::capital;
 
 /// What a registry or the owner says about a server, besides its tools.
 #[derive(Clone, Copy, Debug, Default)]

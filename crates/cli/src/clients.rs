@@ -121,7 +121,9 @@ pub(crate) fn open_servers(stores: &Stores) -> Result<Vec<OpenServer>> {
     let at = surroundings()?;
     let found = find(&at);
     let steps = plan::plan(&found, &at, &variable, stores)?;
-    let open = steps.into_iter().filter(|step| step.entry.enabled && !plan::is_behind_gate(&step.entry.launch));
+    let open = steps
+        .into_iter()
+        .filter(|step| step.entry.enabled && !plan::is_behind_gate(&step.entry.launch));
     Ok(open
         .map(|step| OpenServer {
             name: step.entry.name.clone(),
@@ -145,7 +147,8 @@ fn usual_home() -> Option<PathBuf> {
 /// The files of the clients that were named, or of all.
 fn chosen(names: &[String], at: &Surroundings) -> Result<Vec<Found>> {
     check_names(names)?;
-    let wanted = |file: &Found| names.is_empty() || names.iter().any(|name| name == file.client.name);
+    let wanted =
+        |file: &Found| names.is_empty() || names.iter().any(|name| name == file.client.name);
     Ok(find(at).into_iter().filter(wanted).collect())
 }
 

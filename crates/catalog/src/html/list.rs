@@ -99,7 +99,7 @@ fn words(text: &str) -> Vec<String> {
 
 /// The page a server's name is listed on.
 pub fn letter_of(name: &str) -> char {
-    let last = name.rsplit('/').next().unwrap_or(name);
+    let last = name.rsplit(['/', ':']).next().unwrap_or(name);
     let first =
         last.chars().find(char::is_ascii_alphanumeric).map_or('0', |c| c.to_ascii_lowercase());
     if first.is_ascii_digit() { '0' } else { first }

@@ -228,7 +228,8 @@ fn other(name: &str) -> &'static str {
     if name == "another_tool" { "yet_another_tool" } else { "another_tool" }
 }
 
-fn capital(text: &str) -> String {
+/// As the beginning of a sentence.
+pub(crate) fn capital(text: &str) -> String {
     let mut chars = text.chars();
     chars.next().map(|c| c.to_uppercase().chain(chars).collect()).unwrap_or_default()
 }

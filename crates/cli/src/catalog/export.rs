@@ -118,11 +118,17 @@ impl Site {
             self.letters.iter().map(|(letter, entries)| (*letter, entries.len())).collect();
         let risks: Vec<(Risk, u64)> = self.risks.iter().map(|(risk, n)| (*risk, *n)).collect();
         let (servers, tools) = (self.servers as u64, self.tools as u64);
-        write(&folder.join("index.html"), &html::index(servers, tools, &letters, &risks, &self.shards))?;
+        write(
+            &folder.join("index.html"),
+            &html::index(servers, tools, &letters, &risks, &self.shards),
+        )?;
         write(&folder.join("style.css"), html::STYLE)?;
         write(&folder.join("search.js"), html::SCRIPT)?;
         for (letter, entries) in &self.letters {
-            write(&folder.join("letters").join(format!("{letter}.html")), &html::letter(*letter, entries))?;
+            write(
+                &folder.join("letters").join(format!("{letter}.html")),
+                &html::letter(*letter, entries),
+            )?;
         }
         for (name, text) in self.shards.files() {
             write(&folder.join("search").join(format!("{name}.js")), &text)?;
@@ -134,7 +140,8 @@ impl Site {
 fn write(path: &Path, text: &str) -> Result<()> {
     let shown = path.display();
     if let Some(folder) = path.parent() {
-        fs::create_dir_all(folder).with_context(|| format!("cannot make the folder of `{shown}`"))?;
+        fs::create_dir_all(folder)
+            .with_context(|| format!("cannot make the folder of `{shown}`"))?;
     }
     fs::write(path, text).with_context(|| format!("cannot write `{shown}`"))
 }

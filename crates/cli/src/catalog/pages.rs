@@ -43,8 +43,9 @@ impl Kept {
 
     /// Hands the pages to `show`; they borrow from the text that is read for them.
     pub(super) fn pages<T>(&self, show: impl FnOnce(&Pages<'_>) -> Result<T>) -> Result<T> {
-        let doc = Doc::read(self.tools.as_bytes(), &Bounds::ANSWER)
-            .map_err(|refusal| anyhow!("the tools of `{}` cannot be read: {}", self.name, refusal.words))?;
+        let doc = Doc::read(self.tools.as_bytes(), &Bounds::ANSWER).map_err(|refusal| {
+            anyhow!("the tools of `{}` cannot be read: {}", self.name, refusal.words)
+        })?;
         let tools: Vec<Value<'_>> = doc.root().items().collect();
         show(&Pages::new(self.about(), tools.into_iter()))
     }

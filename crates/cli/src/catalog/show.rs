@@ -52,7 +52,8 @@ fn show(kept: &Kept, tool: Option<&str>, args: &ShowArgs, out: &mut Out) -> Resu
             }
             return out.raw(markdown::server(&page).as_bytes());
         };
-        let page = pages.tool(tool).ok_or_else(|| anyhow!(IndexError::Missing(args.slug.clone())))?;
+        let page =
+            pages.tool(tool).ok_or_else(|| anyhow!(IndexError::Missing(args.slug.clone())))?;
         if out.wants_json() {
             return out.json(&page);
         }

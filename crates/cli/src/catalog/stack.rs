@@ -40,12 +40,16 @@ pub(super) fn run(args: &StackArgs, context: &Context, out: &mut Out) -> Result<
             _ => None,
         };
         match looked {
-            Some(kept) => rows.extend(rows_of(&kept, &open.name, std::slice::from_ref(&open.client), false)?),
+            Some(kept) => {
+                rows.extend(rows_of(&kept, &open.name, std::slice::from_ref(&open.client), false)?)
+            }
             None => unseen.push(format!("{} ({})", open.name, open.client)),
         }
     }
     rows.retain(|row| args.risk.is_none_or(|least| row.risk >= least));
-    rows.sort_by(|a, b| b.risk.cmp(&a.risk).then_with(|| (&a.server, &a.tool).cmp(&(&b.server, &b.tool))));
+    rows.sort_by(|a, b| {
+        b.risk.cmp(&a.risk).then_with(|| (&a.server, &a.tool).cmp(&(&b.server, &b.tool)))
+    });
     if out.wants_json() {
         out.json(&json!({ "tools": rows, "not_seen": unseen }))?;
         return Ok(Ending::Yes);
@@ -72,7 +76,8 @@ fn show(rows: &[Row], unseen: &[String], probed: bool, out: &mut Out) -> Result<
         out.table(&table)?;
         let mut counts: BTreeMap<Risk, usize> = BTreeMap::new();
         rows.iter().for_each(|row| *counts.entry(row.risk).or_default() += 1);
-        let parts: Vec<String> = counts.iter().rev().map(|(risk, n)| format!("{n} {risk}")).collect();
+        let parts: Vec<String> =
+            counts.iter().rev().map(|(risk, n)| format!("{n} {risk}")).collect();
         out.say(format_args!("{}: {}", count(rows.len(), "tool"), parts.join(", ")));
     }
     if !unseen.is_empty() {
@@ -92,7 +97,8 @@ fn behind_gate(stores: &Stores) -> Result<Vec<Row>> {
         let mut holders: Vec<(String, Policy)> = Vec::new();
         for grant in effective.grants() {
             let holding = grant.holding(name).filter(|_| grant.state(now_us) == GrantState::Active);
-            let text = holding.and_then(|h| h.policy.as_deref()).and_then(|p| effective.policies.get(p));
+            let text =
+                holding.and_then(|h| h.policy.as_deref()).and_then(|p| effective.policies.get(p));
             if let Some(policy) = text.and_then(|t| Policy::compile(&t.source, t.format).ok()) {
                 holders.push((grant.label.clone(), policy));
             }
@@ -131,7 +137,11 @@ fn look(name: &str, target: &Target, context: &Context) -> Result<Kept> {
     let aside = context.with_home(folder.clone());
     let looked = Progress::during("asking servers for their tools", || {
         let stores = aside.open()?;
-        let new = NewServer { name: "looked-at".to_owned(), target: target.clone(), options: ServerOptions::default() };
+        let new = NewServer {
+            name: "looked-at".to_owned(),
+            target: target.clone(),
+            options: ServerOptions::default(),
+        };
         stores.registry.add_server(&new, &stores.file_names, stores.now_us())?;
         crate::probe::look("looked-at", &stores, &aside)?;
         let kept = Kept::from_gate(&stores, "looked-at")?;

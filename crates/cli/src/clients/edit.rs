@@ -71,7 +71,9 @@ pub(super) fn add(text: &str, keys: &[String], members: &[Member]) -> Result<Str
     if holder.kind() != Kind::Object {
         bail!("the file does not hold an object");
     }
-    let Some((first, rest)) = left.split_first() else { bail!("`{}` is there already", keys.join(".")) };
+    let Some((first, rest)) = left.split_first() else {
+        bail!("`{}` is there already", keys.join("."))
+    };
     let layout = Layout::of(text);
     let depth_indent = indent_of_line(text, holder.span().start);
     let inner = format!("{depth_indent}{}", layout.unit);
@@ -86,7 +88,8 @@ pub(super) fn add(text: &str, keys: &[String], members: &[Member]) -> Result<Str
         }
         None => {
             let open = holder.span().start + 1;
-            let closes_here = text.get(open..holder.span().end - 1).is_some_and(|s| s.trim().is_empty());
+            let closes_here =
+                text.get(open..holder.span().end - 1).is_some_and(|s| s.trim().is_empty());
             let range = if closes_here { open..holder.span().end - 1 } else { open..open };
             let (line, unit) = (&layout.line, &inner);
             let tail = if closes_here { format!("{line}{depth_indent}") } else { String::new() };
@@ -131,7 +134,8 @@ fn space_before(text: &str, at: usize) -> String {
 }
 
 fn joined(members: &[Member], glue: &str) -> String {
-    let written = members.iter().map(|(name, value)| format!("{}: {}", quoted(name), spaced(value)));
+    let written =
+        members.iter().map(|(name, value)| format!("{}: {}", quoted(name), spaced(value)));
     written.collect::<Vec<_>>().join(glue)
 }
 
@@ -236,7 +240,14 @@ mod tests {
 
     #[test]
     fn a_server_is_added_where_there_is_none() {
-        for text in ["", "{}", "{ }\n", "{\n  // nothing yet\n}\n", "{\"a\": 1,}", "{\r\n    \"s\": {}\r\n}"] {
+        for text in [
+            "",
+            "{}",
+            "{ }\n",
+            "{\n  // nothing yet\n}\n",
+            "{\"a\": 1,}",
+            "{\r\n    \"s\": {}\r\n}",
+        ] {
             let new = add(text, &keys("s.x"), &members()).unwrap();
             let plain = jsonc::plain(&new);
             let doc = jsonc::read(&plain).unwrap_or_else(|e| panic!("{e}: {new}"));

@@ -15,7 +15,8 @@ pub(super) fn replace(path: &Path, text: &[u8], mode: u32) -> Result<()> {
     let shown = path.display();
     let real = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
     if let Some(folder) = real.parent() {
-        fs::create_dir_all(folder).with_context(|| format!("cannot make the folder of `{shown}`"))?;
+        fs::create_dir_all(folder)
+            .with_context(|| format!("cannot make the folder of `{shown}`"))?;
     }
     let draft = beside(&real, &format!(".tollgate-{}", std::process::id()));
     let written = write_new(&draft, text, mode).and_then(|()| {

@@ -58,9 +58,10 @@ pub(super) fn path_of(place: &Place, surroundings: &Surroundings) -> PathBuf {
 
 fn read(client: &'static Client, place: &'static Place, path: PathBuf, at: &Surroundings) -> Found {
     let text = read_text(&path);
-    let read = text.as_ref().map_err(Clone::clone).and_then(|text| {
-        entries(place, text, at).map_err(|e| format!("{e:#}"))
-    });
+    let read = text
+        .as_ref()
+        .map_err(Clone::clone)
+        .and_then(|text| entries(place, text, at).map_err(|e| format!("{e:#}")));
     let (entries, problem) = match read {
         Ok(entries) => (entries, None),
         Err(problem) => (Vec::new(), Some(problem)),
@@ -155,7 +156,11 @@ mod tests {
         let mac = paths(Os::MacOs, &[("HOME", "/Users/me")]);
         let windows = paths(
             Os::Windows,
-            &[("USERPROFILE", "C:/Users/me"), ("APPDATA", "C:/Users/me/AppData/Roaming"), ("CODEX_HOME", "D:/codex")],
+            &[
+                ("USERPROFILE", "C:/Users/me"),
+                ("APPDATA", "C:/Users/me/AppData/Roaming"),
+                ("CODEX_HOME", "D:/codex"),
+            ],
         );
         for (list, path) in [
             (&linux, "/cfg/Claude/claude_desktop_config.json"),

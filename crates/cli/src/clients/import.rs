@@ -31,7 +31,8 @@ pub(super) fn run(args: &ImportArgs, context: &Context, out: &mut Out) -> Result
     let at = super::surroundings()?;
     let stores = context.open()?;
     let found = super::chosen(&args.clients, &at)?;
-    let found: Vec<Found> = found.into_iter().filter(|f| !(args.no_project && f.is_shared())).collect();
+    let found: Vec<Found> =
+        found.into_iter().filter(|f| !(args.no_project && f.is_shared())).collect();
     let steps = super::plan::plan(&found, &at, &super::variable, &stores)?;
     let gate = Gate::new(&stores, super::usual_home().as_deref());
     let journal = Journal::open(&stores, &context.random)?;
@@ -102,14 +103,24 @@ impl Work<'_> {
                 text = redirect(file, &text, &step.entry.keys, &members)?;
             }
             let first = number == 0;
-            let servers: Vec<String> = mine.iter().filter_map(|s| server_of(s)).map(str::to_owned).collect();
-            let made_servers =
-                made.iter().filter(|name| servers.contains(name)).cloned().collect();
+            let servers: Vec<String> =
+                mine.iter().filter_map(|s| server_of(s)).map(str::to_owned).collect();
+            let made_servers = made.iter().filter(|name| servers.contains(name)).cloned().collect();
             self.replace(file, &text, &grant.label, first && made_grant, made_servers)?;
             let path = file.path.display().to_string();
-            self.stores.note("client_changed", file.client.name, &format!("{path}: {}", servers.join(", ")))?;
+            self.stores.note(
+                "client_changed",
+                file.client.name,
+                &format!("{path}: {}", servers.join(", ")),
+            )?;
             let over_http = token.is_some();
-            done.push(Done { client: file.client.name, note: file.client.note, path, servers, over_http });
+            done.push(Done {
+                client: file.client.name,
+                note: file.client.note,
+                path,
+                servers,
+                over_http,
+            });
         }
         Ok(done)
     }
@@ -126,8 +137,16 @@ impl Work<'_> {
                     target: target.clone(),
                     options: ServerOptions::default(),
                 };
-                self.stores.registry.add_server(&new, &self.stores.file_names, self.stores.now_us())?;
-                self.stores.note("server_added", server, &format!("from {}", step.found.client.name))?;
+                self.stores.registry.add_server(
+                    &new,
+                    &self.stores.file_names,
+                    self.stores.now_us(),
+                )?;
+                self.stores.note(
+                    "server_added",
+                    server,
+                    &format!("from {}", step.found.client.name),
+                )?;
                 made.push(server.clone());
                 self.look(server, out);
             }
@@ -190,8 +209,11 @@ impl Work<'_> {
                 // Somebody else's grant: it must not come to hold more.
                 Ok(_) => {}
                 Err(_) => {
-                    let new =
-                        NewGrant { label: label.clone(), holdings: holdings.collect(), expires_at_us: None };
+                    let new = NewGrant {
+                        label: label.clone(),
+                        holdings: holdings.collect(),
+                        expires_at_us: None,
+                    };
                     let now_us = self.stores.now_us();
                     let (grant, token) =
                         registry.create_grant(&new, &self.stores.file_names, now_us)?;
@@ -212,7 +234,16 @@ impl Work<'_> {
         made_grant: bool,
         made_servers: Vec<String>,
     ) -> Result<()> {
-        let change = Change { client: file.client.name, path: &file.path, before: Some(&file.text), after: text, aside: !file.is_shared(), grant, made_grant, made_servers };
+        let change = Change {
+            client: file.client.name,
+            path: &file.path,
+            before: Some(&file.text),
+            after: text,
+            aside: !file.is_shared(),
+            grant,
+            made_grant,
+            made_servers,
+        };
         change.make(&self.journal, self.stores.now_us())
     }
 }
@@ -289,7 +320,9 @@ fn show(
 ) -> Result<()> {
     if out.wants_json() {
         if args.dry_run {
-            out.json(&json!({ "plan": steps.iter().map(|s| step_json(s, args)).collect::<Vec<_>>() }))?;
+            out.json(
+                &json!({ "plan": steps.iter().map(|s| step_json(s, args)).collect::<Vec<_>>() }),
+            )?;
         }
         return Ok(());
     }
@@ -324,7 +357,11 @@ fn over_http(step: &Step<'_>, args: &ImportArgs) -> bool {
 /// The names of what goes into the vault.
 fn sealed_text(step: &Step<'_>) -> String {
     let names = sealed(step);
-    if names.is_empty() { String::new() } else { format!(", sealed: {}", visible(&names.join(", "))) }
+    if names.is_empty() {
+        String::new()
+    } else {
+        format!(", sealed: {}", visible(&names.join(", ")))
+    }
 }
 
 fn sealed(step: &Step<'_>) -> Vec<String> {
@@ -352,9 +389,14 @@ fn step_json(step: &Step<'_>, args: &ImportArgs) -> Value {
 
 fn agreed(imports: usize, out: &Out) -> Result<bool> {
     if !std::io::stdin().is_terminal() || out.wants_json() {
-        bail!("nothing was changed: nobody is here to agree\nhint: `--yes` agrees; `--dry-run` only shows the plan");
+        bail!(
+            "nothing was changed: nobody is here to agree\nhint: `--yes` agrees; `--dry-run` only shows the plan"
+        );
     }
-    out.say(format_args!("put {} behind the gate and change these files? [y/N]", count(imports, "server")));
+    out.say(format_args!(
+        "put {} behind the gate and change these files? [y/N]",
+        count(imports, "server")
+    ));
     let mut answer = String::new();
     std::io::stdin().lock().read_line(&mut answer).context("cannot read the answer")?;
     Ok(matches!(answer.trim(), "y" | "Y" | "yes"))
@@ -371,14 +413,21 @@ fn report(done: &[Done], stores: &Stores, gate: &Gate, out: &mut Out) -> Result<
     }
     for done in done {
         let servers = count(done.servers.len(), "server");
-        out.line(format_args!("{}: {servers} behind the gate, `{}` changed", done.client, visible(&done.path)))?;
+        out.line(format_args!(
+            "{}: {servers} behind the gate, `{}` changed",
+            done.client,
+            visible(&done.path)
+        ))?;
     }
     for note in done.iter().filter_map(|done| done.note).collect::<BTreeSet<_>>() {
         out.say(note);
     }
     let runs = crate::running::all(stores.home.path()).iter().any(|facts| facts.url.is_some());
     if done.iter().any(|done| done.over_http) && !runs {
-        out.say(format_args!("these clients reach the gate at {}; start it with `tollgate up`", gate.url));
+        out.say(format_args!(
+            "these clients reach the gate at {}; start it with `tollgate up`",
+            gate.url
+        ));
     }
     out.say("restart the clients; `tollgate clients import --undo` puts every file back");
     Ok(Ending::Yes)

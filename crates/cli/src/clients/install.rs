@@ -32,7 +32,8 @@ pub(super) fn run(args: &InstallArgs, context: &Context, out: &mut Out) -> Resul
     let path = path_of(place, &at);
     let is_there = path.exists();
     let text = if is_there {
-        found::read_text(&path).map_err(|why| anyhow::anyhow!("cannot read `{}`: {why}", path.display()))?
+        found::read_text(&path)
+            .map_err(|why| anyhow::anyhow!("cannot read `{}`: {why}", path.display()))?
     } else {
         String::new()
     };
@@ -70,11 +71,16 @@ fn report(
     note: Option<&str>,
 ) -> Result<Ending> {
     if out.wants_json() {
-        out.json(&json!({ "client": args.client, "server": args.server, "file": path, "grant": label }))?;
+        out.json(
+            &json!({ "client": args.client, "server": args.server, "file": path, "grant": label }),
+        )?;
         return Ok(Ending::Yes);
     }
     let shown = visible(&path.display().to_string());
-    out.line(format_args!("{}: server `{}` added to `{shown}`, grant `{label}`", args.client, args.server))?;
+    out.line(format_args!(
+        "{}: server `{}` added to `{shown}`, grant `{label}`",
+        args.client, args.server
+    ))?;
     out.say(note.unwrap_or("restart the client; `tollgate clients import --undo` takes it back"));
     Ok(Ending::Yes)
 }
@@ -96,7 +102,10 @@ fn grant(
     if let Some(label) = &args.grant {
         let grant = stores.grant(label)?;
         if grant.holding(&args.server).is_none() {
-            bail!("grant `{label}` does not hold `{0}`\nhint: `tollgate grant policy {label} {0} POLICY`", args.server);
+            bail!(
+                "grant `{label}` does not hold `{0}`\nhint: `tollgate grant policy {label} {0} POLICY`",
+                args.server
+            );
         }
         // Its token is known to nobody any more, so the client starts the gate as a command.
         return Ok((label.clone(), false, None));
@@ -112,7 +121,8 @@ fn grant(
             continue;
         }
         let new = NewGrant { label: label.clone(), holdings, expires_at_us: None };
-        let (grant, token) = stores.registry.create_grant(&new, &stores.file_names, stores.now_us())?;
+        let (grant, token) =
+            stores.registry.create_grant(&new, &stores.file_names, stores.now_us())?;
         stores.note("grant_created", &grant.label, &format!("for {client}"))?;
         return Ok((label, true, Some(token)));
     }

@@ -35,7 +35,8 @@ fn blank_comments(bytes: &mut [u8]) {
         match (byte, bytes.get(at + 1)) {
             (b'"', _) => at = string_end(bytes, at),
             (b'/', Some(b'/')) => {
-                let end = find(bytes, at, |rest| rest.starts_with(b"\n") || rest.starts_with(b"\r"));
+                let end =
+                    find(bytes, at, |rest| rest.starts_with(b"\n") || rest.starts_with(b"\r"));
                 blank(bytes, at, end);
                 at = end;
             }
@@ -120,7 +121,9 @@ mod tests {
 
     #[test]
     fn what_is_not_json_stays_wrong() {
-        for text in ["{,}", "{\"a\":1,,}", "[1,2", "{\"a\":1 \"b\":2}", "{\"a\":1,\"a\":2}", "/* {}"] {
+        for text in
+            ["{,}", "{\"a\":1,,}", "[1,2", "{\"a\":1 \"b\":2}", "{\"a\":1,\"a\":2}", "/* {}"]
+        {
             assert!(read(&plain(text)).is_err(), "{text}");
         }
     }

@@ -43,12 +43,14 @@ pub(super) fn run(out: &mut Out) -> Result<Ending> {
     }
     for file in &found {
         if let Some(problem) = &file.problem {
-            out.warn(format_args!("`{}` cannot be read: {}", at.shown(&file.path), visible(problem)));
+            out.warn(format_args!(
+                "`{}` cannot be read: {}",
+                at.shown(&file.path),
+                visible(problem)
+            ));
         }
     }
-    let open = |f: &Found| {
-        f.entries.iter().any(|e| e.enabled && !is_behind_gate(&e.launch))
-    };
+    let open = |f: &Found| f.entries.iter().any(|e| e.enabled && !is_behind_gate(&e.launch));
     if found.iter().any(open) {
         out.say("`tollgate clients import --dry-run` shows how they come behind the gate");
     }

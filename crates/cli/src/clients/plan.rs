@@ -25,7 +25,12 @@ pub(super) struct Step<'f> {
 }
 
 pub(super) enum Fate {
-    Import { server: String, target: Target, is_new: bool, warning: Option<String> },
+    Import {
+        server: String,
+        target: Target,
+        is_new: bool,
+        warning: Option<String>,
+    },
     /// It stays as it is, for this reason.
     Stays(String),
 }
@@ -204,7 +209,8 @@ mod tests {
         ] {
             assert_eq!(plain_name(wanted), plain);
         }
-        let target = |word: &str| Target::Command { argv: vec![word.into()], env: vec![], cwd: None };
+        let target =
+            |word: &str| Target::Command { argv: vec![word.into()], env: vec![], cwd: None };
         let known = BTreeMap::from([("a".to_owned(), Some(target("one")))]);
         assert_eq!(name_for("a", "cursor", &target("one"), &known), ("a".into(), false));
         assert_eq!(name_for("a", "cursor", &target("two"), &known), ("a-cursor".into(), true));

@@ -4,8 +4,23 @@
 /// Options whose next word is a secret.
 const OPTIONS: &[&str] = &["key", "token", "secret", "password", "passwd", "auth", "credential"];
 /// How well-known keys begin.
-const BEGINNINGS: &[&str] =
-    &["sk-", "sk_", "pk_live", "ghp_", "gho_", "github_pat_", "glpat-", "xoxb-", "xoxp-", "AKIA", "AIza", "tg_", "npm_", "hf_", "Bearer "];
+const BEGINNINGS: &[&str] = &[
+    "sk-",
+    "sk_",
+    "pk_live",
+    "ghp_",
+    "gho_",
+    "github_pat_",
+    "glpat-",
+    "xoxb-",
+    "xoxp-",
+    "AKIA",
+    "AIza",
+    "tg_",
+    "npm_",
+    "hf_",
+    "Bearer ",
+];
 const SHOWN: &str = store::secret::SHOWN;
 
 /// A word of a command line as it may be shown.
@@ -21,7 +36,8 @@ pub(super) fn shown(before: Option<&str>, word: &str) -> String {
 /// Does this word of a command line look like a secret?
 pub(super) fn is_secret(before: Option<&str>, word: &str) -> bool {
     let asked = before.is_some_and(|option| option.starts_with('-') && asks(option));
-    let assigned = word.split_once('=').is_some_and(|(o, v)| o.starts_with('-') && asks(o) && !v.is_empty());
+    let assigned =
+        word.split_once('=').is_some_and(|(o, v)| o.starts_with('-') && asks(o) && !v.is_empty());
     let reference = word.starts_with("${") || word.starts_with('$');
     let known = BEGINNINGS.iter().any(|b| word.starts_with(b) && word.len() >= b.len() + 8);
     let password = userinfo(word).is_some();
@@ -73,7 +89,11 @@ mod tests {
             (None, "postgres://me:pw@db/x", "[secret]"),
             (None, "https://a.example/mcp?key=1", "https://a.example/mcp?[secret]"),
             (Some("--api-key"), "${input:key}", "${input:key}"),
-            (None, "@modelcontextprotocol/server-filesystem", "@modelcontextprotocol/server-filesystem"),
+            (
+                None,
+                "@modelcontextprotocol/server-filesystem",
+                "@modelcontextprotocol/server-filesystem",
+            ),
         ] {
             assert_eq!(shown(before, word), expected, "{word}");
         }

@@ -38,8 +38,7 @@ pub(super) struct Speech {
     pub(super) one_list: bool,
 }
 
-const COMMAND_ONLY: Speech =
-    Speech { url: None, headers: "headers", kinds: None, one_list: false };
+const COMMAND_ONLY: Speech = Speech { url: None, headers: "headers", kinds: None, one_list: false };
 const PLAIN_URL: Speech =
     Speech { url: Some("url"), headers: "headers", kinds: None, one_list: false };
 const TYPED: Speech = Speech { kinds: Some(("http", "stdio")), ..PLAIN_URL };

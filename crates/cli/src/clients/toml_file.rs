@@ -22,7 +22,9 @@ pub(super) fn entries(text: &str, root: &str) -> Result<Vec<Entry>> {
     let mut found: Vec<(usize, Entry)> = servers
         .iter()
         .filter_map(|(name, value)| match value.get_ref() {
-            DeValue::Table(entry) => Some((name.span().start, entry_of(root, name.get_ref(), entry))),
+            DeValue::Table(entry) => {
+                Some((name.span().start, entry_of(root, name.get_ref(), entry)))
+            }
             _ => None,
         })
         .collect();
@@ -111,7 +113,9 @@ pub(super) fn redirect(text: &str, keys: &[String], members: &[Member]) -> Resul
         cuts.extend(lines_of(text, field));
     }
     cuts.sort_by_key(|cut| cut.start);
-    let Some(first) = cuts.first() else { bail!("`{root}.{name}` says nothing of how to reach it") };
+    let Some(first) = cuts.first() else {
+        bail!("`{root}.{name}` says nothing of how to reach it")
+    };
     // New lines belong to the server's own table; a sub-table that came first is not it.
     let at = if entry_header(text, entry) { line_end(text, entry.span().end) } else { first.start };
     let line = if text.contains("\r\n") { "\r\n" } else { "\n" };
@@ -208,8 +212,10 @@ fn value_text(value: &serde_json::Value) -> String {
             format!("[{}]", items.iter().map(value_text).collect::<Vec<_>>().join(", "))
         }
         serde_json::Value::Object(fields) => {
-            let parts: Vec<String> =
-                fields.iter().map(|(k, v)| format!("{} = {}", key_text(k), value_text(v))).collect();
+            let parts: Vec<String> = fields
+                .iter()
+                .map(|(k, v)| format!("{} = {}", key_text(k), value_text(v)))
+                .collect();
             format!("{{ {} }}", parts.join(", "))
         }
         other => other.to_string(),

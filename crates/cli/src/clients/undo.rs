@@ -27,7 +27,9 @@ pub(super) fn run(args: &ImportArgs, context: &Context, out: &mut Out) -> Result
         }
     }
     if files.is_empty() {
-        bail!("there is no import to undo\nhint: `tollgate clients list` shows what the clients have");
+        bail!(
+            "there is no import to undo\nhint: `tollgate clients list` shows what the clients have"
+        );
     }
     let mut undone: Vec<Record> = Vec::new();
     let mut stuck: Vec<&Record> = Vec::new();
@@ -103,12 +105,18 @@ fn take_back(undone: &[Record], journal: &Journal<'_>, stores: &Stores, out: &Ou
         if stores.registry.remove_server(server).is_ok() {
             stores.note("server_removed", server, "the import was undone")?;
         }
-        let _ = stores.registry.remove_policy(&super::recommend::policy_name(server), stores.now_us());
+        let _ =
+            stores.registry.remove_policy(&super::recommend::policy_name(server), stores.now_us());
     }
     Ok(())
 }
 
-fn report(undone: &[Record], stuck: &[&Record], args: &ImportArgs, out: &mut Out) -> Result<Ending> {
+fn report(
+    undone: &[Record],
+    stuck: &[&Record],
+    args: &ImportArgs,
+    out: &mut Out,
+) -> Result<Ending> {
     let mut paths: Vec<&PathBuf> = undone.iter().map(|record| &record.path).collect();
     paths.dedup();
     if out.wants_json() {
@@ -128,7 +136,9 @@ fn report(undone: &[Record], stuck: &[&Record], args: &ImportArgs, out: &mut Out
                 "  as it was before: `{}`; compare the two and copy what you want",
                 visible(&copy.display().to_string())
             )),
-            None => out.say("  take `tollgate` out of it by hand, or put its text back and undo again"),
+            None => {
+                out.say("  take `tollgate` out of it by hand, or put its text back and undo again")
+            }
         }
     }
     Ok(Ending::of(stuck.is_empty()))

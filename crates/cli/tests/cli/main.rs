@@ -8,6 +8,9 @@
 )]
 
 mod accounts;
+mod catalog;
+mod clients;
+mod data;
 mod doctor;
 mod gate;
 mod grants;
@@ -21,4 +24,5 @@ mod secrets;
 mod servers;
 mod stage;
 mod streams;
+mod sync;
 mod whoop;

@@ -1,0 +1,151 @@
+//! The catalogue through the binary: dumps in every shape, questions, pages, and the site.
+
+use std::fs;
+
+use serde_json::json;
+
+use crate::stage::{Stage, files_below};
+
+const EVIL: &str = "</title><script>alert(1)</script>";
+
+/// A page of the official registry, and lines of servers and tools.
+fn dumps(stage: &Stage) -> [String; 2] {
+    let server = |name: &str, version: &str, latest: bool| {
+        json!({
+            "server": { "name": name, "title": EVIL, "description": "Mail for everybody", "version": version,
+                "repository": { "url": "javascript:alert(1)", "source": "github" },
+                "packages": [{ "registryType": "npm", "identifier": "@a/mail", "version": version }],
+                "remotes": [{ "type": "streamable-http", "url": "https://mail.example/mcp" }] },
+            "_meta": { "io.modelcontextprotocol.registry/official": { "status": "active", "isLatest": latest, "updatedAt": "2026-10-01T00:00:00Z" } },
+        })
+    };
+    let page = json!({
+        "servers": [server("io.github.a/mail", "1.0.0", false), server("io.github.a/mail", "1.1.0", true)],
+        "metadata": { "count": 2, "nextCursor": "x" },
+    });
+    let tool = json!({ "name": "send_mail", "description": format!("Sends a mail. {EVIL}"),
+        "inputSchema": { "type": "object", "properties": { "to": { "type": "string", "description": "who" } }, "required": ["to"] } });
+    let lines = [
+        json!({ "server": "files", "tools": [
+            { "name": "deleteFile", "description": "Deletes a file for good.", "inputSchema": { "type": "object", "properties": { "path": { "type": "string" } } } },
+            { "name": "deletefile", "description": "The same in small letters." },
+            { "name": "read_file", "description": "Reads a file.", "inputSchema": { "type": "object", "properties": { "path": { "type": "string" } } } },
+        ] }),
+        json!({ "server": "io.github.a/mail", "tool": tool }),
+        json!({ "not": "a server" }),
+    ];
+    let lines: String = lines.iter().map(|line| format!("{line}\n")).collect();
+    [stage.write("page.json", &page.to_string()), stage.write("more.jsonl", &lines)]
+}
+
+fn stage() -> Stage {
+    let stage = Stage::new();
+    let [page, lines] = dumps(&stage);
+    let said = stage.fine(&["catalog", "import", &page, &lines, "--json"]).json();
+    assert_eq!((&said["servers"], &said["tools"]), (&json!(2), &json!(4)), "{said}");
+    assert_eq!((&said["superseded"], &said["unreadable"]), (&json!(1), &json!(1)), "{said}");
+    stage
+}
+
+#[test]
+fn dumps_are_read_and_words_find_what_is_in_them() {
+    let stage = stage();
+    let slugs = |arguments: &[&str]| -> Vec<String> {
+        let mut all = vec!["catalog", "search", "--json"];
+        all.extend(arguments);
+        let hits = stage.run(&all).json()["hits"].clone();
+        hits.as_array()
+            .unwrap()
+            .iter()
+            .map(|hit| hit["slug"].as_str().unwrap().to_owned())
+            .collect()
+    };
+    assert_eq!(slugs(&["delete", "files"]).len(), 1, "one word in small letters is one word");
+    assert_eq!(slugs(&["deletefile"]), ["files/deletefile"]);
+    assert_eq!(slugs(&["send", "mail"]).first().unwrap(), "io.github.a--mail/send_mail");
+    assert_eq!(slugs(&["mail", "--limit", "1"]).len(), 1);
+    assert!(slugs(&["file", "--category", "read"]).iter().all(|slug| slug == "files/read_file"));
+    assert!(slugs(&["file", "--risk", "critical"]).iter().all(|slug| !slug.contains("read")));
+    assert_eq!(stage.run(&["catalog", "search", "nothing-like-it"]).code, 1);
+    for hostile in ["\" OR 1", "a* b^ NEAR(", "name:x", "'; DROP TABLE tools; --"] {
+        assert!(stage.run(&["catalog", "search", "--", hostile]).code < 2, "{hostile}");
+    }
+}
+
+#[test]
+fn a_dump_that_comes_again_replaces_what_it_brought() {
+    let stage = stage();
+    let [page, lines] = dumps(&stage);
+    stage.fine(&["catalog", "import", &lines]);
+    let again = stage.write(
+        "again.json",
+        &json!({ "server": "files", "tools": [{ "name": "list_files", "description": "Lists." }] })
+            .to_string(),
+    );
+    stage.fine(&["catalog", "import", &again]);
+    let hits = stage.run(&["catalog", "search", "file", "--json"]).json();
+    let text = hits.to_string();
+    assert!(text.contains("list_files") && !text.contains("read_file"), "{text}");
+    assert_eq!(stage.run(&["catalog", "search", "deletes"]).code, 1, "the old words are gone");
+    stage.fine(&["catalog", "import", "--fresh", &page]);
+    assert_eq!(stage.run(&["catalog", "search", "file"]).code, 1);
+    let broken = stage.write("broken.json", "{\"servers\":[{\"name\":\"x\"");
+    let said = stage.run(&["catalog", "import", "--fresh", &broken]);
+    assert_eq!(said.code, 2);
+    assert!(said.stderr.contains("ends in the middle"), "{}", said.stderr);
+    assert_eq!(
+        stage.run(&["catalog", "search", "mail"]).code,
+        0,
+        "the catalogue from before stands"
+    );
+}
+
+#[test]
+fn a_page_says_what_a_tool_is_and_how_to_hold_it() {
+    let stage = stage();
+    let page = stage.fine(&["catalog", "show", "files/deletefile"]).stdout;
+    assert!(page.starts_with("# deletefile"), "{page}");
+    let page = stage.fine(&["catalog", "show", "io.github.a/mail"]).stdout;
+    assert!(page.contains("npm @a/mail 1.1.0") && !page.contains("javascript:"), "{page}");
+    assert!(!page.contains("<script>"), "{page}");
+    let page = stage.fine(&["catalog", "show", "io.github.a--mail/send_mail", "--json"]).json();
+    for question in page["questions"].as_array().unwrap() {
+        if let Some(policy) = question["policy"].as_object() {
+            let file = stage.write("policy.json", &serde_json::to_string(policy).unwrap());
+            stage.fine(&["policy", "check", &file]);
+            stage.fine(&["policy", "test", &file]);
+        }
+    }
+    let said = stage.run(&["catalog", "show", "nobody/nothing"]);
+    assert_eq!(said.code, 2);
+    assert!(said.stderr.contains("catalog search"), "{}", said.stderr);
+}
+
+#[test]
+fn the_site_is_whole_escaped_and_asks_nobody_else() {
+    let stage = stage();
+    let folder = stage.path("site").display().to_string();
+    stage.fine(&["catalog", "export", "--html", &folder]);
+    let files = files_below(&stage.path("site"));
+    let pages: Vec<_> =
+        files.iter().filter(|(path, _)| path.extension().unwrap() == "html").collect();
+    assert_eq!(pages.len(), 1 + 2 + 2 + 4, "index, letters, servers, tools");
+    for (path, bytes) in &pages {
+        let text = String::from_utf8(bytes.clone()).unwrap();
+        let shown = path.display();
+        assert!(!text.contains("<script>") && !text.contains("javascript:"), "{shown}");
+        assert!(text.contains("default-src 'none'"), "{shown}");
+        assert!(!text.contains(" style=") && !text.contains(" onclick"), "{shown}");
+        for (_, rest) in text.match_indices("href=\"").map(|(at, m)| text.split_at(at + m.len())) {
+            let target = rest.split('"').next().unwrap();
+            if !target.starts_with("https://") {
+                let file = path.parent().unwrap().join(target);
+                assert!(file.exists(), "{shown} links to {target}, which is not there");
+            }
+        }
+    }
+    let said = stage.run(&["catalog", "export", "--html", &folder]);
+    assert_eq!(said.code, 2);
+    assert!(said.stderr.contains("not empty"), "{}", said.stderr);
+    assert!(fs::read_to_string(stage.path("site/search/se.js")).unwrap().contains("send_mail"));
+}
