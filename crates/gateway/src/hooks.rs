@@ -140,8 +140,7 @@ fn refused(
     status: u16,
     words: &str,
 ) -> Response<Body> {
-    let kind =
-        if status == 401 { RefusalKind::Unauthenticated } else { RefusalKind::Malformed };
+    let kind = if status == 401 { RefusalKind::Unauthenticated } else { RefusalKind::Malformed };
     let (remote, code) = (remote.address.to_string(), status.to_string());
     let facts = Facts {
         method: "(notice)",

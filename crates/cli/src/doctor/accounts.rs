@@ -49,17 +49,25 @@ fn judged(name: &str, facts: &Facts, now_us: i64) -> Finding {
     let cut_short = facts.refreshing_us.is_some_and(|at| now_us - at > REFRESHING_US_MAX);
     if cut_short {
         let words = format!("`{name}`: a refresh of its token was cut short");
-        return Finding::careful(ABOUT, words, format!("`tollgate sync {name}`; if it fails, {connect}"));
+        return Finding::careful(
+            ABOUT,
+            words,
+            format!("`tollgate sync {name}`; if it fails, {connect}"),
+        );
     }
     let over = facts.expires_us.is_some_and(|at| at <= now_us);
     match (facts.has("refresh"), facts.expires_us) {
         (true, Some(at)) if over => Finding::good(
             ABOUT,
-            format!("`{name}`: connected; the token of {} is renewed at the next use", moment::local(at)),
+            format!(
+                "`{name}`: connected; the token of {} is renewed at the next use",
+                moment::local(at)
+            ),
         ),
-        (true, Some(at)) => {
-            Finding::good(ABOUT, format!("`{name}`: connected, token good until {}", moment::local(at)))
-        }
+        (true, Some(at)) => Finding::good(
+            ABOUT,
+            format!("`{name}`: connected, token good until {}", moment::local(at)),
+        ),
         (false, Some(at)) if over => Finding::wrong(
             ABOUT,
             format!("`{name}`: the login ended {} and cannot be renewed", moment::local(at)),

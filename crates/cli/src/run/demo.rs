@@ -50,8 +50,7 @@ pub(super) fn prepare(place: &Place, stores: &Stores) -> Result<Demo> {
     add(service.name, service.policy, stores)?;
     let token = grant(&[NAME, service.name], stores)?;
     let grant = stores.registry.grant(NAME)?;
-    let paste =
-        |server| Paste::on(server, &grant, &token, &stores.settings, stores.home.path());
+    let paste = |server| Paste::on(server, &grant, &token, &stores.settings, stores.home.path());
     Ok(Demo { paste: paste(NAME), account_paste: paste(service.name), token: token.clone() })
 }
 

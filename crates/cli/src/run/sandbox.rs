@@ -37,9 +37,9 @@ pub(crate) fn sandbox(args: &SandboxArgs, context: &Context, out: &mut Out) -> R
     let bind = SocketAddr::from((Ipv4Addr::LOCALHOST, args.port));
     let now_us = context.clock.now().wall_us;
     let mut config = Config { bind, ..Config::whoop(args.seed, args.days, now_us) };
-    let Service::Whoop(settings) = &mut config.service;
     if args.unlimited {
-        settings.limits.clear();
+        let settings = sandbox::whoop::Settings { limits: Vec::new(), ..Default::default() };
+        config.service = Service::Whoop(settings);
     }
     let sandbox = Sandbox::start(config)?;
     out.json_line(&sandbox.control().ready())?;

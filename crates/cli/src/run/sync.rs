@@ -104,9 +104,10 @@ impl Keeping {
     /// A login that is dead waits for its owner, and a sync of anybody counts.
     fn is_due(&self, desk: &Desk, interval_us: i64) -> bool {
         let name = self.service.name;
-        let live = desk.accounts.facts(name).is_ok_and(|facts| {
-            facts.is_some_and(|facts| facts.state == State::Live)
-        });
+        let live = desk
+            .accounts
+            .facts(name)
+            .is_ok_and(|facts| facts.is_some_and(|facts| facts.state == State::Live));
         let Ok(runs) = desk.records.runs(name, 1) else { return false };
         let last_us = runs.first().map(|run| run.started_us);
         let due = |last_us: i64| self.clock.now().wall_us >= last_us.saturating_add(interval_us);
@@ -157,8 +158,7 @@ pub(super) fn said(result: &Value) -> String {
     }
     let resources = result.get("resources").and_then(Value::as_object);
     let changed = |resource: &Value| resource.get("records_upserted").and_then(Value::as_u64);
-    let changed: u64 =
-        resources.into_iter().flat_map(|all| all.values()).filter_map(changed).sum();
+    let changed: u64 = resources.into_iter().flat_map(|all| all.values()).filter_map(changed).sum();
     format!("{changed} records new or changed")
 }
 

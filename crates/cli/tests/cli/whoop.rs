@@ -87,9 +87,7 @@ fn call(id: u64, tool: &str, arguments: &Value) -> Value {
 
 fn answer(stdout: &str, id: u64) -> Value {
     let mut answers = stdout.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
-    answers
-        .find(|answer| answer["id"] == id)
-        .unwrap_or_else(|| panic!("no answer {id}: {stdout}"))
+    answers.find(|answer| answer["id"] == id).unwrap_or_else(|| panic!("no answer {id}: {stdout}"))
 }
 
 fn until(what: &str, is_so: impl Fn() -> bool) {
@@ -136,9 +134,16 @@ fn whoop_speaks_on_standard_streams_without_a_grant_or_a_registration() {
     let text = sleeps["content"][0]["text"].as_str().unwrap();
     assert_eq!(serde_json::from_str::<Value>(text).unwrap(), sleeps["structuredContent"]);
     assert!(!text.contains(": "), "compact: {text}");
-    assert_eq!(answer(&said.stdout, 5)["result"]["isError"], true, "a required argument is missing");
+    assert_eq!(
+        answer(&said.stdout, 5)["result"]["isError"],
+        true,
+        "a required argument is missing"
+    );
     let profile = &answer(&said.stdout, 6)["result"]["contents"][0];
-    assert_eq!((&profile["uri"], &profile["mimeType"]), (&json!("whoop://db/profile"), &json!("application/json")));
+    assert_eq!(
+        (&profile["uri"], &profile["mimeType"]),
+        (&json!("whoop://db/profile"), &json!("application/json"))
+    );
     assert!(answer(&said.stdout, 7)["error"]["code"].is_i64());
     assert_eq!(answer(&said.stdout, 8)["result"]["prompts"], json!([]));
     assert_eq!(answer(&said.stdout, 9)["result"]["structuredContent"]["status"], "valid");
@@ -187,8 +192,15 @@ fn a_grant_without_a_policy_has_the_rules_that_whoop_brings_along() {
     assert_eq!(health["result"]["structuredContent"]["status"], "healthy", "{health}");
     let unknown = call("empty_the_fridge", &json!({}));
     assert_ne!(unknown["result"]["isError"], false, "{unknown}");
-    let explained =
-        stage.run(&["policy", "explain", "--grant", "alice", "--server", "whoop", "list_whoop_cycles"]);
+    let explained = stage.run(&[
+        "policy",
+        "explain",
+        "--grant",
+        "alice",
+        "--server",
+        "whoop",
+        "list_whoop_cycles",
+    ]);
     assert_eq!(explained.code, 0, "{}", explained.everything());
     assert_eq!(up.stop().code, 0);
 }
@@ -204,11 +216,13 @@ fn a_running_gate_keeps_the_account_up_to_date_and_takes_signed_notices() {
     assert_eq!(status()["state"], "connected");
     let hook = format!("{}/hooks/whoop", up.url().trim_end_matches("/mcp"));
     // Not signed, not believed; and one row.
-    let forged = http::post(&hook, &[("Content-Type", "application/json")], "{\"type\":\"sleep.updated\"}");
+    let forged =
+        http::post(&hook, &[("Content-Type", "application/json")], "{\"type\":\"sleep.updated\"}");
     assert_eq!(forged.status, 401);
     let sleeps = http::get(&format!("{}/records/sleeps", sandbox.word("control"))).json();
     let id = sleeps.as_array().unwrap().last().unwrap()["id"].clone();
-    let sent = sandbox.control("/webhook", &json!({ "url": hook, "type": "sleep.updated", "id": id }));
+    let sent =
+        sandbox.control("/webhook", &json!({ "url": hook, "type": "sleep.updated", "id": id }));
     assert_eq!(sent.json()["status"], 204, "{}", sent.body);
     let rows = stage.fine(&["audit", "search", "--json"]).stdout;
     assert_eq!(rows.lines().filter(|row| row.contains("(notice)")).count(), 1, "{rows}");

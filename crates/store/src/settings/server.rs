@@ -58,7 +58,12 @@ fn read_target(
     let given: Vec<&str> = kinds.into_iter().filter(|kind| section.field(kind).is_some()).collect();
     match given.as_slice() {
         ["command"] => {
-            refuse(section, "command", &["headers", "query", "allow_plain_http", "tools"], problems);
+            refuse(
+                section,
+                "command",
+                &["headers", "query", "allow_plain_http", "tools"],
+                problems,
+            );
             let argv = section.field("command")?.texts(problems);
             Some(Target::Command {
                 argv: argv.into_iter().map(|(word, _)| word.to_owned()).collect(),
