@@ -30,7 +30,9 @@ pub struct Span {
 
 /// A text no rule could read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("not a date or time; write ISO-8601 such as `2026-04-14T06:30:00Z` or words such as {NATURAL_FORMS}")]
+#[error(
+    "not a date or time; write ISO-8601 such as `2026-04-14T06:30:00Z` or words such as {NATURAL_FORMS}"
+)]
 pub struct Unreadable;
 
 /// Reads a lower bound. A bare ISO date is midnight UTC, as WHOOP's clients expect; words begin at
@@ -67,10 +69,11 @@ pub fn day(text: &str, here: Here) -> Option<Date> {
 
 /// `YYYY-MM-DD` exactly, and a day that exists.
 pub fn strict_date(text: &str) -> Option<Date> {
-    let dashed = text.len() == 10 && text.bytes().enumerate().all(|(at, byte)| match at {
-        4 | 7 => byte == b'-',
-        _ => byte.is_ascii_digit(),
-    });
+    let dashed = text.len() == 10
+        && text.bytes().enumerate().all(|(at, byte)| match at {
+            4 | 7 => byte == b'-',
+            _ => byte.is_ascii_digit(),
+        });
     if dashed { iso::read(text)?.bare_date } else { None }
 }
 
@@ -122,10 +125,8 @@ pub fn utc_millis(instant_us: i64) -> String {
 }
 
 fn utc(instant_us: i64, fraction: &str) -> String {
-    let clamped = instant_us.clamp(
-        Timestamp::MIN.as_microsecond() + 1,
-        Timestamp::MAX.as_microsecond() - 1,
-    );
+    let clamped =
+        instant_us.clamp(Timestamp::MIN.as_microsecond() + 1, Timestamp::MAX.as_microsecond() - 1);
     let at = Timestamp::from_microsecond(clamped).unwrap_or(Timestamp::UNIX_EPOCH);
     let at = Offset::UTC.to_datetime(at);
     format!(
@@ -177,9 +178,22 @@ mod tests {
     #[test]
     fn what_is_not_a_time_is_refused() {
         for given in [
-            "", "garbage", "2026-13-01", "2026-02-30", "2026-04-14T24:00:00Z", "2026-04-14T06:30:00z",
-            "2026-04-14T", "2026-04-14T6", "2026-04-14T06:60", "2026-04-14T06:30:00+25:00",
-            "2026-04-14T06:30:00 Z", "2026-W54-1", "2026-4-9T", "last 0 days", "last days", "99 april",
+            "",
+            "garbage",
+            "2026-13-01",
+            "2026-02-30",
+            "2026-04-14T24:00:00Z",
+            "2026-04-14T06:30:00z",
+            "2026-04-14T",
+            "2026-04-14T6",
+            "2026-04-14T06:60",
+            "2026-04-14T06:30:00+25:00",
+            "2026-04-14T06:30:00 Z",
+            "2026-W54-1",
+            "2026-4-9T",
+            "last 0 days",
+            "last days",
+            "99 april",
         ] {
             assert_eq!(start_us(given, HERE), Err(Unreadable), "{given}");
         }
@@ -211,7 +225,11 @@ mod tests {
             ("last wednesday", "2026-04-08T00:00:00+02:00", "2026-04-09T00:00:00+02:00"),
         ] {
             let span = read(given, HERE).unwrap_or_else(|_| Span { from_us: 0, to_us: 0 });
-            assert_eq!((text(span.from_us).as_str(), text(span.to_us).as_str()), (from, to), "{given}");
+            assert_eq!(
+                (text(span.from_us).as_str(), text(span.to_us).as_str()),
+                (from, to),
+                "{given}"
+            );
         }
     }
 

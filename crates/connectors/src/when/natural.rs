@@ -14,8 +14,18 @@ const COUNT_MAX: i64 = 100_000;
 const HOUR_US: i64 = 3_600_000_000;
 
 const MONTHS: [&str; 12] = [
-    "january", "february", "march", "april", "may", "june", "july", "august", "september", "october",
-    "november", "december",
+    "january",
+    "february",
+    "march",
+    "april",
+    "may",
+    "june",
+    "july",
+    "august",
+    "september",
+    "october",
+    "november",
+    "december",
 ];
 
 #[derive(Clone, Copy, PartialEq)]
@@ -36,10 +46,10 @@ pub(super) fn read(text: &str, here: Here) -> Option<Span> {
         ["today"] => days(today, today, here),
         ["yesterday"] => one_day(back(today, 1, Unit::Day)?, here),
         ["tomorrow"] => one_day(back(today, -1, Unit::Day)?, here),
-        ["this" | "current", unit_word] => around(today, unit(unit_word)?, here),
+        ["this" | "current", word] => around(today, one_unit(word)?, here),
         ["last" | "past" | "previous", word] => match weekday(word) {
             Some(weekday) => one_day(latest(weekday, back(today, 1, Unit::Day)?)?, here),
-            None => before(today, unit(word)?, here),
+            None => before(today, one_unit(word)?, here),
         },
         ["last" | "past" | "previous", count, unit_word] => {
             until_now(today, number(count)?, unit(unit_word)?, here)
@@ -47,7 +57,9 @@ pub(super) fn read(text: &str, here: Here) -> Option<Span> {
         [count, unit_word, "ago"] => ago(today, number(count)?, unit(unit_word)?, here),
         [word] => single(word, today, here),
         [first, second] => month_and(first, second, today, here),
-        [day, month, year] => dated(day, month, year, here).or_else(|| dated(month, day, year, here)),
+        [day, month, year] => {
+            dated(day, month, year, here).or_else(|| dated(month, day, year, here))
+        }
         _ => None,
     }
 }
@@ -74,14 +86,22 @@ fn unit(word: &str) -> Option<Unit> {
     }
 }
 
+/// One whole unit: `last week`, but not `last weeks`.
+fn one_unit(word: &str) -> Option<Unit> {
+    if word.ends_with('s') { None } else { unit(word) }
+}
+
 fn weekday(word: &str) -> Option<Weekday> {
     let all = ["monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday"];
-    let at = all.iter().position(|name| *name == word || (word.len() == 3 && name.starts_with(word)))?;
+    let at =
+        all.iter().position(|name| *name == word || (word.len() == 3 && name.starts_with(word)))?;
     Weekday::from_monday_zero_offset(i8::try_from(at).ok()?).ok()
 }
 
 fn month(word: &str) -> Option<i8> {
-    let at = MONTHS.iter().position(|name| *name == word || (word.len() == 3 && name.starts_with(word)))?;
+    let at = MONTHS
+        .iter()
+        .position(|name| *name == word || (word.len() == 3 && name.starts_with(word)))?;
     i8::try_from(at + 1).ok()
 }
 

@@ -58,8 +58,7 @@ pub(super) async fn activity(ask: Ask<'_>, kind: Kind) -> Answer {
     if let Err(words) = single::check_id(id) {
         return misread_answer(Misread(format!("argument `{name}` {words}")));
     }
-    let endpoint =
-        if kind == Kind::Sleeps { Endpoint::Sleep(id) } else { Endpoint::Workout(id) };
+    let endpoint = if kind == Kind::Sleeps { Endpoint::Sleep(id) } else { Endpoint::Workout(id) };
     as_sent(ask.desk, endpoint, &[]).await
 }
 
@@ -68,7 +67,8 @@ pub(super) async fn collection(ask: Ask<'_>, kind: Kind) -> Answer {
         Ok(query) => query,
         Err(misread) => return misread_answer(misread),
     };
-    let query: Vec<(&str, &str)> = query.iter().map(|(name, value)| (*name, value.as_str())).collect();
+    let query: Vec<(&str, &str)> =
+        query.iter().map(|(name, value)| (*name, value.as_str())).collect();
     as_sent(ask.desk, Endpoint::List(kind), &query).await
 }
 

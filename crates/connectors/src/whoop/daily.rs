@@ -5,7 +5,7 @@ mod pick;
 
 use jiff::civil::Date;
 use serde_json::{Map, Value, json};
-use store::records::Row;
+use store::records::{RecordsError, Row};
 
 use super::api::Endpoint;
 use super::coerce::Arguments;
@@ -13,7 +13,7 @@ use super::fill::{self, Stretch};
 use super::kind::Kind;
 use super::lists::{self, Found, Wanted};
 use super::problem::{Code, Problem};
-use super::{NAME, Outcome, Trouble, here, single};
+use super::{NAME, Outcome, Trouble, fit, here, single};
 use crate::when::{self, Here, Span};
 use crate::{Ask, Desk};
 use pick::Picked;
@@ -52,7 +52,7 @@ pub(super) async fn summary(ask: Ask<'_>) -> Outcome {
         Day::Utc => pick::utc(&lists.cycles, &lists.sleeps, &lists.workouts, span),
         Day::Local => pick::local(&lists.cycles, &lists.sleeps, &lists.workouts, date),
     };
-    let recovery = recovery(ask.desk, &mut lists, &picked, fresh).await?;
+    let recovery = recovery(ask.desk, &mut lists, &picked, fresh).await;
     picked.recovery = recovery;
     Ok(answer(ask.desk, text, day, is_today(day, date, here), picked, &lists))
 }
@@ -77,9 +77,7 @@ fn window(day: Day, date: Date) -> Option<Span> {
     let span = when::day_span(date, 0)?;
     match day {
         Day::Utc => Some(span),
-        Day::Local => {
-            Some(Span { from_us: span.from_us - 2 * DAY_US, to_us: span.to_us + DAY_US })
-        }
+        Day::Local => Some(Span { from_us: span.from_us - 2 * DAY_US, to_us: span.to_us + DAY_US }),
     }
 }
 
@@ -89,7 +87,8 @@ fn is_today(day: Day, date: Date, here: Here) -> bool {
 }
 
 async fn fetch(desk: &Desk, span: Span, fresh: bool) -> Result<Lists, Trouble> {
-    let live = fresh || has_gaps(desk, span)?;
+    // A mirror that cannot be read is as good as none.
+    let live = fresh || has_gaps(desk, span).unwrap_or(true);
     let (cycles, sleeps, workouts) = tokio::join!(
         part(desk, Kind::Cycles, span, fresh),
         part(desk, Kind::Sleeps, span, fresh),
@@ -122,11 +121,10 @@ impl Lists {
     }
 }
 
-fn has_gaps(desk: &Desk, span: Span) -> Result<bool, Problem> {
+fn has_gaps(desk: &Desk, span: Span) -> Result<bool, RecordsError> {
     let stretch = Stretch::of(Some(span.from_us), Some(span.to_us), desk.clock.now().wall_us);
     for kind in [Kind::Cycles, Kind::Sleeps, Kind::Workouts] {
-        let gaps = fill::missing(desk, kind, stretch)
-            .map_err(|error| Problem::cache(ENDPOINT, &error))?;
+        let gaps = fill::missing(desk, kind, stretch)?;
         if !gaps.is_empty() {
             return Ok(true);
         }
@@ -134,30 +132,45 @@ fn has_gaps(desk: &Desk, span: Span) -> Result<bool, Problem> {
     Ok(false)
 }
 
-/// One list of the day. Asked for fresh, a failure leaves it empty; otherwise the mirror stands in.
+/// One list of the day. Asked for fresh, it is WHOOP's own answer or nothing; otherwise the mirror
+/// stands in for WHOOP, and WHOOP for a mirror that cannot be read.
 async fn part(desk: &Desk, kind: Kind, span: Span, fresh: bool) -> (Vec<Row>, Found) {
     let wanted = Wanted { from_us: Some(span.from_us), to_us: Some(span.to_us), limit: None };
-    let found = if fresh {
-        lists::live(desk, kind, wanted).await
-    } else {
-        lists::mirrored(desk, kind, wanted).await
-    };
-    let found = match found {
-        Ok(found) => found,
-        Err(problem) => return (Vec::new(), Found { problem: Some(problem), ..Found::default() }),
-    };
-    match desk.records.window(NAME, kind.name(), &lists::window(desk, wanted)) {
-        Ok(rows) => (rows, found),
-        Err(error) => {
-            let problem = Some(Problem::cache(kind.path(), &error));
-            (Vec::new(), Found { problem, ..found })
+    if !fresh {
+        match lists::mirrored(desk, kind, wanted).await {
+            Ok(found) => {
+                let rows = desk.records.window(NAME, kind.name(), &lists::window(desk, wanted));
+                if let Ok(rows) = rows {
+                    return told(kind, rows, found);
+                }
+            }
+            Err(problem) if problem.code == Code::CacheError => {}
+            Err(problem) => return failed(problem),
         }
     }
+    match lists::live(desk, kind, wanted).await {
+        Ok(mut found) => {
+            let rows = found.sent.drain(..).map(|shaped| pick::row(kind, shaped)).collect();
+            (rows, found)
+        }
+        Err(problem) => failed(problem),
+    }
+}
+
+fn failed(problem: Problem) -> (Vec<Row>, Found) {
+    (Vec::new(), Found { problem: Some(problem), ..Found::default() })
+}
+
+/// Names the rows of the mirror that cannot be read.
+fn told(kind: Kind, rows: Vec<Row>, mut found: Found) -> (Vec<Row>, Found) {
+    found.warnings.extend(rows.iter().filter_map(|row| fit::record(kind, &row.flat).err()));
+    (rows, found)
 }
 
 /// One cause is told as itself; different ones are WHOOP's failure as a whole.
 fn all_failed(problems: &[(&'static str, Problem)]) -> Problem {
-    let lines: Vec<String> = problems.iter().map(|(name, problem)| warning(name, problem)).collect();
+    let lines: Vec<String> =
+        problems.iter().map(|(name, problem)| warning(name, problem)).collect();
     let mut codes = problems.iter().map(|(_, problem)| problem.code);
     let first = codes.next().unwrap_or(Code::UpstreamError);
     let code = if codes.all(|code| code == first) { first } else { Code::UpstreamError };
@@ -174,25 +187,22 @@ async fn recovery(
     lists: &mut Lists,
     picked: &Picked,
     fresh: bool,
-) -> Result<Option<Map<String, Value>>, Problem> {
-    let Some(id) = picked.cycle_id() else { return Ok(None) };
-    let row = desk
-        .records
-        .one(NAME, Kind::Recoveries.name(), &id.to_string())
-        .map_err(|error| Problem::cache(ENDPOINT, &error))?;
+) -> Option<Map<String, Value>> {
+    let id = picked.cycle_id()?;
+    let row = desk.records.one(NAME, Kind::Recoveries.name(), &id.to_string()).ok().flatten();
     let is_settled = row.as_ref().is_some_and(|row| row.state.as_deref() == Some("SCORED"));
     let ask_whoop = fresh || (!is_settled && (lists.live || !is_known(desk, picked)));
-    let known = row.as_ref().and_then(|row| super::fit::record(Kind::Recoveries, &row.flat).ok());
+    let known = row.as_ref().and_then(|row| fit::record(Kind::Recoveries, &row.flat).ok());
     if !ask_whoop {
-        return Ok(known);
+        return known;
     }
     match single::fetched(desk, Kind::Recoveries, Endpoint::CycleRecovery(id)).await {
-        Ok(value) => Ok(value.as_object().cloned()),
+        Ok(value) => value.as_object().cloned(),
         Err(problem) => {
             if lists.live {
                 lists.problems.push(("recovery", problem));
             }
-            Ok(known.filter(|_| !fresh))
+            known.filter(|_| !fresh)
         }
     }
 }

@@ -28,9 +28,10 @@ pub struct Night {
 
 /// The main sleep of a cycle: the longest, and of equals the newest.
 pub fn main_night<'a>(cycle_id: &str, nights: &'a [Night]) -> Option<&'a Night> {
-    nights.iter().filter(|night| night.cycle_id == cycle_id).max_by(|a, b| {
-        a.in_bed_s.total_cmp(&b.in_bed_s).then(a.start_us.cmp(&b.start_us))
-    })
+    nights
+        .iter()
+        .filter(|night| night.cycle_id == cycle_id)
+        .max_by(|a, b| a.in_bed_s.total_cmp(&b.in_bed_s).then(a.start_us.cmp(&b.start_us)))
 }
 
 /// The day of a cycle. The main sleep's own offset counts, so a night in another zone ends there.

@@ -53,8 +53,9 @@ pub(super) fn find(
 ) -> Result<Value, Problem> {
     let invalid = |words: String| Problem::invalid(ENDPOINT, words);
     let here = here(desk);
-    let since = Since::read(since_text, here)
-        .ok_or_else(|| invalid(format!("`since` is neither a cursor nor a time: {}", when::Unreadable)))?;
+    let since = Since::read(since_text, here).ok_or_else(|| {
+        invalid(format!("`since` is neither a cursor nor a time: {}", when::Unreadable))
+    })?;
     let (until_text, until_us) = match until.filter(|text| !text.is_empty()) {
         None => (when::utc_micros(here.now_us), here.now_us),
         Some(text) => {
@@ -75,7 +76,9 @@ pub(super) fn find(
 }
 
 fn kinds(resources: Option<&[String]>) -> Result<Vec<&'static str>, Problem> {
-    let Some(names) = resources else { return Ok(Kind::ALL.iter().map(|kind| kind.name()).collect()) };
+    let Some(names) = resources else {
+        return Ok(Kind::ALL.iter().map(|kind| kind.name()).collect());
+    };
     if names.is_empty() {
         return Err(Problem::invalid(ENDPOINT, "`resources` is empty; leave it out for all"));
     }

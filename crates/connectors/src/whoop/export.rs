@@ -19,7 +19,12 @@ pub const SHELF: Shelf = Shelf {
         File { name: "recoveries", file: "recoveries", is_snapshot: false, view: VIEWS[1] },
         File { name: "sleeps", file: "sleeps", is_snapshot: false, view: VIEWS[2] },
         File { name: "workouts", file: "workouts", is_snapshot: false, view: VIEWS[3] },
-        File { name: "body_measurement", file: "body_measurements", is_snapshot: true, view: VIEWS[4] },
+        File {
+            name: "body_measurement",
+            file: "body_measurements",
+            is_snapshot: true,
+            view: VIEWS[4],
+        },
         File { name: "profile", file: "profile_snapshots", is_snapshot: true, view: VIEWS[5] },
     ],
 };
@@ -34,7 +39,8 @@ pub(super) async fn export(ask: Ask<'_>) -> Outcome {
     let overwrite = arguments.flag("overwrite", false)?;
     let desk = ask.desk;
     let plan = Plan::new(&SHELF, kind, format).map_err(|fault| told(&fault))?;
-    let from_us = day(start, "start")?.map(|span| span.from_us);
+    // A record that ends with the midnight before still counts, unlike in lists.
+    let from_us = day(start, "start")?.map(|span| span.from_us - 1);
     let to_us = day(end, "end")?.map(|span| span.to_us);
     let order = Order {
         path,
@@ -53,11 +59,14 @@ pub(super) async fn export(ask: Ask<'_>) -> Outcome {
 /// A UTC day, both bounds included; the last instant of the end day still counts.
 fn day(text: Option<&str>, name: &str) -> Result<Option<when::Span>, Trouble> {
     let Some(text) = text else { return Ok(None) };
-    let date = when::instant_us(text).and_then(|_| when::day(text, when::Here { now_us: 0, offset_s: 0 }));
+    let date =
+        when::instant_us(text).and_then(|_| when::day(text, when::Here { now_us: 0, offset_s: 0 }));
     let span = date.and_then(|date| when::day_span(date, 0));
     match span {
         Some(span) => Ok(Some(span)),
-        None => Err(Problem::invalid(ENDPOINT, format!("`{name}` must be a day, YYYY-MM-DD")).into()),
+        None => {
+            Err(Problem::invalid(ENDPOINT, format!("`{name}` must be a day, YYYY-MM-DD")).into())
+        }
     }
 }
 

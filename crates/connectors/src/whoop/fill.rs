@@ -25,16 +25,19 @@ const OVERLAP_US: i64 = 36 * 3_600_000_000;
 pub(super) struct Stretch {
     pub(super) from_us: i64,
     pub(super) to_us: i64,
+    /// It has no upper bound; `to_us` is only the present.
+    pub(super) is_open: bool,
 }
 
 impl Stretch {
     /// What of a window can hold records: nothing before WHOOP, and nothing after now, unless the
     /// window lies in the future altogether.
     pub(super) fn of(from_us: Option<i64>, to_us: Option<i64>, now_us: i64) -> Stretch {
+        let is_open = to_us.is_none();
         let from_us = from_us.unwrap_or(BEGINNING_US).max(BEGINNING_US);
         let to_us = to_us.unwrap_or(now_us);
         let to_us = if from_us < now_us { to_us.min(now_us) } else { to_us };
-        Stretch { from_us, to_us }
+        Stretch { from_us, to_us, is_open }
     }
 }
 
@@ -53,13 +56,14 @@ fn gaps(covered: &[(i64, i64)], stretch: Stretch, now_us: i64) -> Vec<Stretch> {
     let mut from_us = stretch.from_us;
     for &(covered_from_us, covered_to_us) in covered {
         if covered_from_us > from_us && from_us < stretch.to_us {
-            gaps.push(Stretch { from_us, to_us: covered_from_us.min(stretch.to_us) });
+            let to_us = covered_from_us.min(stretch.to_us);
+            gaps.push(Stretch { from_us, to_us, is_open: false });
         }
         from_us = from_us.max(covered_to_us);
     }
     let is_recent = from_us > stretch.from_us && from_us >= now_us - FRESH_US;
     if from_us < stretch.to_us && !is_recent {
-        gaps.push(Stretch { from_us, to_us: stretch.to_us });
+        gaps.push(Stretch { from_us, ..stretch });
     }
     gaps.reverse();
     gaps
@@ -129,8 +133,8 @@ async fn fill_gap(
     let is_tail = gap.to_us == now_us || gap.to_us == stretch.to_us;
     let back_us = if is_tail && gap.from_us > stretch.from_us { OVERLAP_US } else { 0 };
     let start = (gap.from_us > BEGINNING_US).then(|| utc_millis(gap.from_us - back_us));
-    let end = utc_millis(gap.to_us);
-    let bounds = Bounds { start: start.as_deref(), end: Some(&end) };
+    let end = (!gap.is_open).then(|| utc_millis(gap.to_us));
+    let bounds = Bounds { start: start.as_deref(), end: end.as_deref() };
     let mut tokens = Tokens::new(kind);
     loop {
         let page = api::page(desk, kind, bounds, tokens.last(), Patience::BRIEF).await?;
@@ -153,9 +157,9 @@ async fn fill_gap(
 }
 
 fn start_us(desk: &Desk, kind: Kind, shaped: &Shaped) -> Option<i64> {
-    shaped.start_us.or_else(|| {
-        desk.records.one(NAME, kind.name(), shaped.id.as_deref()?).ok()??.start_us
-    })
+    shaped
+        .start_us
+        .or_else(|| desk.records.one(NAME, kind.name(), shaped.id.as_deref()?).ok()??.start_us)
 }
 
 pub(super) fn cover(desk: &Desk, kind: Kind, from_us: i64, to_us: i64) -> Result<(), Problem> {
@@ -171,7 +175,8 @@ mod tests {
     const HOUR: i64 = 3_600_000_000;
 
     fn check(covered: &[(i64, i64)], stretch: (i64, i64), now: i64, expected: &[(i64, i64)]) {
-        let stretch = Stretch { from_us: stretch.0 * HOUR, to_us: stretch.1 * HOUR };
+        let stretch =
+            Stretch { from_us: stretch.0 * HOUR, to_us: stretch.1 * HOUR, is_open: false };
         let covered: Vec<_> = covered.iter().map(|(a, b)| (a * HOUR, b * HOUR)).collect();
         let found: Vec<_> = gaps(&covered, stretch, now * HOUR)
             .iter()

@@ -13,6 +13,9 @@ const BYTES_PER_TOKEN: usize = 3;
 const RESERVE_BYTES: usize = 2_000;
 pub(super) const RECORDS_BYTES_MAX: usize = TOKENS_MAX * BYTES_PER_TOKEN - RESERVE_BYTES;
 
+/// More records than this never fit: the smallest kind takes over 150 bytes each.
+pub(super) const RECORDS_MAX: usize = RECORDS_BYTES_MAX / 150;
+
 /// How many of these texts fit.
 pub(super) fn fitting<'a>(texts: impl Iterator<Item = &'a str>) -> usize {
     let mut bytes = 0;

@@ -78,7 +78,8 @@ pub fn import(
             taken.kinds.insert(kind.name(), tally);
         }
     }
-    taken.login = login::take(desk, &text(&tokens)?, &text(&folder.join(".encryption_key"))?, local)?;
+    let (tokens, key) = (text(&tokens)?, text(&folder.join(".encryption_key"))?);
+    taken.login = login::take(desk, tokens.as_deref(), key.as_deref(), local)?;
     Ok(taken)
 }
 

@@ -1,8 +1,10 @@
 //! Lists of records: from the mirror where it is complete, from WHOOP where it is not or where the
 //! caller asks for it. Bounds are instants; an open cycle ends now.
 
+use std::collections::HashSet;
+
 use serde_json::{Map, Value, json};
-use store::records::Window;
+use store::records::{RecordsError, Window};
 
 use super::api::{self, Bounds, Patience};
 use super::coerce::Arguments;
@@ -10,7 +12,7 @@ use super::fill::{self, Stretch};
 use super::kind::Kind;
 use super::problem::Problem;
 use super::shape::{Shaped, shape_text};
-use super::{NAME, Outcome, fit, here, keep};
+use super::{NAME, Outcome, fit, here, keep, takeout};
 use crate::{Ask, Desk, when};
 
 /// What a list is asked for.
@@ -28,6 +30,8 @@ pub(super) struct Found {
     pub(super) warnings: Vec<String>,
     /// Why the mirror could not be completed first.
     pub(super) problem: Option<Problem>,
+    /// What WHOOP has just sent, when the answer is its own.
+    pub(super) sent: Vec<Shaped>,
 }
 
 pub(super) async fn list(ask: Ask<'_>, kind: Kind) -> Outcome {
@@ -80,6 +84,8 @@ pub(super) async fn live(desk: &Desk, kind: Kind, wanted: Wanted) -> Result<Foun
     let now_us = desk.clock.now().wall_us;
     let (start, end) = (wanted.from_us.map(when::utc_millis), wanted.to_us.map(when::utc_millis));
     let bounds = Bounds { start: start.as_deref(), end: end.as_deref() };
+    // Taken before the first page: what another process adds meanwhile is nobody's deletion.
+    let known = starting(desk, kind, wanted);
     let collected = api::collect(desk, kind, bounds, wanted.limit, Patience::BRIEF).await?;
     let raws: Vec<&str> = collected.records.iter().map(|raw| raw.get()).collect();
     let shaped = match keep::keep(desk, kind, &raws) {
@@ -87,7 +93,7 @@ pub(super) async fn live(desk: &Desk, kind: Kind, wanted: Wanted) -> Result<Foun
             if collected.complete {
                 let stretch = Stretch::of(wanted.from_us, wanted.to_us, now_us);
                 let _ = fill::cover(desk, kind, stretch.from_us, stretch.to_us.min(now_us));
-                forget_deleted(desk, kind, wanted, &kept.shaped);
+                forget_deleted(desk, kind, known, &kept.shaped);
             }
             kept.shaped
         }
@@ -100,30 +106,32 @@ pub(super) async fn live(desk: &Desk, kind: Kind, wanted: Wanted) -> Result<Foun
     for shaped in &shaped {
         found.push(kind, shaped);
     }
+    found.sent = shaped;
     Ok(found)
 }
 
-/// What WHOOP left out of a complete answer is deleted there. Recoveries are left alone: WHOOP picks
-/// them by their sleep, the mirror by their cycle.
-fn forget_deleted(desk: &Desk, kind: Kind, wanted: Wanted, came: &[Shaped]) {
+/// The ids that a complete answer must bring again. Recoveries are left alone: WHOOP picks them by
+/// their sleep, the mirror by their cycle.
+fn starting(desk: &Desk, kind: Kind, wanted: Wanted) -> Vec<String> {
     if kind == Kind::Recoveries {
-        return;
+        return Vec::new();
     }
     let starting = Window { overlap: false, limit: None, ..window(desk, wanted) };
-    let mut ids = desk.records.ids_in(NAME, kind.name(), &starting).unwrap_or_default();
-    ids.retain(|id| is_from_api(id) && !came.iter().any(|shaped| shaped.id.as_ref() == Some(id)));
-    if ids.is_empty() {
+    desk.records.ids_in(NAME, kind.name(), &starting).unwrap_or_default()
+}
+
+/// What WHOOP left out of a complete answer is deleted there. Rows of its data export stay: the API
+/// does not know them.
+fn forget_deleted(desk: &Desk, kind: Kind, mut known: Vec<String>, came: &[Shaped]) {
+    let came: HashSet<&str> = came.iter().filter_map(|shaped| shaped.id.as_deref()).collect();
+    known.retain(|id| !takeout::is_imported(id) && !came.contains(id.as_str()));
+    if known.is_empty() {
         return;
     }
     let now_us = desk.clock.now().wall_us;
-    if let Err(error) = desk.records.remove(NAME, kind.name(), &ids, now_us) {
+    if let Err(error) = desk.records.remove(NAME, kind.name(), &known, now_us) {
         tracing::warn!(kind = kind.name(), %error, "deleted records stay in the mirror");
     }
-}
-
-/// Rows of WHOOP's own data export are not known to the API, and not deleted by it either.
-fn is_from_api(id: &str) -> bool {
-    !id.starts_with("zip:")
 }
 
 /// The mirror, completed first where it has gaps. When WHOOP cannot be asked, what is there is
@@ -135,8 +143,7 @@ pub(super) async fn mirrored(desk: &Desk, kind: Kind, wanted: Wanted) -> Result<
     if stretch.from_us >= stretch.to_us && stretch.from_us < now_us {
         return Ok(Found::default());
     }
-    let gaps = fill::missing(desk, kind, stretch).map_err(failed)?;
-    if gaps.is_empty() {
+    if is_known(desk, kind, stretch).map_err(failed)? {
         return Ok(Found { texts: read(desk, kind, wanted)?, ..Found::default() });
     }
     let stretch = enough(desk, kind, wanted, stretch)?;
@@ -148,9 +155,17 @@ pub(super) async fn mirrored(desk: &Desk, kind: Kind, wanted: Wanted) -> Result<
             if texts.is_empty() {
                 return Err(problem);
             }
-            Ok(Found { texts, warnings: Vec::new(), problem: Some(problem) })
+            Ok(Found { texts, problem: Some(problem), ..Found::default() })
         }
     }
+}
+
+/// Was the stretch fetched whole? Recoveries are found by the times of their cycles, so both count.
+fn is_known(desk: &Desk, kind: Kind, stretch: Stretch) -> Result<bool, RecordsError> {
+    if !fill::missing(desk, kind, stretch)?.is_empty() {
+        return Ok(false);
+    }
+    Ok(kind != Kind::Recoveries || fill::missing(desk, Kind::Cycles, stretch)?.is_empty())
 }
 
 /// Recoveries take the times of their cycles, so those are brought as well; a recovery whose cycle
@@ -186,19 +201,14 @@ fn is_placed(desk: &Desk, kind: Kind, shaped: &Shaped) -> bool {
 }
 
 /// The part of the stretch an answer needs: with `limit` records there already, nothing older.
-fn enough(
-    desk: &Desk,
-    kind: Kind,
-    wanted: Wanted,
-    stretch: Stretch,
-) -> Result<Stretch, Problem> {
+fn enough(desk: &Desk, kind: Kind, wanted: Wanted, stretch: Stretch) -> Result<Stretch, Problem> {
     let rows = desk
         .records
-        .window(NAME, kind.name(), &window(desk, wanted))
+        .window(NAME, kind.name(), &shown_window(desk, wanted))
         .map_err(|error| Problem::cache(kind.path(), &error))?;
-    let needed = wanted
-        .limit
-        .unwrap_or_else(|| fit::fitting(rows.iter().map(|row| row.flat.as_str())).saturating_add(1));
+    let needed = wanted.limit.unwrap_or_else(|| {
+        fit::fitting(rows.iter().map(|row| row.flat.as_str())).saturating_add(1)
+    });
     let last = needed.checked_sub(1).and_then(|at| rows.get(at)).and_then(|row| row.start_us);
     Ok(match last {
         Some(start_us) => Stretch { from_us: stretch.from_us.max(start_us), ..stretch },
@@ -206,10 +216,15 @@ fn enough(
     })
 }
 
-pub(super) fn read(desk: &Desk, kind: Kind, wanted: Wanted) -> Result<Vec<String>, Problem> {
+fn read(desk: &Desk, kind: Kind, wanted: Wanted) -> Result<Vec<String>, Problem> {
     desk.records
-        .window_flat(NAME, kind.name(), &window(desk, wanted))
+        .window_flat(NAME, kind.name(), &shown_window(desk, wanted))
         .map_err(|error| Problem::cache(kind.path(), &error))
+}
+
+/// The window, as far as an answer can show it.
+fn shown_window(desk: &Desk, wanted: Wanted) -> Window {
+    Window { limit: wanted.limit.or(Some(fit::RECORDS_MAX)), ..window(desk, wanted) }
 }
 
 pub(super) fn window(desk: &Desk, wanted: Wanted) -> Window {
@@ -247,10 +262,12 @@ fn answer(desk: &Desk, kind: Kind, wanted: Wanted, found: &Found) -> Value {
         answer.insert("hint".into(), hint(desk, kind, wanted, shown, found.texts.len()).into());
     }
     answer.insert("records".into(), Value::Array(records));
-    let incomplete = found.problem.as_ref().map(|problem| {
-        format!("{}: {}; this is what the mirror has", kind.name(), problem.line())
-    });
-    let warnings: Vec<&String> = incomplete.iter().chain(&found.warnings).chain(&left_out).collect();
+    let incomplete = found
+        .problem
+        .as_ref()
+        .map(|problem| format!("{}: {}; this is what the mirror has", kind.name(), problem.line()));
+    let warnings: Vec<&String> =
+        incomplete.iter().chain(&found.warnings).chain(&left_out).collect();
     if !warnings.is_empty() {
         answer.insert("warnings".into(), json!(warnings));
     }

@@ -202,7 +202,8 @@ fn workout(raw: &Part<'_>) -> Flat {
     let score = score(raw, &mut flat)?;
     flat.insert("strain".into(), score.float("strain")?);
     heart_and_energy(&score, &mut flat)?;
-    for name in ["percent_recorded", "distance_meter", "altitude_change_meter", "altitude_gain_meter"]
+    for name in
+        ["percent_recorded", "distance_meter", "altitude_change_meter", "altitude_gain_meter"]
     {
         flat.insert(name.into(), score.float(name)?);
     }

@@ -58,8 +58,7 @@ pub(super) async fn activity(ask: Ask<'_>, kind: Kind) -> Outcome {
     let name = if kind == Kind::Sleeps { "sleep_id" } else { "workout_id" };
     let id = arguments.required_text(name)?;
     let fresh = arguments.flag("fresh", false)?;
-    let endpoint =
-        if kind == Kind::Sleeps { Endpoint::Sleep(id) } else { Endpoint::Workout(id) };
+    let endpoint = if kind == Kind::Sleeps { Endpoint::Sleep(id) } else { Endpoint::Workout(id) };
     check_id(id).map_err(|words| Problem::invalid(endpoint.path(), format!("`{name}` {words}")))?;
     let find = |desk: &Desk| desk.records.one(NAME, kind.name(), id);
     let known = if fresh { None } else { mirrored(ask.desk, endpoint, find)? };

@@ -18,7 +18,9 @@ pub(super) enum Login {
     /// WHOOP refused it for good.
     Ended,
     Valid,
-    Expired { refreshable: bool },
+    Expired {
+        refreshable: bool,
+    },
 }
 
 pub(super) fn login(desk: &Desk) -> (Login, Option<Facts>) {

@@ -107,12 +107,48 @@ const PROFILE: &[Column] =
 
 /// Every view, in the order of [`Kind::ALL`].
 pub const VIEWS: [&View; 6] = [
-    &View { name: "whoop_cycles", service: NAME, kind: "cycles", columns: CYCLES, except_state: Some(INVALID) },
-    &View { name: "whoop_recoveries", service: NAME, kind: "recoveries", columns: RECOVERIES, except_state: Some(INVALID) },
-    &View { name: "whoop_sleeps", service: NAME, kind: "sleeps", columns: SLEEPS, except_state: Some(INVALID) },
-    &View { name: "whoop_workouts", service: NAME, kind: "workouts", columns: WORKOUTS, except_state: Some(INVALID) },
-    &View { name: "whoop_body_measurement", service: NAME, kind: "body_measurement", columns: BODY, except_state: Some(INVALID) },
-    &View { name: "whoop_profile", service: NAME, kind: "profile", columns: PROFILE, except_state: Some(INVALID) },
+    &View {
+        name: "whoop_cycles",
+        service: NAME,
+        kind: "cycles",
+        columns: CYCLES,
+        except_state: Some(INVALID),
+    },
+    &View {
+        name: "whoop_recoveries",
+        service: NAME,
+        kind: "recoveries",
+        columns: RECOVERIES,
+        except_state: Some(INVALID),
+    },
+    &View {
+        name: "whoop_sleeps",
+        service: NAME,
+        kind: "sleeps",
+        columns: SLEEPS,
+        except_state: Some(INVALID),
+    },
+    &View {
+        name: "whoop_workouts",
+        service: NAME,
+        kind: "workouts",
+        columns: WORKOUTS,
+        except_state: Some(INVALID),
+    },
+    &View {
+        name: "whoop_body_measurement",
+        service: NAME,
+        kind: "body_measurement",
+        columns: BODY,
+        except_state: Some(INVALID),
+    },
+    &View {
+        name: "whoop_profile",
+        service: NAME,
+        kind: "profile",
+        columns: PROFILE,
+        except_state: Some(INVALID),
+    },
 ];
 
 pub fn view(kind: Kind) -> Option<&'static View> {

@@ -129,7 +129,7 @@ pub(in crate::whoop) async fn revoke(ask: Ask<'_>) -> Answer {
 /// What was granted and until when; never a token.
 fn granted(desk: &Desk, words: &str) -> Answer {
     let facts = desk.accounts.facts(NAME).ok().flatten();
-    let scopes: Value = facts.as_ref().map(|facts| json!(facts.scopes)).unwrap_or_default();
+    let scopes: Value = facts.as_ref().map_or_else(|| json!([]), |facts| json!(facts.scopes));
     let expires_us = facts.as_ref().and_then(|facts| facts.expires_us);
     Answer::Found(json!({
         "status": "success",
@@ -151,7 +151,10 @@ fn client(desk: &Desk) -> Option<(&ServiceSettings, String)> {
 }
 
 fn no_client() -> Answer {
-    failed("AUTH_FAILED", "no WHOOP app is known; set `WHOOP_CLIENT_ID` or run `tollgate connect whoop`")
+    failed(
+        "AUTH_FAILED",
+        "no WHOOP app is known; set `WHOOP_CLIENT_ID` or run `tollgate connect whoop`",
+    )
 }
 
 fn token_answer(error: &TokenError) -> Answer {

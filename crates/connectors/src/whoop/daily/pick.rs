@@ -6,8 +6,9 @@ use store::records::Row;
 
 use crate::when::{Span, local_date};
 use crate::whoop::days::{self, Night, Turning};
-use crate::whoop::fit;
 use crate::whoop::kind::Kind;
+use crate::whoop::shape::Shaped;
+use crate::whoop::{NAME, fit};
 
 type Flat = Map<String, Value>;
 
@@ -34,7 +35,8 @@ impl Picked {
         let parts = [("cycle", &self.cycle), ("recovery", &self.recovery), ("sleep", &self.sleep)];
         let mut notes = Vec::new();
         for (name, part) in parts {
-            let state = part.as_ref().and_then(|part| part.get("score_state")).and_then(Value::as_str);
+            let state =
+                part.as_ref().and_then(|part| part.get("score_state")).and_then(Value::as_str);
             match state {
                 Some("PENDING_SCORE") => notes.push(format!("the {name} is not scored yet")),
                 Some("UNSCORABLE") => notes.push(format!("WHOOP could not score the {name}")),
@@ -55,7 +57,9 @@ impl Picked {
             notes.push("the cycle is still open; its strain and energy will rise".to_owned());
         }
         if self.cycle.is_some() && self.recovery.is_none() {
-            notes.push("there is no recovery yet; it comes after the main sleep is processed".into());
+            notes.push(
+                "there is no recovery yet; it comes after the main sleep is processed".into(),
+            );
         }
         notes
     }
@@ -77,7 +81,8 @@ pub(super) fn utc(cycles: &[Row], sleeps: &[Row], workouts: &[Row], span: Span) 
     let chosen = cycles.iter().find(|row| starts_here(row)).or(cycles.first());
     if let Some(row) = chosen {
         picked.set_cycle(row);
-        picked.sleep = longest(sleeps.iter().filter(|sleep| sleep.parent.as_ref() == Some(&row.id)));
+        picked.sleep =
+            longest(sleeps.iter().filter(|sleep| sleep.parent.as_ref() == Some(&row.id)));
     }
     picked.workouts = workouts.iter().filter(starts_here).filter_map(shown_workout).collect();
     picked
@@ -97,7 +102,8 @@ pub(super) fn local(cycles: &[Row], sleeps: &[Row], workouts: &[Row], date: Date
         picked.sleep = longest(own.iter().copied());
         picked.put_other_sleeps(&own);
     }
-    let more: Vec<Value> = of_day.filter_map(|row| flat(Kind::Cycles, row)).map(Value::Object).collect();
+    let more: Vec<Value> =
+        of_day.filter_map(|row| flat(Kind::Cycles, row)).map(Value::Object).collect();
     picked.put("other_cycles", more);
     let is_here = |row: &&Row| match (row.start_us, row.offset_s) {
         (Some(start_us), offset_s) => local_date(start_us, offset_s.unwrap_or(0)) == Some(date),
@@ -126,6 +132,25 @@ impl Picked {
         if !values.is_empty() {
             self.others.push((name, values));
         }
+    }
+}
+
+/// A record that WHOOP has just sent, as a row of the mirror would have it.
+pub(super) fn row(kind: Kind, shaped: Shaped) -> Row {
+    Row {
+        service: NAME.to_owned(),
+        kind: kind.name().to_owned(),
+        flat: shaped.flat_text(),
+        id: shaped.id.unwrap_or_default(),
+        start_us: shaped.start_us,
+        end_us: shaped.end_us,
+        offset_s: shaped.offset_s,
+        updated: shaped.updated.unwrap_or_default(),
+        updated_us: shaped.updated_us,
+        parent: shaped.parent,
+        state: shaped.state,
+        raw: String::new(),
+        seq: 0,
     }
 }
 

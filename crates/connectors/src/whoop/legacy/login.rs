@@ -50,8 +50,8 @@ struct Tokens {
 
 pub(super) fn take(
     desk: &Desk,
-    tokens: &Option<String>,
-    key: &Option<String>,
+    tokens: Option<&str>,
+    key: Option<&str>,
     local: LocalTime<'_>,
 ) -> Result<Login, AccountsError> {
     let Some(tokens) = tokens else { return Ok(Login::None) };
@@ -61,7 +61,7 @@ pub(super) fn take(
         // Ours may have been refreshed since; theirs would then be void, and so would ours be.
         return Ok(Login::KeptOurs);
     }
-    let key = key.as_deref().and_then(Key::read);
+    let key = key.and_then(Key::read);
     let Some(tokens) = read(tokens, key.as_ref()) else { return Ok(Login::Unreadable) };
     let now_us = desk.clock.now().wall_us;
     let account = account(desk, present, tokens, now_us, local);

@@ -152,8 +152,11 @@ fn a_sleep_and_a_workout_count_seconds_and_keep_absent_objects_null() {
     ] {
         assert_eq!(sleep.pointer(pointer), Some(&expected), "{pointer}");
     }
-    let bare = flat(Kind::Workouts, &json!({"id": "w", "score_state": "SCORED",
-        "score": {"zone_durations": {"zone_one_milli": 1250}}}));
+    let bare = flat(
+        Kind::Workouts,
+        &json!({"id": "w", "score_state": "SCORED",
+        "score": {"zone_durations": {"zone_one_milli": 1250}}}),
+    );
     assert_eq!(bare.pointer("/zone_durations_seconds/zone_one"), Some(&json!(1.2)));
     assert_eq!(bare.pointer("/zone_durations_seconds/zone_five"), Some(&Value::Null));
     assert_eq!(bare.pointer("/start_local"), Some(&Value::Null));
@@ -176,7 +179,11 @@ fn an_unscored_record_has_null_scores_whatever_whoop_sends() {
 #[test]
 fn a_record_that_cannot_be_read_is_kept_and_says_why() {
     for (kind, raw, field) in [
-        (Kind::Cycles, json!({"id": 5, "score": {"average_heart_rate": 62.5}}), "score.average_heart_rate"),
+        (
+            Kind::Cycles,
+            json!({"id": 5, "score": {"average_heart_rate": 62.5}}),
+            "score.average_heart_rate",
+        ),
         (Kind::Sleeps, json!({"id": 5}), "id"),
         (Kind::Workouts, json!({"start": "2026-04-14T00:00:00Z"}), "id"),
         (Kind::Cycles, json!({"id": 5, "score": 7}), "score"),
@@ -187,7 +194,10 @@ fn a_record_that_cannot_be_read_is_kept_and_says_why() {
         assert_eq!(shaped.flat.as_ref().unwrap_err().field, field, "{raw}");
         assert_eq!(shaped.state.as_deref(), Some(INVALID));
         assert!(shaped.warning(kind).unwrap().contains(field), "{raw}");
-        assert!(!shaped.warning(kind).unwrap().contains("62.5"), "a value of the owner's in a warning");
+        assert!(
+            !shaped.warning(kind).unwrap().contains("62.5"),
+            "a value of the owner's in a warning"
+        );
     }
 }
 

@@ -40,20 +40,35 @@ async fn a_sync_in_between_loses_no_event_and_repeats_none() {
     let stage = stage(40);
     stage.call("sync_whoop", json!({"since": "2026-04-08"})).await;
     stage.clock.advance(1_000_000);
-    let first = stage.call("get_whoop_events", json!({"since": "2010-01-01", "limit": 5, "resources": ["sleeps", "cycles"]})).await;
+    let first = stage
+        .call(
+            "get_whoop_events",
+            json!({"since": "2010-01-01", "limit": 5, "resources": ["sleeps", "cycles"]}),
+        )
+        .await;
     let mut seen = keys(&first);
     let mut since = first["next_cursor"].as_str().unwrap().to_owned();
     stage.call("sync_whoop", json!({"since": "2026-03-10"})).await;
     stage.clock.advance(1_000_000);
     loop {
-        let page = stage.call("get_whoop_events", json!({"since": since, "limit": 5, "resources": ["sleeps", "cycles"]})).await;
+        let page = stage
+            .call(
+                "get_whoop_events",
+                json!({"since": since, "limit": 5, "resources": ["sleeps", "cycles"]}),
+            )
+            .await;
         seen.extend(keys(&page));
         match page["next_cursor"].as_str() {
             Some(next) => since = next.to_owned(),
             None => break,
         }
     }
-    let whole = stage.call("get_whoop_events", json!({"since": "2010-01-01", "limit": 5000, "resources": ["sleeps", "cycles"]})).await;
+    let whole = stage
+        .call(
+            "get_whoop_events",
+            json!({"since": "2010-01-01", "limit": 5000, "resources": ["sleeps", "cycles"]}),
+        )
+        .await;
     let all: BTreeSet<String> = keys(&whole).into_iter().collect();
     assert_eq!(seen.len(), all.len(), "an event came twice or never");
     assert_eq!(seen.into_iter().collect::<BTreeSet<_>>(), all);
@@ -106,7 +121,13 @@ async fn resources_show_the_mirror_and_fetch_nothing() {
     let runs = stage.read("whoop://db/sync_runs/6").await.unwrap();
     assert_eq!(runs.as_array().unwrap().len(), 6);
     assert_eq!(runs[0]["status"], "success");
-    for refused in ["whoop://db/cycles/2026-4-8/2026-04-10", "whoop://db/cycles/2026-02-30/2026-04-10", "whoop://db/sync_runs/0", "whoop://db/sync_runs/501", "whoop://db/sync_runs/x"] {
+    for refused in [
+        "whoop://db/cycles/2026-4-8/2026-04-10",
+        "whoop://db/cycles/2026-02-30/2026-04-10",
+        "whoop://db/sync_runs/0",
+        "whoop://db/sync_runs/501",
+        "whoop://db/sync_runs/x",
+    ] {
         assert_eq!(code(&stage.read(refused).await.unwrap()), "VALIDATION_ERROR", "{refused}");
     }
     let events = stage.read("whoop://db/events/2026-04-01T00:00:00Z").await.unwrap();
@@ -122,10 +143,16 @@ async fn exports_check_what_they_are_asked_and_stay_in_their_folder() {
     let stage = stage(10);
     let ask = |kind: &str, format: &str, path: &str| json!({"kind": kind, "format": format, "path": path});
     let empty = stage.call("export_whoop", ask("cycles", "csv", "c.csv")).await;
-    assert_eq!((code(&empty), &empty["error"]["endpoint"]), ("CACHE_EMPTY", &json!("export_whoop")));
+    assert_eq!(
+        (code(&empty), &empty["error"]["endpoint"]),
+        ("CACHE_EMPTY", &json!("export_whoop"))
+    );
     stage.call("sync_whoop", json!({})).await;
     for (kind, format) in [("steps", "csv"), ("profile", "csv"), ("cycles", "xml")] {
-        assert_eq!(code(&stage.call("export_whoop", ask(kind, format, "x")).await), "VALIDATION_ERROR");
+        assert_eq!(
+            code(&stage.call("export_whoop", ask(kind, format, "x")).await),
+            "VALIDATION_ERROR"
+        );
     }
     let done = stage.call("export_whoop", ask("all", "jsonl", "out")).await;
     assert_eq!(done["status"], "success", "{done}");

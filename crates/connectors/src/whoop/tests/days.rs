@@ -49,7 +49,8 @@ async fn today_says_how_fresh_it_is_and_tomorrow_has_nothing() {
     let stage = stage(10);
     stage.call("sync_whoop", json!({})).await;
     stage.clock.advance(10 * 60 * 1_000_000);
-    let today = stage.call("get_whoop_daily_summary", json!({"date": "today", "day": "local"})).await;
+    let today =
+        stage.call("get_whoop_daily_summary", json!({"date": "today", "day": "local"})).await;
     assert_eq!(today["age_seconds"], json!(600), "{today}");
     assert_eq!(today["as_of"], "2026-04-15T10:00:00.000000Z");
     let tomorrow = stage.call("get_whoop_daily_summary", json!({"date": "2026-04-17"})).await;
@@ -61,16 +62,19 @@ async fn today_says_how_fresh_it_is_and_tomorrow_has_nothing() {
 async fn a_failed_part_is_null_with_a_warning_and_all_failed_is_the_failure() {
     let stage = stage(10);
     stage.whoop.control().fault(Fault::on("/developer/v2/activity/workout", broken()));
-    let day = stage.call("get_whoop_daily_summary", json!({"date": "2026-04-10", "fresh": true})).await;
+    let day =
+        stage.call("get_whoop_daily_summary", json!({"date": "2026-04-10", "fresh": true})).await;
     assert_eq!(day["workouts"], json!([]));
     let warning = day["warnings"][0].as_str().unwrap();
     assert!(warning.starts_with("workouts: UPSTREAM_ERROR "), "{warning}");
     stage.whoop.control().fault(Fault::on("/developer", broken()));
-    let failed = stage.call("get_whoop_daily_summary", json!({"date": "2026-04-10", "fresh": true})).await;
+    let failed =
+        stage.call("get_whoop_daily_summary", json!({"date": "2026-04-10", "fresh": true})).await;
     assert_eq!(code(&failed), "UPSTREAM_ERROR");
     assert_eq!(failed["error"]["endpoint"], "/daily_summary");
     stage.desk.accounts.lock("whoop").unwrap().wipe().unwrap();
-    let signed_out = stage.call("get_whoop_daily_summary", json!({"date": "2026-04-10", "fresh": true})).await;
+    let signed_out =
+        stage.call("get_whoop_daily_summary", json!({"date": "2026-04-10", "fresh": true})).await;
     assert_eq!(code(&signed_out), "AUTH_FAILED");
 }
 
@@ -78,9 +82,10 @@ async fn a_failed_part_is_null_with_a_warning_and_all_failed_is_the_failure() {
 async fn a_cycle_without_recovery_is_said_when_whoop_was_asked() {
     let stage = stage(10);
     let day = stage.call("get_whoop_daily_summary", json!({"date": "2026-04-10"})).await;
-    let id = day["cycle"]["id"].to_string();
-    stage.whoop.control().remove("recovery", &id).unwrap();
-    let fresh = stage.call("get_whoop_daily_summary", json!({"date": "2026-04-10", "fresh": true})).await;
+    let id = day["recovery"]["sleep_id"].as_str().unwrap();
+    stage.whoop.control().remove("recovery", id).unwrap();
+    let fresh =
+        stage.call("get_whoop_daily_summary", json!({"date": "2026-04-10", "fresh": true})).await;
     assert_eq!(fresh["recovery"], Value::Null);
     assert_eq!(fresh["warnings"], json!(["recovery: NOT_FOUND resource not found"]));
 }
@@ -93,6 +98,7 @@ async fn what_is_no_day_is_refused() {
         assert_eq!(code(&answer), "VALIDATION_ERROR", "{date}");
         assert_eq!(answer["error"]["endpoint"], "/daily_summary");
     }
-    let answer = stage.call("get_whoop_daily_summary", json!({"date": "2026-04-10", "day": "lunar"})).await;
+    let answer =
+        stage.call("get_whoop_daily_summary", json!({"date": "2026-04-10", "day": "lunar"})).await;
     assert_eq!(code(&answer), "VALIDATION_ERROR");
 }

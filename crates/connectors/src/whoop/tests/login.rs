@@ -20,7 +20,10 @@ async fn the_status_follows_the_tokens() {
     stage.desk.accounts.lock("whoop").unwrap().wipe().unwrap();
     assert_eq!(stage.call("get_whoop_auth_status", json!({})).await["status"], "no_tokens");
     let refused = stage.call("get_whoop_profile", json!({"fresh": true})).await;
-    assert_eq!((code(&refused), &refused["error"]["endpoint"]), ("AUTH_FAILED", &json!("/user/profile/basic")));
+    assert_eq!(
+        (code(&refused), &refused["error"]["endpoint"]),
+        ("AUTH_FAILED", &json!("/user/profile/basic"))
+    );
 }
 
 #[tokio::test]
@@ -34,7 +37,10 @@ async fn health_is_the_worst_of_its_checks_and_asks_no_third_party() {
     assert_eq!(offline["timestamp"], when::utc_micros(NOW_US));
     let live = stage.call("health_check", json!({})).await;
     assert_eq!(live["checks"]["api_reachable"]["detail"], "reachable");
-    stage.whoop.control().fault(Fault::on("/developer", What::Status { code: 403, retry_after: None, reset: None, body: None }));
+    stage.whoop.control().fault(Fault::on(
+        "/developer",
+        What::Status { code: 403, retry_after: None, reset: None, body: None },
+    ));
     let broken = stage.call("health_check", json!({})).await;
     assert_eq!(broken["status"], "unhealthy");
     stage.desk.accounts.lock("whoop").unwrap().wipe().unwrap();
@@ -46,14 +52,17 @@ async fn health_is_the_worst_of_its_checks_and_asks_no_third_party() {
 #[tokio::test]
 async fn older_tools_give_whoops_json_as_sent() {
     let stage = stage(10);
-    let page = stage.call("whoop-get-cycle-collection", json!({"limit": 3, "start": "2026-04-10"})).await;
+    let page =
+        stage.call("whoop-get-cycle-collection", json!({"limit": 3, "start": "2026-04-10"})).await;
     assert_eq!(page["records"].as_array().unwrap().len(), 3, "{page}");
     let record = &page["records"][0];
     assert!(record["user_id"].is_i64() && record.get("score").is_some(), "{record}");
     let same = stage.call("whoop-get-cycle-by-id", json!({"cycleId": record["id"]})).await;
     assert_eq!(&same, record);
     assert!(stage.call("whoop-get-user-profile", json!({})).await["user_id"].is_i64());
-    assert!(stage.call("whoop-get-user-body-measurements", json!({})).await["max_heart_rate"].is_i64());
+    assert!(
+        stage.call("whoop-get-user-body-measurements", json!({})).await["max_heart_rate"].is_i64()
+    );
     let missing = stage.answer("whoop-get-cycle-by-id", json!({"cycleId": 1})).await;
     assert!(matches!(missing, Answer::Failed { code: "NOT_FOUND", .. }), "{missing:?}");
     let bad = stage.answer("whoop-get-sleep-collection", json!({"limit": 26})).await;
@@ -66,7 +75,11 @@ async fn no_token_appears_in_an_answer_of_the_older_tools() {
     let before = stage.desk.accounts.load("whoop").unwrap().unwrap();
     let url = stage.answer("whoop-get-authorization-url", json!({})).await;
     let Answer::Said { text, .. } = &url else { unreachable!("{url:?}") };
-    assert!(text.starts_with("Authorization URL: ") && text.contains("offline") && text.contains("state="));
+    assert!(
+        text.starts_with("Authorization URL: ")
+            && text.contains("offline")
+            && text.contains("state=")
+    );
     let refreshed = stage.call("whoop-refresh-token", json!({"refreshToken": "mine"})).await;
     assert_eq!(refreshed["status"], "success", "{refreshed}");
     let after = stage.desk.accounts.load("whoop").unwrap().unwrap();
@@ -81,5 +94,8 @@ async fn no_token_appears_in_an_answer_of_the_older_tools() {
     let Answer::Said { text, .. } = &revoked else { unreachable!("{revoked:?}") };
     assert_eq!(text, "User access revoked successfully");
     assert_eq!(stage.desk.accounts.load("whoop").unwrap(), None);
-    assert_eq!(stage.call("get_whoop_profile", json!({"fresh": true})).await["error"]["code"], json!("AUTH_FAILED"));
+    assert_eq!(
+        stage.call("get_whoop_profile", json!({"fresh": true})).await["error"]["code"],
+        json!("AUTH_FAILED")
+    );
 }

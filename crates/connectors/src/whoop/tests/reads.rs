@@ -37,7 +37,9 @@ async fn after_a_sync_nothing_is_asked_of_whoop() {
     let synced = stage.call("sync_whoop", json!({})).await;
     assert_eq!(synced["status"], "success", "{synced}");
     let before = stage.requests();
-    for tool in ["list_whoop_cycles", "list_whoop_recoveries", "list_whoop_sleeps", "list_whoop_workouts"] {
+    for tool in
+        ["list_whoop_cycles", "list_whoop_recoveries", "list_whoop_sleeps", "list_whoop_workouts"]
+    {
         let found = stage.call(tool, json!({"start": "last 10 days"})).await;
         assert!(!ids(&found).is_empty() || tool == "list_whoop_workouts", "{tool} {found}");
         assert!(found.get("warnings").is_none(), "{found}");
@@ -85,7 +87,12 @@ async fn arguments_that_cannot_be_read_are_always_refused() {
             assert_eq!(answer["error"]["endpoint"], "/cycle");
         }
     }
-    for arguments in [json!({"limit": "abc"}), json!({"limit": 1.5}), json!({"fresh": "maybe"}), json!({"start": 5})] {
+    for arguments in [
+        json!({"limit": "abc"}),
+        json!({"limit": 1.5}),
+        json!({"fresh": "maybe"}),
+        json!({"start": 5}),
+    ] {
         let answer = stage.call("list_whoop_cycles", arguments.clone()).await;
         assert_eq!(answer["failed"], "invalid_arguments", "{arguments}");
     }
@@ -93,11 +100,14 @@ async fn arguments_that_cannot_be_read_are_always_refused() {
 
 #[tokio::test]
 async fn without_whoop_the_mirror_answers_and_says_so_and_nothing_is_the_failure() {
-    let stage = stage(10);
+    let stage = stage(60);
     stage.call("list_whoop_cycles", json!({"limit": 3})).await;
-    stage.whoop.control().fault(Fault::on("/developer", What::Status { code: 403, retry_after: None, reset: None, body: None }));
+    stage.whoop.control().fault(Fault::on(
+        "/developer",
+        What::Status { code: 403, retry_after: None, reset: None, body: None },
+    ));
     let some = stage.call("list_whoop_cycles", json!({})).await;
-    assert_eq!(ids(&some).len(), 3);
+    assert_eq!(ids(&some).len(), 25, "the page that was fetched");
     assert!(some["warnings"][0].as_str().unwrap().contains("UPSTREAM_ERROR"), "{some}");
     let none = stage.call("list_whoop_workouts", json!({})).await;
     assert_eq!(code(&none), "UPSTREAM_ERROR");
@@ -156,4 +166,29 @@ async fn what_whoop_deleted_is_gone_after_a_fresh_list() {
     stage.call("list_whoop_sleeps", json!({"fresh": true})).await;
     let left = stage.call("list_whoop_sleeps", json!({})).await;
     assert!(!ids(&left).contains(&json!(id).to_string()));
+}
+
+#[tokio::test]
+async fn recoveries_that_came_alone_are_found_by_the_times_of_their_cycles() {
+    let stage = stage(12);
+    let window = json!({"start": "2026-04-06", "end": "2026-04-10"});
+    let fresh = json!({"start": "2026-04-06", "end": "2026-04-10", "fresh": true});
+    assert!(!ids(&stage.call("list_whoop_recoveries", fresh).await).is_empty());
+    assert!(!ids(&stage.call("list_whoop_recoveries", window).await).is_empty());
+}
+
+#[tokio::test]
+async fn a_mirror_that_is_no_database_is_said_and_left_alone() {
+    let stage = stage(5);
+    let path = stage.desk.records.path().to_owned();
+    std::fs::write(&path, "not a database, but mine").unwrap();
+    let listed = stage.call("list_whoop_cycles", json!({})).await;
+    assert_eq!((code(&listed), &listed["error"]["endpoint"]), ("CACHE_ERROR", &json!("/cycle")));
+    let events = stage.call("get_whoop_events", json!({"since": "2026-04-01"})).await;
+    assert_eq!(code(&events), "CACHE_ERROR");
+    let day = stage.call("get_whoop_daily_summary", json!({"date": "2026-04-13"})).await;
+    assert!(day["cycle"]["id"].is_i64(), "WHOOP stands in for the mirror: {day}");
+    let health = stage.call("health_check", json!({"live": false})).await;
+    assert_eq!(health["checks"]["cache_readable"]["status"], "fail");
+    assert_eq!(std::fs::read_to_string(&path).unwrap(), "not a database, but mine");
 }
