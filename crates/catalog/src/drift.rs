@@ -1,0 +1,169 @@
+//! What changed since a server's tools were accepted, and what that does to the risk.
+
+use std::collections::BTreeMap;
+
+use policy::json::{Bounds, Doc, Value};
+use serde::Serialize;
+
+use crate::assess::{AssessedTool, assess_tool};
+use crate::classify::{Category, Risk};
+use crate::pins::{Change, canonical_definition, difference};
+use crate::poison::Suspicion;
+
+/// What became of a tool.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum DriftKind {
+    Changed,
+    New,
+    Gone,
+}
+
+/// Category, risk and suspicion at one time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct Standing {
+    pub category: Category,
+    pub risk: Risk,
+    pub suspicion: Suspicion,
+}
+
+/// One tool that is not what was accepted.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Drift {
+    pub tool: String,
+    pub kind: DriftKind,
+    pub before: Option<Standing>,
+    pub after: Option<Standing>,
+    /// What is different, line by line; empty for tools that came or went.
+    pub changes: Vec<Change>,
+    /// What the change does to the risk, in words.
+    pub effect: Vec<String>,
+    /// The change makes matters worse.
+    pub is_worse: bool,
+}
+
+/// Compares accepted definitions (name and canonical text) with what a server offers now.
+pub fn drift(server: &str, accepted: &[(&str, &str)], now: &[Value<'_>]) -> Vec<Drift> {
+    let name = |tool: &Value<'_>| {
+        tool.get("name").and_then(|v| v.as_str()).unwrap_or_default().into_owned()
+    };
+    let offered: BTreeMap<String, Value<'_>> = now.iter().map(|tool| (name(tool), *tool)).collect();
+    let siblings: Vec<&str> = offered.keys().map(String::as_str).collect();
+    let known: BTreeMap<&str, &str> = accepted.iter().copied().collect();
+    let mut out = Vec::new();
+    for (tool, definition) in &known {
+        match offered.get(*tool) {
+            None => out.push(gone(server, tool, definition)),
+            Some(now) => out.extend(changed(server, tool, definition, *now, &siblings)),
+        }
+    }
+    for (tool, now) in offered.iter().filter(|(tool, _)| !known.contains_key(tool.as_str())) {
+        out.push(new(server, tool, *now, &siblings));
+    }
+    out.sort_by(|a, b| b.is_worse.cmp(&a.is_worse).then_with(|| a.tool.cmp(&b.tool)));
+    out
+}
+
+fn changed(
+    server: &str,
+    tool: &str,
+    accepted: &str,
+    now: Value<'_>,
+    siblings: &[&str],
+) -> Option<Drift> {
+    let canonical = canonical_definition(now);
+    if canonical == accepted {
+        return None;
+    }
+    let before = assessed(server, accepted, siblings);
+    let after = assess_tool(server, now, siblings, &[]);
+    let (effect, is_worse) = effect(before.as_ref(), &after);
+    Some(Drift {
+        tool: tool.to_owned(),
+        kind: DriftKind::Changed,
+        before: before.as_ref().map(standing),
+        after: Some(standing(&after)),
+        changes: difference(accepted, &canonical),
+        effect,
+        is_worse,
+    })
+}
+
+fn new(server: &str, tool: &str, now: Value<'_>, siblings: &[&str]) -> Drift {
+    let after = assess_tool(server, now, siblings, &[]);
+    let class = &after.classification;
+    let mut effect = vec![format!("a new tool: {}, {} risk", class.category, class.risk)];
+    if after.poison.is_reported() {
+        effect.push("its definition speaks to the model".to_owned());
+    }
+    Drift {
+        tool: tool.to_owned(),
+        kind: DriftKind::New,
+        before: None,
+        is_worse: class.risk > Risk::Low || after.poison.is_reported(),
+        after: Some(standing(&after)),
+        changes: Vec::new(),
+        effect,
+    }
+}
+
+fn gone(server: &str, tool: &str, accepted: &str) -> Drift {
+    let before = assessed(server, accepted, &[]);
+    Drift {
+        tool: tool.to_owned(),
+        kind: DriftKind::Gone,
+        before: before.as_ref().map(standing),
+        after: None,
+        changes: Vec::new(),
+        effect: vec!["no longer offered".to_owned()],
+        is_worse: false,
+    }
+}
+
+fn assessed(server: &str, definition: &str, siblings: &[&str]) -> Option<AssessedTool> {
+    let doc = Doc::read(definition.as_bytes(), &Bounds::ANSWER).ok()?;
+    Some(assess_tool(server, doc.root(), siblings, &[]))
+}
+
+fn standing(tool: &AssessedTool) -> Standing {
+    let class = &tool.classification;
+    Standing { category: class.category, risk: class.risk, suspicion: tool.poison.suspicion }
+}
+
+/// What is different for the owner, worst first.
+fn effect(before: Option<&AssessedTool>, after: &AssessedTool) -> (Vec<String>, bool) {
+    let Some(before) = before else {
+        return (vec!["the accepted definition cannot be read any more".to_owned()], true);
+    };
+    let (was, is) = (&before.classification, &after.classification);
+    let mut out = Vec::new();
+    let mut worse = false;
+    if after.poison.suspicion > before.poison.suspicion {
+        out.push("its definition now speaks to the model".to_owned());
+        worse = true;
+    }
+    if was.risk != is.risk {
+        let way = if is.risk > was.risk { "rises" } else { "falls" };
+        out.push(format!("risk {way} from {} to {}", was.risk, is.risk));
+        worse |= is.risk > was.risk;
+    }
+    if was.category != is.category {
+        out.push(format!("it was {} and reads as {} now", was.category, is.category));
+        worse |= is.category > was.category;
+    }
+    for signal in &is.signals {
+        if !was.signals.iter().any(|s| s.kind == signal.kind) {
+            out.push(format!("it now {} ({})", signal.kind.words(), signal.place));
+            worse = true;
+        }
+    }
+    for pattern in &after.patterns {
+        if !before.patterns.iter().any(|p| p.id == pattern.id) {
+            out.push(format!("it is now exposed to: {}", pattern.title));
+        }
+    }
+    if out.is_empty() {
+        out.push("the risk stays as it was".to_owned());
+    }
+    (out, worse)
+}
