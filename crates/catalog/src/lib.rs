@@ -4,9 +4,9 @@
 
 pub mod assess;
 pub mod classify;
+pub mod drift;
 pub mod html;
 pub mod markdown;
-pub mod drift;
 pub mod patterns;
 pub mod pins;
 pub mod poison;

@@ -2,14 +2,28 @@
 
 use serde_json::{Map, Value, json};
 
+use crate::recommend::can_be_named;
+
 /// The rule with its placeholders filled.
 pub(super) fn rule(template: &str, tool: &str, parameter: Option<&str>) -> Value {
+    if !can_be_named(tool) {
+        return closed();
+    }
     let needs_parameter = template.contains("PARAM");
     let template = match parameter {
         None if needs_parameter => ask(),
         _ => serde_json::from_str(template).unwrap_or_else(|_| ask()),
     };
     fill(template, tool, parameter.unwrap_or_default())
+}
+
+/// A tool whose name no entry can hold is kept out by the default.
+fn closed() -> Value {
+    json!({
+        "version": "1",
+        "default": "deny",
+        "tests": [{ "name": "nothing is open", "tool": "anything", "args": {}, "expect": "deny" }],
+    })
 }
 
 fn ask() -> Value {
