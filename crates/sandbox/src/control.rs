@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use crate::counters::Counters;
 use crate::faults::Fault;
@@ -76,32 +76,36 @@ impl Control {
         self.0.fake.catch_up(self.0.clock.now_us());
     }
 
-    /// A fresh token response of the owner, as the token endpoint would have given it.
+    /// A fresh token response of the owner, as the token endpoint would have given it; for a
+    /// service without one, its key or cookies.
     pub fn tokens(&self) -> Value {
-        self.0.fake.provider().grant(self.0.fake.scopes(), self.now_us())
+        self.0.fake.grant(None, self.now_us())
     }
 
     /// A token response for these scopes alone.
     pub fn tokens_for(&self, scopes: &[&str]) -> Value {
         let scopes = scopes.iter().map(|scope| (*scope).to_owned()).collect();
-        self.0.fake.provider().grant(scopes, self.now_us())
+        self.0.fake.grant(Some(scopes), self.now_us())
     }
 
     /// Makes tokens useless from now on.
     pub fn expire(&self, which: Which) {
-        self.0.fake.provider().expire(which);
+        self.0.fake.expire(which);
     }
 
     /// Changes settings while it runs: those of the provider (`expires_in_s`, `consent`,
     /// `reused`) and those of the service.
     pub fn set(&self, settings: &Value) -> Result<(), Trouble> {
-        let rest = self.0.fake.provider().set(settings)?;
-        self.0.fake.set(&rest)
+        match self.0.fake.provider() {
+            Some(provider) => self.0.fake.set(&provider.set(settings)?),
+            None => self.0.fake.set(settings),
+        }
     }
 
     /// The client's answer to a device code: true lets it in.
     pub fn decide_device(&self, user_code: &str, let_in: bool) -> Result<(), Trouble> {
-        self.0.fake.provider().decide_device(user_code, let_in)
+        let provider = self.0.fake.provider();
+        provider.ok_or_else(no_oauth)?.decide_device(user_code, let_in)
     }
 
     /// All records of a kind, oldest first.
@@ -135,16 +139,29 @@ impl Control {
 
     /// What a program needs to use this sandbox: addresses, client and tokens.
     pub fn ready(&self) -> Value {
-        let client = self.0.fake.provider().client();
-        json!({
-            "service": self.0.fake.name(),
-            "url": self.0.url,
-            "control": format!("{}{PREFIX}", self.0.url),
-            "client_id": client.id,
-            "client_secret": client.secret,
-            "tokens": self.tokens(),
-        })
+        let fake = &self.0.fake;
+        let mut ready = Map::new();
+        let mut say = |name: &str, value: Value| {
+            if !value.is_null() {
+                ready.insert(name.to_owned(), value);
+            }
+        };
+        say("service", json!(fake.name()));
+        say("url", json!(self.0.url));
+        say("control", json!(format!("{}{PREFIX}", self.0.url)));
+        say("hosts", fake.hosts());
+        say("values", fake.values());
+        if let Some(provider) = fake.provider() {
+            say("client_id", json!(provider.client().id));
+            say("client_secret", json!(provider.client().secret));
+            say("tokens", self.tokens());
+        }
+        Value::Object(ready)
     }
+}
+
+fn no_oauth() -> Trouble {
+    Trouble::Bad("this service has no sign-in by OAuth".to_owned())
 }
 
 /// What a control endpoint does, as its own help says it.

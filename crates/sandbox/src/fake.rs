@@ -4,76 +4,90 @@ use serde_json::Value;
 
 use crate::control::Trouble;
 use crate::http::{Asked, Reply};
-use crate::oauth::Provider;
+use crate::oauth::{Provider, Which};
+use crate::room::Room;
+use crate::spotify;
 use crate::webhook::Message;
 use crate::whoop::Whoop;
 
 #[derive(Debug)]
 pub(crate) enum Fake {
     Whoop(Box<Whoop>),
+    Spotify(Box<Room<spotify::Settings>>),
+}
+
+/// The same words for every service.
+macro_rules! each {
+    ($fake:expr, $one:ident => $does:expr) => {
+        match $fake {
+            Fake::Whoop($one) => $does,
+            Fake::Spotify($one) => $does,
+        }
+    };
 }
 
 impl Fake {
     pub(crate) fn answer(&self, asked: &Asked, now_us: i64) -> Reply {
-        match self {
-            Fake::Whoop(whoop) => whoop.answer(asked, now_us),
-        }
+        each!(self, one => one.answer(asked, now_us))
+    }
+
+    /// An error in the form the service gives it.
+    pub(crate) fn problem(&self, asked: &Asked, status: u16, words: &str) -> Reply {
+        each!(self, one => one.problem(asked, status, words))
     }
 
     /// The answer with its next page turned into the page that was asked for.
     pub(crate) fn repeat_token(&self, asked: &Asked, reply: Reply) -> Reply {
-        let (parameter, field) = match self {
-            Fake::Whoop(_) => ("nextToken", "next_token"),
-        };
-        let Ok(Value::Object(mut body)) = serde_json::from_slice(&reply.body) else { return reply };
-        let again = asked.value(parameter).map(str::to_owned);
-        let next = body.get(field).and_then(Value::as_str).map(str::to_owned);
-        let Some(token) = again.or(next) else { return reply };
-        body.insert(field.to_owned(), Value::String(token));
-        Reply { body: Value::Object(body).to_string().into(), ..reply }
+        let Ok(mut body) = serde_json::from_slice::<Value>(&reply.body) else { return reply };
+        each!(self, one => one.repeat(asked, &mut body));
+        Reply { body: body.to_string().into(), ..reply }
     }
 
     pub(crate) fn name(&self) -> &'static str {
-        match self {
-            Fake::Whoop(_) => "whoop",
-        }
+        each!(self, one => one.name())
     }
 
-    pub(crate) fn provider(&self) -> &Provider {
-        match self {
-            Fake::Whoop(whoop) => whoop.provider(),
-        }
+    /// The hosts of the service and where they are here.
+    pub(crate) fn hosts(&self) -> Value {
+        each!(self, one => one.hosts())
     }
 
-    /// Every scope a fresh token of the owner has.
-    pub(crate) fn scopes(&self) -> Vec<String> {
-        self.provider().client().scopes.clone()
+    /// What the owner brings beside a sign-in: keys and cookies.
+    pub(crate) fn values(&self) -> Value {
+        each!(self, one => one.values())
+    }
+
+    /// None where one does not sign in by OAuth.
+    pub(crate) fn provider(&self) -> Option<&Provider> {
+        each!(self, one => one.provider())
+    }
+
+    /// A fresh sign-in of the owner, for all scopes or for some; or the keys and cookies.
+    pub(crate) fn grant(&self, scopes: Option<Vec<String>>, now_us: i64) -> Value {
+        let Some(provider) = self.provider() else { return self.values() };
+        provider.grant(scopes.unwrap_or_else(|| provider.client().scopes.clone()), now_us)
+    }
+
+    pub(crate) fn expire(&self, which: Which) {
+        each!(self, one => one.expire(which));
     }
 
     /// Changes what only this service has; the names and values are its own.
     pub(crate) fn set(&self, settings: &Value) -> Result<(), Trouble> {
-        match self {
-            Fake::Whoop(whoop) => whoop.set(settings),
-        }
+        each!(self, one => one.set(settings))
     }
 
     /// Brings the data up to a moment, after the clock was moved.
     pub(crate) fn catch_up(&self, now_us: i64) {
-        match self {
-            Fake::Whoop(whoop) => whoop.catch_up(now_us),
-        }
+        each!(self, one => one.catch_up(now_us));
     }
 
     pub(crate) fn records(&self, kind: &str) -> Result<Vec<Value>, Trouble> {
-        match self {
-            Fake::Whoop(whoop) => whoop.records(kind),
-        }
+        each!(self, one => one.records(kind))
     }
 
     pub(crate) fn record(&self, kind: &str, id: &str) -> Result<Value, Trouble> {
-        match self {
-            Fake::Whoop(whoop) => whoop.record(kind, id),
-        }
+        each!(self, one => one.record(kind, id))
     }
 
     pub(crate) fn edit(
@@ -83,27 +97,19 @@ impl Fake {
         patch: &Value,
         now_us: i64,
     ) -> Result<Value, Trouble> {
-        match self {
-            Fake::Whoop(whoop) => whoop.edit(kind, id, patch, now_us),
-        }
+        each!(self, one => one.edit(kind, id, patch, now_us))
     }
 
     pub(crate) fn add(&self, kind: &str, record: &Value, now_us: i64) -> Result<Value, Trouble> {
-        match self {
-            Fake::Whoop(whoop) => whoop.add(kind, record, now_us),
-        }
+        each!(self, one => one.add(kind, record, now_us))
     }
 
     pub(crate) fn remove(&self, kind: &str, id: &str) -> Result<(), Trouble> {
-        match self {
-            Fake::Whoop(whoop) => whoop.remove(kind, id),
-        }
+        each!(self, one => one.remove(kind, id))
     }
 
     /// A message that the service would push.
     pub(crate) fn webhook(&self, about: &Value, now_us: i64) -> Result<Message, Trouble> {
-        match self {
-            Fake::Whoop(whoop) => whoop.webhook(about, now_us),
-        }
+        each!(self, one => one.webhook(about, now_us))
     }
 }

@@ -8,6 +8,9 @@ use serde::{Deserialize, Serialize};
 use crate::chance::Chance;
 use crate::http::{Asked, Reply};
 
+/// No client needs more to find out what it does with a body that is too large.
+const PAD_BYTES_MAX: usize = 256 << 20;
+
 /// What goes wrong with matching answers.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Fault {
@@ -67,6 +70,10 @@ pub enum What {
     /// The content-length is wrong by so many bytes, more or fewer than there are.
     Length {
         by: i64,
+    },
+    /// So many bytes more, without a change of meaning: blanks behind the JSON.
+    Pad {
+        bytes: usize,
     },
     /// So many bytes at a time, with a pause between.
     Drip {
@@ -175,19 +182,19 @@ impl Struck {
         &self.0
     }
 
-    /// The answer that stands in for doing the work.
-    pub(crate) fn instead(&self) -> Option<Reply> {
+    /// The answer that stands in for doing the work; `problem` gives it the form of the service.
+    pub(crate) fn instead(&self, problem: impl Fn(u16, &str) -> Reply) -> Option<Reply> {
         self.0.iter().find_map(|what| match what {
             What::Status { code, retry_after, reset, body } => {
                 let reply = match body {
                     Some(body) => Reply::raw(*code, body.clone()),
-                    None => Reply::problem(*code, "a fault that was asked for"),
+                    None => problem(*code, "a fault that was asked for"),
                 };
                 let after = retry_after.iter().map(|text| ("retry-after", text.clone()));
                 let reset = reset.iter().map(|text| ("x-ratelimit-reset", text.clone()));
                 Some(after.chain(reset).fold(reply, |reply, (name, text)| reply.with(name, text)))
             }
-            What::Unauthorized => Some(Reply::problem(401, "Authorization was not valid")),
+            What::Unauthorized => Some(problem(401, "Authorization was not valid")),
             _ => None,
         })
     }
@@ -216,6 +223,10 @@ impl Struck {
                 What::Html => {
                     reply = Reply::text(200, "text/html", "<!doctype html><title>Busy</title>");
                 }
+                What::Pad { bytes } => {
+                    let blanks = vec![b' '; (*bytes).min(PAD_BYTES_MAX)];
+                    reply.body = [reply.body.as_ref(), &blanks].concat().into();
+                }
                 What::Truncate => reply.body = reply.body.slice(..reply.body.len() / 2),
                 _ => {}
             }
@@ -229,7 +240,7 @@ mod tests {
     #![allow(clippy::unwrap_used, reason = "a test stops at the first surprise")]
 
     use super::{Fault, Faults, What};
-    use crate::http::Asked;
+    use crate::http::{Asked, Reply};
 
     fn asked(path: &str) -> Asked {
         Asked {
@@ -266,7 +277,8 @@ mod tests {
     fn a_fault_reads_as_it_is_written_in_the_guide() {
         let text = r#"{"path":"/v2","next":3,"fault":"status","code":503,"retry_after":"2"}"#;
         let fault: Fault = serde_json::from_str(text).unwrap();
-        let reply = Faults::new(0, vec![fault]).strike(&asked("/v2/cycle")).instead().unwrap();
+        let reply = Faults::new(0, vec![fault]).strike(&asked("/v2/cycle"));
+        let reply = reply.instead(Reply::problem).unwrap();
         assert_eq!(reply.status, 503);
         assert!(reply.headers.contains(&("retry-after", "2".to_owned())));
         for plain in ["hang_up", "truncate", "repeat_token", "unauthorized", "garbage", "html"] {

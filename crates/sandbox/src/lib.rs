@@ -15,7 +15,11 @@ mod http;
 mod limits;
 mod moment;
 pub mod oauth;
+mod room;
+mod routes;
 mod server;
+mod shelves;
+pub mod spotify;
 mod webhook;
 pub mod whoop;
 
@@ -30,6 +34,7 @@ use clock::Clock;
 use counters::Tally;
 use fake::Fake;
 use faults::Faults;
+use room::Room;
 use server::{Serving, State};
 
 /// What to stand in for, and how.
@@ -51,11 +56,44 @@ pub struct Config {
 #[derive(Clone, Debug)]
 pub enum Service {
     Whoop(whoop::Settings),
+    Spotify(spotify::Settings),
+}
+
+impl Service {
+    /// The names that [`Service::named`] knows.
+    pub const NAMES: &[&str] = &["whoop", "spotify"];
+
+    /// A service with the settings it has by itself.
+    pub fn named(name: &str) -> Option<Service> {
+        Some(match name {
+            "whoop" => Service::Whoop(whoop::Settings::default()),
+            "spotify" => Service::Spotify(spotify::Settings::default()),
+            _ => return None,
+        })
+    }
+
+    /// Takes the limits off: it answers as fast as it is asked.
+    pub fn unlimit(&mut self) {
+        match self {
+            Service::Whoop(settings) => settings.limits.clear(),
+            Service::Spotify(settings) => settings.limits.clear(),
+        }
+    }
 }
 
 impl Config {
     /// WHOOP with its own rate limits, on a free port.
     pub fn whoop(seed: u64, days: u32, now_us: i64) -> Config {
+        Config::of(Service::Whoop(whoop::Settings::default()), seed, days, now_us)
+    }
+
+    /// Spotify as an application of 2026 meets it, on a free port.
+    pub fn spotify(seed: u64, days: u32, now_us: i64) -> Config {
+        Config::of(Service::Spotify(spotify::Settings::default()), seed, days, now_us)
+    }
+
+    /// Any service, on a free port.
+    pub fn of(service: Service, seed: u64, days: u32, now_us: i64) -> Config {
         Config {
             seed,
             days,
@@ -63,7 +101,7 @@ impl Config {
             time: Time::Runs,
             bind: SocketAddr::from((Ipv4Addr::LOCALHOST, 0)),
             faults: Vec::new(),
-            service: Service::Whoop(whoop::Settings::default()),
+            service,
         }
     }
 }
@@ -95,13 +133,17 @@ impl Sandbox {
         let (listener, address) =
             server::listen(address).map_err(|source| StartError::Listen { address, source })?;
         let Config { seed, days, now_us, .. } = config;
+        let url = format!("http://{address}");
         let fake = match config.service {
             Service::Whoop(settings) => {
                 Fake::Whoop(Box::new(whoop::Whoop::new(seed, days, now_us, settings)))
             }
+            Service::Spotify(settings) => {
+                Fake::Spotify(Box::new(Room::new(seed, days, now_us, &url, settings)))
+            }
         };
         let state = Arc::new(State {
-            url: format!("http://{address}"),
+            url,
             clock: Clock::new(now_us, config.time),
             tally: Tally::default(),
             faults: Faults::new(seed, config.faults),

@@ -2,13 +2,33 @@
 
 use std::sync::{Mutex, PoisonError};
 
+use serde::{Deserialize, Deserializer, Serialize};
+
 const SECOND_US: i64 = 1_000_000;
 
-/// So many requests in so many seconds.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// So many requests in so many seconds; in JSON a pair of numbers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(from = "(u64, u32)", into = "(u64, u32)")]
 pub struct Limit {
     pub requests: u64,
     pub window_s: u32,
+}
+
+impl From<(u64, u32)> for Limit {
+    fn from((requests, window_s): (u64, u32)) -> Limit {
+        Limit { requests, window_s }
+    }
+}
+
+impl From<Limit> for (u64, u32) {
+    fn from(limit: Limit) -> (u64, u32) {
+        (limit.requests, limit.window_s)
+    }
+}
+
+/// Reads a list of limits in which `null` means none.
+pub(crate) fn or_none<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<Limit>, D::Error> {
+    Option::<Vec<Limit>>::deserialize(from).map(Option::unwrap_or_default)
 }
 
 /// All limits of one application; none at all means unlimited.

@@ -1,5 +1,5 @@
-//! `sandbox whoop --port N --days N --seed N [--unlimited] [--pending] [--now SECONDS]`: a stand-in for
-//! tests in any language. Prints one line of JSON when it listens, and ends when it is killed.
+//! `sandbox SERVICE --port N --days N --seed N [--unlimited] [--pending] [--now SECONDS]`: a stand-in
+//! for tests in any language. Prints one line of JSON when it listens, and ends when it is killed.
 
 use std::io::Write as _;
 use std::process::ExitCode;
@@ -7,7 +7,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use sandbox::{Config, Sandbox, Service, Time};
 
-const USAGE: &str = "usage: sandbox whoop [--port N] [--days N] [--seed N] [--now UNIX_SECONDS] \
+const USAGE: &str = "usage: sandbox SERVICE [--port N] [--days N] [--seed N] [--now UNIX_SECONDS] \
                      [--stand-still] [--unlimited] [--pending]";
 
 fn main() -> ExitCode {
@@ -23,11 +23,11 @@ fn main() -> ExitCode {
 
 fn read(words: &[String]) -> Result<Config, String> {
     let mut words = words.iter().map(String::as_str);
-    if words.next() != Some("whoop") {
-        return Err(USAGE.to_owned());
-    }
-    let mut config = Config::whoop(1, 365, now_us());
-    let mut settings = sandbox::whoop::Settings::default();
+    let service = words.next().and_then(Service::named);
+    let service = service.ok_or_else(|| {
+        format!("{USAGE}\nhint: the services are `{}`", Service::NAMES.join("`, `"))
+    })?;
+    let mut config = Config::of(service, 1, 365, now_us());
     while let Some(word) = words.next() {
         let mut number = || words.next().and_then(|text| text.parse::<u64>().ok());
         let wrong = || format!("error: `{word}` needs a number\n{USAGE}");
@@ -46,12 +46,14 @@ fn read(words: &[String]) -> Result<Config, String> {
                 config.now_us = seconds.saturating_mul(1_000_000);
             }
             "--stand-still" => config.time = Time::Stands,
-            "--unlimited" => settings.limits.clear(),
-            "--pending" => settings.pending_newest = true,
+            "--unlimited" => config.service.unlimit(),
+            "--pending" => match &mut config.service {
+                Service::Whoop(settings) => settings.pending_newest = true,
+                _ => return Err(format!("error: `--pending` is for `whoop` only\n{USAGE}")),
+            },
             _ => return Err(format!("error: unknown option `{word}`\n{USAGE}")),
         }
     }
-    config.service = Service::Whoop(settings);
     Ok(config)
 }
 

@@ -43,6 +43,12 @@ pub(crate) fn text(ms: i64) -> String {
     format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}.{milli:03}Z")
 }
 
+/// `2026-11-16T01:02:03Z`: without parts of a second.
+pub(crate) fn seconds(ms: i64) -> String {
+    let text = text(ms);
+    text.split_once('.').map_or_else(|| text.clone(), |(whole, _)| format!("{whole}Z"))
+}
+
 /// Reads a full date-time with `Z` or an offset; nothing for anything less.
 pub(crate) fn read(text: &str) -> Option<i64> {
     text.parse::<jiff::Timestamp>().ok().map(jiff::Timestamp::as_millisecond)
@@ -50,7 +56,7 @@ pub(crate) fn read(text: &str) -> Option<i64> {
 
 #[cfg(test)]
 mod tests {
-    use super::{DAY_MS, date_of, day_of, read, text, weekday};
+    use super::{DAY_MS, date_of, day_of, read, seconds, text, weekday};
 
     #[test]
     fn days_and_dates_agree_with_a_real_calendar() {
@@ -71,6 +77,7 @@ mod tests {
     fn an_instant_is_written_with_three_digits_and_read_back() {
         let ms = 1_794_790_923_450;
         assert_eq!(text(ms), "2026-11-16T01:02:03.450Z");
+        assert_eq!(seconds(ms), "2026-11-16T01:02:03Z");
         assert_eq!(read(&text(ms)), Some(ms));
         assert_eq!(read("2026-11-16T06:32:03.450+05:30"), Some(ms));
         for less in ["2026-11-16", "2026-11-16T01:02:03", "yesterday", ""] {

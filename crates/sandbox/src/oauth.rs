@@ -4,7 +4,7 @@
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use serde_json::{Value, json};
-use url::Url;
+use url::{Host, Url};
 
 use crate::chance::Chance;
 use crate::control::Trouble;
@@ -12,103 +12,17 @@ use crate::http::{Asked, Reply, first};
 
 mod books;
 mod device;
+mod rules;
 mod tokens;
 
 use books::{Books, Code};
+pub use rules::{
+    Client, ClientAuth, Consent, DeviceRules, Offline, Redirects, Reused, Rotation, Rules, Which,
+};
 pub(crate) use tokens::Holder;
 
 /// An authorisation code is good for this long.
 const CODE_LIFE_US: i64 = 60_000_000;
-
-/// The application that is registered with the service.
-#[derive(Clone, Debug)]
-pub struct Client {
-    pub id: String,
-    pub secret: String,
-    /// Registered redirect addresses; empty takes any.
-    pub redirects: Vec<String>,
-    /// What the application may ask for.
-    pub scopes: Vec<String>,
-}
-
-/// Where the client secret has to be.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ClientAuth {
-    Body,
-    Basic,
-    Either,
-}
-
-/// What a refresh does to the tokens before it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Rotation {
-    /// Both old tokens are void at once.
-    Strict,
-    /// A new refresh token comes, and the old ones stay good.
-    Gentle,
-    /// No new refresh token comes; the old one stays.
-    Kept,
-}
-
-/// How a refresh token that is void, used or unknown is answered.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Reused {
-    InvalidGrant,
-    InvalidRequest,
-}
-
-impl Reused {
-    fn code(self) -> &'static str {
-        match self {
-            Reused::InvalidGrant => "invalid_grant",
-            Reused::InvalidRequest => "invalid_request",
-        }
-    }
-}
-
-/// What the owner does on the authorisation page.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Consent {
-    /// Agrees before the page is seen.
-    AtOnce,
-    /// Decides on a page with two buttons.
-    Form,
-    Refused,
-}
-
-/// Which tokens to make useless.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Which {
-    Access,
-    Refresh,
-    All,
-}
-
-/// How one service does OAuth.
-#[derive(Clone, Debug)]
-pub struct Rules {
-    pub client_auth: ClientAuth,
-    /// A code that was asked for with a PKCE challenge needs no secret.
-    pub pkce_replaces_secret: bool,
-    pub rotation: Rotation,
-    pub reused: Reused,
-    pub consent: Consent,
-    /// Without this scope no refresh token is given; none means always given.
-    pub offline_scope: Option<&'static str>,
-    pub state_chars_min: usize,
-    pub expires_in_s: i64,
-    pub device: Option<DeviceRules>,
-}
-
-/// How one service does sign-in by a code typed elsewhere.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct DeviceRules {
-    pub life_s: i64,
-    pub interval_s: i64,
-    /// Status while the owner has not decided, and when the client asks too often or was refused.
-    pub pending_status: u16,
-    pub refused_status: u16,
-}
 
 #[derive(Debug)]
 pub(crate) struct Provider {
@@ -122,8 +36,12 @@ impl Provider {
     /// `page` is the path of the authorisation page.
     pub(crate) fn new(seed: u64, client: Client, rules: Rules, page: &'static str) -> Provider {
         let books = Books::new(Chance::of(seed, "tokens", 0));
-        let device_page = "https://example.com/device".to_owned();
-        Provider { client, page, device_page, inner: Mutex::new((rules, books)) }
+        Provider { client, page, device_page: String::new(), inner: Mutex::new((rules, books)) }
+    }
+
+    /// The same with an address where the owner types the code of a device.
+    pub(crate) fn with_device_page(self, device_page: String) -> Provider {
+        Provider { device_page, ..self }
     }
 
     pub(crate) fn client(&self) -> &Client {
@@ -135,16 +53,19 @@ impl Provider {
         let form = asked.form();
         let said = if asked.method == "POST" { &form } else { &asked.query };
         let value = |name: &str| first(said, name).unwrap_or_default();
-        if value("client_id") != self.client.id {
+        let mut inner = self.lock();
+        let (rules, books) = &mut *inner;
+        if value("client_id") != self.client.id || !rules.client_known {
             return page(400, "<p>unknown client</p>");
         }
         let redirect = value("redirect_uri");
         let Some(mut back) = self.registered(redirect) else {
             return page(400, "<p>this redirect address is not registered</p>");
         };
+        if !takes(rules.redirects, &back) {
+            return page(400, "<p>this redirect address is not secure</p>");
+        }
         let state = value("state");
-        let mut inner = self.lock();
-        let (rules, books) = &mut *inner;
         if let Err((error, words)) = self.check_request(rules, said) {
             return send_back(back, &[("error", error), ("error_description", &words)], state);
         }
@@ -160,6 +81,10 @@ impl Provider {
             redirect: redirect.to_owned(),
             scopes: words(value("scope")),
             challenge: first(said, "code_challenge").map(str::to_owned),
+            offline: match rules.offline {
+                Offline::Field(name, wanted) => value(name) == wanted,
+                Offline::Always | Offline::Scope(_) => true,
+            },
             good_until_us: now_us.saturating_add(CODE_LIFE_US),
         });
         back.query_pairs_mut().append_pair("code", &code).append_pair("scope", value("scope"));
@@ -227,36 +152,7 @@ impl Provider {
             return Err(Trouble::Bad("settings are a JSON object".to_owned()));
         };
         let mut rest = settings.clone();
-        let mut inner = self.lock();
-        let rules = &mut inner.0;
-        if let Some(seconds) = rest.shift_remove("expires_in_s") {
-            let seconds = seconds.as_i64();
-            rules.expires_in_s =
-                seconds.ok_or_else(|| Trouble::Bad("`expires_in_s` is a number".to_owned()))?;
-        }
-        if let Some(consent) = rest.shift_remove("consent") {
-            rules.consent = match consent.as_str() {
-                Some("at_once") => Consent::AtOnce,
-                Some("form") => Consent::Form,
-                Some("refused") => Consent::Refused,
-                _ => return Err(bad("consent", "`at_once`, `form` or `refused`")),
-            };
-        }
-        if let Some(reused) = rest.shift_remove("reused") {
-            rules.reused = match reused.as_str() {
-                Some("invalid_grant") => Reused::InvalidGrant,
-                Some("invalid_request") => Reused::InvalidRequest,
-                _ => return Err(bad("reused", "`invalid_grant` or `invalid_request`")),
-            };
-        }
-        if let Some(rotation) = rest.shift_remove("rotation") {
-            rules.rotation = match rotation.as_str() {
-                Some("strict") => Rotation::Strict,
-                Some("gentle") => Rotation::Gentle,
-                Some("kept") => Rotation::Kept,
-                _ => return Err(bad("rotation", "`strict`, `gentle` or `kept`")),
-            };
-        }
+        self.lock().0.change(&mut rest)?;
         Ok(Value::Object(rest))
     }
 
@@ -265,8 +161,13 @@ impl Provider {
     }
 }
 
-fn bad(name: &str, choices: &str) -> Trouble {
-    Trouble::Bad(format!("`{name}` is {choices}"))
+fn takes(rule: Redirects, back: &Url) -> bool {
+    let in_figures = match back.host() {
+        Some(Host::Ipv4(address)) => address.is_loopback(),
+        Some(Host::Ipv6(address)) => address.is_loopback(),
+        _ => false,
+    };
+    rule == Redirects::Any || back.scheme() == "https" || in_figures
 }
 
 /// The scopes of a list with blanks between.

@@ -106,7 +106,8 @@ async fn answer(
     if struck.any() {
         state.tally.fault();
     }
-    let reply = match struck.instead() {
+    let problem = |status, words: &str| state.fake.problem(&asked, status, words);
+    let reply = match struck.instead(problem) {
         Some(reply) => reply,
         None => state.fake.answer(&asked, state.clock.now_us()),
     };

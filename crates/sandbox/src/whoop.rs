@@ -7,8 +7,10 @@ use serde_json::Value;
 
 use crate::control::Trouble;
 use crate::http::{Asked, Reply};
-use crate::limits::{Limit, Limits};
-use crate::oauth::{Client, ClientAuth, Consent, Provider, Reused, Rotation, Rules};
+use crate::limits::{Limit, Limits, or_none};
+use crate::oauth::{
+    Client, ClientAuth, Consent, Offline, Provider, Reused, Rotation, Rules, Which,
+};
 
 mod api;
 mod days;
@@ -159,14 +161,13 @@ impl Whoop {
         };
         let rules = Rules {
             client_auth: ClientAuth::Body,
-            pkce_replaces_secret: false,
             rotation: Rotation::Strict,
             reused: settings.reused,
             consent: settings.consent,
-            offline_scope: Some("offline"),
+            offline: Offline::Scope("offline"),
             state_chars_min: 8,
             expires_in_s: settings.expires_in_s,
-            device: None,
+            ..Rules::default()
         };
         let shelves = Shelves::default();
         let inner = Inner { settings, as_of_us: now_us, shelves, by_hand: HashMap::new() };
@@ -182,8 +183,35 @@ impl Whoop {
         whoop
     }
 
-    pub(crate) fn provider(&self) -> &Provider {
-        &self.provider
+    pub(crate) fn name(&self) -> &'static str {
+        "whoop"
+    }
+
+    pub(crate) fn provider(&self) -> Option<&Provider> {
+        Some(&self.provider)
+    }
+
+    pub(crate) fn expire(&self, which: Which) {
+        self.provider.expire(which);
+    }
+
+    pub(crate) fn problem(&self, _asked: &Asked, status: u16, words: &str) -> Reply {
+        Reply::problem(status, words)
+    }
+
+    /// The answer with its next page turned into the page that was asked for.
+    pub(crate) fn repeat(&self, asked: &Asked, body: &mut Value) {
+        if let (Some(body), Some(again)) = (body.as_object_mut(), asked.value("nextToken")) {
+            body.insert("next_token".to_owned(), Value::from(again));
+        }
+    }
+
+    pub(crate) fn hosts(&self) -> Value {
+        Value::Null
+    }
+
+    pub(crate) fn values(&self) -> Value {
+        Value::Null
     }
 
     pub(crate) fn answer(&self, asked: &Asked, now_us: i64) -> Reply {
@@ -266,10 +294,6 @@ impl Inner {
 
 /// `null` or `[]` for none, or `[[100, 60], [10000, 86400]]`: requests and seconds.
 fn read_limits(value: &Value) -> Result<Vec<Limit>, Trouble> {
-    if value.is_null() {
-        return Ok(Vec::new());
-    }
-    let pairs: Vec<(u64, u32)> = serde_json::from_value(value.clone())
-        .map_err(|_| Trouble::Bad("`limits` is null or [[requests, seconds], ..]".to_owned()))?;
-    Ok(pairs.into_iter().map(|(requests, window_s)| Limit { requests, window_s }).collect())
+    or_none(value)
+        .map_err(|_| Trouble::Bad("`limits` is null or [[requests, seconds], ..]".to_owned()))
 }

@@ -14,7 +14,7 @@ use crate::run::{runtime, signals};
 
 #[derive(Args)]
 pub(crate) struct SandboxArgs {
-    /// The service to stand in for (`whoop`)
+    /// The service to stand in for, such as `whoop` or `spotify`
     service: String,
     /// The port on 127.0.0.1; any free one unless set
     #[arg(long, default_value_t = 0)]
@@ -25,14 +25,18 @@ pub(crate) struct SandboxArgs {
     /// The same seed makes the same person
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// Answer as fast as asked, without WHOOP's limits
+    /// Answer as fast as asked, without the service's limits
     #[arg(long)]
     unlimited: bool,
 }
 
 pub(crate) fn sandbox(args: &SandboxArgs, context: &Context, out: &mut Out) -> Result<Ending> {
-    if args.service != "whoop" {
-        bail!("there is no sandbox for `{}`\nhint: there is one for `whoop`", args.service);
+    let Some(mut service) = Service::named(&args.service) else {
+        let names = Service::NAMES.join("`, `");
+        bail!("there is no sandbox for `{}`\nhint: there is one for each of `{names}`", args.service);
+    };
+    if args.unlimited {
+        service.unlimit();
     }
     let bind = SocketAddr::from((Ipv4Addr::LOCALHOST, args.port));
     let now_us = context.clock.now().wall_us;

@@ -36,8 +36,7 @@ pub(super) struct Stage {
 pub(super) fn stage(days: u32) -> Stage {
     let mut config = Config::whoop(7, days, NOW_US);
     config.time = Time::Stands;
-    let sandbox::Service::Whoop(settings) = &mut config.service;
-    settings.limits.clear();
+    config.service.unlimit();
     let whoop = Sandbox::start(config).unwrap();
     let url = whoop.url().to_owned();
     let look = |name: &str| match name {

@@ -9,6 +9,8 @@ pub(super) struct Code {
     pub(super) redirect: String,
     pub(super) scopes: Vec<String>,
     pub(super) challenge: Option<String>,
+    /// A refresh token comes with it.
+    pub(super) offline: bool,
     pub(super) good_until_us: i64,
 }
 
@@ -18,7 +20,9 @@ pub(super) struct Token {
     pub(super) sign_in: u64,
     pub(super) scopes: Vec<String>,
     pub(super) good_until_us: i64,
-    /// Came from a code with a PKCE challenge.
+    /// When the owner agreed, which no refresh renews.
+    pub(super) agreed_us: i64,
+    /// Came from a code with a PKCE challenge and no secret.
     pub(super) public: bool,
 }
 
@@ -28,6 +32,8 @@ pub(super) struct Device {
     pub(super) scopes: Vec<String>,
     pub(super) good_until_us: i64,
     pub(super) asked_us: Option<i64>,
+    /// Answers that it is not decided yet.
+    pub(super) pending: u32,
     pub(super) let_in: Option<bool>,
 }
 

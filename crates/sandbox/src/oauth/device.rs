@@ -10,7 +10,6 @@ use crate::http::{Asked, Reply, first};
 
 impl Provider {
     /// Hands out a device code and the code to type.
-    #[cfg_attr(not(test), expect(dead_code, reason = "WHOOP has no sign-in by device"))]
     pub(crate) fn device_code(&self, asked: &Asked, now_us: i64) -> Reply {
         let form = asked.form();
         let mut inner = self.lock();
@@ -18,15 +17,20 @@ impl Provider {
         let Some(device) = rules.device else {
             return refusal(400, "unsupported_grant_type", "no sign-in by device here");
         };
-        if first(&form, "client_id") != Some(self.client.id.as_str()) {
+        if first(&form, "client_id") != Some(self.client.id.as_str()) || !rules.client_known {
             return refusal(401, "invalid_client", "client authentication failed");
+        }
+        let scopes = words(first(&form, "scope").unwrap_or_default());
+        if scopes.is_empty() || scopes.iter().any(|scope| !self.client.scopes.contains(scope)) {
+            return refusal(400, "invalid_scope", "not a scope for sign-in by device");
         }
         let (name, user_code) = (books.secret("device"), books.user_code());
         let waiting = Device {
             user_code: user_code.clone(),
-            scopes: words(first(&form, "scope").unwrap_or_default()),
+            scopes,
             good_until_us: now_us.saturating_add(device.life_s.saturating_mul(1_000_000)),
             asked_us: None,
+            pending: 0,
             let_in: None,
         };
         books.devices.insert(name.clone(), waiting);
@@ -66,7 +70,13 @@ impl Provider {
             None if asked_before.is_some_and(|at| now_us.saturating_sub(at) < interval_us) => {
                 Err(refusal(device.refused_status, "slow_down", "asked too often"))
             }
-            None => Err(refusal(device.pending_status, "authorization_pending", "not decided yet")),
+            None => {
+                waiting.pending += 1;
+                if device.pending.is_some_and(|pending| waiting.pending >= pending) {
+                    waiting.let_in = Some(device.lets_in);
+                }
+                Err(refusal(device.pending_status, "authorization_pending", "not decided yet"))
+            }
             Some(false) => {
                 Err(refusal(device.refused_status, "access_denied", "the owner refused"))
             }
@@ -74,7 +84,8 @@ impl Provider {
                 let scopes = waiting.scopes.clone();
                 books.devices.remove(name);
                 let sign_in = books.next_sign_in();
-                let token = Token { sign_in, scopes, good_until_us: 0, public: false };
+                let token =
+                    Token { sign_in, scopes, good_until_us: 0, agreed_us: now_us, public: false };
                 Ok(issue(rules, books, &token, now_us, true))
             }
         }

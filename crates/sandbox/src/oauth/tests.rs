@@ -7,27 +7,26 @@ use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 
-use super::{Client, ClientAuth, Consent, DeviceRules, Provider, Reused, Rotation, Rules, Which};
+use super::{
+    Client, ClientAuth, Consent, DeviceRules, Offline, Provider, Redirects, Rotation, Rules, Which,
+};
 use crate::http::{Asked, Reply};
 
 const BACK: &str = "http://127.0.0.1:9/callback";
 
 fn rules() -> Rules {
     Rules {
-        client_auth: ClientAuth::Body,
-        pkce_replaces_secret: false,
-        rotation: Rotation::Strict,
-        reused: Reused::InvalidGrant,
-        consent: Consent::AtOnce,
-        offline_scope: Some("offline"),
+        offline: Offline::Scope("offline"),
         state_chars_min: 8,
-        expires_in_s: 3_600,
         device: Some(DeviceRules {
             life_s: 1_800,
             interval_s: 5,
             pending_status: 428,
             refused_status: 403,
+            pending: None,
+            lets_in: true,
         }),
+        ..Rules::default()
     }
 }
 

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
 use super::books::{Books, Token};
-use super::{ClientAuth, Provider, Rotation, Rules, Which, refusal};
+use super::{ClientAuth, Offline, Provider, Rotation, Rules, Which, refusal};
 use crate::http::{Asked, Reply, first};
 
 /// Whoever showed a good access token.
@@ -29,15 +29,18 @@ impl Provider {
             }
             _ => Err(refusal(400, "unsupported_grant_type", "this grant type is not known")),
         };
-        answer.unwrap_or_else(|refused| refused)
+        answer.unwrap_or_else(|refused| {
+            let status = self.lock().0.refusal_status;
+            if refused.status == 400 { Reply { status, ..refused } } else { refused }
+        })
     }
 
     fn exchange(&self, asked: &Asked, form: &Form, now_us: i64) -> Result<Reply, Reply> {
         let mut inner = self.lock();
         let (rules, books) = &mut *inner;
         let name = first(form, "code").unwrap_or_default();
-        let public = books.codes.get(name).is_some_and(|code| code.challenge.is_some());
-        self.check_client(rules, asked, form, public)?;
+        let challenged = books.codes.get(name).is_some_and(|code| code.challenge.is_some());
+        let public = self.check_client(rules, asked, form, challenged)?;
         let void = |words: &str| refusal(400, "invalid_grant", words);
         // Even a wrong attempt uses a code up.
         let code = books.codes.remove(name).ok_or_else(|| void("unknown or used code"))?;
@@ -54,8 +57,9 @@ impl Provider {
             }
         }
         let sign_in = books.next_sign_in();
-        let token = Token { sign_in, scopes: code.scopes, good_until_us: 0, public };
-        Ok(issue(rules, books, &token, now_us, true))
+        let token =
+            Token { sign_in, scopes: code.scopes, good_until_us: 0, agreed_us: now_us, public };
+        Ok(issue(rules, books, &token, now_us, code.offline))
     }
 
     fn refresh(&self, asked: &Asked, form: &Form, now_us: i64) -> Result<Reply, Reply> {
@@ -65,23 +69,29 @@ impl Provider {
         let old = books.refresh.get(name).cloned();
         let public = old.as_ref().is_some_and(|token| token.public);
         self.check_client(rules, asked, form, public)?;
-        let old = old.ok_or_else(|| {
-            refusal(400, rules.reused.code(), "the refresh token is void, used or unknown")
-        })?;
-        if rules.rotation == Rotation::Strict {
+        let void =
+            || refusal(400, rules.reused.code(), "the refresh token is void, used or unknown");
+        let old = old.ok_or_else(void)?;
+        if ends_us(rules, &old).is_some_and(|end_us| end_us <= now_us) {
+            return Err(refusal(400, "invalid_grant", "the refresh token has expired"));
+        }
+        let rotation = if old.public { rules.rotation_public } else { rules.rotation };
+        if rotation == Rotation::Strict {
             books.forget(old.sign_in);
         }
-        let with_refresh = rules.rotation != Rotation::Kept;
+        let with_refresh = rotation != Rotation::Kept;
         Ok(issue(rules, books, &old, now_us, with_refresh))
     }
 
+    /// Is it the client that is registered? Says whether it came without its secret, which it may
+    /// where a challenge stands in for it.
     pub(super) fn check_client(
         &self,
         rules: &Rules,
         asked: &Asked,
         form: &Form,
-        public: bool,
-    ) -> Result<(), Reply> {
+        challenged: bool,
+    ) -> Result<bool, Reply> {
         let in_body = first(form, "client_id").zip(first(form, "client_secret"));
         let in_header = asked.credentials("Basic").and_then(basic);
         let said = match rules.client_auth {
@@ -94,22 +104,22 @@ impl Provider {
         let known = said
             .as_ref()
             .is_some_and(|(id, secret)| *id == self.client.id && *secret == self.client.secret);
-        let needless = public
+        let needless = challenged
             && rules.pkce_replaces_secret
             && said.is_none()
             && first(form, "client_id") == Some(self.client.id.as_str());
-        if known || needless {
-            return Ok(());
+        if (known || needless) && rules.client_known {
+            return Ok(needless);
         }
-        Err(refusal(401, "invalid_client", "client authentication failed"))
+        Err(refusal(rules.client_status, "invalid_client", "client authentication failed"))
     }
 
     /// A sign-in that happened, without pages and codes.
     pub(crate) fn grant(&self, scopes: Vec<String>, now_us: i64) -> Value {
         let mut inner = self.lock();
         let (rules, books) = &mut *inner;
-        let token =
-            Token { sign_in: books.next_sign_in(), scopes, good_until_us: 0, public: false };
+        let sign_in = books.next_sign_in();
+        let token = Token { sign_in, scopes, good_until_us: 0, agreed_us: now_us, public: false };
         response(rules, books, &token, now_us, true)
     }
 
@@ -124,6 +134,17 @@ impl Provider {
     /// Ends a sign-in with all its tokens.
     pub(crate) fn revoke(&self, holder: &Holder) {
         self.lock().1.forget(holder.sign_in);
+    }
+
+    /// Ends the sign-in that a token of either kind belongs to; was there one?
+    pub(crate) fn revoke_token(&self, token: &str) -> bool {
+        let books = &mut self.lock().1;
+        let sign_in = books.access.get(token).or_else(|| books.refresh.get(token));
+        let sign_in = sign_in.map(|token| token.sign_in);
+        if let Some(sign_in) = sign_in {
+            books.forget(sign_in);
+        }
+        sign_in.is_some()
     }
 
     pub(crate) fn expire(&self, which: Which) {
@@ -164,16 +185,24 @@ fn response(
         "access_token": access,
         "expires_in": rules.expires_in_s,
         "scope": token.scopes.join(" "),
-        "token_type": "bearer",
+        "token_type": rules.token_type,
     });
-    let offline =
-        rules.offline_scope.is_none_or(|needed| token.scopes.iter().any(|scope| scope == needed));
+    let offline = match rules.offline {
+        Offline::Scope(needed) => token.scopes.iter().any(|scope| scope == needed),
+        Offline::Always | Offline::Field(..) => true,
+    };
     if let Some(body) = body.as_object_mut().filter(|_| offline && with_refresh) {
         let refresh = books.secret("refresh");
         books.refresh.insert(refresh.clone(), token.clone());
         body.insert("refresh_token".to_owned(), Value::String(refresh));
     }
     body
+}
+
+/// When the consent behind a token ends, where consents end.
+fn ends_us(rules: &Rules, token: &Token) -> Option<i64> {
+    let life_us = rules.refresh_life_s?.saturating_mul(1_000_000);
+    Some(token.agreed_us.saturating_add(life_us))
 }
 
 fn basic(encoded: &str) -> Option<(String, String)> {
