@@ -8,7 +8,7 @@ use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand};
 
 use crate::logging::LogFormat;
 use crate::output::ColorWhen;
-use crate::{account, approvals, audit, catalog, clients, data, doctor, grant, policies, reference, run, server, shell, status, sync};
+use crate::{account, approvals, audit, catalog, clients, data, doctor, grant, policies, reference, run, scan, server, shell, status, sync};
 
 #[derive(Parser)]
 #[command(
@@ -79,6 +79,8 @@ pub(crate) enum Command {
     /// The programs that use MCP servers: list, import, install
     #[command(subcommand)]
     Clients(clients::ClientsCommand),
+    /// Look at a server: what each tool can do, how dangerous, why
+    Scan(scan::ScanArgs),
     /// What servers and tools there are: search, show, import, stack, export
     #[command(subcommand)]
     Catalog(catalog::CatalogCommand),
@@ -135,7 +137,7 @@ pub(crate) enum Command {
 const GROUPS: &[(&str, &[&str])] = &[
     ("Run", &["up", "stdio", "wrap", "status", "doctor", "clients"]),
     ("Rules", &["server", "policy", "grant", "approvals"]),
-    ("Catalogue", &["catalog"]),
+    ("Catalogue", &["scan", "catalog"]),
     ("Accounts", &["connect", "accounts", "disconnect", "sync", "import", "events", "export", "sql", "purge"]),
     ("History", &["audit"]),
     ("Shell", &["completions", "man"]),

@@ -21,6 +21,7 @@ mod program;
 mod reference;
 mod run;
 mod running;
+mod scan;
 mod server;
 mod services;
 mod shell;
@@ -86,6 +87,7 @@ fn run(cli: Cli, out: &mut Out) -> Result<Ending> {
         Command::Status(args) => status::run(&args, &context, out),
         Command::Doctor(args) => doctor::run(&args, &context, out),
         Command::Clients(command) => command.run(&context, out),
+        Command::Scan(args) => scan::run(&args, &context, out),
         Command::Catalog(command) => command.run(&context, out),
         Command::Server(command) => command.run(&context, out),
         Command::Policy(command) => command.run(&context, out),

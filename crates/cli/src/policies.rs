@@ -14,6 +14,7 @@ use crate::output::Out;
 mod check;
 mod explain;
 pub(crate) mod frame;
+mod recommend;
 mod stored;
 mod tests;
 
@@ -28,6 +29,8 @@ pub(crate) enum PolicyCommand {
     Test(TestArgs),
     /// Judge one call and show every step to the verdict
     Explain(explain::ExplainArgs),
+    /// Propose a policy for a server by what its tools can do
+    Recommend(recommend::RecommendArgs),
     /// Print the JSON Schema of the language, for editors
     Schema,
     /// List the policies in the gate
@@ -58,6 +61,7 @@ impl PolicyCommand {
             PolicyCommand::Check(args) => check::run(&args.files, out),
             PolicyCommand::Test(args) => tests::run(&args.file, out),
             PolicyCommand::Explain(args) => explain::run(&args, context, out),
+            PolicyCommand::Recommend(args) => recommend::run(&args, context, out),
             PolicyCommand::Schema => {
                 out.json(&policy::schema())?;
                 Ok(Ending::Yes)

@@ -1,0 +1,183 @@
+//! Finds out what a target is: a command, an address, a registered server, or a file of some kind.
+
+use std::path::Path;
+
+use anyhow::{Context as _, Result, anyhow, bail};
+use store::registry::{Credential, EnvValue, Target, TargetError};
+
+use super::ScanArgs;
+use super::read::{Scanned, ask, passing};
+use super::saved::{self, Saved};
+use crate::context::{Context, Stores};
+use crate::credential::Wanted;
+use crate::output::Out;
+use crate::program::find_program;
+
+/// A file larger than this is no list of tools.
+const FILE_BYTES_MAX: u64 = 64 << 20;
+
+pub(super) fn read(args: &ScanArgs, context: &Context, out: &Out) -> Result<Vec<Scanned>> {
+    if !args.command.is_empty() {
+        let stores = context.open()?;
+        let env = environment(&args.env)?;
+        let target = Target::Command { argv: args.command.clone(), env, cwd: None };
+        return Ok(vec![live(&name_of_command(&args.command), target, &stores, context)?]);
+    }
+    let target = args.target.as_deref().unwrap_or_default();
+    if target.starts_with("http://") || target.starts_with("https://") {
+        let stores = context.open()?;
+        return Ok(vec![live(&name_of_url(target), address(target, args)?, &stores, context)?]);
+    }
+    if Path::new(target).is_file() {
+        return file(target, args, context, out);
+    }
+    let stores = context.open()?;
+    registered(target, &stores, context).map(|found| vec![found])
+}
+
+/// A server the gate knows, with what the owner accepted of it.
+pub(crate) fn registered(name: &str, stores: &Stores, context: &Context) -> Result<Scanned> {
+    let found = stores.servers()?.into_iter().find(|server| server.name == name);
+    let Some(server) = found else {
+        bail!(
+            "`{name}` is neither a file, an address, nor a registered server\nhint: `tollgate server list` shows the servers; a command goes after `--`"
+        );
+    };
+    let offer = ask(&server, stores, context)?;
+    let pins = stores.registry.pins(name)?;
+    let origin = format!("registered server, {}", server.target.kind());
+    Ok(Scanned { name: name.to_owned(), origin, offer, pins: Some(pins) })
+}
+
+fn live(name: &str, target: Target, stores: &Stores, context: &Context) -> Result<Scanned> {
+    if let Target::Command { argv, cwd, .. } = &target {
+        let program = argv.first().map(String::as_str).unwrap_or_default();
+        if find_program(program, cwd.as_deref()).is_none() {
+            bail!("there is no program `{program}`\nhint: install it, or give its full path");
+        }
+    }
+    let origin = target.kind().to_owned();
+    let server = passing(name, target, stores.now_us())?;
+    let offer = ask(&server, stores, context)?;
+    Ok(Scanned { name: name.to_owned(), origin, offer, pins: None })
+}
+
+fn file(path: &str, args: &ScanArgs, context: &Context, out: &Out) -> Result<Vec<Scanned>> {
+    let size = std::fs::metadata(path).with_context(|| format!("cannot read `{path}`"))?.len();
+    if size > FILE_BYTES_MAX {
+        bail!(
+            "`{path}` is larger than {FILE_BYTES_MAX} bytes\nhint: scan one server's list at a time"
+        );
+    }
+    let text = std::fs::read_to_string(path).with_context(|| format!("cannot read `{path}`"))?;
+    let stem = Path::new(path).file_stem().map_or_else(|| path.into(), |s| s.to_string_lossy());
+    match saved::read(&text, &stem).with_context(|| format!("cannot use `{path}`"))? {
+        Saved::Lists(offer) => Ok(vec![Scanned {
+            name: args.server.clone().unwrap_or_else(|| stem.into_owned()),
+            origin: format!("saved list `{path}`"),
+            offer,
+            pins: None,
+        }]),
+        Saved::Servers(servers) => servers_of_file(path, servers, args, context, out),
+    }
+}
+
+/// Each server of a file in turn. One that does not answer is said and left out; none is an error.
+fn servers_of_file(
+    path: &str,
+    servers: Vec<(String, Target)>,
+    args: &ScanArgs,
+    context: &Context,
+    out: &Out,
+) -> Result<Vec<Scanned>> {
+    let wanted = |name: &str| args.server.as_deref().is_none_or(|wanted| wanted == name);
+    let chosen: Vec<_> = servers.iter().filter(|(name, _)| wanted(name)).cloned().collect();
+    if chosen.is_empty() {
+        let names: Vec<&str> = servers.iter().map(|(name, _)| name.as_str()).collect();
+        bail!("`{path}` names no such server\nhint: it names {}", names.join(", "));
+    }
+    let stores = context.open()?;
+    let several = chosen.len() > 1;
+    let mut out_list = Vec::new();
+    for (name, target) in chosen {
+        match live(&name, target, &stores, context) {
+            Ok(found) => out_list.push(found),
+            Err(error) if several => {
+                out.warn(format_args!("server `{name}` is left out: {error:#}"))
+            }
+            Err(error) => {
+                return Err(error.context(format!("cannot scan server `{name}` of `{path}`")));
+            }
+        }
+    }
+    if out_list.is_empty() {
+        bail!("no server of `{path}` answered\nhint: each was named above with its trouble");
+    }
+    Ok(out_list)
+}
+
+fn environment(pairs: &[String]) -> Result<Vec<(String, EnvValue)>> {
+    let pair = |text: &String| {
+        let (name, value) = text
+            .split_once('=')
+            .with_context(|| format!("`--env {text}` has no value\nhint: `--env NAME=VALUE`"))?;
+        Ok((name.to_owned(), EnvValue::Plain(value.to_owned())))
+    };
+    pairs.iter().map(pair).collect()
+}
+
+fn address(url: &str, args: &ScanArgs) -> Result<Target> {
+    let mut headers = Vec::new();
+    for text in &args.header {
+        let wanted = Wanted::parse("header", text)?;
+        let value = wanted.fetch()?;
+        headers.push((wanted.name, Credential::Held(value)));
+    }
+    Target::from_url(url, headers, args.allow_plain_http).map_err(|error| match error {
+        TargetError::PlainHttp(_) => anyhow!("{error}\nhint: `--allow-plain-http` allows it"),
+        error => error.into(),
+    })
+}
+
+/// `npx -y @scope/some-server` is called `some-server`.
+fn name_of_command(argv: &[String]) -> String {
+    let plain = argv.iter().rfind(|word| !word.starts_with('-') && !word.contains('='));
+    name_of(plain.map_or("scanned", String::as_str))
+}
+
+fn name_of_url(url: &str) -> String {
+    let rest = url.split_once("://").map_or(url, |(_, rest)| rest);
+    let host = rest.split(['/', '?', '#']).next().unwrap_or(rest);
+    name_of(host.rsplit('@').next().unwrap_or(host))
+}
+
+/// The last part of a path or package, in the letters a server's name may have.
+fn name_of(text: &str) -> String {
+    let last = text.rsplit('/').find(|part| !part.is_empty()).unwrap_or(text);
+    let last =
+        last.split_once('@').map_or(last, |(name, _)| if name.is_empty() { last } else { name });
+    let kept: String = last
+        .to_lowercase()
+        .chars()
+        .map(|c| if c.is_ascii_alphanumeric() { c } else { '-' })
+        .take(40)
+        .collect();
+    let kept = kept.trim_matches('-').to_owned();
+    if kept.is_empty() { "scanned".to_owned() } else { kept }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{name_of_command, name_of_url};
+
+    #[test]
+    fn servers_get_short_names() {
+        let argv = |text: &str| text.split(' ').map(str::to_owned).collect::<Vec<_>>();
+        assert_eq!(name_of_command(&argv("npx -y @scope/some-server@1.2")), "some-server");
+        assert_eq!(
+            name_of_command(&argv("uvx mcp-server-time --local-timezone=UTC")),
+            "mcp-server-time"
+        );
+        assert_eq!(name_of_url("https://mcp.example.com:8443/mcp?key=x"), "mcp-example-com-8443");
+    }
+}
