@@ -1,0 +1,77 @@
+//! `tollgate purge`: delete everything this home holds, after saying what that is.
+
+use std::io::{self, BufRead as _, IsTerminal as _};
+
+use anyhow::{Result, bail};
+use serde_json::{Value, json};
+use store::home::Home;
+use store::purge::Plan;
+
+use super::PurgeArgs;
+use crate::context::Context;
+use crate::failure::Ending;
+use crate::output::{Out, Progress, Table, count};
+use crate::running;
+
+pub(crate) fn run(args: &PurgeArgs, context: &Context, out: &mut Out) -> Result<Ending> {
+    // Opening it first makes sure that it is a tollgate home, and not a folder named by mistake.
+    let home = Home::open(&context.home_path()?)?;
+    if let Some(gate) = running::all(home.path()).first() {
+        bail!(
+            "a gate is running on this home (`{}`, process {})\nhint: stop it first",
+            gate.command,
+            gate.pid
+        );
+    }
+    let plan = Plan::of(home.path())?;
+    if !out.wants_json() {
+        show(&plan, &home, out)?;
+    }
+    if !args.yes && !agreed(out)? {
+        out.say("nothing was deleted");
+        return Ok(Ending::No);
+    }
+    let mut progress = Progress::new("deleting");
+    let gone = plan.run(&mut |files| progress.at(files))?;
+    drop(progress);
+    let files = count(usize::try_from(gone).unwrap_or(usize::MAX), "file");
+    if out.wants_json() {
+        let items: Vec<Value> = plan
+            .items
+            .iter()
+            .map(|item| json!({ "path": item.path, "what": item.what, "files": item.files, "bytes": item.bytes }))
+            .collect();
+        out.json(&json!({ "deleted": items, "files": gone, "kept": plan.others }))?;
+    } else {
+        out.line(format_args!("{files} deleted; `{}` is empty", home.path().display()))?;
+    }
+    Ok(Ending::Yes)
+}
+
+fn show(plan: &Plan, home: &Home, out: &mut Out) -> Result<()> {
+    out.say(format_args!("this deletes for good from `{}`:", home.path().display()));
+    out.flush()?;
+    let mut table = Table::new(&["name", "what", "files", "bytes"]);
+    for item in &plan.items {
+        let name = item.path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        table.row([name, item.what.to_owned(), item.files.to_string(), item.bytes.to_string()]);
+    }
+    out.table(&table)?;
+    for path in &plan.others {
+        out.say(format_args!("`{}` is not tollgate's and stays", path.display()));
+    }
+    if plan.items.iter().any(|item| item.path.ends_with("accounts") && item.files > 0) {
+        out.warn("the services do not hear of it; `tollgate disconnect SERVICE` first takes your consent back");
+    }
+    Ok(())
+}
+
+fn agreed(out: &Out) -> Result<bool> {
+    if !io::stdin().is_terminal() {
+        bail!("this cannot be undone and nobody can be asked\nhint: add `--yes`");
+    }
+    out.say("delete all of it? type purge:");
+    let mut line = String::new();
+    io::stdin().lock().read_line(&mut line)?;
+    Ok(line.trim() == "purge")
+}

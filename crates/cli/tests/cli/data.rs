@@ -1,0 +1,185 @@
+//! The owner's data through the binary: taken out, asked, deleted.
+
+use std::fs;
+use std::os::unix::fs::MetadataExt as _;
+
+use serde_json::json;
+use store::home::Home;
+use store::records::{Incoming, Records};
+
+use crate::stage::Stage;
+
+const DAY_US: i64 = 86_400_000_000;
+
+/// Three cycles from 2026-01-01 on, the last one open.
+fn with_cycles() -> Stage {
+    let stage = Stage::new();
+    let home = Home::create(&stage.home()).unwrap();
+    let records = Records::open(&home).unwrap();
+    for (n, calories) in [(0, 1900), (1, 2100), (2, 2300)] {
+        let start_us = 1_767_225_600_000_000 + n * DAY_US;
+        let day = n + 1;
+        let (start, end) = (format!("2026-01-0{day}T00:00:00.000Z"), format!("2026-01-0{day}T23:00:00.000Z"));
+        let end = (n < 2).then_some(end);
+        let raw = json!({
+            "id": day, "user_id": 1, "created_at": start, "updated_at": start, "start": start, "end": end,
+            "timezone_offset": "+05:30", "score_state": "SCORED",
+            "score": {"strain": 10.5, "kilojoule": f64::from(calories) / 0.239_006, "average_heart_rate": 68, "max_heart_rate": 141},
+        })
+        .to_string();
+        let id = day.to_string();
+        let incoming = Incoming {
+            kind: "cycles",
+            id: &id,
+            start_us: Some(start_us),
+            end_us: end.is_some().then_some(start_us + DAY_US / 24 * 23),
+            updated: &start,
+            updated_us: start_us,
+            raw: &raw,
+            flat: "{}",
+            ..Incoming::default()
+        };
+        records.keep("whoop", &[incoming]).unwrap();
+    }
+    stage
+}
+
+#[test]
+fn an_export_is_one_line_of_facts_and_a_private_file() {
+    let stage = with_cycles();
+    let said = stage.fine(&["export", "whoop", "cycles", "--out", "~/deep/cycles.csv"]);
+    let path = stage.path("deep/cycles.csv");
+    let text = fs::read_to_string(&path).unwrap();
+    assert_eq!(said.stdout, format!("cycles: 3 records, {} bytes in `~/deep/cycles.csv`\n", text.len()));
+    assert_eq!(fs::metadata(&path).unwrap().mode() & 0o777, 0o600);
+    let lines: Vec<&str> = text.split("\r\n").collect();
+    assert!(lines[0].starts_with("avg_hr_bpm,calories,end,"), "{text}");
+    assert!(lines[1].starts_with("68,1900,"), "shaped from the raw record: {text}");
+    assert_eq!(lines.len(), 5, "header, three rows, nothing");
+
+    let again = stage.run(&["export", "whoop", "cycles", "--out", "~/deep/cycles.csv"]);
+    assert_eq!(again.code, 2);
+    assert!(again.stderr.contains("hint: `--overwrite` replaces it"), "{}", again.stderr);
+    stage.fine(&["export", "whoop", "cycles", "--out", "~/deep/cycles.csv", "--overwrite", "--safe"]);
+    assert!(fs::read_to_string(&path).unwrap().contains(",'+05:30"), "neutral in spreadsheets");
+    let noted = stage.fine(&["audit", "tail"]).stdout;
+    assert!(noted.contains("export") && noted.contains("cycles as csv, 3 records"), "{noted}");
+}
+
+#[test]
+fn an_export_says_as_json_what_it_wrote() {
+    let stage = with_cycles();
+    let arguments = ["export", "whoop", "cycles", "--format", "jsonl", "--out", "c.jsonl"];
+    let window = ["--start", "2026-01-02", "--end", "2026-01-02", "--json"];
+    let said = stage.fine(&[arguments.as_slice(), &window].concat()).json();
+    assert_eq!(said["range"], json!({"start": "2026-01-02", "end": "2026-01-02"}));
+    assert_eq!(said["files"][0]["records"], 1);
+    assert_eq!(said["files"][0]["path"], "c.jsonl");
+    assert_eq!(said["files"][0]["saved_to"], stage.path("c.jsonl").display().to_string());
+    let line: serde_json::Value =
+        serde_json::from_str(fs::read_to_string(stage.path("c.jsonl")).unwrap().trim()).unwrap();
+    assert_eq!((&line["id"], &line["calories"]), (&json!(2), &json!(2100)));
+}
+
+#[test]
+fn everything_goes_into_a_folder() {
+    let stage = with_cycles();
+    stage.fine(&["export", "whoop", "--format", "parquet"]);
+    let mut names: Vec<String> = fs::read_dir(stage.path("whoop-all"))
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .collect();
+    names.sort();
+    assert_eq!(names, [
+        "body_measurements.parquet", "cycles.parquet", "profile_snapshots.parquet",
+        "recoveries.parquet", "sleeps.parquet", "workouts.parquet",
+    ]);
+    for name in names {
+        let bytes = fs::read(stage.path("whoop-all").join(&name)).unwrap();
+        assert!(bytes.starts_with(b"PAR1") && bytes.ends_with(b"PAR1"), "{name}");
+    }
+}
+
+#[test]
+fn wrong_words_are_answered_with_what_to_do() {
+    let stage = with_cycles();
+    for (arguments, words) in [
+        (&["export", "nope"][..], "hint: there is `whoop`"),
+        (&["export", "whoop", "nope"], "kind must be one of cycles, recoveries, sleeps, workouts, all"),
+        (&["export", "whoop", "sleeps"], "hint: `tollgate sync whoop` fetches them"),
+        (&["export", "whoop", "cycles", "--start", "2026-13-01"], "is not a day"),
+        (&["sql", "delete from record"], "only questions are answered here"),
+        (&["sql", "select x from whoop_cycles"], "no such column: x"),
+        (&["sql", "select 1; select 2"], "one question at a time"),
+    ] {
+        let said = stage.run(arguments);
+        assert_eq!(said.code, 2, "{arguments:?}");
+        assert!(said.stderr.contains(words), "{arguments:?}: {}", said.stderr);
+    }
+}
+
+#[test]
+fn questions_are_answered_as_a_table_as_csv_and_as_json() {
+    let stage = with_cycles();
+    let question = "select id, calories, end_utc is null as open from whoop_cycles order by id";
+    let table = stage.fine(&["sql", question]).stdout;
+    assert_eq!(table, "id  calories  open\n1   1900      0\n2   2100      0\n3   2300      1\n");
+    let csv = stage.fine(&["sql", "select 'a,\"b' as x, null as y, 1.5 as z", "--csv"]).stdout;
+    assert_eq!(csv, "x,y,z\r\n\"a,\"\"b\",,1.5\r\n");
+    let json = stage.fine(&["sql", question, "--json", "--limit", "1"]).json();
+    assert_eq!(json, json!([{"id": 1, "calories": 1900, "open": 0}]));
+    let cut = stage.fine(&["sql", question, "--limit", "2"]);
+    assert_eq!(cut.stdout.lines().count(), 3);
+    assert!(cut.stderr.contains("the first 2 rows; `--limit 0` shows all"), "{}", cut.stderr);
+    let views = stage.fine(&["sql", "--views"]).stdout;
+    assert!(views.contains("whoop_sleeps\n  id, cycle_id, start_utc"), "{views}");
+    assert!(views.contains("zone_durations_seconds_zone_five"), "{views}");
+    let asked = stage.run_with(&["sql", "-", "--csv"], "select count(*) as n from whoop_cycles;\n");
+    assert_eq!(asked.stdout, "n\r\n3\r\n");
+    let hostile = stage.fine(&["sql", "select '\u{1b}[2J' as \"a\u{1b}b\""]).stdout;
+    assert!(!hostile.contains('\u{1b}'), "{hostile}");
+}
+
+#[test]
+fn a_damaged_mirror_is_said_and_not_touched() {
+    let stage = with_cycles();
+    let path = stage.home().join("data.db");
+    for name in ["data.db-wal", "data.db-shm"] {
+        let _ = fs::remove_file(stage.home().join(name));
+    }
+    fs::write(&path, "this is not a database, whatever else it may be ".repeat(200)).unwrap();
+    let before = fs::read(&path).unwrap();
+    for arguments in [&["export", "whoop"][..], &["sql", "select 1"]] {
+        let said = stage.run(arguments);
+        assert_eq!(said.code, 2);
+        assert!(said.stderr.contains("`data.db` is damaged"), "{}", said.stderr);
+    }
+    assert!(fs::read(&path).unwrap() == before);
+}
+
+#[test]
+fn a_purge_says_what_goes_asks_and_leaves_nothing() {
+    let stage = with_cycles();
+    stage.fine(&["server", "add", "demo", "--builtin", "demo"]);
+    fs::create_dir(stage.home().join("accounts")).unwrap();
+    fs::write(stage.home().join("accounts/whoop.json"), "{}").unwrap();
+    let refused = stage.run(&["purge"]);
+    assert_eq!(refused.code, 2, "nobody can be asked");
+    assert!(refused.stderr.contains("hint: add `--yes`"), "{}", refused.stderr);
+    for words in ["data.db", "records fetched from your accounts", "vault.key", "audit", "gate.db"] {
+        assert!(refused.stdout.contains(words), "{}", refused.stdout);
+    }
+    assert!(refused.stderr.contains("disconnect"), "{}", refused.stderr);
+    assert!(stage.home().join("data.db").exists());
+
+    fs::write(stage.home().join("notes.txt"), "the owner's own").unwrap();
+    let said = stage.fine(&["purge", "--yes"]);
+    assert!(said.stderr.contains("notes.txt` is not tollgate's and stays"), "{}", said.stderr);
+    let left: Vec<_> = fs::read_dir(stage.home()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    assert_eq!(left, ["notes.txt"]);
+    fs::remove_file(stage.home().join("notes.txt")).unwrap();
+
+    stage.fine(&["server", "add", "demo", "--builtin", "demo"]);
+    stage.fine(&["purge", "--yes", "--json"]);
+    assert!(!stage.home().exists(), "the folder goes with the last file");
+}
