@@ -13,6 +13,7 @@ const PAGES: &[(&str, &str)] = &[
     ("policy-schema", "policy.schema.json"),
     ("settings", "settings.md"),
     ("audit", "audit.md"),
+    ("patterns", "attack-patterns.md"),
 ];
 
 pub(crate) fn docs(root: &Path, check: bool) -> Result<bool> {

@@ -9,6 +9,7 @@ use crate::failure::Ending;
 use crate::output::Out;
 
 mod audit;
+mod patterns;
 mod settings;
 
 #[derive(Args)]
@@ -24,6 +25,7 @@ enum Page {
     PolicySchema,
     Settings,
     Audit,
+    Patterns,
 }
 
 pub(crate) fn run(args: &ReferenceArgs, out: &mut Out) -> Result<Ending> {
@@ -33,6 +35,7 @@ pub(crate) fn run(args: &ReferenceArgs, out: &mut Out) -> Result<Ending> {
         Page::PolicySchema => format!("{}\n", serde_json::to_string_pretty(&policy::schema())?),
         Page::Settings => settings::page(),
         Page::Audit => audit::page(),
+        Page::Patterns => patterns::page(),
     };
     out.raw(text.as_bytes())?;
     Ok(Ending::Yes)

@@ -20,6 +20,7 @@ mod hostile;
 mod http;
 mod packaging;
 mod policies;
+mod scan;
 mod secrets;
 mod servers;
 mod stage;
