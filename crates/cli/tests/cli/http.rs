@@ -29,6 +29,10 @@ pub(crate) fn get(url: &str) -> Answer {
     ask("GET", url, &[], "")
 }
 
+pub(crate) fn patch(url: &str, body: &Value) -> Answer {
+    ask("PATCH", url, &[("Content-Type", "application/json")], &body.to_string())
+}
+
 pub(crate) fn post(url: &str, headers: &[(&str, &str)], body: &str) -> Answer {
     ask("POST", url, headers, body)
 }

@@ -211,7 +211,12 @@ fn a_running_gate_keeps_the_account_up_to_date_and_takes_signed_notices() {
     stage.write("home/tollgate.toml", "[services.whoop]\nwebhook = true\n");
     let up = stage.up(&[]);
     let status = || stage.run(&["status", "--json"]).json()["accounts"][0].clone();
-    until("the first sync", || status()["synced_at"].is_string());
+    let rows = |word: &str| {
+        let rows = stage.fine(&["audit", "search", "--json"]).stdout;
+        rows.lines().filter(|row| row.contains(word)).count()
+    };
+    until("the first sync", || rows("\"synced\"") == 1);
+    assert!(status()["synced_at"].is_string());
     assert_eq!(status()["sync_failures"], json!([]));
     assert_eq!(status()["state"], "connected");
     let hook = format!("{}/hooks/whoop", up.url().trim_end_matches("/mcp"));
@@ -219,16 +224,66 @@ fn a_running_gate_keeps_the_account_up_to_date_and_takes_signed_notices() {
     let forged =
         http::post(&hook, &[("Content-Type", "application/json")], "{\"type\":\"sleep.updated\"}");
     assert_eq!(forged.status, 401);
-    let sleeps = http::get(&format!("{}/records/sleeps", sandbox.word("control"))).json();
-    let id = sleeps.as_array().unwrap().last().unwrap()["id"].clone();
+    let shelf = format!("{}/records/sleep", sandbox.word("control"));
+    let sleeps = http::get(&shelf).json();
+    let id = sleeps.as_array().unwrap().last().unwrap()["id"].as_str().unwrap().to_owned();
+    let patched = http::patch(&format!("{shelf}/{id}"), &json!({ "timezone_offset": "+12:45" }));
+    assert_eq!(patched.status, 200, "{}", patched.body);
     let sent =
         sandbox.control("/webhook", &json!({ "url": hook, "type": "sleep.updated", "id": id }));
     assert_eq!(sent.json()["status"], 204, "{}", sent.body);
-    let rows = stage.fine(&["audit", "search", "--json"]).stdout;
-    assert_eq!(rows.lines().filter(|row| row.contains("(notice)")).count(), 1, "{rows}");
-    assert_eq!(rows.lines().filter(|row| row.contains("\"notice\"")).count(), 1, "{rows}");
-    assert_eq!(rows.lines().filter(|row| row.contains("\"synced\"")).count(), 1, "{rows}");
+    let asked = format!("select timezone_offset from whoop_sleeps where id = '{id}'");
+    until("the notice is followed up", || stage.run(&["sql", &asked]).stdout.contains("+12:45"));
+    assert_eq!((rows("(notice)"), rows("\"notice\"")), (1, 1), "one row each");
     assert_eq!(up.stop().code, 0);
+}
+
+#[test]
+fn a_slow_answer_of_whoop_keeps_nobody_waiting_and_can_be_taken_back() {
+    let (stage, sandbox) = connected("10");
+    stage.fine(&["sync", "whoop"]);
+    let slow = json!({ "path": "/developer/v2/cycle", "fault": "delay", "ms": 1500 });
+    sandbox.control("/faults", &slow);
+    let fresh = |id| call(id, "list_whoop_cycles", &json!({ "fresh": true, "limit": 1 }));
+    let cancelled = json!({
+        "jsonrpc": "2.0", "method": "notifications/cancelled", "params": { "requestId": 2 },
+    });
+    let quick = call(3, "list_whoop_cycles", &json!({ "limit": 1 }));
+    let said = stage.run_with(&["stdio", "whoop"], &lines(&[fresh(1), fresh(2), cancelled, quick]));
+    assert_eq!(said.code, 0, "{}", said.everything());
+    let place =
+        |id: u64| said.stdout.lines().position(|line| line.contains(&format!("\"id\":{id},")));
+    assert!(place(3).unwrap() < place(1).unwrap(), "{}", said.stdout);
+    assert_eq!(place(2), None, "what was taken back is not answered");
+    assert_eq!(answer(&said.stdout, 1)["result"]["isError"], false);
+}
+
+#[test]
+fn a_damaged_mirror_is_said_and_left_as_it_is() {
+    let (stage, _sandbox) = connected("10");
+    stage.fine(&["sync", "whoop"]);
+    let path = stage.home().join("data.db");
+    for file in ["data.db-wal", "data.db-shm"] {
+        let _ = std::fs::remove_file(stage.home().join(file));
+    }
+    std::fs::write(&path, "this is no database, whatever its name says".repeat(200)).unwrap();
+    let before = std::fs::read(&path).unwrap();
+    let input = lines(&[
+        call(1, "list_whoop_cycles", &json!({})),
+        call(2, "get_whoop_auth_status", &json!({})),
+        call(3, "health_check", &json!({ "live": false })),
+    ]);
+    let said = stage.run_with(&["stdio", "whoop"], &input);
+    assert_eq!(said.code, 0, "{}", said.everything());
+    let list = answer(&said.stdout, 1);
+    assert_eq!(list["result"]["structuredContent"]["error"]["code"], "CACHE_ERROR", "{list}");
+    assert_eq!(answer(&said.stdout, 2)["result"]["structuredContent"]["status"], "valid");
+    let health = answer(&said.stdout, 3);
+    assert_eq!(health["result"]["structuredContent"]["status"], "unhealthy", "{health}");
+    assert_eq!(std::fs::read(&path).unwrap(), before, "nothing is overwritten");
+    let doctor = stage.run(&["doctor"]);
+    assert_eq!(doctor.code, 1, "{}", doctor.everything());
+    assert!(doctor.stdout.contains("wrong mirror"), "{}", doctor.everything());
 }
 
 #[test]
