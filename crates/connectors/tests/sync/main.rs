@@ -1,0 +1,15 @@
+//! Syncs, imports and events of WHOOP against the sandbox, over real HTTP.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "tests"
+)]
+
+mod faults;
+mod imports;
+mod mirror;
+mod resume;
+mod stage;
+mod webhooks;
