@@ -32,7 +32,7 @@ struct Asked<'a> {
     kinds: Vec<&'static str>,
 }
 
-pub(super) async fn events(ask: Ask<'_>) -> Outcome {
+pub(super) fn events(ask: &Ask<'_>) -> Outcome {
     let arguments = Arguments(ask.arguments);
     let since = arguments.required_text("since")?;
     let until = arguments.optional_text("until")?;

@@ -29,7 +29,7 @@ pub const SHELF: Shelf = Shelf {
     ],
 };
 
-pub(super) async fn export(ask: Ask<'_>) -> Outcome {
+pub(super) fn export(ask: &Ask<'_>) -> Outcome {
     let arguments = Arguments(ask.arguments);
     let kind = arguments.required_text("kind")?;
     let format = arguments.required_text("format")?;

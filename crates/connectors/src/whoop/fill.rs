@@ -107,12 +107,11 @@ impl Left {
     }
 
     fn take(&mut self, page: &[Shaped]) {
-        match &mut self.records {
-            Some(records) => *records = records.saturating_sub(page.len()),
-            None => {
-                let bytes: usize = page.iter().map(|shaped| shaped.flat_text().len()).sum();
-                self.bytes = self.bytes.saturating_sub(bytes);
-            }
+        if let Some(records) = &mut self.records {
+            *records = records.saturating_sub(page.len());
+        } else {
+            let bytes: usize = page.iter().map(|shaped| shaped.flat_text().len()).sum();
+            self.bytes = self.bytes.saturating_sub(bytes);
         }
     }
 

@@ -39,7 +39,7 @@ pub(super) fn login(desk: &Desk) -> (Login, Option<Facts>) {
     (login, Some(facts))
 }
 
-pub(super) async fn status(ask: Ask<'_>) -> Outcome {
+pub(super) fn status(ask: &Ask<'_>) -> Outcome {
     let (login, facts) = login(ask.desk);
     let status = match login {
         Login::Missing => return Ok(no_tokens("WHOOP is not connected")),

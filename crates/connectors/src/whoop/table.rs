@@ -1,5 +1,7 @@
 //! The rows of WHOOP's tools: 17 of our own and the 16 that older policies and agents name.
 
+use std::future::ready;
+
 use super::{answering, classic, daily, events, export, health, lists, schemas, single, status};
 use crate::whoop::kind::Kind;
 use crate::{Effect, MAIN_SET, Run, Tool};
@@ -8,6 +10,7 @@ use crate::{Effect, MAIN_SET, Run, Tool};
 const CLASSIC: &str = "classic";
 
 /// What differs from row to row; the rest is the same for all tools of a set.
+#[derive(Clone, Copy)]
 struct Row {
     name: &'static str,
     title: &'static str,
@@ -66,7 +69,7 @@ pub(super) const TOOLS: &[Tool] = &[
         output: schemas::STATUS,
         effect: Effect::Reads,
         scopes: &[],
-        run: |ask| answering(status::status(ask)),
+        run: |ask| answering(ready(status::status(&ask))),
     }),
     main(Row {
         name: "sync_whoop",
@@ -206,7 +209,7 @@ pub(super) const TOOLS: &[Tool] = &[
         output: schemas::EVENTS,
         effect: Effect::Reads,
         scopes: &[],
-        run: |ask| answering(events::events(ask)),
+        run: |ask| answering(ready(events::events(&ask))),
     }),
     main(Row {
         name: "export_whoop",
@@ -216,7 +219,7 @@ pub(super) const TOOLS: &[Tool] = &[
         output: schemas::EXPORT,
         effect: Effect::Runs,
         scopes: &[],
-        run: |ask| answering(export::export(ask)),
+        run: |ask| answering(ready(export::export(&ask))),
     }),
     main(Row {
         name: "health_check",
