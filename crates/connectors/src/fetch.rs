@@ -18,7 +18,7 @@ pub struct Patience {
 impl Patience {
     /// A person or an agent waits for the answer.
     pub const BRIEF: Patience = Patience {
-        wait_max: Duration::from_secs(60),
+        wait_max: Duration::from_mins(1),
         retry: Retry {
             limited_max: 1,
             fault_max: 3,
@@ -29,7 +29,7 @@ impl Patience {
     };
     /// A sync waits for its turn, and is not ended by a limit that many share.
     pub const SYNC: Patience = Patience {
-        wait_max: Duration::from_secs(15 * 60),
+        wait_max: Duration::from_mins(15),
         retry: Retry { limited_max: 4, wait_ms_max: 15 * 60_000, ..Patience::BRIEF.retry },
     };
 }

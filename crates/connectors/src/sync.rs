@@ -42,10 +42,12 @@ pub struct EventsAsked<'a> {
 /// One list or snapshot of a service.
 pub struct Resource {
     pub name: &'static str,
-    /// Where this run begins, in the words that the history keeps; nothing for what has no time.
-    pub since: fn(&Desk, &Asked, now_us: i64) -> Result<Option<String>, RecordsError>,
+    /// Where a run begins, in the words that the history keeps; nothing for what has no time.
+    pub since: Option<Since>,
     pub fetch: Fetch,
 }
+
+pub type Since = fn(&Desk, &Asked, now_us: i64) -> Result<Option<String>, RecordsError>;
 
 /// Fetches a resource and keeps it page by page. Answers the newest stamp of change it has now.
 pub type Fetch = for<'a> fn(&'a Turn<'a>) -> Fetching<'a>;
@@ -74,8 +76,14 @@ pub enum Step<'a> {
     /// Another sync of the service is under way; this one starts when that one has ended.
     Waits,
     /// So many records came so far; `share` of the resource's time is done, from 0 to 1.
-    Page { resource: &'a str, records: u64, share: f64 },
-    Done { resource: &'a str },
+    Page {
+        resource: &'a str,
+        records: u64,
+        share: f64,
+    },
+    Done {
+        resource: &'a str,
+    },
 }
 
 /// Hears of every step.
@@ -119,7 +127,10 @@ pub async fn run(
     // The rows are made before anything is fetched, so that they stand in the order asked for.
     let mut turns = Vec::new();
     for resource in chosen {
-        let since = (resource.since)(desk, asked, started_us)?;
+        let since = match resource.since {
+            Some(since) => since(desk, asked, started_us)?,
+            None => None,
+        };
         turns.push(Turn::begin(desk, mirror.service, resource, asked, since, started_us, told)?);
     }
     let outcomes = all(turns.iter().map(Turn::run)).await;
@@ -130,8 +141,7 @@ pub async fn run(
 fn chosen(mirror: &Mirror, asked: &Asked) -> Result<Vec<&'static Resource>, Vec<String>> {
     let Some(names) = &asked.resources else { return Ok(mirror.resources.iter().collect()) };
     let find = |name: &String| mirror.resources.iter().find(|r| r.name == name);
-    let unknown: Vec<String> =
-        names.iter().filter(|name| find(name).is_none()).cloned().collect();
+    let unknown: Vec<String> = names.iter().filter(|name| find(name).is_none()).cloned().collect();
     if unknown.is_empty() { Ok(names.iter().filter_map(find).collect()) } else { Err(unknown) }
 }
 

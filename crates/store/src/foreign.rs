@@ -36,15 +36,19 @@ pub struct Foreign {
 
 impl Foreign {
     /// Copies the database, with what its log still holds, beside our own records and opens that.
-    pub fn open(source: &Path, records: &Records, random: &Random) -> Result<Foreign, ForeignError> {
+    pub fn open(
+        source: &Path,
+        records: &Records,
+        random: &Random,
+    ) -> Result<Foreign, ForeignError> {
         let copy = records.path().with_extension(format!("db.import-{}", random.name()?));
         let mut copies = Vec::new();
         for end in ["", "-wal"] {
             let (from, to) = (with_end(source, end), with_end(&copy, end));
             if end.is_empty() || from.exists() {
-                let copied = take(&from, &to);
+                let outcome = take(&from, &to);
                 copies.push(to);
-                if let Err(error) = copied {
+                if let Err(error) = outcome {
                     sweep(&copies);
                     return Err(error);
                 }
@@ -83,7 +87,8 @@ impl Foreign {
         if !is_there {
             return Ok(());
         }
-        let sql = format!("SELECT {column} FROM {table} WHERE typeof({column}) = 'text' ORDER BY rowid");
+        let sql =
+            format!("SELECT {column} FROM {table} WHERE typeof({column}) = 'text' ORDER BY rowid");
         let mut statement = self.db.prepare(&sql).map_err(failed)?;
         let mut rows = statement.query([]).map_err(failed)?;
         while let Some(row) = rows.next().map_err(failed)? {
@@ -110,8 +115,7 @@ fn take(from: &Path, to: &Path) -> Result<(), ForeignError> {
     }
     private::create_new(to).map_err(failed("make", to))?;
     let mut source = fs::File::open(from).map_err(failed("open", from))?;
-    let mut target =
-        OpenOptions::new().write(true).open(to).map_err(failed("open", to))?;
+    let mut target = OpenOptions::new().write(true).open(to).map_err(failed("open", to))?;
     io::copy(&mut source, &mut target).map_err(failed("copy", from))?;
     fs::set_permissions(to, Permissions::from_mode(0o600)).map_err(failed("set the mode of", to))
 }

@@ -25,8 +25,7 @@ struct State {
 
 impl Bar {
     pub(super) fn new(mirror: &'static Mirror, only: Option<&[String]>) -> Bar {
-        let wanted =
-            |name: &str| only.is_none_or(|only| only.iter().any(|wanted| wanted == name));
+        let wanted = |name: &str| only.is_none_or(|only| only.iter().any(|wanted| wanted == name));
         let names = mirror.resources.iter().map(|resource| resource.name);
         let parts = names.filter(|name| wanted(name)).map(|name| (name, 0, 0.0)).collect();
         let state = State { parts, last: Instant::now(), drawn: false };
@@ -38,7 +37,8 @@ impl Bar {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         match step {
             Step::Waits => {
-                let _ = writeln!(io::stderr(), "another sync of {} is running; waiting", self.service);
+                let _ =
+                    writeln!(io::stderr(), "another sync of {} is running; waiting", self.service);
                 return;
             }
             Step::Page { resource, records, share } => {
@@ -61,11 +61,8 @@ impl Bar {
         let bar = if self.terminal { format!("[{}] ", filled(share)) } else { String::new() };
         let mut stderr = io::stderr();
         let percent = share * 100.0;
-        let _ = write!(
-            stderr,
-            "{start}{}: {bar}{percent:.0} %, {records} records{end}",
-            self.service
-        );
+        let _ =
+            write!(stderr, "{start}{}: {bar}{percent:.0} %, {records} records{end}", self.service);
         let _ = stderr.flush();
     }
 }

@@ -44,9 +44,8 @@ fn zip(path: &Path, context: &Context, out: &mut Out) -> Result<Ending> {
     let file = File::open(path).with_context(|| format!("cannot open `{shown}`"))?;
     let stores = context.open()?;
     let desk = stores.desk()?;
-    let imported =
-        Progress::during("importing", || takeout::import(&desk, BufReader::new(file)))
-            .with_context(|| format!("cannot import `{shown}`"))?;
+    let imported = Progress::during("importing", || takeout::import(&desk, BufReader::new(file)))
+        .with_context(|| format!("cannot import `{shown}`"))?;
     stores.note("imported", "whoop", &written(&imported.kinds))?;
     if out.wants_json() {
         out.json(&zip_value(&imported))?;
@@ -144,8 +143,7 @@ fn written(kinds: &Kinds) -> String {
 fn kinds(kinds: &Kinds) -> Value {
     let one = |(name, tally): (&&'static str, &Tally)| {
         let Tally { rows, written, unchanged, known } = tally;
-        let value =
-            json!({ "rows": rows, "taken": written, "here_before": unchanged, "from_whoop": known });
+        let value = json!({ "rows": rows, "taken": written, "here_before": unchanged, "from_whoop": known });
         ((*name).to_owned(), value)
     };
     Value::Object(kinds.iter().map(one).collect())

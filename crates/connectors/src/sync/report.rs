@@ -2,8 +2,8 @@
 
 use serde_json::{Map, Value, json};
 
-use super::turn::Turn;
 use super::Fault;
+use super::turn::Turn;
 use crate::when::utc_micros;
 
 /// Nothing was fetched, because some names are none of the service's.

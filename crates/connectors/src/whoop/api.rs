@@ -240,9 +240,8 @@ fn unanswered(endpoint: Endpoint<'_>, error: &FetchError) -> Problem {
     let words = words.replace("\nhint: ", "; ");
     match error {
         FetchError::SignIn(_) => Problem::new(Code::AuthFailed, endpoint.path(), words),
-        FetchError::Limited { seconds, .. } | FetchError::Http(HttpError::Limited { seconds, .. }) => {
-            limited(endpoint, Some(*seconds))
-        }
+        FetchError::Limited { seconds, .. }
+        | FetchError::Http(HttpError::Limited { seconds, .. }) => limited(endpoint, Some(*seconds)),
         FetchError::Http(_) => upstream(endpoint, words),
     }
 }

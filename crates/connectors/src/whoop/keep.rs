@@ -23,11 +23,7 @@ pub struct KeptPage {
 }
 
 /// Keeps a page of a list. A record that cannot be read is kept, too, and said.
-pub fn keep(
-    desk: &Desk,
-    kind: Kind,
-    raws: &[impl AsRef<str>],
-) -> Result<KeptPage, RecordsError> {
+pub fn keep(desk: &Desk, kind: Kind, raws: &[impl AsRef<str>]) -> Result<KeptPage, RecordsError> {
     let shaped: Vec<Shaped> = raws.iter().map(|raw| read(kind, raw.as_ref())).collect();
     let texts: Vec<String> = shaped.iter().map(Shaped::flat_text).collect();
     let mut warnings = Vec::new();

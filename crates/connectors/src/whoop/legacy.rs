@@ -69,8 +69,7 @@ pub fn import(
     if !database.is_file() && !tokens.is_file() {
         return Err(LegacyError::Nothing(folder.into()));
     }
-    let mut taken =
-        Taken { login: Login::None, kinds: BTreeMap::new(), warnings: Vec::new() };
+    let mut taken = Taken { login: Login::None, kinds: BTreeMap::new(), warnings: Vec::new() };
     if database.is_file() {
         let foreign = Foreign::open(database, &desk.records, &desk.random)?;
         for (kind, table) in TABLES {

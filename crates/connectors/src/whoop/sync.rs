@@ -20,12 +20,12 @@ use crate::when::{self, Here, utc_millis};
 pub const MIRROR: Mirror = Mirror {
     service: "whoop",
     resources: &[
-        Resource { name: "cycles", since: since_cycles, fetch: cycles },
-        Resource { name: "recoveries", since: since_recoveries, fetch: recoveries },
-        Resource { name: "sleeps", since: since_sleeps, fetch: sleeps },
-        Resource { name: "workouts", since: since_workouts, fetch: workouts },
-        Resource { name: "body_measurement", since: no_since, fetch: body },
-        Resource { name: "profile", since: no_since, fetch: profile },
+        Resource { name: "cycles", since: Some(since_cycles), fetch: cycles },
+        Resource { name: "recoveries", since: Some(since_recoveries), fetch: recoveries },
+        Resource { name: "sleeps", since: Some(since_sleeps), fetch: sleeps },
+        Resource { name: "workouts", since: Some(since_workouts), fetch: workouts },
+        Resource { name: "body_measurement", since: None, fetch: body },
+        Resource { name: "profile", since: None, fetch: profile },
     ],
     events,
 };
@@ -83,10 +83,6 @@ fn since_sleeps(desk: &Desk, asked: &Asked, now_us: i64) -> Result<Option<String
 
 fn since_workouts(desk: &Desk, asked: &Asked, now_us: i64) -> Result<Option<String>, RecordsError> {
     since(desk, Kind::Workouts, asked, now_us)
-}
-
-fn no_since(_: &Desk, _: &Asked, _: i64) -> Result<Option<String>, RecordsError> {
-    Ok(None)
 }
 
 /// The lower bound in the words that the history keeps. What cannot be read is kept as it was said.

@@ -36,7 +36,9 @@ pub enum TakeoutError {
     Unreadable { name: String, why: String },
     #[error("the ZIP holds far more than an export does; nothing was imported")]
     TooMuch,
-    #[error("the ZIP holds no table of a WHOOP export\nhint: ask for one in the app under More, App Settings, Data Export")]
+    #[error(
+        "the ZIP holds no table of a WHOOP export\nhint: ask for one in the app under More, App Settings, Data Export"
+    )]
     NothingKnown,
     #[error(transparent)]
     Records(#[from] RecordsError),
@@ -149,7 +151,12 @@ impl Sheet {
         Some(Sheet { name: entry.name.clone(), header, rows })
     }
 
-    fn take(&self, row: &csv::StringRecord, zones: &Zones, into: &mut Export) -> Result<(), String> {
+    fn take(
+        &self,
+        row: &csv::StringRecord,
+        zones: &Zones,
+        into: &mut Export,
+    ) -> Result<(), String> {
         let cells = Cells { header: &self.header, row };
         let linked = cells.text(Column::CycleStart).and_then(|start| zones.get(start).copied());
         let offset = cells.offset()?.or(linked).ok_or("the row says no time zone")?;
@@ -172,7 +179,9 @@ fn zones(sheets: &[Sheet]) -> Zones {
     for sheet in sheets {
         for (_, row) in &sheet.rows {
             let cells = Cells { header: &sheet.header, row };
-            if let (Some(start), Ok(Some(offset))) = (cells.text(Column::CycleStart), cells.offset()) {
+            if let (Some(start), Ok(Some(offset))) =
+                (cells.text(Column::CycleStart), cells.offset())
+            {
                 zones.entry(start.to_owned()).or_insert(offset);
             }
         }

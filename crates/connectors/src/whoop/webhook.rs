@@ -107,8 +107,14 @@ impl fmt::Display for Refusal {
 /// What an event led to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Applied {
-    Kept { kind: Kind, id: String },
-    Removed { kind: Kind, id: String },
+    Kept {
+        kind: Kind,
+        id: String,
+    },
+    Removed {
+        kind: Kind,
+        id: String,
+    },
     /// It was gone already, or never was here.
     NothingThere,
     /// The application has several members; this is about another one.

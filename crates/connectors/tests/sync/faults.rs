@@ -85,6 +85,9 @@ async fn without_a_login_nothing_is_asked_and_the_way_in_is_said() {
     let result = stage.sync(&Asked::default()).await;
     assert_eq!(result["status"], "error");
     let error = result["resources"]["profile"]["error"].as_str().unwrap();
-    assert!(error.starts_with("AUTH_FAILED: ") && error.contains("tollgate connect whoop"), "{error}");
+    assert!(
+        error.starts_with("AUTH_FAILED: ") && error.contains("tollgate connect whoop"),
+        "{error}"
+    );
     assert_eq!(stage.sandbox.control().counters().requests, 0);
 }

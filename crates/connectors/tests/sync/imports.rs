@@ -3,9 +3,9 @@
 use std::io::{Cursor, Write};
 use std::path::Path;
 
+use connectors::when;
 use connectors::whoop::legacy::{self, Login};
 use connectors::whoop::takeout::{self, Imported, TakeoutError};
-use connectors::when;
 use serde_json::{Value, json};
 use store::records::Window;
 use zip::write::SimpleFileOptions;
@@ -61,7 +61,10 @@ async fn an_export_joins_the_mirror_with_units_and_zones_of_the_api() {
     let imported = import(&stage);
     assert_eq!(imported.skipped, ["my_whoop_data/readme.csv"]);
     assert_eq!(imported.odd_count, 1);
-    assert_eq!((imported.odd[0].line, imported.odd[0].why.as_str()), (4, "CycleStart is not a time"));
+    assert_eq!(
+        (imported.odd[0].line, imported.odd[0].why.as_str()),
+        (4, "CycleStart is not a time")
+    );
     let cycles = flats(&stage, "cycles");
     assert_eq!(cycles.len(), 2, "the open one is left to the API");
     let cycle = &cycles[0];
@@ -106,7 +109,8 @@ fn row_of(cycle: &Value) -> String {
 async fn what_the_api_has_is_left_to_it_whichever_comes_first() {
     let stage = Stage::new(40);
     let upstream = stage.upstream("cycle");
-    let mut closed: Vec<&Value> = upstream.values().filter(|cycle| !cycle["end"].is_null()).collect();
+    let mut closed: Vec<&Value> =
+        upstream.values().filter(|cycle| !cycle["end"].is_null()).collect();
     closed.sort_by_key(|cycle| cycle["start"].as_str().unwrap().to_owned());
     let header = CYCLES.lines().next().unwrap();
     let rows: String = closed.iter().take(20).map(|cycle| row_of(cycle)).collect();

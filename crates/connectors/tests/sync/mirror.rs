@@ -46,7 +46,8 @@ async fn ten_years_take_hardly_more_requests_than_pages() {
     let stage = Stage::new(3_650);
     stage.sandbox.control().fault(Fault::on("/developer", What::Delay { ms: 5 }));
     stage.full().await;
-    let pages: usize = KINDS.iter().map(|(theirs, _)| stage.upstream(theirs).len().div_ceil(25)).sum();
+    let pages: usize =
+        KINDS.iter().map(|(theirs, _)| stage.upstream(theirs).len().div_ceil(25)).sum();
     let counters = stage.sandbox.control().counters();
     let requests = usize::try_from(counters.requests).unwrap();
     assert!(requests < pages + pages / 4, "{requests} requests for {pages} pages");
@@ -71,9 +72,8 @@ async fn a_fresh_mirror_gets_ninety_days_and_then_what_is_new() {
 async fn late_scores_edits_and_deletions_arrive() {
     let stage = Stage::new(120);
     stage.full().await;
-    let sleeps: Vec<String> = stage.upstream("sleep").into_iter().map(|(id, _)| id).collect();
+    let mut sleeps: Vec<String> = stage.upstream("sleep").into_keys().collect();
     let by_start = |id: &String| stage.upstream("sleep")[id]["start"].as_str().unwrap().to_owned();
-    let mut sleeps = sleeps;
     sleeps.sort_by_key(by_start);
     // An old night loses its score upstream and is mirrored so; later it is scored again.
     let old = sleeps[5].clone();
@@ -151,16 +151,18 @@ async fn keeping_pages_again_in_any_order_changes_nothing() {
     let before = digest(&stage);
     let mut pages = Vec::new();
     for kind in Kind::LISTS {
-        let all =
-            api::collect(&stage.desk, kind, Bounds::default(), None, Patience::BRIEF).await.unwrap();
+        let all = api::collect(&stage.desk, kind, Bounds::default(), None, Patience::BRIEF)
+            .await
+            .unwrap();
         let texts: Vec<String> = all.records.iter().map(|raw| raw.get().to_owned()).collect();
         pages.extend(texts.chunks(25).map(|page| (kind, page.to_vec())));
     }
-    let mut state: u64 = 9;
+    let mut chance: u64 = 9;
     for _ in 0..100 {
         // A small generator of our own: the order differs each time and is the same on every run.
-        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        let first = usize::try_from(state >> 33).unwrap() % pages.len();
+        chance =
+            chance.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        let first = usize::try_from(chance >> 33).unwrap() % pages.len();
         for offset in 0..pages.len() {
             let (kind, page) = &pages[(first + offset * 7) % pages.len()];
             keep(&stage.desk, *kind, page).unwrap();

@@ -19,12 +19,8 @@ use tempfile::TempDir;
 
 pub(crate) const DAY_US: u64 = 86_400_000_000;
 /// Kinds as the sandbox and as the mirror call them.
-pub(crate) const KINDS: [(&str, &str); 4] = [
-    ("cycle", "cycles"),
-    ("recovery", "recoveries"),
-    ("sleep", "sleeps"),
-    ("workout", "workouts"),
-];
+pub(crate) const KINDS: [(&str, &str); 4] =
+    [("cycle", "cycles"), ("recovery", "recoveries"), ("sleep", "sleeps"), ("workout", "workouts")];
 
 pub(crate) struct Stage {
     pub(crate) sandbox: Running,
@@ -86,8 +82,10 @@ impl Stage {
     pub(crate) fn assert_equal(&self) {
         for (theirs, ours) in KINDS {
             let (upstream, mirrored) = (self.upstream(theirs), self.mirrored(ours));
-            let missing: Vec<_> = upstream.keys().filter(|id| !mirrored.contains_key(*id)).collect();
-            let surplus: Vec<_> = mirrored.keys().filter(|id| !upstream.contains_key(*id)).collect();
+            let missing: Vec<_> =
+                upstream.keys().filter(|id| !mirrored.contains_key(*id)).collect();
+            let surplus: Vec<_> =
+                mirrored.keys().filter(|id| !upstream.contains_key(*id)).collect();
             assert!(missing.is_empty() && surplus.is_empty(), "{ours}: -{missing:?} +{surplus:?}");
             assert_eq!(upstream, mirrored, "{ours}");
         }

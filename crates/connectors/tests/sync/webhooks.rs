@@ -81,7 +81,8 @@ async fn what_an_event_names_is_fetched_and_deletions_are_followed() {
     let gone = say(&event("workout.updated", &workout)).await;
     assert_eq!(gone, Applied::Removed { kind: Kind::Workouts, id: workout });
 
-    let somebody = json!({"user_id": user + 1, "id": sleep, "type": "sleep.updated", "trace_id": "s"});
+    let somebody =
+        json!({"user_id": user + 1, "id": sleep, "type": "sleep.updated", "trace_id": "s"});
     assert_eq!(say(&somebody).await, Applied::SomebodyElse);
 }
 

@@ -57,7 +57,8 @@ pub(super) fn take(
     let Some(tokens) = tokens else { return Ok(Login::None) };
     let locked = desk.accounts.lock(SERVICE.name)?;
     let present = locked.load()?;
-    if present.as_ref().is_some_and(|account| account.refresh.is_some() || account.access.is_some()) {
+    if present.as_ref().is_some_and(|account| account.refresh.is_some() || account.access.is_some())
+    {
         // Ours may have been refreshed since; theirs would then be void, and so would ours be.
         return Ok(Login::KeptOurs);
     }
@@ -98,8 +99,9 @@ fn account(
 ) -> Account {
     let mut account = present.unwrap_or_else(|| Account::new(SERVICE.name, now_us));
     let settings = desk.settings.of(&SERVICE);
-    let known = |current: Option<String>, set: Option<String>| current.or(set);
-    account.client_id = known(account.client_id, settings.and_then(|s| s.client_id.clone()));
+    if account.client_id.is_none() {
+        account.client_id = settings.and_then(|s| s.client_id.clone());
+    }
     if account.client_secret.is_none() {
         account.client_secret = settings.and_then(|s| s.client_secret.clone());
     }

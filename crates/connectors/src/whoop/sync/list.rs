@@ -28,7 +28,8 @@ const RECOVERY_EDGE_US: i64 = 2 * DAY_US;
 pub(super) async fn fetch(turn: &Turn<'_>, kind: Kind) -> Result<Option<String>, Fault> {
     let (records, now_us) = (&turn.desk.records, turn.started_us);
     let Some(reach) = reach(turn.desk, kind, turn.asked, now_us)? else {
-        let words = "`since` is not a time; write 2026-04-01, 2026-04-01T08:00:00Z or `last 30 days`";
+        let words =
+            "`since` is not a time; write 2026-04-01, 2026-04-01T08:00:00Z or `last 30 days`";
         return Err(Problem::new(Code::ValidationError, "/sync", words).into());
     };
     let (position, gaps) = position::begin(records, kind, reach, now_us)?;
@@ -56,8 +57,11 @@ async fn part(
     // Taken before the first page: what another process adds meanwhile is nobody's deletion.
     let known = records.ids_in(SERVICE.name, kind.name(), &responsibility(kind, segment))?;
     let seen = pages(turn, kind, segment).await?;
-    let gone: Vec<String> =
-        known.iter().filter(|id| !seen.contains(*id) && !takeout::is_imported(id)).cloned().collect();
+    let gone: Vec<String> = known
+        .iter()
+        .filter(|id| !seen.contains(*id) && !takeout::is_imported(id))
+        .cloned()
+        .collect();
     turn.removed(records.remove(SERVICE.name, kind.name(), &gone, turn.started_us)?);
     if known.iter().any(|id| takeout::is_imported(id)) {
         takeout::give_way(turn.desk, kind, segment.from_us, segment.to_us)?;
@@ -91,7 +95,8 @@ async fn pages(turn: &Turn<'_>, kind: Kind, segment: Segment) -> Result<HashSet<
         let page = api::page(turn.desk, kind, bounds, tokens.last(), Patience::SYNC).await?;
         let is_last = !tokens.advance(page.next)?;
         let oldest_us = keep_page(turn, kind, &page.records, &mut seen, |oldest_us| {
-            let down_to_us = if is_last { segment.from_us } else { oldest_us.unwrap_or(reached_us) };
+            let down_to_us =
+                if is_last { segment.from_us } else { oldest_us.unwrap_or(reached_us) };
             let down_to_us = down_to_us.clamp(segment.from_us, reached_us);
             (reached_us - down_to_us, down_to_us)
         })?;

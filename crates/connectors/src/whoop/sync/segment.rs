@@ -12,6 +12,7 @@ const WHOLE_US: i64 = 400 * DAY_US;
 const EDGE_US: i64 = 2 * DAY_US;
 
 /// One part: what it is responsible for, and what it asks for.
+#[expect(clippy::struct_field_names, reason = "units stand last in names")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Segment {
     pub(super) from_us: i64,
@@ -83,7 +84,10 @@ mod tests {
             let from = now - years * 365 * DAY_US - 17;
             let parts = cut(&[(from, None)], now);
             assert_eq!(parts[0].to_us, None);
-            assert_eq!(parts.last().map(|part| (part.from_us, part.ask_from_us)), Some((from, from)));
+            assert_eq!(
+                parts.last().map(|part| (part.from_us, part.ask_from_us)),
+                Some((from, from))
+            );
             for pair in parts.windows(2) {
                 assert_eq!(pair[1].to_us, Some(pair[0].from_us));
                 assert!(pair[1].ask_to_us > pair[1].to_us && pair[0].ask_from_us < pair[0].from_us);

@@ -1,6 +1,7 @@
 //! Opens the export: a ZIP with a few tables in it. Nothing is unpacked to disk, and a file that
 //! grows past what an export can be is refused before it fills the memory.
 
+use std::borrow::Cow;
 use std::io::{Read, Seek};
 
 use super::TakeoutError;
@@ -18,7 +19,8 @@ pub(super) struct Entry {
 
 /// Every `.csv` in the archive, in its order.
 pub(super) fn tables(source: impl Read + Seek) -> Result<Vec<Entry>, TakeoutError> {
-    let mut archive = zip::ZipArchive::new(source).map_err(|e| TakeoutError::NotAZip(e.to_string()))?;
+    let mut archive =
+        zip::ZipArchive::new(source).map_err(|e| TakeoutError::NotAZip(e.to_string()))?;
     if archive.len() > ENTRIES_MAX {
         return Err(TakeoutError::TooMuch);
     }
@@ -26,7 +28,7 @@ pub(super) fn tables(source: impl Read + Seek) -> Result<Vec<Entry>, TakeoutErro
     let mut entries = Vec::new();
     for index in 0..archive.len() {
         let file = archive.by_index(index).map_err(|e| TakeoutError::NotAZip(e.to_string()))?;
-        let name = file.name().map(|name| name.into_owned()).unwrap_or_default();
+        let name = file.name().map(Cow::into_owned).unwrap_or_default();
         if !is_table(&name) {
             continue;
         }

@@ -140,6 +140,9 @@ mod tests {
         }
         assert_eq!(instant("yesterday", two), None);
         let moment = Moment { at: expected, offset: two };
-        assert_eq!((moment.utc().as_str(), moment.offset_text().as_str()), ("2026-05-09T21:15:00.000Z", "+02:00"));
+        assert_eq!(
+            (moment.utc().as_str(), moment.offset_text().as_str()),
+            ("2026-05-09T21:15:00.000Z", "+02:00")
+        );
     }
 }

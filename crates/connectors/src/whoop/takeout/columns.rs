@@ -56,10 +56,7 @@ const NAMES: &[(Column, &[&str])] = &[
     (Column::Zone, &["Cycle timezone", "Zona horaria del ciclo"]),
     (Column::Recovery, &["Recovery score %", "Puntuación de recuperación (%)"]),
     (Column::RestingHr, &["Resting heart rate (bpm)", "Frecuencia cardíaca en reposo (lpm)"]),
-    (
-        Column::Hrv,
-        &["Heart rate variability (ms)", "Variabilidad de la frecuencia cardíaca (ms)"],
-    ),
+    (Column::Hrv, &["Heart rate variability (ms)", "Variabilidad de la frecuencia cardíaca (ms)"]),
     (Column::SkinTemp, &["Skin temp (celsius)", "Temp. cutánea (grados centígrados)"]),
     (Column::Spo2, &["Blood oxygen %", "Oxígeno en sangre %"]),
     (Column::DayStrain, &["Day Strain", "Esfuerzo del día"]),
@@ -75,7 +72,10 @@ const NAMES: &[(Column, &[&str])] = &[
     (Column::Light, &["Light sleep duration (min)", "Duración de sueño ligero (min)"]),
     (Column::Deep, &["Deep (SWS) duration (min)", "Duración de sueño profundo (SWS) (min)"]),
     (Column::Rem, &["REM duration (min)", "Duración de sueño REM (min)"]),
-    (Column::Awake, &["Awake duration (min)", "Tempo despierto/a (min)", "Tiempo despierto/a (min)"]),
+    (
+        Column::Awake,
+        &["Awake duration (min)", "Tempo despierto/a (min)", "Tiempo despierto/a (min)"],
+    ),
     (Column::SleepNeed, &["Sleep need (min)", "Sueño necesario (min)"]),
     (Column::SleepDebt, &["Sleep debt (min)", "Deuda de sueño (min)"]),
     (Column::SleepEfficiency, &["Sleep efficiency %", "Eficiencia del sueño %"]),
@@ -174,7 +174,10 @@ mod tests {
         let check = |header: &str, table| {
             assert_eq!(Header::read(header.split(',')).map(|h| h.table), table, "{header}");
         };
-        check("Cycle start time,Cycle end time,Cycle timezone,Recovery score %", Some(Table::Cycles));
+        check(
+            "Cycle start time,Cycle end time,Cycle timezone,Recovery score %",
+            Some(Table::Cycles),
+        );
         check("Cycle start time,Cycle timezone,Sleep onset,Wake onset,Nap", Some(Table::Sleeps));
         check("cycle start time,workout start time,GPS Enabled", Some(Table::Workouts));
         check("\u{feff}Cycle start time,Question text,Answered yes,Notes", Some(Table::Journal));

@@ -7,7 +7,7 @@ use store::records::Incoming;
 
 use super::rows::{Draft, cycle_id};
 use super::twins::Twins;
-use super::{Export, Imported, JOURNAL, Tally, TakeoutError};
+use super::{Export, Imported, JOURNAL, TakeoutError, Tally};
 use crate::Desk;
 use crate::whoop::SERVICE;
 use crate::whoop::keep::keep;
@@ -29,7 +29,8 @@ pub(super) fn merge(
     let (cycles, open): (Vec<Draft>, Vec<Draft>) =
         cycles.into_iter().partition(|draft| draft.end_us.is_some());
     let twins = Twins::of(desk, Kind::Cycles, &cycles)?;
-    let mut ids: CycleIds = open.iter().map(|draft| (second(draft), cycle_id(draft.start))).collect();
+    let mut ids: CycleIds =
+        open.iter().map(|draft| (second(draft), cycle_id(draft.start))).collect();
     let mut new = Vec::new();
     let mut tally = Tally { rows: cycles.len(), ..Tally::default() };
     for draft in cycles {

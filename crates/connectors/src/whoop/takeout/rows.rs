@@ -98,8 +98,8 @@ pub(super) fn sleep(cells: &Cells<'_>, offset: Offset) -> Result<Draft, String> 
         "disturbance_count": null,
     });
     // The export gives the need as one sum, of which only the debt can be told.
-    let needed = millis(cells, Column::SleepDebt)?
-        .map(|debt| json!({ "need_from_sleep_debt_milli": debt }));
+    let needed =
+        millis(cells, Column::SleepDebt)?.map(|debt| json!({ "need_from_sleep_debt_milli": debt }));
     let score = json!({
         "stage_summary": stages,
         "sleep_needed": needed,

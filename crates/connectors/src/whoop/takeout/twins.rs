@@ -78,11 +78,9 @@ pub fn give_way(
     let (imported, ours): (Vec<Row>, Vec<Row>) =
         rows.into_iter().partition(|row| is_imported(&row.id));
     let twins = Twins::from_rows(kind, ours.into_iter());
-    let has_twin = |row: &Row| {
-        row.start_us.is_some_and(|start_us| twins.find(start_us, row.end_us).is_some())
-    };
-    let superseded: Vec<String> =
-        imported.into_iter().filter(has_twin).map(|row| row.id).collect();
+    let has_twin =
+        |row: &Row| row.start_us.is_some_and(|start_us| twins.find(start_us, row.end_us).is_some());
+    let superseded: Vec<String> = imported.into_iter().filter(has_twin).map(|row| row.id).collect();
     let now_us = desk.clock.now().wall_us;
     desk.records.remove(SERVICE.name, kind.name(), &superseded, now_us)
 }
