@@ -113,7 +113,7 @@ fn look(desk: &Desk, asked: &Asked<'_>) -> Result<Value, RecordsError> {
     let shown = asked.limit.min(if asked.is_explicit {
         usize::MAX
     } else {
-        fit::fitting(rows.iter().map(|row| row.flat.as_str())).max(1)
+        fit::fitting_sizes(rows.iter().map(event_bytes)).max(1)
     });
     let has_more = rows.len() > shown;
     let is_cut = has_more && shown < asked.limit;
@@ -129,6 +129,12 @@ fn look(desk: &Desk, asked: &Asked<'_>) -> Result<Value, RecordsError> {
         late::remember(desk, &Mark { cursor: text.clone(), seq: *seq, start_us });
     }
     Ok(answer(asked, &rows, next.filter(|_| has_more).map(|(text, _)| text), is_cut))
+}
+
+/// What an event takes in the answer, its keys included.
+fn event_bytes(row: &Row) -> usize {
+    const KEYS_BYTES: usize = 64;
+    KEYS_BYTES + row.kind.len() + row.id.len() + row.updated.len() + row.flat.len()
 }
 
 fn answer(asked: &Asked<'_>, rows: &[Row], next: Option<String>, is_cut: bool) -> Value {

@@ -18,10 +18,15 @@ pub(super) const RECORDS_MAX: usize = RECORDS_BYTES_MAX / 150;
 
 /// How many of these texts fit.
 pub(super) fn fitting<'a>(texts: impl Iterator<Item = &'a str>) -> usize {
-    let mut bytes = 0;
-    texts
-        .take_while(|text| {
-            bytes += text.len() + 1;
+    fitting_sizes(texts.map(|text| text.len() + 1))
+}
+
+/// How many parts of these sizes in bytes fit.
+pub(super) fn fitting_sizes(sizes: impl Iterator<Item = usize>) -> usize {
+    let mut bytes: usize = 0;
+    sizes
+        .take_while(|size| {
+            bytes = bytes.saturating_add(*size);
             bytes <= RECORDS_BYTES_MAX
         })
         .count()

@@ -105,6 +105,10 @@ async fn an_answer_fits_an_agent_unless_more_is_asked_for() {
     let asked = stage.call("list_whoop_sleeps", json!({"start": "2025-06-01", "limit": 150})).await;
     assert_eq!(ids(&asked).len(), 150);
     assert!(asked.get("truncated").is_none());
+    stage.clock.advance(1_000_000);
+    let events = stage.call("get_whoop_events", json!({"since": "2010-01-01"})).await;
+    assert!(events.to_string().len() <= 75_000, "{}", events.to_string().len());
+    assert_eq!((&events["truncated"], events["next_cursor"].is_string()), (&json!(true), true));
 }
 
 #[tokio::test]
