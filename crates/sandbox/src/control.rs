@@ -131,6 +131,11 @@ impl Control {
         self.0.fake.remove(kind, id)
     }
 
+    /// Removes all records of a kind.
+    pub fn clear(&self, kind: &str) -> Result<(), Trouble> {
+        self.0.fake.clear(kind)
+    }
+
     /// Sends a signed message to `url` and gives the status of the answer.
     pub async fn webhook(&self, url: &str, about: &Value) -> Result<u16, Trouble> {
         let message = self.0.fake.webhook(about, self.now_us())?;
@@ -181,6 +186,7 @@ const HELP: &[(&str, &str, &str)] = &[
     ("POST", "/settings", "change settings while it runs"),
     ("GET", "/records/KIND", "all records of a kind, oldest first"),
     ("POST", "/records/KIND", "add a record"),
+    ("DELETE", "/records/KIND", "remove all records of a kind"),
     ("GET", "/records/KIND/ID", "one record"),
     ("PATCH", "/records/KIND/ID", "merge into a record"),
     ("DELETE", "/records/KIND/ID", "remove a record"),
@@ -224,6 +230,7 @@ async fn route(control: &Control, asked: &Asked, parts: &[&str]) -> Result<Value
         ("POST", ["settings"]) => control.set(&body(asked)?).map(|()| Value::Null),
         ("GET", ["records", kind]) => Ok(Value::Array(control.records(kind)?)),
         ("POST", ["records", kind]) => control.add(kind, &body(asked)?),
+        ("DELETE", ["records", kind]) => control.clear(kind).map(|()| Value::Null),
         ("GET", ["records", kind, id]) => control.record(kind, id),
         ("PATCH", ["records", kind, id]) => control.edit(kind, id, &body(asked)?),
         ("DELETE", ["records", kind, id]) => control.remove(kind, id).map(|()| Value::Null),

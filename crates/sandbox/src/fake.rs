@@ -6,14 +6,15 @@ use crate::control::Trouble;
 use crate::http::{Asked, Reply};
 use crate::oauth::{Provider, Which};
 use crate::room::Room;
-use crate::spotify;
 use crate::webhook::Message;
 use crate::whoop::Whoop;
+use crate::{spotify, steam};
 
 #[derive(Debug)]
 pub(crate) enum Fake {
     Whoop(Box<Whoop>),
     Spotify(Box<Room<spotify::Settings>>),
+    Steam(Box<Room<steam::Settings>>),
 }
 
 /// The same words for every service.
@@ -22,6 +23,7 @@ macro_rules! each {
         match $fake {
             Fake::Whoop($one) => $does,
             Fake::Spotify($one) => $does,
+            Fake::Steam($one) => $does,
         }
     };
 }
@@ -106,6 +108,10 @@ impl Fake {
 
     pub(crate) fn remove(&self, kind: &str, id: &str) -> Result<(), Trouble> {
         each!(self, one => one.remove(kind, id))
+    }
+
+    pub(crate) fn clear(&self, kind: &str) -> Result<(), Trouble> {
+        each!(self, one => one.clear(kind))
     }
 
     /// A message that the service would push.

@@ -20,6 +20,7 @@ mod routes;
 mod server;
 mod shelves;
 pub mod spotify;
+pub mod steam;
 mod webhook;
 pub mod whoop;
 
@@ -57,17 +58,19 @@ pub struct Config {
 pub enum Service {
     Whoop(whoop::Settings),
     Spotify(spotify::Settings),
+    Steam(steam::Settings),
 }
 
 impl Service {
     /// The names that [`Service::named`] knows.
-    pub const NAMES: &[&str] = &["whoop", "spotify"];
+    pub const NAMES: &[&str] = &["whoop", "spotify", "steam"];
 
     /// A service with the settings it has by itself.
     pub fn named(name: &str) -> Option<Service> {
         Some(match name {
             "whoop" => Service::Whoop(whoop::Settings::default()),
             "spotify" => Service::Spotify(spotify::Settings::default()),
+            "steam" => Service::Steam(steam::Settings::default()),
             _ => return None,
         })
     }
@@ -77,6 +80,7 @@ impl Service {
         match self {
             Service::Whoop(settings) => settings.limits.clear(),
             Service::Spotify(settings) => settings.limits.clear(),
+            Service::Steam(settings) => settings.limits.clear(),
         }
     }
 }
@@ -90,6 +94,11 @@ impl Config {
     /// Spotify as an application of 2026 meets it, on a free port.
     pub fn spotify(seed: u64, days: u32, now_us: i64) -> Config {
         Config::of(Service::Spotify(spotify::Settings::default()), seed, days, now_us)
+    }
+
+    /// Steam with a player who has 120 friends, on a free port.
+    pub fn steam(seed: u64, days: u32, now_us: i64) -> Config {
+        Config::of(Service::Steam(steam::Settings::default()), seed, days, now_us)
     }
 
     /// Any service, on a free port.
@@ -140,6 +149,9 @@ impl Sandbox {
             }
             Service::Spotify(settings) => {
                 Fake::Spotify(Box::new(Room::new(seed, days, now_us, &url, settings)))
+            }
+            Service::Steam(settings) => {
+                Fake::Steam(Box::new(Room::new(seed, days, now_us, &url, settings)))
             }
         };
         let state = Arc::new(State {

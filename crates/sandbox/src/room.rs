@@ -232,6 +232,10 @@ impl<S: Stand> Room<S> {
         self.lock().shelves.remove(kind, id)
     }
 
+    pub(crate) fn clear(&self, kind: &str) -> Result<(), Trouble> {
+        self.lock().shelves.clear(kind)
+    }
+
     pub(crate) fn webhook(&self, _about: &Value, _now_us: i64) -> Result<Message, Trouble> {
         Err(Trouble::Bad(format!("{} pushes no messages", S::NAME)))
     }

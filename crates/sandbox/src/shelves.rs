@@ -137,6 +137,14 @@ impl Shelves {
         Ok(())
     }
 
+    /// Removes what there is of a kind; time may bring more.
+    pub(crate) fn clear(&mut self, name: &str) -> Result<(), Trouble> {
+        let kind = self.kind(name)?;
+        let gone = self.lists.remove(kind.name).unwrap_or_default();
+        self.by_hand.extend(gone.iter().map(|record| (kind.name, kind.key_of(record), None)));
+        Ok(())
+    }
+
     fn keep(&mut self, kind: &'static Kind, key: String, record: Option<Value>) {
         self.put_down(kind, &key, record.clone());
         self.by_hand.push((kind.name, key, record));

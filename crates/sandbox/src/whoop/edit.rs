@@ -3,7 +3,7 @@
 
 use serde_json::{Map, Value};
 
-use super::shelf::Entry;
+use super::shelf::{Entry, Shelf};
 use super::{Inner, Kind, Whoop};
 use crate::chance::Chance;
 use crate::control::Trouble;
@@ -74,6 +74,16 @@ impl Whoop {
             return Err(missing());
         }
         inner.by_hand.insert((kind, id.to_owned()), None);
+        Ok(())
+    }
+
+    pub(crate) fn clear(&self, kind: &str) -> Result<(), Trouble> {
+        let kind = Kind::of(kind)?;
+        let mut inner = self.lock();
+        let ids: Vec<String> =
+            inner.shelves.of(kind).entries().iter().map(|entry| entry.id.clone()).collect();
+        *inner.shelves.of_mut(kind) = Shelf::default();
+        inner.by_hand.extend(ids.into_iter().map(|id| ((kind, id), None)));
         Ok(())
     }
 }
