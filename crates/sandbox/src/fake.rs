@@ -8,13 +8,14 @@ use crate::oauth::{Provider, Which};
 use crate::room::Room;
 use crate::webhook::Message;
 use crate::whoop::Whoop;
-use crate::{spotify, steam};
+use crate::{reddit, spotify, steam};
 
 #[derive(Debug)]
 pub(crate) enum Fake {
     Whoop(Box<Whoop>),
     Spotify(Box<Room<spotify::Settings>>),
     Steam(Box<Room<steam::Settings>>),
+    Reddit(Box<Room<reddit::Settings>>),
 }
 
 /// The same words for every service.
@@ -24,6 +25,7 @@ macro_rules! each {
             Fake::Whoop($one) => $does,
             Fake::Spotify($one) => $does,
             Fake::Steam($one) => $does,
+            Fake::Reddit($one) => $does,
         }
     };
 }

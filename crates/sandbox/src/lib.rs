@@ -15,6 +15,7 @@ mod http;
 mod limits;
 mod moment;
 pub mod oauth;
+pub mod reddit;
 mod room;
 mod routes;
 mod server;
@@ -59,11 +60,12 @@ pub enum Service {
     Whoop(whoop::Settings),
     Spotify(spotify::Settings),
     Steam(steam::Settings),
+    Reddit(reddit::Settings),
 }
 
 impl Service {
     /// The names that [`Service::named`] knows.
-    pub const NAMES: &[&str] = &["whoop", "spotify", "steam"];
+    pub const NAMES: &[&str] = &["whoop", "spotify", "steam", "reddit"];
 
     /// A service with the settings it has by itself.
     pub fn named(name: &str) -> Option<Service> {
@@ -71,6 +73,7 @@ impl Service {
             "whoop" => Service::Whoop(whoop::Settings::default()),
             "spotify" => Service::Spotify(spotify::Settings::default()),
             "steam" => Service::Steam(steam::Settings::default()),
+            "reddit" => Service::Reddit(reddit::Settings::default()),
             _ => return None,
         })
     }
@@ -81,6 +84,7 @@ impl Service {
             Service::Whoop(settings) => settings.limits.clear(),
             Service::Spotify(settings) => settings.limits.clear(),
             Service::Steam(settings) => settings.limits.clear(),
+            Service::Reddit(settings) => settings.limits.clear(),
         }
     }
 }
@@ -99,6 +103,11 @@ impl Config {
     /// Steam with a player who has 120 friends, on a free port.
     pub fn steam(seed: u64, days: u32, now_us: i64) -> Config {
         Config::of(Service::Steam(steam::Settings::default()), seed, days, now_us)
+    }
+
+    /// Reddit with an approved application, on a free port.
+    pub fn reddit(seed: u64, days: u32, now_us: i64) -> Config {
+        Config::of(Service::Reddit(reddit::Settings::default()), seed, days, now_us)
     }
 
     /// Any service, on a free port.
@@ -152,6 +161,9 @@ impl Sandbox {
             }
             Service::Steam(settings) => {
                 Fake::Steam(Box::new(Room::new(seed, days, now_us, &url, settings)))
+            }
+            Service::Reddit(settings) => {
+                Fake::Reddit(Box::new(Room::new(seed, days, now_us, &url, settings)))
             }
         };
         let state = Arc::new(State {

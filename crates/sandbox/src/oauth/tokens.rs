@@ -114,6 +114,12 @@ impl Provider {
         Err(refusal(rules.client_status, "invalid_client", "client authentication failed"))
     }
 
+    /// Does the request come from the client that is registered?
+    pub(crate) fn knows_client(&self, asked: &Asked) -> Result<(), Reply> {
+        let inner = self.lock();
+        self.check_client(&inner.0, asked, &asked.form(), false).map(|_| ())
+    }
+
     /// A sign-in that happened, without pages and codes.
     pub(crate) fn grant(&self, scopes: Vec<String>, now_us: i64) -> Value {
         let mut inner = self.lock();
