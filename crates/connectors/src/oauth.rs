@@ -16,15 +16,21 @@ use store::random::RandomError;
 pub enum SignInError {
     #[error("the service refused: `{code}`\nhint: {}", advice(.code))]
     Declined { code: String },
-    #[error("the address does not belong to this sign-in\nhint: paste the whole address the browser ended at, or start again")]
+    #[error(
+        "the address does not belong to this sign-in\nhint: paste the whole address the browser ended at, or start again"
+    )]
     NotOurs,
     #[error("the answer comes from another issuer than the one that was asked; it is not used")]
     Issuer,
     #[error("nobody signed in within {minutes} minutes\nhint: run the command again")]
     TimedOut { minutes: u64 },
-    #[error("cannot listen on port {port}: {why}\nhint: `--port N` takes another one; register the address it shows with the service")]
+    #[error(
+        "cannot listen on port {port}: {why}\nhint: `--port N` takes another one; register the address it shows with the service"
+    )]
     Port { port: u16, why: String },
-    #[error("`{0}` cannot be a redirect address\nhint: such as `http://127.0.0.1:8000/callback`, exactly as registered")]
+    #[error(
+        "`{0}` cannot be a redirect address\nhint: such as `http://127.0.0.1:8000/callback`, exactly as registered"
+    )]
     Redirect(String),
     #[error("the address to open is neither https nor on this machine; it is not opened")]
     Address,

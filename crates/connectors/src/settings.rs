@@ -31,7 +31,9 @@ pub struct ServiceSettings {
 pub struct Base(Url);
 
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
-#[error("`{variable}` cannot be used: {why}\nhint: an address such as `https://api.example.com`, or `http://127.0.0.1:PORT` on this machine")]
+#[error(
+    "`{variable}` cannot be used: {why}\nhint: an address such as `https://api.example.com`, or `http://127.0.0.1:PORT` on this machine"
+)]
 pub struct SettingsError {
     pub variable: &'static str,
     pub why: String,
@@ -77,10 +79,7 @@ impl ServiceSettings {
     }
 }
 
-fn place(
-    place: &Place,
-    look: &dyn Fn(&str) -> Option<String>,
-) -> Result<Base, SettingsError> {
+fn place(place: &Place, look: &dyn Fn(&str) -> Option<String>) -> Result<Base, SettingsError> {
     let text = look(place.variable).unwrap_or_else(|| place.url.to_owned());
     Base::parse(&completed(&text, place.completions))
         .map_err(|why| SettingsError { variable: place.variable, why })

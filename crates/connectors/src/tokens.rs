@@ -169,7 +169,8 @@ fn is_fresh(account: &Account, now_us: i64) -> bool {
 
 /// A refresh comes early; while it fails for a passing reason, the old token serves to its end.
 fn still_good(account: &Account, now_us: i64, error: TokenError) -> Result<Secret, TokenError> {
-    let token = account.access.as_ref().filter(|_| account.expires_us.is_some_and(|at| at > now_us));
+    let token =
+        account.access.as_ref().filter(|_| account.expires_us.is_some_and(|at| at > now_us));
     match (token, error) {
         (Some(token), TokenError::Outage { .. } | TokenError::Store(_)) => Ok(token.clone()),
         (_, error) => Err(error),

@@ -83,16 +83,16 @@ async fn an_answer_that_is_too_large_cut_or_never_comes_is_an_error_that_names_t
     let cut = answer(200, "", &"x".repeat(100)).split_at(120).0.to_owned();
     let fake = fake(vec![answer(200, "", &"x".repeat(5000)), cut]);
     let token = Secret::new("planted-token");
-    let request = || {
-        Request::get(&base(&fake), &["path"]).query("key", "planted-key").bearer(&token)
-    };
+    let request =
+        || Request::get(&base(&fake), &["path"]).query("key", "planted-key").bearer(&token);
     let http = Http::new();
     let large = http.send(request().reply_bytes_max(1000)).await.unwrap_err();
     assert!(matches!(large, HttpError::TooLarge { bytes_max: 1000, .. }), "{large}");
     let cut = http.send(request()).await.unwrap_err();
     assert!(matches!(cut, HttpError::Lost { .. }), "{cut}");
     let gone = Base::parse("http://127.0.0.1:1").unwrap();
-    let gone = http.send(Request::get(&gone, &["x"]).query("key", "planted-key")).await.unwrap_err();
+    let gone =
+        http.send(Request::get(&gone, &["x"]).query("key", "planted-key")).await.unwrap_err();
     assert!(matches!(gone, HttpError::Unreachable { .. }), "{gone}");
     let silent = TcpListener::bind("127.0.0.1:0").unwrap();
     let silent = Base::parse(&format!("http://{}", silent.local_addr().unwrap())).unwrap();
@@ -110,7 +110,11 @@ async fn an_answer_that_is_too_large_cut_or_never_comes_is_an_error_that_names_t
 
 const DEVICE: Account = Account {
     scopes: &["https://www.googleapis.com/auth/youtube.readonly"],
-    sign_in: SignIn::Device { device: &["device", "code"], token: &["token"], client: Client::Post },
+    sign_in: SignIn::Device {
+        device: &["device", "code"],
+        token: &["token"],
+        client: Client::Post,
+    },
     oauth: Place { url: "https://oauth2.googleapis.com", variable: "OAUTH", completions: &[] },
     api: Place { url: "https://www.googleapis.com", variable: "API", completions: &[] },
     probe: Probe { path: &["x"], query: &[], cookies: &[] },
@@ -138,7 +142,11 @@ async fn a_code_typed_elsewhere_signs_in_after_a_while() {
     let fake = fake(vec![
         answer(200, "", begun),
         answer(428, "", r#"{"error":"authorization_pending"}"#),
-        answer(200, "", r#"{"access_token":"a","refresh_token":"r","expires_in":3600,"scope":"s t"}"#),
+        answer(
+            200,
+            "",
+            r#"{"access_token":"a","refresh_token":"r","expires_in":3600,"scope":"s t"}"#,
+        ),
     ]);
     let (http, grant) = (Http::new(), grant(&DEVICE, &fake));
     let code = DeviceCode::begin(&http, &grant, &DEVICE).await.unwrap();
@@ -147,15 +155,16 @@ async fn a_code_typed_elsewhere_signs_in_after_a_while() {
     assert_eq!(tokens.access.expose(), "a");
     assert_eq!(tokens.scopes.unwrap(), ["s", "t"]);
     let asked = fake.asked.lock().unwrap();
-    assert!(asked[0].starts_with("POST /device/code ") && asked[0].contains("scope=https%3A%2F%2F"));
+    assert!(
+        asked[0].starts_with("POST /device/code ") && asked[0].contains("scope=https%3A%2F%2F")
+    );
     assert!(asked[2].contains("device_code=dev") && asked[2].contains("client_secret=s%26cret"));
 }
 
 #[tokio::test]
 async fn a_refused_device_ends_the_waiting() {
     let begun = r#"{"device_code":"dev","user_code":"AB","verification_uri":"https://x.example/d","interval":1}"#;
-    let fake =
-        fake(vec![answer(200, "", begun), answer(403, "", r#"{"error":"access_denied"}"#)]);
+    let fake = fake(vec![answer(200, "", begun), answer(403, "", r#"{"error":"access_denied"}"#)]);
     let (http, grant) = (Http::new(), grant(&DEVICE, &fake));
     let code = DeviceCode::begin(&http, &grant, &DEVICE).await.unwrap();
     let error = code.tokens(&http, &grant).await.err().unwrap().to_string();

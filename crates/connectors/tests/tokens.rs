@@ -207,7 +207,8 @@ async fn a_token_that_is_still_good_serves_while_the_refresh_fails() {
 
 #[tokio::test]
 async fn a_login_that_has_ended_is_said_once_and_not_asked_for_again() {
-    for (set, words) in [("invalid_grant", "invalid_grant"), ("invalid_request", "invalid_request")] {
+    for (set, words) in [("invalid_grant", "invalid_grant"), ("invalid_request", "invalid_request")]
+    {
         let stage = Stage::new(-1);
         stage.sandbox.control().set(&json!({ "reused": set })).unwrap();
         stage.sandbox.control().expire(Which::All);

@@ -75,7 +75,8 @@ async fn fresh(
     let grant = Grant::new(account, &settings, &fresh)?;
     let tokens: Tokens = match redirect {
         Some(redirect) => {
-            sign_in::browser(desk, account, &settings, &grant, redirect, args.no_browser, out).await?
+            sign_in::browser(desk, account, &settings, &grant, redirect, args.no_browser, out)
+                .await?
         }
         None => sign_in::device(desk, account, &grant, args.no_browser, out).await?,
     };
@@ -100,7 +101,8 @@ async fn keep(
         && error.is_final()
     {
         save(desk, service, before)?;
-        let kept = if before.is_some() { "the account there was is kept" } else { "nothing is kept" };
+        let kept =
+            if before.is_some() { "the account there was is kept" } else { "nothing is kept" };
         bail!(
             "{error}; {kept}\nhint: check what you gave, then `tollgate connect {}` again",
             service.name

@@ -11,7 +11,11 @@ use crate::context::Context;
 use crate::failure::Ending;
 use crate::output::{Out, visible};
 
-pub(crate) fn disconnect(args: &DisconnectArgs, context: &Context, out: &mut Out) -> Result<Ending> {
+pub(crate) fn disconnect(
+    args: &DisconnectArgs,
+    context: &Context,
+    out: &mut Out,
+) -> Result<Ending> {
     let (service, _) = find(&args.service)?;
     let name = service.name;
     let stores = context.open()?;

@@ -27,10 +27,7 @@ pub(crate) fn refresh(args: &RefreshArgs, context: &Context, out: &mut Out) -> R
 /// is replaced by an upgrade.
 pub(crate) fn helper(home: &Path) -> Option<Helper> {
     let kernel_name = Path::new("/proc/self/exe");
-    let program = if kernel_name.exists() {
-        kernel_name.to_owned()
-    } else {
-        std::env::current_exe().ok()?
-    };
+    let program =
+        if kernel_name.exists() { kernel_name.to_owned() } else { std::env::current_exe().ok()? };
     Some(Helper { program, args: vec!["--home".into(), home.into(), WORD.into()] })
 }

@@ -41,7 +41,8 @@ pub(crate) fn show(args: &AccountsArgs, context: &Context, out: &mut Out) -> Res
         return Ok(Ending::of(fine));
     }
     let now_us = stores.now_us();
-    let mut table = Table::new(&["service", "state", "token ends", "refreshed", "synced", "scopes"]);
+    let mut table =
+        Table::new(&["service", "state", "token ends", "refreshed", "synced", "scopes"]);
     for row in &rows {
         let facts = row.facts.as_ref().ok().and_then(Option::as_ref);
         let ago = |us: Option<i64>| us.map(|us| moment::ago(us, now_us)).unwrap_or_default();

@@ -220,7 +220,8 @@ fn what_is_missing_or_unknown_is_said_with_what_to_do() {
     let stage = Stage::new();
     let said = stage.run(&["connect", "whoop", "--no-browser"]);
     assert_eq!(said.code, 2);
-    for words in ["developer-dashboard.whoop.com", "http://localhost:8000/callback", "WHOOP_CLIENT_ID"]
+    for words in
+        ["developer-dashboard.whoop.com", "http://localhost:8000/callback", "WHOOP_CLIENT_ID"]
     {
         assert!(said.stderr.contains(words), "{words}: {}", said.stderr);
     }
@@ -335,7 +336,8 @@ fn no_output_and_no_file_shows_a_secret() {
     sandbox.control().expire(Which::Access);
     run(&["accounts", "--check"]);
     let echo = json!({ "error": "invalid_grant", "error_description": secrets.join(" ") });
-    let what = What::Status { code: 400, retry_after: None, reset: None, body: Some(echo.to_string()) };
+    let what =
+        What::Status { code: 400, retry_after: None, reset: None, body: Some(echo.to_string()) };
     sandbox.control().fault(Fault::on("/oauth/oauth2/token", what));
     sandbox.control().expire(Which::Access);
     run(&["accounts", "--check"]);

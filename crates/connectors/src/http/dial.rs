@@ -79,7 +79,8 @@ async fn connect(host: &str, port: u16, loopback_only: bool) -> io::Result<TcpSt
     for address in addresses {
         // The address that was checked is the address that is used.
         if loopback_only && !address.ip().is_loopback() {
-            last = io::Error::other("it is not on this machine, and plain http leaves it for nobody");
+            last =
+                io::Error::other("it is not on this machine, and plain http leaves it for nobody");
             continue;
         }
         match TcpStream::connect(address).await {

@@ -91,10 +91,8 @@ impl Request {
     pub fn form(mut self, pairs: &[(&str, &str)]) -> Request {
         let body = Serializer::new(String::new()).extend_pairs(pairs).finish();
         self.body = Bytes::from(body);
-        self.headers.push((
-            CONTENT_TYPE,
-            HeaderValue::from_static("application/x-www-form-urlencoded"),
-        ));
+        self.headers
+            .push((CONTENT_TYPE, HeaderValue::from_static("application/x-www-form-urlencoded")));
         self
     }
 
@@ -136,8 +134,6 @@ impl Request {
         Ok(request)
     }
 }
-
-
 
 /// Neither the query nor the headers: both may hold secrets.
 impl fmt::Debug for Request {

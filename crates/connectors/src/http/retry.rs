@@ -40,7 +40,9 @@ impl Retry {
             // It was turned away unread, so sending it again is safe whatever it is.
             Ok(reply) if reply.status == 429 => (&mut tally.limited, self.limited_max),
             Err(HttpError::Unreachable { .. }) => (&mut tally.lost, self.lost_max),
-            Ok(reply) if reply.status >= 500 && is_repeatable => (&mut tally.faults, self.fault_max),
+            Ok(reply) if reply.status >= 500 && is_repeatable => {
+                (&mut tally.faults, self.fault_max)
+            }
             Err(HttpError::Lost { .. }) if is_repeatable => (&mut tally.lost, self.lost_max),
             _ => return None,
         };
@@ -112,7 +114,11 @@ mod tests {
             (lost(), true, &[500, 1_000]),
             (lost(), false, &[]),
             (Err(HttpError::TimedOut { host: "h".into(), seconds: 30 }), true, &[]),
-            (Err(HttpError::Unreachable { host: "h".into(), why: "no".into() }), false, &[500, 1_000]),
+            (
+                Err(HttpError::Unreachable { host: "h".into(), why: "no".into() }),
+                false,
+                &[500, 1_000],
+            ),
         ] {
             assert_eq!(pauses(&outcome, is_repeatable), expected, "{outcome:?} {is_repeatable}");
         }

@@ -188,7 +188,8 @@ mod tests {
 
     #[test]
     fn a_refusal_never_quotes_more_than_a_word() {
-        for body in [r#"{"error":"token s3cr3t-T0ken is bad"}"#, r#"{"error":{"message":"s3cr3t"}}"#]
+        for body in
+            [r#"{"error":"token s3cr3t-T0ken is bad"}"#, r#"{"error":{"message":"s3cr3t"}}"#]
         {
             let refusal = answer(400, body).err().unwrap().to_string();
             assert!(!refusal.contains("s3cr3t"), "{refusal}");

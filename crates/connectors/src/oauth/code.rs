@@ -30,7 +30,8 @@ impl Redirect {
     pub fn parse(text: &str) -> Result<Redirect, SignInError> {
         let refused = || SignInError::Redirect(text.to_owned());
         let url = Url::parse(text).map_err(|_| refused())?;
-        let is_plain = url.query().is_none() && url.fragment().is_none() && url.username().is_empty();
+        let is_plain =
+            url.query().is_none() && url.fragment().is_none() && url.username().is_empty();
         let may = match url.scheme() {
             "https" => true,
             "http" => is_loopback(&url),
@@ -241,7 +242,8 @@ mod tests {
         ] {
             assert_eq!(Redirect::parse(text).ok().map(|r| r.port()), port, "{text}");
         }
-        let moved = Redirect::parse("http://localhost:8000/callback").unwrap().with_port(9).unwrap();
+        let moved =
+            Redirect::parse("http://localhost:8000/callback").unwrap().with_port(9).unwrap();
         assert_eq!(moved.as_str(), "http://localhost:9/callback");
     }
 }

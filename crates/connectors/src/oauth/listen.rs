@@ -113,7 +113,8 @@ fn answer(
     attempt: &Attempt,
     found: &mpsc::Sender<Found>,
 ) -> Response<Full<Bytes>> {
-    let back = attempt.redirect.url().join(request.uri().path_and_query().map_or("/", |p| p.as_str()));
+    let back =
+        attempt.redirect.url().join(request.uri().path_and_query().map_or("/", |p| p.as_str()));
     let outcome = match back {
         Ok(back) if request.method() == Method::GET => attempt.code_from(&back),
         _ => Err(SignInError::NotOurs),

@@ -80,8 +80,10 @@ impl Helper {
                 return refresh::apart(refresher, stale).await;
             }
         };
-        let outage =
-            |words: &str| TokenError::Outage { service: service.to_owned(), words: words.to_owned() };
+        let outage = |words: &str| TokenError::Outage {
+            service: service.to_owned(),
+            words: words.to_owned(),
+        };
         let output = tokio::time::timeout(WAIT_MAX, child.wait_with_output()).await;
         let output = output.map_err(|_| outage("the helper takes too long"))?;
         let output = output.map_err(|error| outage(&error.to_string()))?;

@@ -63,7 +63,9 @@ impl Refresher {
             return Ok(());
         }
         let Some(refresh) = account.refresh.clone() else {
-            return Err(self.dead("it has run out and the service gave no refresh token".to_owned()));
+            return Err(
+                self.dead("it has run out and the service gave no refresh token".to_owned())
+            );
         };
         // Said before it is done: a process that finds this knows that a refresh was cut short. It
         // also shows that the disk has room for what comes back.
