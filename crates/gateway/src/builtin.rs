@@ -133,13 +133,19 @@ impl Builtin {
     }
 }
 
+/// Built by hand, because a long text should not be copied more often than it must.
 fn succeeded(text: String, value: Value) -> Value {
-    let mut result = json!({ "content": [{ "type": "text", "text": text }], "isError": false });
+    let mut content = Map::new();
+    content.insert("type".to_owned(), "text".into());
+    content.insert("text".to_owned(), Value::String(text));
+    let mut result = Map::new();
+    result.insert("content".to_owned(), Value::Array(vec![Value::Object(content)]));
     // The protocol takes nothing but an object there.
-    if let (true, Value::Object(fields)) = (value.is_object(), &mut result) {
-        fields.insert("structuredContent".to_owned(), value);
+    if value.is_object() {
+        result.insert("structuredContent".to_owned(), value);
     }
-    result
+    result.insert("isError".to_owned(), false.into());
+    Value::Object(result)
 }
 
 fn failed(code: &str, words: &str) -> Value {

@@ -67,15 +67,12 @@ async fn enter(
         Some("" | "/") => None,
         Some(rest) => rest.strip_prefix('/'),
         None if path == "/metrics" => return metrics(gate, &request),
-        None => match path.strip_prefix(HOOKS).map(str::to_owned) {
-            Some(service) => {
+        None => {
+            if let Some(service) = path.strip_prefix(HOOKS).map(str::to_owned) {
                 return Box::pin(hooks::receive(gate, remote, &service, request)).await;
             }
-            None => {
-                let words = "there is nothing at this address";
-                return Err(TurnedAway::new(StatusCode::NOT_FOUND, words));
-            }
-        },
+            return Err(TurnedAway::new(StatusCode::NOT_FOUND, "there is nothing at this address"));
+        }
     };
     if path != "/mcp" && server.is_none() && path != "/mcp/" {
         return Err(TurnedAway::new(StatusCode::NOT_FOUND, "there is nothing at this address"));
