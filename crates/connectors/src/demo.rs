@@ -40,7 +40,7 @@ const TOOLS: &[Tool] = &[
         effect: Effect::Reads,
         set: MAIN_SET,
         scopes: &[],
-        run: |ask| at_once(ask, list_notes),
+        run: |ask| at_once(&ask, list_notes),
     },
     Tool {
         name: "add_note",
@@ -51,7 +51,7 @@ const TOOLS: &[Tool] = &[
         effect: Effect::Adds,
         set: MAIN_SET,
         scopes: &[],
-        run: |ask| at_once(ask, add_note),
+        run: |ask| at_once(&ask, add_note),
     },
     Tool {
         name: "delete_note",
@@ -62,7 +62,7 @@ const TOOLS: &[Tool] = &[
         effect: Effect::Destroys,
         set: MAIN_SET,
         scopes: &[],
-        run: |ask| at_once(ask, delete_note),
+        run: |ask| at_once(&ask, delete_note),
     },
     Tool {
         name: "send_money",
@@ -73,7 +73,7 @@ const TOOLS: &[Tool] = &[
         effect: Effect::Destroys,
         set: MAIN_SET,
         scopes: &[],
-        run: |ask| at_once(ask, send_money),
+        run: |ask| at_once(&ask, send_money),
     },
 ];
 
@@ -98,7 +98,7 @@ fn with_notes<T>(act: impl FnOnce(&mut Notes) -> T) -> T {
 }
 
 /// Nothing here waits for anybody.
-fn at_once<'a>(ask: Ask<'a>, act: fn(&Map<String, Value>) -> Answer) -> Working<'a> {
+fn at_once<'a>(ask: &Ask<'a>, act: fn(&Map<String, Value>) -> Answer) -> Working<'a> {
     Box::pin(std::future::ready(act(ask.arguments)))
 }
 

@@ -5,6 +5,7 @@
     clippy::expect_used,
     clippy::panic,
     clippy::indexing_slicing,
+    clippy::format_push_string,
     reason = "a test fails where the stage does not stand"
 )]
 
@@ -314,9 +315,9 @@ async fn no_error_shows_a_secret() {
         stage.sandbox.control().clear_faults();
         stage.fault(what);
         let error = access(&stage.desk(), stage.service).await.unwrap_err();
-        shown += &format!("{error} {error:?}");
+        shown.push_str(&format!("{error} {error:?}"));
     }
-    shown += &format!("{:?}", stage.kept());
+    shown.push_str(&format!("{:?}", stage.kept()));
     for secret in secrets {
         assert!(!shown.contains(&secret), "{shown}");
     }

@@ -77,6 +77,7 @@ mod tests {
     use bytes::Bytes;
     use hyper::HeaderMap;
 
+    #[expect(clippy::unnecessary_wraps, reason = "the outcome of a request")]
     fn reply(status: u16, header: Option<(&'static str, &str)>) -> Result<Reply, HttpError> {
         let mut headers = HeaderMap::new();
         if let Some((name, value)) = header {

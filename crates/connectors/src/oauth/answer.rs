@@ -76,7 +76,7 @@ pub fn read(reply: &Reply) -> Result<Tokens, Refusal> {
     let value: Option<Value> = serde_json::from_slice(&reply.body).ok();
     let object = value.as_ref().and_then(Value::as_object);
     // Some services refuse with status 200.
-    if let Some(code) = object.and_then(|object| refusal_code(object)) {
+    if let Some(code) = object.and_then(refusal_code) {
         return Err(Refusal::Refused { status: reply.status, code });
     }
     if !reply.is_success() {

@@ -24,7 +24,7 @@ const EXPIRES_S_MAX: u64 = 30 * 60;
 pub struct DeviceCode {
     pub user_code: String,
     pub url: Url,
-    device_code: Secret,
+    secret: Secret,
     interval: Duration,
     expires: Duration,
 }
@@ -70,7 +70,7 @@ impl DeviceCode {
         Ok(DeviceCode {
             user_code: user_code.chars().filter(|c| !c.is_control()).take(32).collect(),
             url,
-            device_code: Secret::new(device_code),
+            secret: Secret::new(device_code),
             interval: Duration::from_secs(interval_s),
             expires: Duration::from_secs(expires_s),
         })
@@ -83,7 +83,7 @@ impl DeviceCode {
             tokio::time::sleep(interval).await;
             waited += interval;
             let mut form = Form::of(GRANT_TYPE);
-            form.push("device_code", self.device_code.expose());
+            form.push("device_code", self.secret.expose());
             match grant.tokens(http, form).await {
                 Ok(tokens) => return Ok(tokens),
                 Err(refusal) => interval += next(&refusal).ok_or_else(|| ended(refusal))?,

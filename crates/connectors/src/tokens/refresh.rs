@@ -3,6 +3,8 @@
 
 use std::time::Duration;
 
+use base64::Engine;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use sha2::{Digest, Sha256};
 use store::accounts::{Account, Accounts, AccountsError, Locked, State};
 use store::clock::Clock;
@@ -166,5 +168,5 @@ pub(super) async fn apart(refresher: Refresher, stale: Option<String>) -> Result
 /// Names a token without telling it.
 pub(super) fn digest(token: &Secret) -> String {
     let hash = Sha256::digest(token.expose().as_bytes());
-    hash.iter().map(|byte| format!("{byte:02x}")).collect()
+    URL_SAFE_NO_PAD.encode(hash)
 }
