@@ -76,20 +76,37 @@ impl DeviceCode {
         })
     }
 
+    /// How long the code can be typed, from when it was given.
+    pub fn expires(&self) -> Duration {
+        self.expires
+    }
+
     /// Asks until the owner has typed the code, refused, or waited too long.
-    pub async fn tokens(self, http: &Http, grant: &Grant) -> Result<Tokens, SignInError> {
-        let (mut interval, mut waited) = (self.interval, Duration::ZERO);
-        while waited < self.expires {
-            tokio::time::sleep(interval).await;
-            waited += interval;
+    pub async fn tokens(mut self, http: &Http, grant: &Grant) -> Result<Tokens, SignInError> {
+        let expires = self.expires;
+        let tokens = self.tokens_within(expires, http, grant).await?;
+        tokens.ok_or(SignInError::TimedOut { minutes: expires.as_secs() / 60 })
+    }
+
+    /// The same for so long at most; nothing when the owner has not typed the code until then.
+    pub async fn tokens_within(
+        &mut self,
+        wait_max: Duration,
+        http: &Http,
+        grant: &Grant,
+    ) -> Result<Option<Tokens>, SignInError> {
+        let mut waited = Duration::ZERO;
+        while waited < wait_max {
+            tokio::time::sleep(self.interval).await;
+            waited += self.interval;
             let mut form = Form::of(GRANT_TYPE);
             form.push("device_code", self.secret.expose());
             match grant.tokens(http, form).await {
-                Ok(tokens) => return Ok(tokens),
-                Err(refusal) => interval += next(&refusal).ok_or_else(|| ended(refusal))?,
+                Ok(tokens) => return Ok(Some(tokens)),
+                Err(refusal) => self.interval += next(&refusal).ok_or_else(|| ended(refusal))?,
             }
         }
-        Err(SignInError::TimedOut { minutes: self.expires.as_secs() / 60 })
+        Ok(None)
     }
 }
 
