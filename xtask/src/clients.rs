@@ -2,6 +2,7 @@
 //! transport, and real servers from npm and PyPI. Each run is one test.
 
 mod real;
+mod whoop;
 
 use std::io::Write;
 use std::path::Path;
@@ -99,6 +100,7 @@ pub(crate) fn run(tools: &Tools, tollgate: &Path) -> Result<Report> {
     }
     drop(gate);
     report.tally = sum(report.tally, real::run(tools, tollgate)?);
+    report.tally = sum(report.tally, whoop::run(tools, tollgate)?);
     Ok(report)
 }
 

@@ -42,6 +42,8 @@ impl Drop for Started {
 /// A test server over HTTP: it says where it listens in its first line.
 pub(crate) struct Fixture {
     pub(crate) url: String,
+    /// All that it said there.
+    pub(crate) said: Value,
     _process: Started,
 }
 
@@ -62,7 +64,7 @@ impl Fixture {
         let said: Value = serde_json::from_str(&first)
             .with_context(|| format!("{command:?} did not say where it listens: {first:?}"))?;
         let url = said.get("url").and_then(Value::as_str).context("no `url` in its first line")?;
-        Ok(Fixture { url: url.to_owned(), _process: process })
+        Ok(Fixture { url: url.to_owned(), said, _process: process })
     }
 }
 
