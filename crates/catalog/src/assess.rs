@@ -7,10 +7,12 @@ use std::collections::BTreeMap;
 use policy::json::{Kind, Value};
 use serde::Serialize;
 
-use crate::classify::{CLASSIFIER_VERSION, Category, Classification, Risk, classify_closely};
+use crate::classify::{
+    CLASSIFIER_VERSION, Category, Classification, Evidence, Risk, classify_closely,
+};
 use crate::patterns::{Exposure, Facts, PATTERNS_VERSION, exposures};
 use crate::pins::{Fingerprint, Oddity, fingerprint, oddities};
-use crate::poison::{LookAlike, Poison, inspect, look_alikes};
+use crate::poison::{LookAlike, Poison, Suspicion, inspect, look_alikes};
 use crate::recommend::{Preset, Recommendation, for_tool};
 
 /// What is known about one tool.
@@ -118,8 +120,9 @@ pub fn assess_tool(
     doubles: &[LookAlike],
 ) -> AssessedTool {
     let name = text(tool, "name");
-    let (classification, traits) = classify_closely(server, tool);
+    let (mut classification, traits) = classify_closely(server, tool);
     let poison = inspect(tool, siblings);
+    raise(&mut classification, &poison);
     let mut facts = Facts::of(&classification, &traits, &poison);
     for double in doubles {
         if let Some(words) = double_of(server, &name, double) {
@@ -136,6 +139,23 @@ pub fn assess_tool(
         classification,
         poison,
         name,
+    }
+}
+
+/// A tool whose definition speaks to the model is as dangerous as the rest of what the model can do.
+fn raise(class: &mut Classification, poison: &Poison) {
+    let floor = match poison.suspicion {
+        Suspicion::None => return,
+        Suspicion::Suspicious => Risk::High,
+        Suspicion::Poisoned => Risk::Critical,
+    };
+    class.risk = class.risk.max(floor);
+    if let Some(finding) = poison.findings.first() {
+        class.evidence.push(Evidence {
+            place: finding.place.clone(),
+            words: finding.quote.clone(),
+            meaning: format!("it {}", finding.kind.words()),
+        });
     }
 }
 

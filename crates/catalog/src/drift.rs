@@ -45,7 +45,7 @@ pub struct Drift {
 /// Compares accepted definitions (name and canonical text) with what a server offers now.
 pub fn drift(server: &str, accepted: &[(&str, &str)], now: &[Value<'_>]) -> Vec<Drift> {
     let name = |tool: &Value<'_>| {
-        tool.get("name").and_then(|v| v.as_str()).unwrap_or_default().into_owned()
+        tool.get("name").and_then(Value::as_str).unwrap_or_default().into_owned()
     };
     let offered: BTreeMap<String, Value<'_>> = now.iter().map(|tool| (name(tool), *tool)).collect();
     let siblings: Vec<&str> = offered.keys().map(String::as_str).collect();

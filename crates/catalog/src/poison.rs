@@ -150,7 +150,7 @@ pub fn inspect(definition: Value<'_>, siblings: &[&str]) -> Poison {
 
 /// Reads a bare text, such as a server's instructions.
 pub fn inspect_text(place: &str, text: &str) -> Poison {
-    let text = Text { pointer: place.to_owned(), role: Role::Prose, text: text.to_owned() };
+    let text = Text { pointer: place.to_owned(), role: Role::Prose, said: text.to_owned() };
     verdict(read(&text))
 }
 

@@ -38,7 +38,7 @@ fn results(server: &str, tool: &AssessedTool, artifact: Option<&str>) -> Vec<Val
         out.push(result(
             "annotation-lie",
             "warning",
-            format!("`{}` claims `{}`, but {}", tool.name, claim.claim, claim.finding),
+            &format!("`{}` claims `{}`, but {}", tool.name, claim.claim, claim.finding),
         ));
     }
     for finding in &tool.poison.findings {
@@ -47,13 +47,13 @@ fn results(server: &str, tool: &AssessedTool, artifact: Option<&str>) -> Vec<Val
             "the definition of `{}` {} at {}: \"{}\"",
             tool.name, finding.words, finding.place, finding.quote
         );
-        out.push(result("tool-poisoning", level, text));
+        out.push(result("tool-poisoning", level, &text));
     }
     for exposure in
         tool.patterns.iter().filter(|p| !matches!(p.id, "tool-poisoning" | "annotation-lie"))
     {
         let text = format!("`{}`: {} ({})", tool.name, exposure.title, exposure.because.join("; "));
-        out.push(result(exposure.id, "note", text));
+        out.push(result(exposure.id, "note", &text));
     }
     for result in &mut out {
         place(result, server, tool, artifact);
@@ -75,10 +75,10 @@ fn risk(tool: &AssessedTool) -> Value {
         .collect();
     let text =
         format!("`{}` is {}, {} risk: {}", tool.name, class.category, class.risk, why.join("; "));
-    result("tool-risk", level, text)
+    result("tool-risk", level, &text)
 }
 
-fn result(rule: &str, level: &str, text: String) -> Value {
+fn result(rule: &str, level: &str, text: &str) -> Value {
     json!({ "ruleId": rule, "level": level, "message": { "text": text } })
 }
 

@@ -1,5 +1,10 @@
 //! Poisoned and clean definitions, all made up for this test: what must be reported and what must not.
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "a test fails by panicking"
+)]
 
 use catalog::poison::{Poison, PoisonKind, Suspicion, inspect, inspect_text, look_alikes};
 use policy::json::{Bounds, Doc};

@@ -65,7 +65,7 @@ fn policies(servers: &[Assessment], out: &mut String) {
                     tests += policy.run_tests().len();
                 }
                 Err(error) => {
-                    failed.push(format!("{} {}: {error}", server.server, preset.as_str()))
+                    failed.push(format!("{} {}: {error}", server.server, preset.as_str()));
                 }
             }
         }

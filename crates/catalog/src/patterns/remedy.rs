@@ -68,7 +68,9 @@ fn policy_path(parameter: &str) -> String {
             path.push('.');
             path.push_str(name);
         } else {
-            path.push_str(&format!("[{}]", Value::from(name)));
+            path.push('[');
+            path.push_str(&Value::from(name).to_string());
+            path.push(']');
         }
         if part.ends_with("[]") {
             path.push_str("[*]");

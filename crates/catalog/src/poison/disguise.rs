@@ -14,12 +14,13 @@ const MEANT_POINTS: u32 = 100;
 
 pub(super) fn findings(text: &Text) -> Vec<PoisonFinding> {
     let mut out = Vec::new();
-    for (start, end, decoded) in runs(&text.text) {
+    for (start, end, decoded) in runs(&text.said) {
         let spelled =
-            text.text.get(start..end).is_some_and(|run| run.starts_with(['&', '\\', '%']));
+            text.said.get(start..end).is_some_and(|run| run.starts_with(['&', '\\', '%']));
         // Plain letters need no spelling out.
         let letters = decoded.chars().filter(char::is_ascii_alphabetic).count();
-        if !is_sentence(&decoded) && !(spelled && letters >= 8) {
+        let meant = is_sentence(&decoded) || spelled && letters >= 8;
+        if !meant {
             continue;
         }
         let points = if points(&decoded) >= 40 { 140 } else { 100 };
@@ -28,14 +29,14 @@ pub(super) fn findings(text: &Text) -> Vec<PoisonFinding> {
         out.push(found);
     }
     for (name, read) in [
-        ("letter by letter, moved by thirteen", rot13(&text.text)),
-        ("backwards", backwards(&text.text)),
+        ("letter by letter, moved by thirteen", rot13(&text.said)),
+        ("backwards", backwards(&text.said)),
     ] {
-        if text.text.len() > 20
+        if text.said.len() > 20
             && points(&read) >= MEANT_POINTS
-            && points(&text.text) < MEANT_POINTS
+            && points(&text.said) < MEANT_POINTS
         {
-            let mut found = finding(text, PoisonKind::Encoded, 0, text.text.len(), 120);
+            let mut found = finding(text, PoisonKind::Encoded, 0, text.said.len(), 120);
             found.words = format!("reads as an order {name}");
             out.push(found);
         }

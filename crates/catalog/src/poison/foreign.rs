@@ -49,13 +49,13 @@ pub(super) fn orders(
     let own = own_names(definition, texts, siblings);
     let mut out = Vec::new();
     for text in texts.iter().filter(|t| t.role == Role::Prose) {
-        for (start, name) in identifiers(&text.text) {
+        for (start, name) in identifiers(&text.said) {
             if is_own(&own, name) || !starts_with_verb(name) {
                 continue;
             }
             // `create-cluster` is as often a command or an operation as a tool.
             let sure = name.contains('_') || name.contains(|c: char| c.is_ascii_uppercase());
-            let points = if sure && ordered(&text.text, start, name.len()) { 50 } else { 10 };
+            let points = if sure && ordered(&text.said, start, name.len()) { 50 } else { 10 };
             out.push(finding(text, PoisonKind::OtherTools, start, start + name.len(), points));
         }
     }
@@ -65,7 +65,7 @@ pub(super) fn orders(
 /// Addresses that a sentence gives orders about: "every mail also goes to …".
 pub(super) fn addresses(text: &Text) -> Vec<PoisonFinding> {
     let mut out = Vec::new();
-    for (start, piece) in pieces(&text.text) {
+    for (start, piece) in pieces(&text.said) {
         let is_mail = piece.split_once('@').is_some_and(|(user, host)| {
             !user.is_empty() && host.contains('.') && !host.contains('@')
         });
@@ -74,7 +74,7 @@ pub(super) fn addresses(text: &Text) -> Vec<PoisonFinding> {
             continue;
         }
         let points = if is_mail { 60 } else { 40 };
-        if directed(&text.text, start) {
+        if directed(&text.said, start) {
             out.push(finding(text, PoisonKind::Redirect, start, start + piece.len(), points));
         }
     }
@@ -150,15 +150,19 @@ fn directed(text: &str, place: usize) -> bool {
 /// Everything the definition may name without pointing elsewhere: siblings, fields, choices.
 fn own_names(definition: Value<'_>, texts: &[Text], siblings: &[&str]) -> BTreeSet<String> {
     let name = definition.get("name").and_then(Value::as_str).unwrap_or_default();
-    let fields = texts.iter().filter(|t| t.role == Role::Name).map(|t| t.text.as_str());
+    let fields = texts.iter().filter(|t| t.role == Role::Name).map(|t| t.said.as_str());
     siblings.iter().copied().chain(fields).chain([name.as_ref()]).map(look_alike_key).collect()
 }
 
 /// A short or prefixed form of an own name is an own name.
 fn is_own(own: &BTreeSet<String>, name: &str) -> bool {
     let key = look_alike_key(name);
-    own.iter()
-        .any(|known| known.ends_with(&key) || key.ends_with(known.as_str()) && known.len() > 3)
+    own.iter().any(|known| {
+        let long = known.len() > 3;
+        // `list_ordersArguments` is what a generator calls the schema of `list_orders`.
+        known.ends_with(&key)
+            || long && (key.ends_with(known.as_str()) || key.starts_with(known.as_str()))
+    })
 }
 
 /// Names written as code: `send_email`, `sendEmail`, `send-email` in backticks.

@@ -84,12 +84,12 @@ const BLANKS_MIN: usize = 80;
 const BLANK_LINES_MIN: usize = 14;
 
 pub(super) fn findings(text: &Text) -> Vec<PoisonFinding> {
-    let lower = text.text.to_ascii_lowercase();
+    let lower = text.said.to_ascii_lowercase();
     let mut out = Vec::new();
     let mut add = |kind: PoisonKind, start: usize, end: usize, points: u32| {
         out.push(finding(text, kind, start, end, points));
     };
-    if let Some(start) = text.text.find("[SYSTEM").or_else(|| text.text.find("[ADMIN")) {
+    if let Some(start) = text.said.find("[SYSTEM").or_else(|| text.said.find("[ADMIN")) {
         add(PoisonKind::Authority, start, start + 7, 100);
     }
     for mark in ROLE_MARKS {
@@ -98,7 +98,7 @@ pub(super) fn findings(text: &Text) -> Vec<PoisonFinding> {
         }
     }
     for (tag, points) in TAGS {
-        if let Some((start, end)) = tagged(&text.text, &lower, tag) {
+        if let Some((start, end)) = tagged(&text.said, &lower, tag) {
             add(PoisonKind::Authority, start, end, *points);
         }
     }
@@ -115,7 +115,7 @@ pub(super) fn findings(text: &Text) -> Vec<PoisonFinding> {
         }
     }
     for (start, end) in comments(&lower) {
-        let inside = text.text.get(start..end).unwrap_or_default();
+        let inside = text.said.get(start..end).unwrap_or_default();
         if inside.split_whitespace().count() > 3 {
             add(PoisonKind::OutOfSight, start, end, comment_points(inside));
         }
@@ -130,13 +130,12 @@ pub(super) fn findings(text: &Text) -> Vec<PoisonFinding> {
     if let Some((start, end)) = download_into_shell(&lower) {
         add(PoisonKind::Redirect, start, end, 60);
     }
-    if let Some(at) = padding(&text.text) {
-        add(PoisonKind::OutOfSight, at, text.text.len(), 100);
+    if let Some(at) = padding(&text.said) {
+        add(PoisonKind::OutOfSight, at, text.said.len(), 100);
     }
-    if text.role == Role::Prose {
-        if let Some((start, end)) = leaking_image(&lower) {
-            add(PoisonKind::Redirect, start, end, 100);
-        }
+    let image = leaking_image(&lower).filter(|_| text.role == Role::Prose);
+    if let Some((start, end)) = image {
+        add(PoisonKind::Redirect, start, end, 100);
     }
     out
 }

@@ -64,14 +64,14 @@ impl Step {
 }
 
 pub(super) fn findings(text: &Text) -> Vec<PoisonFinding> {
-    let mut out = in_words(text, &words(&text.text));
+    let mut out = in_words(text, &words(&text.said));
     out.extend(in_other_languages(text));
     out
 }
 
 /// The points of the loudest cue of each kind added up, for texts that were decoded.
 pub(super) fn points(text: &str) -> u32 {
-    let text = Text { pointer: String::new(), role: Role::Prose, text: text.to_owned() };
+    let text = Text { pointer: String::new(), role: Role::Prose, said: text.to_owned() };
     let mut best: HashMap<PoisonKind, u32> = HashMap::new();
     for finding in findings(&text).into_iter().chain(super::secrets::findings(&text)) {
         let points = best.entry(finding.kind).or_default();
@@ -92,7 +92,7 @@ fn in_words(text: &Text, words: &[Word]) -> Vec<PoisonFinding> {
                 continue;
             }
             // A name may well be `admin_update` or `list_all_messages`.
-            if text.role == Role::Name && !is_odd_in_a_name(pattern.cue.kind, &text.text) {
+            if text.role == Role::Name && !is_odd_in_a_name(pattern.cue.kind, &text.said) {
                 continue;
             }
             let end = words.get(last).map_or(word.end, |w| w.end);
@@ -134,10 +134,10 @@ fn reach(steps: &[Step], words: &[Word], at: usize, sentence: usize) -> Option<u
 
 /// A few plain demands in languages without spaces or with other words.
 fn in_other_languages(text: &Text) -> Vec<PoisonFinding> {
-    if text.text.len() < 6 {
+    if text.said.len() < 6 {
         return Vec::new();
     }
-    let lower = text.text.to_lowercase();
+    let lower = text.said.to_lowercase();
     let mut out = Vec::new();
     for (kind, phrases) in ELSEWHERE {
         for phrase in *phrases {
@@ -167,7 +167,7 @@ pub(super) fn finding(
         place: text.pointer.clone(),
         start,
         end,
-        quote: quote(&text.text, start, end),
+        quote: quote(&text.said, start, end),
         words: kind.words().to_owned(),
         points,
     }

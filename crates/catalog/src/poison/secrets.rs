@@ -227,14 +227,14 @@ const EXAMPLES: &[&str] = &[
 const WORDS_BETWEEN: usize = 9;
 
 pub(super) fn findings(text: &Text) -> Vec<PoisonFinding> {
-    let words = words(&text.text);
+    let words = words(&text.said);
     let mut out: Vec<PoisonFinding> = files(text, &words);
     out.extend(named(text, &words));
     out
 }
 
 fn files(text: &Text, words: &[Word]) -> Vec<PoisonFinding> {
-    let lower = text.text.to_ascii_lowercase();
+    let lower = text.said.to_ascii_lowercase();
     let mut out = Vec::new();
     for file in HOMES.iter().chain(FILES).chain(&[".env"]) {
         let Some(start) = lower.find(file) else { continue };
@@ -271,7 +271,7 @@ fn named(text: &Text, words: &[Word]) -> Vec<PoisonFinding> {
         let wide = between.clone().any(|w| ALL.contains(&w.text.as_str()));
         // A parameter called `api_key` asks for a key; that is what it is for.
         let points = match (text.role, wide) {
-            (Role::Name, _) if !is_sentence(&text.text) => 5,
+            (Role::Name, _) if !is_sentence(&text.said) => 5,
             (_, true) if is_grave(rest) => 100,
             (_, false) if is_grave(rest) && HANDS_OVER.contains(&verb.text.as_str()) => 70,
             (_, true) => 60,

@@ -18,7 +18,7 @@ pub(super) enum Role {
 pub(super) struct Text {
     pub(super) pointer: String,
     pub(super) role: Role,
-    pub(super) text: String,
+    pub(super) said: String,
 }
 
 /// Members whose text is machinery, not words: patterns are full of odd marks, icons of base64.
@@ -40,7 +40,7 @@ fn walk(pointer: &str, key: &str, value: Value<'_>, out: &mut Vec<Text>) {
     match value.kind() {
         Kind::String => {
             let text = value.as_str().unwrap_or_default().into_owned();
-            out.push(Text { pointer: pointer.to_owned(), role: role(key), text });
+            out.push(Text { pointer: pointer.to_owned(), role: role(key), said: text });
         }
         Kind::Array => {
             for (at, item) in value.items().enumerate() {
@@ -62,7 +62,7 @@ fn walk(pointer: &str, key: &str, value: Value<'_>, out: &mut Vec<Text>) {
 fn walk_member(pointer: &str, name: &str, is_field: bool, member: Value<'_>, out: &mut Vec<Text>) {
     let below = format!("{pointer}/{}", name.replace('~', "~0").replace('/', "~1"));
     if is_field || name.contains(' ') || name.len() > 30 {
-        out.push(Text { pointer: below.clone(), role: Role::Name, text: name.to_owned() });
+        out.push(Text { pointer: below.clone(), role: Role::Name, said: name.to_owned() });
     }
     if is_field {
         walk(&below, "", member, out);

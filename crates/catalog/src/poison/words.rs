@@ -42,7 +42,7 @@ pub(super) fn words(text: &str) -> Vec<Word> {
         before = c;
     }
     finish(text, current, sentence, &mut out);
-    joined(out)
+    joined(&out)
 }
 
 fn finish(text: &str, span: Option<(usize, usize)>, sentence: usize, out: &mut Vec<Word>) {
@@ -93,7 +93,7 @@ fn unleet(c: char) -> char {
 }
 
 /// `i g n o r e` to `ignore`: five or more single letters in a row are one word spread out.
-fn joined(words: Vec<Word>) -> Vec<Word> {
+fn joined(words: &[Word]) -> Vec<Word> {
     const LETTERS_MIN: usize = 5;
     let single = |w: &Word| w.text.chars().count() == 1 && w.text.chars().all(char::is_alphabetic);
     let mut out = Vec::with_capacity(words.len());
