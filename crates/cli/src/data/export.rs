@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use anyhow::{Context as _, Result, anyhow};
+use anyhow::{Context as _, Result, anyhow, bail};
 use connectors::when::{self, Here};
 use store::export::{ALL, CsvSafety, Done, Fault, Order, Plan, Reach, Shelf, Step};
 
@@ -22,6 +22,11 @@ pub(crate) fn run(args: &ExportArgs, context: &Context, out: &mut Out) -> Result
     let base = std::env::current_dir().context("cannot tell the current folder")?;
     let tilde = std::env::var_os("HOME").filter(|home| !home.is_empty()).map(PathBuf::from);
     let path = args.out.clone().unwrap_or_else(|| usual_path(args));
+    if path == "-" {
+        bail!(
+            "an export is a file, so that it is whole or not there\nhint: `--out FILE`; `tollgate sql … --csv` writes to standard output"
+        );
+    }
     let order = Order {
         path: &path,
         from_us,

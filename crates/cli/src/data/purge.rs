@@ -43,7 +43,9 @@ pub(crate) fn run(args: &PurgeArgs, context: &Context, out: &mut Out) -> Result<
             .collect();
         out.json(&json!({ "deleted": items, "files": gone, "kept": plan.others }))?;
     } else {
-        out.line(format_args!("{files} deleted; `{}` is empty", home.path().display()))?;
+        let rest =
+            if plan.others.is_empty() { "is gone" } else { "holds only what is not tollgate's" };
+        out.line(format_args!("{files} deleted; `{}` {rest}", home.path().display()))?;
     }
     Ok(Ending::Yes)
 }
@@ -60,7 +62,7 @@ fn show(plan: &Plan, home: &Home, out: &mut Out) -> Result<()> {
     for path in &plan.others {
         out.say(format_args!("`{}` is not tollgate's and stays", path.display()));
     }
-    if plan.items.iter().any(|item| item.path.ends_with("accounts") && item.files > 0) {
+    if plan.items.iter().any(|item| item.path.ends_with("accounts") && item.bytes > 0) {
         out.warn("the services do not hear of it; `tollgate disconnect SERVICE` first takes your consent back");
     }
     Ok(())

@@ -1,5 +1,6 @@
 //! `tollgate sql`: the owner's own questions, answered from the views. Nothing can be changed by one.
 
+use std::fmt::Write as _;
 use std::io::{self, Read as _};
 use std::ops::ControlFlow;
 
@@ -138,7 +139,10 @@ fn value(cell: &Cell) -> Value {
 }
 
 fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+    bytes.iter().fold(String::new(), |mut text, byte| {
+        let _ = write!(text, "{byte:02x}");
+        text
+    })
 }
 
 fn as_csv(records: &Records, question: &str, limit: Option<usize>, out: &mut Out) -> Result<()> {
@@ -187,7 +191,7 @@ fn as_table(records: &Records, question: &str, limit: usize, out: &mut Out) -> R
             cells.map(|cell| width(cell)).max().unwrap_or(0)
         })
         .collect();
-    let head = out.paint().dim(line(&header, &widths)).to_string();
+    let head = out.paint().dim(line(&header, &widths));
     out.line(head)?;
     for row in &rows {
         out.line(line(row, &widths))?;

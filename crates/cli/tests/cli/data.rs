@@ -19,7 +19,8 @@ fn with_cycles() -> Stage {
     for (n, calories) in [(0, 1900), (1, 2100), (2, 2300)] {
         let start_us = 1_767_225_600_000_000 + n * DAY_US;
         let day = n + 1;
-        let (start, end) = (format!("2026-01-0{day}T00:00:00.000Z"), format!("2026-01-0{day}T23:00:00.000Z"));
+        let (start, end) =
+            (format!("2026-01-0{day}T00:00:00.000Z"), format!("2026-01-0{day}T23:00:00.000Z"));
         let end = (n < 2).then_some(end);
         let raw = json!({
             "id": day, "user_id": 1, "created_at": start, "updated_at": start, "start": start, "end": end,
@@ -50,7 +51,10 @@ fn an_export_is_one_line_of_facts_and_a_private_file() {
     let said = stage.fine(&["export", "whoop", "cycles", "--out", "~/deep/cycles.csv"]);
     let path = stage.path("deep/cycles.csv");
     let text = fs::read_to_string(&path).unwrap();
-    assert_eq!(said.stdout, format!("cycles: 3 records, {} bytes in `~/deep/cycles.csv`\n", text.len()));
+    assert_eq!(
+        said.stdout,
+        format!("cycles: 3 records, {} bytes in `~/deep/cycles.csv`\n", text.len())
+    );
     assert_eq!(fs::metadata(&path).unwrap().mode() & 0o777, 0o600);
     let lines: Vec<&str> = text.split("\r\n").collect();
     assert!(lines[0].starts_with("avg_hr_bpm,calories,end,"), "{text}");
@@ -60,7 +64,15 @@ fn an_export_is_one_line_of_facts_and_a_private_file() {
     let again = stage.run(&["export", "whoop", "cycles", "--out", "~/deep/cycles.csv"]);
     assert_eq!(again.code, 2);
     assert!(again.stderr.contains("hint: `--overwrite` replaces it"), "{}", again.stderr);
-    stage.fine(&["export", "whoop", "cycles", "--out", "~/deep/cycles.csv", "--overwrite", "--safe"]);
+    stage.fine(&[
+        "export",
+        "whoop",
+        "cycles",
+        "--out",
+        "~/deep/cycles.csv",
+        "--overwrite",
+        "--safe",
+    ]);
     assert!(fs::read_to_string(&path).unwrap().contains(",'+05:30"), "neutral in spreadsheets");
     let noted = stage.fine(&["audit", "tail"]).stdout;
     assert!(noted.contains("export") && noted.contains("cycles as csv, 3 records"), "{noted}");
@@ -90,10 +102,17 @@ fn everything_goes_into_a_folder() {
         .map(|entry| entry.unwrap().file_name().into_string().unwrap())
         .collect();
     names.sort();
-    assert_eq!(names, [
-        "body_measurements.parquet", "cycles.parquet", "profile_snapshots.parquet",
-        "recoveries.parquet", "sleeps.parquet", "workouts.parquet",
-    ]);
+    assert_eq!(
+        names,
+        [
+            "body_measurements.parquet",
+            "cycles.parquet",
+            "profile_snapshots.parquet",
+            "recoveries.parquet",
+            "sleeps.parquet",
+            "workouts.parquet",
+        ]
+    );
     for name in names {
         let bytes = fs::read(stage.path("whoop-all").join(&name)).unwrap();
         assert!(bytes.starts_with(b"PAR1") && bytes.ends_with(b"PAR1"), "{name}");
@@ -105,9 +124,13 @@ fn wrong_words_are_answered_with_what_to_do() {
     let stage = with_cycles();
     for (arguments, words) in [
         (&["export", "nope"][..], "hint: there is `whoop`"),
-        (&["export", "whoop", "nope"], "kind must be one of cycles, recoveries, sleeps, workouts, all"),
+        (
+            &["export", "whoop", "nope"],
+            "kind must be one of cycles, recoveries, sleeps, workouts, all",
+        ),
         (&["export", "whoop", "sleeps"], "hint: `tollgate sync whoop` fetches them"),
         (&["export", "whoop", "cycles", "--start", "2026-13-01"], "is not a day"),
+        (&["export", "whoop", "cycles", "--out", "-"], "hint: `--out FILE`"),
         (&["sql", "delete from record"], "only questions are answered here"),
         (&["sql", "select x from whoop_cycles"], "no such column: x"),
         (&["sql", "select 1; select 2"], "one question at a time"),
@@ -166,7 +189,8 @@ fn a_purge_says_what_goes_asks_and_leaves_nothing() {
     let refused = stage.run(&["purge"]);
     assert_eq!(refused.code, 2, "nobody can be asked");
     assert!(refused.stderr.contains("hint: add `--yes`"), "{}", refused.stderr);
-    for words in ["data.db", "records fetched from your accounts", "vault.key", "audit", "gate.db"] {
+    for words in ["data.db", "records fetched from your accounts", "vault.key", "audit", "gate.db"]
+    {
         assert!(refused.stdout.contains(words), "{}", refused.stdout);
     }
     assert!(refused.stderr.contains("disconnect"), "{}", refused.stderr);
@@ -175,7 +199,8 @@ fn a_purge_says_what_goes_asks_and_leaves_nothing() {
     fs::write(stage.home().join("notes.txt"), "the owner's own").unwrap();
     let said = stage.fine(&["purge", "--yes"]);
     assert!(said.stderr.contains("notes.txt` is not tollgate's and stays"), "{}", said.stderr);
-    let left: Vec<_> = fs::read_dir(stage.home()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    let left: Vec<_> =
+        fs::read_dir(stage.home()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
     assert_eq!(left, ["notes.txt"]);
     fs::remove_file(stage.home().join("notes.txt")).unwrap();
 
