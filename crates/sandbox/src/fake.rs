@@ -8,7 +8,7 @@ use crate::oauth::{Provider, Which};
 use crate::room::Room;
 use crate::webhook::Message;
 use crate::whoop::Whoop;
-use crate::{reddit, spotify, steam};
+use crate::{reddit, spotify, steam, youtube};
 
 #[derive(Debug)]
 pub(crate) enum Fake {
@@ -16,6 +16,7 @@ pub(crate) enum Fake {
     Spotify(Box<Room<spotify::Settings>>),
     Steam(Box<Room<steam::Settings>>),
     Reddit(Box<Room<reddit::Settings>>),
+    Youtube(Box<Room<youtube::Settings>>),
 }
 
 /// The same words for every service.
@@ -26,6 +27,7 @@ macro_rules! each {
             Fake::Spotify($one) => $does,
             Fake::Steam($one) => $does,
             Fake::Reddit($one) => $does,
+            Fake::Youtube($one) => $does,
         }
     };
 }

@@ -24,6 +24,7 @@ pub mod spotify;
 pub mod steam;
 mod webhook;
 pub mod whoop;
+pub mod youtube;
 
 pub use clock::Time;
 pub use control::{Control, PREFIX, Trouble};
@@ -61,11 +62,12 @@ pub enum Service {
     Spotify(spotify::Settings),
     Steam(steam::Settings),
     Reddit(reddit::Settings),
+    Youtube(youtube::Settings),
 }
 
 impl Service {
     /// The names that [`Service::named`] knows.
-    pub const NAMES: &[&str] = &["whoop", "spotify", "steam", "reddit"];
+    pub const NAMES: &[&str] = &["whoop", "spotify", "steam", "reddit", "youtube"];
 
     /// A service with the settings it has by itself.
     pub fn named(name: &str) -> Option<Service> {
@@ -74,6 +76,7 @@ impl Service {
             "spotify" => Service::Spotify(spotify::Settings::default()),
             "steam" => Service::Steam(steam::Settings::default()),
             "reddit" => Service::Reddit(reddit::Settings::default()),
+            "youtube" => Service::Youtube(youtube::Settings::default()),
             _ => return None,
         })
     }
@@ -85,6 +88,10 @@ impl Service {
             Service::Spotify(settings) => settings.limits.clear(),
             Service::Steam(settings) => settings.limits.clear(),
             Service::Reddit(settings) => settings.limits.clear(),
+            Service::Youtube(settings) => {
+                settings.limits.clear();
+                (settings.search_quota, settings.read_quota) = (u64::MAX, u64::MAX);
+            }
         }
     }
 }
@@ -108,6 +115,11 @@ impl Config {
     /// Reddit with an approved application, on a free port.
     pub fn reddit(seed: u64, days: u32, now_us: i64) -> Config {
         Config::of(Service::Reddit(reddit::Settings::default()), seed, days, now_us)
+    }
+
+    /// YouTube with Google's sign-in, on a free port.
+    pub fn youtube(seed: u64, days: u32, now_us: i64) -> Config {
+        Config::of(Service::Youtube(youtube::Settings::default()), seed, days, now_us)
     }
 
     /// Any service, on a free port.
@@ -164,6 +176,9 @@ impl Sandbox {
             }
             Service::Reddit(settings) => {
                 Fake::Reddit(Box::new(Room::new(seed, days, now_us, &url, settings)))
+            }
+            Service::Youtube(settings) => {
+                Fake::Youtube(Box::new(Room::new(seed, days, now_us, &url, settings)))
             }
         };
         let state = Arc::new(State {

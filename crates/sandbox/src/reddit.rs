@@ -75,6 +75,8 @@ const ROUTES: &[Route<Settings>] = &[
 ];
 
 impl Stand for Settings {
+    type Books = ();
+
     const NAME: &'static str = "reddit";
     const KINDS: &'static [Kind] = world::KINDS;
     const HOSTS: &'static [(&'static str, &'static str)] =

@@ -23,6 +23,9 @@ const CATCH_UP_US: i64 = 5 * 60 * 1_000_000;
 
 /// A service, by what can be set about it.
 pub(crate) trait Stand: Clone + Debug + Serialize + DeserializeOwned {
+    /// What it remembers beside its records, such as a quota that is used up.
+    type Books: Debug + Default;
+
     const NAME: &'static str;
     const KINDS: &'static [Kind];
     /// The hosts of the service and the prefixes that stand for them.
@@ -77,9 +80,10 @@ pub(crate) struct Room<S: Stand> {
 }
 
 #[derive(Debug)]
-pub(crate) struct Inner<S> {
+pub(crate) struct Inner<S: Stand> {
     pub(crate) settings: S,
     pub(crate) shelves: Shelves,
+    pub(crate) books: S::Books,
     as_of_us: i64,
 }
 
@@ -87,7 +91,8 @@ impl<S: Stand> Room<S> {
     pub(crate) fn new(seed: u64, days: u32, now_us: i64, url: &str, settings: S) -> Room<S> {
         let today = now_us.div_euclid(DAY_MS * 1_000);
         let limits = Limits::new(settings.limits());
-        let inner = Inner { settings, shelves: Shelves::new(S::KINDS), as_of_us: now_us };
+        let shelves = Shelves::new(S::KINDS);
+        let inner = Inner { settings, shelves, books: S::Books::default(), as_of_us: now_us };
         let room = Room {
             seed,
             url: url.to_owned(),

@@ -135,6 +135,8 @@ const REMOVED: &[Route<Settings>] = &[
 ];
 
 impl Stand for Settings {
+    type Books = ();
+
     const NAME: &'static str = "spotify";
     const KINDS: &'static [Kind] = world::KINDS;
     const HOSTS: &'static [(&'static str, &'static str)] =

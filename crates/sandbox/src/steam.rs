@@ -70,6 +70,8 @@ const ROUTES: &[Route<Settings>] = &[
 ];
 
 impl Stand for Settings {
+    type Books = ();
+
     const NAME: &'static str = "steam";
     const KINDS: &'static [Kind] = &[
         Kind::new("game", "/appid"),

@@ -117,6 +117,8 @@ pub struct Rules {
     pub expires_in_s: i64,
     /// A consent ends after this long, however often its token is refreshed.
     pub refresh_life_s: Option<i64>,
+    /// Whether answers say how long it still lasts.
+    pub refresh_life_told: bool,
     pub device: Option<DeviceRules>,
 }
 
@@ -138,6 +140,7 @@ impl Default for Rules {
             token_type: "bearer",
             expires_in_s: 3_600,
             refresh_life_s: None,
+            refresh_life_told: false,
             device: None,
         }
     }

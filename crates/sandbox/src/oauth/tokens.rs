@@ -202,6 +202,11 @@ fn response(
         books.refresh.insert(refresh.clone(), token.clone());
         body.insert("refresh_token".to_owned(), Value::String(refresh));
     }
+    if let Some(end_us) = ends_us(rules, token).filter(|_| rules.refresh_life_told) {
+        let left_s = end_us.saturating_sub(now_us) / 1_000_000;
+        body.as_object_mut()
+            .map(|body| body.insert("refresh_token_expires_in".to_owned(), json!(left_s)));
+    }
     body
 }
 

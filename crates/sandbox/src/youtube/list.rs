@@ -1,0 +1,130 @@
+//! What all lists of the Data API have in common: parts, pages and the tokens between them.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use serde_json::{Map, Value, json};
+
+use super::{Settings, refusal};
+use crate::chance::Chance;
+use crate::http::Reply;
+use crate::routes::Call;
+
+pub(super) type Calling<'a> = Call<'a, Settings>;
+
+const RESULTS_DEFAULT: usize = 5;
+const RESULTS_MAX: usize = 50;
+/// Every part that any resource can have.
+const PARTS: &[&str] = &[
+    "id",
+    "snippet",
+    "contentDetails",
+    "statistics",
+    "status",
+    "player",
+    "topicDetails",
+    "brandingSettings",
+    "localizations",
+    "subscriberSnippet",
+];
+
+/// One page of resources with the parts that were asked for.
+pub(super) fn list(call: &Calling<'_>, kind: &str, resources: &[Value]) -> Reply {
+    let parts = match parts(call) {
+        Ok(parts) => parts,
+        Err(refused) => return refused,
+    };
+    let (begin, limit) = match page(call) {
+        Ok(page) => page,
+        Err(refused) => return refused,
+    };
+    let some = resources.iter().skip(begin).take(limit);
+    let items: Vec<Value> = some.map(|resource| with_parts(resource, &parts)).collect();
+    let more = begin + limit < resources.len() && limit > 0;
+    answer(call, kind, &items, resources.len(), (begin, limit, more))
+}
+
+/// An answer without any `items`, as unknown channels have it.
+pub(super) fn nothing(call: &Calling<'_>, kind: &str) -> Reply {
+    let body = json!({
+        "kind": format!("youtube#{kind}ListResponse"),
+        "etag": etag(call.room.seed, 0),
+        "pageInfo": { "totalResults": 0, "resultsPerPage": 5 },
+    });
+    Reply::json(200, &body)
+}
+
+fn answer(
+    call: &Calling<'_>,
+    kind: &str,
+    items: &[Value],
+    total: usize,
+    (begin, limit, more): (usize, usize, bool),
+) -> Reply {
+    let mut body = Map::new();
+    body.insert("kind".to_owned(), json!(format!("youtube#{kind}ListResponse")));
+    body.insert("etag".to_owned(), json!(etag(call.room.seed, begin)));
+    if more {
+        body.insert("nextPageToken".to_owned(), json!(token(begin + limit)));
+    }
+    if begin > 0 {
+        body.insert("prevPageToken".to_owned(), json!(token(begin.saturating_sub(limit))));
+    }
+    let info = json!({ "totalResults": total, "resultsPerPage": limit });
+    body.insert("pageInfo".to_owned(), info);
+    body.insert("items".to_owned(), json!(items));
+    Reply::json(200, &Value::Object(body))
+}
+
+fn parts(call: &Calling<'_>) -> Result<Vec<String>, Reply> {
+    let said = call.asked.values("part").collect::<Vec<_>>().join(",");
+    if said.is_empty() {
+        let words = "No filter selected. Expected one of: part";
+        return Err(refusal(400, "missingRequiredParameter", words));
+    }
+    let parts: Vec<String> = said.split(',').map(|part| part.trim().to_owned()).collect();
+    match parts.iter().find(|part| !PARTS.contains(&part.as_str())) {
+        Some(unknown) => {
+            let words = format!("'{unknown}'");
+            Err(refusal(400, "unknownPart", &words))
+        }
+        None => Ok(parts),
+    }
+}
+
+fn page(call: &Calling<'_>) -> Result<(usize, usize), Reply> {
+    let limit = call.number("maxResults", RESULTS_DEFAULT, 0..=RESULTS_MAX).map_err(|said| {
+        let words =
+            format!("Invalid value '{said}'. Values must be within the range: [0, {RESULTS_MAX}]");
+        refusal(400, "invalidParameter", &words)
+    })?;
+    let begin = match call.asked.value("pageToken") {
+        None => Some(0),
+        Some(token) => read_token(token),
+    };
+    let begin = begin.ok_or_else(|| {
+        refusal(400, "invalidPageToken", "The request specifies an invalid page token.")
+    })?;
+    Ok((begin, limit))
+}
+
+fn token(begin: usize) -> String {
+    URL_SAFE_NO_PAD.encode(format!("sandbox:{begin}"))
+}
+
+fn read_token(token: &str) -> Option<usize> {
+    let text = String::from_utf8(URL_SAFE_NO_PAD.decode(token).ok()?).ok()?;
+    text.strip_prefix("sandbox:")?.parse().ok()
+}
+
+fn with_parts(resource: &Value, parts: &[String]) -> Value {
+    let Some(fields) = resource.as_object() else { return Value::Null };
+    let wanted = |name: &str| {
+        !PARTS.contains(&name) || name == "id" || parts.iter().any(|part| part == name)
+    };
+    let kept = fields.iter().filter(|(name, _)| wanted(name));
+    Value::Object(kept.map(|(name, value)| (name.clone(), value.clone())).collect())
+}
+
+fn etag(seed: u64, number: usize) -> String {
+    Chance::of(seed, "etag", i64::try_from(number).unwrap_or(0)).word(27)
+}
