@@ -19,6 +19,8 @@ pub struct Account {
     pub authorize_extra: &'static [(&'static str, &'static str)],
     pub api: Place,
     pub oauth: Place,
+    /// What helps besides a sign-in, or instead of one, such as the key of a public API.
+    pub values: &'static [Field],
     /// Environment variables that may hold what the owner brings.
     pub client_id: &'static str,
     pub client_secret: &'static str,
@@ -59,6 +61,14 @@ pub enum SignIn {
 }
 
 impl SignIn {
+    /// The values that stand for a sign-in.
+    pub fn fields(&self) -> &'static [Field] {
+        match self {
+            SignIn::Values(fields) => fields,
+            _ => &[],
+        }
+    }
+
     /// How we show who we are at the token endpoint, where there is one.
     pub fn client(&self) -> Option<Client> {
         match self {
@@ -75,6 +85,8 @@ pub enum Client {
     Post,
     /// Id and secret in the `Authorization` header.
     Basic,
+    /// In the header where the owner has a secret; without one PKCE is proof enough.
+    BasicIfSecret,
     /// No secret at all.
     Public,
 }

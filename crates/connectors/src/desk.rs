@@ -12,6 +12,7 @@ use store::vault::Vault;
 
 use crate::http::Http;
 use crate::pace::Paces;
+use crate::personal::SignIns;
 use crate::settings::Settings;
 use crate::tokens::{Flights, Helper};
 
@@ -29,6 +30,7 @@ pub struct Desk {
     pub helper: Option<Helper>,
     pub(crate) flights: Flights,
     pub(crate) paces: Paces,
+    pub(crate) sign_ins: SignIns,
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -58,6 +60,7 @@ impl Desk {
             helper: None,
             flights: Flights::default(),
             paces: Paces::default(),
+            sign_ins: SignIns::default(),
         })
     }
 }

@@ -3,6 +3,9 @@
 
 use std::time::Duration;
 
+use hyper::Method;
+use serde_json::Value;
+
 use crate::http::{HttpError, Reply, Request, Retry, Tally};
 use crate::tokens::{self, TokenError};
 use crate::{Desk, Service};
@@ -45,6 +48,15 @@ pub enum FetchError {
     Limited { service: &'static str, seconds: u64 },
 }
 
+/// What is asked of a service, at a path below its base.
+#[derive(Clone, Copy)]
+pub struct Question<'a> {
+    pub method: &'a Method,
+    pub segments: &'a [&'a str],
+    pub query: &'a [(&'a str, &'a str)],
+    pub json: Option<&'a Value>,
+}
+
 /// Gets a path below the service's base. What comes back is the last answer, whatever its status.
 pub async fn get(
     desk: &Desk,
@@ -53,34 +65,68 @@ pub async fn get(
     query: &[(&str, &str)],
     patience: Patience,
 ) -> Result<Reply, FetchError> {
+    let question = Question { method: &Method::GET, segments, query, json: None };
+    ask(desk, service, question, patience).await
+}
+
+/// Asks in the owner's name. What comes back is the last answer, whatever its status.
+pub async fn ask(
+    desk: &Desk,
+    service: &'static Service,
+    question: Question<'_>,
+    patience: Patience,
+) -> Result<Reply, FetchError> {
+    let request = request(desk, service, question)?;
+    let mut token = tokens::access(desk, service).await?;
+    let reply = send(desk, service, request.clone().bearer(&token), patience).await?;
+    if reply.status != 401 {
+        return Ok(reply);
+    }
+    token = tokens::after_401(desk, service, &token).await?;
+    send(desk, service, request.bearer(&token), patience).await
+}
+
+/// The request that puts a question, still without anybody's name on it.
+pub fn request(
+    desk: &Desk,
+    service: &'static Service,
+    question: Question<'_>,
+) -> Result<Request, FetchError> {
     let (Some(account), Some(settings)) = (service.account, desk.settings.of(service)) else {
         return Err(TokenError::NotConnected { service: service.name.to_owned() }.into());
     };
-    let mut token = tokens::access(desk, service).await?;
-    let client = settings.client_id.as_deref().unwrap_or_default();
-    let pace = desk.paces.of(service.name, client, account.limits);
-    let mut request = Request::get(&settings.api_base, segments);
-    request = request.header("user-agent", account.user_agent);
-    for (name, value) in query {
+    let mut request = Request::new(question.method.clone(), &settings.api_base, question.segments)
+        .header("user-agent", account.user_agent);
+    for (name, value) in question.query {
         request = request.query(name, value);
     }
-    let mut renewed = false;
+    Ok(match question.json {
+        Some(body) => request.json(body),
+        None => request,
+    })
+}
+
+/// Sends a request at the service's pace and with its retries.
+pub async fn send(
+    desk: &Desk,
+    service: &'static Service,
+    request: Request,
+    patience: Patience,
+) -> Result<Reply, FetchError> {
+    let limits = service.account.map_or(&[][..], |account| account.limits);
+    let client = desk.settings.of(service).and_then(|settings| settings.client_id.as_deref());
+    let pace = desk.paces.of(service.name, client.unwrap_or_default(), limits);
     let mut tally = Tally::default();
     loop {
         pace.turn(&desk.clock, patience.wait_max).await.map_err(|wait| FetchError::Limited {
             service: service.name,
             seconds: wait.as_secs().max(1),
         })?;
-        let outcome = desk.http.send(request.clone().bearer(&token)).await;
+        let outcome = desk.http.send(request.clone()).await;
         if let Ok(reply) = &outcome {
             pace.learn(&desk.clock, reply);
-            if reply.status == 401 && !renewed {
-                token = tokens::after_401(desk, service, &token).await?;
-                renewed = true;
-                continue;
-            }
         }
-        match patience.retry.pause(&mut tally, true, &outcome) {
+        match patience.retry.pause(&mut tally, request.is_repeatable(), &outcome) {
             Some(pause) => tokio::time::sleep(pause).await,
             None => return Ok(outcome?),
         }

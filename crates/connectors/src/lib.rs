@@ -2,12 +2,14 @@
 //! Knows no MCP; the gateway shows these tables as servers.
 
 pub mod account;
+mod coerce;
 mod demo;
 pub mod desk;
 pub mod fetch;
 pub mod http;
 pub mod oauth;
 pub mod pace;
+pub mod personal;
 mod resource;
 pub mod settings;
 pub mod shelves;
@@ -43,6 +45,7 @@ pub struct Service {
 }
 
 /// One row of a service's table.
+#[derive(Clone, Copy)]
 pub struct Tool {
     pub name: &'static str,
     pub title: &'static str,
@@ -107,6 +110,8 @@ pub enum Answer {
     Said { text: String, value: Value },
     /// It did not work; the agent sees an error.
     Failed { code: &'static str, words: String },
+    /// It did not work, in a form that programs can read: an error shown structured and as text.
+    Refused(Value),
 }
 
 /// Every built-in service. Adding one is a file and a line here.

@@ -24,6 +24,8 @@ pub struct ServiceSettings {
     pub client_id: Option<String>,
     pub client_secret: Option<Secret>,
     pub redirect_uri: Option<String>,
+    /// What the owner's environment holds of the service's values, by the names of their fields.
+    pub values: BTreeMap<&'static str, Secret>,
 }
 
 /// An address that requests may go to: https anywhere, plain http to this machine only.
@@ -69,12 +71,16 @@ impl ServiceSettings {
             SignIn::Code { redirect_variable, .. } => look(redirect_variable),
             _ => None,
         };
+        let fields = account.values.iter().chain(account.sign_in.fields());
+        let values =
+            fields.filter_map(|f| Some((f.name, Secret::new(look(f.variable)?)))).collect();
         Ok(ServiceSettings {
             api_base: place(&account.api, &look)?,
             oauth_base: place(&account.oauth, &look)?,
             client_id: look(account.client_id),
             client_secret: look(account.client_secret).map(Secret::new),
             redirect_uri,
+            values,
         })
     }
 }

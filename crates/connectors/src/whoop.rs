@@ -3,7 +3,6 @@
 
 pub mod api;
 mod classic;
-mod coerce;
 mod daily;
 pub mod days;
 mod events;
@@ -32,8 +31,8 @@ pub mod webhook;
 use serde_json::Value;
 
 use crate::account::WHOOP;
+use crate::coerce::Misread;
 use crate::{Answer, Desk, Service, Working};
-use coerce::Misread;
 use problem::Problem;
 
 /// The service's name in records, accounts and addresses.

@@ -115,6 +115,7 @@ impl Builtin {
             Answer::Found(found) => succeeded(found.to_string(), found),
             Answer::Said { text, value } => succeeded(text, value),
             Answer::Failed { code, words } => failed(code, &words),
+            Answer::Refused(value) => refused(value),
         })
     }
 
@@ -146,6 +147,15 @@ fn succeeded(text: String, value: Value) -> Value {
     }
     result.insert("isError".to_owned(), false.into());
     Value::Object(result)
+}
+
+/// An error that programs can read as well as people.
+fn refused(value: Value) -> Value {
+    let mut result = succeeded(value.to_string(), value);
+    if let Some(result) = result.as_object_mut() {
+        result.insert("isError".to_owned(), true.into());
+    }
+    result
 }
 
 fn failed(code: &str, words: &str) -> Value {

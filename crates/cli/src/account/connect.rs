@@ -53,6 +53,7 @@ async fn fresh(
         fresh.extra = sources::values(fields)?;
         return Ok(fresh);
     }
+    fresh.extra = sources::known_values(settings, before);
     let client = Client { settings, before, account };
     if let Some(file) = &args.tokens {
         let tokens = sources::tokens(file)?;

@@ -65,7 +65,8 @@ impl Client<'_> {
         if let Some(secret) = self.known_secret(args, Some(id))? {
             return Ok(Some(secret));
         }
-        if self.account.sign_in.client() == Some(ClientAs::Public) {
+        let client = self.account.sign_in.client();
+        if matches!(client, Some(ClientAs::Public | ClientAs::BasicIfSecret)) {
             return Ok(None);
         }
         if !io::stdin().is_terminal() {
@@ -119,6 +120,16 @@ pub(super) fn values(fields: &[Field]) -> Result<BTreeMap<String, Secret>> {
         values.insert(field.name.to_owned(), value);
     }
     Ok(values)
+}
+
+/// What helps besides a sign-in: what the environment holds of it, and what was kept before.
+pub(super) fn known_values(
+    settings: &ServiceSettings,
+    before: Option<&accounts::Account>,
+) -> BTreeMap<String, Secret> {
+    let mut values = before.map(|before| before.extra.clone()).unwrap_or_default();
+    values.extend(settings.values.iter().map(|(name, value)| ((*name).to_owned(), value.clone())));
+    values
 }
 
 /// Says where to get what.

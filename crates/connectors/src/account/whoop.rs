@@ -34,6 +34,7 @@ pub const WHOOP: Account = Account {
         variable: "WHOOP_OAUTH_BASE_URL",
         completions: &[("", "/oauth/oauth2")],
     },
+    values: &[],
     client_id: "WHOOP_CLIENT_ID",
     client_secret: "WHOOP_CLIENT_SECRET",
     probe: Probe { path: &["user", "profile", "basic"], query: &[], cookies: &[] },

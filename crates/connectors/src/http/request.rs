@@ -96,6 +96,13 @@ impl Request {
         self
     }
 
+    #[must_use]
+    pub fn json(mut self, body: &serde_json::Value) -> Request {
+        self.body = Bytes::from(body.to_string());
+        self.headers.push((CONTENT_TYPE, HeaderValue::from_static("application/json")));
+        self
+    }
+
     /// How long the whole exchange may take.
     #[must_use]
     pub fn wait_max(mut self, wait_max: Duration) -> Request {
@@ -117,7 +124,7 @@ impl Request {
 
     /// May it be sent twice without harm?
     pub fn is_repeatable(&self) -> bool {
-        self.method == Method::GET || self.method == Method::HEAD
+        self.method.is_idempotent()
     }
 
     pub(super) fn into_hyper(self) -> Result<hyper::Request<Full<Bytes>>, String> {

@@ -71,7 +71,7 @@ impl Grant {
         let set = settings.client_secret.clone().filter(|_| is_same);
         let client_secret = set.or_else(|| account.client_secret.clone());
         let missing = |variable: &str| Refusal::Missing(format!("`{variable}` is not known"));
-        if client != Client::Public && client_secret.is_none() {
+        if !matches!(client, Client::Public | Client::BasicIfSecret) && client_secret.is_none() {
             return Err(missing(service.client_secret));
         }
         Ok(Grant {
@@ -101,7 +101,9 @@ impl Grant {
             .wait_max(WAIT_MAX)
             .reply_bytes_max(REPLY_BYTES_MAX);
         match (self.client, &self.client_secret) {
-            (Client::Basic, Some(secret)) => request = request.basic(&self.client_id, secret),
+            (Client::Basic | Client::BasicIfSecret, Some(secret)) => {
+                request = request.basic(&self.client_id, secret)
+            }
             (Client::Post, Some(secret)) => {
                 pairs.push(("client_id", &self.client_id));
                 pairs.push(("client_secret", secret.expose()));

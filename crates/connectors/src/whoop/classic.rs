@@ -6,10 +6,10 @@ mod login;
 use serde_json::{Map, Value};
 
 use super::api::{self, Endpoint, Patience};
-use super::coerce::{Arguments, Misread};
 use super::kind::Kind;
 use super::problem::Problem;
 use super::{here, single};
+use crate::coerce::{Arguments, Misread};
 use crate::when::{self, Span};
 use crate::{Answer, Ask, Desk};
 

@@ -8,12 +8,12 @@ use serde_json::{Map, Value, json};
 use store::records::{RecordsError, Row};
 
 use super::api::Endpoint;
-use super::coerce::Arguments;
 use super::fill::{self, Stretch};
 use super::kind::Kind;
 use super::lists::{self, Found, Wanted};
 use super::problem::{Code, Problem};
 use super::{NAME, Outcome, Trouble, fit, here, single};
+use crate::coerce::Arguments;
 use crate::when::{self, Here, Span};
 use crate::{Ask, Desk};
 use pick::Picked;

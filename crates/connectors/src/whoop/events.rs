@@ -7,11 +7,11 @@ mod late;
 use serde_json::{Map, Value, json};
 use store::records::{After, RecordsError, Row};
 
-use super::coerce::Arguments;
 use super::kind::Kind;
 use super::problem::Problem;
 use super::shape::INVALID;
 use super::{NAME, Outcome, fit, here};
+use crate::coerce::Arguments;
 use crate::{Ask, Desk, when};
 use cursor::{Cursor, Since};
 use late::Mark;

@@ -3,10 +3,10 @@
 
 use store::export::{Compression, CsvSafety, Fault, Kind as File, Order, Plan, Reach, Shelf};
 
-use super::coerce::Arguments;
 use super::problem::{Code, Problem};
 use super::views::VIEWS;
 use super::{NAME, Outcome, Trouble};
+use crate::coerce::Arguments;
 use crate::{Ask, when};
 
 const ENDPOINT: &str = "export_whoop";

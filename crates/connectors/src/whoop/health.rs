@@ -6,11 +6,11 @@ use std::time::Duration;
 use serde_json::{Map, Value, json};
 
 use super::api::{self, Endpoint, Patience};
-use super::coerce::Arguments;
 use super::kind::Kind;
 use super::problem::Code;
 use super::status::{self, Login};
 use super::{NAME, Outcome};
+use crate::coerce::Arguments;
 use crate::{Ask, Desk, when};
 
 /// How long WHOOP may take, its retries included.

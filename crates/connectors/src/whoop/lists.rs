@@ -7,12 +7,12 @@ use serde_json::{Map, Value, json};
 use store::records::{RecordsError, Window};
 
 use super::api::{self, Bounds, Patience};
-use super::coerce::Arguments;
 use super::fill::{self, Stretch};
 use super::kind::Kind;
 use super::problem::Problem;
 use super::shape::{Shaped, shape_text};
 use super::{NAME, Outcome, fit, here, keep, takeout};
+use crate::coerce::Arguments;
 use crate::{Ask, Desk, when};
 
 /// What a list is asked for.

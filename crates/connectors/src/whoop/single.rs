@@ -4,11 +4,11 @@ use serde_json::Value;
 use store::records::Row;
 
 use super::api::{self, Endpoint, Patience};
-use super::coerce::Arguments;
 use super::kind::{CURRENT, Kind};
 use super::problem::{Code, Problem};
 use super::shape::{INVALID, shape_text};
 use super::{NAME, Outcome, fit, keep};
+use crate::coerce::Arguments;
 use crate::{Ask, Desk};
 
 pub(super) async fn cycle(ask: Ask<'_>) -> Outcome {

@@ -3,9 +3,9 @@
 use serde_json::{Value, json};
 use store::accounts::{Facts, State};
 
-use super::coerce::Arguments;
 use super::problem::{Code, Problem};
 use super::{NAME, Outcome, sync};
+use crate::coerce::Arguments;
 use crate::sync::Asked;
 use crate::{Ask, Desk, when};
 

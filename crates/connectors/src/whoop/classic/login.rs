@@ -9,10 +9,10 @@ use store::accounts::Account;
 
 use super::{failed, misread_answer};
 use crate::account::{SignIn, WHOOP};
+use crate::coerce::Arguments;
 use crate::http::Request;
 use crate::oauth::grant::{Form, Grant};
 use crate::tokens::{self, TokenError};
-use crate::whoop::coerce::Arguments;
 use crate::whoop::{NAME, SERVICE};
 use crate::{Answer, Ask, Desk, ServiceSettings, when};
 

@@ -5,7 +5,7 @@ use serde_json::{Map, Value};
 
 use super::Fault;
 use super::convert::seconds;
-use crate::whoop::coerce;
+use crate::coerce;
 
 pub(super) struct Part<'a> {
     object: Option<&'a Map<String, Value>>,

@@ -1,4 +1,4 @@
-//! Reads values as leniently as WHOOP's clients are used to: numeric text counts as a number and a
+//! Reads values as leniently as clients are used to: numeric text counts as a number and a
 //! whole float as an integer, but nothing is ever rounded or guessed.
 
 use serde_json::{Map, Value};

@@ -1,0 +1,116 @@
+//! What can go wrong between an agent and a personal service. Every problem has a code that programs
+//! know, and says what to do next; it never holds an address, a token or the text of an answer.
+
+use serde_json::{Map, Value, json};
+
+/// The closed set of codes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Code {
+    NotConnected,
+    ReauthorizationRequired,
+    RemovedByUpstream,
+    RestrictedResource,
+    PremiumRequired,
+    UserNotAllowlisted,
+    InsufficientScope,
+    ApprovalRequired,
+    QuotaExceeded,
+    RateLimited,
+    PrivateProfile,
+    UnsupportedUpstream,
+    NotFound,
+    InvalidArguments,
+    UpstreamUnavailable,
+}
+
+impl Code {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Code::NotConnected => "not_connected",
+            Code::ReauthorizationRequired => "reauthorization_required",
+            Code::RemovedByUpstream => "removed_by_upstream",
+            Code::RestrictedResource => "restricted_resource",
+            Code::PremiumRequired => "premium_required",
+            Code::UserNotAllowlisted => "user_not_allowlisted",
+            Code::InsufficientScope => "insufficient_scope",
+            Code::ApprovalRequired => "approval_required",
+            Code::QuotaExceeded => "quota_exceeded",
+            Code::RateLimited => "rate_limited",
+            Code::PrivateProfile => "private_profile",
+            Code::UnsupportedUpstream => "unsupported_upstream",
+            Code::NotFound => "not_found",
+            Code::InvalidArguments => "invalid_arguments",
+            Code::UpstreamUnavailable => "upstream_unavailable",
+        }
+    }
+
+    /// Can the same call work later, without anybody changing anything?
+    fn is_passing(self) -> bool {
+        matches!(self, Code::RateLimited | Code::UpstreamUnavailable | Code::QuotaExceeded)
+    }
+}
+
+/// One failure of one service.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Problem {
+    pub code: Code,
+    pub platform: &'static str,
+    pub message: String,
+    /// What to do next.
+    pub hint: String,
+    pub upstream_status: Option<u16>,
+    pub retry_after_seconds: Option<u64>,
+}
+
+impl Problem {
+    pub fn new(
+        code: Code,
+        platform: &'static str,
+        message: impl Into<String>,
+        hint: impl Into<String>,
+    ) -> Problem {
+        Problem {
+            code,
+            platform,
+            message: message.into(),
+            hint: hint.into(),
+            upstream_status: None,
+            retry_after_seconds: None,
+        }
+    }
+
+    pub fn invalid(
+        platform: &'static str,
+        message: impl Into<String>,
+        hint: impl Into<String>,
+    ) -> Problem {
+        Problem::new(Code::InvalidArguments, platform, message, hint)
+    }
+
+    #[must_use]
+    pub fn status(mut self, status: u16) -> Problem {
+        self.upstream_status = Some(status);
+        self
+    }
+
+    #[must_use]
+    pub fn retry_after(mut self, seconds: Option<u64>) -> Problem {
+        self.retry_after_seconds = seconds;
+        self
+    }
+
+    /// What a tool answers.
+    pub fn envelope(&self) -> Value {
+        let mut error = Map::new();
+        error.insert("code".to_owned(), json!(self.code.as_str()));
+        error.insert("platform".to_owned(), json!(self.platform));
+        error.insert("message".to_owned(), json!(self.message));
+        error.insert("hint".to_owned(), json!(self.hint));
+        error.insert("upstream_status".to_owned(), json!(self.upstream_status));
+        error.insert("retryable".to_owned(), json!(self.code.is_passing()));
+        if let Some(seconds) = self.retry_after_seconds {
+            error.insert("retry_after_seconds".to_owned(), json!(seconds));
+        }
+        json!({ "error": error })
+    }
+}
