@@ -8,7 +8,7 @@ use crate::oauth::{Provider, Which};
 use crate::room::Room;
 use crate::webhook::Message;
 use crate::whoop::Whoop;
-use crate::{reddit, spotify, steam, youtube};
+use crate::{bilibili, reddit, spotify, steam, youtube};
 
 #[derive(Debug)]
 pub(crate) enum Fake {
@@ -17,6 +17,7 @@ pub(crate) enum Fake {
     Steam(Box<Room<steam::Settings>>),
     Reddit(Box<Room<reddit::Settings>>),
     Youtube(Box<Room<youtube::Settings>>),
+    Bilibili(Box<Room<bilibili::Settings>>),
 }
 
 /// The same words for every service.
@@ -28,6 +29,7 @@ macro_rules! each {
             Fake::Steam($one) => $does,
             Fake::Reddit($one) => $does,
             Fake::Youtube($one) => $does,
+            Fake::Bilibili($one) => $does,
         }
     };
 }

@@ -5,6 +5,7 @@ use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 
+pub mod bilibili;
 mod chance;
 mod clock;
 mod control;
@@ -63,11 +64,12 @@ pub enum Service {
     Steam(steam::Settings),
     Reddit(reddit::Settings),
     Youtube(youtube::Settings),
+    Bilibili(bilibili::Settings),
 }
 
 impl Service {
     /// The names that [`Service::named`] knows.
-    pub const NAMES: &[&str] = &["whoop", "spotify", "steam", "reddit", "youtube"];
+    pub const NAMES: &[&str] = &["whoop", "spotify", "steam", "reddit", "youtube", "bilibili"];
 
     /// A service with the settings it has by itself.
     pub fn named(name: &str) -> Option<Service> {
@@ -77,6 +79,7 @@ impl Service {
             "steam" => Service::Steam(steam::Settings::default()),
             "reddit" => Service::Reddit(reddit::Settings::default()),
             "youtube" => Service::Youtube(youtube::Settings::default()),
+            "bilibili" => Service::Bilibili(bilibili::Settings::default()),
             _ => return None,
         })
     }
@@ -88,6 +91,7 @@ impl Service {
             Service::Spotify(settings) => settings.limits.clear(),
             Service::Steam(settings) => settings.limits.clear(),
             Service::Reddit(settings) => settings.limits.clear(),
+            Service::Bilibili(settings) => settings.limits.clear(),
             Service::Youtube(settings) => {
                 settings.limits.clear();
                 (settings.search_quota, settings.read_quota) = (u64::MAX, u64::MAX);
@@ -120,6 +124,11 @@ impl Config {
     /// YouTube with Google's sign-in, on a free port.
     pub fn youtube(seed: u64, days: u32, now_us: i64) -> Config {
         Config::of(Service::Youtube(youtube::Settings::default()), seed, days, now_us)
+    }
+
+    /// Bilibili with the cookies of a signed-in browser, on a free port.
+    pub fn bilibili(seed: u64, days: u32, now_us: i64) -> Config {
+        Config::of(Service::Bilibili(bilibili::Settings::default()), seed, days, now_us)
     }
 
     /// Any service, on a free port.
@@ -179,6 +188,9 @@ impl Sandbox {
             }
             Service::Youtube(settings) => {
                 Fake::Youtube(Box::new(Room::new(seed, days, now_us, &url, settings)))
+            }
+            Service::Bilibili(settings) => {
+                Fake::Bilibili(Box::new(Room::new(seed, days, now_us, &url, settings)))
             }
         };
         let state = Arc::new(State {

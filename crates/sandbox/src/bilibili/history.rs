@@ -1,0 +1,64 @@
+//! What was watched: behind a cursor, as the site reads it, and in pages, as it once did.
+
+use serde_json::{Value, json};
+
+use super::api::{Calling, page, slice};
+use super::{good, refusal};
+use crate::http::Reply;
+
+const SIZE_DEFAULT: usize = 20;
+const SIZE_MAX: usize = 30;
+
+/// Newest first, from the moment of the last entry of the page before.
+pub(super) fn cursor(call: &mut Calling<'_>) -> Reply {
+    let Ok(size) = call.number("ps", SIZE_DEFAULT, 1..=SIZE_MAX) else {
+        return refusal(-400, "请求错误");
+    };
+    let wanted = call.asked.value("type").unwrap_or("all");
+    if !["all", "archive", "live", "article", ""].contains(&wanted) {
+        return refusal(-400, "请求错误");
+    }
+    let bound = call.asked.value("view_at").map_or(Some(0), |text| text.parse::<i64>().ok());
+    let Some(bound) = bound else { return refusal(-400, "请求错误") };
+    let business = |item: &Value| {
+        item.pointer("/history/business").and_then(Value::as_str).unwrap_or_default().to_owned()
+    };
+    let number =
+        |item: &Value, pointer: &str| item.pointer(pointer).and_then(Value::as_i64).unwrap_or(0);
+    let older = call.inner.shelves.all("history").iter().rev().filter(|item| {
+        let in_time = bound == 0 || number(item, "/view_at") < bound;
+        in_time && (wanted == "all" || wanted.is_empty() || business(item) == wanted)
+    });
+    let list: Vec<&Value> = older.take(size).collect();
+    let cursor = match list.last() {
+        Some(last) => json!({
+            "max": number(last, "/history/oid"),
+            "view_at": number(last, "/view_at"),
+            "business": business(last),
+            "ps": size,
+        }),
+        None => json!({ "max": 0, "view_at": 0, "business": "", "ps": size }),
+    };
+    let tabs = json!([{ "type": "archive", "name": "视频" }, { "type": "live", "name": "直播" }, { "type": "article", "name": "专栏" }]);
+    good(&json!({ "cursor": cursor, "tab": tabs, "list": list }))
+}
+
+/// Videos only, without what the cursor says of them: a bare list.
+pub(super) fn pages(call: &mut Calling<'_>) -> Reply {
+    let (number, size) = match page(call, 20, 100) {
+        Ok(page) => page,
+        Err(refused) => return refused,
+    };
+    let videos = call.inner.shelves.all("history").iter().rev().filter_map(|item| {
+        let bvid =
+            item.pointer("/history/bvid").and_then(Value::as_str).filter(|id| !id.is_empty())?;
+        let mut video = call.inner.shelves.one("video", bvid)?.clone();
+        if let Some(video) = video.as_object_mut() {
+            video.insert("view_at".to_owned(), item.get("view_at").cloned().unwrap_or_default());
+            video.insert("progress".to_owned(), item.get("progress").cloned().unwrap_or_default());
+        }
+        Some(video)
+    });
+    let videos: Vec<Value> = videos.collect();
+    good(&Value::Array(slice(&videos, number, size)))
+}
