@@ -2,7 +2,7 @@
 
 use std::io::{self, BufRead as _, IsTerminal as _};
 
-use anyhow::{Result, bail};
+use anyhow::{Result, anyhow, bail};
 use connectors::account::revoke;
 use serde_json::json;
 
@@ -24,14 +24,12 @@ pub(crate) fn disconnect(
         out.say("nothing was changed");
         return Ok(Ending::No);
     }
-    let revoked = match args.no_revoke {
-        true => false,
-        false => match runtime()?.block_on(revoke(&desk, service)) {
-            Ok(revoked) => revoked,
-            Err(error) => bail!(
-                "cannot take consent back at `{name}`: {error}; nothing was wiped\nhint: try again later, or wipe here only with `tollgate disconnect {name} --no-revoke`"
-            ),
-        },
+    let revoked = if args.no_revoke {
+        false
+    } else {
+        runtime()?.block_on(revoke(&desk, service)).map_err(|error| anyhow!(
+            "cannot take consent back at `{name}`: {error}; nothing was wiped\nhint: try again later, or wipe here only with `tollgate disconnect {name} --no-revoke`"
+        ))?
     };
     let wiped = desk.accounts.lock(name)?.wipe()?;
     let records = if args.keep_data { None } else { Some(desk.records.forget(name)?) };

@@ -73,12 +73,11 @@ fn row(
         let (facts, sync) = (Ok(None), LastSync::default());
         return Ok(Row { service, account, facts, sync, checked: None });
     }
-    let checked = match is_checked {
-        true => {
-            let desk = stores.desk()?;
-            Some(runtime()?.block_on(check(&desk, service)).map_err(|e| e.to_string()))
-        }
-        false => None,
+    let checked = if is_checked {
+        let desk = stores.desk()?;
+        Some(runtime()?.block_on(check(&desk, service)).map_err(|e| e.to_string()))
+    } else {
+        None
     };
     let standing = services::standing(service, stores);
     let sync = standing.sync.unwrap_or_default();
@@ -145,9 +144,9 @@ fn remarks(row: &Row, now_us: i64, out: &Out) {
 fn json_row(row: &Row) -> Value {
     let facts = row.facts.as_ref().ok().and_then(Option::as_ref);
     let problem = match (&row.facts, facts.map(|facts| &facts.state), &row.checked) {
-        (Err(words), ..) => Some(words.clone()),
-        (_, Some(State::Dead { words, .. }), _) => Some(words.clone()),
-        (_, _, Some(Err(words))) => Some(words.clone()),
+        (Err(words), ..) | (_, Some(State::Dead { words, .. }), _) | (_, _, Some(Err(words))) => {
+            Some(words.clone())
+        }
         _ => None,
     };
     json!({
