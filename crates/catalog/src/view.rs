@@ -4,7 +4,7 @@
 use policy::json::{Bounds, Doc, Kind, Value};
 use serde::Serialize;
 
-use crate::assess::{AssessedTool, Assessment, assess};
+use crate::assess::{AssessedTool, Assessment, ServerFinding, assess};
 use crate::classify::{Category, Contradiction, Evidence, Risk, Signal};
 use crate::patterns::Exposure;
 use crate::poison::Poison;
@@ -143,7 +143,7 @@ impl<'t> Pages<'t> {
             origins: origins(about.source),
             risk: self.assessment.worst(),
             categories: self.assessment.by_category().into_iter().collect(),
-            findings: self.assessment.findings.iter().map(|f| f.words()).collect(),
+            findings: self.assessment.findings.iter().map(ServerFinding::words).collect(),
             effect: effect(&policy.effects),
             questions: questions::of_server(&tools),
             policy: policy.policy,

@@ -11,6 +11,7 @@ use crate::context::{Context, Stores};
 use crate::failure::Ending;
 use crate::output::Out;
 
+mod change;
 mod edit;
 mod entry;
 mod files;
@@ -26,6 +27,7 @@ mod recommend;
 mod resolve;
 mod secrets;
 mod table;
+mod told;
 mod toml_file;
 mod undo;
 mod write;
@@ -43,6 +45,7 @@ pub(crate) enum ClientsCommand {
     Install(InstallArgs),
 }
 
+#[expect(clippy::struct_excessive_bools, reason = "options of a command")]
 #[derive(Args)]
 pub(crate) struct ImportArgs {
     /// Only these clients, such as cursor; all of them when none is named

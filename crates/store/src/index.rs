@@ -30,15 +30,21 @@ const FORM: i64 = 1;
 
 #[derive(Debug, thiserror::Error)]
 pub enum IndexError {
-    #[error("the catalogue is empty\nhint: `tollgate catalog import FILE` reads a dump of a registry")]
+    #[error(
+        "the catalogue is empty\nhint: `tollgate catalog import FILE` reads a dump of a registry"
+    )]
     Empty,
     #[error("`{}` is not a catalogue of tollgate\nhint: move it away", .0.display())]
     NotOurs(PathBuf),
-    #[error("the catalogue was made by another version of tollgate\nhint: `tollgate catalog import FILE --fresh` makes it again")]
+    #[error(
+        "the catalogue was made by another version of tollgate\nhint: `tollgate catalog import FILE --fresh` makes it again"
+    )]
     OtherForm,
     #[error("the dump cannot be read: {0}")]
     Dump(String),
-    #[error("nothing in the catalogue is called `{0}`\nhint: `tollgate catalog search WORDS` finds names")]
+    #[error(
+        "nothing in the catalogue is called `{0}`\nhint: `tollgate catalog search WORDS` finds names"
+    )]
     Missing(String),
     #[error("ask with at least one word")]
     NoWords,

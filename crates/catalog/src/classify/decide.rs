@@ -1,6 +1,9 @@
 //! Adds up the weights and takes the decision: Read must win clearly and must not be ruled out;
 //! among the rest, the dangerous classes get a head start.
 
+use std::collections::HashMap;
+use std::sync::LazyLock;
+
 use super::Category;
 use super::features::Feature;
 use super::tool::Hints;
@@ -40,9 +43,12 @@ pub(super) struct Decision {
     pub(super) because: Because,
 }
 
+/// Asked for every feature several times; a search through the sorted table was a fifth of the work.
+static BY_FEATURE: LazyLock<HashMap<&str, &[i16; 5]>> =
+    LazyLock::new(|| WEIGHTS.iter().map(|(id, weights)| (*id, weights)).collect());
+
 pub(super) fn weights_of(feature: &str) -> Option<&'static [i16; 5]> {
-    let at = WEIGHTS.binary_search_by(|(id, _)| (*id).cmp(feature)).ok()?;
-    WEIGHTS.get(at).map(|(_, weights)| weights)
+    BY_FEATURE.get(feature).copied()
 }
 
 pub(super) fn decide(features: &[Feature], hints: Hints) -> Decision {

@@ -41,7 +41,7 @@ pub(super) fn run(args: &StackArgs, context: &Context, out: &mut Out) -> Result<
         };
         match looked {
             Some(kept) => {
-                rows.extend(rows_of(&kept, &open.name, std::slice::from_ref(&open.client), false)?)
+                rows.extend(rows_of(&kept, &open.name, std::slice::from_ref(&open.client), false)?);
             }
             None => unseen.push(format!("{} ({})", open.name, open.client)),
         }
@@ -75,7 +75,9 @@ fn show(rows: &[Row], unseen: &[String], probed: bool, out: &mut Out) -> Result<
     } else {
         out.table(&table)?;
         let mut counts: BTreeMap<Risk, usize> = BTreeMap::new();
-        rows.iter().for_each(|row| *counts.entry(row.risk).or_default() += 1);
+        for row in rows {
+            *counts.entry(row.risk).or_default() += 1;
+        }
         let parts: Vec<String> =
             counts.iter().rev().map(|(risk, n)| format!("{n} {risk}")).collect();
         out.say(format_args!("{}: {}", count(rows.len(), "tool"), parts.join(", ")));

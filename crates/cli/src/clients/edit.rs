@@ -79,24 +79,25 @@ pub(super) fn add(text: &str, keys: &[String], members: &[Member]) -> Result<Str
     let inner = format!("{depth_indent}{}", layout.unit);
     let value = nested(rest, members, &inner, &layout);
     let new = format!("{}: {value}", quoted(first));
-    let last = holder.entries().last().map(|(_, value)| value.span().end);
-    let edit = match last {
-        Some(end) => {
-            let before = holder.entries().last().map_or(end, |(key, _)| key.span().start);
-            let glue = space_before(text, before);
+    let edit = match holder.entries().last() {
+        Some((key, value)) => {
+            let end = value.span().end;
+            let glue = space_before(text, key.span().start);
             Edit { range: end..end, text: format!(",{glue}{new}") }
         }
-        None => {
-            let open = holder.span().start + 1;
-            let closes_here =
-                text.get(open..holder.span().end - 1).is_some_and(|s| s.trim().is_empty());
-            let range = if closes_here { open..holder.span().end - 1 } else { open..open };
-            let (line, unit) = (&layout.line, &inner);
-            let tail = if closes_here { format!("{line}{depth_indent}") } else { String::new() };
-            Edit { range, text: format!("{line}{unit}{new}{tail}") }
-        }
+        None => into_empty(text, holder.span(), &new, &depth_indent, &layout),
     };
     Ok(apply(text, vec![edit]))
+}
+
+/// The first member of an object. A comment inside stays.
+fn into_empty(text: &str, object: Range<usize>, new: &str, indent: &str, layout: &Layout) -> Edit {
+    let (open, close) = (object.start + 1, object.end - 1);
+    let is_blank = text.get(open..close).is_some_and(|inside| inside.trim().is_empty());
+    let (line, unit) = (&layout.line, &layout.unit);
+    let tail = if is_blank { format!("{line}{indent}") } else { String::new() };
+    let range = if is_blank { open..close } else { open..open };
+    Edit { range, text: format!("{line}{indent}{unit}{new}{tail}") }
 }
 
 pub(super) fn walk<'d>(root: Value<'d>, keys: &[String]) -> Option<Value<'d>> {

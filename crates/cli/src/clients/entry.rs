@@ -1,5 +1,6 @@
 //! One server as a client's file describes it, whatever the client calls the parts.
 
+use std::borrow::Cow;
 use std::path::PathBuf;
 
 use policy::json::{Kind, Value};
@@ -61,7 +62,7 @@ impl Launch {
 
 /// Reads an entry from JSON.
 pub(super) fn from_json(value: Value<'_>) -> (Launch, bool) {
-    let text = |key: &str| value.get(key).and_then(Value::as_str).map(|t| t.into_owned());
+    let text = |key: &str| value.get(key).and_then(Value::as_str).map(Cow::into_owned);
     let enabled = value.get("disabled").and_then(Value::as_bool) != Some(true)
         && value.get("enabled").and_then(Value::as_bool) != Some(false);
     let url = ["url", "serverUrl", "httpUrl"].into_iter().find_map(text);
@@ -82,7 +83,7 @@ fn command_of(entry: Value<'_>, command: Value<'_>) -> Launch {
     };
     argv.extend(holder.get("args").map(words).unwrap_or_default());
     let env = holder.get("env").or_else(|| holder.get("environment"));
-    let text = |key: &str| entry.get(key).and_then(Value::as_str).map(|t| t.into_owned());
+    let text = |key: &str| entry.get(key).and_then(Value::as_str).map(Cow::into_owned);
     Launch::Command { argv, env: pairs(env), cwd: text("cwd"), env_file: text("envFile") }
 }
 
@@ -101,5 +102,5 @@ fn pairs(value: Option<Value<'_>>) -> Vec<(String, String)> {
 
 /// Numbers and truths in an environment become the text they are written as.
 fn scalar(value: Value<'_>) -> String {
-    value.as_str().map_or_else(|| value.raw().to_owned(), std::borrow::Cow::into_owned)
+    value.as_str().map_or_else(|| value.raw().to_owned(), Cow::into_owned)
 }

@@ -31,7 +31,7 @@ impl Found {
     }
 
     pub(super) fn is_toml(&self) -> bool {
-        self.place.path.ends_with(".toml")
+        self.place.is_toml()
     }
 }
 
@@ -86,7 +86,7 @@ fn entries(place: &Place, text: &str, at: &Surroundings) -> Result<Vec<Entry>> {
     let mut found = Vec::new();
     for spot in place.servers {
         let more = match spot {
-            Spot::At(keys) if place.path.ends_with(".toml") => {
+            Spot::At(keys) if place.is_toml() => {
                 toml_file::entries(text, keys.first().copied().unwrap_or_default())?
             }
             Spot::At(keys) => {
@@ -130,7 +130,9 @@ fn project_entries(text: &str, all: &str, servers: &str) -> Result<Vec<Entry>> {
         let folder = folder.text().into_owned();
         let keys = [all.to_owned(), folder.clone(), servers.to_owned()];
         let mut more = json_entries(text, &keys)?;
-        more.iter_mut().for_each(|entry| entry.project = Some(PathBuf::from(&folder)));
+        for entry in &mut more {
+            entry.project = Some(PathBuf::from(&folder));
+        }
         found.extend(more);
     }
     Ok(found)
@@ -153,7 +155,7 @@ mod tests {
             all.map(|place| path_of(place, &at).display().to_string()).collect::<Vec<_>>()
         };
         let linux = paths(Os::Linux, &[("HOME", "/home/me"), ("XDG_CONFIG_HOME", "/cfg")]);
-        let mac = paths(Os::MacOs, &[("HOME", "/Users/me")]);
+        let mac = paths(Os::Mac, &[("HOME", "/Users/me")]);
         let windows = paths(
             Os::Windows,
             &[

@@ -9,11 +9,12 @@ use serde_json::{Value, json};
 use store::registry::{Grant, Holding, NewGrant, NewServer, ServerOptions, Token};
 
 use super::ImportArgs;
+use super::change::Change;
 use super::found::Found;
-use super::journal::{Journal, Record, sha256};
+use super::journal::Journal;
 use super::plan::{Fate, Step};
 use super::write::{Gate, redirect, takes_token};
-use super::{files, recommend};
+use super::{recommend, told};
 use crate::context::{Context, Stores};
 use crate::failure::Ending;
 use crate::output::{Out, Progress, count, visible};
@@ -41,8 +42,8 @@ pub(super) fn run(args: &ImportArgs, context: &Context, out: &mut Out) -> Result
         out.warn(format_args!("`{}` is left alone: {}", at.shown(&file.path), visible(why)));
     }
     let imports = steps.iter().filter(|step| matches!(step.fate, Fate::Import { .. })).count();
-    if args.dry_run || !args.yes || out.wants_json() && args.dry_run {
-        show(&steps, &at, &gate, args, out)?;
+    if args.dry_run || !args.yes {
+        told::show(&steps, &at, &gate, args, out)?;
     }
     if args.dry_run || imports == 0 {
         if imports == 0 && !out.wants_json() {
@@ -82,7 +83,7 @@ struct Done {
 impl Work<'_> {
     fn client(&self, steps: &[&Step<'_>], out: &Out) -> Result<Vec<Done>> {
         let made = self.register(steps, out)?;
-        let servers: BTreeSet<&str> = steps.iter().filter_map(|step| server_of(step)).collect();
+        let servers: BTreeSet<&str> = steps.iter().filter_map(|step| step.server()).collect();
         let (grant, made_grant, token) = self.grant(steps, &servers)?;
         let mut done = Vec::new();
         let mut paths: Vec<&Found> = Vec::new();
@@ -97,14 +98,14 @@ impl Work<'_> {
             let token = token.as_ref().filter(|_| takes_token(file) && !self.args.stdio);
             let mut text = file.text.clone();
             for step in &mine {
-                let Some(server) = server_of(step) else { continue };
+                let Some(server) = step.server() else { continue };
                 let members =
                     self.gate.members(file.client, file.is_shared(), server, &grant.label, token);
                 text = redirect(file, &text, &step.entry.keys, &members)?;
             }
             let first = number == 0;
             let servers: Vec<String> =
-                mine.iter().filter_map(|s| server_of(s)).map(str::to_owned).collect();
+                mine.iter().filter_map(|s| s.server()).map(str::to_owned).collect();
             let made_servers = made.iter().filter(|name| servers.contains(name)).cloned().collect();
             self.replace(file, &text, &grant.label, first && made_grant, made_servers)?;
             let path = file.path.display().to_string();
@@ -169,7 +170,7 @@ impl Work<'_> {
         if let Err(error) = looked {
             out.warn(format_args!(
                 "server `{server}` does not answer yet ({}); its tools are pinned when it is first used",
-                visible(&format!("{error}").lines().next().unwrap_or_default().to_owned())
+                visible(error.to_string().lines().next().unwrap_or_default())
             ));
         }
     }
@@ -248,60 +249,6 @@ impl Work<'_> {
     }
 }
 
-/// One change of one file.
-pub(super) struct Change<'a> {
-    pub(super) client: &'a str,
-    pub(super) path: &'a std::path::Path,
-    /// Nothing when there was no file.
-    pub(super) before: Option<&'a str>,
-    pub(super) after: &'a str,
-    /// Whether a copy goes beside it, too. Not in a project, where it would be shared with others.
-    pub(super) aside: bool,
-    pub(super) grant: &'a str,
-    pub(super) made_grant: bool,
-    pub(super) made_servers: Vec<String>,
-}
-
-impl Change<'_> {
-    pub(super) fn make(self, journal: &Journal<'_>, at_us: i64) -> Result<()> {
-        let shown = self.path.display();
-        let now = std::fs::read(self.path).ok();
-        if now.as_deref() != self.before.map(str::as_bytes) {
-            bail!("`{shown}` changed while it was looked at\nhint: quit the client and try again");
-        }
-        let mode = files::mode_of(self.path);
-        let beside = match self.before {
-            Some(before) if self.aside => Some(files::put_aside(self.path, before.as_bytes())?),
-            _ => None,
-        };
-        let record = Record {
-            number: 0,
-            client: self.client.to_owned(),
-            path: self.path.to_owned(),
-            existed: self.before.is_some(),
-            mode,
-            before_sha256: sha256(self.before.unwrap_or_default().as_bytes()),
-            after_sha256: sha256(self.after.as_bytes()),
-            beside,
-            grant: self.grant.to_owned(),
-            made_grant: self.made_grant,
-            made_servers: self.made_servers,
-            at_us,
-        };
-        let record = journal.keep(record, self.before.unwrap_or_default().as_bytes())?;
-        files::replace(self.path, self.after.as_bytes(), mode).inspect_err(|_| {
-            let _ = journal.drop(&record);
-        })
-    }
-}
-
-fn server_of<'s>(step: &'s Step<'_>) -> Option<&'s str> {
-    match &step.fate {
-        Fate::Import { server, .. } => Some(server),
-        Fate::Stays(_) => None,
-    }
-}
-
 /// The grant's token as an earlier import wrote it into one of the client's files.
 fn token_in_use(steps: &[&Step<'_>], grant: &Grant) -> Option<Token> {
     let texts = steps.iter().map(|step| step.found.text.as_str());
@@ -309,82 +256,6 @@ fn token_in_use(steps: &[&Step<'_>], grant: &Grant) -> Option<Token> {
     words
         .filter_map(|word| Token::parse(word).ok())
         .find(|token| grant.tokens.iter().any(|known| known.hash == token.hash()))
-}
-
-fn show(
-    steps: &[Step<'_>],
-    at: &super::places::Surroundings,
-    gate: &Gate,
-    args: &ImportArgs,
-    out: &mut Out,
-) -> Result<()> {
-    if out.wants_json() {
-        if args.dry_run {
-            out.json(
-                &json!({ "plan": steps.iter().map(|s| step_json(s, args)).collect::<Vec<_>>() }),
-            )?;
-        }
-        return Ok(());
-    }
-    let mut last = None;
-    for step in steps {
-        if last != Some(&step.found.path) {
-            let path = at.shown(&step.found.path);
-            out.line(format_args!("{} {}", step.found.client.title, visible(&path)))?;
-            last = Some(&step.found.path);
-        }
-        let name = visible(&step.entry.name);
-        match &step.fate {
-            Fate::Stays(why) => out.line(format_args!("  {name}: stays, {}", visible(why)))?,
-            Fate::Import { server, is_new, .. } => {
-                let how = if over_http(step, args) {
-                    format!("{}/{server}", gate.url)
-                } else {
-                    format!("tollgate stdio {server}")
-                };
-                let old = if *is_new { "" } else { " (a server the gate has)" };
-                out.line(format_args!("  {name}: {how}{old}{}", sealed_text(step)))?;
-            }
-        }
-    }
-    Ok(())
-}
-
-fn over_http(step: &Step<'_>, args: &ImportArgs) -> bool {
-    takes_token(step.found) && !args.stdio
-}
-
-/// The names of what goes into the vault.
-fn sealed_text(step: &Step<'_>) -> String {
-    let names = sealed(step);
-    if names.is_empty() {
-        String::new()
-    } else {
-        format!(", sealed: {}", visible(&names.join(", ")))
-    }
-}
-
-fn sealed(step: &Step<'_>) -> Vec<String> {
-    let Fate::Import { target, .. } = &step.fate else { return Vec::new() };
-    let named = |name: &str| if name.is_empty() { "query".to_owned() } else { name.to_owned() };
-    target.credentials().iter().map(|(_, name, _)| named(name)).collect()
-}
-
-fn step_json(step: &Step<'_>, args: &ImportArgs) -> Value {
-    let (fate, why) = match &step.fate {
-        Fate::Import { .. } => ("import", None),
-        Fate::Stays(why) => ("stays", Some(why)),
-    };
-    json!({
-        "client": step.found.client.name,
-        "file": step.found.path,
-        "entry": step.entry.name,
-        "fate": fate,
-        "why": why,
-        "server": server_of(step),
-        "transport": server_of(step).map(|_| if over_http(step, args) { "http" } else { "stdio" }),
-        "sealed": sealed(step),
-    })
 }
 
 fn agreed(imports: usize, out: &Out) -> Result<bool> {

@@ -5,8 +5,8 @@ use serde_json::json;
 use store::registry::{Holding, NewGrant};
 
 use super::InstallArgs;
+use super::change::Change;
 use super::found::path_of;
-use super::import::Change;
 use super::journal::Journal;
 use super::places::Base;
 use super::table::{Place, Spot, client};
@@ -42,7 +42,7 @@ pub(super) fn run(args: &InstallArgs, context: &Context, out: &mut Out) -> Resul
     let token = token.filter(|_| !args.project && !args.stdio);
     let members = gate.members(client, args.project, &args.server, &label, token.as_ref());
     let keys = keys(place, &args.server);
-    let new = if place.path.ends_with(".toml") {
+    let new = if place.is_toml() {
         toml_file::add(&text, &keys, &members)?
     } else {
         edit::add(&text, &keys, &members)?

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Os {
     Linux,
-    MacOs,
+    Mac,
     Windows,
 }
 
@@ -47,12 +47,12 @@ impl Surroundings {
         let set = |name: &str| variable(name).filter(|v| !v.is_empty()).map(PathBuf::from);
         let home = match os {
             Os::Windows => set("USERPROFILE").or_else(|| set("HOME")),
-            Os::Linux | Os::MacOs => set("HOME"),
+            Os::Linux | Os::Mac => set("HOME"),
         }?;
         let config = match os {
             Os::Windows => set("APPDATA").unwrap_or_else(|| home.join("AppData").join("Roaming")),
             Os::Linux => set("XDG_CONFIG_HOME").unwrap_or_else(|| home.join(".config")),
-            Os::MacOs => home.join(".config"),
+            Os::Mac => home.join(".config"),
         };
         let codex = set("CODEX_HOME").unwrap_or_else(|| home.join(".codex"));
         Some(Surroundings { os, home, config, codex, project: project.to_owned() })
@@ -61,7 +61,7 @@ impl Surroundings {
     pub(super) fn folder(&self, base: Base) -> PathBuf {
         match (base, self.os) {
             (Base::Home, _) => self.home.clone(),
-            (Base::Settings, Os::MacOs) => self.home.join("Library").join("Application Support"),
+            (Base::Settings, Os::Mac) => self.home.join("Library").join("Application Support"),
             (Base::Settings | Base::Config, _) => self.config.clone(),
             (Base::Codex, _) => self.codex.clone(),
             (Base::Project, _) => self.project.clone(),
@@ -85,7 +85,7 @@ impl Surroundings {
 /// The system this program was built for.
 pub(crate) fn this_os() -> Os {
     if cfg!(target_os = "macos") {
-        Os::MacOs
+        Os::Mac
     } else if cfg!(target_os = "windows") {
         Os::Windows
     } else {

@@ -35,6 +35,16 @@ pub(super) enum Fate {
     Stays(String),
 }
 
+impl Step<'_> {
+    /// The name behind the gate; none for what stays.
+    pub(super) fn server(&self) -> Option<&str> {
+        match &self.fate {
+            Fate::Import { server, .. } => Some(server),
+            Fate::Stays(_) => None,
+        }
+    }
+}
+
 /// Makes the plan for these files.
 pub(super) fn plan<'f>(
     found: &'f [Found],
@@ -115,22 +125,22 @@ fn target(entry: &Entry, resolver: &Resolver<'_>) -> Result<Target, String> {
     };
     let target = match &entry.launch {
         Launch::Other => return Err("it names neither a command nor an address".to_owned()),
-        Launch::Command { env_file: Some(file), .. } => {
-            return Err(format!("its variables are in `{file}`; add the server by hand"));
+        Launch::Command { env_file: Some(elsewhere), .. } => {
+            return Err(format!("its variables are in `{elsewhere}`; add the server by hand"));
         }
         Launch::Command { argv, env, cwd, .. } => {
-            let argv = argv.iter().map(|word| fill(word)).collect::<Result<_, _>>()?;
+            let words = argv.iter().map(|word| fill(word)).collect::<Result<_, _>>()?;
             let mut sealed = Vec::new();
             for (name, value) in env {
                 let value = fill(value)?;
                 sealed.push((name.clone(), EnvValue::Hidden(Credential::Held(Secret::new(value)))));
             }
             let cwd = cwd.as_deref().map(fill).transpose()?.map(PathBuf::from);
-            let cwd = match (cwd, &entry.project) {
+            let folder = match (cwd, &entry.project) {
                 (Some(cwd), Some(project)) => Some(project.join(cwd)),
                 (cwd, project) => cwd.or_else(|| project.clone()),
             };
-            Target::Command { argv, env: sealed, cwd }
+            Target::Command { argv: words, env: sealed, cwd: folder }
         }
         Launch::Url { url, headers } => {
             let mut sealed = Vec::new();

@@ -19,6 +19,13 @@ pub(super) struct Place {
     pub(super) servers: &'static [Spot],
 }
 
+impl Place {
+    /// TOML; every other file is JSON of one kind or another.
+    pub(super) fn is_toml(&self) -> bool {
+        std::path::Path::new(self.path).extension().is_some_and(|ending| ending == "toml")
+    }
+}
+
 /// Where in a file servers stand, by keys from the root.
 pub(super) enum Spot {
     At(&'static [&'static str]),

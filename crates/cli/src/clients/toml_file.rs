@@ -1,6 +1,7 @@
 //! Codex keeps its servers in TOML. Entries are read with the places of their parts, and changed
 //! line by line, so that comments and every other table stay as they are.
 
+use std::fmt::Write as _;
 use std::ops::Range;
 
 use anyhow::{Result, anyhow, bail};
@@ -121,16 +122,16 @@ pub(super) fn redirect(text: &str, keys: &[String], members: &[Member]) -> Resul
     let line = if text.contains("\r\n") { "\r\n" } else { "\n" };
     let dotted = !entry_header(text, entry);
     let prefix = if dotted { format!("{}.", key_text(name)) } else { String::new() };
-    let new: String = members
-        .iter()
-        .map(|(key, value)| format!("{prefix}{} = {}{line}", key_text(key), value_text(value)))
-        .collect();
+    let mut new = String::new();
+    for (key, value) in members {
+        let _ = write!(new, "{prefix}{} = {}{line}", key_text(key), value_text(value));
+    }
     let mut changes: Vec<(Range<usize>, String)> =
         cuts.into_iter().map(|cut| (cut, String::new())).collect();
     changes.push((at..at, new));
-    let changed = splice(text, &changes);
-    parse(&changed)?;
-    Ok(changed)
+    let redirected = splice(text, &changes);
+    parse(&redirected)?;
+    Ok(redirected)
 }
 
 /// Adds a table at the end.
@@ -144,9 +145,9 @@ pub(super) fn add(text: &str, keys: &[String], members: &[Member]) -> Result<Str
         out.push_str(line);
     }
     let path: Vec<String> = keys.iter().map(|key| key_text(key)).collect();
-    out.push_str(&format!("[{}]{line}", path.join(".")));
+    let _ = write!(out, "[{}]{line}", path.join("."));
     for (key, value) in members {
-        out.push_str(&format!("{} = {}{line}", key_text(key), value_text(value)));
+        let _ = write!(out, "{} = {}{line}", key_text(key), value_text(value));
     }
     parse(&out).map_err(|e| e.context("the server cannot be added at the end of the file"))?;
     Ok(out)

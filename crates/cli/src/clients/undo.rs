@@ -137,7 +137,7 @@ fn report(
                 visible(&copy.display().to_string())
             )),
             None => {
-                out.say("  take `tollgate` out of it by hand, or put its text back and undo again")
+                out.say("  take `tollgate` out of it by hand, or put its text back and undo again");
             }
         }
     }

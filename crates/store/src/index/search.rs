@@ -1,5 +1,5 @@
-//! Answers a question in words. Names count more than descriptions; at most a thousand candidates
-//! are weighed, those with the words in their name first, so a common word costs no more than a rare.
+//! Answers a question in words. Names count more than descriptions; at most five hundred
+//! candidates are weighed, those with the words in their name first, so a common word costs no more than a rare.
 
 use catalog::classify::{Category, Risk};
 use rusqlite::types::Value as Sql;
@@ -9,7 +9,7 @@ use serde::Serialize;
 use super::{Index, IndexError, category, risk, words};
 
 /// Candidates that are weighed for one question.
-const CANDIDATES_MAX: usize = 1_000;
+const CANDIDATES_MAX: usize = 500;
 /// Shorter words are taken as they are, not as beginnings.
 const BEGINNING_CHARS_MIN: usize = 3;
 
@@ -147,8 +147,8 @@ fn term(word: &str) -> String {
 /// How well a hit answers. Whole words beat beginnings, names beat descriptions, short beats long.
 fn weight(asked: &[String], hit: &Hit) -> i64 {
     let name = hit.tool.as_deref().unwrap_or(&hit.server);
-    let (in_name, in_text, in_server) =
-        (words::of_question(name), words::of_question(&hit.does), words::of_question(&hit.server));
+    let in_name = words::of_question(name);
+    let (mut in_server, mut in_text) = (None, None);
     let mut sum = 0;
     for word in asked {
         let has = |words: &[String]| words.iter().any(|w| w == word);
@@ -156,15 +156,20 @@ fn weight(asked: &[String], hit: &Hit) -> i64 {
         sum += match () {
             () if has(&in_name) => 100,
             () if begins(&in_name) => 70,
-            () if hit.tool.is_some() && has(&in_server) => 45,
-            () if has(&in_text) => 30,
-            () if begins(&in_text) => 20,
+            () if hit.tool.is_some() && has(words_once(&mut in_server, &hit.server)) => 45,
+            () if has(words_once(&mut in_text, &hit.does)) => 30,
+            () if begins(words_once(&mut in_text, &hit.does)) => 20,
             () => 10,
         };
     }
     let extra = in_name.len().saturating_sub(asked.len());
     let exact = if in_name == asked { 150 } else { 0 };
     sum + exact - i64::try_from(extra.min(8)).unwrap_or(0) * 4
+}
+
+/// Cut only when the name does not answer already.
+fn words_once<'w>(known: &'w mut Option<Vec<String>>, text: &str) -> &'w [String] {
+    known.get_or_insert_with(|| words::of_question(text))
 }
 
 fn hit_of(row: &Row<'_>) -> rusqlite::Result<(i64, Hit)> {

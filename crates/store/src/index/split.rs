@@ -35,6 +35,7 @@ pub(super) enum SplitError {
 }
 
 /// Holds what is needed between two pieces of the stream.
+#[expect(clippy::struct_excessive_bools, reason = "each is one bit of where the stream stands")]
 #[derive(Debug, Default)]
 pub(super) struct Splitter {
     stack: Vec<Frame>,

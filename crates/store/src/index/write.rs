@@ -120,7 +120,7 @@ impl<'c> Writer<'c> {
             ]);
             match put {
                 Err(e) if is_taken(&e) && number < 100 => {
-                    slug = format!("{}-{number}", listing.slug)
+                    slug = format!("{}-{number}", listing.slug);
                 }
                 put => {
                     put?;

@@ -1,5 +1,8 @@
 //! What the description says: the first verb, the words around it, and the opening as a bag of words.
 
+use std::collections::HashSet;
+use std::sync::LazyLock;
+
 use super::{Features, Place, act_text};
 use crate::classify::lexicon::{Act, things, verb};
 use crate::classify::text::Word;
@@ -18,8 +21,10 @@ const FILLERS: &str = "this tool will the a an to use allow you let can it for a
     method utility enable perform warning important new one be by of take do should is are used \
     useful call if from on with";
 
+static FILLER_SET: LazyLock<HashSet<&str>> = LazyLock::new(|| FILLERS.split_whitespace().collect());
+
 fn is_filler(w: &Word) -> bool {
-    FILLERS.split_whitespace().any(|f| f == w.base) || w.raw.chars().all(|c| c.is_ascii_digit())
+    FILLER_SET.contains(w.base.as_str()) || w.raw.chars().all(|c| c.is_ascii_digit())
 }
 
 /// Words that carry no meaning of their own and would make odd reasons.
@@ -27,8 +32,10 @@ const SMALL: &str = "the and for with from this that are was not its has have in
     than then also only each per via such may must when where which who how what but out about \
     these those their there been being more most other some both either";
 
+static SMALL_SET: LazyLock<HashSet<&str>> = LazyLock::new(|| SMALL.split_whitespace().collect());
+
 fn is_small(w: &Word) -> bool {
-    w.base.chars().count() < 3 || SMALL.split_whitespace().any(|small| small == w.lower)
+    w.base.chars().count() < 3 || SMALL_SET.contains(w.lower.as_str())
 }
 
 /// The first verb said, with its sentence.
