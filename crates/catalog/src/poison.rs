@@ -9,7 +9,7 @@ use serde::Serialize;
 
 use crate::pins::{OddityKind, oddities};
 
-mod cues;
+mod cue_table;
 mod disguise;
 mod foreign;
 mod marks;

@@ -5,7 +5,7 @@ use anyhow::{Result, bail};
 use catalog::assess::Assessment;
 use catalog::classify::Risk;
 use catalog::drift::Drift;
-use catalog::poison::{LookAlike, Poison};
+use catalog::poison::Poison;
 use clap::Args;
 
 use crate::context::Context;
@@ -83,7 +83,7 @@ pub(crate) fn run(args: &ScanArgs, context: &Context, out: &mut Out) -> Result<E
     } else {
         show::reports(&reports, &doubles, args.tool.as_deref(), out)?;
     }
-    Ok(ending(args, &reports, &doubles))
+    Ok(ending(args, &reports))
 }
 
 fn check_tool(name: &str, reports: &[Report]) -> Result<()> {
@@ -100,7 +100,7 @@ fn check_tool(name: &str, reports: &[Report]) -> Result<()> {
 }
 
 /// No, when the owner said where to draw the line and something is beyond it.
-fn ending(args: &ScanArgs, reports: &[Report], _doubles: &[LookAlike]) -> Ending {
+fn ending(args: &ScanArgs, reports: &[Report]) -> Ending {
     let Some(line) = args.fail_on else { return Ending::Yes };
     let considered = |name: &str| args.tool.as_deref().is_none_or(|wanted| wanted == name);
     let beyond = reports.iter().any(|report| {

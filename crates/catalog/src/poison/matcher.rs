@@ -4,7 +4,7 @@
 use std::collections::HashMap;
 use std::sync::LazyLock;
 
-use super::cues::{CUES, Cue, ELSEWHERE};
+use super::cue_table::{CUES, Cue, ELSEWHERE};
 use super::texts::{Role, Text};
 use super::words::{Word, words};
 use super::{PoisonFinding, PoisonKind};

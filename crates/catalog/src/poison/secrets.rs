@@ -54,7 +54,7 @@ const FILES: &[&str] = &[
     ".env.production",
 ];
 /// Hidden files of whoever runs the agent.
-const HOMES: &[&str] = &["~/.", "$home/.", "${home}/.", "/root/."];
+const HOMES: &[&str] = &["~/.", "$home/.", "${home}/."];
 /// Secrets by name, as words that follow each other.
 const NAMED: &[&[&str]] = &[
     &["environment", "variables"],

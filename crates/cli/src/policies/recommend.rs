@@ -155,15 +155,12 @@ fn tell(args: &RecommendArgs, made: &ServerPolicy, out: &mut Out) -> Result<()> 
     for note in &made.notes {
         out.warn(format_args!("`{}`: {}", visible(&note.tool), note.words));
     }
-    match &args.out {
-        Some(path) => {
-            out.line(format_args!("{}: {}", path.display(), effects(made)))?;
-            out.say(format_args!("next: `tollgate policy set NAME {}`", path.display()));
-        }
-        None => {
-            out.raw(made.text().as_bytes())?;
-            out.say(effects(made));
-        }
+    if let Some(path) = &args.out {
+        out.line(format_args!("{}: {}", path.display(), effects(made)))?;
+        out.say(format_args!("next: `tollgate policy set NAME {}`", path.display()));
+    } else {
+        out.raw(made.text().as_bytes())?;
+        out.say(effects(made));
     }
     Ok(())
 }

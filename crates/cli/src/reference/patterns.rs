@@ -20,20 +20,21 @@ fn push(pattern: &Pattern, page: &mut String) {
     let _ = write!(page, "\n## {}\n\n`{}`\n\n{}\n\n", pattern.title, pattern.id, pattern.how);
     match pattern.example {
         Some(example) => {
-            let _ = writeln!(page, "Seen: {}, {} ({}).\n", example.date, example.what, example.source);
+            let _ =
+                writeln!(page, "Seen: {}, {} ({}).\n", example.date, example.what, example.source);
         }
         None => page.push_str("Seen: no public case is known to us.\n\n"),
     }
     page.push_str("Exposed:\n\n");
     for signs in pattern.exposed {
-        let signs: Vec<String> = signs.iter().map(sign).collect();
+        let signs: Vec<String> = signs.iter().copied().map(sign).collect();
         let _ = writeln!(page, "- {}", signs.join(", and "));
     }
     let rule = pattern.rule_for("the_tool", Some("the_parameter"));
     let _ = write!(page, "\nThe rule: {}.\n\n```json\n{rule:#}\n```\n", pattern.effect);
 }
 
-fn sign(sign: &Sign) -> String {
+fn sign(sign: Sign) -> String {
     match sign {
         Sign::Signal(kind) => kind.words().to_owned(),
         Sign::Takes(kind) => format!("{} in a parameter", kind.words()),

@@ -21,7 +21,7 @@ pub(super) fn report(scanned: Scanned) -> Report {
     }
     let drift = scanned.pins.as_deref().map(|pins| drift_of(&scanned.name, pins, &tools));
     let elsewhere = elsewhere(&scanned, &assessment);
-    Report { assessment, elsewhere, drift, scanned }
+    Report { scanned, assessment, elsewhere, drift }
 }
 
 fn documents(texts: &[String]) -> Vec<Doc<'_>> {
@@ -61,7 +61,7 @@ fn elsewhere(scanned: &Scanned, assessment: &Assessment) -> Vec<(String, Poison)
 
 pub(super) fn item_name(item: Value<'_>) -> String {
     let found = ["name", "uri", "uriTemplate"].iter().find_map(|key| item.get(key)?.as_str());
-    found.map(|text| text.into_owned()).unwrap_or_default()
+    found.map(std::borrow::Cow::into_owned).unwrap_or_default()
 }
 
 /// Names that look alike across the servers of one scan.

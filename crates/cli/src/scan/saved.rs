@@ -182,7 +182,8 @@ fn registry_target(server: &Value) -> Result<Target> {
         return package_target(package);
     }
     let remotes = server.get("remotes").and_then(Value::as_array).into_iter().flatten();
-    let url = remotes.filter_map(|remote| remote.get("url")?.as_str()).next();
+    let mut remotes = remotes;
+    let url = remotes.find_map(|remote| remote.get("url")?.as_str());
     match url {
         Some(url) => Ok(Target::from_url(url, Vec::new(), false)?),
         None => bail!("it names neither a package that runs here nor an address"),

@@ -1,5 +1,7 @@
 //! A scan for people: one table by risk, then what needs a second look.
 
+use std::fmt::Write as _;
+
 use anyhow::Result;
 use catalog::assess::AssessedTool;
 use catalog::classify::{Category, Risk};
@@ -98,11 +100,11 @@ fn second_look(report: &Report, tools: &[&AssessedTool], paint: Paint) -> String
         for claim in &tool.classification.contradictions {
             let name = visible(&tool.name);
             let line = format!("{name} claims `{}`, but {}", claim.claim, claim.finding);
-            text.push_str(&format!("{} {line}\n", paint.careful("contradiction:")));
+            let _ = writeln!(text, "{} {line}", paint.careful("contradiction:"));
         }
     }
     for finding in &report.assessment.findings {
-        text.push_str(&format!("{} {}\n", paint.careful("names:"), finding.words()));
+        let _ = writeln!(text, "{} {}", paint.careful("names:"), finding.words());
     }
     for drift in report.drift.iter().flatten() {
         text.push_str(&changed(drift, paint));
@@ -120,7 +122,7 @@ fn changed(drift: &Drift, paint: Paint) -> String {
     let effect: Vec<String> = drift.effect.iter().map(|words| visible(words)).collect();
     let mut text = format!("{mark} {} is {kind}: {}\n", visible(&drift.tool), effect.join("; "));
     for line in catalog::pins::render(&drift.changes).lines() {
-        text.push_str(&format!("  {line}\n"));
+        let _ = writeln!(text, "  {line}");
     }
     text
 }
@@ -142,16 +144,16 @@ fn summary(report: &Report) -> String {
     let mut text =
         format!("{}: {}", visible(&report.assessment.server), count(tools.len(), "tool"));
     if !tools.is_empty() {
-        text.push_str(&format!(" ({}; {})", risks.join(", "), kinds.join(", ")));
+        let _ = write!(text, " ({}; {})", risks.join(", "), kinds.join(", "));
     }
     if !report.scanned.offer.is_partial {
         let resources = count(report.scanned.offer.resources.len(), "resource");
         let prompts = count(report.scanned.offer.prompts.len(), "prompt");
-        text.push_str(&format!(", {resources}, {prompts}"));
+        let _ = write!(text, ", {resources}, {prompts}");
     }
     let reported = tools.iter().filter(|t| t.poison.is_reported()).count() + report.elsewhere.len();
     if reported > 0 {
-        text.push_str(&format!(", {reported} poisoned or suspicious"));
+        let _ = write!(text, ", {reported} poisoned or suspicious");
     }
     text
 }

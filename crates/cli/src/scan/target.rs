@@ -78,14 +78,14 @@ fn file(path: &str, args: &ScanArgs, context: &Context, out: &Out) -> Result<Vec
             offer,
             pins: None,
         }]),
-        Saved::Servers(servers) => servers_of_file(path, servers, args, context, out),
+        Saved::Servers(servers) => servers_of_file(path, &servers, args, context, out),
     }
 }
 
 /// Each server of a file in turn. One that does not answer is said and left out; none is an error.
 fn servers_of_file(
     path: &str,
-    servers: Vec<(String, Target)>,
+    servers: &[(String, Target)],
     args: &ScanArgs,
     context: &Context,
     out: &Out,
@@ -103,7 +103,7 @@ fn servers_of_file(
         match live(&name, target, &stores, context) {
             Ok(found) => out_list.push(found),
             Err(error) if several => {
-                out.warn(format_args!("server `{name}` is left out: {error:#}"))
+                out.warn(format_args!("server `{name}` is left out: {error:#}"));
             }
             Err(error) => {
                 return Err(error.context(format!("cannot scan server `{name}` of `{path}`")));
