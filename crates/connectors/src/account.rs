@@ -5,9 +5,11 @@ use crate::http::Retry;
 use crate::pace::Limit;
 
 mod check;
+mod spotify;
 mod whoop;
 
 pub use check::{CheckError, RevokeError, check, revoke};
+pub use spotify::SPOTIFY;
 pub use whoop::WHOOP;
 
 /// One service's sign-in.

@@ -13,6 +13,7 @@ pub mod personal;
 mod resource;
 pub mod settings;
 pub mod shelves;
+pub mod spotify;
 pub mod sync;
 pub mod tokens;
 pub mod when;
@@ -115,7 +116,7 @@ pub enum Answer {
 }
 
 /// Every built-in service. Adding one is a file and a line here.
-pub const ALL: &[&Service] = &[&demo::SERVICE, &whoop::SERVICE];
+pub const ALL: &[&Service] = &[&demo::SERVICE, &whoop::SERVICE, &spotify::SERVICE];
 
 pub fn service(name: &str) -> Option<&'static Service> {
     ALL.iter().copied().find(|service| service.name == name)

@@ -1,0 +1,212 @@
+//! What the owner has saved, loves and played, page by page.
+
+use serde_json::{Map, Value, json};
+
+use super::api::{self, is_of_path};
+use super::{NAME, SERVICE, profile};
+use crate::Ask;
+use crate::personal::{Code, Given, Outcome, Problem, is_known, remember};
+
+/// No page of Spotify's is longer.
+const PAGE_MAX: usize = 50;
+const ITEMS_MAX: usize = 100;
+const OLD_ITEMS: &str = "playlist tracks";
+pub(super) const USERS: &str = "users";
+
+/// A list that is paged by an offset.
+struct Pages {
+    total: u64,
+    items: Vec<Value>,
+    limit: usize,
+    offset: usize,
+    next_offset: Option<usize>,
+}
+
+async fn pages(
+    ask: &Ask<'_>,
+    segments: &[&str],
+    query: &[(&str, &str)],
+    limits: (usize, usize),
+) -> Result<Pages, Problem> {
+    let given = Given::new(NAME, ask.arguments);
+    let limit = given.limit(limits.0, limits.1)?;
+    let offset = given.offset()?;
+    let mut pages = Pages { total: 0, items: Vec::new(), limit, offset, next_offset: None };
+    while pages.items.len() < limit {
+        let wanted = (limit - pages.items.len()).min(PAGE_MAX).to_string();
+        let begin = offset + pages.items.len();
+        let begin_text = begin.to_string();
+        let mut query = query.to_vec();
+        query.extend([("limit", wanted.as_str()), ("offset", begin_text.as_str())]);
+        let page = api::get(ask.desk, segments, &query).await?;
+        let items = page.get("items").and_then(Value::as_array).cloned().unwrap_or_default();
+        let count = items.len();
+        pages.total = page.get("total").and_then(Value::as_u64).unwrap_or_default();
+        pages.items.extend(items);
+        let is_last = page.get("next").is_none_or(Value::is_null) || count == 0;
+        pages.next_offset = (!is_last).then_some(begin + count);
+        if is_last {
+            break;
+        }
+    }
+    Ok(pages)
+}
+
+fn told(pages: Pages, extra: &[(&str, Value)]) -> Value {
+    let mut out = Map::new();
+    out.insert("status".to_owned(), json!("success"));
+    out.extend(extra.iter().map(|(name, value)| ((*name).to_owned(), value.clone())));
+    out.insert("total".to_owned(), json!(pages.total));
+    out.insert("items".to_owned(), Value::Array(pages.items));
+    out.insert("limit".to_owned(), json!(pages.limit));
+    out.insert("offset".to_owned(), json!(pages.offset));
+    out.insert("next_offset".to_owned(), json!(pages.next_offset));
+    Value::Object(out)
+}
+
+/// Saved tracks, albums, shows, episodes, audiobooks, and the owner's playlists.
+pub(super) async fn mine(ask: Ask<'_>, what: &'static str) -> Outcome {
+    let pages = pages(&ask, &["me", what], &[], (PAGE_MAX, PAGE_MAX)).await?;
+    Ok(told(pages, &[]))
+}
+
+pub(super) async fn top(ask: Ask<'_>) -> Outcome {
+    let given = Given::new(NAME, ask.arguments);
+    let kind = given.word("item_type", &["tracks", "artists"], "tracks")?;
+    let ranges = ["short_term", "medium_term", "long_term"];
+    let range = given.word("time_range", &ranges, "medium_term")?;
+    let limits = (PAGE_MAX, PAGE_MAX);
+    let pages = pages(&ask, &["me", "top", kind], &[("time_range", range)], limits).await?;
+    Ok(told(pages, &[("item_type", json!(kind)), ("time_range", json!(range))]))
+}
+
+pub(super) async fn followed_artists(ask: Ask<'_>) -> Outcome {
+    let given = Given::new(NAME, ask.arguments);
+    let limit = given.limit(PAGE_MAX, PAGE_MAX)?.to_string();
+    let mut query = vec![("type", "artist"), ("limit", limit.as_str())];
+    query.extend(given.text("after")?.map(|after| ("after", after)));
+    let found = api::get(ask.desk, &["me", "following"], &query).await?;
+    let artists = found.get("artists").cloned().unwrap_or_default();
+    let items = artists.get("items").cloned().unwrap_or_else(|| json!([]));
+    let after = artists.pointer("/cursors/after").cloned().unwrap_or_default();
+    let total = artists.get("total").cloned().unwrap_or_default();
+    Ok(json!({ "status": "success", "total": total, "artists": items, "next_after": after }))
+}
+
+pub(super) async fn recently_played(ask: Ask<'_>) -> Outcome {
+    let given = Given::new(NAME, ask.arguments);
+    let limit = given.limit(PAGE_MAX, PAGE_MAX)?.to_string();
+    let (before, after) = (given.whole("before")?, given.whole("after")?);
+    if before.is_some() && after.is_some() {
+        return Err(given.wrong("before", "left out when `after` is given"));
+    }
+    let edge = before.map(|at| ("before", at)).or(after.map(|at| ("after", at)));
+    let edge = edge.map(|(name, at)| (name, at.to_string()));
+    let mut query = vec![("limit", limit.as_str())];
+    query.extend(edge.iter().map(|(name, at)| (*name, at.as_str())));
+    let found = api::get(ask.desk, &["me", "player", "recently-played"], &query).await?;
+    let plays = found.get("items").and_then(Value::as_array);
+    let tracks: Vec<Value> = plays.into_iter().flatten().map(play).collect();
+    Ok(json!({
+        "status": "success",
+        "total_tracks": tracks.len(),
+        "tracks": tracks,
+        "next": found.get("next"),
+        "cursors": found.get("cursors"),
+    }))
+}
+
+/// A play in a flat form.
+pub(super) fn play(play: &Value) -> Value {
+    let at = |pointer: &str| play.pointer(pointer).cloned().unwrap_or_default();
+    let artists = play.pointer("/track/artists").and_then(Value::as_array);
+    let names = artists.into_iter().flatten().filter_map(|a| a.get("name")?.as_str());
+    json!({
+        "track_name": at("/track/name"),
+        "artists": names.collect::<Vec<_>>().join(", "),
+        "album": at("/track/album/name"),
+        "played_at": at("/played_at"),
+        "duration_ms": at("/track/duration_ms"),
+        "external_urls": at("/track/external_urls"),
+        "track_id": at("/track/id"),
+    })
+}
+
+/// The entries of a playlist: the path of 2026 first, the old one where that is refused.
+pub(super) async fn playlist_items(ask: Ask<'_>) -> Outcome {
+    let given = Given::new(NAME, ask.arguments);
+    let id = super::follow::id(&given, "playlist_id", "playlist")?;
+    let limits = (ITEMS_MAX, ITEMS_MAX);
+    let pages = match pages(&ask, &["playlists", &id, "items"], &[], limits).await {
+        Err(problem) if is_of_path(&problem) => {
+            match pages_of_old(&ask, &id, limits).await? {
+                Some(pages) => pages,
+                None if problem.code == Code::NotFound => return Err(problem),
+                None => return Err(not_yours()),
+            }
+        }
+        pages => pages?,
+    };
+    let mut pages = pages;
+    pages.items.iter_mut().for_each(entry);
+    Ok(told(pages, &[("playlist_id", json!(id))]))
+}
+
+async fn pages_of_old(
+    ask: &Ask<'_>,
+    id: &str,
+    limits: (usize, usize),
+) -> Result<Option<Pages>, Problem> {
+    if is_known(ask.desk, &SERVICE, OLD_ITEMS) {
+        return Ok(None);
+    }
+    match pages(ask, &["playlists", id, "tracks"], &[], limits).await {
+        Ok(pages) => Ok(Some(pages)),
+        Err(problem) if is_of_path(&problem) => {
+            if problem.code != Code::NotFound {
+                remember(ask.desk, &SERVICE, OLD_ITEMS);
+            }
+            Ok(None)
+        }
+        Err(problem) => Err(problem),
+    }
+}
+
+/// `item` is what `track` was called before 2026; agents know the older name.
+fn entry(entry: &mut Value) {
+    let Some(entry) = entry.as_object_mut() else { return };
+    if let Some(item) = entry.shift_remove("item") {
+        entry.insert("track".to_owned(), item);
+    }
+}
+
+fn not_yours() -> Problem {
+    Problem::new(
+        Code::RestrictedResource,
+        NAME,
+        "Spotify shows the entries only of playlists you own or collaborate on",
+        "get_current_user_playlists lists yours; copy the other playlist into one of your own",
+    )
+    .status(403)
+}
+
+/// Another user's playlists, where Spotify still shows them; one's own always.
+pub(super) async fn playlists_of(ask: Ask<'_>) -> Outcome {
+    let given = Given::new(NAME, ask.arguments);
+    let id = super::follow::id(&given, "user_id", "user")?;
+    let limits = (PAGE_MAX, PAGE_MAX);
+    let extra = [("user_id", json!(id))];
+    if !is_known(ask.desk, &SERVICE, USERS) {
+        match pages(&ask, &["users", &id, "playlists"], &[], limits).await {
+            Err(problem) if is_of_path(&problem) => {
+                profile::learn_of_users(ask.desk, problem).await?;
+            }
+            pages => return Ok(told(pages?, &extra)),
+        }
+    }
+    if profile::own_id(ask.desk).await?.as_deref() != Some(id.as_str()) {
+        let instead = "for your own playlists use get_current_user_playlists";
+        return Err(api::removed("the playlists of other users", instead));
+    }
+    Ok(told(pages(&ask, &["me", "playlists"], &[], limits).await?, &extra))
+}
