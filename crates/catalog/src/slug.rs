@@ -42,7 +42,7 @@ fn of(name: &str, says_all: impl Fn(&str, &str) -> bool) -> String {
             _ => {}
         }
     }
-    let fits = slug.len() <= SLUG_BYTES_MAX && !slug.ends_with('.');
+    let fits = (1..=SLUG_BYTES_MAX).contains(&slug.len()) && !slug.ends_with('.');
     if fits && says_all(name, &slug) { slug } else { with_hash(&slug, name) }
 }
 

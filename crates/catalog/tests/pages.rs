@@ -94,9 +94,11 @@ fn pages_have_addresses_of_their_own_and_hold_no_foreign_markup() {
             all.push(markdown::tool(&page));
         }
         for text in all {
-            assert!(!text.contains("<b onmouseover") && !text.contains("<i>"), "{text}");
-            assert!(!text.contains('\u{202e}') && !text.contains("href=\"javascript"), "{text}");
             let is_markdown = !text.starts_with("<!doctype");
+            // In Markdown a backslash takes the meaning away.
+            let acting = if is_markdown { text.replace("\\<", "") } else { text.clone() };
+            assert!(!acting.contains("<b onmouseover") && !acting.contains("<i>"), "{text}");
+            assert!(!text.contains('\u{202e}') && !text.contains("href=\"javascript"), "{text}");
             assert!(!(is_markdown && text.contains("[a](")), "{text}");
         }
     });
