@@ -25,7 +25,8 @@ const SHOWN: &str = store::secret::SHOWN;
 
 /// A word of a command line as it may be shown.
 pub(super) fn shown(before: Option<&str>, word: &str) -> String {
-    if let Some((option, value)) = word.split_once('=').filter(|(o, _)| asks(o))
+    if let Some((option, value)) =
+        word.split_once('=').filter(|(o, _)| asks(o) && !o.contains("://"))
         && !value.is_empty()
     {
         return format!("{option}={SHOWN}");
