@@ -136,10 +136,9 @@ impl Stand for Settings {
     }
 
     fn repeat(asked: &Asked, body: &mut Value) {
-        if let (Some(data), Some(after)) = (body.get_mut("data"), asked.value("after")) {
-            if let Some(data) = data.as_object_mut() {
-                data.insert("after".to_owned(), json!(after));
-            }
+        let data = body.get_mut("data").and_then(Value::as_object_mut);
+        if let (Some(data), Some(after)) = (data, asked.value("after")) {
+            data.insert("after".to_owned(), json!(after));
         }
     }
 }

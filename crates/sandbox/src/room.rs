@@ -134,9 +134,9 @@ impl<S: Stand> Room<S> {
     }
 
     fn make(&self, inner: &mut Inner<S>, now_us: i64) {
-        let now_ms = now_us.div_euclid(1_000);
-        let ask = Ask { seed: self.seed, first_day: self.first_day, now_ms };
         inner.as_of_us = now_us;
+        let Room { seed, first_day, .. } = *self;
+        let ask = Ask { seed, first_day, now_ms: now_us.div_euclid(1_000) };
         let world = inner.settings.world(ask);
         inner.shelves.fill(world);
     }
@@ -146,7 +146,11 @@ impl<S: Stand> Room<S> {
     }
 }
 
-/// What the hand behind the sandbox does.
+/// What every service is asked in the same way.
+#[expect(
+    clippy::unused_self,
+    reason = "some services need the room for an answer, and some do not"
+)]
 impl<S: Stand> Room<S> {
     pub(crate) fn name(&self) -> &'static str {
         S::NAME

@@ -71,8 +71,8 @@ pub(crate) fn find<'r, S: Stand>(
     asked: &Asked,
 ) -> Option<(&'r Route<S>, Vec<String>)> {
     let path = asked.path.strip_suffix('/').unwrap_or(&asked.path);
-    let of_method = routes.iter().filter(|route| route.method == asked.method);
-    of_method.filter_map(|route| Some((route, route.ids(path)?))).next()
+    let mut of_method = routes.iter().filter(|route| route.method == asked.method);
+    of_method.find_map(|route| Some((route, route.ids(path)?)))
 }
 
 fn decoded(part: &str) -> String {

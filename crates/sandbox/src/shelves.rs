@@ -234,7 +234,11 @@ pub(crate) fn merge(into: &mut Map<String, Value>, patch: &Map<String, Value>) {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used, reason = "a test stops at the first surprise")]
+    #![allow(
+        clippy::unwrap_used,
+        clippy::indexing_slicing,
+        reason = "a test stops at the first surprise"
+    )]
 
     use super::{Kind, Shelves};
     use serde_json::json;

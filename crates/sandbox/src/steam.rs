@@ -129,7 +129,8 @@ const DENIED: &str =
 /// 32 hexadecimal digits, as Steam gives them out.
 fn key(room: &Room<Settings>) -> String {
     let letters = room.secret("steam key", 32);
-    letters.bytes().map(|byte| format!("{:X}", byte % 16)).collect()
+    let digit = |byte: u8| char::from_digit(u32::from(byte % 16), 16).unwrap_or('0');
+    letters.bytes().map(digit).collect::<String>().to_uppercase()
 }
 
 /// Steam's refusals are web pages.

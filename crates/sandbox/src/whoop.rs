@@ -183,37 +183,6 @@ impl Whoop {
         whoop
     }
 
-    pub(crate) fn name(&self) -> &'static str {
-        "whoop"
-    }
-
-    pub(crate) fn provider(&self) -> Option<&Provider> {
-        Some(&self.provider)
-    }
-
-    pub(crate) fn expire(&self, which: Which) {
-        self.provider.expire(which);
-    }
-
-    pub(crate) fn problem(&self, _asked: &Asked, status: u16, words: &str) -> Reply {
-        Reply::problem(status, words)
-    }
-
-    /// The answer with its next page turned into the page that was asked for.
-    pub(crate) fn repeat(&self, asked: &Asked, body: &mut Value) {
-        if let (Some(body), Some(again)) = (body.as_object_mut(), asked.value("nextToken")) {
-            body.insert("next_token".to_owned(), Value::from(again));
-        }
-    }
-
-    pub(crate) fn hosts(&self) -> Value {
-        Value::Null
-    }
-
-    pub(crate) fn values(&self) -> Value {
-        Value::Null
-    }
-
     pub(crate) fn answer(&self, asked: &Asked, now_us: i64) -> Reply {
         match (asked.method.as_str(), asked.path.as_str()) {
             ("GET" | "POST", "/oauth/oauth2/auth") => self.provider.authorise(asked, now_us),
@@ -277,6 +246,45 @@ impl Whoop {
 
     fn lock(&self) -> MutexGuard<'_, Inner> {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// What every service is asked in the same way.
+#[expect(
+    clippy::unused_self,
+    clippy::unnecessary_wraps,
+    reason = "other services have no provider, or need themselves for an answer"
+)]
+impl Whoop {
+    pub(crate) fn name(&self) -> &'static str {
+        "whoop"
+    }
+
+    pub(crate) fn provider(&self) -> Option<&Provider> {
+        Some(&self.provider)
+    }
+
+    pub(crate) fn expire(&self, which: Which) {
+        self.provider.expire(which);
+    }
+
+    pub(crate) fn problem(&self, _asked: &Asked, status: u16, words: &str) -> Reply {
+        Reply::problem(status, words)
+    }
+
+    /// The answer with its next page turned into the page that was asked for.
+    pub(crate) fn repeat(&self, asked: &Asked, body: &mut Value) {
+        if let (Some(body), Some(again)) = (body.as_object_mut(), asked.value("nextToken")) {
+            body.insert("next_token".to_owned(), Value::from(again));
+        }
+    }
+
+    pub(crate) fn hosts(&self) -> Value {
+        Value::Null
+    }
+
+    pub(crate) fn values(&self) -> Value {
+        Value::Null
     }
 }
 

@@ -31,10 +31,10 @@ pub(super) fn cursor(call: &mut Calling<'_>) -> Reply {
     });
     let list: Vec<&Value> = older.take(size).collect();
     let cursor = match list.last() {
-        Some(last) => json!({
-            "max": number(last, "/history/oid"),
-            "view_at": number(last, "/view_at"),
-            "business": business(last),
+        Some(end) => json!({
+            "max": number(end, "/history/oid"),
+            "view_at": number(end, "/view_at"),
+            "business": business(end),
             "ps": size,
         }),
         None => json!({ "max": 0, "view_at": 0, "business": "", "ps": size }),

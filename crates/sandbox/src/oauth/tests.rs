@@ -7,9 +7,7 @@ use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 
-use super::{
-    Client, ClientAuth, Consent, DeviceRules, Offline, Provider, Redirects, Rotation, Rules, Which,
-};
+use super::{Client, ClientAuth, Consent, DeviceRules, Offline, Provider, Rotation, Rules, Which};
 use crate::http::{Asked, Reply};
 
 const BACK: &str = "http://127.0.0.1:9/callback";

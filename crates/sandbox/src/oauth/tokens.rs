@@ -67,7 +67,8 @@ impl Provider {
         let (rules, books) = &mut *inner;
         let name = first(form, "refresh_token").unwrap_or_default();
         let old = books.refresh.get(name).cloned();
-        let public = old.as_ref().is_some_and(|token| token.public);
+        // A token that is gone may have been one of a sign-in without a secret.
+        let public = old.as_ref().is_none_or(|token| token.public);
         self.check_client(rules, asked, form, public)?;
         let void =
             || refusal(400, rules.reused.code(), "the refresh token is void, used or unknown");

@@ -152,7 +152,9 @@ fn listing(call: &Calling<'_>, mut things: Vec<Value>) -> Reply {
     let after = edge(page.last()).filter(|_| more);
     let before = edge(page.first()).filter(|_| begin > 0);
     let raw = call.asked.value("raw_json") == Some("1");
-    page.iter_mut().for_each(|thing| finish(thing, raw));
+    for thing in &mut page {
+        finish(thing, raw);
+    }
     Reply::json(
         200,
         &json!({ "kind": "Listing", "data": {

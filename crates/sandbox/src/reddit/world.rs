@@ -158,9 +158,7 @@ fn own_comment(ask: Ask, kind: &str, number: i64, at_ms: i64) -> Value {
 /// A post of somebody else, as it lies in a list of the owner; `at` is when it came there.
 fn others_post(ask: Ask, kind: &str, number: i64, at_ms: i64) -> Value {
     let author = author(&mut ask.chance("author", number));
-    let mut post = post(ask, kind, number, at_ms - DAY_MS, author);
-    post["at"] = json!(at_ms / 1_000);
-    post
+    kept(post(ask, kind, number, at_ms - DAY_MS, author), at_ms)
 }
 
 /// Saved things are posts and comments mixed.
@@ -169,9 +167,15 @@ fn others_thing(ask: Ask, kind: &str, number: i64, at_ms: i64) -> Value {
         return others_post(ask, kind, number, at_ms);
     }
     let author = author(&mut ask.chance("author", number));
-    let mut comment = comment(ask, kind, number, at_ms - DAY_MS, author);
-    comment["at"] = json!(at_ms / 1_000);
-    comment
+    kept(comment(ask, kind, number, at_ms - DAY_MS, author), at_ms)
+}
+
+/// With the moment it came into the list, which the API does not tell.
+fn kept(mut thing: Value, at_ms: i64) -> Value {
+    if let Some(thing) = thing.as_object_mut() {
+        thing.insert("at".to_owned(), json!(at_ms / 1_000));
+    }
+    thing
 }
 
 fn author(chance: &mut Chance) -> &'static str {

@@ -1,0 +1,183 @@
+//! What holds for all five: faults, bytes that repeat, records changed by hand, time that passes.
+
+use sandbox::{Fault, Service, What};
+use serde_json::{Value, json};
+
+use crate::stage::{DAY_US, Stage, of, stage};
+use crate::wire::{send, try_send};
+
+/// A path that answers with a list, the kind of records behind it, and where the list is.
+pub(crate) fn list_of(stage: &Stage, name: &str) -> (String, &'static str, &'static str) {
+    match name {
+        "spotify" => ("/api/v1/me/tracks?limit=50".to_owned(), "saved_track", "/items"),
+        "steam" => {
+            let id = &stage.records("player")[0]["steamid"];
+            let id = id.as_str().unwrap();
+            (
+                format!("/ISteamUser/GetFriendList/v0001/?steamid={id}"),
+                "friend",
+                "/friendslist/friends",
+            )
+        }
+        "reddit" => {
+            let me = stage.json("/oauth/api/v1/me")["name"].as_str().unwrap().to_owned();
+            (format!("/oauth/user/{me}/saved?limit=100"), "saved", "/data/children")
+        }
+        "youtube" => (
+            "/www/youtube/v3/videos?part=snippet&myRating=like&maxResults=50".to_owned(),
+            "like",
+            "/items",
+        ),
+        _ => ("/x/v2/history/toview".to_owned(), "toview", "/data/list"),
+    }
+}
+
+pub(crate) const PERSONAL: &[&str] = &["spotify", "steam", "reddit", "youtube", "bilibili"];
+
+fn error(code: u16) -> What {
+    What::Status {
+        code,
+        retry_after: (code == 429).then(|| "7".to_owned()),
+        reset: None,
+        body: None,
+    }
+}
+
+#[test]
+fn every_service_breaks_in_every_way_and_says_so_in_its_own_form() {
+    for name in PERSONAL {
+        let stage = stage(name);
+        let (path, ..) = list_of(&stage, name);
+        let control = stage.running.control();
+        for code in [403, 404, 429, 500] {
+            control.fault(Fault::on(path.split('?').next().unwrap(), error(code)).next(1));
+            let got = stage.get(&path);
+            assert_eq!(got.status, code, "{name}");
+            assert_eq!(got.header("retry-after"), (code == 429).then_some("7"), "{name}");
+            let form = match *name {
+                "spotify" => got.json()["error"]["status"].clone(),
+                "youtube" => got.json()["error"]["code"].clone(),
+                "reddit" => got.json()["error"].clone(),
+                "bilibili" => json!(-got.json()["code"].as_i64().unwrap()),
+                _ => json!(u16::from(got.text().starts_with("<html>")) * code),
+            };
+            assert_eq!(form, json!(code), "{name}");
+        }
+        control.fault(Fault::on("/", What::Html).next(1));
+        let page = stage.get(&path);
+        assert_eq!((page.status, page.header("content-type")), (200, Some("text/html")), "{name}");
+        control.fault(Fault::on("/", What::Truncate).next(1));
+        let half = stage.get(&path);
+        assert!(serde_json::from_slice::<Value>(&half.body).is_err(), "{name}");
+        control.fault(Fault::on("/", What::Pad { bytes: 3_000_000 }).next(1));
+        let huge = stage.get(&path);
+        assert!(huge.body.len() > 3_000_000 && huge.json() == stage.json(&path), "{name}");
+        control.fault(Fault::on("/", What::HangUp).next(1));
+        assert!(try_send(stage.running.url(), "GET", &path, &[], "").is_none(), "{name}");
+        assert_eq!(stage.get(&path).status, 200, "{name}");
+    }
+}
+
+#[test]
+fn the_same_seed_gives_the_same_bytes_and_another_gives_others() {
+    for name in PERSONAL {
+        let text = |stage: &Stage| {
+            let (path, ..) = list_of(stage, name);
+            stage.get(&path).text().replace(stage.running.url(), "")
+        };
+        let first = text(&stage(name));
+        assert_eq!(first, text(&stage(name)), "{name}");
+        let config =
+            sandbox::Config::of(Service::named(name).unwrap(), 43, 90, crate::stage::NOW_US);
+        let other = sandbox::Sandbox::start(config).unwrap();
+        let kind = list_of(&stage(name), name).1;
+        let (these, others) = (stage(name).records(kind), other.control().records(kind).unwrap());
+        assert_ne!(these, others, "{name}");
+    }
+}
+
+#[test]
+fn a_list_can_be_emptied_and_filled_by_hand() {
+    for name in PERSONAL {
+        let stage = stage(name);
+        let (path, kind, place) = list_of(&stage, name);
+        let length = || stage.json(&path).pointer(place).unwrap().as_array().unwrap().len();
+        assert!(length() > 20, "{name}");
+        let control = stage.running.control();
+        let added = control.add(kind, &json!({ "note": "by hand" })).unwrap();
+        assert_eq!(control.records(kind).unwrap().last(), Some(&added), "{name}");
+        let gone =
+            send(stage.running.url(), "DELETE", &format!("/_sandbox/records/{kind}"), &[], "");
+        assert_eq!((gone.status, length()), (204, 0), "{name}");
+        control.add(kind, &added).unwrap();
+        assert_eq!(length(), 1, "{name}");
+        assert!(control.records("nonsense").is_err());
+        assert!(control.remove(kind, "nonsense").is_err());
+    }
+}
+
+#[test]
+fn days_that_pass_bring_more() {
+    for (name, kind) in [
+        ("spotify", "play"),
+        ("spotify", "saved_track"),
+        ("reddit", "comment"),
+        ("youtube", "like"),
+        ("bilibili", "history"),
+    ] {
+        let stage = stage(name);
+        let before = stage.records(kind);
+        stage.running.control().advance(20 * DAY_US);
+        let after = stage.records(kind);
+        let new = after.iter().filter(|record| !before.contains(record)).count();
+        let kept = after.iter().filter(|record| before.contains(record)).count();
+        assert!(new > 2 && kept > 20, "{name} {kind}: {new} new, {kept} kept");
+    }
+    let steam = stage("steam");
+    let minutes = || -> i64 {
+        steam.records("game").iter().filter_map(|game| game["playtime_forever"].as_i64()).sum()
+    };
+    let before = minutes();
+    steam.running.control().advance(20 * DAY_US);
+    assert!(minutes() > before);
+}
+
+#[test]
+fn settings_that_do_not_exist_are_refused() {
+    for name in PERSONAL {
+        let stage = stage(name);
+        let control = stage.running.control();
+        assert!(control.set(&json!({ "colour": "red" })).is_err(), "{name}");
+        assert!(control.set(&json!({ "limits": "many" })).is_err(), "{name}");
+        control.set(&json!({ "limits": [[1, 60]] })).unwrap();
+        let (path, ..) = list_of(&stage, name);
+        let second = stage.get(&path);
+        let refused = match *name {
+            "bilibili" => {
+                second.json()["code"] == json!(-799)
+                    || stage.get(&path).json()["code"] == json!(-799)
+            }
+            _ => second.status == 429 || stage.get(&path).status == 429,
+        };
+        assert!(refused, "{name}");
+        control.set(&json!({ "limits": null })).unwrap();
+        assert_eq!(stage.get(&path).status, 200, "{name}");
+    }
+}
+
+#[test]
+fn a_program_is_told_where_the_hosts_are_and_what_to_bring() {
+    for (name, host, value) in [
+        ("spotify", "api.spotify.com", ""),
+        ("steam", "api.steampowered.com", "STEAM_USER_ID"),
+        ("reddit", "oauth.reddit.com", ""),
+        ("youtube", "oauth2.googleapis.com", "YOUTUBE_API_KEY"),
+        ("bilibili", "api.bilibili.com", "BILIBILI_SESSDATA"),
+    ] {
+        let stage = of(Service::named(name).unwrap());
+        let ready = stage.running.control().ready();
+        assert!(ready["hosts"][host].as_str().unwrap().starts_with(stage.running.url()), "{name}");
+        assert_eq!(ready["values"][value].is_string(), !value.is_empty(), "{name}");
+        assert_eq!(ready["client_id"].is_string(), ready["tokens"].is_object(), "{name}");
+    }
+}
