@@ -33,7 +33,10 @@ pub(crate) struct SandboxArgs {
 pub(crate) fn sandbox(args: &SandboxArgs, context: &Context, out: &mut Out) -> Result<Ending> {
     let Some(mut service) = Service::named(&args.service) else {
         let names = Service::NAMES.join("`, `");
-        bail!("there is no sandbox for `{}`\nhint: there is one for each of `{names}`", args.service);
+        bail!(
+            "there is no sandbox for `{}`\nhint: there is one for each of `{names}`",
+            args.service
+        );
     };
     if args.unlimited {
         service.unlimit();
