@@ -7,10 +7,12 @@ use crate::pace::Limit;
 mod check;
 mod spotify;
 mod whoop;
+mod youtube;
 
 pub use check::{CheckError, RevokeError, check, revoke};
 pub use spotify::SPOTIFY;
 pub use whoop::WHOOP;
+pub use youtube::YOUTUBE;
 
 /// One service's sign-in.
 pub struct Account {
@@ -114,14 +116,18 @@ pub struct Place {
 /// A call that reads something small. An access token goes along by itself.
 pub struct Probe {
     pub path: &'static [&'static str],
+    /// What the address carries anyway.
+    pub fixed: &'static [(&'static str, &'static str)],
     /// Fields of the account that the address carries, by their names there.
     pub query: &'static [(&'static str, &'static str)],
     /// Fields of the account that go along as cookies.
     pub cookies: &'static [&'static str],
 }
 
-/// A call that takes consent back, with the access token.
-pub struct Revoke {
-    pub method: &'static str,
-    pub path: &'static [&'static str],
+/// How consent is taken back.
+pub enum Revoke {
+    /// A call of the API with the access token.
+    Api { method: &'static str, path: &'static [&'static str] },
+    /// The token itself in a form, in the client's name (RFC 7009). The path is below the OAuth base.
+    Oauth { path: &'static [&'static str] },
 }

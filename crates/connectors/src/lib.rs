@@ -18,6 +18,7 @@ pub mod sync;
 pub mod tokens;
 pub mod when;
 pub mod whoop;
+pub mod youtube;
 
 use std::future::Future;
 use std::pin::Pin;
@@ -116,7 +117,8 @@ pub enum Answer {
 }
 
 /// Every built-in service. Adding one is a file and a line here.
-pub const ALL: &[&Service] = &[&demo::SERVICE, &whoop::SERVICE, &spotify::SERVICE];
+pub const ALL: &[&Service] =
+    &[&demo::SERVICE, &whoop::SERVICE, &spotify::SERVICE, &youtube::SERVICE];
 
 pub fn service(name: &str) -> Option<&'static Service> {
     ALL.iter().copied().find(|service| service.name == name)

@@ -7,13 +7,15 @@ mod login;
 mod problem;
 mod restriction;
 pub(crate) mod schema;
+#[cfg(test)]
+pub(crate) mod stage;
 
 use std::future::Future;
 
 use serde_json::Value;
 use store::secret::Secret;
 
-pub(crate) use ask::{from_fetch, json_of, usual};
+pub(crate) use ask::{from_fetch, json_of};
 pub(crate) use given::{Given, is_id};
 pub use login::SignIns;
 pub(crate) use login::{complete, refresh, refresh_if_due, setup, standing};

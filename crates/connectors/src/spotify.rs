@@ -5,6 +5,8 @@ mod api;
 mod follow;
 mod lists;
 mod profile;
+#[cfg(test)]
+mod tests;
 
 use std::future::ready;
 
@@ -157,7 +159,10 @@ const SETUP: &str = takes!(concat!(
     ",",
     ignored_secret!("client_secret"),
     ",",
-    text!("redirect_uri", "As registered with the application; by default http://127.0.0.1:8888/callback.")
+    text!(
+        "redirect_uri",
+        "As registered with the application; by default http://127.0.0.1:8888/callback."
+    )
 ));
 const COMPLETE: &str = takes!(
     concat!(

@@ -3,9 +3,11 @@
 use hyper::Method;
 use store::accounts::AccountsError;
 
-use super::{Account, SignIn};
+use super::{Account, Probe, Revoke, SignIn};
 use crate::fetch::{self, FetchError, Patience};
 use crate::http::{HttpError, Reply, Request};
+use crate::oauth::answer::Refusal;
+use crate::oauth::grant::{Form, Grant};
 use crate::settings::ServiceSettings;
 use crate::tokens::{self, TokenError};
 use crate::{Desk, Service};
@@ -54,7 +56,10 @@ pub async fn check(desk: &Desk, service: &'static Service) -> Result<(), CheckEr
     };
     let reply = match account.sign_in {
         SignIn::Values(_) => with_values(desk, service, account, settings).await?,
-        _ => fetch::get(desk, service, account.probe.path, &[], Patience::BRIEF).await?,
+        _ => {
+            let Probe { path, fixed, .. } = account.probe;
+            fetch::get(desk, service, path, fixed, Patience::BRIEF).await?
+        }
     };
     match reply.status {
         200..300 => Ok(()),
@@ -74,6 +79,9 @@ async fn with_values(
     let value = |name: &str| kept.extra.get(name).map_or("", |value| value.expose());
     let mut request = Request::get(&settings.api_base, account.probe.path)
         .header("user-agent", account.user_agent);
+    for (name, value) in account.probe.fixed {
+        request = request.query(name, value);
+    }
     for (name, field) in account.probe.query {
         request = request.query(name, value(field));
     }
@@ -90,13 +98,17 @@ pub async fn revoke(desk: &Desk, service: &'static Service) -> Result<bool, Revo
     let account = service.account;
     let Some(way) = account.and_then(|account| account.revoke.as_ref()) else { return Ok(false) };
     let Some(settings) = desk.settings.of(service) else { return Ok(false) };
+    let (method, path) = match way {
+        Revoke::Api { method, path } => (*method, *path),
+        Revoke::Oauth { path } => return revoke_token(desk, service, settings, path).await,
+    };
     let token = match tokens::access(desk, service).await {
         Ok(token) => token,
         Err(TokenError::NotConnected { .. } | TokenError::Dead { .. }) => return Ok(false),
         Err(error) => return Err(error.into()),
     };
-    let method = Method::from_bytes(way.method.as_bytes()).unwrap_or(Method::DELETE);
-    let request = Request::new(method, &settings.api_base, way.path)
+    let method = Method::from_bytes(method.as_bytes()).unwrap_or(Method::DELETE);
+    let request = Request::new(method, &settings.api_base, path)
         .header("user-agent", account.map_or("", |account| account.user_agent));
     let mut reply = desk.http.send(request.clone().bearer(&token)).await?;
     if reply.status == 401 {
@@ -110,6 +122,30 @@ pub async fn revoke(desk: &Desk, service: &'static Service) -> Result<bool, Revo
         200..300 => Ok(true),
         401 => Ok(false),
         status => Err(RevokeError::Status { status }),
+    }
+}
+
+async fn revoke_token(
+    desk: &Desk,
+    service: &Service,
+    settings: &ServiceSettings,
+    path: &[&str],
+) -> Result<bool, RevokeError> {
+    let Some(account) = service.account else { return Ok(false) };
+    let Some(kept) = desk.accounts.load(service.name).map_err(TokenError::from)? else {
+        return Ok(false);
+    };
+    // The refresh token stands for the whole consent.
+    let Some(token) = kept.refresh.as_ref().or(kept.access.as_ref()) else { return Ok(false) };
+    let Ok(grant) = Grant::new(account, settings, &kept) else { return Ok(false) };
+    let mut form = Form::empty();
+    form.push("token", token.expose());
+    match grant.post(&desk.http, path, form).await {
+        Ok(reply) if reply.is_success() => Ok(true),
+        Ok(reply) if matches!(reply.status, 400 | 401) => Ok(false),
+        Ok(reply) => Err(RevokeError::Status { status: reply.status }),
+        Err(Refusal::Http(error)) => Err(error.into()),
+        Err(_) => Ok(false),
     }
 }
 

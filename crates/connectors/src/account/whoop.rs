@@ -37,8 +37,8 @@ pub const WHOOP: Account = Account {
     values: &[],
     client_id: "WHOOP_CLIENT_ID",
     client_secret: "WHOOP_CLIENT_SECRET",
-    probe: Probe { path: &["user", "profile", "basic"], query: &[], cookies: &[] },
-    revoke: Some(Revoke { method: "DELETE", path: &["user", "access"] }),
+    probe: Probe { path: &["user", "profile", "basic"], fixed: &[], query: &[], cookies: &[] },
+    revoke: Some(Revoke::Api { method: "DELETE", path: &["user", "access"] }),
     // WHOOP says `invalid_request` of a refresh token it does not know, and `invalid_scope` when a
     // granted scope was later switched off for the app.
     dead: &["invalid_grant", "invalid_request", "invalid_scope"],

@@ -138,13 +138,11 @@ pub(super) async fn playlist_items(ask: Ask<'_>) -> Outcome {
     let id = super::follow::id(&given, "playlist_id", "playlist")?;
     let limits = (ITEMS_MAX, ITEMS_MAX);
     let pages = match pages(&ask, &["playlists", &id, "items"], &[], limits).await {
-        Err(problem) if is_of_path(&problem) => {
-            match pages_of_old(&ask, &id, limits).await? {
-                Some(pages) => pages,
-                None if problem.code == Code::NotFound => return Err(problem),
-                None => return Err(not_yours()),
-            }
-        }
+        Err(problem) if is_of_path(&problem) => match pages_of_old(&ask, &id, limits).await? {
+            Some(pages) => pages,
+            None if problem.code == Code::NotFound => return Err(problem),
+            None => return Err(not_yours()),
+        },
         pages => pages?,
     };
     let mut pages = pages;

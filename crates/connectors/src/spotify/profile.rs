@@ -93,8 +93,8 @@ pub(super) fn config(ask: &Ask<'_>) -> Result<String, Problem> {
     let kept = |column: &str| facts.as_ref().is_some_and(|facts| facts.has(column));
     let has_id = facts.as_ref().is_some_and(|facts| facts.client_id.is_some())
         || settings.is_some_and(|settings| settings.client_id.is_some());
-    let has_secret = kept("client_secret")
-        || settings.is_some_and(|settings| settings.client_secret.is_some());
+    let has_secret =
+        kept("client_secret") || settings.is_some_and(|settings| settings.client_secret.is_some());
     let word = |is_set: bool| if is_set { "set" } else { "not set" };
     let status = standing(ask.desk, &SERVICE);
     let login = status.pointer("/token_info/state").and_then(Value::as_str).unwrap_or_default();

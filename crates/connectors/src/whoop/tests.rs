@@ -66,7 +66,7 @@ impl Stage {
 
     pub(super) async fn call(&self, tool: &str, arguments: Value) -> Value {
         match self.answer(tool, arguments).await {
-            Answer::Found(value) | Answer::Said { value, .. } => value,
+            Answer::Found(value) | Answer::Said { value, .. } | Answer::Refused(value) => value,
             Answer::Failed { code, words } => serde_json::json!({"failed": code, "words": words}),
         }
     }

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use store::accounts::Account;
 
 use super::{failed, misread_answer};
-use crate::account::{SignIn, WHOOP};
+use crate::account::{Revoke, SignIn, WHOOP};
 use crate::coerce::Arguments;
 use crate::http::Request;
 use crate::oauth::grant::{Form, Grant};
@@ -101,15 +101,17 @@ pub(in crate::whoop) async fn set_access_token(ask: Ask<'_>) -> Answer {
 /// Takes the consent back at WHOOP, then forgets the login here.
 pub(in crate::whoop) async fn revoke(ask: Ask<'_>) -> Answer {
     let desk = ask.desk;
-    let (Some(settings), Some(revoke)) = (desk.settings.of(&SERVICE), &WHOOP.revoke) else {
+    let (Some(settings), Some(Revoke::Api { method, path })) =
+        (desk.settings.of(&SERVICE), &WHOOP.revoke)
+    else {
         return no_client();
     };
     let token = match tokens::access(desk, &SERVICE).await {
         Ok(token) => token,
         Err(error) => return token_answer(&error),
     };
-    let method = Method::from_bytes(revoke.method.as_bytes()).unwrap_or(Method::DELETE);
-    let request = Request::new(method, &settings.api_base, revoke.path)
+    let method = Method::from_bytes(method.as_bytes()).unwrap_or(Method::DELETE);
+    let request = Request::new(method, &settings.api_base, path)
         .header("user-agent", WHOOP.user_agent)
         .bearer(&token);
     match desk.http.send(request).await {

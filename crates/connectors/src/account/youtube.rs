@@ -1,0 +1,52 @@
+//! How one signs in to YouTube: with Google, by a code typed on any device.
+
+use super::{Account, Client, Field, Place, Probe, Revoke, SignIn};
+use crate::http::Retry;
+
+pub const YOUTUBE: Account = Account {
+    scopes: &["https://www.googleapis.com/auth/youtube.readonly"],
+    sign_in: SignIn::Device {
+        device: &["device", "code"],
+        token: &["token"],
+        client: Client::Post,
+    },
+    authorize_extra: &[],
+    api: Place {
+        url: "https://www.googleapis.com/youtube/v3",
+        variable: "YOUTUBE_API_BASE_URL",
+        completions: &[("", "/youtube/v3"), ("/www", "/youtube/v3")],
+    },
+    oauth: Place {
+        url: "https://oauth2.googleapis.com",
+        variable: "YOUTUBE_OAUTH_BASE_URL",
+        completions: &[],
+    },
+    values: &[Field {
+        name: "api_key",
+        title: "API key",
+        variable: "YOUTUBE_API_KEY",
+        hidden: true,
+    }],
+    client_id: "YOUTUBE_CLIENT_ID",
+    client_secret: "YOUTUBE_CLIENT_SECRET",
+    probe: Probe {
+        path: &["channels"],
+        fixed: &[("part", "id"), ("mine", "true")],
+        query: &[],
+        cookies: &[],
+    },
+    revoke: Some(Revoke::Oauth { path: &["revoke"] }),
+    dead: &["invalid_grant"],
+    refresh_scope: None,
+    consent_days_max: None,
+    user_agent: concat!("tollgate/", env!("CARGO_PKG_VERSION")),
+    retry: Retry::USUAL,
+    limits: &[],
+    guide: &[
+        "make a project at https://console.cloud.google.com and enable the YouTube Data API v3 in it",
+        "under Google Auth Platform add yourself as a test user, or publish the app: while it is in testing, Google ends each login after 7 days",
+        "create an OAuth client of the type `TVs and Limited Input devices`",
+        "copy its client id and client secret here",
+        "an API key of the same project in `YOUTUBE_API_KEY` serves search and public videos without a login",
+    ],
+};

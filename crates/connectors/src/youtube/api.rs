@@ -1,0 +1,117 @@
+//! Asks YouTube: public things with the owner's API key, or with the login where there is no key;
+//! the owner's own things with the login alone, because a key of another project is refused beside it.
+
+use hyper::Method;
+use jiff::Timestamp;
+use jiff::tz::TimeZone;
+use serde_json::Value;
+
+use super::{NAME, SERVICE};
+use crate::Desk;
+use crate::fetch::{self, Patience, Question};
+use crate::http::Reply;
+use crate::personal::{self, Code, Problem, from_fetch, json_of};
+
+/// Quotas are full again at midnight there.
+const PACIFIC: &str = "America/Los_Angeles";
+
+/// The owner's own things.
+pub(super) async fn own(desk: &Desk, what: &str, query: &[(&str, &str)]) -> Result<Value, Problem> {
+    let reply = fetch::get(desk, &SERVICE, &[what], query, Patience::BRIEF).await;
+    json_of(&SERVICE, reply, |reply, body| refusal(desk, what, reply, body))
+}
+
+/// What anybody may see.
+pub(super) async fn open(
+    desk: &Desk,
+    what: &str,
+    query: &[(&str, &str)],
+) -> Result<Value, Problem> {
+    let Some(key) = personal::value(desk, &SERVICE, "api_key") else {
+        return own(desk, what, query).await.map_err(|problem| match problem.code {
+            Code::NotConnected => no_key(),
+            _ => problem,
+        });
+    };
+    let question = Question { method: &Method::GET, segments: &[what], query, json: None };
+    let request = fetch::request(desk, &SERVICE, question);
+    let request = request.map_err(|error| from_fetch(&SERVICE, &error))?;
+    let request = request.query("key", key.expose());
+    let reply = fetch::send(desk, &SERVICE, request, Patience::BRIEF).await;
+    json_of(&SERVICE, reply, |reply, body| refusal(desk, what, reply, body))
+}
+
+fn no_key() -> Problem {
+    Problem::new(
+        Code::NotConnected,
+        NAME,
+        "YouTube is not connected and there is no API key",
+        "set `YOUTUBE_API_KEY`, or run `tollgate connect youtube` in a terminal",
+    )
+}
+
+/// Google gives its reason as a word.
+fn refusal(desk: &Desk, what: &str, reply: &Reply, body: &Value) -> Option<Problem> {
+    let reason = body.pointer("/error/errors/0/reason").and_then(Value::as_str).unwrap_or_default();
+    let words = body.pointer("/error/message").and_then(Value::as_str).unwrap_or_default();
+    let (code, message, hint) = match reason {
+        "quotaExceeded" | "dailyLimitExceeded" => return Some(quota(desk, what, reply.status)),
+        "rateLimitExceeded" | "userRateLimitExceeded" => {
+            (Code::RateLimited, "YouTube allows no more requests for now", "call again in a minute")
+        }
+        "accessNotConfigured" => (
+            Code::NotConnected,
+            "the YouTube Data API is not enabled in your Google project",
+            "enable it at https://console.cloud.google.com, then call again in a few minutes",
+        ),
+        _ if reply.status == 400 && words.contains("API key") => (
+            Code::NotConnected,
+            "Google does not accept the API key",
+            "put a valid key into `YOUTUBE_API_KEY`, or leave it out after `tollgate connect youtube`",
+        ),
+        "subscriptionForbidden" => (
+            Code::PrivateProfile,
+            "YouTube does not show these subscriptions",
+            "un-tick `Keep all my subscriptions private` in YouTube's privacy settings",
+        ),
+        "insufficientPermissions" => (
+            Code::InsufficientScope,
+            "the login lacks the permission youtube.readonly",
+            "run `tollgate connect youtube` again and allow it",
+        ),
+        _ => return None,
+    };
+    Some(Problem::new(code, NAME, message, hint).status(reply.status))
+}
+
+fn quota(desk: &Desk, what: &str, status: u16) -> Problem {
+    let bucket = match what {
+        "search" => "the bucket of searches (100 a day unless Google granted more)",
+        _ => "the bucket of reads (10,000 units a day unless Google granted more)",
+    };
+    let seconds = seconds_to_midnight(desk.clock.now().wall_us);
+    let hint = "it is full again at midnight Pacific time; the other bucket still works";
+    Problem::new(Code::QuotaExceeded, NAME, format!("{bucket} is empty"), hint)
+        .status(status)
+        .retry_after(seconds)
+}
+
+fn seconds_to_midnight(now_us: i64) -> Option<u64> {
+    let zone = TimeZone::get(PACIFIC).ok()?;
+    let now = Timestamp::from_microsecond(now_us).ok()?.to_zoned(zone);
+    let midnight = now.tomorrow().ok()?.start_of_day().ok()?;
+    let seconds = midnight.timestamp().as_second() - now.timestamp().as_second();
+    u64::try_from(seconds).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::seconds_to_midnight;
+
+    #[test]
+    fn quotas_are_full_again_at_midnight_in_california() {
+        // 2026-11-16T07:00:00Z is 23:00 there; without a time zone database nothing is said.
+        let seconds = seconds_to_midnight(1_794_812_400_000_000);
+        assert!(matches!(seconds, Some(3600) | None), "{seconds:?}");
+    }
+}
