@@ -4,6 +4,8 @@
 mod api;
 mod mine;
 mod public;
+#[cfg(test)]
+mod tests;
 
 use std::future::ready;
 
