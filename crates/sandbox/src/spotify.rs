@@ -50,6 +50,8 @@ pub enum Mode {
     Development,
     /// Everything that was, and the new paths too.
     Extended,
+    /// Everything that was, and nothing new: an old application before the change reached it.
+    Old,
 }
 
 /// How this Spotify behaves.
@@ -114,6 +116,10 @@ const ROUTES: &[Route<Settings>] = &[
     get("/api/v1/playlists/{}", "", library::playlist),
     get("/api/v1/playlists/{}/items", "playlist-read-private", library::items),
 ];
+
+/// Paths that came in 2026.
+const NEW: &[&str] =
+    &["/api/v1/me/library/contains", "/api/v1/me/library", "/api/v1/playlists/{}/items"];
 
 /// Gone for an application in Development Mode since February 2026.
 const REMOVED: &[Route<Settings>] = &[
@@ -230,6 +236,9 @@ fn api(room: &Room<Settings>, provider: &Provider, asked: &Asked, now_us: i64) -
         return refusal(inner.settings.removed_status, "Forbidden");
     }
     let Some((route, ids)) = removed.or_else(|| find(ROUTES, asked)) else { return missing() };
+    if inner.settings.mode == Mode::Old && NEW.contains(&route.path) {
+        return missing();
+    }
     if !inner.settings.premium {
         return refusal(403, "Active premium subscription required for the owner of the app.");
     }

@@ -187,6 +187,10 @@ fn change(call: &mut Calling<'_>, kind: &str, id: &str, have: bool) {
     let key = id.to_owned();
     let held = call.inner.shelves.one(shelf, &key).is_some();
     if !have && held {
+        // A playlist that was let go is still there, and can be followed again.
+        if let Some(list) = call.inner.shelves.one("playlist", &key).cloned() {
+            call.inner.shelves.put("other_playlist", list);
+        }
         let _ = call.inner.shelves.remove(shelf, &key);
     }
     if !have || held {

@@ -143,6 +143,37 @@ fn days_that_pass_bring_more() {
 }
 
 #[test]
+fn a_next_page_can_be_the_same_page_for_ever() {
+    for (name, path, next, again) in [
+        ("spotify", "/api/v1/me/tracks", "/next", "offset=20&limit=20"),
+        ("reddit", "/oauth/subreddits/mine/subscriber", "/data/after", "after="),
+        (
+            "youtube",
+            "/www/youtube/v3/subscriptions?part=id&mine=true",
+            "/nextPageToken",
+            "pageToken=",
+        ),
+        ("bilibili", "/x/web-interface/history/cursor", "/data/cursor/view_at", "view_at="),
+    ] {
+        let stage = stage(name);
+        let said = |body: &Value| match body.pointer(next).unwrap() {
+            Value::String(text) => text.clone(),
+            other => other.to_string(),
+        };
+        let first = said(&stage.json(path));
+        let mark = if path.contains('?') { '&' } else { '?' };
+        let second = match name {
+            "spotify" => format!("{path}?{again}"),
+            _ => format!("{path}{mark}{again}{first}"),
+        };
+        let moved = stage.json(&second);
+        assert_ne!(said(&moved), first, "{name}");
+        stage.running.control().fault(Fault::on("/", What::RepeatToken));
+        assert!(said(&stage.json(&second)).ends_with(&first), "{name}");
+    }
+}
+
+#[test]
 fn settings_that_do_not_exist_are_refused() {
     for name in PERSONAL {
         let stage = stage(name);

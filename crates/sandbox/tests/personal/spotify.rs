@@ -127,6 +127,11 @@ fn development_mode_has_lost_paths_and_fields() {
     assert!(gone.iter().all(|name| me.get(name).is_some()));
     let track = stage.json("/api/v1/me/tracks?limit=1")["items"][0]["track"].clone();
     assert!(track["popularity"].is_number());
+    let new = format!("/api/v1/playlists/{list}/items?limit=1");
+    assert_eq!(stage.get(&new).status, 200);
+    stage.set(&json!({ "mode": "old" }));
+    assert_eq!(stage.get(&new).status, 404);
+    assert_eq!(statuses(&stage), [200, 200, 200, 204, 204, 200, 200]);
 }
 
 #[test]
