@@ -165,11 +165,12 @@ fn api(room: &Room<Settings>, provider: &Provider, asked: &Asked, now_us: i64) -
     if holder.is_none() && asked.header("authorization").is_some() {
         return refusal(401, "authError", "Invalid Credentials");
     }
+    let signed_in = holder.is_some();
     let Some(scopes) = holder.map(|holder| holder.scopes).or(key_said.map(|_| Vec::new())) else {
         let words = "The request is missing a valid API key.";
         return refusal(403, "forbidden", words);
     };
-    if !scopes.is_empty() && !route.allows(&scopes) {
+    if signed_in && !route.allows(&scopes) {
         let words = "Request had insufficient authentication scopes.";
         return refusal(403, "insufficientPermissions", words);
     }
