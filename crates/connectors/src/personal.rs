@@ -2,8 +2,10 @@
 //! are asked, and how one signs in to them from a conversation without a secret passing through it.
 
 mod ask;
+mod events;
 mod given;
 mod login;
+pub(crate) mod mirror;
 mod problem;
 mod restriction;
 pub(crate) mod schema;
@@ -16,6 +18,7 @@ use serde_json::Value;
 use store::secret::Secret;
 
 pub(crate) use ask::{from_fetch, json_of};
+pub(crate) use events::events;
 pub(crate) use given::{Given, is_id};
 pub use login::SignIns;
 pub(crate) use login::{complete, refresh, refresh_if_due, setup, standing};

@@ -4,11 +4,13 @@ use serde_json::Value;
 use store::export::Shelf;
 use store::records::{Derived, Records, RecordsError, View};
 
-use crate::whoop;
+use crate::personal::mirror::derived;
 use crate::whoop::kind::Kind;
+use crate::{spotify, whoop, youtube};
 
 /// Every service that has something to take out.
-pub const SHELVES: &[&Shelf] = &[&whoop::export::SHELF];
+pub const SHELVES: &[&Shelf] =
+    &[&whoop::export::SHELF, &spotify::mirror::SHELF, &youtube::mirror::SHELF];
 
 pub fn shelf(service: &str) -> Option<&'static Shelf> {
     SHELVES.iter().copied().find(|shelf| shelf.service == service)
@@ -22,6 +24,12 @@ pub fn prepare(records: &Records) -> Result<(), RecordsError> {
     views.push(&whoop::takeout::JOURNAL_VIEW);
     records.declare(&views)?;
     records.reshape(whoop::NAME, whoop::shape::VERSION, whoop_shape)?;
+    records.reshape(spotify::NAME, spotify::mirror::VERSION, |kind, raw| {
+        derived(spotify::mirror::LISTS, kind, raw)
+    })?;
+    records.reshape(youtube::NAME, youtube::mirror::VERSION, |kind, raw| {
+        derived(youtube::mirror::LISTS, kind, raw)
+    })?;
     Ok(())
 }
 

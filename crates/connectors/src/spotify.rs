@@ -4,6 +4,7 @@
 mod api;
 mod follow;
 mod lists;
+pub mod mirror;
 mod profile;
 #[cfg(test)]
 mod tests;
@@ -38,6 +39,7 @@ pub const SERVICE: Service = Service {
 };
 
 /// What differs from row to row.
+#[derive(Clone, Copy)]
 struct Row {
     name: &'static str,
     title: &'static str,
@@ -226,7 +228,7 @@ pub(crate) const TOOLS: &[Tool] = &[
         input: NOTHING,
         output: SENTENCE,
         scopes: &[],
-        run: |ask| saying(ready(profile::config(&ask))),
+        run: |ask| saying(ready(Ok(profile::config(&ask)))),
     }),
     tool(
         Effect::Runs,

@@ -108,7 +108,11 @@ pub fn mirror(service: &str) -> Option<&'static Mirror> {
 }
 
 /// Every mirror. Adding one is a line here.
-pub const ALL: &[&Mirror] = &[&crate::whoop::sync::MIRROR];
+pub const ALL: &[&Mirror] = &[
+    &crate::whoop::sync::MIRROR,
+    &crate::spotify::mirror::MIRROR,
+    &crate::youtube::mirror::MIRROR,
+];
 
 /// Runs a sync to its end and answers its result: `status`, times, and each resource's counts.
 /// A resource that fails does not stop the others.

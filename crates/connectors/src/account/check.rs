@@ -54,12 +54,10 @@ pub async fn check(desk: &Desk, service: &'static Service) -> Result<(), CheckEr
     let (Some(account), Some(settings)) = (service.account, desk.settings.of(service)) else {
         return Err(FetchError::from(not_connected(service)).into());
     };
+    let Probe { path, fixed, .. } = account.probe;
     let reply = match account.sign_in {
         SignIn::Values(_) => with_values(desk, service, account, settings).await?,
-        _ => {
-            let Probe { path, fixed, .. } = account.probe;
-            fetch::get(desk, service, path, fixed, Patience::BRIEF).await?
-        }
+        _ => fetch::get(desk, service, path, fixed, Patience::BRIEF).await?,
     };
     match reply.status {
         200..300 => Ok(()),

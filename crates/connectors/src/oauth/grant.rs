@@ -102,7 +102,7 @@ impl Grant {
             .reply_bytes_max(REPLY_BYTES_MAX);
         match (self.client, &self.client_secret) {
             (Client::Basic | Client::BasicIfSecret, Some(secret)) => {
-                request = request.basic(&self.client_id, secret)
+                request = request.basic(&self.client_id, secret);
             }
             (Client::Post, Some(secret)) => {
                 pairs.push(("client_id", &self.client_id));

@@ -1,5 +1,5 @@
 //! A signed-in owner on a home of their own and a service of the sandbox, for tests of tools.
-#![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
+#![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "tests")]
 
 use std::sync::Arc;
 
@@ -63,7 +63,7 @@ impl Stage {
     pub(crate) async fn good(&self, tool: &str, arguments: Value) -> Value {
         match self.answer(tool, arguments).await {
             Answer::Found(value) | Answer::Said { value, .. } => value,
-            answer => std::panic::panic_any(format!("{tool}: {answer:?}")),
+            answer => panic!("{tool}: {answer:?}"),
         }
     }
 
@@ -77,7 +77,7 @@ impl Stage {
                 assert!(error["retryable"].is_boolean(), "{value}");
                 error["code"].as_str().unwrap().to_owned()
             }
-            answer => std::panic::panic_any(format!("{tool}: {answer:?}")),
+            answer => panic!("{tool}: {answer:?}"),
         }
     }
 

@@ -15,7 +15,19 @@ pub(super) async fn get(
     segments: &[&str],
     query: &[(&str, &str)],
 ) -> Result<Value, Problem> {
-    send(desk, &Method::GET, segments, query, None).await
+    get_with(desk, segments, query, Patience::BRIEF).await
+}
+
+pub(super) async fn get_with(
+    desk: &Desk,
+    segments: &[&str],
+    query: &[(&str, &str)],
+    patience: Patience,
+) -> Result<Value, Problem> {
+    let reply = fetch::get(desk, &SERVICE, segments, query, patience).await;
+    let mut value = json_of(&SERVICE, reply, refusal)?;
+    leave_out_markets(&mut value);
+    Ok(value)
 }
 
 pub(super) async fn send(
@@ -27,9 +39,7 @@ pub(super) async fn send(
 ) -> Result<Value, Problem> {
     let question = Question { method, segments, query, json };
     let reply = fetch::ask(desk, &SERVICE, question, Patience::BRIEF).await;
-    let mut value = json_of(&SERVICE, reply, refusal)?;
-    leave_out_markets(&mut value);
-    Ok(value)
+    json_of(&SERVICE, reply, refusal)
 }
 
 /// Spotify tells most of its reasons apart only by their words.

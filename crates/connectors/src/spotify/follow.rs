@@ -123,9 +123,10 @@ pub(super) async fn playlist(ask: Ask<'_>, change: Change) -> Outcome {
             return Err(first);
         }
     }
-    let message = match is_old_first {
-        true => format!("{message}; Spotify no longer lets an application hide that you do"),
-        false => message,
+    let message = if is_old_first {
+        format!("{message}; Spotify no longer lets an application hide that you do")
+    } else {
+        message
     };
     Ok(json!({ "status": "success", "message": message, "playlist_id": id }))
 }

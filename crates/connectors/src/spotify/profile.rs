@@ -87,7 +87,7 @@ pub(super) async fn test(ask: Ask<'_>) -> Result<String, Problem> {
 }
 
 /// What is set up, without asking Spotify and without showing any of it.
-pub(super) fn config(ask: &Ask<'_>) -> Result<String, Problem> {
+pub(super) fn config(ask: &Ask<'_>) -> String {
     let facts = ask.desk.accounts.facts(NAME).ok().flatten();
     let settings = ask.desk.settings.of(&SERVICE);
     let kept = |column: &str| facts.as_ref().is_some_and(|facts| facts.has(column));
@@ -98,9 +98,9 @@ pub(super) fn config(ask: &Ask<'_>) -> Result<String, Problem> {
     let word = |is_set: bool| if is_set { "set" } else { "not set" };
     let status = standing(ask.desk, &SERVICE);
     let login = status.pointer("/token_info/state").and_then(Value::as_str).unwrap_or_default();
-    Ok(format!(
+    format!(
         "Client id: {}. Client secret: {} (not needed). Login: {login}. `tollgate connect spotify` signs in.",
         word(has_id),
         word(has_secret)
-    ))
+    )
 }

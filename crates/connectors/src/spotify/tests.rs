@@ -1,6 +1,8 @@
 //! Every tool against the sandbox, good and bad.
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
 
+mod sync;
+
 use sandbox::{Config, Fault, What, Which};
 use serde_json::{Value, json};
 

@@ -17,7 +17,16 @@ const PACIFIC: &str = "America/Los_Angeles";
 
 /// The owner's own things.
 pub(super) async fn own(desk: &Desk, what: &str, query: &[(&str, &str)]) -> Result<Value, Problem> {
-    let reply = fetch::get(desk, &SERVICE, &[what], query, Patience::BRIEF).await;
+    own_with(desk, what, query, Patience::BRIEF).await
+}
+
+pub(super) async fn own_with(
+    desk: &Desk,
+    what: &str,
+    query: &[(&str, &str)],
+    patience: Patience,
+) -> Result<Value, Problem> {
+    let reply = fetch::get(desk, &SERVICE, &[what], query, patience).await;
     json_of(&SERVICE, reply, |reply, body| refusal(desk, what, reply, body))
 }
 

@@ -146,14 +146,14 @@ pub(super) async fn test(ask: Ask<'_>) -> Result<String, Problem> {
 }
 
 /// What is set up, without asking Google and without showing any of it.
-pub(super) fn config(ask: &Ask<'_>) -> Result<String, Problem> {
+pub(super) fn config(ask: &Ask<'_>) -> String {
     let key = personal::value(ask.desk, &SERVICE, "api_key");
     let status = standing(ask.desk, &SERVICE);
     let login = status.pointer("/token_info/state").and_then(Value::as_str).unwrap_or_default();
     let key = if key.is_some() { "set" } else { "not set" };
-    Ok(format!(
+    format!(
         "API key: {key} (search, videos, channels, charts). Login: {login} (subscriptions, playlists, likes; public tools too). Google offers no watch history; `tollgate connect youtube` signs in."
-    ))
+    )
 }
 
 fn missing(what: &str) -> Problem {

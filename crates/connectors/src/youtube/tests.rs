@@ -226,3 +226,22 @@ async fn a_login_that_ended_leads_to_a_plain_instruction() {
     let code = stage.bad("get_youtube_playlists", json!({})).await;
     assert_eq!(code, "reauthorization_required");
 }
+
+#[tokio::test]
+async fn subscriptions_and_likes_are_mirrored_and_follow() {
+    use crate::sync::{Asked, run};
+    use crate::youtube::mirror::MIRROR;
+    let stage = stage();
+    let count = |kind| usize::try_from(stage.desk.records.count("youtube", kind).unwrap()).unwrap();
+    let result = run(&stage.desk, &MIRROR, &Asked::default(), &|_| {}).await.unwrap();
+    assert_eq!(result["status"], "success", "{result}");
+    assert_eq!(count("subscriptions"), all(&stage, "subscription").len());
+    assert_eq!(count("likes"), all(&stage, "like").len());
+    let like = all(&stage, "like")[0]["video"]["id"].as_str().unwrap().to_owned();
+    stage.sandbox.control().remove("like", &like).unwrap();
+    let result = run(&stage.desk, &MIRROR, &Asked::default(), &|_| {}).await.unwrap();
+    assert_eq!(result["resources"]["likes"]["records_removed"], 1, "{result}");
+    assert_eq!(result["resources"]["subscriptions"]["records_upserted"], 0);
+    let row = stage.desk.records.one("youtube", "likes", &like).unwrap();
+    assert!(row.is_none());
+}
