@@ -6,11 +6,13 @@ use crate::pace::Limit;
 
 mod check;
 mod spotify;
+mod steam;
 mod whoop;
 mod youtube;
 
 pub use check::{CheckError, RevokeError, check, revoke};
 pub use spotify::SPOTIFY;
+pub use steam::STEAM;
 pub use whoop::WHOOP;
 pub use youtube::YOUTUBE;
 

@@ -14,6 +14,7 @@ mod resource;
 pub mod settings;
 pub mod shelves;
 pub mod spotify;
+pub mod steam;
 pub mod sync;
 pub mod tokens;
 pub mod when;
@@ -118,7 +119,7 @@ pub enum Answer {
 
 /// Every built-in service. Adding one is a file and a line here.
 pub const ALL: &[&Service] =
-    &[&demo::SERVICE, &whoop::SERVICE, &spotify::SERVICE, &youtube::SERVICE];
+    &[&demo::SERVICE, &whoop::SERVICE, &spotify::SERVICE, &youtube::SERVICE, &steam::SERVICE];
 
 pub fn service(name: &str) -> Option<&'static Service> {
     ALL.iter().copied().find(|service| service.name == name)

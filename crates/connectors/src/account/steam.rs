@@ -1,0 +1,46 @@
+//! What one brings to Steam: a key of its Web API, and whose profile is one's own.
+
+use super::{Account, Field, Place, Probe, SignIn};
+use crate::http::Retry;
+use crate::pace::Limit;
+
+pub const STEAM: Account = Account {
+    scopes: &[],
+    sign_in: SignIn::Values(&[
+        Field { name: "api_key", title: "Web API key", variable: "STEAM_API_KEY", hidden: true },
+        Field {
+            name: "user_id",
+            title: "SteamID64 (17 digits)",
+            variable: "STEAM_USER_ID",
+            hidden: false,
+        },
+    ]),
+    authorize_extra: &[],
+    api: PLACE,
+    // There is nothing to sign in at; nothing is ever sent there.
+    oauth: PLACE,
+    values: &[],
+    client_id: "STEAM_CLIENT_ID",
+    client_secret: "STEAM_CLIENT_SECRET",
+    probe: Probe {
+        path: &["ISteamUser", "GetPlayerSummaries", "v0002", ""],
+        fixed: &[("format", "json")],
+        query: &[("key", "api_key"), ("steamids", "user_id")],
+        cookies: &[],
+    },
+    revoke: None,
+    dead: &[],
+    refresh_scope: None,
+    consent_days_max: None,
+    user_agent: concat!("tollgate/", env!("CARGO_PKG_VERSION")),
+    retry: Retry::USUAL,
+    limits: &[Limit { max: 100_000, window_s: 86_400 }],
+    guide: &[
+        "get a key at https://steamcommunity.com/dev/apikey; an account that never bought anything gets none",
+        "your SteamID64 is the number of 17 digits in the account details of Steam",
+        "for libraries and achievements set `Game details` to public under Privacy Settings",
+    ],
+};
+
+const PLACE: Place =
+    Place { url: "https://api.steampowered.com", variable: "STEAM_API_BASE_URL", completions: &[] };

@@ -1,0 +1,177 @@
+//! Who people are and what their friends do.
+
+use serde_json::{Value, json};
+
+use super::{NAME, Telling, api};
+use crate::Ask;
+use crate::personal::{Code, Given, Outcome, Problem};
+use crate::when::{local_date, utc_millis};
+
+const FRIENDS_SHOWN: usize = 10;
+const IDS_MAX: usize = 500;
+const SECOND_US: i64 = 1_000_000;
+
+pub(super) fn name_of(player: &Value) -> String {
+    let name = player.get("personaname").and_then(Value::as_str).unwrap_or("somebody");
+    name.to_owned()
+}
+
+fn status(player: &Value) -> &'static str {
+    match player.get("personastate").and_then(Value::as_i64) {
+        Some(0) => "Offline",
+        Some(1) => "Online",
+        Some(2) => "Busy",
+        Some(3) => "Away",
+        Some(4) => "Snooze",
+        Some(5) => "Looking to trade",
+        Some(6) => "Looking to play",
+        _ => "Unknown",
+    }
+}
+
+fn visibility(player: &Value) -> &'static str {
+    let is_public = player.get("communityvisibilitystate").and_then(Value::as_i64) == Some(3);
+    if is_public { "Public" } else { "Private" }
+}
+
+fn not_found() -> Problem {
+    Problem::new(Code::NotFound, NAME, "Steam knows no such player", "check the SteamID64")
+}
+
+fn summary(player: &Value) -> Value {
+    let at = |name: &str| player.get(name).cloned().unwrap_or_default();
+    let moment = |name: &str| {
+        let seconds = player.get(name).and_then(Value::as_i64).filter(|seconds| *seconds > 0);
+        seconds.map(|seconds| utc_millis(seconds.saturating_mul(SECOND_US)))
+    };
+    json!({
+        "steam_id": at("steamid"),
+        "persona_name": at("personaname"),
+        "profile_url": at("profileurl"),
+        "avatar": at("avatarfull"),
+        "status": status(player),
+        "profile_visibility": visibility(player),
+        "real_name": at("realname"),
+        "country": at("loccountrycode"),
+        "state": at("locstatecode"),
+        "account_created": moment("timecreated"),
+        "last_logoff": moment("lastlogoff"),
+        "current_game": at("gameextrainfo"),
+        "game_id": at("gameid"),
+    })
+}
+
+pub(super) async fn profile(ask: Ask<'_>) -> Telling {
+    let given = Given::new(NAME, ask.arguments);
+    let id = api::whose(ask.desk, &given, "steamid").await?;
+    let players = api::players(ask.desk, &[id]).await?;
+    let player = players.first().ok_or_else(not_found)?;
+    let mut text = format!("{} is {}.", name_of(player), status(player));
+    for (word, name) in [
+        ("Profile", "profileurl"),
+        ("Real name", "realname"),
+        ("Country", "loccountrycode"),
+        ("Playing", "gameextrainfo"),
+    ] {
+        if let Some(said) = player.get(name).and_then(Value::as_str) {
+            text += &format!("\n{word}: {said}");
+        }
+    }
+    text += &format!("\nVisibility: {}", visibility(player));
+    Ok((text, summary(player)))
+}
+
+/// One flat object for the owner, a list where ids were given.
+pub(super) async fn summaries(ask: Ask<'_>) -> Outcome {
+    let given = Given::new(NAME, ask.arguments);
+    let Some(said) = given.text("steamids")? else {
+        let players = api::players(ask.desk, &[api::own_id(ask.desk).await?]).await?;
+        return players.first().map(summary).ok_or_else(not_found);
+    };
+    let mut ids = Vec::new();
+    for one in said.split(',').map(str::trim).filter(|one| !one.is_empty()) {
+        if ids.len() == IDS_MAX {
+            return Err(given.wrong("steamids", "500 ids at most"));
+        }
+        ids.push(api::id_of(ask.desk, one, "steamids").await?);
+    }
+    if ids.is_empty() {
+        return Err(given.missing("steamids"));
+    }
+    let players: Vec<Value> = api::players(ask.desk, &ids).await?.iter().map(summary).collect();
+    if players.is_empty() {
+        return Err(not_found());
+    }
+    Ok(json!({ "total_players": players.len(), "players": players }))
+}
+
+pub(super) async fn friends(ask: Ask<'_>) -> Telling {
+    let given = Given::new(NAME, ask.arguments);
+    let id = api::whose(ask.desk, &given, "steamid").await?;
+    let friends = api::friends(ask.desk, &id).await?;
+    let shown: Vec<Value> = friends.iter().take(FRIENDS_SHOWN).map(friend).collect();
+    let mut text = format!("{} friends.", friends.len());
+    for friend in &shown {
+        let word = |name: &str| friend.get(name).and_then(Value::as_str);
+        text += &format!("\n- {}", word("steamid").unwrap_or_default());
+        if let Some(since) = word("friends_since") {
+            text += &format!(", friends since {since}");
+        }
+    }
+    let more = friends.len().saturating_sub(shown.len());
+    if more > 0 {
+        text += &format!("\n... and {more} more friends");
+    }
+    let facts = json!({
+        "steamid": id,
+        "total_friends": friends.len(),
+        "friends": friends.iter().map(friend).collect::<Vec<_>>(),
+    });
+    Ok((text, facts))
+}
+
+/// With the day in UTC; friends from before Steam wrote it down have none.
+fn friend(friend: &Value) -> Value {
+    let since = friend.get("friend_since").and_then(Value::as_i64).filter(|since| *since > 0);
+    let day = since.and_then(|since| local_date(since.saturating_mul(SECOND_US), 0));
+    json!({
+        "steamid": friend.get("steamid"),
+        "friends_since": day.map(|day| day.to_string()),
+    })
+}
+
+/// What all friends do right now, not only the first of them.
+pub(super) async fn playing(ask: Ask<'_>) -> Telling {
+    let own = api::own_id(ask.desk).await?;
+    let friends = api::friends(ask.desk, &own).await?;
+    let id = |friend: &Value| friend.get("steamid").and_then(Value::as_str).map(str::to_owned);
+    let ids: Vec<String> = friends.iter().filter_map(id).collect();
+    let players = api::players(ask.desk, &ids).await?;
+    let is_playing = |player: &&Value| player.get("gameextrainfo").is_some_and(Value::is_string);
+    let is_online = |player: &&Value| status(player) != "Offline" && !is_playing(player);
+    let in_game: Vec<&Value> = players.iter().filter(is_playing).collect();
+    let online: Vec<&Value> = players.iter().filter(is_online).collect();
+    let mut text = format!("{} of {} friends are playing.", in_game.len(), players.len());
+    for player in &in_game {
+        let game = player.get("gameextrainfo").and_then(Value::as_str).unwrap_or_default();
+        text += &format!("\n- {}: {game} ({})", name_of(player), status(player));
+    }
+    text += &format!("\nOnline without a game: {}", online.len());
+    for player in online.iter().take(FRIENDS_SHOWN) {
+        text += &format!("\n- {} ({})", name_of(player), status(player));
+    }
+    let brief = |player: &&Value| {
+        json!({
+            "steam_id": player.get("steamid"),
+            "persona_name": player.get("personaname"),
+            "status": status(player),
+            "current_game": player.get("gameextrainfo"),
+        })
+    };
+    let facts = json!({
+        "friends_checked": players.len(),
+        "playing": in_game.iter().map(brief).collect::<Vec<_>>(),
+        "online": online.iter().take(FRIENDS_SHOWN).map(brief).collect::<Vec<_>>(),
+    });
+    Ok((text, facts))
+}

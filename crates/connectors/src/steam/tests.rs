@@ -1,0 +1,227 @@
+//! Every tool against the sandbox, good and bad.
+#![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
+
+use sandbox::{Config, Fault, What, Which};
+use serde_json::{Value, json};
+use store::clock::Clock;
+use store::secret::Secret;
+
+use super::SERVICE;
+use crate::personal::stage::{Stage, stranger};
+
+fn nobody() -> Stage {
+    let look = |name: &str, url: &str| (name == "STEAM_API_BASE_URL").then(|| url.to_owned());
+    stranger(&SERVICE, Config::steam(7, 40, Clock::System.now().wall_us), look)
+}
+
+/// The key and the id come from the environment.
+fn stage() -> Stage {
+    let mut stage = nobody();
+    let ready = stage.sandbox.control().ready();
+    let mut settings = stage.desk.settings.of(&SERVICE).unwrap().clone();
+    for (field, name) in [("api_key", "STEAM_API_KEY"), ("user_id", "STEAM_USER_ID")] {
+        settings.values.insert(field, Secret::new(ready["values"][name].as_str().unwrap()));
+    }
+    stage.desk.settings.put(&SERVICE, settings);
+    stage
+}
+
+fn own_id(stage: &Stage) -> String {
+    stage.sandbox.control().ready()["values"]["STEAM_USER_ID"].as_str().unwrap().to_owned()
+}
+
+/// Friends by number, from 1; every seventh is private.
+fn friend(stage: &Stage, number: usize) -> String {
+    let friends = stage.sandbox.control().records("friend").unwrap();
+    friends[number - 1]["steamid"].as_str().unwrap().to_owned()
+}
+
+fn status(code: u16) -> What {
+    What::Status { code, retry_after: None, reset: None, body: None }
+}
+
+#[tokio::test]
+async fn every_tool_answers() {
+    let stage = stage();
+    let (own, friend) = (own_id(&stage), friend(&stage, 1));
+    let app = 200_000;
+    for (tool, arguments, keys) in [
+        ("test_steam_credentials", json!({}), &["result"][..]),
+        ("get_steam_config", json!({}), &["result"]),
+        ("get_steam_library", json!({}), &["result", "total_games", "top_games"]),
+        ("get_steam_library", json!({ "steamid": friend }), &["result", "recent_games"]),
+        ("get_steam_friends", json!({ "steamid": null }), &["result", "total_friends"]),
+        ("my_steam_recent_activity", json!({}), &["result", "recent_games"]),
+        ("get_steam_profile", json!({ "steamid": "null" }), &["result", "status"]),
+        ("get_steam_recent_activity", json!({ "steamid": "" }), &["steamid", "recent_games"]),
+        ("get_player_summary", json!({}), &["steam_id", "persona_name", "account_created"]),
+        ("get_player_summary", json!({ "steamids": own }), &["players", "total_players"]),
+        ("get_player_achievements", json!({ "app_id": app }), &["completion_rate"]),
+        ("get_user_game_stats", json!({ "app_id": app.to_string() }), &["stats", "summary"]),
+        ("get_friends_current_games", json!({}), &["result", "playing"]),
+        ("compare_games_with_friend", json!({ "friend_steamid": friend }), &["common_games"]),
+        ("get_friend_game_recommendations", json!({ "friend_steamid": friend }), &["result"]),
+    ] {
+        let answer = stage.good(tool, arguments).await;
+        for key in keys {
+            assert!(!answer[*key].is_null(), "{tool}: no {key} in {answer}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn figures_are_those_of_the_library() {
+    let stage = stage();
+    let games = stage.sandbox.control().records("game").unwrap();
+    let minutes = |game: &Value| game["playtime_forever"].as_i64().unwrap();
+    let library = stage.good("get_steam_library", json!({})).await;
+    assert_eq!(library["total_games"], games.len());
+    let most = games.iter().max_by_key(|game| minutes(game)).unwrap();
+    let top = library["top_games"].as_array().unwrap();
+    assert_eq!(top.len(), 10);
+    assert_eq!(top[0]["app_id"], most["appid"]);
+    let played = games.iter().filter(|game| !game["playtime_2weeks"].is_null()).count();
+    assert_eq!(library["recent_count"], played);
+    let recent = stage.good("my_steam_recent_activity", json!({})).await;
+    assert_eq!(recent["total_recent_games"], played);
+}
+
+#[tokio::test]
+async fn friends_beyond_a_hundred_are_asked_for_in_batches() {
+    let stage = stage();
+    stage.sandbox.control().reset_counters();
+    let playing = stage.good("get_friends_current_games", json!({})).await;
+    assert_eq!(playing["friends_checked"], 120);
+    assert_eq!(stage.sandbox.control().counters().requests, 3);
+    let friends = stage.good("get_steam_friends", json!({})).await;
+    assert!(friends["result"].as_str().unwrap().ends_with("... and 110 more friends"));
+    let ids: Vec<String> = (1..=3).rev().map(|number| friend(&stage, number)).collect();
+    let many = stage.good("get_player_summary", json!({ "steamids": ids.join(", ") })).await;
+    let order: Vec<&str> = many["players"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|p| p["steam_id"].as_str().unwrap())
+        .collect();
+    assert_eq!(order, ids);
+}
+
+#[tokio::test]
+async fn people_go_by_id_by_address_and_by_name() {
+    let stage = stage();
+    let own = own_id(&stage);
+    for said in [
+        own.clone(),
+        format!("https://steamcommunity.com/profiles/{own}/"),
+        "sandbox_player".to_owned(),
+        "https://steamcommunity.com/id/sandbox_player".to_owned(),
+    ] {
+        let profile = stage.good("get_steam_profile", json!({ "steamid": said })).await;
+        assert_eq!(profile["steam_id"], own, "{said}");
+    }
+    for (said, code) in [
+        ("nobody_has_this_name", "not_found"),
+        ("../IPlayerService", "not_found"),
+        ("123", "invalid_arguments"),
+        ("a?key=b", "invalid_arguments"),
+        ("a\nb", "invalid_arguments"),
+        ("x&y", "invalid_arguments"),
+    ] {
+        assert_eq!(
+            stage.bad("get_steam_library", json!({ "steamid": said })).await,
+            code,
+            "{said}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn what_is_private_is_said_to_be() {
+    let stage = stage();
+    let hidden = json!({ "steamid": friend(&stage, 7) });
+    let friend_hidden = json!({ "friend_steamid": friend(&stage, 7) });
+    for (tool, arguments) in [
+        ("get_steam_library", &hidden),
+        ("get_steam_friends", &hidden),
+        ("compare_games_with_friend", &friend_hidden),
+        ("get_friend_game_recommendations", &friend_hidden),
+    ] {
+        assert_eq!(stage.bad(tool, arguments.clone()).await, "private_profile", "{tool}");
+    }
+    stage.set(
+        &json!({ "private_games": ["me"], "private_friends": ["me"], "private_stats": ["me"] }),
+    );
+    let game = json!({ "app_id": 200_000 });
+    for (tool, arguments) in [
+        ("get_steam_library", json!({})),
+        ("get_friends_current_games", json!({})),
+        ("get_player_achievements", game.clone()),
+        ("get_user_game_stats", game),
+    ] {
+        assert_eq!(stage.bad(tool, arguments).await, "private_profile", "{tool}");
+    }
+    let recent = stage.good("get_steam_recent_activity", json!({})).await;
+    assert_eq!(recent["total_recent_games"], 0);
+    assert!(recent["message"].is_string());
+}
+
+#[tokio::test]
+async fn a_wrong_call_says_what_is_wrong() {
+    let stage = stage();
+    for (tool, arguments, code) in [
+        ("get_player_achievements", json!({}), "invalid_arguments"),
+        ("get_player_achievements", json!({ "app_id": "many" }), "invalid_arguments"),
+        ("get_user_game_stats", json!({ "app_id": -1 }), "invalid_arguments"),
+        ("compare_games_with_friend", json!({ "friend_steamid": "" }), "invalid_arguments"),
+        ("get_friend_game_recommendations", json!({}), "invalid_arguments"),
+        ("get_steam_library", json!({ "steamid": 7 }), "invalid_arguments"),
+        // Game 8 keeps no figures, game 4 has nothing to achieve.
+        ("get_player_achievements", json!({ "app_id": 210_960 }), "not_found"),
+        ("get_user_game_stats", json!({ "app_id": 210_960 }), "not_found"),
+        ("get_player_achievements", json!({ "app_id": 205_480 }), "not_found"),
+        ("get_player_summary", json!({ "steamids": "76561197960265728" }), "not_found"),
+    ] {
+        assert_eq!(stage.bad(tool, arguments.clone()).await, code, "{tool} {arguments}");
+    }
+}
+
+#[tokio::test]
+async fn bad_answers_become_problems_without_the_key() {
+    let stage = stage();
+    for (what, code) in [
+        (What::Html, "upstream_unavailable"),
+        (What::Garbage, "upstream_unavailable"),
+        (What::Truncate, "upstream_unavailable"),
+        (status(404), "not_found"),
+        (status(403), "reauthorization_required"),
+    ] {
+        stage.sandbox.control().clear_faults();
+        stage.sandbox.control().fault(Fault::on("/", what));
+        for tool in ["test_steam_credentials", "get_steam_library", "get_steam_profile"] {
+            assert_eq!(stage.bad(tool, json!({})).await, code, "{tool}");
+        }
+    }
+    stage.sandbox.control().clear_faults();
+    stage.set(&json!({ "limits": [[1, 86_400]] }));
+    stage.good("get_steam_profile", json!({})).await;
+    assert_eq!(stage.bad("get_steam_profile", json!({})).await, "rate_limited");
+}
+
+#[tokio::test]
+async fn a_key_that_is_void_is_told_from_a_private_profile() {
+    let stage = stage();
+    stage.good("get_steam_profile", json!({})).await;
+    stage.sandbox.control().expire(Which::All);
+    assert_eq!(stage.bad("get_steam_profile", json!({})).await, "reauthorization_required");
+}
+
+#[tokio::test]
+async fn without_a_key_every_tool_says_how_to_get_one() {
+    let stage = nobody();
+    let config = stage.good("get_steam_config", json!({})).await;
+    assert!(config["result"].as_str().unwrap().contains("not set"));
+    for tool in SERVICE.tools.iter().filter(|tool| tool.name != "get_steam_config") {
+        let arguments = json!({ "app_id": 200_000, "friend_steamid": "sandbox_player" });
+        assert_eq!(stage.bad(tool.name, arguments).await, "not_connected", "{}", tool.name);
+    }
+}
