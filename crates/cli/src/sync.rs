@@ -21,7 +21,7 @@ pub(crate) use import::ImportCommand;
 
 #[derive(Args)]
 pub(crate) struct SyncArgs {
-    /// Whose data: whoop
+    /// Whose data, such as whoop or spotify
     #[arg(value_name = "SERVICE")]
     service: String,
     /// Everything from the beginning instead of what is new

@@ -11,7 +11,7 @@ use crate::output::{Out, Table, visible};
 
 #[derive(Args)]
 pub(crate) struct EventsArgs {
-    /// Whose data: whoop
+    /// Whose data, such as whoop or spotify
     #[arg(value_name = "SERVICE")]
     service: String,
     /// After this time, or after the cursor of an earlier answer
