@@ -5,12 +5,14 @@ use crate::http::Retry;
 use crate::pace::Limit;
 
 mod check;
+mod reddit;
 mod spotify;
 mod steam;
 mod whoop;
 mod youtube;
 
 pub use check::{CheckError, RevokeError, check, revoke};
+pub use reddit::REDDIT;
 pub use spotify::SPOTIFY;
 pub use steam::STEAM;
 pub use whoop::WHOOP;

@@ -10,6 +10,7 @@ pub mod http;
 pub mod oauth;
 pub mod pace;
 pub mod personal;
+pub mod reddit;
 mod resource;
 pub mod settings;
 pub mod shelves;
@@ -118,8 +119,14 @@ pub enum Answer {
 }
 
 /// Every built-in service. Adding one is a file and a line here.
-pub const ALL: &[&Service] =
-    &[&demo::SERVICE, &whoop::SERVICE, &spotify::SERVICE, &youtube::SERVICE, &steam::SERVICE];
+pub const ALL: &[&Service] = &[
+    &demo::SERVICE,
+    &whoop::SERVICE,
+    &spotify::SERVICE,
+    &youtube::SERVICE,
+    &steam::SERVICE,
+    &reddit::SERVICE,
+];
 
 pub fn service(name: &str) -> Option<&'static Service> {
     ALL.iter().copied().find(|service| service.name == name)

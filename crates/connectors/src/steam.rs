@@ -186,7 +186,7 @@ pub(crate) const TOOLS: &[Tool] = &[
         "Says what of the Steam set-up is there, without showing any of it.",
         NOTHING,
         SENTENCE,
-        |ask| saying(ready(status::config(&ask))),
+        |ask| saying(ready(Ok(status::config(&ask)))),
     ),
     reads(
         "get_steam_recent_activity",

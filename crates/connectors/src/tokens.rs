@@ -199,10 +199,11 @@ fn count_forced(flight: &Flight, clock: &Clock, service: &Service) -> Result<(),
     flight.with(|memory| {
         memory.forced_us.retain(|at| now_us.saturating_sub(*at) < FORCED_WINDOW_US);
         if memory.forced_us.len() >= FORCED_MAX {
-            return Err(TokenError::Outage {
+            // Where refreshes failed, that is the reason.
+            return Err(memory.failed.clone().unwrap_or_else(|| TokenError::Outage {
                 service: service.name.to_owned(),
                 words: "the service refuses the tokens it has just issued".to_owned(),
-            });
+            }));
         }
         memory.forced_us.push(now_us);
         Ok(())

@@ -91,6 +91,8 @@ fn refusal_code(object: &Map<String, Value>) -> Option<String> {
         Value::String(code) => code.as_str(),
         // As APIs beside OAuth write it.
         Value::Object(error) => error.get("status").and_then(Value::as_str).unwrap_or_default(),
+        // Reddit has a number where others have a word.
+        Value::Number(status) if status.as_u64() == Some(401) => "invalid_client",
         _ => "",
     };
     let is_word = !code.is_empty()

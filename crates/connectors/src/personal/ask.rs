@@ -79,6 +79,11 @@ pub(crate) fn from_fetch(service: &Service, error: &FetchError) -> Problem {
             "the kept login cannot be read now",
             "run `tollgate doctor`, then call again",
         ),
+        FetchError::SignIn(TokenError::Outage { words, .. })
+            if words.contains("`invalid_client`") =>
+        {
+            unknown_client(service)
+        }
         FetchError::SignIn(TokenError::Outage { .. }) => Problem::new(
             Code::UpstreamUnavailable,
             name,
@@ -93,6 +98,20 @@ pub(crate) fn from_fetch(service: &Service, error: &FetchError) -> Problem {
         ),
         FetchError::Http(_) => unavailable(service),
     }
+}
+
+/// The service does not know the application any more.
+fn unknown_client(service: &Service) -> Problem {
+    if service.name == crate::reddit::NAME {
+        return crate::reddit::approval_required();
+    }
+    let name = service.name;
+    Problem::new(
+        Code::ReauthorizationRequired,
+        name,
+        format!("{} does not know the application's id and secret", service.title),
+        format!("look at the application there, then run `tollgate connect {name}`"),
+    )
 }
 
 /// The consent is over: it ran out, or was taken back.

@@ -25,7 +25,7 @@ fn list(found: &Value, name: &str) -> Vec<Value> {
     found.get(name).and_then(Value::as_array).cloned().unwrap_or_default()
 }
 
-fn is_done(achievement: &&Value) -> bool {
+fn is_done(achievement: &Value) -> bool {
     achievement.get("achieved").and_then(Value::as_i64) == Some(1)
 }
 
@@ -41,7 +41,7 @@ pub(super) async fn achievements(ask: Ask<'_>) -> Outcome {
     if all.is_empty() {
         return Err(api::no_figures());
     }
-    let mut done: Vec<&Value> = all.iter().filter(is_done).collect();
+    let mut done: Vec<&Value> = all.iter().filter(|one| is_done(one)).collect();
     let moment = |one: &Value| one.get("unlocktime").and_then(Value::as_i64).unwrap_or(0);
     done.sort_by_key(|one| Reverse(moment(one)));
     let brief = |one: &&Value| {
@@ -73,7 +73,7 @@ pub(super) async fn stats(ask: Ask<'_>) -> Outcome {
         "game_name": found.get("gameName"),
         "summary": {
             "total_achievements": achievements.len(),
-            "achieved_count": achievements.iter().filter(is_done).count(),
+            "achieved_count": achievements.iter().filter(|one| is_done(one)).count(),
             "total_stats": stats.len(),
         },
         "achievements": achievements,

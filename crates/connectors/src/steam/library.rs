@@ -62,22 +62,22 @@ pub(super) async fn library(ask: Ask<'_>) -> Telling {
     let minutes: i64 = games.iter().map(|game| game.forever).sum();
     let each = minutes / i64::try_from(games.len().max(1)).unwrap_or(1);
     games.sort_by_key(|game| Reverse(game.forever));
-    let mut text = format!(
-        "{} games, {:.1} hours in all, {:.1} hours a game.\nMost played:",
+    let mut lines = vec![format!(
+        "{} games, {:.1} hours in all, {:.1} hours a game. Most played:",
         games.len(),
         hours(minutes),
         hours(each)
-    );
+    )];
     for game in games.iter().take(TOP) {
-        text += &format!("\n- {}: {:.1} hours", game.name, hours(game.forever));
+        lines.push(format!("- {}: {:.1} hours", game.name, hours(game.forever)));
     }
     let top: Vec<Value> = games.iter().take(TOP).map(Game::value).collect();
     let total = games.len();
     games.retain(|game| game.recent > 0);
     games.sort_by_key(|game| Reverse(game.recent));
-    text += &format!("\nPlayed in the last two weeks: {}", games.len());
+    lines.push(format!("Played in the last two weeks: {}", games.len()));
     for game in games.iter().take(RECENT) {
-        text += &format!("\n- {}: {:.1} hours", game.name, hours(game.recent));
+        lines.push(format!("- {}: {:.1} hours", game.name, hours(game.recent)));
     }
     let recent: Vec<Value> = games.iter().take(RECENT).map(Game::value).collect();
     let facts = json!({
@@ -89,27 +89,27 @@ pub(super) async fn library(ask: Ask<'_>) -> Telling {
         "recent_count": games.len(),
         "recent_games": recent,
     });
-    Ok((text, facts))
+    Ok((lines.join("\n"), facts))
 }
 
 /// The owner's last two weeks in words.
 pub(super) async fn my_recent(ask: Ask<'_>) -> Telling {
     let id = api::own_id(ask.desk).await?;
     let games = games(&api::recent(ask.desk, &id).await?);
-    let mut text = match games.len() {
+    let mut lines = vec![match games.len() {
         0 => "No games were played in the last two weeks, or the profile is private.".to_owned(),
         count => format!("{count} games played in the last two weeks:"),
-    };
+    }];
     for game in &games {
-        text += &format!(
-            "\n- {}: {:.1} hours in two weeks, {:.1} hours in all",
+        lines.push(format!(
+            "- {}: {:.1} hours in two weeks, {:.1} hours in all",
             game.name,
             hours(game.recent),
             hours(game.forever)
-        );
+        ));
     }
     let list: Vec<Value> = games.iter().map(Game::value).collect();
-    Ok((text, json!({ "total_recent_games": list.len(), "recent_games": list })))
+    Ok((lines.join("\n"), json!({ "total_recent_games": list.len(), "recent_games": list })))
 }
 
 /// Anybody's last two weeks, as Steam has them.
@@ -151,19 +151,19 @@ pub(super) async fn compare(ask: Ask<'_>) -> Telling {
     let mut common: Vec<(&Game, i64)> =
         mine.iter().filter_map(|game| both(game).map(|(theirs, _)| (game, *theirs))).collect();
     common.sort_by_key(|(game, theirs)| Reverse(game.forever.saturating_add(*theirs)));
-    let mut text = format!(
+    let mut lines = vec![format!(
         "You have {} games, {name} has {}; {} are the same.",
         mine.len(),
         theirs.len(),
         common.len()
-    );
+    )];
     for (game, theirs) in common.iter().take(COMMON) {
-        text += &format!(
-            "\n- {}: you {:.1} hours, {name} {:.1} hours",
+        lines.push(format!(
+            "- {}: you {:.1} hours, {name} {:.1} hours",
             game.name,
             hours(game.forever),
             hours(*theirs)
-        );
+        ));
     }
     let value = |(game, theirs): &(&Game, i64)| {
         json!({
@@ -180,7 +180,7 @@ pub(super) async fn compare(ask: Ask<'_>) -> Telling {
         "common_count": common.len(),
         "common_games": common.iter().take(COMMON).map(value).collect::<Vec<_>>(),
     });
-    Ok((text, facts))
+    Ok((lines.join("\n"), facts))
 }
 
 /// What a friend plays and the owner does not have.
@@ -189,12 +189,15 @@ pub(super) async fn tips(ask: Ask<'_>) -> Telling {
     let own: std::collections::HashSet<i64> = mine.iter().map(|game| game.app_id).collect();
     theirs.retain(|game| game.forever > 0 && !own.contains(&game.app_id));
     theirs.sort_by_key(|game| Reverse(game.forever));
-    let mut text = format!("{name} plays {} games that you do not have.", theirs.len());
+    let mut lines = vec![format!("{name} plays {} games that you do not have.", theirs.len())];
     for game in theirs.iter().take(TIPS) {
-        text += &format!("\n- {}: {:.1} hours", game.name, hours(game.forever));
+        lines.push(format!("- {}: {:.1} hours", game.name, hours(game.forever)));
     }
     let list: Vec<Value> = theirs.iter().take(TIPS).map(Game::value).collect();
-    Ok((text, json!({ "friend": name, "total": theirs.len(), "recommendations": list })))
+    Ok((
+        lines.join("\n"),
+        json!({ "friend": name, "total": theirs.len(), "recommendations": list }),
+    ))
 }
 
 #[cfg(test)]

@@ -66,7 +66,7 @@ pub(super) async fn profile(ask: Ask<'_>) -> Telling {
     let id = api::whose(ask.desk, &given, "steamid").await?;
     let players = api::players(ask.desk, &[id]).await?;
     let player = players.first().ok_or_else(not_found)?;
-    let mut text = format!("{} is {}.", name_of(player), status(player));
+    let mut lines = vec![format!("{} is {}.", name_of(player), status(player))];
     for (word, name) in [
         ("Profile", "profileurl"),
         ("Real name", "realname"),
@@ -74,11 +74,11 @@ pub(super) async fn profile(ask: Ask<'_>) -> Telling {
         ("Playing", "gameextrainfo"),
     ] {
         if let Some(said) = player.get(name).and_then(Value::as_str) {
-            text += &format!("\n{word}: {said}");
+            lines.push(format!("{word}: {said}"));
         }
     }
-    text += &format!("\nVisibility: {}", visibility(player));
-    Ok((text, summary(player)))
+    lines.push(format!("Visibility: {}", visibility(player)));
+    Ok((lines.join("\n"), summary(player)))
 }
 
 /// One flat object for the owner, a list where ids were given.
@@ -110,24 +110,26 @@ pub(super) async fn friends(ask: Ask<'_>) -> Telling {
     let id = api::whose(ask.desk, &given, "steamid").await?;
     let friends = api::friends(ask.desk, &id).await?;
     let shown: Vec<Value> = friends.iter().take(FRIENDS_SHOWN).map(friend).collect();
-    let mut text = format!("{} friends.", friends.len());
+    let mut lines = vec![format!("{} friends.", friends.len())];
     for friend in &shown {
         let word = |name: &str| friend.get(name).and_then(Value::as_str);
-        text += &format!("\n- {}", word("steamid").unwrap_or_default());
-        if let Some(since) = word("friends_since") {
-            text += &format!(", friends since {since}");
-        }
+        let since = word("friends_since").map(|since| format!(", friends since {since}"));
+        lines.push(format!(
+            "- {}{}",
+            word("steamid").unwrap_or_default(),
+            since.unwrap_or_default()
+        ));
     }
     let more = friends.len().saturating_sub(shown.len());
     if more > 0 {
-        text += &format!("\n... and {more} more friends");
+        lines.push(format!("... and {more} more friends"));
     }
     let facts = json!({
         "steamid": id,
         "total_friends": friends.len(),
         "friends": friends.iter().map(friend).collect::<Vec<_>>(),
     });
-    Ok((text, facts))
+    Ok((lines.join("\n"), facts))
 }
 
 /// With the day in UTC; friends from before Steam wrote it down have none.
@@ -151,14 +153,14 @@ pub(super) async fn playing(ask: Ask<'_>) -> Telling {
     let is_online = |player: &&Value| status(player) != "Offline" && !is_playing(player);
     let in_game: Vec<&Value> = players.iter().filter(is_playing).collect();
     let online: Vec<&Value> = players.iter().filter(is_online).collect();
-    let mut text = format!("{} of {} friends are playing.", in_game.len(), players.len());
+    let mut lines = vec![format!("{} of {} friends are playing.", in_game.len(), players.len())];
     for player in &in_game {
         let game = player.get("gameextrainfo").and_then(Value::as_str).unwrap_or_default();
-        text += &format!("\n- {}: {game} ({})", name_of(player), status(player));
+        lines.push(format!("- {}: {game} ({})", name_of(player), status(player)));
     }
-    text += &format!("\nOnline without a game: {}", online.len());
+    lines.push(format!("Online without a game: {}", online.len()));
     for player in online.iter().take(FRIENDS_SHOWN) {
-        text += &format!("\n- {} ({})", name_of(player), status(player));
+        lines.push(format!("- {} ({})", name_of(player), status(player)));
     }
     let brief = |player: &&Value| {
         json!({
@@ -173,5 +175,5 @@ pub(super) async fn playing(ask: Ask<'_>) -> Telling {
         "playing": in_game.iter().map(brief).collect::<Vec<_>>(),
         "online": online.iter().take(FRIENDS_SHOWN).map(brief).collect::<Vec<_>>(),
     });
-    Ok((text, facts))
+    Ok((lines.join("\n"), facts))
 }

@@ -1,0 +1,46 @@
+//! How one signs in to Reddit, for those whom Reddit has let have an application.
+
+use super::{Account, Client, Place, Probe, Revoke, SignIn};
+use crate::http::Retry;
+use crate::pace::Limit;
+
+pub const REDDIT: Account = Account {
+    scopes: &["identity", "history", "mysubreddits", "privatemessages"],
+    sign_in: SignIn::Code {
+        authorize: &["api", "v1", "authorize"],
+        token: &["api", "v1", "access_token"],
+        client: Client::Basic,
+        redirect: "http://localhost:8888/callback",
+        redirect_variable: "REDDIT_REDIRECT_URI",
+    },
+    // Without it there is no refresh token and the login ends within a day.
+    authorize_extra: &[("duration", "permanent")],
+    api: Place {
+        url: "https://oauth.reddit.com",
+        variable: "REDDIT_API_BASE_URL",
+        completions: &[],
+    },
+    oauth: Place {
+        url: "https://www.reddit.com",
+        variable: "REDDIT_OAUTH_BASE_URL",
+        completions: &[],
+    },
+    values: &[],
+    client_id: "REDDIT_CLIENT_ID",
+    client_secret: "REDDIT_CLIENT_SECRET",
+    probe: Probe { path: &["api", "v1", "me"], fixed: &[], query: &[], cookies: &[] },
+    revoke: Some(Revoke::Oauth { path: &["api", "v1", "revoke_token"] }),
+    dead: &["invalid_grant"],
+    refresh_scope: None,
+    consent_days_max: None,
+    // Reddit asks for the form `platform:name:version` and forbids to hide who one is.
+    user_agent: concat!("cli:tollgate:v", env!("CARGO_PKG_VERSION"), " (the owner's own data)"),
+    retry: Retry::USUAL,
+    limits: &[Limit { max: 100, window_s: 60 }],
+    guide: &[
+        "since November 2025 Reddit must approve an application first: ask at https://support.reddithelp.com, Responsible Builder Policy",
+        "once approved, create an app of the type `web app` at https://www.reddit.com/prefs/apps",
+        "register the redirect address shown below, letter for letter",
+        "copy the client id (below the app's name) and the secret here",
+    ],
+};

@@ -1,0 +1,84 @@
+//! Asks Reddit, and reads what its refusals mean.
+
+use hyper::Method;
+use serde_json::Value;
+
+use super::{NAME, SERVICE};
+use crate::fetch::{self, Patience, Question};
+use crate::http::Reply;
+use crate::personal::{Code, Problem, json_of};
+use crate::{Ask, Desk};
+
+pub(super) async fn get(
+    desk: &Desk,
+    segments: &[&str],
+    query: &[(&str, &str)],
+) -> Result<Value, Problem> {
+    let question = Question { method: &Method::GET, segments, query, json: None };
+    let reply = fetch::ask(desk, &SERVICE, question, Patience::BRIEF).await;
+    json_of(&SERVICE, reply, refusal).map_err(|problem| explained(desk, problem))
+}
+
+/// Without an application nothing can be connected, and Reddit gives none without approval.
+pub(super) fn explained(desk: &Desk, problem: Problem) -> Problem {
+    let is_of_client = problem.message.contains("`invalid_client`");
+    if is_of_client || (problem.code == Code::NotConnected && !has_client(desk)) {
+        return approval_required();
+    }
+    problem
+}
+
+pub(super) fn has_client(desk: &Desk) -> bool {
+    let set = desk.settings.of(&SERVICE).is_some_and(|settings| settings.client_id.is_some());
+    set || desk.accounts.facts(NAME).ok().flatten().is_some_and(|facts| facts.client_id.is_some())
+}
+
+pub(crate) fn approval_required() -> Problem {
+    Problem::new(
+        Code::ApprovalRequired,
+        NAME,
+        "Reddit does not know the application; since November 2025 it gives none without approval",
+        "ask Reddit for approval (https://support.reddithelp.com, Responsible Builder Policy), then run `tollgate connect reddit`; your own data can also be requested at https://www.reddit.com/settings/data-request",
+    )
+}
+
+fn refusal(reply: &Reply, body: &Value) -> Option<Problem> {
+    if reply.status != 403 {
+        return None;
+    }
+    let challenge = reply.header("www-authenticate").unwrap_or_default();
+    let (code, message, hint) = if challenge.contains("insufficient_scope") {
+        (
+            Code::InsufficientScope,
+            "the login lacks a permission for this",
+            "run `tollgate connect reddit` again; it asks for every scope the tools need",
+        )
+    } else if body.is_object() {
+        (
+            Code::RestrictedResource,
+            "Reddit shows this to its owner only",
+            "leave `username` out to read your own",
+        )
+    } else {
+        (
+            Code::RestrictedResource,
+            "Reddit blocks requests from this network",
+            "try again from another network; Reddit blocks some providers altogether",
+        )
+    };
+    Some(Problem::new(code, NAME, message, hint).status(reply.status))
+}
+
+/// The owner's name.
+pub(super) async fn own_name(ask: &Ask<'_>) -> Result<String, Problem> {
+    let me = get(ask.desk, &["api", "v1", "me"], &[("raw_json", "1")]).await?;
+    let name = me.get("name").and_then(Value::as_str).map(str::to_owned);
+    name.ok_or_else(|| {
+        Problem::new(
+            Code::UpstreamUnavailable,
+            NAME,
+            "Reddit did not say whose account this is",
+            "call again in a minute, or give `username`",
+        )
+    })
+}
