@@ -4,6 +4,7 @@
 use crate::http::Retry;
 use crate::pace::Limit;
 
+mod bilibili;
 mod check;
 mod reddit;
 mod spotify;
@@ -11,6 +12,7 @@ mod steam;
 mod whoop;
 mod youtube;
 
+pub use bilibili::BILIBILI;
 pub use check::{CheckError, RevokeError, check, revoke};
 pub use reddit::REDDIT;
 pub use spotify::SPOTIFY;

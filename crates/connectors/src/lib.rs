@@ -2,6 +2,7 @@
 //! Knows no MCP; the gateway shows these tables as servers.
 
 pub mod account;
+pub mod bilibili;
 mod coerce;
 mod demo;
 pub mod desk;
@@ -126,6 +127,7 @@ pub const ALL: &[&Service] = &[
     &youtube::SERVICE,
     &steam::SERVICE,
     &reddit::SERVICE,
+    &bilibili::SERVICE,
 ];
 
 pub fn service(name: &str) -> Option<&'static Service> {

@@ -1,6 +1,7 @@
 //! Tries an account for real with one harmless call, and takes consent back at the service.
 
 use hyper::Method;
+use serde_json::Value;
 use store::accounts::AccountsError;
 
 use super::{Account, Probe, Revoke, SignIn};
@@ -60,10 +61,17 @@ pub async fn check(desk: &Desk, service: &'static Service) -> Result<(), CheckEr
         _ => fetch::get(desk, service, path, fixed, Patience::BRIEF).await?,
     };
     match reply.status {
+        status @ 200..300 if is_refusal(account, &reply) => Err(CheckError::Refused { status }),
         200..300 => Ok(()),
         status @ (401 | 403) => Err(CheckError::Refused { status }),
         status => Err(CheckError::Unclear { status }),
     }
+}
+
+/// What answers to cookies refuses with a code in a sound answer.
+fn is_refusal(account: &Account, reply: &Reply) -> bool {
+    let code = || serde_json::from_slice::<Value>(&reply.body).ok()?.get("code")?.as_i64();
+    !account.probe.cookies.is_empty() && code() != Some(0)
 }
 
 async fn with_values(

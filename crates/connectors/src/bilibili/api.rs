@@ -1,0 +1,131 @@
+//! Asks Bilibili with the cookies the owner brought. Only what needs no signature is asked for; a
+//! failure is a code in a sound answer.
+
+use hyper::Method;
+use serde_json::Value;
+use store::secret::Secret;
+
+use super::{NAME, SERVICE};
+use crate::Desk;
+use crate::fetch::{self, Patience, Question};
+use crate::http::Reply;
+use crate::personal::{Code, Problem, from_fetch, json_of, value};
+
+const REFERER: &str = "https://www.bilibili.com";
+
+/// The `data` of a good answer.
+pub(super) async fn get(
+    desk: &Desk,
+    segments: &[&str],
+    query: &[(&str, &str)],
+) -> Result<Value, Problem> {
+    let question = Question { method: &Method::GET, segments, query, json: None };
+    let request = fetch::request(desk, &SERVICE, question);
+    let mut request = request.map_err(|error| from_fetch(&SERVICE, &error))?;
+    request = request.header("referer", REFERER);
+    if let Some(cookies) = cookies(desk) {
+        request = request.header("cookie", cookies.expose());
+    }
+    let reply = fetch::send(desk, &SERVICE, request, Patience::BRIEF).await;
+    let mut body = json_of(&SERVICE, reply, refused)?;
+    match body.get("code").and_then(Value::as_i64) {
+        Some(0) => Ok(body.get_mut("data").map(Value::take).unwrap_or_default()),
+        Some(code) => Err(problem(code)),
+        None => Err(unreadable()),
+    }
+}
+
+/// Where the own account is needed, there must be cookies.
+pub(super) fn signed_in(desk: &Desk) -> Result<(), Problem> {
+    match value(desk, &SERVICE, "SESSDATA") {
+        Some(_) => Ok(()),
+        None => Err(Problem::new(
+            Code::NotConnected,
+            NAME,
+            "Bilibili is not connected: there are no cookies",
+            "run `tollgate connect bilibili` in a terminal, or set `BILIBILI_SESSDATA` and `BILIBILI_BILI_JCT`",
+        )),
+    }
+}
+
+fn cookies(desk: &Desk) -> Option<Secret> {
+    let mut pairs = String::new();
+    for name in ["SESSDATA", "bili_jct", "buvid3"] {
+        let Some(value) = value(desk, &SERVICE, name) else { continue };
+        if !pairs.is_empty() {
+            pairs.push_str("; ");
+        }
+        pairs.push_str(name);
+        pairs.push('=');
+        // Browsers show it escaped and plain; a comma has no place in a cookie.
+        pairs.push_str(&value.expose().replace(',', "%2C"));
+    }
+    (!pairs.is_empty()).then(|| Secret::new(pairs))
+}
+
+/// A status with a code in the body is told by the code.
+fn refused(reply: &Reply, body: &Value) -> Option<Problem> {
+    let code = body.get("code").and_then(Value::as_i64)?;
+    (reply.status < 500).then(|| problem(code).status(reply.status))
+}
+
+fn problem(code: i64) -> Problem {
+    let (kind, message, hint) = match code {
+        -101 => (
+            Code::ReauthorizationRequired,
+            "Bilibili does not accept the cookies",
+            "sign in at Bilibili in a browser again, then run `tollgate connect bilibili`",
+        ),
+        -352 | -403 => (
+            Code::RestrictedResource,
+            "Bilibili takes the request for one of a machine and refuses it",
+            "call again later, and not often; a fresh buvid3 cookie can help",
+        ),
+        -412 | -799 => (
+            Code::RateLimited,
+            "Bilibili allows no more requests for now",
+            "wait ten minutes before the next call",
+        ),
+        22_007 => (
+            Code::RestrictedResource,
+            "of the followings of others Bilibili shows five pages only",
+            "ask for a page from 1 to 5",
+        ),
+        22_115 | 62_002 | 62_004 => {
+            (Code::PrivateProfile, "its owner keeps this private", "ask for something else")
+        }
+        -404 => (
+            Code::NotFound,
+            "Bilibili knows nothing of that id",
+            "check the id; it may have been removed",
+        ),
+        -400 => (
+            Code::InvalidArguments,
+            "Bilibili did not understand the request",
+            "check the arguments against the tool's description",
+        ),
+        _ => return unreadable(),
+    };
+    Problem::new(kind, NAME, message, hint)
+}
+
+fn unreadable() -> Problem {
+    Problem::new(
+        Code::UpstreamUnavailable,
+        NAME,
+        "Bilibili answered with something that cannot be read",
+        "call again in a minute",
+    )
+}
+
+/// What Bilibili gives to signed requests only; nothing here signs.
+pub(super) fn unsupported(what: &str, instead: &str) -> Problem {
+    Problem::new(
+        Code::UnsupportedUpstream,
+        NAME,
+        format!(
+            "Bilibili answers {what} only to its own pages, which sign their requests; tollgate does not imitate them"
+        ),
+        instead,
+    )
+}
