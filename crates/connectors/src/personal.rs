@@ -1,6 +1,7 @@
 //! What the personal services have in common: their errors, how their arguments are read, how they
 //! are asked, and how one signs in to them from a conversation without a secret passing through it.
 
+pub(crate) mod archive;
 mod ask;
 mod events;
 mod given;
@@ -17,6 +18,7 @@ use std::future::Future;
 use serde_json::Value;
 use store::secret::Secret;
 
+pub use archive::{ArchiveError, Taken};
 pub(crate) use ask::{from_fetch, json_of};
 pub(crate) use events::events;
 pub(crate) use given::{Given, is_id};

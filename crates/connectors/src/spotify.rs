@@ -2,6 +2,7 @@
 //! file below it.
 
 mod api;
+pub mod archive;
 mod follow;
 mod lists;
 pub mod mirror;

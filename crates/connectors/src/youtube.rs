@@ -2,6 +2,7 @@
 //! is the table; each subject has its own file below it.
 
 mod api;
+pub mod archive;
 mod mine;
 pub mod mirror;
 mod public;

@@ -1,5 +1,7 @@
 //! `tollgate import`: takes in what the owner has elsewhere, and leaves it as it is there.
 
+mod archive;
+
 use std::fs::File;
 use std::io::BufReader;
 use std::path::{Path, PathBuf};
@@ -22,6 +24,16 @@ pub(crate) enum ImportCommand {
         #[arg(value_name = "FILE.zip")]
         file: PathBuf,
     },
+    /// The extended streaming history that Spotify sends on request: a ZIP
+    Spotify {
+        #[arg(value_name = "FILE.zip")]
+        file: PathBuf,
+    },
+    /// Google Takeout with YouTube's history as JSON: a ZIP
+    Youtube {
+        #[arg(value_name = "FILE.zip")]
+        file: PathBuf,
+    },
     /// Login and records of the Python server whoop-mcp
     WhoopMcp {
         /// Where it keeps its files [default: ~/.whoop-mcp-server]
@@ -34,6 +46,8 @@ impl ImportCommand {
     pub(crate) fn run(self, context: &Context, out: &mut Out) -> Result<Ending> {
         match self {
             ImportCommand::Whoop { file } => zip(&file, context, out),
+            ImportCommand::Spotify { file } => archive::spotify(&file, context, out),
+            ImportCommand::Youtube { file } => archive::youtube(&file, context, out),
             ImportCommand::WhoopMcp { folder } => python(folder, context, out),
         }
     }

@@ -6,9 +6,10 @@ use std::collections::HashSet;
 use std::future::Future;
 
 use serde_json::{Map, Value, json};
-use store::records::{Derived, Incoming, Window};
+use store::records::{Derived, Incoming, RecordsError, Window};
 
 use super::problem::Problem;
+use crate::Desk;
 use crate::sync::{Fault, Turn};
 use crate::when;
 
@@ -74,22 +75,39 @@ where
     newest(turn, list)
 }
 
-/// Keeps a page in one transaction; answers how many entries were new or had changed.
+/// Keeps a page; answers how many entries were new or had changed.
 fn keep(
     turn: &Turn<'_>,
     list: &List,
     items: &[Value],
     seen: &mut HashSet<String>,
 ) -> Result<usize, Fault> {
-    let shaped: Vec<Shaped> = items.iter().filter_map(|item| Shaped::read(list, item)).collect();
-    if shaped.len() < items.len() {
+    let put = put(turn.desk, turn.service, list, items)?;
+    if put.ids.len() < items.len() {
         turn.warn(format!("{}: an entry without id or time came and was left out", list.kind));
     }
+    turn.page(put.ids.iter().map(String::as_str), put.written, 0);
+    seen.extend(put.ids);
+    Ok(put.written)
+}
+
+/// What was put into the mirror: the ids that could be read, and how many of them were new.
+pub(crate) struct Put {
+    pub(crate) ids: Vec<String>,
+    pub(crate) written: usize,
+}
+
+/// Puts entries into the mirror in one transaction. What has neither id nor time is left out.
+pub(crate) fn put(
+    desk: &Desk,
+    service: &str,
+    list: &List,
+    items: &[Value],
+) -> Result<Put, RecordsError> {
+    let shaped: Vec<Shaped> = items.iter().filter_map(|item| Shaped::read(list, item)).collect();
     let rows: Vec<Incoming<'_>> = shaped.iter().map(|shaped| shaped.incoming(list)).collect();
-    let written = turn.desk.records.keep(turn.service, &rows)?.written();
-    turn.page(shaped.iter().map(|shaped| shaped.id.as_str()), written, 0);
-    seen.extend(shaped.into_iter().map(|shaped| shaped.id));
-    Ok(written)
+    let written = desk.records.keep(service, &rows)?.written();
+    Ok(Put { ids: shaped.into_iter().map(|shaped| shaped.id).collect(), written })
 }
 
 fn forget(turn: &Turn<'_>, list: &List, seen: &HashSet<String>) -> Result<(), Fault> {

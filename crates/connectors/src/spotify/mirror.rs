@@ -5,6 +5,7 @@ use store::export::{Kind as File, Shelf};
 use store::records::{Column, View};
 
 use super::api;
+use super::archive::{STREAMS, STREAMS_VIEW};
 use super::{NAME, lists};
 use crate::Desk;
 use crate::fetch::Patience;
@@ -48,7 +49,8 @@ pub const MIRROR: Mirror = Mirror {
     events: changed,
 };
 
-pub(crate) const LISTS: &[&List] = &[&PLAYS, &TRACKS, &ALBUMS, &SHOWS, &EPISODES, &AUDIOBOOKS];
+pub(crate) const LISTS: &[&List] =
+    &[&PLAYS, &TRACKS, &ALBUMS, &SHOWS, &EPISODES, &AUDIOBOOKS, &STREAMS];
 /// Grows when the columns do.
 pub(crate) const VERSION: u32 = 1;
 
@@ -150,7 +152,7 @@ fn id(entry: &Value, pointer: &str) -> Option<String> {
     entry.pointer(pointer).and_then(Value::as_str).map(str::to_owned)
 }
 
-fn object(value: Value) -> Map<String, Value> {
+pub(super) fn object(value: Value) -> Map<String, Value> {
     match value {
         Value::Object(object) => object,
         _ => Map::new(),
@@ -294,5 +296,6 @@ pub const SHELF: Shelf = Shelf {
         file("saved_shows", &SHOWS_VIEW),
         file("saved_episodes", &EPISODES_VIEW),
         file("saved_audiobooks", &AUDIOBOOKS_VIEW),
+        file("streams", &STREAMS_VIEW),
     ],
 };

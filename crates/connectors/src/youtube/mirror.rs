@@ -4,6 +4,7 @@ use serde_json::{Map, Value, json};
 use store::export::{Kind as File, Shelf};
 use store::records::{Column, View};
 
+use super::archive::{SEARCHES, SEARCHES_VIEW, WATCHES, WATCHES_VIEW};
 use super::{NAME, api, public};
 use crate::Desk;
 use crate::fetch::Patience;
@@ -40,7 +41,7 @@ pub const MIRROR: Mirror = Mirror {
     events: changed,
 };
 
-pub(crate) const LISTS: &[&List] = &[&SUBSCRIPTIONS, &LIKES];
+pub(crate) const LISTS: &[&List] = &[&SUBSCRIPTIONS, &LIKES, &WATCHES, &SEARCHES];
 /// Grows when the columns do.
 pub(crate) const VERSION: u32 = 1;
 
@@ -73,7 +74,7 @@ const LIKES: List = List {
     forgets: true,
 };
 
-fn object(value: Value) -> Map<String, Value> {
+pub(super) fn object(value: Value) -> Map<String, Value> {
     match value {
         Value::Object(object) => object,
         _ => Map::new(),
@@ -135,5 +136,7 @@ pub const SHELF: Shelf = Shelf {
             view: &SUBSCRIPTIONS_VIEW,
         },
         File { name: "likes", file: "likes", is_snapshot: false, view: &LIKES_VIEW },
+        File { name: "watches", file: "watches", is_snapshot: false, view: &WATCHES_VIEW },
+        File { name: "searches", file: "searches", is_snapshot: false, view: &SEARCHES_VIEW },
     ],
 };
