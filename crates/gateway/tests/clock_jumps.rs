@@ -1,0 +1,177 @@
+//! A wall clock that is set while the gate runs makes nothing looser: limits stay, and a grant that
+//! has expired stays so. The gate listens on a real socket; only its clock is ours.
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a failed unwrap is a failed test")]
+
+use std::ffi::OsString;
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::sync::Arc;
+
+use gateway::upstream::Shim;
+use gateway::{Gate, GateOptions, LazyDesk};
+use store::clock::{Clock, Now};
+use store::home::Home;
+use store::ledger::{Ledger, Options};
+use store::random::Random;
+use store::registry::{FileNames, Holding, NewGrant, NewServer, Registry, ServerOptions, Target};
+use store::settings::Settings;
+use store::vault::Vault;
+use tokio::sync::watch;
+
+const SECOND_US: i64 = 1_000_000;
+const HOUR_US: i64 = 3_600 * SECOND_US;
+const YEAR_US: i64 = 365 * 24 * HOUR_US;
+/// 2026-11-16, some time in the morning.
+const START: Now = Now { wall_us: 1_794_816_000 * SECOND_US, steady_us: 5_000 * 1_000_000 };
+/// Each hour the grant may ask so often.
+const CALLS_MAX: usize = 3;
+const POLICY: &str = r#"{"version":"1","default":"deny","tools":{"list_notes":{"limits":[{"window":"hour","max":3,"scope":"grant"}]}}}"#;
+
+/// A listening gate with one built-in server and one grant that lasts for two hours.
+struct World {
+    clock: Clock,
+    address: SocketAddr,
+    token: String,
+    stop: watch::Sender<bool>,
+    _folder: tempfile::TempDir,
+}
+
+impl World {
+    async fn new() -> World {
+        let folder = tempfile::tempdir().unwrap();
+        let (clock, random) = (Clock::set(START), Random::System);
+        let home = Home::create(&folder.path().join("home")).unwrap();
+        let vault = Arc::new(Vault::open_home(&home, &random).unwrap());
+        let registry = Registry::open(&home, Arc::clone(&vault), random.clone()).unwrap();
+        let token = furnish(&registry);
+        let boot_id = Some("one boot".to_owned());
+        let options = Options { boot_id, ..Options::default() };
+        let ledger = Ledger::open(&home.audit(), clock.clone(), options).unwrap();
+        let desk = desk(&home, vault, &clock, &random);
+        let gate = Gate::new(GateOptions {
+            registry: Arc::new(registry),
+            ledger: Arc::new(ledger),
+            settings: Arc::new(Settings::default()),
+            clock: clock.clone(),
+            random,
+            shim: Shim { program: "/bin/false".into(), args: Vec::new() },
+            env: Vec::<(OsString, OsString)>::new(),
+            metrics_token: None,
+            desk,
+        });
+        let gate = gate.unwrap_or_else(|error| panic!("{error}"));
+        let any_port = SocketAddr::from(([127, 0, 0, 1], 0));
+        let listening = gate.listen(any_port, &[], None, 1).await.unwrap();
+        let address = listening.address();
+        let (stop, stopped) = watch::channel(false);
+        tokio::spawn(listening.serve(None, stopped));
+        World { clock, address, token, stop, _folder: folder }
+    }
+
+    /// Sets the wall clock as a person or a time server does; the machine's own time stays.
+    fn set_wall(&self, by_us: i64) {
+        if let Clock::Set(now) = &self.clock {
+            now.lock().unwrap().wall_us += by_us;
+        }
+    }
+
+    /// How one call ends: `ok`, or the code of the refusal.
+    async fn call(&self) -> String {
+        let (address, token) = (self.address, self.token.clone());
+        let answer = tokio::task::spawn_blocking(move || post(address, &token)).await.unwrap();
+        for code in ["rate_limited", "\"structuredContent\""] {
+            if answer.contains(code) {
+                return if code.starts_with('"') { "ok".to_owned() } else { code.to_owned() };
+            }
+        }
+        answer.lines().next().unwrap_or_default().to_owned()
+    }
+}
+
+impl Drop for World {
+    fn drop(&mut self) {
+        self.stop.send_replace(true);
+    }
+}
+
+fn desk(home: &Home, vault: Arc<Vault>, clock: &Clock, random: &Random) -> Arc<LazyDesk> {
+    let (home, clock, random) = (home.clone(), clock.clone(), random.clone());
+    Arc::new(LazyDesk::new(move || {
+        let (vault, clock, random) = (Arc::clone(&vault), clock.clone(), random.clone());
+        let settings = connectors::Settings::default();
+        connectors::Desk::open(&home, vault, clock, random, settings).map_err(|e| e.to_string())
+    }))
+}
+
+/// The demonstration server, a policy with a limit, and a grant; gives its token.
+fn furnish(registry: &Registry) -> String {
+    let (names, now_us) = (FileNames::default(), START.wall_us);
+    let target = Target::Builtin { service: "demo".to_owned() };
+    let server = NewServer { name: "demo".to_owned(), target, options: ServerOptions::default() };
+    registry.add_server(&server, &names, now_us).unwrap();
+    registry.put_policy("p", POLICY, policy::Format::Json, "test", &names, now_us).unwrap();
+    let holdings = vec![Holding { server: "demo".to_owned(), policy: Some("p".to_owned()) }];
+    let expires_at_us = Some(now_us + 2 * HOUR_US);
+    let grant = NewGrant { label: "alice".to_owned(), holdings, expires_at_us };
+    registry.create_grant(&grant, &names, now_us).unwrap().1.expose().to_owned()
+}
+
+fn post(address: SocketAddr, token: &str) -> String {
+    let body = r#"{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"list_notes","arguments":{}}}"#;
+    let mut stream = TcpStream::connect(address).unwrap();
+    write!(
+        stream,
+        "POST /mcp/demo HTTP/1.1\r\nhost: {address}\r\nauthorization: Bearer {token}\r\n\
+         content-type: application/json\r\naccept: application/json, text/event-stream\r\n\
+         connection: close\r\ncontent-length: {}\r\n\r\n{body}",
+        body.len()
+    )
+    .unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    answer
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn p18_a_limit_holds_however_the_wall_clock_is_set() {
+    for jump_us in [SECOND_US, HOUR_US - SECOND_US, YEAR_US] {
+        // Forward ends the grant at the latest after two hours, so only back goes further.
+        for jump_us in [-jump_us, jump_us.min(HOUR_US - SECOND_US)] {
+            let world = World::new().await;
+            for _ in 0..CALLS_MAX {
+                assert_eq!(world.call().await, "ok");
+            }
+            assert_eq!(world.call().await, "rate_limited");
+            world.set_wall(jump_us);
+            assert_eq!(world.call().await, "rate_limited", "after {jump_us} µs");
+            world.set_wall(-jump_us);
+            assert_eq!(world.call().await, "rate_limited", "and back by {jump_us} µs");
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn p18_a_grant_that_has_expired_stays_expired_when_the_clock_is_set_back() {
+    for jump_us in [2 * HOUR_US + SECOND_US, YEAR_US] {
+        let world = World::new().await;
+        assert_eq!(world.call().await, "ok");
+        world.set_wall(jump_us);
+        let refused = world.call().await;
+        assert!(refused.contains("401"), "{refused}");
+        world.set_wall(-jump_us);
+        let refused = world.call().await;
+        assert!(refused.contains("401"), "set back: {refused}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn p18_a_clock_that_is_set_back_does_not_prolong_a_grant() {
+    let world = World::new().await;
+    assert_eq!(world.call().await, "ok");
+    world.set_wall(-YEAR_US);
+    assert_eq!(world.call().await, "ok");
+    // Two hours of the machine's own time pass.
+    world.clock.advance(u64::try_from(2 * HOUR_US + SECOND_US).unwrap());
+    let refused = world.call().await;
+    assert!(refused.contains("401"), "{refused}");
+}
