@@ -127,6 +127,7 @@ pub async fn run(
         Err(unknown) => return Ok(report::refused(desk.clock.now().wall_us, &unknown)),
     };
     let _turn = wait_for_turn(desk, mirror.service, told).await?;
+    crate::shelves::prepare(&desk.records)?;
     let started_us = desk.clock.now().wall_us;
     // The rows are made before anything is fetched, so that they stand in the order asked for.
     let mut turns = Vec::new();
