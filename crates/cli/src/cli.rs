@@ -8,7 +8,10 @@ use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand};
 
 use crate::logging::LogFormat;
 use crate::output::ColorWhen;
-use crate::{account, approvals, audit, catalog, clients, data, doctor, grant, policies, reference, run, scan, server, shell, status, sync};
+use crate::{
+    account, approvals, audit, catalog, clients, data, doctor, grant, policies, reference, run,
+    scan, server, shell, status, sync,
+};
 
 #[derive(Parser)]
 #[command(
@@ -79,18 +82,18 @@ pub(crate) enum Command {
     /// The programs that use MCP servers: list, import, install
     #[command(subcommand)]
     Clients(clients::ClientsCommand),
-    /// Look at a server: what each tool can do, how dangerous, why
+    /// What each tool of a server can do, how dangerous, and why
     Scan(scan::ScanArgs),
-    /// What servers and tools there are: search, show, import, stack, export
+    /// Servers and tools there are: search, show, import, stack
     #[command(subcommand)]
     Catalog(catalog::CatalogCommand),
-    /// The servers behind the gate: add, list, tools, pins, remove
+    /// Servers behind the gate: add, list, tools, pins, remove
     #[command(subcommand)]
     Server(server::ServerCommand),
-    /// The rules: check, test, explain, schema, list, show, set
+    /// The rules: check, test, explain, recommend, show, set
     #[command(subcommand)]
     Policy(policies::PolicyCommand),
-    /// Who comes in: create, list, show, rotate, revoke, policy, token
+    /// Who comes in: create, list, show, rotate, revoke, token
     #[command(subcommand)]
     Grant(grant::GrantCommand),
     /// Calls that wait for a human: list, show, approve, deny
@@ -138,7 +141,20 @@ const GROUPS: &[(&str, &[&str])] = &[
     ("Run", &["up", "stdio", "wrap", "status", "doctor", "clients"]),
     ("Rules", &["server", "policy", "grant", "approvals"]),
     ("Catalogue", &["scan", "catalog"]),
-    ("Accounts", &["connect", "accounts", "disconnect", "sync", "import", "events", "export", "sql", "purge"]),
+    (
+        "Accounts",
+        &[
+            "connect",
+            "accounts",
+            "disconnect",
+            "sync",
+            "import",
+            "events",
+            "export",
+            "sql",
+            "purge",
+        ],
+    ),
     ("History", &["audit"]),
     ("Shell", &["completions", "man"]),
 ];
@@ -153,7 +169,7 @@ pub(crate) fn command() -> clap::Command {
     let plain = plain_command();
     let groups = grouped_help(&plain);
     plain.help_template(format!(
-        "{{about}}\n\n{{usage-heading}} {{usage}}\n\n{groups}Everywhere:\n{{options}}\n\n\
+        "{{about}}\n\n{{usage-heading}} {{usage}}\n\n{groups}\nEverywhere:\n{{options}}\n\
          `tollgate COMMAND --help` says more. Try `tollgate up --demo` first.\n"
     ))
 }
@@ -166,14 +182,12 @@ pub(crate) fn parse() -> Cli {
 fn grouped_help(command: &clap::Command) -> String {
     let mut out = String::new();
     for (group, names) in GROUPS {
-        out.push_str(group);
-        out.push_str(":\n");
-        for name in *names {
+        for (place, name) in names.iter().enumerate() {
             let about = command.find_subcommand(name).and_then(clap::Command::get_about);
             let about = about.map(ToString::to_string).unwrap_or_default();
-            let _ = writeln!(out, "  {name:<12} {about}");
+            let group = if place == 0 { group } else { "" };
+            let _ = writeln!(out, "{group:<10}{name:<12}{about}");
         }
-        out.push('\n');
     }
     out
 }

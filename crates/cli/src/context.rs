@@ -23,6 +23,8 @@ use crate::services::{self, Look};
 
 /// The vault key as an environment variable, for machines whose secrets come from elsewhere.
 const KEY_VARIABLE: &str = "TOLLGATE_VAULT_KEY";
+/// The folder below which agents may export; an absolute path.
+const EXPORTS_VARIABLE: &str = "TOLLGATE_EXPORTS";
 /// A second name of the home, for those who come from another WHOOP server.
 const HOME_VARIABLE: &str = "WHOOP_MCP_HOME";
 
@@ -128,9 +130,17 @@ impl Context {
             let mut desk = Desk::open(&home, Arc::clone(&vault), clock, random, settings)
                 .map_err(|e| e.to_string())?;
             desk.helper = crate::account::helper(home.path());
+            if let Some(folder) = exports_folder() {
+                desk.exports = folder;
+            }
             Ok(desk)
         }))
     }
+}
+
+/// Where agents' exports go, if not below the home.
+fn exports_folder() -> Option<PathBuf> {
+    std::env::var_os(EXPORTS_VARIABLE).map(PathBuf::from).filter(|path| path.is_absolute())
 }
 
 pub(crate) fn open_vault(home: &Home, random: &Random) -> Result<Vault> {

@@ -251,7 +251,7 @@ mod tests {
         ] {
             let new = add(text, &keys("s.x"), &members()).unwrap();
             let plain = jsonc::plain(&new);
-            let doc = jsonc::read(&plain).unwrap_or_else(|e| panic!("{e}: {new}"));
+            let doc = jsonc::read(&plain).unwrap();
             let url = walk(doc.root(), &keys("s.x.url")).unwrap();
             assert_eq!(url.as_str().unwrap(), "http://gate/x", "{new}");
         }

@@ -65,6 +65,10 @@ struct Waiting {
     heard: String,
 }
 
+#[expect(
+    clippy::zombie_processes,
+    reason = "who is handed the child waits for it; a failed read ends the test"
+)]
 fn waiting(stage: &Stage, arguments: &[&str]) -> Waiting {
     let mut command = stage.command(arguments);
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());

@@ -34,7 +34,7 @@ fn dumps(stage: &Stage) -> [String; 2] {
         json!({ "server": "io.github.a/mail", "tool": tool }),
         json!({ "not": "a server" }),
     ];
-    let lines: String = lines.iter().map(|line| format!("{line}\n")).collect();
+    let lines = lines.map(|line| line.to_string()).join("\n");
     [stage.write("page.json", &page.to_string()), stage.write("more.jsonl", &lines)]
 }
 

@@ -25,7 +25,8 @@ fn a_saved_list_is_shown_by_risk_with_reasons() {
     stage.write("tools.json", &list(&tools()));
     let said = stage.run(&["scan", "tools.json"]);
     assert_eq!(said.code, 0, "{}", said.everything());
-    let at = |text: &str| said.stdout.find(text).unwrap_or_else(|| panic!("{text}: {}", said.stdout));
+    let at =
+        |text: &str| said.stdout.find(text).unwrap_or_else(|| panic!("{text}: {}", said.stdout));
     assert!(at("run_command") < at("get_weather"));
     at("contradiction: purge_cache claims `readOnlyHint: true`");
     at("tools: 3 tools (1 critical");
@@ -63,8 +64,10 @@ fn programs_get_json_and_sarif() {
     stage.write("tools.json", &list(&tools()));
     let found = stage.run(&["scan", "tools.json", "--json"]).json();
     let tool = &found["servers"][0]["tools"][1];
-    assert_eq!((tool["name"].as_str(), tool["category"].as_str(), tool["risk"].as_str()),
-        (Some("run_command"), Some("execute"), Some("critical")));
+    assert_eq!(
+        (tool["name"].as_str(), tool["category"].as_str(), tool["risk"].as_str()),
+        (Some("run_command"), Some("execute"), Some("critical"))
+    );
     assert!(tool["evidence"][0]["words"].is_string());
     let log = stage.run(&["scan", "tools.json", "--sarif"]).json();
     assert_eq!(log["version"], "2.1.0");
