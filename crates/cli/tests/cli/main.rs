@@ -18,6 +18,7 @@ mod help;
 mod history;
 mod hostile;
 mod http;
+mod media;
 mod packaging;
 mod policies;
 mod scan;

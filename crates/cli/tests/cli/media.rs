@@ -1,0 +1,135 @@
+//! Spotify and YouTube through the binary: connected, mirrored, taken out, and served to an agent
+//! that never sees a secret.
+
+use std::time::SystemTime;
+
+use sandbox::{Config, Running, Sandbox};
+use serde_json::{Value, json};
+
+use crate::stage::{Stage, files_below};
+
+fn now_us() -> i64 {
+    i64::try_from(SystemTime::UNIX_EPOCH.elapsed().unwrap().as_micros()).unwrap()
+}
+
+fn connected(service: &str, config: Config, api: &str, oauth: &str) -> (Stage, Running) {
+    let sandbox = Sandbox::start(config).unwrap();
+    let ready = sandbox.control().ready();
+    let mut stage = Stage::new();
+    let upper = service.to_uppercase();
+    stage.set(&format!("{upper}_API_BASE_URL"), &format!("{}{api}", sandbox.url()));
+    stage.set(&format!("{upper}_OAUTH_BASE_URL"), &format!("{}{oauth}", sandbox.url()));
+    for (name, field) in [("CLIENT_ID", "client_id"), ("CLIENT_SECRET", "client_secret")] {
+        stage.set(&format!("{upper}_{name}"), ready[field].as_str().unwrap());
+    }
+    let tokens = stage.write("tokens.json", &sandbox.control().tokens().to_string());
+    stage.fine(&["connect", service, "--tokens", &tokens]);
+    std::fs::remove_file(tokens).unwrap();
+    (stage, sandbox)
+}
+
+fn spotify() -> (Stage, Running) {
+    connected("spotify", Config::spotify(7, 5, now_us()), "/api", "/accounts")
+}
+
+/// The answers to these calls, in their order.
+fn calls(stage: &Stage, service: &str, calls: &[(&str, Value)]) -> Vec<Value> {
+    let hello = json!({
+        "jsonrpc": "2.0", "id": "hello", "method": "initialize",
+        "params": { "protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": { "name": "t", "version": "1" } },
+    });
+    let mut input = format!("{hello}\n");
+    for (id, (tool, arguments)) in calls.iter().enumerate() {
+        let params = json!({ "name": tool, "arguments": arguments });
+        let call = json!({ "jsonrpc": "2.0", "id": id, "method": "tools/call", "params": params });
+        input += &call.to_string();
+        input.push('\n');
+    }
+    let said = stage.run_with(&["stdio", service], &input);
+    let answers: Vec<Value> =
+        said.stdout.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let of = |id: usize| answers.iter().find(|answer| answer["id"] == id).unwrap().clone();
+    (0..calls.len()).map(of).collect()
+}
+
+#[test]
+fn spotify_is_mirrored_and_taken_out() {
+    let (stage, sandbox) = spotify();
+    let said = stage.fine(&["accounts"]);
+    assert!(said.everything().contains("spotify: consent ends 20"), "{}", said.everything());
+    let tracks = sandbox.control().records("saved_track").unwrap().len();
+    let said = stage.fine(&["sync", "spotify"]);
+    assert!(said.stdout.contains(&format!("{tracks} saved_tracks")), "{}", said.stdout);
+    let sql = "select count(*) as n from spotify_saved_tracks";
+    let rows = stage.fine(&["sql", sql, "--json"]).everything();
+    assert!(rows.contains(&tracks.to_string()), "{rows}");
+    let out = stage.path("plays.csv");
+    let out = out.to_str().unwrap();
+    stage.fine(&["export", "spotify", "plays", "--out", out]);
+    assert_eq!(std::fs::read_to_string(out).unwrap().lines().count(), 51);
+    let events =
+        stage.fine(&["events", "spotify", "--since", "2000-01-01", "--limit", "3", "--json"]);
+    assert_eq!(events.json()["count"], 3);
+}
+
+#[test]
+fn an_agent_gets_answers_and_structured_errors_and_no_secret() {
+    const PLANTED: &str = "PLANTED-SECRET-0451";
+    let (stage, _sandbox) = spotify();
+    let secret = json!({ "access_token": PLANTED, "client_secret": PLANTED, "user_id": "x" });
+    let answers = calls(
+        &stage,
+        "spotify",
+        &[
+            (
+                "get_user_saved_tracks",
+                json!({ "limit": 2, "offset": null, "access_token": "null" }),
+            ),
+            ("get_user_profile", secret.clone()),
+            ("get_spotify_token_status", secret.clone()),
+            ("setup_spotify_oauth", secret),
+        ],
+    );
+    let page = &answers[0]["result"]["structuredContent"];
+    assert_eq!((page["items"].as_array().unwrap().len(), &page["next_offset"]), (2, &json!(2)));
+    let refused = &answers[1]["result"];
+    assert_eq!(refused["isError"], true);
+    assert_eq!(refused["structuredContent"]["error"]["code"], "removed_by_upstream");
+    assert_eq!(answers[2]["result"]["structuredContent"]["token_info"]["state"], "valid");
+    let mut bytes = json!(answers).to_string().into_bytes();
+    for (_, file) in files_below(&stage.home()) {
+        bytes.extend(file);
+    }
+    let text = String::from_utf8_lossy(&bytes);
+    for secret in ["sandbox-access-", "sandbox-refresh-", PLANTED, "sandbox-spotify-secret"] {
+        // The arguments of a call are kept in the audit by their digest only.
+        assert!(!text.contains(secret), "{secret}");
+    }
+}
+
+#[test]
+fn what_is_no_archive_is_refused_with_a_hint() {
+    let stage = Stage::new();
+    let wrong = stage.write("history.zip", "no zip");
+    let said = stage.run(&["import", "spotify", &wrong]);
+    assert_ne!(said.code, 0);
+    assert!(said.stderr.contains("not a ZIP") && said.stderr.contains("hint:"), "{}", said.stderr);
+    let said = stage.run(&["import", "youtube", "/nowhere.zip"]);
+    assert!(said.stderr.contains("cannot open"), "{}", said.stderr);
+}
+
+#[test]
+fn youtube_is_mirrored_and_left() {
+    let config = Config::youtube(7, 5, now_us());
+    let (stage, sandbox) = connected("youtube", config, "/www", "/oauth2");
+    let likes = sandbox.control().records("like").unwrap().len();
+    let said = stage.fine(&["sync", "youtube"]);
+    assert!(said.stdout.contains(&format!("{likes} likes")), "{}", said.stdout);
+    let found = calls(&stage, "youtube", &[("search_youtube_videos", json!({ "query": "rust" }))]);
+    assert_eq!(found[0]["result"]["structuredContent"]["videos"].as_array().unwrap().len(), 10);
+    stage.fine(&["disconnect", "youtube", "--yes"]);
+    let found = calls(&stage, "youtube", &[("get_youtube_playlists", json!({}))]);
+    let error = &found[0]["result"]["structuredContent"]["error"];
+    assert_eq!(error["code"], "not_connected");
+    assert!(error["hint"].as_str().unwrap().contains("tollgate connect youtube"));
+}
