@@ -7,6 +7,7 @@ mod follow;
 mod lists;
 pub mod mirror;
 mod profile;
+mod sign_in;
 #[cfg(test)]
 mod tests;
 
@@ -16,7 +17,7 @@ use crate::account::SPOTIFY;
 use crate::personal::schema::{
     NOTHING, REFRESHED, SENTENCE, STANDING, gives, ignored_secret, needed, number, takes, text,
 };
-use crate::personal::{answering, complete, refresh, refresh_if_due, saying, setup, standing};
+use crate::personal::{answering, complete, refresh, refresh_if_due, saying, standing};
 use crate::{Effect, MAIN_SET, Run, Service, Tool};
 use follow::Change;
 
@@ -240,7 +241,7 @@ pub(crate) const TOOLS: &[Tool] = &[
             input: SETUP,
             output: SETUP_OUT,
             scopes: &[],
-            run: |ask| answering(setup(ask, &SERVICE, "complete_spotify_oauth")),
+            run: |ask| answering(sign_in::setup(ask)),
         },
     ),
     tool(

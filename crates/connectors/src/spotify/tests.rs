@@ -223,6 +223,8 @@ async fn arguments_that_do_not_fit_are_refused_before_anything_is_asked() {
         ("unfollow_artists_or_users", json!({ "ids": "a", "follow_type": "band" })),
         ("get_user_recently_played", json!({ "before": 1, "after": 2 })),
         ("complete_spotify_oauth", json!({ "authorization_code": "x" })),
+        ("setup_spotify_oauth", json!({ "redirect_uri": "http://localhost:8888/callback" })),
+        ("setup_spotify_oauth", json!({ "redirect_uri": "http://evil.example/" })),
     ] {
         assert_eq!(stage.bad(tool, arguments.clone()).await, "invalid_arguments", "{arguments}");
     }
