@@ -31,6 +31,7 @@ use store::ledger::Permit;
 
 pub use account::Account;
 pub use desk::Desk;
+pub use personal::Profile;
 pub use resource::{Contents, Read, Reading, Resource, Template};
 pub use settings::{Base, ServiceSettings, Settings};
 
@@ -128,6 +129,7 @@ pub const ALL: &[&Service] = &[
     &steam::SERVICE,
     &reddit::SERVICE,
     &bilibili::SERVICE,
+    &personal::SERVICE,
 ];
 
 pub fn service(name: &str) -> Option<&'static Service> {
@@ -137,6 +139,17 @@ pub fn service(name: &str) -> Option<&'static Service> {
 impl Service {
     pub fn tool(&self, name: &str) -> Option<&'static Tool> {
         self.tools.iter().find(|tool| tool.name == name)
+    }
+
+    /// Is what it shows the owner's own?
+    pub fn is_owners(&self) -> bool {
+        self.account.is_some() || self.name == personal::NAME
+    }
+
+    /// Does the word mean this tool: its name, its set, or a profile that holds it?
+    pub fn means(&self, word: &str, tool: &Tool) -> bool {
+        let in_profile = |word: &str| Profile::named(word).is_some_and(|p| p.holds(tool.name));
+        tool.set == word || tool.name == word || (self.name == personal::NAME && in_profile(word))
     }
 }
 
@@ -200,7 +213,10 @@ mod tests {
     #[test]
     fn a_tool_asks_for_no_scope_that_signing_in_does_not() {
         for service in ALL {
-            let asked = service.account.map_or(&[][..], |account| account.scopes);
+            // The personal server asks in the name of the services its tools are from.
+            let homes = if service.name == personal::NAME { ALL } else { &[*service][..] };
+            let accounts = homes.iter().filter_map(|home| home.account);
+            let asked: Vec<&str> = accounts.flat_map(|account| account.scopes).copied().collect();
             for tool in service.tools {
                 for scope in tool.scopes {
                     assert!(asked.contains(scope), "{}.{} {scope}", service.name, tool.name);

@@ -3,13 +3,16 @@
 
 pub(crate) mod archive;
 mod ask;
+mod core;
 mod events;
 mod given;
 mod login;
 pub(crate) mod mirror;
 mod problem;
+mod profiles;
 mod restriction;
 pub(crate) mod schema;
+mod service;
 #[cfg(test)]
 pub(crate) mod stage;
 
@@ -25,7 +28,9 @@ pub(crate) use given::{Given, is_id};
 pub use login::SignIns;
 pub(crate) use login::{complete, refresh, refresh_if_due, setup, standing};
 pub use problem::{Code, Problem};
+pub use profiles::Profile;
 pub(crate) use restriction::{is_known, remember};
+pub use service::{NAME, SERVICE};
 
 use crate::{Answer, Desk, Service, Working};
 

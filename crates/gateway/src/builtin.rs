@@ -54,7 +54,7 @@ impl Builtin {
         check_sets(service, words)?;
         let is_shown = |tool: &&Tool| match words {
             [] => tool.set == connectors::MAIN_SET,
-            words => words.iter().any(|word| is_of(tool, word)),
+            words => words.iter().any(|word| is_of(service, tool, word)),
         };
         let shown = service.tools.iter().filter(is_shown).collect();
         Ok(Builtin { service, shown, desk, tools: OnceLock::new() })
@@ -165,13 +165,13 @@ fn failed(code: &str, words: &str) -> Value {
     })
 }
 
-fn is_of(tool: &Tool, word: &str) -> bool {
-    word == ALL_TOOLS || tool.set == word || tool.name == word
+fn is_of(service: &Service, tool: &Tool, word: &str) -> bool {
+    word == ALL_TOOLS || service.means(word, tool)
 }
 
 /// Whether each word names a set or a tool of the service; otherwise what there is.
 pub fn check_sets(service: &Service, words: &[String]) -> Result<(), String> {
-    let unknown = |word: &&String| !service.tools.iter().any(|tool| is_of(tool, word));
+    let unknown = |word: &&String| !service.tools.iter().any(|tool| is_of(service, tool, word));
     let Some(word) = words.iter().find(unknown) else { return Ok(()) };
     let mut sets: Vec<&str> = Vec::new();
     for tool in service.tools {
@@ -179,16 +179,18 @@ pub fn check_sets(service: &Service, words: &[String]) -> Result<(), String> {
             sets.push(tool.set);
         }
     }
+    if service.name == connectors::personal::NAME {
+        sets.extend(connectors::Profile::ALL.map(connectors::Profile::name));
+    }
     sets.push(ALL_TOOLS);
     let (service, sets) = (service.name, sets.join("`, `"));
     Err(format!("`{service}` has no set of tools and no tool `{word}`\nhint: sets are `{sets}`"))
 }
 
-/// The policy that a service brings along, for where the owner named none. Only one whose account is
+/// The policy that a service brings along, for where the owner named none. Only one that shows what is
 /// the owner's has one: its reads are what it was connected for.
 pub fn own_policy(service: &Service) -> Option<PolicyText> {
-    service.account?;
-    Some(PolicyText {
+    service.is_owners().then(|| PolicyText {
         name: format!("{} (built in)", service.name),
         version: 0,
         sha256: catalog::pins::fingerprint_of_canonical(service.policy).to_string(),
@@ -233,7 +235,7 @@ mod tests {
     #[test]
     fn the_demonstration_brings_no_policy_of_its_own() {
         assert!(own_policy(connectors::service("demo").unwrap()).is_none());
-        for service in connectors::ALL.iter().filter(|service| service.account.is_some()) {
+        for service in connectors::ALL.iter().filter(|service| service.is_owners()) {
             let text = own_policy(service).unwrap();
             policy::Policy::load(&text.source, text.format).unwrap();
         }
