@@ -1,9 +1,14 @@
 //! A server that comes with tollgate, for `stdio`: it needs neither a registration nor a grant.
 
 use anyhow::{Result, anyhow, bail};
+use connectors::{Profile, Service};
 use store::registry::{Origin, PolicyText, Server, ServerOptions, Target};
 
 use crate::context::Stores;
+
+/// Which profile of the personal tools is shown, and what besides it.
+const PROFILE_VARIABLE: &str = "MCP_TOOL_PROFILE";
+const EXTRA_VARIABLE: &str = "MCP_EXTRA_ALLOWED_TOOLS";
 
 /// A built-in server that is ready to speak.
 pub(super) struct Builtin {
@@ -13,8 +18,14 @@ pub(super) struct Builtin {
 }
 
 /// The built-in server of a name, be it registered or not; nothing when the name is another server's.
-/// What was asked for is shown, else what the server's owner chose, else what the service's did.
-pub(super) fn find(name: &str, tools: &[String], stores: &Stores) -> Result<Option<Builtin>> {
+/// What was asked for is shown, else what the server's owner chose, else what the environment or the
+/// service's settings did. `look` gives the value of a variable.
+pub(super) fn find(
+    name: &str,
+    tools: &[String],
+    stores: &Stores,
+    look: &dyn Fn(&str) -> Option<String>,
+) -> Result<Option<Builtin>> {
     let registered = stores.servers()?.into_iter().find(|server| server.name == name);
     let service = match registered.as_ref().map(|server| &server.target) {
         None => connectors::service(name),
@@ -33,10 +44,41 @@ pub(super) fn find(name: &str, tools: &[String], stores: &Stores) -> Result<Opti
     if !tools.is_empty() {
         server.options.tools = tools.to_vec();
     } else if server.options.tools.is_empty() {
-        server.options.tools = stores.settings.service(service.name).tools;
+        server.options.tools = match profile(service, look)? {
+            Some(words) => words,
+            None => stores.settings.service(service.name).tools,
+        };
     }
     gateway::check_sets(service, &server.options.tools).map_err(|words| anyhow!(words))?;
     Ok(Some(Builtin { server, policy: gateway::own_policy(service) }))
+}
+
+/// What the environment chooses of the personal tools. A profile that does not exist is refused,
+/// because nobody knows how much was meant; an unknown tool besides it shows nothing.
+fn profile(
+    service: &Service,
+    look: &dyn Fn(&str) -> Option<String>,
+) -> Result<Option<Vec<String>>> {
+    let Some(word) = look(PROFILE_VARIABLE).filter(|word| !word.trim().is_empty()) else {
+        return Ok(None);
+    };
+    if service.name != connectors::personal::NAME {
+        return Ok(None);
+    }
+    let Some(profile) = Profile::named(&word) else {
+        let known = Profile::ALL.map(Profile::name).join("`, `");
+        bail!("`{PROFILE_VARIABLE}` names no profile\nhint: profiles are `{known}`");
+    };
+    let mut words = vec![profile.name().to_owned()];
+    let extra = look(EXTRA_VARIABLE).unwrap_or_default();
+    for name in extra.split(',').map(str::trim).filter(|name| !name.is_empty()) {
+        if service.tool(name).is_some() {
+            words.push(name.to_owned());
+        } else {
+            tracing::warn!(variable = EXTRA_VARIABLE, tool = name, "there is no such tool");
+        }
+    }
+    Ok(Some(words))
 }
 
 fn passing(name: &str, service: &str, now_us: i64) -> Server {
@@ -47,5 +89,37 @@ fn passing(name: &str, service: &str, now_us: i64) -> Server {
         created_at_us: now_us,
         updated_at_us: now_us,
         origin: Origin::File,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests")]
+    use super::*;
+
+    fn chosen(service: &str, profile: &str, extra: &str) -> Result<Option<Vec<String>>, String> {
+        let look = |name: &str| match name {
+            PROFILE_VARIABLE => Some(profile.to_owned()),
+            EXTRA_VARIABLE => Some(extra.to_owned()),
+            _ => None,
+        };
+        let service = connectors::service(service).unwrap();
+        super::profile(service, &look).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn the_environment_chooses_a_profile_and_tools_besides_it() {
+        let words = |list: &[&str]| Ok(Some(list.iter().map(|word| (*word).to_owned()).collect()));
+        for (profile, extra, expected) in [
+            ("", "add", Ok(None)),
+            ("full", "", words(&["full"])),
+            ("SAFE", " add , nothing_like_this,,", words(&["safe", "add"])),
+            ("minimal", "get_steam_friends", words(&["minimal", "get_steam_friends"])),
+        ] {
+            assert_eq!(chosen("personal", profile, extra), expected, "{profile} {extra}");
+        }
+        assert_eq!(chosen("whoop", "safe", ""), Ok(None));
+        let error = chosen("personal", "safest", "").unwrap_err();
+        assert!(error.contains("`full`, `safe`, `minimal`"), "{error}");
     }
 }

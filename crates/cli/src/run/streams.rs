@@ -60,8 +60,9 @@ pub(crate) struct WrapArgs {
 pub(crate) fn stdio(args: &StdioArgs, context: &Context, out: &mut Out) -> Result<Ending> {
     let stores = context.open()?;
     let text = args.policy.as_deref().map(|file| policy_file(file, out)).transpose()?;
+    let look = |name: &str| std::env::var(name).ok();
     if args.grant.is_none()
-        && let Some(builtin) = builtin::find(&args.server, &args.tools, &stores)?
+        && let Some(builtin) = builtin::find(&args.server, &args.tools, &stores, &look)?
         && let Some(policy) = text.clone().or_else(|| builtin.policy.clone())
     {
         return speak("stdio", context, &stores, async |gate, input, output| {
