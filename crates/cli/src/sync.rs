@@ -105,7 +105,7 @@ fn several(changed: usize, resource: &str) -> String {
         (_, "recoveries") => format!("{changed} recoveries"),
         (_, "body_measurement") => "body measurement".to_owned(),
         (_, name) => match name.strip_suffix('s') {
-            Some(one) => count(changed, one),
+            Some(one) => count(changed, &one.replace('_', " ")),
             None => name.to_owned(),
         },
     }

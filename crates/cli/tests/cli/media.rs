@@ -59,7 +59,7 @@ fn spotify_is_mirrored_and_taken_out() {
     assert!(said.everything().contains("spotify: consent ends 20"), "{}", said.everything());
     let tracks = sandbox.control().records("saved_track").unwrap().len();
     let said = stage.fine(&["sync", "spotify"]);
-    assert!(said.stdout.contains(&format!("{tracks} saved_tracks")), "{}", said.stdout);
+    assert!(said.stdout.contains(&format!("{tracks} saved tracks")), "{}", said.stdout);
     let sql = "select count(*) as n from spotify_saved_tracks";
     let rows = stage.fine(&["sql", sql, "--json"]).everything();
     assert!(rows.contains(&tracks.to_string()), "{rows}");
