@@ -50,7 +50,8 @@ async fn fresh(
     let mut fresh = accounts::Account::new(service.name, now_us);
     if let SignIn::Values(fields) = account.sign_in {
         sources::guide(account, None, out);
-        fresh.extra = sources::values(fields)?;
+        fresh.extra = sources::known_values(settings, before);
+        fresh.extra.extend(sources::values(fields)?);
         return Ok(fresh);
     }
     fresh.extra = sources::known_values(settings, before);

@@ -20,6 +20,7 @@ mod hostile;
 mod http;
 mod media;
 mod packaging;
+mod personal;
 mod policies;
 mod scan;
 mod secrets;

@@ -19,13 +19,18 @@ pub const BILIBILI: Account = Account {
             variable: "BILIBILI_BILI_JCT",
             hidden: true,
         },
-        Field { name: "buvid3", title: "cookie buvid3", variable: "BILIBILI_BUVID3", hidden: true },
     ]),
     authorize_extra: &[],
     api: PLACE,
     // There is nothing to sign in at; nothing is ever sent there.
     oauth: PLACE,
-    values: &[],
+    // Not needed, but with it Bilibili takes fewer requests for those of a machine.
+    values: &[Field {
+        name: "buvid3",
+        title: "cookie buvid3",
+        variable: "BILIBILI_BUVID3",
+        hidden: true,
+    }],
     client_id: "BILIBILI_CLIENT_ID",
     client_secret: "BILIBILI_CLIENT_SECRET",
     probe: Probe {
@@ -44,7 +49,7 @@ pub const BILIBILI: Account = Account {
     guide: &[
         "sign in at https://www.bilibili.com in a browser",
         "open its developer tools, then Storage or Application, then the cookies of bilibili.com",
-        "copy the values of SESSDATA, bili_jct and buvid3 here; they end when you sign out there",
+        "copy the values of SESSDATA and bili_jct here, and set BILIBILI_BUVID3 to that of buvid3 if you like; they end when you sign out there",
     ],
 };
 
