@@ -10,6 +10,7 @@ use anyhow::{Context, Result, bail};
 use serde_json::Value;
 
 pub(crate) mod catalog;
+pub(crate) mod whoop;
 
 /// Tools in the policy and on the upstream, as the target is stated.
 const TOOLS: usize = 50;

@@ -29,6 +29,7 @@ cargo xtask promises [P01…]  every promise with its tests and their figures
 cargo xtask direct           the suite and the clients without a gate: is the harness whole?
 cargo xtask bench gate       what the gate costs, beside a direct connection [--quick]
 cargo xtask bench catalog    how fast the catalogue is made and asked [--quick]
+cargo xtask bench whoop      WHOOP beside the public Python server [--quick]
 cargo xtask eval classifier  how tools are classed, beside labels [FILE]
 cargo xtask tidy             the rules of the house
 cargo xtask docs [--check]   write docs/reference from the program itself, or compare
@@ -74,6 +75,9 @@ fn measure(root: &Path, rest: &[String]) -> Result<bool> {
         Some((what, options)) if what == "gate" => bench::gate(root, options).map(|()| true),
         Some((what, options)) if what == "catalog" => {
             bench::catalog::catalog(root, options).map(|()| true)
+        }
+        Some((what, options)) if what == "whoop" => {
+            bench::whoop::whoop(root, options).map(|()| true)
         }
         _ => anyhow::bail!("bench what?\n\n{HELP}"),
     }

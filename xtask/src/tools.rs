@@ -31,23 +31,35 @@ pub(crate) struct Tools {
 
 /// Installs what is missing and says where it is.
 pub(crate) fn ensure() -> Result<Tools> {
-    let root = crate::root()?;
-    let dir = std::env::var_os("TOLLGATE_TEST_TOOLS")
-        .map_or_else(|| root.join(".test-tools"), PathBuf::from);
-    fs::create_dir_all(&dir).with_context(|| format!("cannot make `{}`", dir.display()))?;
-    let dir = dir.canonicalize()?;
-    // Two runs at once would install over each other.
-    let lock = fs::File::create(dir.join("lock"))?;
-    lock.lock().context("cannot lock the folder of the test tools")?;
-
-    let e2e = root.join("tests/e2e");
+    let (dir, _lock) = folder()?;
+    let e2e = crate::root()?.join("tests/e2e");
     install_packages(&e2e, &dir.join("node"))?;
-    install_python(&e2e, &dir)?;
+    install_python(&e2e, &dir, "requirements.txt", "venv")?;
     link_packages(&e2e, &dir.join("node/node_modules"))?;
     let npm_bin = dir.join("node/node_modules/.bin");
     let venv_bin = dir.join("venv/bin");
     let node = find_node(&npm_bin)?;
     Ok(Tools { e2e, node, python: venv_bin.join("python"), npm_bin, venv_bin })
+}
+
+/// The Python that has the public WHOOP server: its packages do not get along with those of the tests.
+pub(crate) fn whoop_python() -> Result<PathBuf> {
+    let (dir, _lock) = folder()?;
+    let e2e = crate::root()?.join("tests/e2e");
+    install_python(&e2e, &dir, "requirements-whoop.txt", "venv-whoop")?;
+    Ok(dir.join("venv-whoop/bin/python"))
+}
+
+/// Where everything is installed, locked: two runs at once would install over each other.
+fn folder() -> Result<(PathBuf, fs::File)> {
+    let root = crate::root()?;
+    let dir = std::env::var_os("TOLLGATE_TEST_TOOLS")
+        .map_or_else(|| root.join(".test-tools"), PathBuf::from);
+    fs::create_dir_all(&dir).with_context(|| format!("cannot make `{}`", dir.display()))?;
+    let dir = dir.canonicalize()?;
+    let lock = fs::File::create(dir.join("lock"))?;
+    lock.lock().context("cannot lock the folder of the test tools")?;
+    Ok((dir, lock))
 }
 
 impl Tools {
@@ -115,10 +127,10 @@ fn install_packages(e2e: &Path, dir: &Path) -> Result<()> {
     Ok(())
 }
 
-fn install_python(e2e: &Path, dir: &Path) -> Result<()> {
-    let wanted = fs::read_to_string(e2e.join("requirements.txt"))?;
-    let mark = dir.join("installed-requirements.txt");
-    let venv = dir.join("venv");
+fn install_python(e2e: &Path, dir: &Path, requirements: &str, venv: &str) -> Result<()> {
+    let wanted = fs::read_to_string(e2e.join(requirements))?;
+    let mark = dir.join(format!("installed-{requirements}"));
+    let venv = dir.join(venv);
     let whole = venv.join("bin/python").exists();
     if whole && fs::read_to_string(&mark).is_ok_and(|installed| installed == wanted) {
         return Ok(());
@@ -127,7 +139,7 @@ fn install_python(e2e: &Path, dir: &Path) -> Result<()> {
     make_venv(&venv)?;
     let mut command = Command::new(venv.join("bin/python"));
     command.args(["-m", "pip", "install", "--quiet", "--disable-pip-version-check"]);
-    command.arg("--requirement").arg(e2e.join("requirements.txt"));
+    command.arg("--requirement").arg(e2e.join(requirements));
     tried(&mut command, "Python packages", "PyPI or its mirror")?;
     fs::write(mark, wanted)?;
     Ok(())

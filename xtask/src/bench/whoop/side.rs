@@ -1,0 +1,107 @@
+//! The two servers that are compared, each with a home of its own and the same login.
+
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use anyhow::{Context, Result, bail};
+use serde_json::Value;
+
+use super::talk::Talk;
+use crate::tools::process::Fixture;
+
+const PEER: &str = "tests/e2e/servers/whoop_peer.py";
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Who {
+    Ours,
+    Python,
+}
+
+/// Where the programs are and where WHOOP's stand-in listens.
+pub(super) struct Stage {
+    pub(super) tollgate: PathBuf,
+    pub(super) python: PathBuf,
+    pub(super) root: PathBuf,
+    pub(super) sandbox: Fixture,
+}
+
+impl Stage {
+    /// Writes the login into a new home.
+    pub(super) fn sign_in(&self, who: Who, home: &Path) -> Result<()> {
+        std::fs::create_dir_all(home)?;
+        let tokens = self.said("tokens")?.to_string();
+        let mut command = self.command(who, home);
+        match who {
+            Who::Ours => command.args(["connect", "whoop", "--tokens", "-"]),
+            Who::Python => command.arg("tokens"),
+        };
+        let mut child = command
+            .stdin(Stdio::piped())
+            .stdout(Stdio::null())
+            .stderr(Stdio::piped())
+            .spawn()
+            .with_context(|| format!("cannot start {command:?}"))?;
+        child.stdin.take().context("no input to write to")?.write_all(tokens.as_bytes())?;
+        let out = child.wait_with_output()?;
+        if !out.status.success() {
+            bail!("{who:?} cannot sign in: {}", String::from_utf8_lossy(&out.stderr));
+        }
+        Ok(())
+    }
+
+    pub(super) fn start(&self, who: Who, home: &Path) -> Result<Talk> {
+        let mut command = self.command(who, home);
+        match who {
+            Who::Ours => command.args(["stdio", "whoop"]),
+            Who::Python => command.args(["serve", &self.sandbox.url]),
+        };
+        Talk::start(&mut command)
+    }
+
+    /// How many requests the stand-in has had so far.
+    pub(super) fn requests(&self) -> Result<f64> {
+        let host = self.sandbox.url.trim_start_matches("http://");
+        let mut stream = TcpStream::connect(host)?;
+        write!(
+            stream,
+            "GET /_sandbox/counters HTTP/1.1\r\nhost: {host}\r\nconnection: close\r\n\r\n"
+        )?;
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer)?;
+        let (_, body) = answer.split_once("\r\n\r\n").context("no answer of the sandbox")?;
+        let counters: Value = serde_json::from_str(body)?;
+        counters.get("requests").and_then(Value::as_f64).context("the sandbox counts no requests")
+    }
+
+    fn command(&self, who: Who, home: &Path) -> Command {
+        let mut command = match who {
+            Who::Ours => {
+                let mut command = Command::new(&self.tollgate);
+                command.arg("--home").arg(home);
+                command
+            }
+            Who::Python => {
+                let mut command = Command::new(&self.python);
+                command.arg(self.root.join(PEER));
+                command
+            }
+        };
+        command.current_dir(home).env("HOME", home).env("WHOOP_UPDATE_CHECK", "false");
+        let url = self.sandbox.url.as_str();
+        command.env("WHOOP_API_BASE_URL", url).env("WHOOP_OAUTH_BASE_URL", url);
+        for (name, key) in
+            [("WHOOP_CLIENT_ID", "client_id"), ("WHOOP_CLIENT_SECRET", "client_secret")]
+        {
+            if let Some(value) = self.sandbox.said.get(key).and_then(Value::as_str) {
+                command.env(name, value);
+            }
+        }
+        command
+    }
+
+    fn said(&self, key: &str) -> Result<&Value> {
+        self.sandbox.said.get(key).with_context(|| format!("the sandbox did not say `{key}`"))
+    }
+}
