@@ -3,6 +3,7 @@
 
 mod api;
 mod lists;
+pub mod mirror;
 mod profile;
 #[cfg(test)]
 mod tests;

@@ -6,11 +6,16 @@ use store::records::{Derived, Records, RecordsError, View};
 
 use crate::personal::mirror::derived;
 use crate::whoop::kind::Kind;
-use crate::{spotify, whoop, youtube};
+use crate::{reddit, spotify, steam, whoop, youtube};
 
 /// Every service that has something to take out.
-pub const SHELVES: &[&Shelf] =
-    &[&whoop::export::SHELF, &spotify::mirror::SHELF, &youtube::mirror::SHELF];
+pub const SHELVES: &[&Shelf] = &[
+    &whoop::export::SHELF,
+    &spotify::mirror::SHELF,
+    &youtube::mirror::SHELF,
+    &steam::mirror::SHELF,
+    &reddit::mirror::SHELF,
+];
 
 pub fn shelf(service: &str) -> Option<&'static Shelf> {
     SHELVES.iter().copied().find(|shelf| shelf.service == service)
@@ -29,6 +34,12 @@ pub fn prepare(records: &Records) -> Result<(), RecordsError> {
     })?;
     records.reshape(youtube::NAME, youtube::mirror::VERSION, |kind, raw| {
         derived(youtube::mirror::LISTS, kind, raw)
+    })?;
+    records.reshape(steam::NAME, steam::mirror::VERSION, |kind, raw| {
+        derived(steam::mirror::LISTS, kind, raw)
+    })?;
+    records.reshape(reddit::NAME, reddit::mirror::VERSION, |kind, raw| {
+        derived(reddit::mirror::LISTS, kind, raw)
     })?;
     Ok(())
 }

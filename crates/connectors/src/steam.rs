@@ -4,6 +4,7 @@
 mod api;
 mod figures;
 mod library;
+pub mod mirror;
 mod people;
 mod status;
 #[cfg(test)]

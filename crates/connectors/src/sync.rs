@@ -112,6 +112,8 @@ pub const ALL: &[&Mirror] = &[
     &crate::whoop::sync::MIRROR,
     &crate::spotify::mirror::MIRROR,
     &crate::youtube::mirror::MIRROR,
+    &crate::steam::mirror::MIRROR,
+    &crate::reddit::mirror::MIRROR,
 ];
 
 /// Runs a sync to its end and answers its result: `status`, times, and each resource's counts.

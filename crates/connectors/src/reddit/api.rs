@@ -4,10 +4,10 @@ use hyper::Method;
 use serde_json::Value;
 
 use super::{NAME, SERVICE};
+use crate::Desk;
 use crate::fetch::{self, Patience, Question};
 use crate::http::Reply;
 use crate::personal::{Code, Problem, json_of};
-use crate::{Ask, Desk};
 
 pub(super) async fn get(
     desk: &Desk,
@@ -70,8 +70,8 @@ fn refusal(reply: &Reply, body: &Value) -> Option<Problem> {
 }
 
 /// The owner's name.
-pub(super) async fn own_name(ask: &Ask<'_>) -> Result<String, Problem> {
-    let me = get(ask.desk, &["api", "v1", "me"], &[("raw_json", "1")]).await?;
+pub(super) async fn own_name(desk: &Desk) -> Result<String, Problem> {
+    let me = get(desk, &["api", "v1", "me"], &[("raw_json", "1")]).await?;
     let name = me.get("name").and_then(Value::as_str).map(str::to_owned);
     name.ok_or_else(|| {
         Problem::new(

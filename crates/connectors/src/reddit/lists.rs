@@ -73,7 +73,7 @@ pub(super) async fn page(ask: Ask<'_>, list: &List) -> Outcome {
 }
 
 async fn whose(ask: &Ask<'_>, given: &Given<'_>) -> Result<String, Problem> {
-    let Some(said) = given.text("username")? else { return api::own_name(ask).await };
+    let Some(said) = given.text("username")? else { return api::own_name(ask.desk).await };
     let name = said.trim_start_matches('/').trim_start_matches("u/");
     let is_name = |name: &str| {
         (1..=32).contains(&name.len())
@@ -82,9 +82,14 @@ async fn whose(ask: &Ask<'_>, given: &Given<'_>) -> Result<String, Problem> {
     if is_name(name) { Ok(name.to_owned()) } else { Err(given.wrong("username", "a user's name")) }
 }
 
-fn answer(key: &str, listing: &Value) -> Value {
+/// The things of one page.
+pub(super) fn things(listing: &Value) -> Vec<Value> {
     let children = listing.pointer("/data/children").and_then(Value::as_array);
-    let items: Vec<Value> = children.into_iter().flatten().map(thing).collect();
+    children.into_iter().flatten().map(thing).collect()
+}
+
+fn answer(key: &str, listing: &Value) -> Value {
+    let items = things(listing);
     let mut answer = Map::new();
     answer.insert("status".to_owned(), json!("success"));
     answer.insert("count".to_owned(), json!(items.len()));

@@ -46,7 +46,7 @@ pub(super) async fn trophies(ask: Ask<'_>) -> Outcome {
 
 /// Tries the login for real.
 pub(super) async fn test(ask: Ask<'_>) -> Result<String, Problem> {
-    let name = api::own_name(&ask).await?;
+    let name = api::own_name(ask.desk).await?;
     Ok(format!("Reddit works: signed in as {name}."))
 }
 

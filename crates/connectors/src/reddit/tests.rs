@@ -238,3 +238,29 @@ async fn bad_answers_become_problems() {
     assert_eq!(first["status"], "success");
     assert_eq!(stage.bad("get_user_trophies", json!({})).await, "rate_limited");
 }
+
+#[tokio::test]
+async fn what_was_written_saved_and_voted_up_is_mirrored_and_stays() {
+    use super::mirror::MIRROR;
+    use crate::sync::{Asked, run};
+    const KINDS: [(&str, &str); 4] =
+        [("posts", "post"), ("comments", "comment"), ("saved", "saved"), ("upvoted", "upvoted")];
+    let stage = stage();
+    let all = |kind: &str| stage.sandbox.control().records(kind).unwrap();
+    let kept =
+        |kind: &str| usize::try_from(stage.desk.records.count("reddit", kind).unwrap()).unwrap();
+    let result = run(&stage.desk, &MIRROR, &Asked::default(), &|_| {}).await.unwrap();
+    assert_eq!(result["status"], "success", "{result}");
+    for (kind, of) in KINDS {
+        assert_eq!(kept(kind), all(of).len(), "{kind}");
+    }
+    let before = kept("saved");
+    let gone = all("saved")[0]["data"]["name"].as_str().unwrap().to_owned();
+    stage.sandbox.control().remove("saved", &gone).unwrap();
+    let again = run(&stage.desk, &MIRROR, &Asked::default(), &|_| {}).await.unwrap();
+    assert_eq!(kept("saved"), before, "what was kept stays");
+    assert_eq!(again["resources"]["posts"]["records_upserted"], 0, "{again}");
+    let row = stage.desk.records.one("reddit", "saved", &gone).unwrap().unwrap();
+    let flat: Value = serde_json::from_str(&row.flat).unwrap();
+    assert!(flat["link"].as_str().unwrap().starts_with("https://www.reddit.com/"), "{flat}");
+}

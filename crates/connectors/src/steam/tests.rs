@@ -225,3 +225,31 @@ async fn without_a_key_every_tool_says_how_to_get_one() {
         assert_eq!(stage.bad(tool.name, arguments).await, "not_connected", "{}", tool.name);
     }
 }
+
+#[tokio::test]
+async fn games_are_mirrored_and_follow() {
+    use super::mirror::MIRROR;
+    use crate::sync::{Asked, run};
+    let stage = stage();
+    let games = stage.sandbox.control().records("game").unwrap();
+    let count = || usize::try_from(stage.desk.records.count("steam", "games").unwrap()).unwrap();
+    let result = run(&stage.desk, &MIRROR, &Asked::default(), &|_| {}).await.unwrap();
+    assert_eq!(result["status"], "success", "{result}");
+    assert_eq!(count(), games.len());
+    let again = run(&stage.desk, &MIRROR, &Asked::default(), &|_| {}).await.unwrap();
+    assert_eq!(again["resources"]["games"]["records_upserted"], 0, "{again}");
+    let gone = games[0]["appid"].as_i64().unwrap().to_string();
+    let played = games[1]["appid"].as_i64().unwrap().to_string();
+    stage.sandbox.control().remove("game", &gone).unwrap();
+    stage.sandbox.control().edit("game", &played, &json!({ "playtime_forever": 123_456 })).unwrap();
+    let result = run(&stage.desk, &MIRROR, &Asked::default(), &|_| {}).await.unwrap();
+    assert_eq!(result["resources"]["games"]["records_removed"], 1, "{result}");
+    assert_eq!(result["resources"]["games"]["records_upserted"], 1, "{result}");
+    let row = stage.desk.records.one("steam", "games", &played).unwrap().unwrap();
+    let flat: Value = serde_json::from_str(&row.flat).unwrap();
+    assert_eq!(flat["minutes_total"], 123_456);
+    stage.set(&json!({ "private_games": ["me"] }));
+    let result = run(&stage.desk, &MIRROR, &Asked::default(), &|_| {}).await.unwrap();
+    assert_ne!(result["status"], "success", "{result}");
+    assert_eq!(count(), games.len() - 1, "a library that turned private is kept");
+}
