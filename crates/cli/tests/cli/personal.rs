@@ -84,6 +84,10 @@ fn key_and_cookies_are_sealed_tried_and_never_shown() {
     let library = call(&stage, "get_steam_library", json!({ "steamid": null }));
     let games = steam.control().records("game").unwrap().len();
     assert_eq!(library["structuredContent"]["total_games"], games, "{library}");
+    let said = stage.fine(&["sync", "steam"]);
+    assert!(said.stdout.contains(&format!("{games} games")), "{}", said.stdout);
+    let rows = stage.fine(&["sql", "select count(*) as n from steam_games", "--json"]);
+    assert!(rows.everything().contains(&games.to_string()), "{}", rows.everything());
     let history = call(&stage, "get_bilibili_watch_history", json!({}));
     assert!(history["structuredContent"]["total_count"].as_u64().unwrap() > 0, "{history}");
     let refused = call(&stage, "search_bilibili_videos", json!({ "keyword": "x" }));
