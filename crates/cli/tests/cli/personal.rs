@@ -40,7 +40,7 @@ fn names(stage: &Stage) -> Vec<String> {
     tools.map(|tool| tool["name"].as_str().unwrap().to_owned()).collect()
 }
 
-fn call(stage: &Stage, tool: &str, arguments: Value) -> Value {
+fn call(stage: &Stage, tool: &str, arguments: &Value) -> Value {
     asked(stage, "tools/call", &json!({ "name": tool, "arguments": arguments }))["result"].clone()
 }
 
@@ -76,24 +76,24 @@ fn key_and_cookies_are_sealed_tried_and_never_shown() {
     stage.set("STEAM_API_KEY", "");
     stage.set("STEAM_USER_ID", "");
     stage.set("BILIBILI_SESSDATA", "");
-    let status = call(&stage, "get_personalization_status", json!({}));
+    let status = call(&stage, "get_personalization_status", &json!({}));
     let platforms = &status["structuredContent"]["platforms"];
     assert_eq!(platforms["steam"]["state"], "connected");
     assert_eq!(platforms["bilibili"]["state"], "connected");
     assert_eq!(platforms["reddit"]["state"], "not_connected");
-    let library = call(&stage, "get_steam_library", json!({ "steamid": null }));
+    let library = call(&stage, "get_steam_library", &json!({ "steamid": null }));
     let games = steam.control().records("game").unwrap().len();
     assert_eq!(library["structuredContent"]["total_games"], games, "{library}");
     let said = stage.fine(&["sync", "steam"]);
     assert!(said.stdout.contains(&format!("{games} games")), "{}", said.stdout);
     let rows = stage.fine(&["sql", "select count(*) as n from steam_games", "--json"]);
     assert!(rows.everything().contains(&games.to_string()), "{}", rows.everything());
-    let history = call(&stage, "get_bilibili_watch_history", json!({}));
+    let history = call(&stage, "get_bilibili_watch_history", &json!({}));
     assert!(history["structuredContent"]["total_count"].as_u64().unwrap() > 0, "{history}");
-    let refused = call(&stage, "search_bilibili_videos", json!({ "keyword": "x" }));
+    let refused = call(&stage, "search_bilibili_videos", &json!({ "keyword": "x" }));
     assert_eq!(refused["isError"], true);
     assert_eq!(refused["structuredContent"]["error"]["code"], "unsupported_upstream");
-    let reddit = call(&stage, "get_saved_content", json!({ "access_token": "PLANTED-0451" }));
+    let reddit = call(&stage, "get_saved_content", &json!({ "access_token": "PLANTED-0451" }));
     assert_eq!(reddit["structuredContent"]["error"]["code"], "approval_required");
     let mut bytes = json!([status, library, history, reddit]).to_string().into_bytes();
     for (_, file) in files_below(&stage.home()) {
@@ -102,7 +102,7 @@ fn key_and_cookies_are_sealed_tried_and_never_shown() {
     let text = String::from_utf8_lossy(&bytes);
     assert!(!text.contains(&key) && !text.contains("PLANTED-0451"));
     stage.fine(&["disconnect", "steam", "--yes"]);
-    let gone = call(&stage, "get_steam_library", json!({}));
+    let gone = call(&stage, "get_steam_library", &json!({}));
     assert_eq!(gone["structuredContent"]["error"]["code"], "not_connected");
 }
 
@@ -113,6 +113,6 @@ fn void_credentials_are_not_kept() {
     sandbox.control().expire(sandbox::Which::All);
     let said = stage.run(&["connect", "bilibili"]);
     assert_ne!(said.code, 0, "{}", said.everything());
-    let status = call(&stage, "get_bilibili_watch_history", json!({}));
+    let status = call(&stage, "get_bilibili_watch_history", &json!({}));
     assert_eq!(status["structuredContent"]["error"]["code"], "reauthorization_required");
 }
