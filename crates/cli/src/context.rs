@@ -130,6 +130,7 @@ impl Context {
             let mut desk = Desk::open(&home, Arc::clone(&vault), clock, random, settings)
                 .map_err(|e| e.to_string())?;
             desk.helper = crate::account::helper(home.path());
+            desk.tilde = std::env::var_os("HOME").map(PathBuf::from);
             if let Some(folder) = exports_folder() {
                 desk.exports = folder;
             }

@@ -26,6 +26,8 @@ pub struct Desk {
     pub settings: Settings,
     /// What agents export goes below it.
     pub exports: PathBuf,
+    /// The owner's own folder, `~` in a path.
+    pub tilde: Option<PathBuf>,
     /// Refreshes logins in a process of its own, which the end of this one does not interrupt.
     pub helper: Option<Helper>,
     pub(crate) flights: Flights,
@@ -57,6 +59,7 @@ impl Desk {
             random,
             settings,
             exports: home.path().join("exports"),
+            tilde: None,
             helper: None,
             flights: Flights::default(),
             paces: Paces::default(),

@@ -13,6 +13,11 @@ const SECOND_US: u64 = 1_000_000;
 /// Two answers whose windows end this close to each other speak of the same window.
 const SAME_WINDOW_US: u64 = 2 * SECOND_US;
 
+/// Nobody sits out a longer pause than this; then it is not believed blindly either.
+const BELIEVED_US: u64 = 15 * 60 * SECOND_US;
+/// When a service that asked for such a pause is asked whether it still holds.
+const ASK_AGAIN_US: u64 = 5 * SECOND_US;
+
 /// So many requests in so many seconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limit {
@@ -150,11 +155,12 @@ impl Gauge {
         let wait_us = heard.wait.map(|wait| u64::try_from(wait.as_micros()).unwrap_or(u64::MAX));
         if heard.is_refused {
             self.is_limited = true;
-            let until_us = now_us.saturating_add(wait_us.unwrap_or(SECOND_US));
+            let until_us = now_us.saturating_add(believed(wait_us.unwrap_or(SECOND_US)));
             self.closed_until_us = self.closed_until_us.max(until_us);
         }
         let (Some(left), Some(wait_us)) = (heard.left, wait_us) else { return };
         self.is_limited = true;
+        let wait_us = if left == 0 { believed(wait_us) } else { wait_us };
         let until_us = now_us.saturating_add(wait_us);
         self.left = Some(match self.left {
             // Answers overtake each other; within one window the smaller number is the later one.
@@ -164,6 +170,11 @@ impl Gauge {
             _ => (left, until_us),
         });
     }
+}
+
+/// One strange answer does not close the door for a day.
+fn believed(wait_us: u64) -> u64 {
+    if wait_us > BELIEVED_US { ASK_AGAIN_US } else { wait_us }
 }
 
 #[cfg(test)]
@@ -202,6 +213,15 @@ mod tests {
         assert_eq!(gauge.take(7_000_000), None);
         gauge.learn(8_000_000, &refusal(None));
         assert_eq!(gauge.take(8_000_000), Some(1_000_000));
+    }
+
+    #[test]
+    fn a_pause_of_a_day_is_asked_about_again() {
+        let mut gauge = Gauge::new(LIMITS);
+        let day = Some(Duration::from_hours(24));
+        gauge.learn(0, &Heard { is_refused: true, wait: day, left: Some(0) });
+        assert_eq!(gauge.take(1_000_000), Some(4_000_000));
+        assert_eq!(gauge.take(5_000_000), None);
     }
 
     #[test]

@@ -1,6 +1,9 @@
 //! Exports for agents: the mirror's records in one of three formats, below the folder set aside for
 //! them.
 
+use std::borrow::Cow;
+use std::path::Path;
+
 use store::export::{Compression, CsvSafety, Fault, Kind as File, Order, Plan, Reach, Shelf};
 
 use super::problem::{Code, Problem};
@@ -42,8 +45,9 @@ pub(super) fn export(ask: &Ask<'_>) -> Outcome {
     // A record that ends with the midnight before still counts, unlike in lists.
     let from_us = day(start, "start")?.map(|span| span.from_us - 1);
     let to_us = day(end, "end")?.map(|span| span.to_us);
+    let whole = expanded(path, desk.tilde.as_deref());
     let order = Order {
-        path,
+        path: &whole,
         from_us,
         to_us,
         now_us: desk.clock.now().wall_us,
@@ -52,8 +56,21 @@ pub(super) fn export(ask: &Ask<'_>) -> Outcome {
         compression: Compression::default(),
         reach: Reach::Below(&desk.exports),
     };
-    let done = plan.write(&desk.records, &order, &mut |_| {}).map_err(|fault| told(&fault))?;
+    let mut done = plan.write(&desk.records, &order, &mut |_| {}).map_err(|fault| told(&fault))?;
+    for file in &mut done.files {
+        file.path = file.path.replacen(whole.as_ref(), path, 1);
+    }
     Ok(done.value(start, end))
+}
+
+/// `~/…` is below the owner's home folder, as in a shell. Whether an agent may write there is for the
+/// folder of exports to say.
+fn expanded<'a>(path: &'a str, tilde: Option<&Path>) -> Cow<'a, str> {
+    let below = path.strip_prefix("~/").zip(tilde.and_then(Path::to_str));
+    match below {
+        Some((rest, home)) => Cow::Owned(format!("{}/{rest}", home.trim_end_matches('/'))),
+        None => Cow::Borrowed(path),
+    }
 }
 
 /// A UTC day, both bounds included; the last instant of the end day still counts.

@@ -20,6 +20,10 @@ pub(super) const FRESH_US: i64 = 3_600_000_000;
 /// What was fetched last is read again from this far back, because nights are scored late.
 const OVERLAP_US: i64 = 36 * 3_600_000_000;
 
+/// WHOOP finds a recovery by its night, the mirror by its cycle, which lasts a day longer: that of the
+/// cycle which is under way when a window begins only comes when it is asked for from further back.
+pub(super) const NIGHT_US: i64 = 48 * 3_600_000_000;
+
 /// A half-open stretch of time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Stretch {
@@ -130,7 +134,13 @@ async fn fill_gap(
 ) -> Result<(), Problem> {
     let now_us = desk.clock.now().wall_us;
     let is_tail = gap.to_us == now_us || gap.to_us == stretch.to_us;
-    let back_us = if is_tail && gap.from_us > stretch.from_us { OVERLAP_US } else { 0 };
+    let back_us = if kind == Kind::Recoveries {
+        NIGHT_US
+    } else if is_tail && gap.from_us > stretch.from_us {
+        OVERLAP_US
+    } else {
+        0
+    };
     let start = (gap.from_us > BEGINNING_US).then(|| utc_millis(gap.from_us - back_us));
     let end = (!gap.is_open).then(|| utc_millis(gap.to_us));
     let bounds = Bounds { start: start.as_deref(), end: end.as_deref() };

@@ -15,6 +15,8 @@ use super::{NAME, Outcome, fit, here, keep, takeout};
 use crate::coerce::Arguments;
 use crate::{Ask, Desk, when};
 
+const MILLISECOND_US: i64 = 1_000;
+
 /// What a list is asked for.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Wanted {
@@ -92,7 +94,7 @@ pub(super) async fn live(desk: &Desk, kind: Kind, wanted: Wanted) -> Result<Foun
         Ok(kept) => {
             if collected.complete {
                 let stretch = Stretch::of(wanted.from_us, wanted.to_us, now_us);
-                let _ = fill::cover(desk, kind, stretch.from_us, stretch.to_us.min(now_us));
+                cover_whole(desk, kind, wanted, stretch, now_us);
                 forget_deleted(desk, kind, known, &kept.shaped);
             }
             kept.shaped
@@ -108,6 +110,18 @@ pub(super) async fn live(desk: &Desk, kind: Kind, wanted: Wanted) -> Result<Foun
     }
     found.sent = shaped;
     Ok(found)
+}
+
+/// Recoveries came by their nights: the one of a cycle that began before the window may be missing.
+fn cover_whole(desk: &Desk, kind: Kind, wanted: Wanted, stretch: Stretch, now_us: i64) {
+    let is_cut = kind == Kind::Recoveries && wanted.from_us.is_some();
+    let from_us = stretch.from_us + if is_cut { fill::NIGHT_US } else { 0 };
+    let to_us = stretch.to_us.min(now_us);
+    if from_us < to_us
+        && let Err(problem) = fill::cover(desk, kind, from_us, to_us)
+    {
+        tracing::warn!(%problem, "a window that came whole is not remembered");
+    }
 }
 
 /// The ids that a complete answer must bring again. Recoveries are left alone: WHOOP picks them by
@@ -139,9 +153,12 @@ fn forget_deleted(desk: &Desk, kind: Kind, mut known: Vec<String>, came: &[Shape
 pub(super) async fn mirrored(desk: &Desk, kind: Kind, wanted: Wanted) -> Result<Found, Problem> {
     let failed = |error| Problem::cache(kind.path(), &error);
     let now_us = desk.clock.now().wall_us;
-    let stretch = Stretch::of(wanted.from_us, wanted.to_us, now_us);
-    if stretch.from_us >= stretch.to_us && stretch.from_us < now_us {
-        return Ok(Found::default());
+    let mut stretch = Stretch::of(wanted.from_us, wanted.to_us, now_us);
+    if stretch.from_us == stretch.to_us {
+        // An instant: what lies across it is found.
+        stretch.to_us += MILLISECOND_US;
+    } else if stretch.from_us > stretch.to_us && stretch.from_us < now_us {
+        return Ok(Found { texts: read(desk, kind, wanted)?, ..Found::default() });
     }
     if is_known(desk, kind, stretch).map_err(failed)? {
         return Ok(Found { texts: read(desk, kind, wanted)?, ..Found::default() });
@@ -178,8 +195,10 @@ async fn completed(
     came: &[Shaped],
 ) -> Result<Found, Problem> {
     if kind == Kind::Recoveries {
-        let gaps = fill::missing(desk, Kind::Cycles, stretch).unwrap_or_default();
-        if let Err(problem) = fill::fill(desk, Kind::Cycles, stretch, &gaps, wanted.limit).await {
+        // As far back as recoveries were asked for, so that each finds its cycle.
+        let cycles = Stretch { from_us: stretch.from_us - fill::NIGHT_US, ..stretch };
+        let gaps = fill::missing(desk, Kind::Cycles, cycles).unwrap_or_default();
+        if let Err(problem) = fill::fill(desk, Kind::Cycles, cycles, &gaps, wanted.limit).await {
             tracing::warn!(%problem, "the cycles of recoveries did not come");
         }
     }

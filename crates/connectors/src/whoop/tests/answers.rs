@@ -144,7 +144,7 @@ async fn resources_show_the_mirror_and_fetch_nothing() {
 
 #[tokio::test]
 async fn exports_check_what_they_are_asked_and_stay_in_their_folder() {
-    let stage = stage(10);
+    let mut stage = stage(10);
     let ask = |kind: &str, format: &str, path: &str| json!({"kind": kind, "format": format, "path": path});
     let empty = stage.call("export_whoop", ask("cycles", "csv", "c.csv")).await;
     assert_eq!(
@@ -164,6 +164,13 @@ async fn exports_check_what_they_are_asked_and_stay_in_their_folder() {
     assert_eq!(done["range"], json!({"start": null, "end": null}));
     assert!(stage.desk.exports.join("out/body_measurements.jsonl").exists());
     assert_eq!(code(&stage.call("export_whoop", ask("all", "jsonl", "out")).await), "FILE_EXISTS");
+    stage.desk.tilde = stage.desk.exports.parent().map(Into::into);
+    let path = "~/exports/tilde.csv";
+    let tilde = stage.call("export_whoop", ask("cycles", "csv", path)).await;
+    assert_eq!(tilde["files"][0]["path"], path, "{tilde}");
+    assert!(stage.desk.exports.join("tilde.csv").exists());
+    let beside = stage.call("export_whoop", ask("cycles", "csv", "~/tilde.csv")).await;
+    assert_eq!(code(&beside), "EXPORT_ERROR", "{beside}");
     let outside = stage.call("export_whoop", ask("cycles", "csv", "../../x.csv")).await;
     assert_eq!(code(&outside), "EXPORT_ERROR", "{outside}");
 }

@@ -178,6 +178,41 @@ async fn recoveries_that_came_alone_are_found_by_the_times_of_their_cycles() {
 }
 
 #[tokio::test]
+async fn recoveries_are_the_same_from_a_cold_mirror_and_from_a_synced_one() {
+    let (cold, asked_live, synced) = (stage(40), stage(40), stage(40));
+    synced.call("sync_whoop", json!({})).await;
+    for (start, end) in
+        [("2026-03-20", "2026-03-25"), ("2026-03-14", "2026-04-02"), ("2026-04-10", "2026-04-11")]
+    {
+        for start in [start.to_owned(), format!("{start}T15:00:00Z")] {
+            let window = json!({"start": start, "end": end});
+            let fresh = json!({"start": start, "end": end, "fresh": true});
+            let expected = synced.call("list_whoop_recoveries", window.clone()).await;
+            let found = cold.call("list_whoop_recoveries", window.clone()).await;
+            assert_eq!(found, expected, "{window}");
+            asked_live.call("list_whoop_recoveries", fresh).await;
+            let found = asked_live.call("list_whoop_recoveries", window.clone()).await;
+            assert_eq!(found, expected, "{window} after a fresh list");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_window_without_length_holds_what_lies_across_it() {
+    for is_synced in [true, false] {
+        let stage = stage(20);
+        if is_synced {
+            stage.call("sync_whoop", json!({})).await;
+        }
+        let noon = "2026-04-05T12:00:00Z";
+        let found = stage.call("list_whoop_cycles", json!({"start": noon, "end": noon})).await;
+        assert_eq!(ids(&found).len(), 1, "{found}");
+        let none = json!({"start": "2026-04-10", "end": "2026-04-01"});
+        assert_eq!(stage.call("list_whoop_cycles", none).await, json!({"records": []}));
+    }
+}
+
+#[tokio::test]
 async fn a_mirror_that_is_no_database_is_said_and_left_alone() {
     let stage = stage(5);
     let path = stage.desk.records.path().to_owned();
