@@ -130,6 +130,6 @@ fn youtube_is_mirrored_and_left() {
     stage.fine(&["disconnect", "youtube", "--yes"]);
     let found = calls(&stage, "youtube", &[("get_youtube_playlists", json!({}))]);
     let error = &found[0]["result"]["structuredContent"]["error"];
-    assert_eq!(error["code"], "not_connected");
+    assert_eq!(error["code"], "not_configured");
     assert!(error["hint"].as_str().unwrap().contains("tollgate connect youtube"));
 }

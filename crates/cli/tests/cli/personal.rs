@@ -103,7 +103,7 @@ fn key_and_cookies_are_sealed_tried_and_never_shown() {
     assert!(!text.contains(&key) && !text.contains("PLANTED-0451"));
     stage.fine(&["disconnect", "steam", "--yes"]);
     let gone = call(&stage, "get_steam_library", &json!({}));
-    assert_eq!(gone["structuredContent"]["error"]["code"], "not_connected");
+    assert_eq!(gone["structuredContent"]["error"]["code"], "not_configured");
 }
 
 #[test]
@@ -114,5 +114,5 @@ fn void_credentials_are_not_kept() {
     let said = stage.run(&["connect", "bilibili"]);
     assert_ne!(said.code, 0, "{}", said.everything());
     let status = call(&stage, "get_bilibili_watch_history", &json!({}));
-    assert_eq!(status["structuredContent"]["error"]["code"], "reauthorization_required");
+    assert_eq!(status["structuredContent"]["error"]["code"], "auth_expired");
 }

@@ -40,7 +40,7 @@ pub(super) fn signed_in(desk: &Desk) -> Result<(), Problem> {
     match value(desk, &SERVICE, "SESSDATA") {
         Some(_) => Ok(()),
         None => Err(Problem::new(
-            Code::NotConnected,
+            Code::NotConfigured,
             NAME,
             "Bilibili is not connected: there are no cookies",
             "run `tollgate connect bilibili` in a terminal, or set `BILIBILI_SESSDATA` and `BILIBILI_BILI_JCT`",
@@ -72,7 +72,7 @@ fn refused(reply: &Reply, body: &Value) -> Option<Problem> {
 fn problem(code: i64) -> Problem {
     let (kind, message, hint) = match code {
         -101 => (
-            Code::ReauthorizationRequired,
+            Code::AuthExpired,
             "Bilibili does not accept the cookies",
             "sign in at Bilibili in a browser again, then run `tollgate connect bilibili`",
         ),
@@ -100,7 +100,7 @@ fn problem(code: i64) -> Problem {
             "check the id; it may have been removed",
         ),
         -400 => (
-            Code::InvalidArguments,
+            Code::InvalidArgument,
             "Bilibili did not understand the request",
             "check the arguments against the tool's description",
         ),
@@ -111,7 +111,7 @@ fn problem(code: i64) -> Problem {
 
 fn unreadable() -> Problem {
     Problem::new(
-        Code::UpstreamUnavailable,
+        Code::UpstreamError,
         NAME,
         "Bilibili answered with something that cannot be read",
         "call again in a minute",

@@ -163,7 +163,7 @@ async fn what_needs_a_signature_says_so_and_asks_nothing() {
         (SIGNED[0], json!({ "keyword": "x", "order": "best" })),
         (SIGNED[1], json!({ "uid": "" })),
     ] {
-        assert_eq!(stage.bad(tool, arguments).await, "invalid_arguments", "{tool}");
+        assert_eq!(stage.bad(tool, arguments).await, "invalid_argument", "{tool}");
     }
 }
 
@@ -172,14 +172,14 @@ async fn a_wrong_call_says_what_is_wrong() {
     let stage = stage();
     let (_, hidden) = videos(&stage);
     for (tool, arguments, code) in [
-        ("get_bilibili_video_info", json!({}), "invalid_arguments"),
-        ("get_bilibili_video_info", json!({ "bvid": "../x" }), "invalid_arguments"),
-        ("get_bilibili_video_info", json!({ "bvid": "BV1&aid=1" }), "invalid_arguments"),
+        ("get_bilibili_video_info", json!({}), "invalid_argument"),
+        ("get_bilibili_video_info", json!({ "bvid": "../x" }), "invalid_argument"),
+        ("get_bilibili_video_info", json!({ "bvid": "BV1&aid=1" }), "invalid_argument"),
         ("get_bilibili_video_info", json!({ "bvid": "BV1none" }), "not_found"),
         ("get_bilibili_video_info", json!({ "bvid": hidden }), "private_profile"),
-        ("get_bilibili_user_info", json!({}), "invalid_arguments"),
-        ("get_bilibili_user_info", json!({ "uid": -4 }), "invalid_arguments"),
-        ("get_bilibili_following_list", json!({ "page": "many" }), "invalid_arguments"),
+        ("get_bilibili_user_info", json!({}), "invalid_argument"),
+        ("get_bilibili_user_info", json!({ "uid": -4 }), "invalid_argument"),
+        ("get_bilibili_following_list", json!({ "page": "many" }), "invalid_argument"),
         ("get_bilibili_following_list", json!({ "uid": 12 }), "not_found"),
         ("get_bilibili_following_list", json!({ "uid": up(&stage, 5) }), "private_profile"),
         (
@@ -210,13 +210,13 @@ async fn codes_and_bad_answers_become_problems() {
         stage.sandbox.control().clear_faults();
         stage.sandbox.control().fault(Fault::on("/x/", what));
         for tool in tools {
-            assert_eq!(stage.bad(tool, json!({})).await, "upstream_unavailable", "{tool}");
+            assert_eq!(stage.bad(tool, json!({})).await, "upstream_error", "{tool}");
         }
     }
     stage.sandbox.control().clear_faults();
     stage.sandbox.control().expire(Which::All);
     for tool in tools {
-        assert_eq!(stage.bad(tool, json!({})).await, "reauthorization_required", "{tool}");
+        assert_eq!(stage.bad(tool, json!({})).await, "auth_expired", "{tool}");
     }
 }
 
@@ -240,7 +240,7 @@ async fn without_cookies_public_things_answer_and_own_ones_say_what_to_do() {
         "get_bilibili_favorites",
         "get_bilibili_toview_list",
     ] {
-        assert_eq!(stage.bad(tool, json!({})).await, "not_connected", "{tool}");
+        assert_eq!(stage.bad(tool, json!({})).await, "not_configured", "{tool}");
     }
 }
 

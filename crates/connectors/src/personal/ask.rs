@@ -33,7 +33,7 @@ pub(crate) fn usual(service: &Service, reply: &Reply) -> Problem {
     let title = service.title;
     let problem = match reply.status {
         401 => Problem::new(
-            Code::ReauthorizationRequired,
+            Code::of_ended_login(name),
             name,
             format!("{title} does not accept the login"),
             format!("run `tollgate connect {name}` to sign in again"),
@@ -52,7 +52,7 @@ pub(crate) fn usual(service: &Service, reply: &Reply) -> Problem {
         ),
         429 => limited(service, reply.wait_asked().map(|wait| wait.as_secs().max(1))),
         400..500 => Problem::new(
-            Code::InvalidArguments,
+            Code::InvalidArgument,
             name,
             format!("{title} did not understand the request"),
             "check the arguments against the tool's description",
@@ -66,7 +66,7 @@ pub(crate) fn from_fetch(service: &Service, error: &FetchError) -> Problem {
     let name = service.name;
     match error {
         FetchError::SignIn(TokenError::NotConnected { .. }) => Problem::new(
-            Code::NotConnected,
+            Code::NotConfigured,
             name,
             format!("{} is not connected", service.title),
             format!("run `tollgate connect {name}` in a terminal"),
@@ -74,7 +74,7 @@ pub(crate) fn from_fetch(service: &Service, error: &FetchError) -> Problem {
         FetchError::SignIn(TokenError::Dead { .. }) => ended(service),
         FetchError::Limited { seconds, .. } => limited(service, Some(*seconds)),
         FetchError::SignIn(TokenError::Store(_)) => Problem::new(
-            Code::UpstreamUnavailable,
+            Code::UpstreamError,
             name,
             "the kept login cannot be read now",
             "run `tollgate doctor`, then call again",
@@ -85,13 +85,13 @@ pub(crate) fn from_fetch(service: &Service, error: &FetchError) -> Problem {
             unknown_client(service)
         }
         FetchError::SignIn(TokenError::Outage { .. }) => Problem::new(
-            Code::UpstreamUnavailable,
+            Code::UpstreamError,
             name,
             format!("the login at {} cannot be refreshed now; it is kept", service.title),
             "call again in a minute; `tollgate accounts` shows how the login stands",
         ),
         FetchError::Http(HttpError::TooLarge { .. }) => Problem::new(
-            Code::UpstreamUnavailable,
+            Code::UpstreamError,
             name,
             format!("the answer of {} is too large", service.title),
             "ask for fewer at once",
@@ -107,7 +107,7 @@ fn unknown_client(service: &Service) -> Problem {
     }
     let name = service.name;
     Problem::new(
-        Code::ReauthorizationRequired,
+        Code::of_ended_login(name),
         name,
         format!("{} does not know the application's id and secret", service.title),
         format!("look at the application there, then run `tollgate connect {name}`"),
@@ -125,7 +125,7 @@ fn ended(service: &Service) -> Problem {
         None => format!("the consent at {} has ended or was taken back", service.title),
     };
     let hint = format!("run `tollgate connect {}` to sign in again", service.name);
-    Problem::new(Code::ReauthorizationRequired, service.name, message, hint)
+    Problem::new(Code::of_ended_login(service.name), service.name, message, hint)
 }
 
 fn limited(service: &Service, seconds: Option<u64>) -> Problem {
@@ -139,7 +139,7 @@ fn limited(service: &Service, seconds: Option<u64>) -> Problem {
 
 fn unavailable(service: &Service) -> Problem {
     Problem::new(
-        Code::UpstreamUnavailable,
+        Code::UpstreamError,
         service.name,
         format!("{} cannot be reached or is in trouble", service.title),
         "call again in a minute",
@@ -148,7 +148,7 @@ fn unavailable(service: &Service) -> Problem {
 
 fn unreadable(service: &Service, status: u16) -> Problem {
     Problem::new(
-        Code::UpstreamUnavailable,
+        Code::UpstreamError,
         service.name,
         format!("{} answered with something that cannot be read", service.title),
         "call again in a minute",

@@ -126,5 +126,5 @@ fn chosen(kinds: &[&'static str], names: Option<&[String]>) -> Result<Vec<&'stat
 }
 
 fn invalid(words: String) -> Fault {
-    Fault { code: "invalid_arguments", words }
+    Fault { code: "invalid_argument", words }
 }

@@ -227,7 +227,7 @@ pub(crate) fn standing(desk: &Desk, service: &Service) -> Value {
         return json!({
             "status": "success",
             "message": format!("not connected; run `tollgate connect {}` in a terminal", service.name),
-            "token_info": { "has_tokens": false, "state": "not_connected" },
+            "token_info": { "has_tokens": false, "state": "not_configured" },
         });
     };
     let left = facts.expires_us.map(|at| left_s(desk, at));
@@ -275,13 +275,13 @@ fn known<'a>(
 ) -> Result<(&'static account::Account, &'a ServiceSettings), Problem> {
     let account = service.account.zip(desk.settings.of(service));
     account.ok_or_else(|| {
-        Problem::new(Code::NotConnected, service.name, "it has no accounts", "use another service")
+        Problem::new(Code::NotConfigured, service.name, "it has no accounts", "use another service")
     })
 }
 
 fn no_client(service: &Service, account: &account::Account) -> Problem {
     Problem::new(
-        Code::NotConnected,
+        Code::NotConfigured,
         service.name,
         format!("the application at {} is not known yet", service.title),
         format!(
@@ -296,9 +296,9 @@ fn sign_in_problem(service: &Service, error: &SignInError) -> Problem {
     let message = words.lines().next().unwrap_or_default().to_owned();
     let hint = format!("begin again, or run `tollgate connect {}` in a terminal", service.name);
     let code = match error {
-        SignInError::Redirect(_) | SignInError::NotOurs => Code::InvalidArguments,
-        SignInError::Refusal(refusal) if refusal.code().is_none() => Code::UpstreamUnavailable,
-        _ => Code::ReauthorizationRequired,
+        SignInError::Redirect(_) | SignInError::NotOurs => Code::InvalidArgument,
+        SignInError::Refusal(refusal) if refusal.code().is_none() => Code::UpstreamError,
+        _ => Code::of_ended_login(service.name),
     };
     Problem::new(code, service.name, message, hint)
 }

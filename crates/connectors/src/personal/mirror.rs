@@ -57,7 +57,7 @@ where
         let is_same_place = page.next.is_some() && page.next == next;
         if is_same_place {
             return Err(Fault {
-                code: "upstream_unavailable",
+                code: "upstream_error",
                 words: "the service gives the same page again and again".to_owned(),
             });
         }

@@ -6,7 +6,8 @@ use serde_json::{Map, Value, json};
 /// The closed set of codes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Code {
-    NotConnected,
+    NotConfigured,
+    AuthExpired,
     ReauthorizationRequired,
     RemovedByUpstream,
     RestrictedResource,
@@ -19,14 +20,15 @@ pub enum Code {
     PrivateProfile,
     UnsupportedUpstream,
     NotFound,
-    InvalidArguments,
-    UpstreamUnavailable,
+    InvalidArgument,
+    UpstreamError,
 }
 
 impl Code {
     pub fn as_str(self) -> &'static str {
         match self {
-            Code::NotConnected => "not_connected",
+            Code::NotConfigured => "not_configured",
+            Code::AuthExpired => "auth_expired",
             Code::ReauthorizationRequired => "reauthorization_required",
             Code::RemovedByUpstream => "removed_by_upstream",
             Code::RestrictedResource => "restricted_resource",
@@ -39,14 +41,23 @@ impl Code {
             Code::PrivateProfile => "private_profile",
             Code::UnsupportedUpstream => "unsupported_upstream",
             Code::NotFound => "not_found",
-            Code::InvalidArguments => "invalid_arguments",
-            Code::UpstreamUnavailable => "upstream_unavailable",
+            Code::InvalidArgument => "invalid_argument",
+            Code::UpstreamError => "upstream_error",
+        }
+    }
+
+    /// A login that is no longer taken: Spotify's consents end by themselves and must be given anew.
+    pub(crate) fn of_ended_login(platform: &str) -> Code {
+        if platform == crate::spotify::NAME {
+            Code::ReauthorizationRequired
+        } else {
+            Code::AuthExpired
         }
     }
 
     /// Can the same call work later, without anybody changing anything?
     fn is_passing(self) -> bool {
-        matches!(self, Code::RateLimited | Code::UpstreamUnavailable | Code::QuotaExceeded)
+        matches!(self, Code::RateLimited | Code::UpstreamError | Code::QuotaExceeded)
     }
 }
 
@@ -84,7 +95,7 @@ impl Problem {
         message: impl Into<String>,
         hint: impl Into<String>,
     ) -> Problem {
-        Problem::new(Code::InvalidArguments, platform, message, hint)
+        Problem::new(Code::InvalidArgument, platform, message, hint)
     }
 
     #[must_use]

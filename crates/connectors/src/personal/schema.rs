@@ -85,7 +85,7 @@ pub(crate) const NOTHING: &str = takes!("");
 
 /// How a login stands, in status only.
 pub(crate) const STANDING: &str = gives!(
-    r#""status":{"type":"string"},"message":{"type":"string"},"token_info":{"type":"object","properties":{"has_tokens":{"type":"boolean"},"state":{"enum":["not_connected","valid","expiring_soon","expired","ended"]},"has_access_token":{"type":"boolean"},"has_refresh_token":{"type":"boolean"},"is_expired":{"type":"boolean"},"expires_in_seconds":{"type":["integer","null"]},"expires_in_minutes":{"type":["integer","null"]},"expires_at":{"type":["string","null"]},"refreshed_at":{"type":["string","null"]},"scopes":{"type":"array","items":{"type":"string"}},"consent_ends_at":{"type":["string","null"]},"consent_days_left":{"type":["integer","null"]}},"required":["has_tokens","state"]}"#,
+    r#""status":{"type":"string"},"message":{"type":"string"},"token_info":{"type":"object","properties":{"has_tokens":{"type":"boolean"},"state":{"enum":["not_configured","valid","expiring_soon","expired","ended"]},"has_access_token":{"type":"boolean"},"has_refresh_token":{"type":"boolean"},"is_expired":{"type":"boolean"},"expires_in_seconds":{"type":["integer","null"]},"expires_in_minutes":{"type":["integer","null"]},"expires_at":{"type":["string","null"]},"refreshed_at":{"type":["string","null"]},"scopes":{"type":"array","items":{"type":"string"}},"consent_ends_at":{"type":["string","null"]},"consent_days_left":{"type":["integer","null"]}},"required":["has_tokens","state"]}"#,
     r#""status","token_info""#
 );
 

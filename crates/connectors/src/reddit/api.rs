@@ -22,7 +22,7 @@ pub(super) async fn get(
 /// Without an application nothing can be connected, and Reddit gives none without approval.
 pub(super) fn explained(desk: &Desk, problem: Problem) -> Problem {
     let is_of_client = problem.message.contains("`invalid_client`");
-    if is_of_client || (problem.code == Code::NotConnected && !has_client(desk)) {
+    if is_of_client || (problem.code == Code::NotConfigured && !has_client(desk)) {
         return approval_required();
     }
     problem
@@ -75,7 +75,7 @@ pub(super) async fn own_name(desk: &Desk) -> Result<String, Problem> {
     let name = me.get("name").and_then(Value::as_str).map(str::to_owned);
     name.ok_or_else(|| {
         Problem::new(
-            Code::UpstreamUnavailable,
+            Code::UpstreamError,
             NAME,
             "Reddit did not say whose account this is",
             "call again in a minute, or give `username`",

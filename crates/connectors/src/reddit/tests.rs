@@ -130,14 +130,14 @@ async fn one_signs_in_with_the_address_the_browser_ends_at() {
     assert!(address.contains("duration=permanent") && address.contains("privatemessages"));
     assert!(!begun.to_string().contains("sandbox-reddit-secret"));
     for (arguments, code) in [
-        (json!({}), "invalid_arguments"),
+        (json!({}), "invalid_argument"),
         (
             json!({ "authorization_code": "http://localhost:8888/callback?state=x" }),
-            "invalid_arguments",
+            "invalid_argument",
         ),
-        (json!({ "authorization_code": "a wrong one" }), "invalid_arguments"),
-        (json!({ "authorization_code": "nobody-gave-this" }), "reauthorization_required"),
-        (json!({ "authorization_code": "anything" }), "invalid_arguments"),
+        (json!({ "authorization_code": "a wrong one" }), "invalid_argument"),
+        (json!({ "authorization_code": "nobody-gave-this" }), "auth_expired"),
+        (json!({ "authorization_code": "anything" }), "invalid_argument"),
     ] {
         assert_eq!(
             stage.bad("complete_reddit_oauth", arguments.clone()).await,
@@ -151,12 +151,12 @@ async fn one_signs_in_with_the_address_the_browser_ends_at() {
 async fn a_wrong_call_says_what_is_wrong() {
     let stage = stage();
     for (tool, arguments, code) in [
-        ("get_user_comments", json!({ "sort": "random" }), "invalid_arguments"),
-        ("get_user_comments", json!({ "limit": "many" }), "invalid_arguments"),
-        ("get_user_comments", json!({ "username": "../me" }), "invalid_arguments"),
-        ("get_user_comments", json!({ "username": "a?b" }), "invalid_arguments"),
-        ("get_user_comments", json!({ "username": "a\nb" }), "invalid_arguments"),
-        ("get_inbox_messages", json!({ "after": "a&b" }), "invalid_arguments"),
+        ("get_user_comments", json!({ "sort": "random" }), "invalid_argument"),
+        ("get_user_comments", json!({ "limit": "many" }), "invalid_argument"),
+        ("get_user_comments", json!({ "username": "../me" }), "invalid_argument"),
+        ("get_user_comments", json!({ "username": "a?b" }), "invalid_argument"),
+        ("get_user_comments", json!({ "username": "a\nb" }), "invalid_argument"),
+        ("get_inbox_messages", json!({ "after": "a&b" }), "invalid_argument"),
         ("get_user_comments", json!({ "username": "nobody_at_all" }), "not_found"),
         ("get_saved_content", json!({ "username": "borrowchecked" }), "restricted_resource"),
         ("get_hidden_posts", json!({ "username": "borrowchecked" }), "restricted_resource"),
@@ -205,7 +205,7 @@ async fn without_approval_every_tool_says_what_to_do() {
 async fn a_login_that_is_not_there_or_has_ended_is_told_apart() {
     let stage = nobody();
     for tool in SERVICE.tools.iter().filter(|tool| is_data(tool.name)) {
-        assert_eq!(stage.bad(tool.name, json!({})).await, "not_connected", "{}", tool.name);
+        assert_eq!(stage.bad(tool.name, json!({})).await, "not_configured", "{}", tool.name);
     }
     let standing = stage.good("get_reddit_token_status", json!({})).await;
     assert_eq!(standing["token_info"]["has_tokens"], false);
@@ -213,16 +213,16 @@ async fn a_login_that_is_not_there_or_has_ended_is_told_apart() {
     stage.sandbox.control().expire(Which::Access);
     stage.good("get_reddit_user_profile", json!({})).await;
     stage.sandbox.control().expire(Which::All);
-    assert_eq!(stage.bad("get_user_comments", json!({})).await, "reauthorization_required");
+    assert_eq!(stage.bad("get_user_comments", json!({})).await, "auth_expired");
 }
 
 #[tokio::test]
 async fn bad_answers_become_problems() {
     let stage = stage();
     for (what, code) in [
-        (What::Html, "upstream_unavailable"),
-        (What::Garbage, "upstream_unavailable"),
-        (What::Truncate, "upstream_unavailable"),
+        (What::Html, "upstream_error"),
+        (What::Garbage, "upstream_error"),
+        (What::Truncate, "upstream_error"),
         (status(404), "not_found"),
         (status(403), "restricted_resource"),
     ] {

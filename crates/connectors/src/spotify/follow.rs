@@ -92,7 +92,7 @@ async fn some_people(
 
 /// Refusals that another path may not share.
 fn is_about_kind(problem: &Problem) -> bool {
-    matches!(problem.code, Code::InvalidArguments | Code::InsufficientScope)
+    matches!(problem.code, Code::InvalidArgument | Code::InsufficientScope)
 }
 
 async fn in_library(

@@ -226,7 +226,7 @@ async fn arguments_that_do_not_fit_are_refused_before_anything_is_asked() {
         ("setup_spotify_oauth", json!({ "redirect_uri": "http://localhost:8888/callback" })),
         ("setup_spotify_oauth", json!({ "redirect_uri": "http://evil.example/" })),
     ] {
-        assert_eq!(stage.bad(tool, arguments.clone()).await, "invalid_arguments", "{arguments}");
+        assert_eq!(stage.bad(tool, arguments.clone()).await, "invalid_argument", "{arguments}");
     }
     assert_eq!(stage.sandbox.control().counters().requests, before);
 }
@@ -247,10 +247,10 @@ async fn bad_answers_become_plain_problems() {
     for (what, code) in [
         (status(403), "restricted_resource"),
         (status(404), "not_found"),
-        (status(400), "invalid_arguments"),
-        (What::Html, "upstream_unavailable"),
-        (What::Garbage, "upstream_unavailable"),
-        (What::Truncate, "upstream_unavailable"),
+        (status(400), "invalid_argument"),
+        (What::Html, "upstream_error"),
+        (What::Garbage, "upstream_error"),
+        (What::Truncate, "upstream_error"),
         (far, "rate_limited"),
     ] {
         let shown = format!("{what:?}");
@@ -309,10 +309,10 @@ async fn who_is_not_connected_is_told_how() {
             continue;
         }
         let arguments = json!({ "user_id": "a", "playlist_id": "a", "ids": "a" });
-        assert_eq!(stage.bad(tool.name, arguments).await, "not_connected", "{}", tool.name);
+        assert_eq!(stage.bad(tool.name, arguments).await, "not_configured", "{}", tool.name);
     }
     let told = stage.good("get_spotify_token_status", json!({})).await;
-    assert_eq!(told["token_info"], json!({ "has_tokens": false, "state": "not_connected" }));
+    assert_eq!(told["token_info"], json!({ "has_tokens": false, "state": "not_configured" }));
 }
 
 #[tokio::test]
@@ -325,7 +325,7 @@ async fn one_signs_in_from_a_conversation_and_no_secret_is_in_it() {
     assert_eq!(begun["redirect_uri"], "http://127.0.0.1:8888/callback");
     let wrong =
         json!({ "authorization_code": "http://127.0.0.1:8888/callback?code=x&state=other" });
-    assert_eq!(stage.bad("complete_spotify_oauth", wrong).await, "invalid_arguments");
+    assert_eq!(stage.bad("complete_spotify_oauth", wrong).await, "invalid_argument");
     // The browser's part: the sandbox consents at once and sends it back with a code.
     let base = crate::Base::parse(&format!("{}/accounts/authorize", stage.sandbox.url())).unwrap();
     let mut request = crate::http::Request::get(&base, &[]);

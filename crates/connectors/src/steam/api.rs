@@ -31,7 +31,7 @@ fn refusal(reply: &Reply, body: &Value) -> Option<Problem> {
             "its owner can change that under Privacy Settings in Steam",
         ),
         (401 | 403, _) => Problem::new(
-            Code::ReauthorizationRequired,
+            Code::AuthExpired,
             NAME,
             "Steam does not accept the Web API key",
             "make a new key at https://steamcommunity.com/dev/apikey and run `tollgate connect steam`",
@@ -43,7 +43,7 @@ fn refusal(reply: &Reply, body: &Value) -> Option<Problem> {
 
 fn no_key() -> Problem {
     Problem::new(
-        Code::NotConnected,
+        Code::NotConfigured,
         NAME,
         "Steam is not connected: there is no Web API key",
         "run `tollgate connect steam` in a terminal, or set `STEAM_API_KEY` and `STEAM_USER_ID`",

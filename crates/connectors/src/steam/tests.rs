@@ -122,10 +122,10 @@ async fn people_go_by_id_by_address_and_by_name() {
     for (said, code) in [
         ("nobody_has_this_name", "not_found"),
         ("../IPlayerService", "not_found"),
-        ("123", "invalid_arguments"),
-        ("a?key=b", "invalid_arguments"),
-        ("a\nb", "invalid_arguments"),
-        ("x&y", "invalid_arguments"),
+        ("123", "invalid_argument"),
+        ("a?key=b", "invalid_argument"),
+        ("a\nb", "invalid_argument"),
+        ("x&y", "invalid_argument"),
     ] {
         assert_eq!(
             stage.bad("get_steam_library", json!({ "steamid": said })).await,
@@ -169,12 +169,12 @@ async fn what_is_private_is_said_to_be() {
 async fn a_wrong_call_says_what_is_wrong() {
     let stage = stage();
     for (tool, arguments, code) in [
-        ("get_player_achievements", json!({}), "invalid_arguments"),
-        ("get_player_achievements", json!({ "app_id": "many" }), "invalid_arguments"),
-        ("get_user_game_stats", json!({ "app_id": -1 }), "invalid_arguments"),
-        ("compare_games_with_friend", json!({ "friend_steamid": "" }), "invalid_arguments"),
-        ("get_friend_game_recommendations", json!({}), "invalid_arguments"),
-        ("get_steam_library", json!({ "steamid": 7 }), "invalid_arguments"),
+        ("get_player_achievements", json!({}), "invalid_argument"),
+        ("get_player_achievements", json!({ "app_id": "many" }), "invalid_argument"),
+        ("get_user_game_stats", json!({ "app_id": -1 }), "invalid_argument"),
+        ("compare_games_with_friend", json!({ "friend_steamid": "" }), "invalid_argument"),
+        ("get_friend_game_recommendations", json!({}), "invalid_argument"),
+        ("get_steam_library", json!({ "steamid": 7 }), "invalid_argument"),
         // Game 8 keeps no figures, game 4 has nothing to achieve.
         ("get_player_achievements", json!({ "app_id": 210_960 }), "not_found"),
         ("get_user_game_stats", json!({ "app_id": 210_960 }), "not_found"),
@@ -189,11 +189,11 @@ async fn a_wrong_call_says_what_is_wrong() {
 async fn bad_answers_become_problems_without_the_key() {
     let stage = stage();
     for (what, code) in [
-        (What::Html, "upstream_unavailable"),
-        (What::Garbage, "upstream_unavailable"),
-        (What::Truncate, "upstream_unavailable"),
+        (What::Html, "upstream_error"),
+        (What::Garbage, "upstream_error"),
+        (What::Truncate, "upstream_error"),
         (status(404), "not_found"),
-        (status(403), "reauthorization_required"),
+        (status(403), "auth_expired"),
     ] {
         stage.sandbox.control().clear_faults();
         stage.sandbox.control().fault(Fault::on("/", what));
@@ -212,7 +212,7 @@ async fn a_key_that_is_void_is_told_from_a_private_profile() {
     let stage = stage();
     stage.good("get_steam_profile", json!({})).await;
     stage.sandbox.control().expire(Which::All);
-    assert_eq!(stage.bad("get_steam_profile", json!({})).await, "reauthorization_required");
+    assert_eq!(stage.bad("get_steam_profile", json!({})).await, "auth_expired");
 }
 
 #[tokio::test]
@@ -222,7 +222,7 @@ async fn without_a_key_every_tool_says_how_to_get_one() {
     assert!(config["result"].as_str().unwrap().contains("not set"));
     for tool in SERVICE.tools.iter().filter(|tool| tool.name != "get_steam_config") {
         let arguments = json!({ "app_id": 200_000, "friend_steamid": "sandbox_player" });
-        assert_eq!(stage.bad(tool.name, arguments).await, "not_connected", "{}", tool.name);
+        assert_eq!(stage.bad(tool.name, arguments).await, "not_configured", "{}", tool.name);
     }
 }
 

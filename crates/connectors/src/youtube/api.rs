@@ -38,7 +38,7 @@ pub(super) async fn open(
 ) -> Result<Value, Problem> {
     let Some(key) = personal::value(desk, &SERVICE, "api_key") else {
         return own(desk, what, query).await.map_err(|problem| match problem.code {
-            Code::NotConnected => no_key(),
+            Code::NotConfigured => no_key(),
             _ => problem,
         });
     };
@@ -52,7 +52,7 @@ pub(super) async fn open(
 
 fn no_key() -> Problem {
     Problem::new(
-        Code::NotConnected,
+        Code::NotConfigured,
         NAME,
         "YouTube is not connected and there is no API key",
         "set `YOUTUBE_API_KEY`, or run `tollgate connect youtube` in a terminal",
@@ -69,12 +69,12 @@ fn refusal(desk: &Desk, what: &str, reply: &Reply, body: &Value) -> Option<Probl
             (Code::RateLimited, "YouTube allows no more requests for now", "call again in a minute")
         }
         "accessNotConfigured" => (
-            Code::NotConnected,
+            Code::NotConfigured,
             "the YouTube Data API is not enabled in your Google project",
             "enable it at https://console.cloud.google.com, then call again in a few minutes",
         ),
         _ if reply.status == 400 && words.contains("API key") => (
-            Code::NotConnected,
+            Code::NotConfigured,
             "Google does not accept the API key",
             "put a valid key into `YOUTUBE_API_KEY`, or leave it out after `tollgate connect youtube`",
         ),

@@ -137,7 +137,7 @@ pub(super) async fn test(ask: Ask<'_>) -> Result<String, Problem> {
     let login = api::own(ask.desk, "channels", &[("part", "id"), ("mine", "true")]).await;
     match login {
         Ok(_) => return Ok("YouTube works: the login was accepted.".to_owned()),
-        Err(problem) if problem.code != Code::NotConnected || !key => return Err(problem),
+        Err(problem) if problem.code != Code::NotConfigured || !key => return Err(problem),
         Err(_) => {}
     }
     let query = [("part", "id"), ("chart", "mostPopular"), ("maxResults", "1")];

@@ -118,24 +118,24 @@ async fn what_is_not_there_or_does_not_fit_is_told() {
         ("get_video_details", json!({ "video_id": "unknown" }), "not_found"),
         ("get_channel_info", json!({ "channel_id": "UCunknown" }), "not_found"),
         ("get_channel_info", json!({ "channel_id": "@nobody" }), "not_found"),
-        ("get_video_details", json!({}), "invalid_arguments"),
-        ("get_video_details", json!({ "video_id": "a&b" }), "invalid_arguments"),
-        ("search_youtube_videos", json!({ "query": "" }), "invalid_arguments"),
+        ("get_video_details", json!({}), "invalid_argument"),
+        ("get_video_details", json!({ "video_id": "a&b" }), "invalid_argument"),
+        ("search_youtube_videos", json!({ "query": "" }), "invalid_argument"),
         (
             "search_youtube_videos",
             json!({ "query": "x", "max_results": "few" }),
-            "invalid_arguments",
+            "invalid_argument",
         ),
-        ("get_trending_videos", json!({ "region_code": "Europe" }), "invalid_arguments"),
-        ("get_youtube_playlists", json!({ "page_token": "no token" }), "invalid_arguments"),
+        ("get_trending_videos", json!({ "region_code": "Europe" }), "invalid_argument"),
+        ("get_youtube_playlists", json!({ "page_token": "no token" }), "invalid_argument"),
     ] {
         assert_eq!(stage.bad(tool, arguments.clone()).await, code, "{tool} {arguments}");
     }
     stage.set(&json!({ "subscriptions_private": true }));
     assert_eq!(stage.bad("get_youtube_subscriptions", json!({})).await, "private_profile");
     let other = with_key(Some("AIzaNotTheKey"));
-    assert_eq!(other.bad("get_trending_videos", json!({})).await, "not_connected");
-    assert_eq!(other.bad("get_youtube_playlists", json!({})).await, "not_connected");
+    assert_eq!(other.bad("get_trending_videos", json!({})).await, "not_configured");
+    assert_eq!(other.bad("get_youtube_playlists", json!({})).await, "not_configured");
 }
 
 #[tokio::test]
@@ -158,9 +158,9 @@ async fn bad_answers_become_plain_problems() {
     for (what, code) in [
         (status(403), "restricted_resource"),
         (status(404), "not_found"),
-        (What::Html, "upstream_unavailable"),
-        (What::Garbage, "upstream_unavailable"),
-        (What::Truncate, "upstream_unavailable"),
+        (What::Html, "upstream_error"),
+        (What::Garbage, "upstream_error"),
+        (What::Truncate, "upstream_error"),
         (far, "rate_limited"),
     ] {
         let shown = format!("{what:?}");
@@ -180,7 +180,7 @@ async fn who_is_not_connected_is_told_how() {
             continue;
         }
         let arguments = json!({ "query": "x", "video_id": "a", "channel_id": "a" });
-        assert_eq!(stage.bad(tool.name, arguments).await, "not_connected", "{}", tool.name);
+        assert_eq!(stage.bad(tool.name, arguments).await, "not_configured", "{}", tool.name);
     }
 }
 
@@ -189,7 +189,7 @@ async fn a_code_is_typed_and_the_login_is_kept_refreshed_and_taken_back() {
     let stage = nobody();
     stage.set(&json!({ "device_interval_s": 1, "device_pending": 2 }));
     let nothing = stage.bad("complete_youtube_oauth", json!({})).await;
-    assert_eq!(nothing, "invalid_arguments");
+    assert_eq!(nothing, "invalid_argument");
     let begun = stage.good("setup_youtube_oauth", json!({ "client_id": null })).await;
     assert_eq!(begun["status"], "waiting_for_authorization");
     assert!(begun["user_code"].is_string() && begun["verification_url"].is_string());
@@ -215,7 +215,7 @@ async fn an_owner_who_refuses_is_heard() {
     stage.set(&json!({ "device_interval_s": 1, "device_pending": 1, "device_lets_in": false }));
     stage.good("setup_youtube_oauth", json!({})).await;
     let code = stage.bad("complete_youtube_oauth", json!({})).await;
-    assert_eq!(code, "reauthorization_required");
+    assert_eq!(code, "auth_expired");
 }
 
 #[tokio::test]
@@ -224,7 +224,7 @@ async fn a_login_that_ended_leads_to_a_plain_instruction() {
     stage.sandbox.control().expire(Which::Refresh);
     stage.sandbox.control().expire(Which::Access);
     let code = stage.bad("get_youtube_playlists", json!({})).await;
-    assert_eq!(code, "reauthorization_required");
+    assert_eq!(code, "auth_expired");
 }
 
 #[tokio::test]

@@ -207,7 +207,7 @@ async fn the_tools_about_the_whole_answer() {
         assert_eq!(answer.get("result"), Some(&json!(sum)));
     }
     for (a, b) in [(json!(i64::MAX), json!(1)), (json!(null), json!(1)), (json!("x"), json!(1))] {
-        assert_eq!(stage.bad("add", json!({ "a": a, "b": b })).await, "invalid_arguments");
+        assert_eq!(stage.bad("add", json!({ "a": a, "b": b })).await, "invalid_argument");
     }
     stage.good("test_connection", json!({})).await;
     let status = stage.good("get_personalization_status", json!({})).await;
@@ -238,6 +238,6 @@ async fn a_problem_names_the_service_it_is_of() {
             answer => panic!("{answer:?}"),
         };
         assert_eq!(value.pointer("/error/platform"), Some(&json!(platform)));
-        assert_eq!(value.pointer("/error/code"), Some(&json!("not_connected")));
+        assert_eq!(value.pointer("/error/code"), Some(&json!("not_configured")));
     }
 }

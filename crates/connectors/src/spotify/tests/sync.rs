@@ -88,7 +88,7 @@ async fn events_are_told_once_each_page_by_page() {
     seen.dedup();
     assert_eq!((told as u64, seen.len() as u64), (total, total));
     let bad = EventsAsked { since: "nonsense", until: None, resources: None, limit: 5 };
-    assert_eq!((MIRROR.events)(&stage.desk, &bad).unwrap_err().code, "invalid_arguments");
+    assert_eq!((MIRROR.events)(&stage.desk, &bad).unwrap_err().code, "invalid_argument");
 }
 
 #[tokio::test]
