@@ -10,6 +10,7 @@ use serde::Serialize;
 use crate::classify::{
     CLASSIFIER_VERSION, Category, Classification, Evidence, Risk, classify_closely,
 };
+use crate::drift::{Drift, DriftKind};
 use crate::patterns::{Exposure, Facts, PATTERNS_VERSION, exposures};
 use crate::pins::{Fingerprint, Oddity, fingerprint, oddities};
 use crate::poison::{LookAlike, Poison, Suspicion, inspect, look_alikes};
@@ -55,6 +56,15 @@ pub enum ServerFinding {
     NotATool { at: usize },
 }
 
+/// What is known of a server besides its own list.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Around<'a> {
+    /// Names that look alike across the servers of a stack.
+    pub doubles: &'a [LookAlike],
+    /// What is not as the owner accepted it.
+    pub drift: &'a [Drift],
+}
+
 impl ServerFinding {
     /// The finding as a sentence.
     pub fn words(&self) -> String {
@@ -98,33 +108,42 @@ impl Assessment {
 
 /// Assesses the tool objects of one server, as `tools/list` gives them.
 pub fn assess(server: &str, tools: &[Value<'_>]) -> Assessment {
+    assess_among(server, tools, Around::default())
+}
+
+/// The same, with what is known of other servers and of earlier times.
+pub fn assess_among(server: &str, tools: &[Value<'_>], around: Around<'_>) -> Assessment {
     let names: Vec<String> = tools.iter().map(|tool| text(*tool, "name")).collect();
     let siblings: Vec<&str> = names.iter().map(String::as_str).collect();
-    let doubles = look_alikes(siblings.iter().map(|name| (server, *name)));
+    let own = look_alikes(siblings.iter().map(|name| (server, *name)));
+    let doubles: Vec<LookAlike> = around.doubles.iter().chain(&own).cloned().collect();
+    let around = Around { doubles: &doubles, ..around };
     let assessed = tools.iter().zip(&siblings).filter(|(_, name)| !name.is_empty());
     Assessment {
         server: server.to_owned(),
         classifier_version: CLASSIFIER_VERSION,
         patterns_version: PATTERNS_VERSION,
-        tools: assessed.map(|(tool, _)| assess_tool(server, *tool, &siblings, &doubles)).collect(),
-        findings: findings(&siblings, &doubles),
+        tools: assessed.map(|(tool, _)| assess_tool(server, *tool, &siblings, around)).collect(),
+        findings: findings(&siblings, &own),
     }
 }
 
-/// Assesses one tool. `siblings` are all names of its server, `doubles` the names that look alike, on
-/// this server or across a stack.
+/// Assesses one tool. `siblings` are all names of its server.
 pub fn assess_tool(
     server: &str,
     tool: Value<'_>,
     siblings: &[&str],
-    doubles: &[LookAlike],
+    around: Around<'_>,
 ) -> AssessedTool {
     let name = text(tool, "name");
     let (mut classification, traits) = classify_closely(server, tool);
     let poison = inspect(tool, siblings);
     raise(&mut classification, &poison);
     let mut facts = Facts::of(&classification, &traits, &poison);
-    for double in doubles {
+    if let Some(words) = around.drift.iter().find_map(|drift| drifted(&name, drift)) {
+        facts.add_drift(words);
+    }
+    for double in around.doubles {
         if let Some(words) = double_of(server, &name, double) {
             facts.add_look_alike(words);
         }
@@ -157,6 +176,17 @@ fn raise(class: &mut Classification, poison: &Poison) {
             meaning: format!("it {}", finding.kind.words()),
         });
     }
+}
+
+/// What became of a tool since it was accepted, and what that does to its risk.
+fn drifted(name: &str, drift: &Drift) -> Option<String> {
+    let what = match drift.kind {
+        _ if drift.tool != name => return None,
+        DriftKind::Changed => "changed since it was accepted",
+        DriftKind::New => "came after the server was accepted",
+        DriftKind::Gone => return None,
+    };
+    Some(format!("{what}: {}", drift.effect.join("; ")))
 }
 
 fn double_of(server: &str, name: &str, double: &LookAlike) -> Option<String> {

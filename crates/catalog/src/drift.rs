@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use policy::json::{Bounds, Doc, Value};
 use serde::Serialize;
 
-use crate::assess::{AssessedTool, assess_tool};
+use crate::assess::{Around, AssessedTool, assess_tool};
 use crate::classify::{Category, Risk};
 use crate::pins::{Change, canonical_definition, difference};
 use crate::poison::Suspicion;
@@ -76,7 +76,7 @@ fn changed(
         return None;
     }
     let before = assessed(server, accepted, siblings);
-    let after = assess_tool(server, now, siblings, &[]);
+    let after = assess_tool(server, now, siblings, Around::default());
     let (effect, is_worse) = effect(before.as_ref(), &after);
     Some(Drift {
         tool: tool.to_owned(),
@@ -90,7 +90,7 @@ fn changed(
 }
 
 fn new(server: &str, tool: &str, now: Value<'_>, siblings: &[&str]) -> Drift {
-    let after = assess_tool(server, now, siblings, &[]);
+    let after = assess_tool(server, now, siblings, Around::default());
     let class = &after.classification;
     let mut effect = vec![format!("a new tool: {}, {} risk", class.category, class.risk)];
     if after.poison.is_reported() {
@@ -122,7 +122,7 @@ fn gone(server: &str, tool: &str, accepted: &str) -> Drift {
 
 fn assessed(server: &str, definition: &str, siblings: &[&str]) -> Option<AssessedTool> {
     let doc = Doc::read(definition.as_bytes(), &Bounds::ANSWER).ok()?;
-    Some(assess_tool(server, doc.root(), siblings, &[]))
+    Some(assess_tool(server, doc.root(), siblings, Around::default()))
 }
 
 fn standing(tool: &AssessedTool) -> Standing {
@@ -157,10 +157,11 @@ fn effect(before: Option<&AssessedTool>, after: &AssessedTool) -> (Vec<String>, 
             worse = true;
         }
     }
-    for pattern in &after.patterns {
-        if !before.patterns.iter().any(|p| p.id == pattern.id) {
-            out.push(format!("it is now exposed to: {}", pattern.title));
-        }
+    let is_new = |id: &str| !before.patterns.iter().any(|p| p.id == id);
+    let exposed: Vec<&str> =
+        after.patterns.iter().filter(|p| is_new(p.id)).map(|p| p.title).collect();
+    if !exposed.is_empty() {
+        out.push(format!("it is now exposed to: {}", exposed.join(", ")));
     }
     if out.is_empty() {
         out.push("the risk stays as it was".to_owned());

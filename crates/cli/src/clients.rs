@@ -21,6 +21,7 @@ mod install;
 mod journal;
 mod jsonc;
 mod list;
+pub(crate) mod named;
 mod places;
 mod plan;
 mod recommend;
@@ -33,6 +34,8 @@ mod undo;
 mod write;
 
 pub(crate) use found::{Found, find};
+pub(crate) use jsonc::plain as plain_json;
+pub(crate) use named::Named;
 use places::{Surroundings, this_os};
 
 #[derive(Subcommand)]

@@ -16,6 +16,7 @@ mod detail;
 mod facts;
 mod read;
 mod saved;
+mod server_json;
 mod show;
 mod target;
 
@@ -69,8 +70,9 @@ pub(super) struct Report {
 
 pub(crate) fn run(args: &ScanArgs, context: &Context, out: &mut Out) -> Result<Ending> {
     let scanned = target::read(args, context, out)?;
-    let reports: Vec<Report> = scanned.into_iter().map(facts::report).collect();
-    let doubles = facts::doubles(&reports);
+    let doubles = facts::doubles(&scanned);
+    let reports: Vec<Report> =
+        scanned.into_iter().map(|scanned| facts::report(scanned, &doubles)).collect();
     if let Some(name) = &args.tool {
         check_tool(name, &reports)?;
     }

@@ -151,7 +151,7 @@ fn find(name: &str, stores: &Stores) -> Result<Server> {
 fn show_tools(server: &str, pins: &[Pin], out: &mut Out) -> Result<()> {
     let mut table = Table::new(&["tool", "risk", "category", "pin", "what it says"]);
     for pin in pins {
-        let class = tools::class(server, pin);
+        let class = tools::class(server, pin, pins);
         table.row([
             pin.tool.clone(),
             class.map_or("-", |class| class.risk).to_owned(),
@@ -167,7 +167,7 @@ fn show_tools(server: &str, pins: &[Pin], out: &mut Out) -> Result<()> {
 pub(crate) fn risk(server: &str, tool: &str, stores: &Stores) -> Option<&'static str> {
     let pins = stores.registry.pins(server).ok()?;
     let pin = pins.iter().find(|pin| pin.tool == tool)?;
-    tools::class(server, pin).map(|class| class.risk)
+    tools::class(server, pin, &pins).map(|class| class.risk)
 }
 
 /// The first line of somebody's description, cut to fit.

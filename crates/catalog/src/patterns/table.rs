@@ -385,7 +385,7 @@ pub static PATTERNS: &[Pattern] = &[
         title: "Speaking in the owner's name",
         how: "Messages the agent sends are the owner's to everybody else. Injected text turns them into fraud, leaks or insults, and they cannot be unsent.",
         example: Some(Example {
-            date: "2024-08-14",
+            date: "2024-08",
             what: "an assistant in a chat service that could be made to leak private channels through links",
             source: "PromptArmor on Slack AI",
         }),

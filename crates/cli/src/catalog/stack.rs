@@ -36,7 +36,11 @@ pub(super) fn run(args: &StackArgs, context: &Context, out: &mut Out) -> Result<
     let mut unseen: Vec<String> = Vec::new();
     for open in clients::open_servers(&stores)? {
         let looked = match (&open.target, args.probe) {
-            (Some(target), true) => look(&open.name, target, context).ok(),
+            (Some(target), true) => look(&open.name, target, context)
+                .inspect_err(|e| {
+                    out.warn(format_args!("`{}` did not answer: {e:#}", visible(&open.name)));
+                })
+                .ok(),
             _ => None,
         };
         match looked {

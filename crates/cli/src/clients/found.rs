@@ -78,7 +78,7 @@ pub(super) fn read_text(path: &Path) -> Result<String, String> {
     String::from_utf8(bytes).map_err(|_| "it is not UTF-8".to_owned())
 }
 
-fn entries(place: &Place, text: &str, at: &Surroundings) -> Result<Vec<Entry>> {
+pub(super) fn entries(place: &Place, text: &str, at: &Surroundings) -> Result<Vec<Entry>> {
     if text.trim().is_empty() {
         return Ok(Vec::new());
     }

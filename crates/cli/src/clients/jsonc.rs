@@ -8,7 +8,7 @@ use policy::json::{Bounds, Doc, Keys};
 const BOUNDS: Bounds = Bounds { keys: Keys::Unique, ..Bounds::ANSWER };
 
 /// The same text, as long, with only what strict JSON has.
-pub(super) fn plain(text: &str) -> String {
+pub(crate) fn plain(text: &str) -> String {
     let mut bytes = text.as_bytes().to_vec();
     blank_mark(&mut bytes);
     blank_comments(&mut bytes);

@@ -117,7 +117,7 @@ pub(super) fn is_behind_gate(launch: &Launch) -> bool {
     }
 }
 
-fn target(entry: &Entry, resolver: &Resolver<'_>) -> Result<Target, String> {
+pub(super) fn target(entry: &Entry, resolver: &Resolver<'_>) -> Result<Target, String> {
     let fill = |text: &str| {
         resolver.resolve(text).map_err(|reference| {
             format!("nothing here answers for `{reference}`; set it, or add the server by hand")

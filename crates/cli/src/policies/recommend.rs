@@ -129,7 +129,13 @@ fn for_all(args: &RecommendArgs, context: &Context, out: &mut Out) -> Result<End
     }
     let mut written = Vec::new();
     for server in &servers {
-        let made = from_server(&server.name, args, &stores, context)?;
+        let made = match from_server(&server.name, args, &stores, context) {
+            Ok(made) => made,
+            Err(error) => {
+                out.warn(format_args!("server `{}` is left out: {error:#}", server.name));
+                continue;
+            }
+        };
         check(&made)?;
         let path = folder.join(format!("{}.json", server.name));
         write(&path, &made)?;
@@ -141,7 +147,7 @@ fn for_all(args: &RecommendArgs, context: &Context, out: &mut Out) -> Result<End
     if out.wants_json() {
         out.json(&written)?;
     }
-    Ok(Ending::Yes)
+    Ok(Ending::of(written.len() == servers.len()))
 }
 
 fn write(path: &Path, made: &ServerPolicy) -> Result<()> {

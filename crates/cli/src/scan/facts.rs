@@ -1,6 +1,6 @@
 //! From what was read to what is known: assessments, doubles across servers, drift, and their JSON.
 
-use catalog::assess::{Assessment, ServerFinding, assess};
+use catalog::assess::{Around, Assessment, ServerFinding, assess_among};
 use catalog::drift::{Drift, drift};
 use catalog::poison::{LookAlike, Poison, inspect, inspect_text, look_alikes};
 use policy::json::{Bounds, Doc, Value};
@@ -10,16 +10,19 @@ use store::registry::Pin;
 use super::Report;
 use super::read::Scanned;
 
-pub(super) fn report(scanned: Scanned) -> Report {
+pub(super) fn report(scanned: Scanned, doubles: &[LookAlike]) -> Report {
     let docs = documents(&scanned.offer.tools);
     let tools: Vec<Value<'_>> = docs.iter().map(Doc::root).collect();
-    let mut assessment = assess(&scanned.name, &tools);
+    let drift = scanned.pins.as_deref().map(|pins| drift_of(&scanned.name, pins, &tools));
+    let was_accepted = scanned.pins.iter().flatten().any(|pin| pin.accepted.is_some());
+    // Of a server that nobody has accepted yet, nothing can have changed.
+    let changes = drift.as_deref().filter(|_| was_accepted).unwrap_or_default();
+    let mut assessment = assess_among(&scanned.name, &tools, Around { doubles, drift: changes });
     for (at, text) in scanned.offer.tools.iter().enumerate() {
         if Doc::read(text.as_bytes(), &Bounds::ANSWER).is_err() {
             assessment.findings.push(ServerFinding::NotATool { at });
         }
     }
-    let drift = scanned.pins.as_deref().map(|pins| drift_of(&scanned.name, pins, &tools));
     let elsewhere = elsewhere(&scanned, &assessment);
     Report { scanned, assessment, elsewhere, drift }
 }
@@ -65,18 +68,22 @@ pub(super) fn item_name(item: Value<'_>) -> String {
 }
 
 /// Names that look alike across the servers of one scan.
-pub(super) fn doubles(reports: &[Report]) -> Vec<LookAlike> {
-    if reports.len() < 2 {
+pub(super) fn doubles(scanned: &[Scanned]) -> Vec<LookAlike> {
+    if scanned.len() < 2 {
         return Vec::new();
     }
-    let offered = reports.iter().flat_map(|report| {
-        report
-            .assessment
-            .tools
-            .iter()
-            .map(|tool| (report.assessment.server.as_str(), tool.name.as_str()))
+    let names = |server: &Scanned| -> Vec<(String, String)> {
+        let docs = documents(&server.offer.tools);
+        docs.iter().map(|doc| (server.name.clone(), item_name(doc.root()))).collect()
+    };
+    let offered: Vec<(String, String)> = scanned.iter().flat_map(names).collect();
+    let mut found =
+        look_alikes(offered.iter().map(|(server, tool)| (server.as_str(), tool.as_str())));
+    // Doubles within one server are told with that server.
+    found.retain(|double| {
+        double.tools.iter().any(|o| double.tools.first().is_some_and(|f| f.server != o.server))
     });
-    look_alikes(offered)
+    found
 }
 
 pub(super) fn json(

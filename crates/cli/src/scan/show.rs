@@ -6,6 +6,7 @@ use anyhow::Result;
 use catalog::assess::AssessedTool;
 use catalog::classify::{Category, Risk};
 use catalog::drift::{Drift, DriftKind};
+use catalog::pins::OddityKind;
 use catalog::poison::LookAlike;
 
 use super::{Report, detail};
@@ -60,7 +61,7 @@ fn server(report: &Report, out: &mut Out) -> Result<()> {
             tool.name.clone(),
             tool.classification.risk.as_str().to_owned(),
             tool.classification.category.as_str().to_owned(),
-            because(tool),
+            because(tool, report.drift.as_deref()),
             tool.recommended.effect.clone(),
         ]);
     }
@@ -74,17 +75,27 @@ fn server(report: &Report, out: &mut Out) -> Result<()> {
 }
 
 /// The strongest reason, in the tool's own words.
-fn because(tool: &AssessedTool) -> String {
+fn because(tool: &AssessedTool, drift: Option<&[Drift]>) -> String {
     if tool.poison.is_reported() {
         return "its definition speaks to the model".to_owned();
     }
+    let mut drift = drift.unwrap_or_default().iter();
+    match drift.find(|d| d.tool == tool.name).map(|d| d.kind) {
+        Some(DriftKind::Changed) => return "changed since it was accepted".to_owned(),
+        Some(DriftKind::New) => return "not accepted yet".to_owned(),
+        Some(DriftKind::Gone) | None => {}
+    }
     let class = &tool.classification;
     let first = class.evidence.first().map(|e| format!("{}: \"{}\"", e.place, e.words));
-    let first = first.unwrap_or_default();
-    if first.chars().count() <= 48 {
-        return first;
+    shortened(first.unwrap_or_default())
+}
+
+fn shortened(text: String) -> String {
+    const SHOWN_MAX: usize = 48;
+    if text.chars().count() <= SHOWN_MAX {
+        return text;
     }
-    let kept: String = first.chars().take(47).collect();
+    let kept: String = text.chars().take(SHOWN_MAX - 1).collect();
     format!("{kept}…")
 }
 
@@ -101,6 +112,14 @@ fn second_look(report: &Report, tools: &[&AssessedTool], paint: Paint) -> String
             let name = visible(&tool.name);
             let line = format!("{name} claims `{}`, but {}", claim.claim, claim.finding);
             let _ = writeln!(text, "{} {line}", paint.careful("contradiction:"));
+        }
+    }
+    for tool in tools {
+        for odd in tool.oddities.iter().filter(|odd| odd.kind == OddityKind::RepeatedKey) {
+            let (name, place) = (visible(&tool.name), visible(&odd.place));
+            let line =
+                format!("{name}: {place}: {}, so that two readers may see two tools", odd.words);
+            let _ = writeln!(text, "{} {line}", paint.careful("repeated key:"));
         }
     }
     for finding in &report.assessment.findings {

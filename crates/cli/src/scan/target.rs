@@ -8,9 +8,10 @@ use store::registry::{Credential, EnvValue, Target, TargetError};
 use super::ScanArgs;
 use super::read::{Scanned, ask, passing};
 use super::saved::{self, Saved};
+use crate::clients::{Named, named};
 use crate::context::{Context, Stores};
 use crate::credential::Wanted;
-use crate::output::Out;
+use crate::output::{Out, visible};
 use crate::program::find_program;
 
 /// A file larger than this is no list of tools.
@@ -71,6 +72,11 @@ fn file(path: &str, args: &ScanArgs, context: &Context, out: &Out) -> Result<Vec
     }
     let text = std::fs::read_to_string(path).with_context(|| format!("cannot read `{path}`"))?;
     let stem = Path::new(path).file_stem().map_or_else(|| path.into(), |s| s.to_string_lossy());
+    if Path::new(path).extension().is_some_and(|end| end == "toml") {
+        let servers =
+            named::servers(&text, true).with_context(|| format!("cannot use `{path}`"))?;
+        return servers_of_file(path, servers, args, context, out);
+    }
     match saved::read(&text, &stem).with_context(|| format!("cannot use `{path}`"))? {
         Saved::Lists(offer) => Ok(vec![Scanned {
             name: args.server.clone().unwrap_or_else(|| stem.into_owned()),
@@ -78,29 +84,43 @@ fn file(path: &str, args: &ScanArgs, context: &Context, out: &Out) -> Result<Vec
             offer,
             pins: None,
         }]),
-        Saved::Servers(servers) => servers_of_file(path, &servers, args, context, out),
+        Saved::Servers(servers) => servers_of_file(path, servers, args, context, out),
     }
 }
 
 /// Each server of a file in turn. One that does not answer is said and left out; none is an error.
 fn servers_of_file(
     path: &str,
-    servers: &[(String, Target)],
+    servers: Vec<Named>,
     args: &ScanArgs,
     context: &Context,
     out: &Out,
 ) -> Result<Vec<Scanned>> {
     let wanted = |name: &str| args.server.as_deref().is_none_or(|wanted| wanted == name);
-    let chosen: Vec<_> = servers.iter().filter(|(name, _)| wanted(name)).cloned().collect();
-    if chosen.is_empty() {
-        let names: Vec<&str> = servers.iter().map(|(name, _)| name.as_str()).collect();
-        bail!("`{path}` names no such server\nhint: it names {}", names.join(", "));
+    let names: Vec<String> = servers.iter().map(|server| visible(&server.name)).collect();
+    let chosen: Vec<Named> = servers.into_iter().filter(|server| wanted(&server.name)).collect();
+    match (&args.server, chosen.is_empty()) {
+        (Some(_), true) => {
+            bail!("`{path}` names no such server\nhint: it names {}", names.join(", "))
+        }
+        (None, true) => bail!("`{path}` names no server"),
+        (_, false) => {}
     }
     let stores = context.open()?;
     let several = chosen.len() > 1;
+    if several && !(args.header.is_empty() && args.env.is_empty()) {
+        bail!(
+            "`{path}` names several servers, and `--header` and `--env` are for one\nhint: `--server NAME` chooses one of {}",
+            names.join(", ")
+        );
+    }
     let mut out_list = Vec::new();
-    for (name, target) in chosen {
-        match live(&name, target, &stores, context) {
+    for Named { name, target } in chosen {
+        let asked = target
+            .map_err(|why| anyhow!(why))
+            .and_then(|target| completed(target, args))
+            .and_then(|target| live(&name, target, &stores, context));
+        match asked {
             Ok(found) => out_list.push(found),
             Err(error) if several => {
                 out.warn(format_args!("server `{name}` is left out: {error:#}"));
@@ -126,14 +146,35 @@ fn environment(pairs: &[String]) -> Result<Vec<(String, EnvValue)>> {
     pairs.iter().map(pair).collect()
 }
 
-fn address(url: &str, args: &ScanArgs) -> Result<Target> {
-    let mut headers = Vec::new();
-    for text in &args.header {
+/// What the person said on the command line, before what a file says.
+fn completed(mut target: Target, args: &ScanArgs) -> Result<Target> {
+    match &mut target {
+        Target::Command { env, .. } => {
+            let more = environment(&args.env)?;
+            env.retain(|(name, _)| !more.iter().any(|(other, _)| other == name));
+            env.extend(more);
+        }
+        Target::Url { headers: all, .. } => {
+            let more = headers(args)?;
+            all.retain(|(name, _)| !more.iter().any(|(n, _)| n.eq_ignore_ascii_case(name)));
+            all.extend(more);
+        }
+        Target::Builtin { .. } => {}
+    }
+    Ok(target)
+}
+
+fn headers(args: &ScanArgs) -> Result<Vec<(String, Credential)>> {
+    let header = |text: &String| {
         let wanted = Wanted::parse("header", text)?;
         let value = wanted.fetch()?;
-        headers.push((wanted.name, Credential::Held(value)));
-    }
-    Target::from_url(url, headers, args.allow_plain_http).map_err(|error| match error {
+        Ok((wanted.name, Credential::Held(value)))
+    };
+    args.header.iter().map(header).collect()
+}
+
+fn address(url: &str, args: &ScanArgs) -> Result<Target> {
+    Target::from_url(url, headers(args)?, args.allow_plain_http).map_err(|error| match error {
         TargetError::PlainHttp(_) => anyhow!("{error}\nhint: `--allow-plain-http` allows it"),
         error => error.into(),
     })

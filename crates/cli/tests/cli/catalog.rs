@@ -4,6 +4,7 @@ use std::fs;
 
 use serde_json::json;
 
+use crate::servers::{SHELL_SERVER, TOOLS};
 use crate::stage::{Stage, files_below};
 
 const EVIL: &str = "</title><script>alert(1)</script>";
@@ -148,4 +149,32 @@ fn the_site_is_whole_escaped_and_asks_nobody_else() {
     assert_eq!(said.code, 2);
     assert!(said.stderr.contains("not empty"), "{}", said.stderr);
     assert!(fs::read_to_string(stage.path("site/search/se.js")).unwrap().contains("send_mail"));
+}
+
+#[test]
+fn the_stack_shows_what_clients_reach_past_the_gate_once_it_is_asked() {
+    let stage = Stage::new();
+    let script = stage.write("server.sh", SHELL_SERVER);
+    let tools = stage.write("tools.json", TOOLS);
+    fs::create_dir(stage.path(".cursor")).unwrap();
+    let settings = json!({ "mcpServers": {
+        "book": { "command": "sh", "args": [script, tools] },
+        "dead": { "command": "true" },
+    } });
+    stage.write(".cursor/mcp.json", &settings.to_string());
+    let found = stage.fine(&["catalog", "stack", "--json"]).json();
+    assert_eq!(found["tools"], json!([]));
+    assert_eq!(found["not_seen"], json!(["book (cursor)", "dead (cursor)"]));
+    let said = stage.fine(&["catalog", "stack", "--probe", "--json"]);
+    assert!(said.stderr.contains("`dead` did not answer"), "{}", said.stderr);
+    let found = said.json();
+    let rows = found["tools"].as_array().unwrap();
+    let names: Vec<&str> = rows.iter().map(|row| row["tool"].as_str().unwrap()).collect();
+    assert!(names.len() == 2 && names.contains(&"read") && names.contains(&"tear"), "{names:?}");
+    assert!(
+        rows.iter().all(|row| row["behind_gate"] == false && row["callers"] == json!(["cursor"]))
+    );
+    assert_eq!(found["not_seen"], json!(["dead (cursor)"]));
+    let listed = stage.fine(&["server", "list", "--json"]).json();
+    assert_eq!(listed, json!([]), "a look registers nothing");
 }
