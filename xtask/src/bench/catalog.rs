@@ -40,7 +40,8 @@ pub(crate) fn catalog(root: &Path, args: &[String]) -> Result<()> {
         Some(path) => PathBuf::from(path),
         None => super::build_tollgate(root)?,
     };
-    let folder = std::env::temp_dir().join(format!("tollgate-bench-catalog-{}", std::process::id()));
+    let folder =
+        std::env::temp_dir().join(format!("tollgate-bench-catalog-{}", std::process::id()));
     std::fs::create_dir_all(&folder)?;
     let measured = measure(&tollgate, &folder, share);
     std::fs::remove_dir_all(&folder)?;
@@ -67,7 +68,9 @@ fn measure(tollgate: &Path, folder: &Path, share: usize) -> Result<()> {
 }
 
 fn questions(tollgate: &Path, home: &Path) -> Result<f64> {
-    println!("\n| question | search, median | whole command, median | answers |\n| --- | --- | --- | --- |");
+    println!(
+        "\n| question | search, median | whole command, median | answers |\n| --- | --- | --- | --- |"
+    );
     let mut all = Vec::new();
     for question in QUESTIONS {
         let mut arguments = vec!["catalog", "search"];
@@ -75,16 +78,25 @@ fn questions(tollgate: &Path, home: &Path) -> Result<f64> {
         let (mut inside, mut whole, mut hits) = (Vec::new(), Vec::new(), 0);
         for _ in 0..ROUNDS {
             let answer = ask(tollgate, home, &arguments)?;
-            let took = answer.said.get("took_us").and_then(Value::as_f64).unwrap_or_default() / 1000.0;
+            let took =
+                answer.said.get("took_us").and_then(Value::as_f64).unwrap_or_default() / 1000.0;
             inside.push(took);
             whole.push(answer.took.as_secs_f64() * 1000.0);
             hits = answer.said.get("hits").and_then(Value::as_array).map_or(0, Vec::len);
         }
         all.extend_from_slice(&inside);
-        println!("| {} | {:.1} ms | {:.1} ms | {hits} |", question.join(" "), median(&mut inside), median(&mut whole));
+        println!(
+            "| {} | {:.1} ms | {:.1} ms | {hits} |",
+            question.join(" "),
+            median(&mut inside),
+            median(&mut whole)
+        );
     }
     let median = median(&mut all);
-    println!("\nsearch: {median:.1} ms at the median of {} (at most {SEARCH_MS_MAX} ms)", all.len());
+    println!(
+        "\nsearch: {median:.1} ms at the median of {} (at most {SEARCH_MS_MAX} ms)",
+        all.len()
+    );
     Ok(median)
 }
 
@@ -95,7 +107,8 @@ struct Answer {
 
 fn ask(tollgate: &Path, home: &Path, arguments: &[&str]) -> Result<Answer> {
     let begin = Instant::now();
-    let output = Command::new(tollgate).arg("--json").arg("--home").arg(home).args(arguments).output()?;
+    let output =
+        Command::new(tollgate).arg("--json").arg("--home").arg(home).args(arguments).output()?;
     let took = begin.elapsed();
     if output.status.code().is_none_or(|code| code > 1) {
         bail!("{}", String::from_utf8_lossy(&output.stderr));
@@ -115,13 +128,40 @@ fn count(n: usize) -> f64 {
 
 /// Words of made-up tools, so that some are common and most are not.
 const VERBS: &[&str] = &[
-    "get", "list", "search", "create", "update", "delete", "send", "run", "export", "import", "sync",
-    "cancel", "approve", "archive", "move", "copy", "pay", "refund", "query", "read",
+    "get", "list", "search", "create", "update", "delete", "send", "run", "export", "import",
+    "sync", "cancel", "approve", "archive", "move", "copy", "pay", "refund", "query", "read",
 ];
 const THINGS: &[&str] = &[
-    "file", "user", "message", "invoice", "customer", "event", "calendar", "record", "issue", "branch",
-    "page", "table", "payment", "order", "ticket", "photo", "playlist", "workout", "contact", "report",
-    "channel", "folder", "token", "secret", "job", "pipeline", "container", "dashboard", "alert", "note",
+    "file",
+    "user",
+    "message",
+    "invoice",
+    "customer",
+    "event",
+    "calendar",
+    "record",
+    "issue",
+    "branch",
+    "page",
+    "table",
+    "payment",
+    "order",
+    "ticket",
+    "photo",
+    "playlist",
+    "workout",
+    "contact",
+    "report",
+    "channel",
+    "folder",
+    "token",
+    "secret",
+    "job",
+    "pipeline",
+    "container",
+    "dashboard",
+    "alert",
+    "note",
 ];
 
 /// The official registry's shape, with the tools of each server beside it.
