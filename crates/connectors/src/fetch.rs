@@ -7,6 +7,7 @@ use hyper::Method;
 use serde_json::Value;
 
 use crate::http::{HttpError, Reply, Request, Retry, Tally};
+use crate::pace::Table;
 use crate::tokens::{self, TokenError};
 use crate::{Desk, Service};
 
@@ -16,6 +17,7 @@ pub struct Patience {
     /// A pause that the service asks for is kept up to this long, and not begun when it is longer.
     pub wait_max: Duration,
     pub retry: Retry,
+    pub table: Table,
 }
 
 impl Patience {
@@ -29,11 +31,15 @@ impl Patience {
             first_wait_ms: 1_000,
             wait_ms_max: 60_000,
         },
+        table: Table::Holds,
     };
+    /// The same where the service counts for itself and says so.
+    pub const PROMPT: Patience = Patience { table: Table::Counts, ..Patience::BRIEF };
     /// A sync waits for its turn, and is not ended by a limit that many share.
     pub const SYNC: Patience = Patience {
         wait_max: Duration::from_mins(15),
         retry: Retry { limited_max: 4, wait_ms_max: 15 * 60_000, ..Patience::BRIEF.retry },
+        table: Table::Holds,
     };
 }
 
@@ -118,7 +124,8 @@ pub async fn send(
     let pace = desk.paces.of(service.name, client.unwrap_or_default(), limits);
     let mut tally = Tally::default();
     loop {
-        pace.turn(&desk.clock, patience.wait_max).await.map_err(|wait| FetchError::Limited {
+        let turn = pace.turn(&desk.clock, patience.wait_max, patience.table).await;
+        turn.map_err(|wait| FetchError::Limited {
             service: service.name,
             seconds: wait.as_secs().max(1),
         })?;

@@ -25,6 +25,14 @@ pub struct Limit {
     pub window_s: u64,
 }
 
+/// Whether the table of a service holds a request back, beside the service's own word.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Table {
+    Holds,
+    /// The request goes out; the service refuses it if it must.
+    Counts,
+}
+
 /// The paces of all clients, one for each application of a service.
 #[derive(Default)]
 pub struct Paces(Mutex<HashMap<String, Arc<Pace>>>);
@@ -49,10 +57,15 @@ impl Pace {
     }
 
     /// Waits for a turn. A wait longer than `wait_max` is not begun: how long it would be comes back.
-    pub async fn turn(&self, clock: &Clock, wait_max: Duration) -> Result<(), Duration> {
+    pub async fn turn(
+        &self,
+        clock: &Clock,
+        wait_max: Duration,
+        table: Table,
+    ) -> Result<(), Duration> {
         let mut waited = Duration::ZERO;
         loop {
-            let wait = self.with(|gauge| gauge.take(clock.now().steady_us));
+            let wait = self.with(|gauge| gauge.take(clock.now().steady_us, table));
             let Some(wait) = wait.map(Duration::from_micros) else { return Ok(()) };
             if waited + wait > wait_max {
                 return Err(wait);
@@ -112,8 +125,8 @@ impl Gauge {
     }
 
     /// Takes a turn, or says how long there is none.
-    fn take(&mut self, now_us: u64) -> Option<u64> {
-        if let Some(wait_us) = self.wait_us(now_us) {
+    fn take(&mut self, now_us: u64, table: Table) -> Option<u64> {
+        if let Some(wait_us) = self.wait_us(now_us, table) {
             return Some(wait_us);
         }
         if let Some((left, _)) = &mut self.left {
@@ -129,7 +142,7 @@ impl Gauge {
         None
     }
 
-    fn wait_us(&mut self, now_us: u64) -> Option<u64> {
+    fn wait_us(&mut self, now_us: u64, table: Table) -> Option<u64> {
         if now_us < self.closed_until_us {
             return Some(self.closed_until_us - now_us);
         }
@@ -140,7 +153,7 @@ impl Gauge {
             Some(_) => return None,
             None => {}
         }
-        if !self.is_limited {
+        if !self.is_limited || table == Table::Counts {
             return None;
         }
         let waits = self.limits.iter().filter_map(|limit| {
@@ -183,6 +196,10 @@ mod tests {
 
     const LIMITS: &[Limit] = &[Limit { max: 3, window_s: 60 }, Limit { max: 5, window_s: 600 }];
 
+    fn take(gauge: &mut Gauge, now_us: u64) -> Option<u64> {
+        gauge.take(now_us, Table::Holds)
+    }
+
     fn heard(left: usize, reset_s: u64) -> Heard {
         Heard { is_refused: false, wait: Some(Duration::from_secs(reset_s)), left: Some(left) }
     }
@@ -190,18 +207,21 @@ mod tests {
     #[test]
     fn a_service_that_says_nothing_of_limits_is_not_held_back() {
         let mut gauge = Gauge::new(LIMITS);
-        assert!((0..100).all(|n| gauge.take(n).is_none()));
+        assert!((0..100).all(|n| take(&mut gauge, n).is_none()));
     }
 
     #[test]
     fn what_the_service_says_is_left_is_what_is_taken() {
         let mut gauge = Gauge::new(LIMITS);
         gauge.learn(0, &heard(2, 60));
-        assert_eq!([gauge.take(1), gauge.take(1), gauge.take(1)], [None, None, Some(59_999_999)]);
+        assert_eq!(
+            [take(&mut gauge, 1), take(&mut gauge, 1), take(&mut gauge, 1)],
+            [None, None, Some(59_999_999)]
+        );
         // An answer to an older request knows of more; it is not believed.
         gauge.learn(2, &heard(50, 60));
-        assert_eq!(gauge.take(3), Some(59_999_999));
-        assert_eq!(gauge.take(60_000_002), None);
+        assert_eq!(take(&mut gauge, 3), Some(59_999_999));
+        assert_eq!(take(&mut gauge, 60_000_002), None);
     }
 
     #[test]
@@ -209,10 +229,10 @@ mod tests {
         let mut gauge = Gauge::new(LIMITS);
         let refusal = |wait| Heard { is_refused: true, wait, left: None };
         gauge.learn(0, &refusal(Some(Duration::from_secs(7))));
-        assert_eq!(gauge.take(1_000_000), Some(6_000_000));
-        assert_eq!(gauge.take(7_000_000), None);
+        assert_eq!(take(&mut gauge, 1_000_000), Some(6_000_000));
+        assert_eq!(take(&mut gauge, 7_000_000), None);
         gauge.learn(8_000_000, &refusal(None));
-        assert_eq!(gauge.take(8_000_000), Some(1_000_000));
+        assert_eq!(take(&mut gauge, 8_000_000), Some(1_000_000));
     }
 
     #[test]
@@ -220,20 +240,32 @@ mod tests {
         let mut gauge = Gauge::new(LIMITS);
         let day = Some(Duration::from_hours(24));
         gauge.learn(0, &Heard { is_refused: true, wait: day, left: Some(0) });
-        assert_eq!(gauge.take(1_000_000), Some(4_000_000));
-        assert_eq!(gauge.take(5_000_000), None);
+        assert_eq!(take(&mut gauge, 1_000_000), Some(4_000_000));
+        assert_eq!(take(&mut gauge, 5_000_000), None);
+    }
+
+    #[test]
+    fn a_question_that_somebody_waits_for_is_held_back_by_the_service_alone() {
+        let mut gauge = Gauge::new(LIMITS);
+        gauge.learn(0, &Heard { is_refused: true, wait: None, left: None });
+        assert_eq!(gauge.take(1, Table::Counts), Some(999_999));
+        assert!((0..9).all(|n| gauge.take(SECOND_US + n, Table::Counts).is_none()));
+        // All of them count for those who can wait.
+        assert!(take(&mut gauge, 2 * SECOND_US).is_some());
+        gauge.learn(2 * SECOND_US, &heard(0, 60));
+        assert!(gauge.take(3 * SECOND_US, Table::Counts).is_some());
     }
 
     #[test]
     fn between_two_words_of_the_service_the_table_counts() {
         let mut gauge = Gauge::new(LIMITS);
         gauge.learn(0, &heard(100, 1));
-        assert_eq!([gauge.take(10), gauge.take(20), gauge.take(30)], [None; 3]);
+        assert_eq!([take(&mut gauge, 10), take(&mut gauge, 20), take(&mut gauge, 30)], [None; 3]);
         let later = 2 * SECOND_US;
-        assert_eq!(gauge.take(later), Some(60 * SECOND_US + 10 - later));
-        assert_eq!(gauge.take(61 * SECOND_US), None);
-        assert_eq!(gauge.take(61 * SECOND_US), None);
+        assert_eq!(take(&mut gauge, later), Some(60 * SECOND_US + 10 - later));
+        assert_eq!(take(&mut gauge, 61 * SECOND_US), None);
+        assert_eq!(take(&mut gauge, 61 * SECOND_US), None);
         // Five within ten minutes: the longer window holds.
-        assert_eq!(gauge.take(300 * SECOND_US), Some(300 * SECOND_US + 10));
+        assert_eq!(take(&mut gauge, 300 * SECOND_US), Some(300 * SECOND_US + 10));
     }
 }

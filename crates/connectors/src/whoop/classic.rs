@@ -111,7 +111,7 @@ fn widened(desk: &Desk, name: &str, text: &str) -> Result<Span, Misread> {
 
 /// WHOOP's answer, every key of it.
 async fn as_sent(desk: &Desk, endpoint: Endpoint<'_>, query: &[(&str, &str)]) -> Answer {
-    match api::get(desk, endpoint, query, Patience::BRIEF).await {
+    match api::get(desk, endpoint, query, Patience::PROMPT).await {
         Ok(fetched) => match serde_json::from_str(fetched.text()) {
             Ok(value) => Answer::Found(value),
             Err(_) => failed("UPSTREAM_ERROR", "WHOOP's answer is not JSON"),

@@ -146,7 +146,7 @@ async fn fill_gap(
     let bounds = Bounds { start: start.as_deref(), end: end.as_deref() };
     let mut tokens = Tokens::new(kind);
     loop {
-        let page = api::page(desk, kind, bounds, tokens.last(), Patience::BRIEF).await?;
+        let page = api::page(desk, kind, bounds, tokens.last(), Patience::PROMPT).await?;
         let raws: Vec<&str> = page.records.iter().map(|raw| raw.get()).collect();
         let kept = keep::keep(desk, kind, &raws).map_err(|e| Problem::cache(kind.path(), &e))?;
         left.take(&kept.shaped);

@@ -111,7 +111,7 @@ async fn reachable(desk: &Desk, live: bool) -> Check {
         return Check::new(NAME, Mark::Skipped, "live=false");
     }
     let began_us = desk.clock.now().steady_us;
-    let asked = api::get(desk, Endpoint::Profile, &[], Patience::BRIEF);
+    let asked = api::get(desk, Endpoint::Profile, &[], Patience::PROMPT);
     let outcome = tokio::time::timeout(PROBE_WAIT, asked).await;
     let latency_ms = desk.clock.now().steady_us.saturating_sub(began_us) / 1000;
     let check = match outcome {

@@ -88,7 +88,7 @@ pub(super) async fn live(desk: &Desk, kind: Kind, wanted: Wanted) -> Result<Foun
     let bounds = Bounds { start: start.as_deref(), end: end.as_deref() };
     // Taken before the first page: what another process adds meanwhile is nobody's deletion.
     let known = starting(desk, kind, wanted);
-    let collected = api::collect(desk, kind, bounds, wanted.limit, Patience::BRIEF).await?;
+    let collected = api::collect(desk, kind, bounds, wanted.limit, Patience::PROMPT).await?;
     let raws: Vec<&str> = collected.records.iter().map(|raw| raw.get()).collect();
     let shaped = match keep::keep(desk, kind, &raws) {
         Ok(kept) => {

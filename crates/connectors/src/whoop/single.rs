@@ -115,7 +115,7 @@ pub(super) async fn fetched(
     kind: Kind,
     endpoint: Endpoint<'_>,
 ) -> Result<Value, Problem> {
-    let fetched = match api::get(desk, endpoint, &[], Patience::BRIEF).await {
+    let fetched = match api::get(desk, endpoint, &[], Patience::PROMPT).await {
         Ok(fetched) => fetched,
         Err(problem) => {
             if problem.code == Code::NotFound {
