@@ -1,11 +1,12 @@
 //! The demonstration: a pretend household behind a policy that allows, limits, asks and refuses, and
-//! a pretend WHOOP account beside it.
+//! a pretend account at every service beside it.
 
 mod pretend;
 
 use std::path::{Path, PathBuf};
 
 use anyhow::Result;
+use connectors::personal;
 use serde_json::{Map, Value, json};
 use store::registry::{
     Holding, NewGrant, NewServer, OVERLAP_SECONDS_MAX, ServerOptions, Target, Token,
@@ -21,8 +22,9 @@ pub(super) const POLICY: &str = include_str!("demo/policy.json");
 /// What a newcomer is handed.
 pub(super) struct Demo {
     paste: Paste,
-    /// The same for the pretend account.
+    /// The same for a pretend account, and for several as one server.
     account_paste: Paste,
+    personal_paste: Paste,
     token: Token,
 }
 
@@ -44,14 +46,23 @@ pub(super) fn place(context: &Context) -> Result<Place> {
 /// The same servers, policies and grant at every start. The token is a new one, because the old one
 /// is known only by its hash; what was pasted before goes on working.
 pub(super) fn prepare(place: &Place, stores: &Stores) -> Result<Demo> {
-    let service = place.pretend.service;
     place.pretend.connect(stores)?;
-    add(NAME, POLICY, stores)?;
-    add(service.name, service.policy, stores)?;
-    let token = grant(&[NAME, service.name], stores)?;
+    let mut servers = vec![(NAME, POLICY)];
+    servers.extend(place.pretend.services().map(|service| (service.name, service.policy)));
+    servers.push((personal::NAME, personal::SERVICE.policy));
+    for (name, rules) in &servers {
+        add(name, rules, stores)?;
+    }
+    let names: Vec<&str> = servers.iter().map(|(name, _)| *name).collect();
+    let token = grant(&names, stores)?;
     let grant = stores.registry.grant(NAME)?;
     let paste = |server| Paste::on(server, &grant, &token, &stores.settings, stores.home.path());
-    Ok(Demo { paste: paste(NAME), account_paste: paste(service.name), token: token.clone() })
+    Ok(Demo {
+        paste: paste(NAME),
+        account_paste: paste("whoop"),
+        personal_paste: paste(personal::NAME),
+        token: token.clone(),
+    })
 }
 
 /// A built-in server and the policy of its name.
@@ -98,6 +109,7 @@ impl Demo {
         facts.insert("allowed".to_owned(), allowed(&paste).into());
         facts.insert("denied".to_owned(), denied(&paste).into());
         facts.insert("account".to_owned(), last_night(&self.account_paste.at(url)).into());
+        facts.insert("personal".to_owned(), games(&self.personal_paste.at(url)).into());
         facts
     }
 
@@ -110,6 +122,7 @@ impl Demo {
              A denied call (it answers with the reason):\n  {}\n\n\
              A call that waits for you (then `tollgate --home {home} approvals list`):\n  {}\n\n\
              A pretend WHOOP account (nobody's nights; `tollgate connect whoop` brings your own):\n  {}\n\n\
+             Pretend Spotify, YouTube, Steam, Reddit and Bilibili, as one server:\n  {}\n\n\
              What happened: `tollgate --home {home} audit tail`\n\
              The rules:     `tollgate --home {home} policy show demo`\n",
             paste.client_text(),
@@ -117,6 +130,7 @@ impl Demo {
             denied(&paste),
             asking(&paste),
             last_night(&self.account_paste.at(url)),
+            games(&self.personal_paste.at(url)),
         )
     }
 }
@@ -135,6 +149,10 @@ fn asking(paste: &Paste) -> String {
 
 fn last_night(paste: &Paste) -> String {
     call(paste, "get_whoop_daily_summary", &json!({ "date": "today", "day": "local" }))
+}
+
+fn games(paste: &Paste) -> String {
+    call(paste, "my_steam_recent_activity", &json!({}))
 }
 
 fn call(paste: &Paste, tool: &str, arguments: &Value) -> String {

@@ -57,6 +57,46 @@ fn the_demonstration_hands_over_calls_that_do_as_they_say() {
     assert_eq!(up.stop().code, 0);
 }
 
+#[test]
+fn the_demonstration_serves_a_pretend_account_of_every_service() {
+    let stage = Stage::new();
+    let up = stage.up(&["--demo"]);
+    let token = up.facts["token"].as_str().unwrap();
+    for (server, tool, found) in [
+        ("whoop", "get_whoop_daily_summary", "/cycle/strain"),
+        ("spotify", "get_user_saved_tracks", "/items/0/track/name"),
+        ("youtube", "get_youtube_subscriptions", "/subscriptions/0/channel_title"),
+        ("steam", "get_steam_library", "/hours_total"),
+        ("reddit", "get_saved_content", "/saved_content/0/id"),
+        ("bilibili", "get_bilibili_watch_history", "/total_count"),
+        ("personal", "my_steam_recent_activity", "/recent_games/0/name"),
+    ] {
+        let arguments = if server == "whoop" { json!({ "date": "today" }) } else { json!({}) };
+        let answer = http::call(&format!("{}/{server}", up.url()), token, tool, &arguments);
+        let result = &answer.json()["result"];
+        assert_eq!(result["isError"], false, "{server}: {}", answer.body);
+        let value = result["structuredContent"].pointer(found).unwrap_or(&Value::Null);
+        assert!(!value.is_null() && *value != json!(0), "{server}: {}", answer.body);
+    }
+    let status = http::call(
+        &format!("{}/personal", up.url()),
+        token,
+        "get_personalization_status",
+        &json!({}),
+    );
+    assert_eq!(status.json()["result"]["structuredContent"]["active"], 5, "{}", status.body);
+    // The built-in rules hold for pretended accounts too.
+    let denied = http::call(&format!("{}/steam", up.url()), token, "buy_game", &json!({}));
+    assert!(denied.body.contains("denied_by_default"), "{}", denied.body);
+    assert!(up.facts["personal"].as_str().unwrap().contains("/mcp/personal"));
+    let home = up.facts["home"].as_str().unwrap();
+    let games = ["--home", home, "sql", "select count(*) as n from steam_games", "--json"];
+    eventually("the games are mirrored while the gate serves", || {
+        let said = stage.run(&games);
+        said.code == 0 && said.everything().contains("135")
+    });
+}
+
 /// The words of a line as a shell splits it; only single quotes are used.
 fn words_of(line: &str) -> Vec<String> {
     let mut words = vec![String::new()];
