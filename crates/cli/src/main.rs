@@ -38,10 +38,6 @@ use crate::failure::{Account, COULD_NOT, Ending, ReaderGone};
 use crate::logging::{Habit, Served, Wish};
 use crate::output::Out;
 
-/// A call makes some dozens of small allocations on whichever thread carries it.
-#[global_allocator]
-static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
-
 fn main() -> ExitCode {
     // The guard of a child process must run before any thread is made.
     if std::env::args_os().nth(1).is_some_and(|word| word == run::CHILD_WORD) {
