@@ -11,6 +11,7 @@ pub(crate) mod mirror;
 mod problem;
 mod profiles;
 mod restriction;
+pub(crate) mod row;
 pub(crate) mod schema;
 mod service;
 #[cfg(test)]

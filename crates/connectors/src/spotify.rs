@@ -14,11 +14,12 @@ mod tests;
 use std::future::ready;
 
 use crate::account::SPOTIFY;
+use crate::personal::row::{Row, reads, tool};
 use crate::personal::schema::{
     NOTHING, REFRESHED, SENTENCE, STANDING, gives, ignored_secret, needed, number, takes, text,
 };
 use crate::personal::{answering, complete, refresh, refresh_if_due, saying, standing};
-use crate::{Effect, MAIN_SET, Run, Service, Tool};
+use crate::{Effect, Service, Tool};
 use follow::Change;
 
 /// The service's name in records, accounts and addresses.
@@ -39,36 +40,6 @@ pub const SERVICE: Service = Service {
     account: Some(&SPOTIFY),
     policy: include_str!("spotify/policy.json"),
 };
-
-/// What differs from row to row.
-#[derive(Clone, Copy)]
-struct Row {
-    name: &'static str,
-    title: &'static str,
-    description: &'static str,
-    input: &'static str,
-    output: &'static str,
-    scopes: &'static [&'static str],
-    run: Run,
-}
-
-const fn tool(effect: Effect, row: Row) -> Tool {
-    Tool {
-        name: row.name,
-        title: row.title,
-        description: row.description,
-        input_schema: row.input,
-        output_schema: row.output,
-        effect,
-        set: MAIN_SET,
-        scopes: row.scopes,
-        run: row.run,
-    }
-}
-
-const fn reads(row: Row) -> Tool {
-    tool(Effect::Reads, row)
-}
 
 const LIBRARY: &[&str] = &["user-library-read"];
 const EPISODES: &[&str] = &["user-library-read", "user-read-playback-position"];

@@ -322,7 +322,7 @@ pub static PATTERNS: &[Pattern] = &[
         }),
         exposed: &[&[Takes(Path)]],
         effect: "only paths below one folder, however they are spelled",
-        rule: r#"{"version":"1","default":"deny","tools":{"TOOL":{"require":[{"conditions":[{"path":"args.PARAM","op":"path_under","value":"/srv/work"}],"on_deny":"only below the folder the owner chose"}]}},"tests":[{"name":"inside passes","tool":"TOOL","args":{"PARAM":"/srv/work/notes.txt"},"expect":"allow"},{"name":"climbing out is refused","tool":"TOOL","args":{"PARAM":"/srv/work/../../etc/passwd"},"expect":"deny"},{"name":"a neighbour with the same beginning is refused","tool":"TOOL","args":{"PARAM":"/srv/workshop/a"},"expect":"deny"}]}"#,
+        rule: r#"{"version":"1","default":"deny","tools":{"TOOL":{"require":[{"conditions":[{"path":"args.PARAM","op":"path_under","value":"/srv/files"}],"on_deny":"only below the folder the owner chose"}]}},"tests":[{"name":"inside passes","tool":"TOOL","args":{"PARAM":"/srv/files/notes.txt"},"expect":"allow"},{"name":"climbing out is refused","tool":"TOOL","args":{"PARAM":"/srv/files/../../etc/passwd"},"expect":"deny"},{"name":"a neighbour with the same beginning is refused","tool":"TOOL","args":{"PARAM":"/srv/filesystem/a"},"expect":"deny"}]}"#,
     },
     Pattern {
         id: "configuration-takeover",
