@@ -40,6 +40,9 @@ pub(crate) struct ConnectArgs {
     /// Show the address instead of opening a browser
     #[arg(long)]
     no_browser: bool,
+    /// If the records here are another person's, delete them and start over
+    #[arg(long)]
+    replace: bool,
 }
 
 #[derive(Args)]

@@ -25,6 +25,8 @@ use crate::services::{self, Look};
 const KEY_VARIABLE: &str = "TOLLGATE_VAULT_KEY";
 /// The folder below which agents may export; an absolute path.
 const EXPORTS_VARIABLE: &str = "TOLLGATE_EXPORTS";
+/// A setting of a home whose accounts are pretended, so that no command asks a real service in it.
+pub(crate) const DEMONSTRATION: &str = "demonstration";
 /// A second name of the home, for those who come from another WHOOP server.
 const HOME_VARIABLE: &str = "WHOOP_MCP_HOME";
 
@@ -107,8 +109,9 @@ impl Context {
         let vault = Arc::new(open_vault(&home, &self.random)?);
         let registry = Registry::open(&home, Arc::clone(&vault), self.random.clone())?;
         let settings = Arc::new(settings);
+        let pretends = registry.value(DEMONSTRATION)?.is_some();
         Ok(Stores {
-            desk: self.desk(&home, vault, &settings),
+            desk: self.desk(&home, vault, &settings, pretends),
             home,
             registry: Arc::new(registry),
             file_names: settings.names(),
@@ -120,7 +123,13 @@ impl Context {
     }
 
     /// The desk of the connectors. Nothing is opened before somebody works at it.
-    fn desk(&self, home: &Home, vault: Arc<Vault>, settings: &Arc<Settings>) -> Arc<LazyDesk> {
+    fn desk(
+        &self,
+        home: &Home,
+        vault: Arc<Vault>,
+        settings: &Arc<Settings>,
+        pretends: bool,
+    ) -> Arc<LazyDesk> {
         let (home, settings) = (home.clone(), Arc::clone(settings));
         let (clock, random) = (self.clock.clone(), self.random.clone());
         let look = Arc::clone(&self.look);
@@ -129,6 +138,9 @@ impl Context {
             let (clock, random) = (clock.clone(), random.clone());
             let mut desk = Desk::open(&home, Arc::clone(&vault), clock, random, settings)
                 .map_err(|e| e.to_string())?;
+            if pretends {
+                desk.http = desk.http.staying_here();
+            }
             desk.helper = crate::account::helper(home.path());
             desk.tilde = std::env::var_os("HOME").map(PathBuf::from);
             if let Some(folder) = exports_folder() {

@@ -128,6 +128,8 @@ pub struct Probe {
     pub query: &'static [(&'static str, &'static str)],
     /// Fields of the account that go along as cookies.
     pub cookies: &'static [&'static str],
+    /// Where the answer names the person, as a JSON pointer: a mirror holds the records of one.
+    pub person: Option<&'static str>,
 }
 
 /// How consent is taken back.

@@ -11,6 +11,7 @@ use store::records::Records;
 use store::vault::Vault;
 
 use crate::http::Http;
+use crate::member::Greeted;
 use crate::pace::Paces;
 use crate::personal::SignIns;
 use crate::settings::Settings;
@@ -32,6 +33,7 @@ pub struct Desk {
     pub helper: Option<Helper>,
     pub(crate) flights: Flights,
     pub(crate) paces: Paces,
+    pub(crate) greeted: Greeted,
     pub(crate) sign_ins: SignIns,
 }
 
@@ -63,6 +65,7 @@ impl Desk {
             helper: None,
             flights: Flights::default(),
             paces: Paces::default(),
+            greeted: Greeted::default(),
             sign_ins: SignIns::default(),
         })
     }

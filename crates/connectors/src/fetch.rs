@@ -7,7 +7,7 @@ use hyper::Method;
 use serde_json::Value;
 
 use crate::http::{HttpError, Reply, Request, Retry, Tally};
-use crate::pace::Table;
+use crate::pace::{Door, Table};
 use crate::tokens::{self, TokenError};
 use crate::{Desk, Service};
 
@@ -121,7 +121,9 @@ pub async fn send(
 ) -> Result<Reply, FetchError> {
     let limits = service.account.map_or(&[][..], |account| account.limits);
     let client = desk.settings.of(service).and_then(|settings| settings.client_id.as_deref());
-    let pace = desk.paces.of(service.name, client.unwrap_or_default(), limits);
+    let pace = desk.paces.of(service.name, client.unwrap_or_default(), limits, || {
+        Some(Door::new(desk.accounts.sign(service.name).ok()?))
+    });
     let mut tally = Tally::default();
     loop {
         let turn = pace.turn(&desk.clock, patience.wait_max, patience.table).await;

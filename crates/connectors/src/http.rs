@@ -17,6 +17,7 @@ mod retry;
 pub use request::Request;
 pub use retry::{Retry, Tally};
 
+use crate::settings::{Base, is_loopback};
 use dial::Dialer;
 
 /// A connection that nobody used for so long is closed.
@@ -26,6 +27,7 @@ const IDLE_WAIT_MAX: Duration = Duration::from_secs(30);
 #[derive(Clone)]
 pub struct Http {
     client: Client<Dialer, Full<Bytes>>,
+    stays_here: bool,
 }
 
 /// What a service answered, whatever the status.
@@ -49,6 +51,10 @@ pub enum HttpError {
     TooLarge { host: String, bytes_max: usize },
     #[error("`{host}` allows no more requests for {seconds} seconds")]
     Limited { host: String, seconds: u64 },
+    #[error(
+        "`{host}` is not asked: the accounts of a demonstration are pretended\nhint: `tollgate up --demo` runs it; another `--home`, or none, has your own accounts"
+    )]
+    Pretended { host: String },
 }
 
 impl Http {
@@ -58,12 +64,27 @@ impl Http {
             .pool_timer(TokioTimer::new())
             .timer(TokioTimer::new())
             .build(Dialer::default());
-        Http { client }
+        Http { client, stays_here: false }
+    }
+
+    /// The same that asks nobody but this machine: for a demonstration, whose tokens are nobody's.
+    #[must_use]
+    pub fn staying_here(self) -> Http {
+        Http { stays_here: true, ..self }
+    }
+
+    /// Why nothing may be sent to a place, if so.
+    pub fn refusal(&self, base: &Base) -> Option<HttpError> {
+        let is_away = self.stays_here && !is_loopback(base.url());
+        is_away.then(|| HttpError::Pretended { host: base.host() })
     }
 
     /// Sends a request once.
     pub async fn send(&self, request: Request) -> Result<Reply, HttpError> {
         let (host, wait_max) = (request.host(), request.wait_max);
+        if self.stays_here && !request.is_local() {
+            return Err(HttpError::Pretended { host });
+        }
         match tokio::time::timeout(wait_max, self.exchange(&host, request)).await {
             Ok(reply) => reply,
             Err(_) => Err(HttpError::TimedOut { host, seconds: wait_max.as_secs() }),

@@ -8,6 +8,7 @@ mod demo;
 pub mod desk;
 pub mod fetch;
 pub mod http;
+pub mod member;
 pub mod oauth;
 pub mod pace;
 pub mod personal;

@@ -9,6 +9,10 @@ use store::clock::Clock;
 
 use crate::http::Reply;
 
+mod door;
+
+pub use door::Door;
+
 const SECOND_US: u64 = 1_000_000;
 /// Two answers whose windows end this close to each other speak of the same window.
 const SAME_WINDOW_US: u64 = 2 * SECOND_US;
@@ -40,20 +44,31 @@ pub struct Paces(Mutex<HashMap<String, Arc<Pace>>>);
 /// The pace of one application, shared by all who ask in its name.
 pub struct Pace {
     gauge: Mutex<Gauge>,
+    /// What all processes of a home know. The numbers that answers carry count for all of them
+    /// anyway, so only a closed door is worth telling the others.
+    door: Option<Door>,
 }
 
 impl Paces {
     /// The pace of an application, by the name of the service and the client id.
-    pub fn of(&self, service: &str, client: &str, limits: &'static [Limit]) -> Arc<Pace> {
+    pub fn of(
+        &self,
+        service: &str,
+        client: &str,
+        limits: &'static [Limit],
+        door: impl FnOnce() -> Option<Door>,
+    ) -> Arc<Pace> {
         let mut paces = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let pace = paces.entry(format!("{service} {client}"));
-        Arc::clone(pace.or_insert_with(|| Arc::new(Pace::new(limits))))
+        Arc::clone(pace.or_insert_with(|| {
+            Arc::new(Pace { gauge: Mutex::new(Gauge::new(limits)), door: door() })
+        }))
     }
 }
 
 impl Pace {
     pub fn new(limits: &'static [Limit]) -> Pace {
-        Pace { gauge: Mutex::new(Gauge::new(limits)) }
+        Pace { gauge: Mutex::new(Gauge::new(limits)), door: None }
     }
 
     /// Waits for a turn. A wait longer than `wait_max` is not begun: how long it would be comes back.
@@ -65,7 +80,13 @@ impl Pace {
     ) -> Result<(), Duration> {
         let mut waited = Duration::ZERO;
         loop {
-            let wait = self.with(|gauge| gauge.take(clock.now().steady_us, table));
+            let wait = self.with(|gauge| {
+                let now = clock.now();
+                if let Some(left_us) = self.door.as_ref().and_then(|door| door.look(now.wall_us)) {
+                    gauge.close(now.steady_us.saturating_add(left_us));
+                }
+                gauge.take(now.steady_us, table)
+            });
             let Some(wait) = wait.map(Duration::from_micros) else { return Ok(()) };
             if waited + wait > wait_max {
                 return Err(wait);
@@ -86,7 +107,14 @@ impl Pace {
             #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "clamped")]
             left: number("x-ratelimit-remaining").map(|left| left.clamp(0.0, 1e9) as usize),
         };
-        self.with(|gauge| gauge.learn(clock.now().steady_us, &heard));
+        let now = clock.now();
+        let closed_us = self.with(|gauge| {
+            gauge.learn(now.steady_us, &heard);
+            gauge.closed_us(now.steady_us)
+        });
+        if let (Some(door), Some(left_us)) = (&self.door, closed_us) {
+            door.close(now.wall_us, left_us);
+        }
     }
 
     fn with<T>(&self, act: impl FnOnce(&mut Gauge) -> T) -> T {
@@ -164,6 +192,21 @@ impl Gauge {
         waits.max()
     }
 
+    /// Another process was told so.
+    fn close(&mut self, until_us: u64) {
+        self.is_limited = true;
+        self.closed_until_us = self.closed_until_us.max(until_us);
+    }
+
+    /// For how long nobody may ask, if so.
+    fn closed_us(&self, now_us: u64) -> Option<u64> {
+        let until_us = match self.left {
+            Some((0, until_us)) => until_us.max(self.closed_until_us),
+            _ => self.closed_until_us,
+        };
+        until_us.checked_sub(now_us).filter(|left_us| *left_us > 0)
+    }
+
     fn learn(&mut self, now_us: u64, heard: &Heard) {
         let wait_us = heard.wait.map(|wait| u64::try_from(wait.as_micros()).unwrap_or(u64::MAX));
         if heard.is_refused {
@@ -192,6 +235,7 @@ fn believed(wait_us: u64) -> u64 {
 
 #[cfg(test)]
 mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests")]
     use super::*;
 
     const LIMITS: &[Limit] = &[Limit { max: 3, window_s: 60 }, Limit { max: 5, window_s: 600 }];
@@ -267,5 +311,34 @@ mod tests {
         assert_eq!(take(&mut gauge, 61 * SECOND_US), None);
         // Five within ten minutes: the longer window holds.
         assert_eq!(take(&mut gauge, 300 * SECOND_US), Some(300 * SECOND_US + 10));
+    }
+
+    #[tokio::test]
+    async fn a_door_that_one_process_finds_closed_is_closed_for_the_next() {
+        let folder = tempfile::tempdir().unwrap();
+        let home = store::home::Home::create(&folder.path().join("home")).unwrap();
+        let vault = store::vault::Vault::from_key(store::secret::Secret::new([7; 32]));
+        let random = store::random::Random::seeded(1);
+        let accounts = store::accounts::Accounts::open(&home, Arc::new(vault), random).unwrap();
+        let clock = Clock::set(Clock::System.now());
+        let process = || {
+            Paces::default()
+                .of("whoop", "app", LIMITS, || Some(Door::new(accounts.sign("whoop").unwrap())))
+        };
+        let refused = |seconds: &'static str| {
+            let mut headers = hyper::HeaderMap::new();
+            headers.insert("retry-after", seconds.parse().unwrap());
+            Reply { status: 429, headers, body: bytes::Bytes::new() }
+        };
+        let (first, second) = (process(), process());
+        first.learn(&clock, &refused("30"));
+        let wait = second.turn(&clock, Duration::from_secs(1), Table::Counts).await;
+        assert!(wait.is_err_and(|wait| wait.as_secs() >= 29), "{wait:?}");
+        clock.advance(30 * SECOND_US);
+        assert_eq!(second.turn(&clock, Duration::from_secs(1), Table::Counts).await, Ok(()));
+        // What somebody else was told holds for a minute at most.
+        first.learn(&clock, &refused("600"));
+        let wait = process().turn(&clock, Duration::ZERO, Table::Counts).await;
+        assert!(wait.is_err_and(|wait| wait.as_secs() <= 60), "{wait:?}");
     }
 }

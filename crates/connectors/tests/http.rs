@@ -117,7 +117,7 @@ const DEVICE: Account = Account {
     },
     oauth: Place { url: "https://oauth2.googleapis.com", variable: "OAUTH", completions: &[] },
     api: Place { url: "https://www.googleapis.com", variable: "API", completions: &[] },
-    probe: Probe { path: &["x"], fixed: &[], query: &[], cookies: &[] },
+    probe: Probe { path: &["x"], fixed: &[], query: &[], cookies: &[], person: None },
     ..WHOOP
 };
 

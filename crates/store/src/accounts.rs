@@ -17,11 +17,18 @@ use crate::vault::{Vault, VaultError};
 
 mod file;
 mod lock;
+mod sign;
 
 pub use lock::Locked;
+pub use sign::Sign;
 
 /// A service's name is part of a file name.
 const NAME_BYTES_MAX: usize = 32;
+/// Under these names an account keeps the client secret before the last change, and until when.
+const PREVIOUS_SECRET: &str = "previous_client_secret";
+const PREVIOUS_UNTIL: &str = "previous_client_secret_until_us";
+/// Deliveries are repeated for an hour, and who changes a secret has it changed everywhere in a day.
+const PREVIOUS_SECRET_US: i64 = 24 * 3_600 * 1_000_000;
 /// A larger file is none of ours.
 const FILE_BYTES_MAX: u64 = 1 << 20;
 
@@ -168,6 +175,11 @@ impl Accounts {
         })
     }
 
+    /// The sign that tells all processes until when a service is not to be asked.
+    pub fn sign(&self, service: &str) -> Result<Sign, AccountsError> {
+        Ok(Sign::at(self.path(service, "pace")?))
+    }
+
     /// Waits for the lock of an account, a bounded time. Blocks the thread.
     pub fn lock(&self, service: &str) -> Result<Locked, AccountsError> {
         lock::wait(self, service)
@@ -221,6 +233,24 @@ impl Account {
             refreshing_us: None,
             state: State::Live,
         }
+    }
+
+    /// Keeps the client secret that `before` had, if this account has another one of the same app:
+    /// what the service signed with it is under way for some time.
+    pub fn remember_secret(&mut self, before: &Account) {
+        let is_same_app = self.client_id == before.client_id;
+        let Some(old) = before.client_secret.as_ref().filter(|_| is_same_app) else { return };
+        if self.client_secret.as_ref().is_some_and(|new| new != old) {
+            let until_us = self.created_us.saturating_add(PREVIOUS_SECRET_US);
+            self.extra.insert(PREVIOUS_SECRET.to_owned(), old.clone());
+            self.extra.insert(PREVIOUS_UNTIL.to_owned(), Secret::new(until_us.to_string()));
+        }
+    }
+
+    /// The client secret before the last change, as long as it still counts.
+    pub fn previous_secret(&self, now_us: i64) -> Option<&Secret> {
+        let until_us: i64 = self.extra.get(PREVIOUS_UNTIL)?.expose().parse().ok()?;
+        self.extra.get(PREVIOUS_SECRET).filter(|_| now_us < until_us)
     }
 
     /// Every secret of the account, for the scrubber of texts that may quote one.

@@ -19,6 +19,10 @@ pub(crate) fn connect(args: &ConnectArgs, context: &Context, out: &mut Out) -> R
     let (service, account) = find(&args.service)?;
     let stores = context.open()?;
     let desk = stores.desk()?;
+    let settings = desk.settings.of(service).context("the service has no settings")?;
+    if let Some(refusal) = desk.http.refusal(&settings.oauth_base) {
+        return Err(refusal.into());
+    }
     let before = match desk.accounts.load(service.name) {
         Ok(before) => before,
         Err(error) => {
@@ -28,8 +32,11 @@ pub(crate) fn connect(args: &ConnectArgs, context: &Context, out: &mut Out) -> R
     };
     let runtime = runtime()?;
     let ended = runtime.block_on(async {
-        let fresh = fresh(args, service, account, &desk, before.as_ref(), out).await?;
-        keep(service, &desk, &fresh, before.as_ref(), &stores, out).await
+        let mut fresh = fresh(args, service, account, &desk, before.as_ref(), out).await?;
+        if let Some(before) = &before {
+            fresh.remember_secret(before);
+        }
+        keep(args, service, &desk, &fresh, before.as_ref(), &stores, out).await
     });
     // A thread may still wait for a line on standard input.
     runtime.shutdown_background();
@@ -88,8 +95,10 @@ async fn fresh(
     Ok(fresh)
 }
 
-/// Keeps the account, tries it, and puts the old one back if it does not work.
+/// Keeps the account, tries it, and puts the old one back if it does not work or is of somebody else
+/// than the records here.
 async fn keep(
+    args: &ConnectArgs,
     service: &'static Service,
     desk: &Desk,
     fresh: &accounts::Account,
@@ -98,13 +107,22 @@ async fn keep(
     out: &mut Out,
 ) -> Result<Ending> {
     save(desk, service, Some(fresh))?;
-    let checked = check(desk, service).await;
+    let mut checked = check(desk, service).await;
+    if args.replace && matches!(checked, Err(CheckError::OtherPerson(_))) {
+        let wiped = desk.records.forget(service.name)?;
+        stores.note("forget", service.name, "the records of another person")?;
+        out.say(format_args!("{wiped} records of another person were deleted"));
+        checked = check(desk, service).await;
+    }
     if let Err(error) = &checked
         && error.is_final()
     {
         save(desk, service, before)?;
         let kept =
             if before.is_some() { "the account there was is kept" } else { "nothing is kept" };
+        if let CheckError::OtherPerson(_) = error {
+            bail!("{kept}: {error}");
+        }
         bail!(
             "{error}; {kept}\nhint: check what you gave, then `tollgate connect {}` again",
             service.name

@@ -12,7 +12,7 @@ use store::registry::{
     Holding, NewGrant, NewServer, OVERLAP_SECONDS_MAX, ServerOptions, Target, Token,
 };
 
-use crate::context::{Context, Stores};
+use crate::context::{Context, DEMONSTRATION, Stores};
 use crate::grant::paste::Paste;
 use pretend::Pretend;
 
@@ -40,7 +40,15 @@ pub(super) fn place(context: &Context) -> Result<Place> {
     name.push("-demo");
     let pretend = Pretend::start(context.clock.now().wall_us)?;
     let context = context.with_home(PathBuf::from(name)).with_services(pretend.look());
+    mark(&context)?;
     Ok(Place { context, pretend })
+}
+
+/// Says in the home what it is, before there is an account in it.
+fn mark(context: &Context) -> Result<()> {
+    let stores = context.open()?;
+    stores.registry.set_value(DEMONSTRATION, "pretend accounts", stores.now_us())?;
+    Ok(())
 }
 
 /// The same servers, policies and grant at every start. The token is a new one, because the old one

@@ -121,6 +121,34 @@ fn a_token_file_connects_and_disconnecting_leaves_nothing() {
 }
 
 #[test]
+fn somebody_else_does_not_sign_in_over_the_owners_records() {
+    let (mut stage, sandbox, tokens) = connected();
+    stage.fine(&["sync", "whoop", "--full"]);
+    let records =
+        || stage.fine(&["sql", "select count(*) as n from whoop_cycles", "--json"]).stdout;
+    let before = records();
+    let now_us = sandbox.control().now_us();
+    let other = Sandbox::start(Config::whoop(8, 2, now_us)).unwrap();
+    stage.set("WHOOP_API_BASE_URL", other.url());
+    stage.set("WHOOP_OAUTH_BASE_URL", other.url());
+    let theirs = other.control().tokens().to_string();
+    let said = stage.run_with(&["connect", "whoop", "--tokens", "-"], &theirs);
+    assert_eq!(said.code, 2, "{}", said.everything());
+    assert!(said.stderr.contains("tollgate connect whoop --replace"), "{}", said.stderr);
+    assert!(said.stderr.contains("the account there was is kept"), "{}", said.stderr);
+    let said = stage.run_with(&["connect", "whoop", "--tokens", "-", "--replace"], &theirs);
+    assert_eq!(said.code, 0, "{}", said.everything());
+    let records =
+        || stage.fine(&["sql", "select count(*) as n from whoop_cycles", "--json"]).stdout;
+    assert_ne!(records(), before, "the owner's records are gone");
+    stage.fine(&["sync", "whoop", "--full"]);
+    for (file, bytes) in files_below(&stage.home()) {
+        let secret = tokens["refresh_token"].as_str().unwrap().as_bytes();
+        assert!(!bytes.windows(secret.len()).any(|w| w == secret), "{}", file.display());
+    }
+}
+
+#[test]
 fn a_token_response_on_standard_input_connects_too() {
     let (stage, sandbox) = stage();
     let tokens = sandbox.control().tokens().to_string();

@@ -112,6 +112,24 @@ fn words_of(line: &str) -> Vec<String> {
 }
 
 #[test]
+fn the_home_of_a_demonstration_asks_no_real_service_afterwards() {
+    let stage = Stage::new();
+    drop(stage.up(&["--demo"]));
+    let home = format!("{}-demo", stage.home().display());
+    let said = stage.run(&["--home", &home, "sync", "whoop"]);
+    assert_eq!(said.code, 2, "{}", said.everything());
+    let words = said.everything();
+    assert!(words.contains("pretended") && words.contains("tollgate up --demo"), "{words}");
+    let tokens = r#"{"access_token":"a","refresh_token":"b"}"#;
+    let said = stage.run_with(&["--home", &home, "connect", "whoop", "--tokens", "-"], tokens);
+    assert_eq!(said.code, 2, "{}", said.everything());
+    assert!(said.stderr.contains("tollgate up --demo"), "{}", said.stderr);
+    // What is there may be read.
+    let count = stage.fine(&["--home", &home, "sql", "select count(*) as n from whoop_cycles"]);
+    assert!(count.stdout.contains("12"), "{}", count.stdout);
+}
+
+#[test]
 fn the_demonstration_says_all_of_it_to_people() {
     use std::io::{BufRead as _, BufReader};
     let stage = Stage::new();

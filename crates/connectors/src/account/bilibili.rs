@@ -38,6 +38,7 @@ pub const BILIBILI: Account = Account {
         fixed: &[],
         query: &[],
         cookies: &["SESSDATA", "bili_jct", "buvid3"],
+        person: None,
     },
     revoke: None,
     dead: &[],

@@ -7,6 +7,7 @@ use store::accounts::AccountsError;
 use super::{Account, Probe, Revoke, SignIn};
 use crate::fetch::{self, FetchError, Patience};
 use crate::http::{HttpError, Reply, Request};
+use crate::member::{self, OtherPerson};
 use crate::oauth::answer::Refusal;
 use crate::oauth::grant::{Form, Grant};
 use crate::settings::ServiceSettings;
@@ -21,6 +22,8 @@ pub enum CheckError {
     #[error("the service could not be asked: it answered with status {status}")]
     Unclear { status: u16 },
     #[error(transparent)]
+    OtherPerson(#[from] OtherPerson),
+    #[error(transparent)]
     Fetch(#[from] FetchError),
     #[error(transparent)]
     Store(#[from] AccountsError),
@@ -30,7 +33,7 @@ impl CheckError {
     /// Do the credentials themselves not work? Otherwise nobody knows yet.
     pub fn is_final(&self) -> bool {
         match self {
-            CheckError::Refused { .. } => true,
+            CheckError::Refused { .. } | CheckError::OtherPerson(_) => true,
             CheckError::Fetch(FetchError::SignIn(error)) => {
                 matches!(error, TokenError::Dead { .. } | TokenError::NotConnected { .. })
             }
@@ -50,7 +53,7 @@ pub enum RevokeError {
     Http(#[from] HttpError),
 }
 
-/// One harmless call in the owner's name.
+/// One harmless call in the owner's name. Who answers to it must be the one whose records are here.
 pub async fn check(desk: &Desk, service: &'static Service) -> Result<(), CheckError> {
     let (Some(account), Some(settings)) = (service.account, desk.settings.of(service)) else {
         return Err(FetchError::from(not_connected(service)).into());
@@ -62,7 +65,7 @@ pub async fn check(desk: &Desk, service: &'static Service) -> Result<(), CheckEr
     };
     match reply.status {
         status @ 200..300 if is_refusal(account, &reply) => Err(CheckError::Refused { status }),
-        200..300 => Ok(()),
+        200..300 => Ok(member::greet(desk, service, &reply.body)?),
         status @ (401 | 403) => Err(CheckError::Refused { status }),
         status => Err(CheckError::Unclear { status }),
     }

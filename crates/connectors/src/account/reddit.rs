@@ -28,7 +28,7 @@ pub const REDDIT: Account = Account {
     values: &[],
     client_id: "REDDIT_CLIENT_ID",
     client_secret: "REDDIT_CLIENT_SECRET",
-    probe: Probe { path: &["api", "v1", "me"], fixed: &[], query: &[], cookies: &[] },
+    probe: Probe { path: &["api", "v1", "me"], fixed: &[], query: &[], cookies: &[], person: None },
     revoke: Some(Revoke::Oauth { path: &["api", "v1", "revoke_token"] }),
     dead: &["invalid_grant"],
     refresh_scope: None,

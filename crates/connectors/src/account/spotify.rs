@@ -43,7 +43,7 @@ pub const SPOTIFY: Account = Account {
     values: &[],
     client_id: "SPOTIFY_CLIENT_ID",
     client_secret: "SPOTIFY_CLIENT_SECRET",
-    probe: Probe { path: &["me"], fixed: &[], query: &[], cookies: &[] },
+    probe: Probe { path: &["me"], fixed: &[], query: &[], cookies: &[], person: None },
     revoke: None,
     dead: &["invalid_grant"],
     refresh_scope: None,

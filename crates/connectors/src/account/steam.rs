@@ -27,6 +27,7 @@ pub const STEAM: Account = Account {
         fixed: &[("format", "json")],
         query: &[("key", "api_key"), ("steamids", "user_id")],
         cookies: &[],
+        person: None,
     },
     revoke: None,
     dead: &[],

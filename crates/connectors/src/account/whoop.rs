@@ -37,7 +37,13 @@ pub const WHOOP: Account = Account {
     values: &[],
     client_id: "WHOOP_CLIENT_ID",
     client_secret: "WHOOP_CLIENT_SECRET",
-    probe: Probe { path: &["user", "profile", "basic"], fixed: &[], query: &[], cookies: &[] },
+    probe: Probe {
+        path: &["user", "profile", "basic"],
+        fixed: &[],
+        query: &[],
+        cookies: &[],
+        person: Some("/user_id"),
+    },
     revoke: Some(Revoke::Api { method: "DELETE", path: &["user", "access"] }),
     // WHOOP says `invalid_request` of a refresh token it does not know, and `invalid_scope` when a
     // granted scope was later switched off for the app.

@@ -34,6 +34,7 @@ pub const YOUTUBE: Account = Account {
         fixed: &[("part", "id"), ("mine", "true")],
         query: &[],
         cookies: &[],
+        person: None,
     },
     revoke: Some(Revoke::Oauth { path: &["revoke"] }),
     dead: &["invalid_grant"],

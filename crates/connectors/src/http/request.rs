@@ -13,7 +13,7 @@ use store::secret::Secret;
 use url::Url;
 use url::form_urlencoded::Serializer;
 
-use crate::settings::Base;
+use crate::settings::{Base, is_loopback};
 
 const WAIT_MAX: Duration = Duration::from_secs(30);
 const REPLY_BYTES_MAX: usize = 16 << 20;
@@ -120,6 +120,11 @@ impl Request {
     pub fn host(&self) -> String {
         let host = self.url.host_str().unwrap_or_default();
         self.url.port().map_or_else(|| host.to_owned(), |port| format!("{host}:{port}"))
+    }
+
+    /// Does it stay on this machine?
+    pub(super) fn is_local(&self) -> bool {
+        is_loopback(&self.url)
     }
 
     /// May it be sent twice without harm?

@@ -14,6 +14,7 @@ use super::problem::{Code, Problem};
 use crate::Desk;
 use crate::fetch::{self, FetchError};
 use crate::http::{HttpError, Reply};
+use crate::member::{self, Acquainted};
 
 pub use crate::fetch::Patience;
 
@@ -120,17 +121,52 @@ pub async fn get(
     query: &[(&str, &str)],
     patience: Patience,
 ) -> Result<Fetched, Problem> {
+    let is_profile = endpoint == Endpoint::Profile;
+    if !is_profile && member::acquainted(desk, &SERVICE) == Acquainted::NotYet {
+        greet(desk, endpoint, patience).await?;
+    }
     let segments = endpoint.segments();
     let segments: Vec<&str> = segments.iter().map(AsRef::as_ref).collect();
     for _ in 0..GARBLED_TRIES {
-        let reply = fetch::get(desk, &SERVICE, &segments, query, patience).await;
-        let reply = reply.map_err(|error| unanswered(endpoint, &error))?;
-        let body = answered(endpoint, reply)?;
+        let body = answered(endpoint, ask(desk, endpoint, &segments, query, patience).await?)?;
         if is_object(&body) {
+            if is_profile {
+                welcome(desk, endpoint, &body)?;
+            }
             return Ok(Fetched { body });
         }
     }
     Err(upstream(endpoint, "the answer is not a JSON object"))
+}
+
+/// A login that is new to the mirror shows whose it is. Without the scope for that nobody can tell.
+async fn greet(desk: &Desk, endpoint: Endpoint<'_>, patience: Patience) -> Result<(), Problem> {
+    let segments = Endpoint::Profile.segments();
+    let segments: Vec<&str> = segments.iter().map(AsRef::as_ref).collect();
+    let reply = ask(desk, endpoint, &segments, &[], patience).await?;
+    if matches!(reply.status, 400 | 403 | 404) {
+        return Ok(());
+    }
+    let body = answered(endpoint, reply)?;
+    welcome(desk, endpoint, &body)
+}
+
+fn welcome(desk: &Desk, endpoint: Endpoint<'_>, profile: &[u8]) -> Result<(), Problem> {
+    member::greet(desk, &SERVICE, profile).map_err(|error| {
+        let words = error.to_string().replace("\nhint: ", "; ");
+        Problem::new(Code::AuthFailed, endpoint.path(), words)
+    })
+}
+
+async fn ask(
+    desk: &Desk,
+    endpoint: Endpoint<'_>,
+    segments: &[&str],
+    query: &[(&str, &str)],
+    patience: Patience,
+) -> Result<Reply, Problem> {
+    let reply = fetch::get(desk, &SERVICE, segments, query, patience).await;
+    reply.map_err(|error| unanswered(endpoint, &error))
 }
 
 /// Gets one page of a list.

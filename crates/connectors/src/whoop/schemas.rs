@@ -385,6 +385,6 @@ pub(super) const CLASSIC_REFRESH_INPUT: &str = input!(
 );
 pub(super) const CLASSIC_TOKEN_INPUT: &str =
     input!(r#""accessToken""#, r#""accessToken":{"type":"string"}"#);
-pub(super) const CLASSIC_RECORD: &str = r#"{"type":"object","properties":{"id":{"type":["integer","string"]},"user_id":{"type":"integer"},"created_at":{"type":"string"},"updated_at":{"type":"string"},"start":{"type":"string"},"end":{"type":["string","null"]},"score_state":{"type":"string"},"score":{"type":["object","null"]}}}"#;
+pub(super) const CLASSIC_RECORD: &str = r#"{"type":"object","properties":{"id":{"type":["integer","string"]},"user_id":{"type":["integer","null"]},"created_at":{"type":["string","null"]},"updated_at":{"type":["string","null"]},"start":{"type":["string","null"]},"end":{"type":["string","null"]},"score_state":{"type":["string","null"]},"score":{"type":["object","null"]}}}"#;
 pub(super) const CLASSIC_PAGE: &str = r#"{"type":"object","properties":{"records":{"type":"array","items":{"type":"object"}},"next_token":{"type":["string","null"]}}}"#;
 pub(super) const CLASSIC_LOGIN: &str = r#"{"type":"object","properties":{"status":{"type":"string"},"message":{"type":"string"},"url":{"type":"string"},"scopes":{"type":"array","items":{"type":"string"}},"expires_at":{"type":["string","null"]}}}"#;

@@ -123,7 +123,9 @@ fn reach(
     }
     let newest = desk.records.newest_updated(SERVICE.name, kind.name())?;
     let again_us = newest.map_or(now_us - FRESH_US, |(_, newest_us)| newest_us - OVERLAP_US);
-    let again_us = again_us.min(now_us - OVERLAP_US);
+    // A question or a `since` may have brought newer records than the last sync left off at.
+    let synced_us = position::synced_us(&desk.records, kind)?;
+    let again_us = again_us.min(synced_us.unwrap_or(now_us) - OVERLAP_US).min(now_us - OVERLAP_US);
     let mut from_us = again_us.min(now_us - FRESH_US);
     if let Some(pending) = position::pending(&desk.records, kind)? {
         from_us = from_us.min(pending.from_us);

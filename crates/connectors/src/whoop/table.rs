@@ -384,7 +384,7 @@ pub(super) const TOOLS: &[Tool] = &[
     older(Row {
         name: "whoop-set-access-token",
         title: "Set an access token",
-        description: "Refused: tokens do not travel through a conversation.",
+        description: "Puts an access token into the vault. Refused unless the owner allows it: tokens should not travel through a conversation.",
         input: schemas::CLASSIC_TOKEN_INPUT,
         output: schemas::CLASSIC_LOGIN,
         effect: Effect::Destroys,

@@ -29,8 +29,6 @@ const FRESH_MS: i64 = 5 * 60 * 1000;
 const REMEMBERED_US: i64 = 24 * 3_600 * 1_000_000;
 const REMEMBERED_MAX: usize = 5_000;
 const MEMORY_KEY: &str = "webhook/seen";
-/// Under this name an account keeps the client secret that was in force before the last change.
-pub const PREVIOUS_SECRET: &str = "previous_client_secret";
 const ENDPOINT: &str = "/hooks/whoop";
 
 /// What came to the door.
@@ -140,8 +138,8 @@ fn secrets(desk: &Desk) -> Result<Vec<Secret>, Refusal> {
     let settings = desk.settings.of(&SERVICE).and_then(|of| of.client_secret.clone());
     let mut secrets: Vec<Secret> = settings.into_iter().collect();
     if let Some(account) = account {
+        secrets.extend(account.previous_secret(desk.clock.now().wall_us).cloned());
         secrets.extend(account.client_secret);
-        secrets.extend(account.extra.get(PREVIOUS_SECRET).cloned());
     }
     if secrets.is_empty() { Err(Refusal::NotConnected) } else { Ok(secrets) }
 }

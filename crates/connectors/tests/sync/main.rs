@@ -9,6 +9,7 @@
 
 mod faults;
 mod imports;
+mod members;
 mod mirror;
 mod resume;
 mod stage;

@@ -6,6 +6,7 @@ use connectors::whoop::keep::keep;
 use connectors::whoop::kind::Kind;
 use sandbox::{Fault, What};
 use serde_json::{Value, json};
+use store::clock::Clock;
 
 use crate::stage::{DAY_US, KINDS, Stage};
 
@@ -102,6 +103,52 @@ async fn days_that_pass_are_brought_by_the_next_sync() {
     let stage = Stage::new(30);
     stage.full().await;
     stage.sandbox.control().advance(3 * DAY_US);
+    stage.good().await;
+    stage.assert_equal();
+}
+
+#[tokio::test]
+async fn a_since_after_a_long_pause_does_not_hide_the_pause_from_the_next_sync() {
+    let clock = Clock::set(Clock::System.now());
+    let stage = Stage::at(30, clock.clone());
+    stage.full().await;
+    // More than the ninety days that any sync looks back.
+    clock.advance(200 * DAY_US);
+    stage.sandbox.control().advance(200 * DAY_US);
+    let since = Asked { since: Some("last 5 days".into()), ..Asked::default() };
+    // The first is cut short, the second ends.
+    let broken = What::Status { code: 418, retry_after: None, reset: None, body: None };
+    stage.sandbox.control().fault(Fault::on("/developer/v2/activity", broken));
+    assert_eq!(stage.sync(&since).await["status"], "partial");
+    stage.sandbox.control().clear_faults();
+    assert_eq!(stage.sync(&since).await["status"], "success");
+    assert!(stage.mirrored("cycles").len() < 60);
+    stage.good().await;
+    stage.assert_equal();
+}
+
+#[tokio::test]
+async fn a_record_on_the_edge_of_since_is_neither_lost_nor_taken_for_deleted() {
+    let stage = Stage::new(60);
+    let mut starts: Vec<String> = stage
+        .upstream("workout")
+        .into_values()
+        .map(|record| record["start"].as_str().unwrap().to_owned())
+        .collect();
+    starts.sort_unstable();
+    let edge = starts[starts.len() / 2].clone();
+    let expected: Vec<String> = starts.iter().filter(|start| **start >= edge).cloned().collect();
+    let since = Asked { since: Some(edge), ..Asked::default() };
+    for _ in 0..2 {
+        stage.sync(&since).await;
+        let mut kept: Vec<String> = stage
+            .mirrored("workouts")
+            .into_values()
+            .map(|record| record["start"].as_str().unwrap().to_owned())
+            .collect();
+        kept.sort_unstable();
+        assert_eq!(kept, expected);
+    }
     stage.good().await;
     stage.assert_equal();
 }

@@ -31,20 +31,29 @@ pub(crate) struct Stage {
 impl Stage {
     /// A member with so many days, no limits, at a moment that stands still until it is moved.
     pub(crate) fn new(days: u32) -> Stage {
-        let now_us = Clock::System.now().wall_us;
-        let settings = whoop::Settings { limits: Vec::new(), ..whoop::Settings::default() };
-        let service = Service::Whoop(settings);
-        let config = Config { service, time: Time::Stands, ..Config::whoop(7, days, now_us) };
-        let sandbox = Sandbox::start(config).unwrap();
+        Stage::at(days, Clock::System)
+    }
+
+    /// The same on a clock of one's own.
+    pub(crate) fn at(days: u32, clock: Clock) -> Stage {
+        let sandbox = member(7, days, clock.now().wall_us);
         let folder = tempfile::tempdir().unwrap();
-        let desk = desk(&sandbox, &folder);
+        let desk = desk(&sandbox, &folder, clock);
         connect(&sandbox, &desk);
         Stage { sandbox, desk, folder }
     }
 
     /// A second process on the same home, as far as the files can tell.
     pub(crate) fn second_desk(&self) -> Desk {
-        desk(&self.sandbox, &self.folder)
+        desk(&self.sandbox, &self.folder, Clock::System)
+    }
+
+    /// Somebody else, who signs in on the same home.
+    pub(crate) fn somebody_else(&self) -> (Running, Desk) {
+        let sandbox = member(8, 20, self.desk.clock.now().wall_us);
+        let desk = desk(&sandbox, &self.folder, self.desk.clock.clone());
+        connect(&sandbox, &desk);
+        (sandbox, desk)
     }
 
     pub(crate) async fn sync(&self, asked: &Asked) -> Value {
@@ -96,7 +105,14 @@ impl Stage {
     }
 }
 
-fn desk(sandbox: &Running, folder: &TempDir) -> Desk {
+fn member(seed: u64, days: u32, now_us: i64) -> Running {
+    let settings = whoop::Settings { limits: Vec::new(), ..whoop::Settings::default() };
+    let service = Service::Whoop(settings);
+    let config = Config { service, time: Time::Stands, ..Config::whoop(seed, days, now_us) };
+    Sandbox::start(config).unwrap()
+}
+
+fn desk(sandbox: &Running, folder: &TempDir, clock: Clock) -> Desk {
     let home = Home::create(&folder.path().join("home")).unwrap();
     let vault = Arc::new(Vault::open_home(&home, &Random::System).unwrap());
     let ready = sandbox.control().ready();
@@ -108,7 +124,7 @@ fn desk(sandbox: &Running, folder: &TempDir) -> Desk {
         _ => None,
     })
     .unwrap();
-    Desk::open(&home, vault, Clock::System, Random::System, settings).unwrap()
+    Desk::open(&home, vault, clock, Random::System, settings).unwrap()
 }
 
 fn connect(sandbox: &Running, desk: &Desk) {

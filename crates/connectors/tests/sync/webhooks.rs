@@ -2,13 +2,16 @@
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
+use connectors::whoop::SERVICE;
 use connectors::whoop::kind::Kind;
 use connectors::whoop::webhook::{Applied, Delivery, Refusal, apply, receive};
 use hmac::{Hmac, KeyInit, Mac};
 use serde_json::{Value, json};
 use sha2::Sha256;
+use store::clock::Clock;
+use store::secret::Secret;
 
-use crate::stage::Stage;
+use crate::stage::{DAY_US, Stage};
 
 struct Signed {
     signature: String,
@@ -19,7 +22,10 @@ struct Signed {
 impl Signed {
     fn new(stage: &Stage, body: &Value) -> Signed {
         let ready = stage.sandbox.control().ready();
-        let secret = ready["client_secret"].as_str().unwrap();
+        Signed::with(stage, body, ready["client_secret"].as_str().unwrap())
+    }
+
+    fn with(stage: &Stage, body: &Value, secret: &str) -> Signed {
         let timestamp = (stage.desk.clock.now().wall_us / 1000).to_string();
         let body = body.to_string().into_bytes();
         let mac = <Hmac<Sha256> as KeyInit>::new_from_slice(secret.as_bytes()).unwrap();
@@ -100,4 +106,35 @@ async fn a_delivery_is_taken_once_and_only_with_whoops_signature() {
     // Signed a second time, it is still the same event.
     let resigned = Signed::new(&stage, &body);
     assert_eq!(receive(&stage.desk, &resigned.delivery()), Err(Refusal::Repeated));
+}
+
+#[tokio::test]
+async fn the_secret_before_the_last_change_counts_for_a_day() {
+    let clock = Clock::set(Clock::System.now());
+    let stage = Stage::at(5, clock.clone());
+    let before = stage.desk.accounts.load("whoop").unwrap().unwrap();
+    let mut after = before.clone();
+    after.client_secret = Some(Secret::new("the new one"));
+    after.created_us = stage.desk.clock.now().wall_us;
+    after.remember_secret(&before);
+    // The environment may name the secret, too; here only the account does.
+    let settings = &stage.desk.settings;
+    let old = settings.of(&SERVICE).unwrap().client_secret.clone().unwrap();
+    let mut desk = stage.second_desk();
+    desk.clock = clock.clone();
+    let mut bare = settings.of(&SERVICE).unwrap().clone();
+    bare.client_secret = None;
+    desk.settings.put(&SERVICE, bare);
+    stage.desk.accounts.lock("whoop").unwrap().save(&after).unwrap();
+    let say = |secret: &str, trace: &str| {
+        let body = json!({"user_id": 1, "id": "x", "type": "sleep.updated", "trace_id": trace});
+        let signed = Signed::with(&stage, &body, secret);
+        receive(&desk, &signed.delivery()).map(drop)
+    };
+    assert_eq!(say("the new one", "a"), Ok(()));
+    assert_eq!(say(old.expose(), "b"), Ok(()));
+    assert_eq!(say("neither", "c"), Err(Refusal::Forged));
+    clock.advance(DAY_US + 1);
+    assert_eq!(say(old.expose(), "d"), Err(Refusal::Forged));
+    assert_eq!(say("the new one", "e"), Ok(()));
 }

@@ -158,3 +158,34 @@ fn a_name_cannot_lead_out_of_the_folder() {
         assert!(accounts.lock(name).is_err(), "{name}");
     }
 }
+
+#[test]
+fn a_sign_is_seen_by_all_and_only_ever_moved_forward() {
+    let folder = tempfile::tempdir().unwrap();
+    let (one, two) = (open(folder.path()), open(folder.path()));
+    let (ours, theirs) = (one.sign("whoop").unwrap(), two.sign("whoop").unwrap());
+    assert_eq!(theirs.until_us(), None);
+    ours.put_up(1_800_000_000_123_456).unwrap();
+    assert_eq!(theirs.until_us(), Some(1_800_000_000_123_456));
+    theirs.put_up(1_700_000_000_000_000).unwrap();
+    assert_eq!(ours.until_us(), Some(1_800_000_000_123_456));
+    assert_eq!(one.sign("spotify").unwrap().until_us(), None);
+    assert!(one.sign("../x").is_err());
+    assert_eq!(one.list().unwrap(), Vec::<String>::new());
+}
+
+#[test]
+fn the_secret_before_a_change_is_kept_for_a_day_and_only_of_the_same_app() {
+    const DAY_US: i64 = 86_400_000_000;
+    let before = account("whoop");
+    let mut after = Account { created_us: 5 * DAY_US, ..account("whoop") };
+    after.remember_secret(&before);
+    assert_eq!(after.previous_secret(5 * DAY_US), None, "nothing changed");
+    after.client_secret = Some(Secret::new("another"));
+    let mut stranger = Account { client_id: Some("another app".to_owned()), ..after.clone() };
+    after.remember_secret(&before);
+    assert_eq!(after.previous_secret(6 * DAY_US - 1), before.client_secret.as_ref());
+    assert_eq!(after.previous_secret(6 * DAY_US), None);
+    stranger.remember_secret(&before);
+    assert_eq!(stranger.previous_secret(5 * DAY_US), None);
+}

@@ -4,19 +4,22 @@
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use hyper::Method;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 use store::accounts::Account;
 
 use super::{failed, misread_answer};
 use crate::account::{Revoke, SignIn, WHOOP};
 use crate::coerce::Arguments;
 use crate::http::Request;
+use crate::member;
+use crate::oauth::answer::Tokens;
 use crate::oauth::grant::{Form, Grant};
 use crate::tokens::{self, TokenError};
 use crate::whoop::{NAME, SERVICE};
 use crate::{Answer, Ask, Desk, ServiceSettings, when};
 
 const STATE_BYTES: usize = 16;
+const SET: &str = "Access token set successfully";
 
 pub(in crate::whoop) async fn authorization_url(ask: Ask<'_>) -> Answer {
     let Some((settings, client_id)) = client(ask.desk) else { return no_client() };
@@ -47,12 +50,14 @@ pub(in crate::whoop) async fn exchange(ask: Ask<'_>) -> Answer {
     let desk = ask.desk;
     let Some((settings, client_id)) = client(desk) else { return no_client() };
     let SignIn::Code { redirect, .. } = &WHOOP.sign_in else { return no_client() };
-    let now_us = desk.clock.now().wall_us;
-    let mut account = Account::new(NAME, now_us);
+    let mut account = Account::new(NAME, desk.clock.now().wall_us);
+    if let Some(known) = known_account(desk) {
+        account.extra = known.extra;
+        let is_same = known.client_id.is_none() || known.client_id.as_ref() == Some(&client_id);
+        account.client_secret = known.client_secret.filter(|_| is_same);
+    }
     account.client_id = Some(client_id);
-    account.client_secret = known_account(desk)
-        .and_then(|known| known.client_secret)
-        .or_else(|| settings.client_secret.clone());
+    account.client_secret = settings.client_secret.clone().or(account.client_secret);
     let grant = match Grant::new(&WHOOP, settings, &account) {
         Ok(grant) => grant,
         Err(refusal) => return failed("AUTH_FAILED", &refusal.to_string()),
@@ -62,13 +67,37 @@ pub(in crate::whoop) async fn exchange(ask: Ask<'_>) -> Answer {
     form.push("redirect_uri", settings.redirect_uri.as_deref().unwrap_or(redirect));
     match grant.tokens(&desk.http, form).await {
         Ok(tokens) => {
+            // A service that grants just what was asked for need not say so.
+            account.scopes = WHOOP.scopes.iter().map(|&scope| scope.to_owned()).collect();
             tokens.apply(&mut account, desk.clock.now().wall_us);
-            match desk.accounts.lock(NAME).and_then(|locked| locked.save(&account)) {
-                Ok(()) => granted(desk, "the login is sealed in the vault"),
-                Err(error) => failed("AUTH_FAILED", &error.to_string()),
-            }
+            take(desk, settings, &account, "the login is sealed in the vault").await
         }
         Err(refusal) => failed("AUTH_FAILED", &format!("WHOOP gave no tokens: {refusal}")),
+    }
+}
+
+/// Seals a login that works and is of the person whose records are here; any other is dropped.
+async fn take(desk: &Desk, settings: &ServiceSettings, account: &Account, words: &str) -> Answer {
+    let Some(token) = &account.access else { return no_client() };
+    let probe = Request::get(&settings.api_base, WHOOP.probe.path)
+        .header("user-agent", WHOOP.user_agent)
+        .bearer(token);
+    match desk.http.send(probe).await {
+        Ok(reply) if reply.status == 401 => {
+            return failed("AUTH_FAILED", "WHOOP does not accept the token; nothing was changed");
+        }
+        Ok(reply) if reply.is_success() => {
+            if let Err(other) = member::compare(desk, &SERVICE, &reply.body) {
+                let words = other.to_string().replace("\nhint: ", "; ");
+                return failed("AUTH_FAILED", &words);
+            }
+        }
+        // Whose it is, is asked again before anything is fetched with it.
+        _ => {}
+    }
+    match desk.accounts.lock(NAME).and_then(|locked| locked.save(account)) {
+        Ok(()) => granted(desk, words),
+        Err(error) => failed("AUTH_FAILED", &error.to_string()),
     }
 }
 
@@ -88,14 +117,28 @@ pub(in crate::whoop) async fn refresh(ask: Ask<'_>) -> Answer {
     }
 }
 
+/// Nobody gets here unless the owner's policy allows what the built-in one refuses. The refresh token
+/// there is stays: it belongs to the same person, or the token is not taken.
 pub(in crate::whoop) async fn set_access_token(ask: Ask<'_>) -> Answer {
-    if let Err(misread) = Arguments(ask.arguments).required_text("accessToken") {
-        return misread_answer(misread);
+    let token = match Arguments(ask.arguments).required_text("accessToken") {
+        Ok(token) => token,
+        Err(misread) => return misread_answer(misread),
+    };
+    let desk = ask.desk;
+    let Some(settings) = desk.settings.of(&SERVICE) else { return no_client() };
+    let given = Map::from_iter([("access_token".to_owned(), token.into())]);
+    let tokens = match Tokens::read(&given) {
+        Ok(tokens) => tokens,
+        Err(_) => return failed("AUTH_FAILED", "that cannot be an access token"),
+    };
+    let now_us = desk.clock.now().wall_us;
+    let mut account = known_account(desk).unwrap_or_else(|| Account::new(NAME, now_us));
+    account.created_us = now_us;
+    tokens.apply(&mut account, now_us);
+    match take(desk, settings, &account, SET).await {
+        Answer::Found(value) => Answer::Said { text: SET.to_owned(), value },
+        refused => refused,
     }
-    failed(
-        "refused",
-        "tokens do not travel through a conversation; the owner runs `tollgate connect whoop` instead",
-    )
 }
 
 /// Takes the consent back at WHOOP, then forgets the login here.

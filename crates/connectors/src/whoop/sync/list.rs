@@ -32,7 +32,9 @@ pub(super) async fn fetch(turn: &Turn<'_>, kind: Kind) -> Result<Option<String>,
             "`since` is not a time; write 2026-04-01, 2026-04-01T08:00:00Z or `last 30 days`";
         return Err(Problem::new(Code::ValidationError, "/sync", words).into());
     };
+    let left_off_us = position::left_off_us(records, kind)?;
     let (position, gaps) = position::begin(records, kind, reach, now_us)?;
+    let from_us = position.from_us;
     let segments = segment::cut(&gaps, now_us);
     turn.expect_us(segments.iter().map(|segment| segment.length_us(now_us)).sum());
     let position = Mutex::new(position);
@@ -42,7 +44,7 @@ pub(super) async fn fetch(turn: &Turn<'_>, kind: Kind) -> Result<Option<String>,
         let oldest_us = segments.iter().map(|segment| segment.from_us).min().unwrap_or(now_us);
         reread::unscored(turn, kind, oldest_us).await?;
     }
-    position::end(records, kind)?;
+    position::end(records, kind, left_off_us, (from_us, now_us))?;
     let newest = records.newest_updated(SERVICE.name, kind.name())?;
     Ok(newest.map(|(updated, _)| updated))
 }

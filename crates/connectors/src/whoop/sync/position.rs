@@ -72,8 +72,36 @@ pub(super) fn note_done(
     put(records, kind, position)
 }
 
-pub(super) fn end(records: &Records, kind: Kind) -> Result<(), RecordsError> {
+/// Ends a sync that brought the time from `done.0` to `done.1`. One that began later than where the
+/// last one left off has skipped what lies between, and the next goes back for it.
+pub(super) fn end(
+    records: &Records,
+    kind: Kind,
+    left_off_us: Option<i64>,
+    done: (i64, i64),
+) -> Result<(), RecordsError> {
+    let (from_us, to_us) = done;
+    let synced_us = left_off_us.filter(|left_off_us| *left_off_us < from_us).unwrap_or(to_us);
+    records.state_put(SERVICE.name, &synced_key(kind), &synced_us.to_string())?;
     records.state_drop(SERVICE.name, &key(kind))
+}
+
+/// Up to when everything new was brought by syncs, without a hole.
+pub(super) fn synced_us(records: &Records, kind: Kind) -> Result<Option<i64>, RecordsError> {
+    let text = records.state_get(SERVICE.name, &synced_key(kind))?;
+    Ok(text.and_then(|text| text.parse().ok()))
+}
+
+/// The same, by the newest record where no sync has noted it.
+pub(super) fn left_off_us(records: &Records, kind: Kind) -> Result<Option<i64>, RecordsError> {
+    if let Some(synced_us) = synced_us(records, kind)? {
+        return Ok(Some(synced_us));
+    }
+    Ok(records.newest_updated(SERVICE.name, kind.name())?.map(|(_, newest_us)| newest_us))
+}
+
+fn synced_key(kind: Kind) -> String {
+    format!("synced/{}", kind.name())
 }
 
 fn put(records: &Records, kind: Kind, position: &Position) -> Result<(), RecordsError> {

@@ -85,7 +85,8 @@ async fn no_token_appears_in_an_answer_of_the_older_tools() {
     let after = stage.desk.accounts.load("whoop").unwrap().unwrap();
     assert_ne!(before.refresh, after.refresh, "the rotated token is kept");
     let set = stage.call("whoop-set-access-token", json!({"accessToken": "x"})).await;
-    assert_eq!(set["failed"], "refused");
+    assert_eq!(set["failed"], "AUTH_FAILED", "{set}");
+    assert_eq!(stage.desk.accounts.load("whoop").unwrap().unwrap(), after, "nothing changed");
     let shown = [text.clone(), refreshed.to_string(), set.to_string()].join("\n");
     for secret in before.secrets().chain(after.secrets()) {
         assert!(!shown.contains(secret.expose().as_str()));
@@ -98,4 +99,65 @@ async fn no_token_appears_in_an_answer_of_the_older_tools() {
         stage.call("get_whoop_profile", json!({"fresh": true})).await["error"]["code"],
         json!("AUTH_FAILED")
     );
+}
+
+/// Where the sandbox sends the browser: it consents at once.
+fn code_of(url: &str) -> String {
+    use std::io::{Read as _, Write as _};
+    let rest = url.strip_prefix("http://").unwrap();
+    let (host, path) = rest.split_once('/').unwrap();
+    let mut stream = std::net::TcpStream::connect(host).unwrap();
+    write!(stream, "GET /{path} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n").unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    let (_, code) = answer.split_once("code=").unwrap();
+    code.split(['&', '\r']).next().unwrap().to_owned()
+}
+
+#[tokio::test]
+async fn a_code_is_exchanged_into_the_vault_and_a_wrong_one_changes_nothing() {
+    let stage = stage(3);
+    stage.call("sync_whoop", json!({})).await;
+    let before = stage.desk.accounts.load("whoop").unwrap().unwrap();
+    let wrong = stage.answer("whoop-exchange-code-for-token", json!({"code": "nonsense"})).await;
+    let Answer::Failed { code: "AUTH_FAILED", words } = &wrong else { unreachable!("{wrong:?}") };
+    assert!(words.contains("invalid_grant") && !words.contains("nonsense"), "{words}");
+    assert_eq!(stage.desk.accounts.load("whoop").unwrap().unwrap(), before);
+    let missing = stage.answer("whoop-exchange-code-for-token", json!({})).await;
+    assert!(matches!(missing, Answer::Failed { code: "invalid_arguments", .. }), "{missing:?}");
+
+    let url = stage.call("whoop-get-authorization-url", json!({})).await;
+    let code = code_of(url["url"].as_str().unwrap());
+    let told = stage.call("whoop-exchange-code-for-token", json!({"code": code})).await;
+    assert_eq!(told["status"], "success", "{told}");
+    assert_eq!(told["expires_at"], when::utc_micros(NOW_US + 3_600_000_000));
+    assert!(told["scopes"].as_array().unwrap().contains(&json!("offline")), "{told}");
+    let after = stage.desk.accounts.load("whoop").unwrap().unwrap();
+    assert_ne!(after.access, before.access);
+    assert_ne!(after.refresh, before.refresh);
+    for secret in after.secrets().chain(before.secrets()) {
+        assert!(!told.to_string().contains(secret.expose().as_str()));
+    }
+    let profile = stage.call("get_whoop_profile", json!({"fresh": true})).await;
+    assert!(profile["email"].is_string(), "{profile}");
+    // A code works once.
+    let again = stage.answer("whoop-exchange-code-for-token", json!({"code": code})).await;
+    assert!(matches!(again, Answer::Failed { .. }), "{again:?}");
+}
+
+#[tokio::test]
+async fn an_access_token_that_the_owner_lets_through_is_set_if_it_works() {
+    let stage = stage(3);
+    let before = stage.desk.accounts.load("whoop").unwrap().unwrap();
+    let tokens = stage.whoop.control().tokens();
+    let token = tokens["access_token"].as_str().unwrap();
+    let set = stage.answer("whoop-set-access-token", json!({"accessToken": token})).await;
+    let Answer::Said { text, value } = &set else { unreachable!("{set:?}") };
+    assert_eq!(text, "Access token set successfully");
+    assert!(!value.to_string().contains(token));
+    let after = stage.desk.accounts.load("whoop").unwrap().unwrap();
+    assert_eq!(after.access.unwrap().expose(), token);
+    assert_eq!(after.refresh, before.refresh);
+    let odd = stage.answer("whoop-set-access-token", json!({"accessToken": "a b"})).await;
+    assert!(matches!(odd, Answer::Failed { .. }), "{odd:?}");
 }
