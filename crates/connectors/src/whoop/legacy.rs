@@ -18,6 +18,7 @@ use super::keep::{keep, keep_snapshot};
 use super::kind::{CURRENT, Kind};
 use super::takeout::Tally;
 use crate::Desk;
+use crate::member;
 
 pub use login::{LocalTime, Login};
 
@@ -44,6 +45,10 @@ pub enum LegacyError {
     Records(#[from] RecordsError),
     #[error(transparent)]
     Accounts(#[from] AccountsError),
+    #[error(
+        "the records in `{}` are of another person than those here\nhint: `--home DIR` takes them into a home of their own", .0.display()
+    )]
+    OtherPerson(PathBuf),
 }
 
 /// What was taken over.
@@ -72,6 +77,7 @@ pub fn import(
     let mut taken = Taken { login: Login::None, kinds: BTreeMap::new(), warnings: Vec::new() };
     if database.is_file() {
         let foreign = Foreign::open(database, &desk.records, &desk.random)?;
+        same_person(desk, &foreign, database)?;
         for (kind, table) in TABLES {
             let tally = records(desk, &foreign, kind, table, &mut taken.warnings)?;
             taken.kinds.insert(kind.name(), tally);
@@ -80,6 +86,14 @@ pub fn import(
     let (tokens, key) = (text(&tokens)?, text(&folder.join(".encryption_key"))?);
     taken.login = login::take(desk, tokens.as_deref(), key.as_deref(), local)?;
     Ok(taken)
+}
+
+/// Its profile says whose records these are; without one nobody can tell.
+fn same_person(desk: &Desk, foreign: &Foreign, database: &Path) -> Result<(), LegacyError> {
+    foreign.column("profile_snapshots", "raw_json", |raw| {
+        member::compare(desk, &SERVICE, raw.as_bytes())
+            .map_err(|_| LegacyError::OtherPerson(database.into()))
+    })
 }
 
 /// Their derived form is fixed when it is written and often old, so ours is made from the raw one.

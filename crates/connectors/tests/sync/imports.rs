@@ -230,3 +230,15 @@ fn the_python_servers_home_is_taken_over_and_not_touched() {
     let nothing = legacy::import(&stage.desk, &stage.folder.path().join("empty"), None, &local);
     assert!(nothing.unwrap_err().to_string().contains("nothing of whoop-mcp"));
 }
+
+#[tokio::test]
+async fn the_records_of_another_person_are_not_taken_in() {
+    let stage = Stage::new(10);
+    stage.good().await;
+    let before = stage.desk.records.newest_seq().unwrap();
+    let folder = stage.folder.path().join("python");
+    let _open = python_home(&stage, &folder);
+    let refused = legacy::import(&stage.desk, &folder, None, &|text| when::instant_us(text));
+    assert!(refused.unwrap_err().to_string().contains("another person"));
+    assert_eq!(stage.desk.records.newest_seq().unwrap(), before);
+}

@@ -127,9 +127,8 @@ pub(in crate::whoop) async fn set_access_token(ask: Ask<'_>) -> Answer {
     let desk = ask.desk;
     let Some(settings) = desk.settings.of(&SERVICE) else { return no_client() };
     let given = Map::from_iter([("access_token".to_owned(), token.into())]);
-    let tokens = match Tokens::read(&given) {
-        Ok(tokens) => tokens,
-        Err(_) => return failed("AUTH_FAILED", "that cannot be an access token"),
+    let Ok(tokens) = Tokens::read(&given) else {
+        return failed("AUTH_FAILED", "that cannot be an access token");
     };
     let now_us = desk.clock.now().wall_us;
     let mut account = known_account(desk).unwrap_or_else(|| Account::new(NAME, now_us));
