@@ -2,6 +2,7 @@
 //! only is not offered. This file is the table; each subject has its own file below it.
 
 mod api;
+pub mod mirror;
 mod people;
 #[cfg(test)]
 mod tests;

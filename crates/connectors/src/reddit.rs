@@ -2,6 +2,7 @@
 //! has its own file below it.
 
 mod api;
+pub mod archive;
 mod lists;
 pub mod mirror;
 mod profile;

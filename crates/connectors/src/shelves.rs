@@ -6,7 +6,7 @@ use store::records::{Derived, Records, RecordsError, View};
 
 use crate::personal::mirror::derived;
 use crate::whoop::kind::Kind;
-use crate::{reddit, spotify, steam, whoop, youtube};
+use crate::{bilibili, reddit, spotify, steam, whoop, youtube};
 
 /// Every service that has something to take out.
 pub const SHELVES: &[&Shelf] = &[
@@ -15,6 +15,7 @@ pub const SHELVES: &[&Shelf] = &[
     &youtube::mirror::SHELF,
     &steam::mirror::SHELF,
     &reddit::mirror::SHELF,
+    &bilibili::mirror::SHELF,
 ];
 
 pub fn shelf(service: &str) -> Option<&'static Shelf> {
@@ -40,6 +41,9 @@ pub fn prepare(records: &Records) -> Result<(), RecordsError> {
     })?;
     records.reshape(reddit::NAME, reddit::mirror::VERSION, |kind, raw| {
         derived(reddit::mirror::LISTS, kind, raw)
+    })?;
+    records.reshape(bilibili::NAME, bilibili::mirror::VERSION, |kind, raw| {
+        derived(bilibili::mirror::LISTS, kind, raw)
     })?;
     Ok(())
 }

@@ -6,6 +6,7 @@ pub mod archive;
 mod follow;
 mod lists;
 pub mod mirror;
+mod playlists;
 mod profile;
 mod sign_in;
 #[cfg(test)]

@@ -114,6 +114,7 @@ pub const ALL: &[&Mirror] = &[
     &crate::youtube::mirror::MIRROR,
     &crate::steam::mirror::MIRROR,
     &crate::reddit::mirror::MIRROR,
+    &crate::bilibili::mirror::MIRROR,
 ];
 
 /// Runs a sync to its end and answers its result: `status`, times, and each resource's counts.

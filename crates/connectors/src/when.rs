@@ -124,6 +124,12 @@ pub fn utc_millis(instant_us: i64) -> String {
     utc(instant_us, &format!("{:03}", instant_us.rem_euclid(1_000_000) / 1000))
 }
 
+/// `YYYY-MM-DDTHH:MM:SSZ`, without parts of a second.
+pub fn utc_seconds(instant_us: i64) -> String {
+    let text = utc(instant_us, "");
+    text.replace(".Z", "Z")
+}
+
 fn utc(instant_us: i64, fraction: &str) -> String {
     let clamped =
         instant_us.clamp(Timestamp::MIN.as_microsecond() + 1, Timestamp::MAX.as_microsecond() - 1);

@@ -5,6 +5,7 @@ mod api;
 pub mod archive;
 mod mine;
 pub mod mirror;
+mod playlists;
 mod public;
 #[cfg(test)]
 mod tests;

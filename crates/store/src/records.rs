@@ -31,7 +31,7 @@ mod view;
 
 pub use error::RecordsError;
 pub use reshape::Derived;
-pub use row::{After, Gone, Incoming, Kept, Row, Run, RunEnd, Window};
+pub use row::{ARCHIVED, After, Gone, Incoming, Kept, Row, Run, RunEnd, Window};
 pub use sql::{Cell, SqlError, Told};
 pub use turns::SyncTurn;
 pub use view::{Column, Is, View};

@@ -16,6 +16,7 @@ use serde_json::{Value, json};
 use crate::context::Context;
 use crate::failure::Ending;
 use crate::output::{Out, Progress, Table, visible};
+use archive::ArchiveArgs;
 
 #[derive(Subcommand)]
 pub(crate) enum ImportCommand {
@@ -24,16 +25,12 @@ pub(crate) enum ImportCommand {
         #[arg(value_name = "FILE.zip")]
         file: PathBuf,
     },
-    /// The extended streaming history that Spotify sends on request: a ZIP
-    Spotify {
-        #[arg(value_name = "FILE.zip")]
-        file: PathBuf,
-    },
-    /// Google Takeout with YouTube's history as JSON: a ZIP
-    Youtube {
-        #[arg(value_name = "FILE.zip")]
-        file: PathBuf,
-    },
+    /// What Spotify sends on request: the extended streaming history, or the account data
+    Spotify(ArchiveArgs),
+    /// Google Takeout of YouTube: history as HTML or JSON, subscriptions, playlists, likes
+    Youtube(ArchiveArgs),
+    /// What Reddit sends on a data request: posts, comments, saved, votes, messages, subreddits
+    Reddit(ArchiveArgs),
     /// Login and records of the Python server whoop-mcp
     WhoopMcp {
         /// Where it keeps its files [default: ~/.whoop-mcp-server]
@@ -46,8 +43,9 @@ impl ImportCommand {
     pub(crate) fn run(self, context: &Context, out: &mut Out) -> Result<Ending> {
         match self {
             ImportCommand::Whoop { file } => zip(&file, context, out),
-            ImportCommand::Spotify { file } => archive::spotify(&file, context, out),
-            ImportCommand::Youtube { file } => archive::youtube(&file, context, out),
+            ImportCommand::Spotify(args) => archive::spotify(&args, context, out),
+            ImportCommand::Youtube(args) => archive::youtube(&args, context, out),
+            ImportCommand::Reddit(args) => archive::reddit(&args, context, out),
             ImportCommand::WhoopMcp { folder } => python(folder, context, out),
         }
     }

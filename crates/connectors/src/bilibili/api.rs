@@ -109,7 +109,7 @@ fn problem(code: i64) -> Problem {
     Problem::new(kind, NAME, message, hint)
 }
 
-fn unreadable() -> Problem {
+pub(super) fn unreadable() -> Problem {
     Problem::new(
         Code::UpstreamError,
         NAME,

@@ -13,6 +13,11 @@ async fn info(desk: &Desk) -> Result<Value, Problem> {
     api::get(desk, &["x", "space", "myinfo"], &[]).await
 }
 
+pub(super) async fn own_uid(desk: &Desk) -> Result<i64, Problem> {
+    let me = info(desk).await?;
+    me.get("mid").and_then(Value::as_i64).ok_or_else(api::unreadable)
+}
+
 /// A number that was given, or the owner's own.
 pub(super) async fn whose(ask: &Ask<'_>, given: &Given<'_>) -> Result<i64, Problem> {
     if let Some(uid) = uid(given)? {

@@ -277,3 +277,36 @@ async fn cookies_that_are_void_fail_the_check_of_an_account() {
     let refused = crate::account::check(&stage.desk, &SERVICE).await.unwrap_err();
     assert!(refused.is_final());
 }
+
+#[tokio::test]
+async fn history_stays_and_what_is_kept_follows() {
+    use super::mirror::{MIRROR, SHELF};
+    use crate::sync::{Asked, run};
+    let stage = stage();
+    let all = |kind: &str| stage.sandbox.control().records(kind).unwrap();
+    let kept =
+        |kind: &str| usize::try_from(stage.desk.records.count("bilibili", kind).unwrap()).unwrap();
+    let result = run(&stage.desk, &MIRROR, &Asked::default(), &|_| {}).await.unwrap();
+    assert_eq!(result["status"], "success", "{result}");
+    for (kind, shelf) in [
+        ("history", "history"),
+        ("favorite_folders", "folder"),
+        ("to_view", "toview"),
+        ("followings", "following"),
+    ] {
+        assert_eq!(kept(kind), all(shelf).len(), "{kind}");
+    }
+    let before = (kept("history"), kept("to_view"));
+    let gone = all("toview")[0]["bvid"].as_str().unwrap().to_owned();
+    stage.sandbox.control().remove("toview", &gone).unwrap();
+    stage.sandbox.control().clear("history").unwrap();
+    let again = run(&stage.desk, &MIRROR, &Asked::default(), &|_| {}).await.unwrap();
+    assert_eq!(again["resources"]["to_view"]["records_removed"], 1, "{again}");
+    assert_eq!(again["resources"]["followings"]["records_upserted"], 0, "{again}");
+    assert_eq!((kept("history"), kept("to_view")), (before.0, before.1 - 1));
+    crate::shelves::prepare(&stage.desk.records).unwrap();
+    let views = stage.desk.records.views().unwrap();
+    for kind in SHELF.kinds {
+        assert!(views.iter().any(|(name, _)| name == kind.view.name), "{}", kind.name);
+    }
+}

@@ -1,33 +1,49 @@
-//! Takes in the archive that a service sends its user on request: a ZIP with JSON in it. Nothing is
-//! unpacked to disk, and what grows past what an archive can be is refused.
+//! Takes in the archives that services send their users on request: ZIPs, or what was unpacked from
+//! them. Nothing is unpacked to disk, entries are read one after the other, and what grows past what
+//! an archive can be is refused.
 
-use std::borrow::Cow;
+mod intake;
+mod json;
+mod meter;
+#[cfg(test)]
+pub(crate) mod parcel;
+mod source;
+mod table;
+#[cfg(test)]
+mod tests;
+
 use std::collections::BTreeMap;
-use std::io::{Read, Seek};
-use std::path::Path;
+use std::io::Read;
+use std::path::PathBuf;
 
-use serde_json::Value;
+use jiff::tz::TimeZone;
 use store::records::RecordsError;
 
-use super::mirror::{List, put};
 use crate::{Desk, Service};
+pub(crate) use intake::Intake;
+pub(crate) use json::each_entry;
+use meter::{Hit, Meter};
+use source::{Entry, Source};
+pub(crate) use table::{Cells, each_row, each_row_with_header};
 
-const ENTRIES_MAX: usize = 100_000;
-/// Spotify cuts its files at some 12 megabytes; Google writes years into one.
-const ENTRY_BYTES_MAX: u64 = 512 << 20;
-const TOTAL_BYTES_MAX: u64 = 4 << 30;
-/// Entries of one transaction.
-const BATCH_MAX: usize = 1_000;
+/// Files that could not be read are named so often; then they are only counted.
+const PROBLEMS_NAMED_MAX: usize = 20;
 
 #[derive(Debug, thiserror::Error)]
 pub enum ArchiveError {
-    #[error("this is not a ZIP: {0}\nhint: give the file as it was sent, not unpacked")]
-    NotAZip(String),
-    #[error("`{name}` in the ZIP cannot be read: {why}")]
+    #[error("cannot open `{name}`: {why}")]
+    Closed { name: String, why: String },
+    #[error(
+        "`{name}` is not a ZIP: {why}\nhint: give the file as it was sent, or the folder it was unpacked to"
+    )]
+    NotAZip { name: String, why: String },
+    #[error("`{name}` is a ZIP that is cut off or damaged: {why}\nhint: download it again")]
+    Damaged { name: String, why: String },
+    #[error("`{name}` cannot be read: {why}")]
     Unreadable { name: String, why: String },
-    #[error("the ZIP holds far more than an archive does")]
-    TooMuch,
-    #[error("the ZIP holds nothing that is known here\nhint: {0}")]
+    #[error("`{name}` holds far more than an archive does")]
+    TooMuch { name: String },
+    #[error("there is nothing in it that is known here\nhint: {0}")]
     NothingKnown(&'static str),
     #[error(transparent)]
     Records(#[from] RecordsError),
@@ -37,200 +53,171 @@ pub enum ArchiveError {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Taken {
     pub rows: usize,
-    /// New in the mirror.
+    /// New in the mirror, or better than what was there.
     pub written: usize,
     /// Without a time or a name; left out.
     pub odd: usize,
+    /// The service was seen without it since; left out.
+    pub stale: usize,
 }
 
-/// How the entries of a service's archive are read.
+/// What an import did.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Imported {
+    pub kinds: BTreeMap<&'static str, Taken>,
+    /// Files that hold something for us and could not be read: name and reason.
+    pub problems: Vec<(String, String)>,
+    pub problem_count: usize,
+}
+
+/// How far an import has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Progress {
+    pub done_bytes: u64,
+    pub total_bytes: u64,
+    pub rows: u64,
+}
+
+pub(crate) type Told<'a> = &'a dyn Fn(Progress);
+
+/// What an import is given.
+pub struct Given<'a> {
+    /// ZIPs, folders or single files; parts of one archive may be given together.
+    pub paths: &'a [PathBuf],
+    /// The owner's time zone, for texts that name none that is known.
+    pub zone: &'a TimeZone,
+    /// Hears how far it is.
+    pub told: &'a dyn Fn(Progress),
+}
+
+/// How the files of a service's archive are read.
 pub(crate) struct Archive {
-    /// May the file hold something for us?
+    /// May the file hold something for us? Told by its path, in lower case.
     pub(crate) wants: fn(&str) -> bool,
-    /// Brings an entry into its form; nothing when it is of no kind that is kept.
-    pub(crate) sort: fn(&mut Value) -> Option<&'static List>,
+    /// Looks at a file before any is read, for what later ones are known by.
+    pub(crate) learn: Option<fn(&mut OpenFile<'_>, &mut Intake<'_>) -> Result<(), Stop>>,
+    pub(crate) read: fn(&mut OpenFile<'_>, &mut Intake<'_>) -> Result<(), Stop>,
     /// What to ask the service for.
     pub(crate) hint: &'static str,
 }
 
-pub(crate) fn is_json(name: &str) -> bool {
-    Path::new(name).extension().is_some_and(|extension| extension.eq_ignore_ascii_case("json"))
+/// One file of an archive while it is read.
+pub(crate) struct OpenFile<'a> {
+    /// With its folders, as the archive has it.
+    pub(crate) name: &'a str,
+    pub(crate) reader: &'a mut dyn Read,
+    pub(crate) meter: &'a Meter,
 }
 
-/// Takes in an archive. It can be given again: what is here already stays as it is.
+impl OpenFile<'_> {
+    /// Without its folders.
+    pub(crate) fn base(&self) -> &str {
+        base(self.name)
+    }
+
+    /// In lower case, without the dot.
+    pub(crate) fn extension(&self) -> String {
+        let base = self.base();
+        base.rsplit_once('.').map(|(_, end)| end.to_ascii_lowercase()).unwrap_or_default()
+    }
+}
+
+/// Why the reading of a file ended early.
+#[derive(Debug)]
+pub(crate) enum Stop {
+    /// There is nothing in it for us; nobody needs to know.
+    Enough,
+    /// It cannot be read, for this reason.
+    File(String),
+    Records(RecordsError),
+}
+
+impl From<RecordsError> for Stop {
+    fn from(error: RecordsError) -> Stop {
+        Stop::Records(error)
+    }
+}
+
+fn base(name: &str) -> &str {
+    name.rsplit(['/', '\\']).next().unwrap_or(name)
+}
+
+/// Takes in an archive. It can be given again: what is here already stays as it is. Interrupted, the
+/// same archive goes on where it stopped.
 pub(crate) fn import(
     desk: &Desk,
-    service: &Service,
+    service: &'static Service,
     archive: &Archive,
-    source: impl Read + Seek,
-) -> Result<BTreeMap<&'static str, Taken>, ArchiveError> {
-    let mut zip =
-        zip::ZipArchive::new(source).map_err(|error| ArchiveError::NotAZip(error.to_string()))?;
-    if zip.len() > ENTRIES_MAX {
-        return Err(ArchiveError::TooMuch);
+    given: &Given<'_>,
+) -> Result<Imported, ArchiveError> {
+    crate::shelves::prepare(&desk.records)?;
+    let mut sources = Vec::new();
+    for path in given.paths {
+        sources.push(Source::open(path)?);
     }
-    let mut left_bytes = TOTAL_BYTES_MAX;
-    let mut taken = BTreeMap::new();
-    for index in 0..zip.len() {
-        let file = zip.by_index(index).map_err(|e| ArchiveError::NotAZip(e.to_string()))?;
-        let name = file.name().map(Cow::into_owned).unwrap_or_default();
-        let base = name.rsplit(['/', '\\']).next().unwrap_or(&name);
-        if base.starts_with("._") || !(archive.wants)(base) {
-            continue;
-        }
-        let bytes = read(&name, file, left_bytes.min(ENTRY_BYTES_MAX))?;
-        left_bytes = left_bytes.saturating_sub(bytes.len() as u64);
-        let found: Value = serde_json::from_slice(&bytes).map_err(|error| {
-            let why = format!("line {}, column {}", error.line(), error.column());
-            ArchiveError::Unreadable { name: name.clone(), why }
-        })?;
-        // Other products put other things into the same ZIP.
-        let Value::Array(items) = found else { continue };
-        for batch in items.chunks(BATCH_MAX) {
-            take(desk, service, archive, batch, &mut taken)?;
+    let mut files: Vec<(usize, Entry)> = Vec::new();
+    for (at, source) in sources.iter().enumerate() {
+        files.extend(source.entries(archive.wants).map(|entry| (at, entry)));
+    }
+    let total_bytes = files.iter().map(|(_, entry)| entry.bytes).sum();
+    let meter = Meter::default();
+    let mut intake = Intake::new(desk, service, given, &meter, total_bytes);
+    let mut imported = Imported::default();
+    if let Some(learn) = archive.learn {
+        for (at, entry) in &files {
+            // What is wrong with a file is said when it is read.
+            let _ = read(&mut sources, *at, entry, &Meter::default(), |file| {
+                learn(file, &mut intake)
+            });
         }
     }
-    if taken.is_empty() { Err(ArchiveError::NothingKnown(archive.hint)) } else { Ok(taken) }
+    for (at, entry) in &files {
+        let done = read(&mut sources, *at, entry, &meter, |file| (archive.read)(file, &mut intake));
+        intake.passed(entry.bytes);
+        match done {
+            Ok(()) | Err(Stop::Enough) => {}
+            Err(Stop::Records(error)) => return Err(error.into()),
+            Err(Stop::File(_)) if meter.hit() == Some(Hit::Total) => {
+                return Err(ArchiveError::TooMuch { name: entry.name.clone() });
+            }
+            Err(Stop::File(why)) => imported.problem(&entry.name, why),
+        }
+    }
+    imported.kinds = intake.finish()?;
+    if !imported.kinds.is_empty() {
+        return Ok(imported);
+    }
+    match imported.problems.into_iter().next() {
+        Some((name, why)) => Err(ArchiveError::Unreadable { name, why }),
+        None => Err(ArchiveError::NothingKnown(archive.hint)),
+    }
 }
 
-fn take(
-    desk: &Desk,
-    service: &Service,
-    archive: &Archive,
-    items: &[Value],
-    taken: &mut BTreeMap<&'static str, Taken>,
-) -> Result<(), RecordsError> {
-    let mut sorted: BTreeMap<&'static str, (&'static List, Vec<Value>)> = BTreeMap::new();
-    for item in items {
-        let mut item = item.clone();
-        if let Some(list) = (archive.sort)(&mut item) {
-            sorted.entry(list.kind).or_insert((list, Vec::new())).1.push(item);
+fn read(
+    sources: &mut [Source],
+    at: usize,
+    entry: &Entry,
+    meter: &Meter,
+    take: impl FnOnce(&mut OpenFile<'_>) -> Result<(), Stop>,
+) -> Result<(), Stop> {
+    let Some(source) = sources.get_mut(at) else { return Ok(()) };
+    let opened = source.with(entry, |reader, packed_bytes| {
+        meter.begin(packed_bytes);
+        let mut reader = meter.reader(reader);
+        let done = take(&mut OpenFile { name: &entry.name, reader: &mut reader, meter });
+        match (done, meter.hit()) {
+            (Err(Stop::File(_)), Some(hit)) => Err(Stop::File(hit.words().to_owned())),
+            (done, _) => done,
         }
-    }
-    for (kind, (list, items)) in sorted {
-        let put = put(desk, service.name, list, &items)?;
-        let tally = taken.entry(kind).or_default();
-        tally.rows += items.len();
-        tally.written += put.written;
-        tally.odd += items.len() - put.ids.len();
-    }
-    Ok(())
+    });
+    opened.unwrap_or_else(|why| Err(Stop::File(why)))
 }
 
-/// The size in the directory of a ZIP is a claim; what counts is what comes out.
-fn read(name: &str, file: impl Read, bytes_max: u64) -> Result<Vec<u8>, ArchiveError> {
-    let mut bytes = Vec::new();
-    file.take(bytes_max + 1).read_to_end(&mut bytes).map_err(|error| ArchiveError::Unreadable {
-        name: name.to_owned(),
-        why: error.to_string(),
-    })?;
-    if bytes.len() as u64 > bytes_max {
-        return Err(ArchiveError::TooMuch);
-    }
-    Ok(bytes)
-}
-
-#[cfg(test)]
-mod tests {
-    #![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
-    use std::io::{Cursor, Write as _};
-
-    use sandbox::Config;
-    use serde_json::json;
-    use store::records::Window;
-    use zip::write::SimpleFileOptions;
-
-    use super::*;
-    use crate::personal::stage::{Stage, stranger};
-    use crate::{spotify, youtube};
-
-    fn zipped(files: &[(&str, Value)]) -> Cursor<Vec<u8>> {
-        let mut zip = zip::ZipWriter::new(Cursor::new(Vec::new()));
-        for (name, value) in files {
-            zip.start_file(*name, SimpleFileOptions::default()).unwrap();
-            zip.write_all(value.to_string().as_bytes()).unwrap();
+impl Imported {
+    fn problem(&mut self, name: &str, why: String) {
+        self.problem_count += 1;
+        if self.problems.len() < PROBLEMS_NAMED_MAX {
+            self.problems.push((name.to_owned(), why));
         }
-        zip.finish().unwrap()
-    }
-
-    fn stage(service: &'static Service) -> Stage {
-        stranger(service, Config::spotify(1, 1, 1_776_247_200_000_000), |_, _| None)
-    }
-
-    fn flats(stage: &Stage, kind: &str) -> Vec<Value> {
-        let window = Window::default();
-        let texts = stage.desk.records.window_flat(stage.service.name, kind, &window).unwrap();
-        texts.iter().map(|text| serde_json::from_str(text).unwrap()).collect()
-    }
-
-    #[test]
-    fn both_histories_of_spotify_are_taken_in_once_and_without_addresses() {
-        let stage = stage(&spotify::SERVICE);
-        let long = json!([
-            { "ts": "2019-05-09T21:15:02Z", "ms_played": 180_000, "ip_addr": "198.51.100.7",
-              "conn_country": "DE", "master_metadata_track_name": "Slow Light",
-              "master_metadata_album_artist_name": "Second Letters",
-              "spotify_track_uri": "spotify:track:abc", "skipped": false },
-            { "ts": "2019-05-09T21:20:00Z", "ms_played": 5, "spotify_episode_uri": "spotify:episode:e",
-              "episode_name": "One", "episode_show_name": "Show" },
-            { "ms_played": 1 },
-        ]);
-        let short = json!([{ "endTime": "2018-01-02 03:04", "artistName": "A", "trackName": "T", "msPlayed": 7 }]);
-        let files = [
-            ("Spotify Extended Streaming History/Streaming_History_Audio_2019_0.json", long),
-            ("MyData/StreamingHistory_music_0.json", short),
-            ("MyData/Payments.json", json!({ "card": "no" })),
-            ("__MACOSX/._Streaming_History_Audio_2019_0.json", json!("junk")),
-        ];
-        let taken = spotify::archive::import(&stage.desk, zipped(&files)).unwrap();
-        assert_eq!(taken["streams"], Taken { rows: 3, written: 3, odd: 0 });
-        let again = spotify::archive::import(&stage.desk, zipped(&files)).unwrap();
-        assert_eq!(again["streams"], Taken { rows: 3, written: 0, odd: 0 });
-        let flats = flats(&stage, "streams");
-        assert_eq!(flats[0]["ended_at"], "2018-01-02T03:04:00Z");
-        assert_eq!(flats[1]["track_name"], "Slow Light");
-        assert_eq!(flats[2]["show_name"], "Show");
-        let rows = stage.desk.records.window("spotify", "streams", &Window::default()).unwrap();
-        assert!(rows.iter().all(|row| !row.raw.contains("198.51.100.7")));
-    }
-
-    #[test]
-    fn takeout_gives_what_was_watched_and_searched_whatever_its_language() {
-        let stage = stage(&youtube::SERVICE);
-        let history = json!([
-            { "header": "YouTube", "title": "Watched Rust in 10 minutes",
-              "titleUrl": "https://www.youtube.com/watch?v=dQw4w9WgXcQ",
-              "subtitles": [{ "name": "Rust Channel", "url": "https://www.youtube.com/channel/UCx" }],
-              "time": "2024-01-02T03:04:05.678Z" },
-            { "header": "YouTube", "title": "Nach chess gesucht",
-              "titleUrl": "https://www.youtube.com/results?search_query=chess",
-              "time": "2024-01-03T03:04:05.678Z" },
-            { "header": "YouTube", "title": "Watched a video that has been removed", "time": "2024-01-03T03:04:05Z" },
-        ]);
-        let files = [
-            ("Takeout/YouTube und YouTube Music/Verlauf/Wiedergabeverlauf.json", history),
-            ("Takeout/Chrome/Bookmarks.json", json!({ "roots": {} })),
-        ];
-        let taken = youtube::archive::import(&stage.desk, zipped(&files)).unwrap();
-        assert_eq!(taken["watches"], Taken { rows: 1, written: 1, odd: 0 });
-        assert_eq!(taken["searches"], Taken { rows: 1, written: 1, odd: 0 });
-        let watched = &flats(&stage, "watches")[0];
-        assert_eq!(watched["title"], "Rust in 10 minutes");
-        assert_eq!(watched["video_id"], "dQw4w9WgXcQ");
-        assert_eq!(flats(&stage, "searches")[0]["query"], "chess");
-    }
-
-    #[test]
-    fn what_is_no_archive_is_refused() {
-        let stage = stage(&spotify::SERVICE);
-        let none = spotify::archive::import(&stage.desk, zipped(&[("a.txt", json!(1))]));
-        assert!(matches!(none, Err(ArchiveError::NothingKnown(_))));
-        let junk = spotify::archive::import(&stage.desk, Cursor::new(b"junk".to_vec()));
-        assert!(matches!(junk, Err(ArchiveError::NotAZip(_))));
-        let mut zip = zip::ZipWriter::new(Cursor::new(Vec::new()));
-        zip.start_file("endsong_0.json", SimpleFileOptions::default()).unwrap();
-        zip.write_all(b"[{\"ts\":").unwrap();
-        let cut = spotify::archive::import(&stage.desk, zip.finish().unwrap());
-        assert!(matches!(cut, Err(ArchiveError::Unreadable { .. })));
     }
 }

@@ -240,11 +240,17 @@ async fn bad_answers_become_problems() {
 }
 
 #[tokio::test]
-async fn what_was_written_saved_and_voted_up_is_mirrored_and_stays() {
+async fn what_was_written_saved_and_voted_on_is_mirrored_and_follows() {
     use super::mirror::MIRROR;
-    use crate::sync::{Asked, run};
-    const KINDS: [(&str, &str); 4] =
-        [("posts", "post"), ("comments", "comment"), ("saved", "saved"), ("upvoted", "upvoted")];
+    use crate::sync::{Asked, EventsAsked, run};
+    const KINDS: [(&str, &str); 6] = [
+        ("posts", "post"),
+        ("comments", "comment"),
+        ("saved", "saved"),
+        ("upvoted", "upvoted"),
+        ("downvoted", "downvoted"),
+        ("hidden", "hidden"),
+    ];
     let stage = stage();
     let all = |kind: &str| stage.sandbox.control().records(kind).unwrap();
     let kept =
@@ -254,13 +260,24 @@ async fn what_was_written_saved_and_voted_up_is_mirrored_and_stays() {
     for (kind, of) in KINDS {
         assert_eq!(kept(kind), all(of).len(), "{kind}");
     }
+    assert!(kept("messages") > 0 && kept("subreddits") > 0);
     let before = kept("saved");
     let gone = all("saved")[0]["data"]["name"].as_str().unwrap().to_owned();
-    stage.sandbox.control().remove("saved", &gone).unwrap();
-    let again = run(&stage.desk, &MIRROR, &Asked::default(), &|_| {}).await.unwrap();
-    assert_eq!(kept("saved"), before, "what was kept stays");
-    assert_eq!(again["resources"]["posts"]["records_upserted"], 0, "{again}");
     let row = stage.desk.records.one("reddit", "saved", &gone).unwrap().unwrap();
     let flat: Value = serde_json::from_str(&row.flat).unwrap();
     assert!(flat["link"].as_str().unwrap().starts_with("https://www.reddit.com/"), "{flat}");
+    stage.sandbox.control().remove("saved", &gone).unwrap();
+    let full = Asked { full: true, ..Asked::default() };
+    let again = run(&stage.desk, &MIRROR, &full, &|_| {}).await.unwrap();
+    assert_eq!(again["resources"]["posts"]["records_upserted"], 0, "{again}");
+    assert_eq!(again["resources"]["saved"]["records_removed"], 1, "{again}");
+    assert_eq!(kept("saved"), before - 1);
+    // What came and went is told by the time it was seen, not by the time it was written.
+    let hour_ago = crate::when::utc_micros(stage.desk.clock.now().wall_us - 3_600_000_000);
+    let asked = EventsAsked { since: &hour_ago, until: None, resources: None, limit: 5_000 };
+    let told = (MIRROR.events)(&stage.desk, &asked).unwrap();
+    let told = told["events"].as_array().unwrap();
+    let saved = told.iter().filter(|event| event["resource"] == "saved").count();
+    assert_eq!(saved, before, "each of them once");
+    assert_eq!(told.iter().filter(|event| event["removed"] == true).count(), 1);
 }

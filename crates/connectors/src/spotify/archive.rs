@@ -1,27 +1,71 @@
-//! Spotify's own archive: the extended streaming history, every play since the account began, and the
-//! short history of a year that comes with the account data.
+//! Spotify's own archives: the extended streaming history, every play since the account began, and
+//! the account data with the history of a year, the library and the playlists.
 
-use std::collections::BTreeMap;
-use std::io::{Read, Seek};
+mod library;
+#[cfg(test)]
+mod tests;
 
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 use store::records::{Column, View};
 
-use super::mirror::object;
 use super::{NAME, SERVICE};
 use crate::Desk;
-use crate::personal::archive::{self, Archive, is_json};
-use crate::personal::mirror::{List, at};
-use crate::personal::{ArchiveError, Taken};
+use crate::personal::archive::{self, Archive, Given, Intake, OpenFile, Stop, each_entry};
+use crate::personal::mirror::{Forgets, List, Stamp, at, columns};
+use crate::personal::{ArchiveError, Imported};
 
 const ARCHIVE: Archive = Archive {
-    wants: |name| {
-        let begins = ["streaming_history", "streaminghistory", "endsong"];
-        is_json(name) && begins.iter().any(|begin| name.to_ascii_lowercase().starts_with(begin))
-    },
-    sort,
-    hint: "ask for the extended streaming history at https://www.spotify.com/account/privacy",
+    wants: |path| File::of(path).is_some(),
+    learn: None,
+    read,
+    hint: "ask for the extended streaming history, or the account data, at https://www.spotify.com/account/privacy",
 };
+
+/// The files that are read. Spotify names them in English everywhere.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum File {
+    History,
+    Library,
+    Playlists,
+}
+
+impl File {
+    fn of(path: &str) -> Option<File> {
+        let base = path.rsplit(['/', '\\']).next().unwrap_or(path).to_ascii_lowercase();
+        let name = base.strip_suffix(".json")?;
+        let begins = |begins: &[&str]| begins.iter().any(|begin| name.starts_with(begin));
+        if begins(&["streaming_history", "streaminghistory", "endsong"]) {
+            return Some(File::History);
+        }
+        if name == "yourlibrary" {
+            return Some(File::Library);
+        }
+        let number = name.strip_prefix("playlist")?;
+        number.bytes().all(|byte| byte.is_ascii_digit()).then_some(File::Playlists)
+    }
+}
+
+/// Takes in what Spotify sends: the ZIP, or the folder it was unpacked to.
+pub fn import(desk: &Desk, given: &Given<'_>) -> Result<Imported, ArchiveError> {
+    archive::import(desk, &SERVICE, &ARCHIVE, given)
+}
+
+fn read(file: &mut OpenFile<'_>, intake: &mut Intake<'_>) -> Result<(), Stop> {
+    match File::of(file.name) {
+        Some(File::History) => each_entry(file, &mut |_, mut item| {
+            match is_stream(&mut item) {
+                true => intake.put(&STREAMS, item)?,
+                false => intake.odd(&STREAMS),
+            }
+            Ok(())
+        }),
+        Some(File::Library) => each_entry(file, &mut |section, item| {
+            Ok(library::saved(section, &item, intake)?)
+        }),
+        Some(File::Playlists) => library::playlists(file, intake),
+        None => Ok(()),
+    }
+}
 
 /// A play as the archive has it. It tells when a play ended and how much of it was heard, so it is
 /// not the same as a play of the API.
@@ -32,31 +76,36 @@ pub(super) const STREAMS: List = List {
         let what = ["spotify_track_uri", "spotify_episode_uri", "audiobook_chapter_uri"]
             .into_iter()
             .find_map(text)
-            .or_else(|| text("master_metadata_track_name"))?;
+            .or_else(|| text("master_metadata_track_name"))
+            .or_else(|| text("episode_name"))?;
         let heard_ms = stream.get("ms_played").and_then(Value::as_i64).unwrap_or_default();
         Some(format!("{} {heard_ms} {what}", text("ts")?))
     },
     at: "/ts",
-    flat: |stream| {
-        object(json!({
-            "ended_at": at(stream, "/ts"),
-            "track_name": at(stream, "/master_metadata_track_name"),
-            "artist": at(stream, "/master_metadata_album_artist_name"),
-            "album": at(stream, "/master_metadata_album_album_name"),
-            "episode_name": at(stream, "/episode_name"),
-            "show_name": at(stream, "/episode_show_name"),
-            "audiobook_title": at(stream, "/audiobook_title"),
-            "ms_played": at(stream, "/ms_played"),
-            "track_uri": at(stream, "/spotify_track_uri"),
-            "platform": at(stream, "/platform"),
-            "country": at(stream, "/conn_country"),
-            "reason_end": at(stream, "/reason_end"),
-            "shuffle": at(stream, "/shuffle"),
-            "skipped": at(stream, "/skipped"),
-        }))
-    },
-    forgets: false,
+    stamp: Stamp::Said,
+    parent: None,
+    flat,
+    forgets: Forgets::Never,
 };
+
+fn flat(stream: &Value) -> Map<String, Value> {
+    columns([
+        ("ended_at", at(stream, "/ts")),
+        ("track_name", at(stream, "/master_metadata_track_name")),
+        ("artist", at(stream, "/master_metadata_album_artist_name")),
+        ("album", at(stream, "/master_metadata_album_album_name")),
+        ("episode_name", at(stream, "/episode_name")),
+        ("show_name", at(stream, "/episode_show_name")),
+        ("audiobook_title", at(stream, "/audiobook_title")),
+        ("ms_played", at(stream, "/ms_played")),
+        ("track_uri", at(stream, "/spotify_track_uri")),
+        ("platform", at(stream, "/platform")),
+        ("country", at(stream, "/conn_country")),
+        ("reason_end", at(stream, "/reason_end")),
+        ("shuffle", at(stream, "/shuffle")),
+        ("skipped", at(stream, "/skipped")),
+    ])
+}
 
 pub(super) const STREAMS_VIEW: View = View {
     name: "spotify_streams",
@@ -81,17 +130,9 @@ pub(super) const STREAMS_VIEW: View = View {
     except_state: None,
 };
 
-/// Takes in the ZIP that Spotify sends.
-pub fn import(
-    desk: &Desk,
-    source: impl Read + Seek,
-) -> Result<BTreeMap<&'static str, Taken>, ArchiveError> {
-    archive::import(desk, &SERVICE, &ARCHIVE, source)
-}
-
 /// Brings both histories into the form of the extended one, without what says where the owner was.
-fn sort(item: &mut Value) -> Option<&'static List> {
-    let stream = item.as_object_mut()?;
+fn is_stream(item: &mut Value) -> bool {
+    let Some(stream) = item.as_object_mut() else { return false };
     for name in ["ip_addr", "ip_addr_decrypted", "user_agent_decrypted", "username"] {
         stream.shift_remove(name);
     }
@@ -109,5 +150,5 @@ fn sort(item: &mut Value) -> Option<&'static List> {
             }
         }
     }
-    stream.contains_key("ts").then_some(&STREAMS)
+    stream.contains_key("ts")
 }

@@ -1,4 +1,5 @@
-//! What is kept of Spotify: every play, which Spotify itself forgets after 50, and the library.
+//! What is kept of Spotify: every play, which Spotify itself forgets after 50, the library, the
+//! playlists and the artists followed.
 
 use serde_json::{Map, Value, json};
 use store::export::{Kind as File, Shelf};
@@ -6,10 +7,11 @@ use store::records::{Column, View};
 
 use super::api;
 use super::archive::{STREAMS, STREAMS_VIEW};
+use super::playlists::{self, PLAYLIST_ITEMS, PLAYLISTS};
 use super::{NAME, lists};
 use crate::Desk;
 use crate::fetch::Patience;
-use crate::personal::mirror::{List, Page, at, names, walk};
+use crate::personal::mirror::{Forgets, List, Page, Stamp, at, names, walk};
 use crate::personal::{Problem, events};
 use crate::sync::{EventsAsked, Fault, Mirror, Resource, Turn};
 
@@ -45,14 +47,47 @@ pub const MIRROR: Mirror = Mirror {
             since: None,
             fetch: |turn| Box::pin(saved(turn, &AUDIOBOOKS, "audiobooks")),
         },
+        Resource {
+            name: "followed_artists",
+            since: None,
+            fetch: |turn| {
+                Box::pin(walk(turn, &FOLLOWED_ARTISTS, |after| {
+                    playlists::artists_page(turn.desk, after)
+                }))
+            },
+        },
+        Resource {
+            name: "playlists",
+            since: None,
+            fetch: |turn| {
+                Box::pin(walk(turn, &PLAYLISTS, |offset| {
+                    playlists::playlists_page(turn.desk, offset)
+                }))
+            },
+        },
+        Resource {
+            name: "playlist_items",
+            since: None,
+            fetch: |turn| Box::pin(playlists::items(turn)),
+        },
     ],
     events: changed,
 };
 
-pub(crate) const LISTS: &[&List] =
-    &[&PLAYS, &TRACKS, &ALBUMS, &SHOWS, &EPISODES, &AUDIOBOOKS, &STREAMS];
+pub(crate) const LISTS: &[&List] = &[
+    &PLAYS,
+    &TRACKS,
+    &ALBUMS,
+    &SHOWS,
+    &EPISODES,
+    &AUDIOBOOKS,
+    &FOLLOWED_ARTISTS,
+    &PLAYLISTS,
+    &PLAYLIST_ITEMS,
+    &STREAMS,
+];
 /// Grows when the columns do.
-pub(crate) const VERSION: u32 = 1;
+pub(crate) const VERSION: u32 = 2;
 
 const PLAYS: List = List {
     kind: "plays",
@@ -61,13 +96,17 @@ const PLAYS: List = List {
         Some(format!("{} {track}", play.get("played_at")?.as_str()?))
     },
     at: "/played_at",
+    stamp: Stamp::Said,
+    parent: None,
     flat: |play| object(lists::play(play)),
-    forgets: false,
+    forgets: Forgets::Never,
 };
-const TRACKS: List = List {
+pub(super) const TRACKS: List = List {
     kind: "saved_tracks",
     id: |entry| id(entry, "/track/id"),
     at: SAVED,
+    stamp: Stamp::Said,
+    parent: None,
     flat: |entry| {
         object(json!({
             "id": at(entry, "/track/id"),
@@ -78,12 +117,14 @@ const TRACKS: List = List {
             "duration_ms": at(entry, "/track/duration_ms"),
         }))
     },
-    forgets: true,
+    forgets: Forgets::Missing,
 };
-const ALBUMS: List = List {
+pub(super) const ALBUMS: List = List {
     kind: "saved_albums",
     id: |entry| id(entry, "/album/id"),
     at: SAVED,
+    stamp: Stamp::Said,
+    parent: None,
     flat: |entry| {
         object(json!({
             "id": at(entry, "/album/id"),
@@ -94,12 +135,14 @@ const ALBUMS: List = List {
             "total_tracks": at(entry, "/album/total_tracks"),
         }))
     },
-    forgets: true,
+    forgets: Forgets::Missing,
 };
-const SHOWS: List = List {
+pub(super) const SHOWS: List = List {
     kind: "saved_shows",
     id: |entry| id(entry, "/show/id"),
     at: SAVED,
+    stamp: Stamp::Said,
+    parent: None,
     flat: |entry| {
         object(json!({
             "id": at(entry, "/show/id"),
@@ -108,12 +151,14 @@ const SHOWS: List = List {
             "total_episodes": at(entry, "/show/total_episodes"),
         }))
     },
-    forgets: true,
+    forgets: Forgets::Missing,
 };
-const EPISODES: List = List {
+pub(super) const EPISODES: List = List {
     kind: "saved_episodes",
     id: |entry| id(entry, "/episode/id"),
     at: SAVED,
+    stamp: Stamp::Said,
+    parent: None,
     flat: |entry| {
         object(json!({
             "id": at(entry, "/episode/id"),
@@ -124,12 +169,14 @@ const EPISODES: List = List {
             "duration_ms": at(entry, "/episode/duration_ms"),
         }))
     },
-    forgets: true,
+    forgets: Forgets::Missing,
 };
 const AUDIOBOOKS: List = List {
     kind: "saved_audiobooks",
     id: |entry| book(entry, "id").as_str().map(str::to_owned),
     at: SAVED,
+    stamp: Stamp::Said,
+    parent: None,
     flat: |entry| {
         object(json!({
             "id": book(entry, "id"),
@@ -139,7 +186,26 @@ const AUDIOBOOKS: List = List {
             "total_chapters": book(entry, "total_chapters"),
         }))
     },
-    forgets: true,
+    forgets: Forgets::Missing,
+};
+
+pub(super) const FOLLOWED_ARTISTS: List = List {
+    kind: "followed_artists",
+    id: |artist| id(artist, "/id"),
+    at: "",
+    stamp: Stamp::Seen,
+    parent: None,
+    flat: |artist| {
+        let genres = artist.get("genres").and_then(Value::as_array);
+        let genres: Vec<&str> = genres.into_iter().flatten().filter_map(Value::as_str).collect();
+        object(json!({
+            "id": at(artist, "/id"),
+            "name": at(artist, "/name"),
+            "genres": genres.join(", "),
+            "uri": at(artist, "/uri"),
+        }))
+    },
+    forgets: Forgets::Missing,
 };
 
 /// Some answers hold the book in the entry, some are the book.
@@ -152,7 +218,7 @@ fn id(entry: &Value, pointer: &str) -> Option<String> {
     entry.pointer(pointer).and_then(Value::as_str).map(str::to_owned)
 }
 
-pub(super) fn object(value: Value) -> Map<String, Value> {
+fn object(value: Value) -> Map<String, Value> {
     match value {
         Value::Object(object) => object,
         _ => Map::new(),
@@ -184,7 +250,7 @@ async fn saved(
     walk(turn, list, |offset| saved_page(turn.desk, what, offset)).await
 }
 
-async fn saved_page(
+pub(super) async fn saved_page(
     desk: &Desk,
     what: &'static str,
     offset: Option<String>,
@@ -199,7 +265,7 @@ async fn saved_page(
     Ok(Page { items, next, total: found.get("total").and_then(Value::as_u64) })
 }
 
-fn items(found: &Value) -> Vec<Value> {
+pub(super) fn items(found: &Value) -> Vec<Value> {
     found.get("items").and_then(Value::as_array).cloned().unwrap_or_default()
 }
 
@@ -286,6 +352,41 @@ const AUDIOBOOKS_VIEW: View = view(
     ],
 );
 
+const FOLLOWED_ARTISTS_VIEW: View = view(
+    "spotify_followed_artists",
+    "followed_artists",
+    &[Column::text("id"), Column::text("name"), Column::text("genres"), Column::text("uri")],
+);
+const PLAYLISTS_VIEW: View = view(
+    "spotify_playlists",
+    "playlists",
+    &[
+        Column::text("id"),
+        Column::text("name"),
+        Column::text("description"),
+        Column::text("owner"),
+        Column::text("owner_id"),
+        Column::bool("public"),
+        Column::bool("collaborative"),
+        Column::integer("total_items"),
+    ],
+);
+const PLAYLIST_ITEMS_VIEW: View = view(
+    "spotify_playlist_items",
+    "playlist_items",
+    &[
+        Column::text("playlist_id"),
+        Column::text("playlist"),
+        Column::integer("position"),
+        Column::text("added_at"),
+        Column::text("type"),
+        Column::text("name"),
+        Column::text("artists"),
+        Column::text("album"),
+        Column::text("uri"),
+    ],
+);
+
 /// Everything that can be taken out.
 pub const SHELF: Shelf = Shelf {
     service: NAME,
@@ -296,6 +397,9 @@ pub const SHELF: Shelf = Shelf {
         file("saved_shows", &SHOWS_VIEW),
         file("saved_episodes", &EPISODES_VIEW),
         file("saved_audiobooks", &AUDIOBOOKS_VIEW),
+        file("followed_artists", &FOLLOWED_ARTISTS_VIEW),
+        file("playlists", &PLAYLISTS_VIEW),
+        file("playlist_items", &PLAYLIST_ITEMS_VIEW),
         file("streams", &STREAMS_VIEW),
     ],
 };

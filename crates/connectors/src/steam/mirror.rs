@@ -6,7 +6,7 @@ use store::records::{Column, View};
 
 use super::{NAME, api};
 use crate::Desk;
-use crate::personal::mirror::{List, Page, at, walk};
+use crate::personal::mirror::{Forgets, List, Page, Stamp, at, walk};
 use crate::personal::{Problem, events};
 use crate::sync::{EventsAsked, Fault, Mirror, Resource};
 use crate::when::utc_millis;
@@ -32,8 +32,11 @@ const GAMES: List = List {
     kind: "games",
     id: |game| game.get("appid")?.as_i64().map(|id| id.to_string()),
     at: "/changed_at",
+    // A game that was bought and never started has no time of its own.
+    stamp: Stamp::Seen,
+    parent: None,
     flat,
-    forgets: true,
+    forgets: Forgets::Missing,
 };
 
 fn flat(game: &Value) -> Map<String, Value> {

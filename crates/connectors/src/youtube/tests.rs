@@ -237,6 +237,10 @@ async fn subscriptions_and_likes_are_mirrored_and_follow() {
     assert_eq!(result["status"], "success", "{result}");
     assert_eq!(count("subscriptions"), all(&stage, "subscription").len());
     assert_eq!(count("likes"), all(&stage, "like").len());
+    assert_eq!(count("playlists"), all(&stage, "playlist").len());
+    assert_eq!(count("playlist_items"), all(&stage, "playlist_item").len());
+    let playlist = all(&stage, "playlist")[0]["id"].as_str().unwrap().to_owned();
+    let items = stage.desk.records.by_parent("youtube", "playlist_items", &playlist).unwrap().len();
     let like = all(&stage, "like")[0]["video"]["id"].as_str().unwrap().to_owned();
     stage.sandbox.control().remove("like", &like).unwrap();
     let result = run(&stage.desk, &MIRROR, &Asked::default(), &|_| {}).await.unwrap();
@@ -244,4 +248,10 @@ async fn subscriptions_and_likes_are_mirrored_and_follow() {
     assert_eq!(result["resources"]["subscriptions"]["records_upserted"], 0);
     let row = stage.desk.records.one("youtube", "likes", &like).unwrap();
     assert!(row.is_none());
+    // Nothing of the playlists has changed, so none of their entries was asked for.
+    assert_eq!(result["resources"]["playlist_items"]["records_fetched"], 0, "{result}");
+    stage.sandbox.control().remove("playlist", &playlist).unwrap();
+    let result = run(&stage.desk, &MIRROR, &Asked::default(), &|_| {}).await.unwrap();
+    assert_eq!(result["resources"]["playlists"]["records_removed"], 1, "{result}");
+    assert_eq!(result["resources"]["playlist_items"]["records_removed"], items, "{result}");
 }

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 
 use rusqlite::{OptionalExtension, Row as SqlRow, Transaction, params};
 
-use super::row::{Incoming, Kept};
+use super::row::{ARCHIVED, Incoming, Kept};
 use super::series::{self, Numbers};
 use super::{Records, Result};
 
@@ -141,6 +141,9 @@ impl<'a> Keeping<'a> {
         let place = self.place(incoming.kind)?;
         let times = self.times(place, incoming)?;
         let present = present(self.db, place.series, incoming.id)?;
+        if present.is_none() && is_archived(incoming.state) && self.is_gone(place, incoming.id)? {
+            return Ok(Kept { unchanged: 1, ..Kept::default() });
+        }
         let (inserted, replaced) = match judge(present.as_ref(), incoming, times) {
             Judgement::Leave => return Ok(Kept { unchanged: 1, ..Kept::default() }),
             Judgement::Derive => {
@@ -158,6 +161,12 @@ impl<'a> Keeping<'a> {
         };
         self.pass_on(place, incoming, times)?;
         Ok(Kept { inserted, replaced, unchanged: 1 - inserted - replaced })
+    }
+
+    /// Did the service take it away after it had brought it?
+    fn is_gone(&self, place: Place, id: &str) -> Result<bool> {
+        let sql = "SELECT 1 FROM gone WHERE series = ?1 AND id = ?2";
+        Ok(self.db.prepare_cached(sql)?.exists((place.series, id))?)
     }
 
     fn place(&mut self, kind: &'a str) -> Result<Place> {
@@ -230,7 +239,16 @@ fn judge(present: Option<&Present>, incoming: &Incoming<'_>, times: Times) -> Ju
             && present.flat == incoming.flat;
         return if is_derived_alike { Judgement::Leave } else { Judgement::Derive };
     }
+    match (is_archived(present.state.as_deref()), is_archived(incoming.state)) {
+        (true, false) => return Judgement::Replace,
+        (false, true) => return Judgement::Leave,
+        _ => {}
+    }
     if incoming.updated_us < present.updated_us { Judgement::Leave } else { Judgement::Replace }
+}
+
+fn is_archived(state: Option<&str>) -> bool {
+    state == Some(ARCHIVED)
 }
 
 /// Spacing and the order of keys are no change.

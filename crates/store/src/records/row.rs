@@ -2,6 +2,10 @@
 
 use rusqlite::Row as SqlRow;
 
+/// The state of a record that was taken from an archive. It gives way to what the service itself
+/// brings, whatever the stamps say, and does not bring back what the service has taken away.
+pub const ARCHIVED: &str = "archived";
+
 /// One record as it is kept.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Row {

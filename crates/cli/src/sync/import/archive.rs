@@ -1,68 +1,120 @@
 //! The archives that services send their users on request.
 
-use std::collections::BTreeMap;
-use std::fs::File;
-use std::io::BufReader;
-use std::path::Path;
+use std::cell::RefCell;
+use std::path::PathBuf;
 
 use anyhow::{Context as _, Result};
-use connectors::personal::{ArchiveError, Taken};
-use connectors::{Desk, spotify, youtube};
-use serde_json::{Value, json};
+use clap::Args;
+use connectors::personal::{ArchiveError, ArchiveGiven, Imported, Taken};
+use connectors::{Desk, reddit, spotify, youtube};
+use jiff::tz::TimeZone;
+use serde_json::{Map, Value, json};
 
 use crate::context::Context;
 use crate::failure::Ending;
-use crate::output::{Out, Progress, Table};
+use crate::output::{Out, Progress, Table, visible};
 
-type Outcome = Result<BTreeMap<&'static str, Taken>, ArchiveError>;
-
-pub(super) fn spotify(path: &Path, context: &Context, out: &mut Out) -> Result<Ending> {
-    import(path, spotify::NAME, spotify::archive::import, context, out)
+#[derive(Args)]
+pub(crate) struct ArchiveArgs {
+    /// ZIPs as they were sent (all parts of one archive), the folder they were unpacked to, or single files
+    #[arg(value_name = "PATH", required = true)]
+    paths: Vec<PathBuf>,
 }
 
-pub(super) fn youtube(path: &Path, context: &Context, out: &mut Out) -> Result<Ending> {
-    import(path, youtube::NAME, youtube::archive::import, context, out)
+type Take = fn(&Desk, &ArchiveGiven<'_>) -> Result<Imported, ArchiveError>;
+
+pub(super) fn spotify(args: &ArchiveArgs, context: &Context, out: &mut Out) -> Result<Ending> {
+    import(args, spotify::NAME, spotify::archive::import, context, out)
+}
+
+pub(super) fn youtube(args: &ArchiveArgs, context: &Context, out: &mut Out) -> Result<Ending> {
+    import(args, youtube::NAME, youtube::archive::import, context, out)
+}
+
+pub(super) fn reddit(args: &ArchiveArgs, context: &Context, out: &mut Out) -> Result<Ending> {
+    import(args, reddit::NAME, reddit::archive::import, context, out)
 }
 
 fn import(
-    path: &Path,
+    args: &ArchiveArgs,
     service: &str,
-    take: fn(&Desk, BufReader<File>) -> Outcome,
+    take: Take,
     context: &Context,
     out: &mut Out,
 ) -> Result<Ending> {
-    let shown = path.display();
-    let file = File::open(path).with_context(|| format!("cannot open `{shown}`"))?;
     let stores = context.open()?;
     let desk = stores.desk()?;
-    let taken = Progress::during("importing", || take(&desk, BufReader::new(file)))
-        .with_context(|| format!("cannot import `{shown}`"))?;
-    let written: usize = taken.values().map(|taken| taken.written).sum();
+    let imported = {
+        let bar = RefCell::new(Progress::new("importing"));
+        let told = |step: connectors::personal::ArchiveProgress| {
+            bar.borrow_mut().share(step.done_bytes, step.total_bytes, step.rows);
+        };
+        let zone = TimeZone::system();
+        let given = ArchiveGiven { paths: &args.paths, zone: &zone, told: &told };
+        take(&desk, &given).with_context(|| format!("cannot import into `{service}`"))?
+    };
+    let written: usize = imported.kinds.values().map(|taken| taken.written).sum();
     stores.note("imported", service, &format!("{written} records taken in"))?;
     if out.wants_json() {
-        let kinds = taken.iter().map(|(kind, taken)| ((*kind).to_owned(), value(*taken)));
-        out.json(&json!({ "kinds": kinds.collect::<serde_json::Map<_, _>>() }))?;
-        return Ok(Ending::Yes);
+        out.json(&whole(&imported))?;
+        return Ok(ending(&imported));
     }
-    let mut table = Table::new(&["what", "rows", "taken", "here before", "left out"]);
-    for (kind, taken) in &taken {
+    for (name, why) in &imported.problems {
+        out.warn(visible(&format!("`{name}` was left out: {why}")));
+    }
+    let unnamed = imported.problem_count - imported.problems.len();
+    if unnamed > 0 {
+        out.warn(format_args!("{unnamed} more files could not be read"));
+    }
+    show(&imported, out)?;
+    Ok(ending(&imported))
+}
+
+/// No, if some of it could not be read.
+fn ending(imported: &Imported) -> Ending {
+    Ending::of(imported.problem_count == 0)
+}
+
+fn show(imported: &Imported, out: &mut Out) -> Result<()> {
+    let mut table = Table::new(&["what", "rows", "taken", "here before", "taken back", "left out"]);
+    for (kind, taken) in &imported.kinds {
         table.row([
             (*kind).to_owned(),
             taken.rows.to_string(),
             taken.written.to_string(),
             here_before(*taken).to_string(),
+            taken.stale.to_string(),
             taken.odd.to_string(),
         ]);
     }
-    out.table(&table)?;
-    Ok(Ending::Yes)
+    out.table(&table)
 }
 
 fn here_before(taken: Taken) -> usize {
-    taken.rows.saturating_sub(taken.written + taken.odd)
+    taken.rows.saturating_sub(taken.written + taken.odd + taken.stale)
+}
+
+fn whole(imported: &Imported) -> Value {
+    let kinds = imported.kinds.iter().map(|(kind, taken)| ((*kind).to_owned(), value(*taken)));
+    let problems: Vec<Value> = imported
+        .problems
+        .iter()
+        .map(|(name, why)| json!({ "file": name, "why": why }))
+        .collect();
+    json!({
+        "kinds": kinds.collect::<Map<_, _>>(),
+        "unreadable_files": imported.problem_count,
+        "unreadable": problems,
+    })
 }
 
 fn value(taken: Taken) -> Value {
-    let Taken { rows, written, odd } = taken;
-    json!({ "rows": rows, "taken": written, "here_before": here_before(taken), "left_out": odd })
+    let Taken { rows, written, odd, stale } = taken;
+    json!({
+        "rows": rows,
+        "taken": written,
+        "here_before": here_before(taken),
+        "taken_back": stale,
+        "left_out": odd,
+    })
 }

@@ -33,6 +33,8 @@ async fn a_sync_brings_everything_and_a_second_one_nothing() {
         ("saved_shows", "saved_show"),
         ("saved_episodes", "saved_episode"),
         ("saved_audiobooks", "saved_audiobook"),
+        ("followed_artists", "followed_artist"),
+        ("playlists", "playlist"),
     ] {
         let expected = stage.sandbox.control().records(shelf).unwrap().len();
         assert_eq!(count(&stage, kind), expected, "{kind}");
@@ -44,8 +46,10 @@ async fn a_sync_brings_everything_and_a_second_one_nothing() {
     for (name, resource) in second["resources"].as_object().unwrap() {
         assert_eq!(resource["records_upserted"], 0, "{name}");
     }
-    // One page of each list shows that nothing is new and nothing is missing.
-    assert!(stage.sandbox.control().counters().requests <= before + 7);
+    // One page of each list shows that nothing is new and nothing is missing; the playlists are
+    // asked twice, and no entries of them.
+    let asked = stage.sandbox.control().counters().requests - before;
+    assert!(asked <= 11, "{asked}");
 }
 
 #[tokio::test]
@@ -67,6 +71,47 @@ async fn plays_stay_and_the_library_follows() {
         all["events"].as_array().unwrap().iter().filter(|event| event["removed"] == true).collect();
     assert_eq!(removed.len(), 1);
     assert_eq!(removed[0]["id"], gone);
+}
+
+/// The entries of a playlist as Spotify has them: those that are something.
+fn entries(stage: &Stage, playlist: &str) -> Vec<Value> {
+    let all = stage.sandbox.control().records("playlist_item").unwrap();
+    let of_list = all.into_iter().filter(|item| item["playlist"] == playlist);
+    of_list.filter(|item| item["entry"]["item"]["uri"].is_string()).collect()
+}
+
+#[tokio::test]
+async fn playlists_are_kept_with_their_entries_and_read_again_only_when_they_change() {
+    let stage = stage();
+    run(&stage, &Asked::default()).await;
+    let playlist = stage.sandbox.control().records("playlist").unwrap()[0].clone();
+    let id = playlist["id"].as_str().unwrap();
+    let kept = |id: &str| stage.desk.records.by_parent(NAME, "playlist_items", id).unwrap();
+    let there = entries(&stage, id);
+    assert_eq!(kept(id).len(), there.len());
+    let flats: Vec<Value> =
+        kept(id).iter().map(|row| serde_json::from_str(&row.flat).unwrap()).collect();
+    assert!(flats.iter().all(|flat| flat["playlist"] == playlist["name"]), "{flats:?}");
+    assert!(flats.iter().any(|flat| flat["position"] == 1), "{flats:?}");
+    // An entry goes; Spotify says so by the version of the playlist.
+    let gone = there[0]["id"].as_str().map_or_else(|| there[0]["id"].to_string(), str::to_owned);
+    stage.sandbox.control().remove("playlist_item", &gone).unwrap();
+    let unnoticed = run(&stage, &Asked::default()).await;
+    assert_eq!(unnoticed["resources"]["playlist_items"]["records_fetched"], 0, "{unnoticed}");
+    let patch = serde_json::json!({ "snapshot_id": "another" });
+    stage.sandbox.control().edit("playlist", id, &patch).unwrap();
+    let noticed = run(&stage, &Asked::default()).await;
+    assert_eq!(noticed["resources"]["playlist_items"]["records_removed"], 1, "{noticed}");
+    assert_eq!(kept(id).len(), there.len() - 1);
+    // The playlist goes, and all that was in it.
+    stage.sandbox.control().remove("playlist", id).unwrap();
+    let last = run(&stage, &Asked::default()).await;
+    assert_eq!(last["resources"]["playlists"]["records_removed"], 1, "{last}");
+    assert!(kept(id).is_empty());
+    let artist = stage.sandbox.control().records("followed_artist").unwrap()[0]["id"].clone();
+    stage.sandbox.control().remove("followed_artist", artist.as_str().unwrap()).unwrap();
+    let last = run(&stage, &Asked::default()).await;
+    assert_eq!(last["resources"]["followed_artists"]["records_removed"], 1, "{last}");
 }
 
 #[tokio::test]
@@ -113,6 +158,11 @@ async fn what_is_mirrored_can_be_taken_out() {
     let stage = stage();
     run(&stage, &Asked::default()).await;
     crate::shelves::prepare(&stage.desk.records).unwrap();
+    for format in ["csv", "jsonl", "parquet"] {
+        for kind in SHELF.kinds {
+            Plan::new(&SHELF, kind.name, format).unwrap();
+        }
+    }
     let plan = Plan::new(&SHELF, "saved_tracks", "csv").unwrap();
     let order = Order {
         path: "tracks.csv",

@@ -1,0 +1,216 @@
+//! The tables of Takeout: subscriptions, playlists and what is in them. Their names and columns are
+//! in the owner's language, so a row is known by its shape.
+
+use serde_json::{Value, json};
+use sha2::{Digest, Sha256};
+
+use super::super::mirror::{LIKES, PLAYLIST_ITEMS, PLAYLISTS, SUBSCRIPTIONS};
+use crate::personal::archive::{Intake, OpenFile, Stop, each_row};
+use crate::personal::mirror::KEPT_PARENT;
+use crate::when::{instant_us, utc_seconds};
+
+/// A table in which so many rows in a row are none of ours is not read further.
+const OTHERS_MAX: usize = 200;
+/// The list of likes of an account.
+const LIKES_BEGIN: &str = "LL";
+const LIKES_NAMES: &[&str] = &["likedvideos", "likedmusic", "videosquemegustan", "vídeosquemegustan"];
+
+/// What a row of a table is.
+#[derive(Debug, PartialEq, Eq)]
+enum Row<'a> {
+    Subscription { channel: &'a str, title: &'a str },
+    Playlist { id: &'a str },
+    Item { video: &'a str, added_us: i64 },
+    Other,
+}
+
+fn row(cells: &[String]) -> Row<'_> {
+    let cell = |at: usize| cells.get(at).map_or("", String::as_str);
+    if let Some(found) = subscription(cells) {
+        return found;
+    }
+    if cells.len() >= 4 && is_playlist(cell(0)) {
+        return Row::Playlist { id: cell(0) };
+    }
+    match moment_us(cell(1)) {
+        Some(added_us) if is_video(cell(0)) => Row::Item { video: cell(0), added_us },
+        _ => Row::Other,
+    }
+}
+
+/// Three cells in any order: the id of a channel, its address, and its title.
+fn subscription(cells: &[String]) -> Option<Row<'_>> {
+    let [_, _, _] = cells else { return None };
+    let channel = cells.iter().find(|cell| is_channel(cell))?;
+    let is_address = |cell: &str| cell.contains("youtube.com/channel/") && cell.ends_with(channel);
+    let address = cells.iter().find(|cell| is_address(cell))?;
+    let title = cells.iter().find(|cell| *cell != channel && *cell != address)?;
+    Some(Row::Subscription { channel, title })
+}
+
+fn is_word(text: &str) -> bool {
+    text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_-".contains(&byte))
+}
+
+fn is_channel(text: &str) -> bool {
+    text.len() == 24 && text.starts_with("UC") && is_word(text)
+}
+
+fn is_video(text: &str) -> bool {
+    text.len() == 11 && is_word(text)
+}
+
+fn is_playlist(text: &str) -> bool {
+    let begins = ["PL", "LL", "FL", "LM", "WL", "OLAK5uy"];
+    (2..=64).contains(&text.len()) && is_word(text) && begins.iter().any(|b| text.starts_with(b))
+}
+
+/// `2024-02-26T12:22:09+00:00`, or `2020-01-01 00:00:00 UTC` in older archives.
+fn moment_us(text: &str) -> Option<i64> {
+    let begins = text.get(..4)?.bytes().all(|byte| byte.is_ascii_digit()) && text.len() >= 19;
+    instant_us(text.strip_suffix(" UTC").unwrap_or(text)).filter(|_| begins)
+}
+
+/// Notes which playlist has which title: the files of their entries are named by it.
+pub(super) fn learn(file: &mut OpenFile<'_>, intake: &mut Intake<'_>) -> Result<(), Stop> {
+    let mut header: Vec<String> = Vec::new();
+    let mut is_first = true;
+    each_row(file, &mut |cells| {
+        if std::mem::take(&mut is_first) {
+            header = cells.to_vec();
+            return if header.len() < 4 { Err(Stop::Enough) } else { Ok(()) };
+        }
+        let Row::Playlist { id } = row(cells) else { return Err(Stop::Enough) };
+        if let Some(title) = title_of(&header, cells) {
+            let note = intake.notes.entry(plain(title)).or_insert_with(|| id.to_owned());
+            if note != id {
+                // Two playlists of one name cannot be told apart by it.
+                note.clear();
+            }
+        }
+        Ok(())
+    })
+}
+
+/// Words for a title, and for its language, which stands in a column of its own.
+const TITLES: &[&str] =
+    &["title", "titel", "titre", "título", "titolo", "tytuł", "başlı", "назв", "タイトル", "标题", "標題", "제목"];
+const LANGUAGES: &[&str] =
+    &["language", "sprache", "langue", "idioma", "lingua", "taal", "język", "dil", "язык", "言語", "语言", "語言", "언어"];
+
+fn title_of<'a>(header: &[String], cells: &'a [String]) -> Option<&'a str> {
+    let has = |name: &str, words: &[&str]| words.iter().any(|word| name.contains(word));
+    let is_title = |name: &&String| {
+        let name = name.to_lowercase();
+        has(&name, TITLES) && !has(&name, LANGUAGES)
+    };
+    let at = header.iter().position(|name| is_title(&name))?;
+    cells.get(at).map(String::as_str).filter(|title| !title.is_empty())
+}
+
+/// Letters and digits alone: in the name of a file the others are replaced.
+fn plain(title: &str) -> String {
+    title.chars().filter(|letter| letter.is_alphanumeric()).flat_map(char::to_lowercase).collect()
+}
+
+pub(super) fn read(file: &mut OpenFile<'_>, intake: &mut Intake<'_>) -> Result<(), Stop> {
+    let mut sheet = Sheet::named(file.base(), intake);
+    each_row(file, &mut |cells| sheet.take(cells, intake))
+}
+
+/// One table while it is read.
+struct Sheet {
+    header: Vec<String>,
+    /// The playlist that its entries are of, by the name of the file.
+    playlist: String,
+    title: String,
+    place: u64,
+    seen: std::collections::HashMap<String, u64>,
+    others: usize,
+}
+
+impl Sheet {
+    fn named(file: &str, intake: &Intake<'_>) -> Sheet {
+        let whole = file.rsplit_once('.').map_or(file, |(name, _)| name);
+        // `Road trip-videos`, `Mis favoritos videos`; older archives have the title alone.
+        let cut = |mark| whole.rsplit_once(mark).map(|(title, _): (&str, &str)| title);
+        let titles = [Some(whole), cut('-'), cut(' ')];
+        let known = titles.iter().flatten().find_map(|title| {
+            let id = intake.notes.get(&plain(title)).filter(|id| !id.is_empty())?;
+            Some((id.clone(), (*title).to_owned()))
+        });
+        let (playlist, title) = known.unwrap_or_else(|| {
+            let title = cut('-').unwrap_or(whole);
+            (unnamed(title), title.to_owned())
+        });
+        let seen = std::collections::HashMap::new();
+        Sheet { header: Vec::new(), playlist, title, place: 0, seen, others: 0 }
+    }
+
+    fn take(&mut self, cells: &[String], intake: &mut Intake<'_>) -> Result<(), Stop> {
+        match row(cells) {
+            Row::Subscription { channel, title } => {
+                let item = json!({
+                    "snippet": { "title": title, "resourceId": { "channelId": channel } },
+                });
+                intake.fill(&SUBSCRIPTIONS, item)?;
+            }
+            Row::Playlist { id } => {
+                self.playlist = id.to_owned();
+                if let Some(title) = title_of(&self.header, cells) {
+                    self.title = title.to_owned();
+                }
+                intake.fill(&PLAYLISTS, playlist(id, &self.title, cells))?;
+            }
+            Row::Item { video, added_us } => self.entry(video, added_us, intake)?,
+            Row::Other => {
+                // Above each part of a table stand the names of its columns.
+                self.header = cells.to_vec();
+                self.others += 1;
+                return if self.others > OTHERS_MAX { Err(Stop::Enough) } else { Ok(()) };
+            }
+        }
+        self.others = 0;
+        Ok(())
+    }
+
+    fn entry(&mut self, video: &str, added_us: i64, intake: &mut Intake<'_>) -> Result<(), Stop> {
+        let snippet =
+            json!({ "publishedAt": utc_seconds(added_us), "resourceId": { "videoId": video } });
+        let is_likes =
+            self.playlist.starts_with(LIKES_BEGIN) || LIKES_NAMES.contains(&plain(&self.title).as_str());
+        if is_likes {
+            return Ok(intake.fill(&LIKES, json!({ "snippet": snippet }))?);
+        }
+        self.place += 1;
+        let times = self.seen.entry(video.to_owned()).or_insert(0);
+        *times += 1;
+        let item = json!({
+            "snippet": snippet,
+            "playlist_id": self.playlist,
+            "playlist": self.title,
+            "position": self.place,
+            "occurrence": times,
+        });
+        Ok(intake.fill(&PLAYLIST_ITEMS, item)?)
+    }
+}
+
+/// A list that Takeout has and the API does not name, such as the one of videos to watch later.
+fn unnamed(title: &str) -> String {
+    let digest = Sha256::digest(plain(title).as_bytes());
+    let digest: String = digest.iter().take(8).map(|byte| format!("{byte:02x}")).collect();
+    format!("{KEPT_PARENT}{digest}")
+}
+
+fn playlist(id: &str, title: &str, cells: &[String]) -> Value {
+    let made = cells.iter().find_map(|cell| moment_us(cell)).map(utc_seconds);
+    let privacy = ["private", "unlisted", "public"]
+        .into_iter()
+        .find(|word| cells.iter().any(|cell| cell.eq_ignore_ascii_case(word)));
+    json!({
+        "id": id,
+        "snippet": { "title": title, "publishedAt": made },
+        "status": { "privacyStatus": privacy },
+    })
+}
