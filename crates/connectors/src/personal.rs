@@ -22,7 +22,9 @@ use std::future::Future;
 use serde_json::Value;
 use store::secret::Secret;
 
-pub use archive::{ArchiveError, Given as ArchiveGiven, Imported, Progress as ArchiveProgress, Taken};
+pub use archive::{
+    ArchiveError, Given as ArchiveGiven, Imported, Progress as ArchiveProgress, Taken,
+};
 pub(crate) use ask::{from_fetch, json_of};
 pub(crate) use events::events;
 pub(crate) use given::{Given, is_id};

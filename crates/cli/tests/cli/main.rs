@@ -8,6 +8,7 @@
 )]
 
 mod accounts;
+mod archives;
 mod catalog;
 mod clients;
 mod data;

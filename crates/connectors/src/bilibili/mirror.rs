@@ -22,9 +22,7 @@ pub const MIRROR: Mirror = Mirror {
         Resource {
             name: "history",
             since: None,
-            fetch: |turn| {
-                Box::pin(walk(turn, &HISTORY, |cursor| history(turn.desk, cursor)))
-            },
+            fetch: |turn| Box::pin(walk(turn, &HISTORY, |cursor| history(turn.desk, cursor))),
         },
         Resource {
             name: "favorite_folders",

@@ -13,10 +13,12 @@ mod table;
 mod tests;
 
 use std::collections::BTreeMap;
+use std::fmt::Write as _;
 use std::io::Read;
 use std::path::PathBuf;
 
 use jiff::tz::TimeZone;
+use sha2::{Digest, Sha256};
 use store::records::RecordsError;
 
 use crate::{Desk, Service};
@@ -95,11 +97,13 @@ pub(crate) struct Archive {
     /// May the file hold something for us? Told by its path, in lower case.
     pub(crate) wants: fn(&str) -> bool,
     /// Looks at a file before any is read, for what later ones are known by.
-    pub(crate) learn: Option<fn(&mut OpenFile<'_>, &mut Intake<'_>) -> Result<(), Stop>>,
-    pub(crate) read: fn(&mut OpenFile<'_>, &mut Intake<'_>) -> Result<(), Stop>,
+    pub(crate) learn: Option<Reads>,
+    pub(crate) read: Reads,
     /// What to ask the service for.
     pub(crate) hint: &'static str,
 }
+
+type Reads = fn(&mut OpenFile<'_>, &mut Intake<'_>) -> Result<(), Stop>;
 
 /// One file of an archive while it is read.
 pub(crate) struct OpenFile<'a> {
@@ -138,6 +142,16 @@ impl From<RecordsError> for Stop {
     }
 }
 
+/// Stands for a name where an id is needed: short, always the same, without spaces.
+pub(crate) fn short_digest(name: &str) -> String {
+    let digest = Sha256::digest(name.as_bytes());
+    let (bytes, _) = digest.split_at(8);
+    bytes.iter().fold(String::new(), |mut text, byte| {
+        let _ = write!(text, "{byte:02x}");
+        text
+    })
+}
+
 fn base(name: &str) -> &str {
     name.rsplit(['/', '\\']).next().unwrap_or(name)
 }
@@ -166,9 +180,8 @@ pub(crate) fn import(
     if let Some(learn) = archive.learn {
         for (at, entry) in &files {
             // What is wrong with a file is said when it is read.
-            let _ = read(&mut sources, *at, entry, &Meter::default(), |file| {
-                learn(file, &mut intake)
-            });
+            let _ =
+                read(&mut sources, *at, entry, &Meter::default(), |file| learn(file, &mut intake));
         }
     }
     for (at, entry) in &files {

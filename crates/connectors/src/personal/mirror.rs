@@ -116,9 +116,7 @@ fn is_nothing_missing(
 ) -> Result<bool, RecordsError> {
     match list.forgets {
         Forgets::Never => Ok(true),
-        Forgets::Missing => {
-            Ok(total == Some(turn.desk.records.count(turn.service, list.kind)?))
-        }
+        Forgets::Missing => Ok(total == Some(turn.desk.records.count(turn.service, list.kind)?)),
         Forgets::ShorterThan(_) => {
             let whole_us = whole_us(turn.desk, turn.service, list.kind)?;
             Ok(whole_us.is_some_and(|at_us| turn.started_us < at_us.saturating_add(WHOLE_EVERY_US)))
@@ -131,7 +129,11 @@ fn whole_key(kind: &str) -> String {
 }
 
 /// When the list was last seen to its end.
-pub(crate) fn whole_us(desk: &Desk, service: &str, kind: &str) -> Result<Option<i64>, RecordsError> {
+pub(crate) fn whole_us(
+    desk: &Desk,
+    service: &str,
+    kind: &str,
+) -> Result<Option<i64>, RecordsError> {
     let said = desk.records.state_get(service, &whole_key(kind))?;
     Ok(said.and_then(|text| text.parse().ok()))
 }
@@ -185,9 +187,7 @@ fn forget(turn: &Turn<'_>, list: &List, seen: &HashSet<String>) -> Result<(), Fa
         Forgets::Missing => Window::default(),
         Forgets::ShorterThan(entries) if seen.len() >= entries => return Ok(()),
         // What only an archive ever had, the service may simply not show any more.
-        Forgets::ShorterThan(_) => {
-            Window { except_state: Some(ARCHIVED), ..Window::default() }
-        }
+        Forgets::ShorterThan(_) => Window { except_state: Some(ARCHIVED), ..Window::default() },
     };
     let mut gone = turn.desk.records.ids_in(turn.service, list.kind, &window)?;
     gone.retain(|id| !seen.contains(id));

@@ -53,15 +53,16 @@ pub fn import(desk: &Desk, given: &Given<'_>) -> Result<Imported, ArchiveError> 
 fn read(file: &mut OpenFile<'_>, intake: &mut Intake<'_>) -> Result<(), Stop> {
     match File::of(file.name) {
         Some(File::History) => each_entry(file, &mut |_, mut item| {
-            match is_stream(&mut item) {
-                true => intake.put(&STREAMS, item)?,
-                false => intake.odd(&STREAMS),
+            if is_stream(&mut item) {
+                intake.put(&STREAMS, item)?;
+            } else {
+                intake.odd(&STREAMS);
             }
             Ok(())
         }),
-        Some(File::Library) => each_entry(file, &mut |section, item| {
-            Ok(library::saved(section, &item, intake)?)
-        }),
+        Some(File::Library) => {
+            each_entry(file, &mut |section, item| Ok(library::saved(section, &item, intake)?))
+        }
         Some(File::Playlists) => library::playlists(file, intake),
         None => Ok(()),
     }

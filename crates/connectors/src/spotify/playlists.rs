@@ -10,8 +10,8 @@ use crate::Desk;
 use crate::fetch::Patience;
 use crate::personal::Problem;
 use crate::personal::mirror::{
-    Forgets, List, Page, Stamp, Whole, at, columns, forget_parts, id_of, is_same, keep_parts, names,
-    newest, note_version, text_at,
+    Forgets, List, Page, Stamp, Whole, at, columns, forget_parts, id_of, is_same, keep_parts,
+    names, newest, note_version, text_at,
 };
 use crate::sync::{Fault, Turn};
 

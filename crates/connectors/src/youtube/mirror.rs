@@ -9,9 +9,7 @@ use super::archive::{SEARCHES, SEARCHES_VIEW, WATCHES, WATCHES_VIEW};
 use super::{NAME, api, playlists, public};
 use crate::Desk;
 use crate::fetch::Patience;
-use crate::personal::mirror::{
-    Forgets, List, Page, Stamp, at, columns, id_of, text_at, walk,
-};
+use crate::personal::mirror::{Forgets, List, Page, Stamp, at, columns, id_of, text_at, walk};
 use crate::personal::{Problem, events};
 use crate::sync::{EventsAsked, Fault, Mirror, Resource};
 

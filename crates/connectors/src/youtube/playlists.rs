@@ -3,6 +3,7 @@
 use std::collections::HashSet;
 
 use serde_json::Value;
+use store::records::Window;
 
 use super::mirror::{PLAYLIST_ITEMS, page};
 use crate::personal::mirror::{
@@ -44,7 +45,7 @@ pub(super) async fn items(turn: &Turn<'_>) -> Result<Option<String>, Fault> {
 
 /// Lists that only Takeout has are none of the API's to take away.
 fn kept_parents(turn: &Turn<'_>) -> Result<HashSet<String>, Fault> {
-    let ids = turn.desk.records.ids_in(turn.service, PLAYLIST_ITEMS.kind, &Default::default())?;
+    let ids = turn.desk.records.ids_in(turn.service, PLAYLIST_ITEMS.kind, &Window::default())?;
     let parents = ids.iter().filter_map(|id| id.split_once(' ')).map(|(parent, _)| parent);
     Ok(parents.filter(|parent| parent.starts_with(KEPT_PARENT)).map(str::to_owned).collect())
 }

@@ -1,6 +1,6 @@
 //! What is kept: the newer version wins, the same page again changes nothing, deletions leave notes.
 
-use store::records::{Derived, Incoming, Kept, RunEnd, Window};
+use store::records::{ARCHIVED, Derived, Incoming, Kept, RunEnd, Window};
 
 use super::stage::{DAY_US, Record, Stage, between};
 
@@ -111,6 +111,27 @@ fn deletions_leave_a_note_until_the_record_comes_back() {
     let since = stage.records.changes_since("svc", &["cycles"], 2, 10).unwrap();
     assert_eq!(since[0].seq, 3);
     assert_eq!(stage.records.newest_seq().unwrap(), 3);
+}
+
+#[test]
+fn what_an_archive_brought_gives_way_and_brings_nothing_back() {
+    let stage = Stage::new();
+    let archived = |words| {
+        let mut record = Record::new("saved", "7", 0, Some(10)).version(50, words);
+        record.state = Some(ARCHIVED.into());
+        record
+    };
+    let shown = Record::new("saved", "7", 0, Some(10)).version(5, "in full");
+    assert_eq!(stage.keep(&archived("brief")), INSERTED);
+    assert_eq!(stage.keep(&archived("less brief")), REPLACED);
+    assert_eq!(stage.keep(&shown), REPLACED, "although its stamp is older");
+    assert_eq!(stage.keep(&archived("brief")), UNCHANGED);
+    let row = stage.records.one("svc", "saved", "7").unwrap().unwrap();
+    assert!(row.raw.contains("in full") && row.state.is_none(), "{}", row.raw);
+    stage.records.remove("svc", "saved", &["7".to_owned()], 99).unwrap();
+    assert_eq!(stage.keep(&archived("brief")), UNCHANGED);
+    assert_eq!(stage.records.one("svc", "saved", "7").unwrap(), None);
+    assert_eq!(stage.keep(&shown), INSERTED, "the service itself may bring it back");
 }
 
 #[test]

@@ -96,11 +96,8 @@ fn here_before(taken: Taken) -> usize {
 
 fn whole(imported: &Imported) -> Value {
     let kinds = imported.kinds.iter().map(|(kind, taken)| ((*kind).to_owned(), value(*taken)));
-    let problems: Vec<Value> = imported
-        .problems
-        .iter()
-        .map(|(name, why)| json!({ "file": name, "why": why }))
-        .collect();
+    let problems: Vec<Value> =
+        imported.problems.iter().map(|(name, why)| json!({ "file": name, "why": why })).collect();
     json!({
         "kinds": kinds.collect::<Map<_, _>>(),
         "unreadable_files": imported.problem_count,

@@ -61,7 +61,11 @@ impl<'a> Intake<'a> {
     }
 
     /// The same for what the service also shows: there the archive only fills what is missing.
-    pub(crate) fn fill(&mut self, list: &'static List, mut item: Value) -> Result<(), RecordsError> {
+    pub(crate) fn fill(
+        &mut self,
+        list: &'static List,
+        mut item: Value,
+    ) -> Result<(), RecordsError> {
         if let Some(item) = item.as_object_mut() {
             item.insert(FROM_ARCHIVE.to_owned(), Value::Bool(true));
         }

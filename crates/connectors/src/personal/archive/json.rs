@@ -4,7 +4,9 @@
 use std::fmt;
 use std::io::{BufReader, Read};
 
-use serde::de::{DeserializeSeed, Deserializer, Error as _, IgnoredAny, MapAccess, SeqAccess, Visitor};
+use serde::de::{
+    DeserializeSeed, Deserializer, Error as _, IgnoredAny, MapAccess, SeqAccess, Visitor,
+};
 use serde_json::Value;
 
 use super::{OpenFile, Stop};
@@ -38,9 +40,7 @@ pub(crate) fn each_entry(
 }
 
 /// Without the mark that some programs put before a text.
-pub(super) fn without_mark<'a>(
-    reader: &'a mut dyn Read,
-) -> Result<Box<dyn Read + 'a>, Stop> {
+pub(super) fn without_mark<'a>(reader: &'a mut dyn Read) -> Result<Box<dyn Read + 'a>, Stop> {
     let mut begin = Vec::new();
     let mut first = (&mut *reader).take(MARK.len() as u64);
     first.read_to_end(&mut begin).map_err(|error| Stop::File(error.to_string()))?;

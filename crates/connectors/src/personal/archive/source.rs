@@ -56,9 +56,12 @@ impl Source {
             let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
             return Ok(Source::Files(vec![Entry { name, bytes, place: Place::At(path.into()) }]));
         }
-        zip(file).map_err(|why| match is_zip {
-            true => ArchiveError::Damaged { name, why },
-            false => ArchiveError::NotAZip { name, why },
+        zip(file).map_err(|why| {
+            if is_zip {
+                ArchiveError::Damaged { name, why }
+            } else {
+                ArchiveError::NotAZip { name, why }
+            }
         })
     }
 

@@ -35,20 +35,13 @@ fn a_file_that_unpacks_to_far_too_much_is_left_out_and_the_rest_is_taken() {
     let (stage, parcel) = (owner(&reddit::SERVICE), Parcel::new());
     let mut bomb = b"id,date,body\n1abc,2023-01-15 12:34:56 UTC,".to_vec();
     bomb.resize(20 << 20, b'a');
-    let mut long = b"id,permalink\n".to_vec();
-    for number in 0..400_000 {
-        long.extend(format!("{number},https://www.reddit.com/r/a/comments/x/\n").bytes());
-    }
-    let mut field = long[..13].to_vec();
+    let mut field = b"id,permalink\n".to_vec();
     // Noise does not pack, so that only the length of the row is out of bounds.
-    field.extend((0..17_u32 << 20).map(|n| b'a' + (n.wrapping_mul(2_654_435_761) >> 27) as u8 % 26));
+    field
+        .extend((0..17_u32 << 20).map(|n| b'a' + (n.wrapping_mul(2_654_435_761) >> 27) as u8 % 26));
     let zip = parcel.zip(
         "bomb.zip",
-        &[
-            ("comments.csv", &bomb),
-            ("hidden_posts.csv", &field),
-            ("posts.csv", POSTS.as_bytes()),
-        ],
+        &[("comments.csv", &bomb), ("hidden_posts.csv", &field), ("posts.csv", POSTS.as_bytes())],
     );
     let imported = stage.import(reddit::archive::import, &[zip]).unwrap();
     assert_eq!(Stage::counts(&imported, "posts"), (1, 1, 0, 0));

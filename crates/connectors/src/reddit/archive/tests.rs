@@ -4,6 +4,7 @@
 use sandbox::Config;
 use serde_json::{Value, json};
 use store::clock::Clock;
+use store::records::Window;
 
 use super::import;
 use crate::personal::archive::parcel::{Parcel, owner};
@@ -69,9 +70,11 @@ fn every_table_is_taken_in_once_and_without_addresses() {
     let saved = stage.flats("saved");
     assert!(saved.iter().all(|thing| thing["subreddit"] == "pics"), "{saved:?}");
     assert_eq!(stage.flats("messages")[0]["subject"], "hello");
-    let rows = |kind| stage.desk.records.window("reddit", kind, &Default::default()).unwrap();
+    let rows = |kind| stage.desk.records.window("reddit", kind, &Window::default()).unwrap();
     for kind in ["posts", "messages"] {
-        assert!(rows(kind).iter().all(|row| !row.raw.contains("198.51") && !row.raw.contains("203.0")));
+        assert!(
+            rows(kind).iter().all(|row| !row.raw.contains("198.51") && !row.raw.contains("203.0"))
+        );
     }
 }
 
@@ -79,7 +82,8 @@ fn every_table_is_taken_in_once_and_without_addresses() {
 fn a_table_with_other_columns_is_named_and_the_rest_is_taken() {
     let (stage, parcel) = (owner(&SERVICE), Parcel::new());
     let youtube = b"Comment ID,Channel ID,Comment Text\nUg1,UCa,hi\n".as_slice();
-    let zip = parcel.zip("mixed.zip", &[("comments.csv", youtube), ("posts.csv", POSTS.as_bytes())]);
+    let zip =
+        parcel.zip("mixed.zip", &[("comments.csv", youtube), ("posts.csv", POSTS.as_bytes())]);
     let imported = stage.import(import, &[zip]).unwrap();
     assert_eq!(imported.problems[0].0, "comments.csv");
     assert!(imported.problems[0].1.contains("no column `id`"), "{:?}", imported.problems);
@@ -111,7 +115,8 @@ fn overlapping(stage: &Stage, parcel: &Parcel) -> (std::path::PathBuf, String) {
     let saved = stage.sandbox.control().records("saved").unwrap();
     let posts = saved.iter().filter_map(|thing| thing["data"]["name"].as_str());
     let name = posts.into_iter().find(|name| name.starts_with("t3_")).unwrap().to_owned();
-    let text = format!("id,permalink\n{},/r/x/comments/y/z/\nonlyhere,/r/x/comments/q/z/\n", &name[3..]);
+    let text =
+        format!("id,permalink\n{},/r/x/comments/y/z/\nonlyhere,/r/x/comments/q/z/\n", &name[3..]);
     (parcel.zip("both.zip", &[("saved_posts.csv", text.as_bytes())]), name)
 }
 

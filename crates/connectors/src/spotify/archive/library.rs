@@ -4,14 +4,13 @@
 use std::collections::HashMap;
 
 use serde_json::{Value, json};
-use sha2::{Digest, Sha256};
 use store::records::{ARCHIVED, RecordsError, Window};
 
 use super::super::NAME;
 use super::super::mirror::{ALBUMS, EPISODES, FOLLOWED_ARTISTS, SHOWS, TRACKS};
 use super::super::playlists::{PLAYLIST_ITEMS, PLAYLISTS};
 use crate::Desk;
-use crate::personal::archive::{Intake, OpenFile, Stop, each_entry};
+use crate::personal::archive::{Intake, OpenFile, Stop, each_entry, short_digest};
 use crate::personal::mirror::{List, Whole, text_at};
 
 /// One entry of `YourLibrary.json`; `section` says of which list.
@@ -46,18 +45,14 @@ pub(super) fn saved(
                 "id": id, "uri": uri, "name": text("name"), "show": { "name": text("show") },
             } }),
         ),
-        "artists" => {
-            (&FOLLOWED_ARTISTS, json!({ "id": id, "uri": uri, "name": text("name") }))
-        }
+        "artists" => (&FOLLOWED_ARTISTS, json!({ "id": id, "uri": uri, "name": text("name") })),
         _ => return Ok(()),
     };
-    match id {
-        Some(_) => intake.fill(list, entry),
-        None => {
-            intake.odd(list);
-            Ok(())
-        }
+    if id.is_some() {
+        return intake.fill(list, entry);
     }
+    intake.odd(list);
+    Ok(())
 }
 
 /// `spotify:track:ID`; files of the owner's own have none.
@@ -135,7 +130,5 @@ fn known(desk: &Desk) -> Result<HashMap<String, Option<String>>, RecordsError> {
 
 /// A playlist of which only the name is known; it goes when Spotify has shown the playlists.
 fn unnamed(name: &str) -> String {
-    let digest = Sha256::digest(name.as_bytes());
-    let digest: String = digest.iter().take(8).map(|byte| format!("{byte:02x}")).collect();
-    format!("archive:{digest}")
+    format!("archive:{}", short_digest(name))
 }

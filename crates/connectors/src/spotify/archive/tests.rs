@@ -4,6 +4,7 @@
 use sandbox::Config;
 use serde_json::json;
 use store::clock::Clock;
+use store::records::Window;
 
 use super::import;
 use crate::personal::archive::parcel::{Parcel, owner};
@@ -26,7 +27,8 @@ fn both_histories_are_taken_in_once_and_without_addresses() {
     ]);
     let short = json!([{ "endTime": "2018-01-02 03:04", "artistName": "A", "trackName": "T", "msPlayed": 7 }]);
     let podcast = json!([{ "endTime": "2018-01-03 03:04", "podcastName": "P", "episodeName": "E", "msPlayed": 9 }]);
-    let (long, short, podcast) = (long.to_string(), format!("\u{feff}{short}"), podcast.to_string());
+    let (long, short, podcast) =
+        (long.to_string(), format!("\u{feff}{short}"), podcast.to_string());
     let files: [(&str, &[u8]); 5] = [
         ("Spotify Extended Streaming History/Streaming_History_Audio_2019_0.json", long.as_bytes()),
         ("MyData/StreamingHistory_music_0.json", short.as_bytes()),
@@ -44,7 +46,7 @@ fn both_histories_are_taken_in_once_and_without_addresses() {
     assert_eq!(flats[1]["show_name"], "P");
     assert_eq!(flats[2]["track_name"], "Slow Light");
     assert_eq!(flats[3]["show_name"], "Show");
-    let rows = stage.desk.records.window("spotify", "streams", &Default::default()).unwrap();
+    let rows = stage.desk.records.window("spotify", "streams", &Window::default()).unwrap();
     assert!(rows.iter().all(|row| !row.raw.contains("198.51.100.7")));
 }
 

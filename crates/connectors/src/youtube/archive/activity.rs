@@ -68,9 +68,10 @@ impl Page {
 
     fn begin(&mut self, tag: &StartTag<()>) -> Option<Cell> {
         let attribute = |name: &str| {
-            tag.attributes.iter().find(|(key, _)| is(key, name)).map(|(_, value)| {
-                String::from_utf8_lossy(value).into_owned()
-            })
+            tag.attributes
+                .iter()
+                .find(|(key, _)| is(key, name))
+                .map(|(_, value)| String::from_utf8_lossy(value).into_owned())
         };
         if is(&tag.name, "div") {
             let class = attribute("class").unwrap_or_default();

@@ -9,8 +9,12 @@ use jiff::tz::{Offset, TimeZone};
 pub(super) fn read(text: &str, zone: &TimeZone) -> Option<i64> {
     let tokens = tokens(text);
     let (clock_at, clock) = clock(&tokens)?;
-    let rest: Vec<&Token> =
-        tokens.iter().enumerate().filter(|(at, _)| !(clock_at..clock_at + 5).contains(at)).map(|(_, token)| token).collect();
+    let rest: Vec<&Token> = tokens
+        .iter()
+        .enumerate()
+        .filter(|(at, _)| !(clock_at..clock_at + 5).contains(at))
+        .map(|(_, token)| token)
+        .collect();
     let (offset, rest) = offset(&rest);
     let (hour, minute, second) = clock;
     let hour = half_of_day(&rest).map_or(Some(hour), |is_late| match (hour, is_late) {
@@ -22,7 +26,9 @@ pub(super) fn read(text: &str, zone: &TimeZone) -> Option<i64> {
     let (year, month, day) = date(&rest)?;
     let at = DateTime::new(year, month, day, hour, minute, second, 0).ok()?;
     Some(match offset {
-        Some(minutes) => Offset::from_seconds(minutes * 60).ok()?.to_timestamp(at).ok()?.as_second(),
+        Some(minutes) => {
+            Offset::from_seconds(minutes * 60).ok()?.to_timestamp(at).ok()?.as_second()
+        }
         None => named(at, &rest, zone)?,
     })
 }
@@ -66,7 +72,8 @@ fn tokens(text: &str) -> Vec<Token> {
 /// Also as Arabic, Persian and Hindi write it.
 fn digit(letter: char) -> Option<i64> {
     let code = u32::from(letter);
-    let zero = [0x30, 0x660, 0x6f0, 0x966].into_iter().find(|zero| (*zero..*zero + 10).contains(&code))?;
+    let zero =
+        [0x30, 0x660, 0x6f0, 0x966].into_iter().find(|zero| (*zero..*zero + 10).contains(&code))?;
     Some(i64::from(code - zero))
 }
 
@@ -92,17 +99,19 @@ fn clock(tokens: &[Token]) -> Option<(usize, (i8, i8, i8))> {
 
 /// `GMT+8`, `UTC-03:30`: minutes east of Greenwich, and the tokens without it.
 fn offset<'a>(tokens: &[&'a Token]) -> (Option<i32>, Vec<&'a Token>) {
-    let is_zero = |token: &Token| matches!(token, Token::Word(word) if word == "gmt" || word == "utc");
+    let is_zero =
+        |token: &Token| matches!(token, Token::Word(word) if word == "gmt" || word == "utc");
     let Some(begin) = tokens.iter().position(|token| is_zero(token)) else {
         return (None, tokens.to_vec());
     };
     let tail: Vec<&Token> = tokens.iter().skip(begin + 1).take(4).copied().collect();
     let (minutes, used) = match tail.as_slice() {
-        [Token::Sign(sign), Token::Number(hours, 1 | 2), Token::Sign(':'), Token::Number(minutes, 2)]
-            if is_sign(*sign) =>
-        {
-            (signed(*sign, *hours * 60 + *minutes), 4)
-        }
+        [
+            Token::Sign(sign),
+            Token::Number(hours, 1 | 2),
+            Token::Sign(':'),
+            Token::Number(minutes, 2),
+        ] if is_sign(*sign) => (signed(*sign, *hours * 60 + *minutes), 4),
         [Token::Sign(sign), Token::Number(hours, 1 | 2), ..] if is_sign(*sign) => {
             (signed(*sign, *hours * 60), 2)
         }
@@ -146,15 +155,23 @@ fn word(token: &Token) -> Option<&str> {
 }
 
 fn date(tokens: &[&Token]) -> Option<(i16, i8, i8)> {
-    let numbers: Vec<(i64, usize)> = tokens.iter().filter_map(|token| match token {
-        Token::Number(value, digits) => Some((*value, *digits)),
-        _ => None,
-    }).collect();
+    let numbers: Vec<(i64, usize)> = tokens
+        .iter()
+        .filter_map(|token| match token {
+            Token::Number(value, digits) => Some((*value, *digits)),
+            _ => None,
+        })
+        .collect();
     let year_at = numbers.iter().position(|(_, digits)| *digits == 4)?;
     let year = numbers.get(year_at)?.0;
     // Thailand counts from the Buddha.
     let year = i16::try_from(if year > 2_400 { year - 543 } else { year }).ok()?;
-    let others: Vec<i64> = numbers.iter().enumerate().filter(|(at, _)| *at != year_at).map(|(_, (value, _))| *value).collect();
+    let others: Vec<i64> = numbers
+        .iter()
+        .enumerate()
+        .filter(|(at, _)| *at != year_at)
+        .map(|(_, (value, _))| *value)
+        .collect();
     let month = tokens.iter().filter_map(|token| word(token)).find_map(month_of);
     let (month, day) = match (month, others.as_slice()) {
         (Some(month), [day, ..]) => (month, *day),
@@ -188,24 +205,74 @@ fn month_of(word: &str) -> Option<i64> {
     if let Some((_, month)) = rare.iter().find(|(name, _)| word.starts_with(name)) {
         return Some(*month);
     }
-    let at = MONTHS.iter().position(|names| begins(&names))?;
+    let at = MONTHS.iter().position(begins)?;
     i64::try_from(at + 1).ok()
 }
 
 /// Zones by their letters, in minutes east of Greenwich.
 const ZONES: &[(&str, i32)] = &[
-    ("wet", 0), ("wez", 0), ("z", 0),
-    ("bst", 60), ("west", 60), ("wesz", 60), ("cet", 60), ("mez", 60), ("wat", 60),
-    ("cest", 120), ("mesz", 120), ("eet", 120), ("oez", 120), ("sast", 120), ("cat", 120),
-    ("eest", 180), ("oesz", 180), ("idt", 180), ("msk", 180), ("trt", 180), ("eat", 180),
-    ("gst", 240), ("pkt", 300), ("ist", 330), ("npt", 345),
-    ("ict", 420), ("wib", 420), ("hkt", 480), ("sgt", 480), ("pht", 480), ("awst", 480), ("wita", 480),
-    ("jst", 540), ("kst", 540), ("wit", 540), ("acst", 570), ("aest", 600), ("acdt", 630),
-    ("aedt", 660), ("nzst", 720), ("nzdt", 780),
-    ("ndt", -150), ("brt", -180), ("art", -180), ("adt", -180), ("clst", -180), ("nst", -210),
-    ("ast", -240), ("edt", -240), ("clt", -240), ("est", -300), ("cdt", -300), ("cot", -300),
-    ("pet", -300), ("cst", -360), ("mdt", -360), ("mst", -420), ("pdt", -420), ("pst", -480),
-    ("akdt", -480), ("akst", -540), ("hst", -600),
+    ("wet", 0),
+    ("wez", 0),
+    ("z", 0),
+    ("bst", 60),
+    ("west", 60),
+    ("wesz", 60),
+    ("cet", 60),
+    ("mez", 60),
+    ("wat", 60),
+    ("cest", 120),
+    ("mesz", 120),
+    ("eet", 120),
+    ("oez", 120),
+    ("sast", 120),
+    ("cat", 120),
+    ("eest", 180),
+    ("oesz", 180),
+    ("idt", 180),
+    ("msk", 180),
+    ("trt", 180),
+    ("eat", 180),
+    ("gst", 240),
+    ("pkt", 300),
+    ("ist", 330),
+    ("npt", 345),
+    ("ict", 420),
+    ("wib", 420),
+    ("hkt", 480),
+    ("sgt", 480),
+    ("pht", 480),
+    ("awst", 480),
+    ("wita", 480),
+    ("jst", 540),
+    ("kst", 540),
+    ("wit", 540),
+    ("acst", 570),
+    ("aest", 600),
+    ("acdt", 630),
+    ("aedt", 660),
+    ("nzst", 720),
+    ("nzdt", 780),
+    ("ndt", -150),
+    ("brt", -180),
+    ("art", -180),
+    ("adt", -180),
+    ("clst", -180),
+    ("nst", -210),
+    ("ast", -240),
+    ("edt", -240),
+    ("clt", -240),
+    ("est", -300),
+    ("cdt", -300),
+    ("cot", -300),
+    ("pet", -300),
+    ("cst", -360),
+    ("mdt", -360),
+    ("mst", -420),
+    ("pdt", -420),
+    ("pst", -480),
+    ("akdt", -480),
+    ("akst", -540),
+    ("hst", -600),
 ];
 
 /// By the letters of a zone: the owner's, if it has them; else the one best known by them.
@@ -271,7 +338,14 @@ mod tests {
 
     #[test]
     fn what_is_no_moment_is_none() {
-        for text in ["", "yesterday", "Nov 5, 2023", "21:15:30", "32.13.2023, 21:15:30", "99:99:99 1 Nov 2023"] {
+        for text in [
+            "",
+            "yesterday",
+            "Nov 5, 2023",
+            "21:15:30",
+            "32.13.2023, 21:15:30",
+            "99:99:99 1 Nov 2023",
+        ] {
             assert_eq!(read(text, &TimeZone::UTC), None, "{text}");
         }
     }

@@ -2,10 +2,9 @@
 //! in the owner's language, so a row is known by its shape.
 
 use serde_json::{Value, json};
-use sha2::{Digest, Sha256};
 
 use super::super::mirror::{LIKES, PLAYLIST_ITEMS, PLAYLISTS, SUBSCRIPTIONS};
-use crate::personal::archive::{Intake, OpenFile, Stop, each_row};
+use crate::personal::archive::{Intake, OpenFile, Stop, each_row, short_digest};
 use crate::personal::mirror::KEPT_PARENT;
 use crate::when::{instant_us, utc_seconds};
 
@@ -13,7 +12,8 @@ use crate::when::{instant_us, utc_seconds};
 const OTHERS_MAX: usize = 200;
 /// The list of likes of an account.
 const LIKES_BEGIN: &str = "LL";
-const LIKES_NAMES: &[&str] = &["likedvideos", "likedmusic", "videosquemegustan", "vídeosquemegustan"];
+const LIKES_NAMES: &[&str] =
+    &["likedvideos", "likedmusic", "videosquemegustan", "vídeosquemegustan"];
 
 /// What a row of a table is.
 #[derive(Debug, PartialEq, Eq)]
@@ -93,10 +93,24 @@ pub(super) fn learn(file: &mut OpenFile<'_>, intake: &mut Intake<'_>) -> Result<
 }
 
 /// Words for a title, and for its language, which stands in a column of its own.
-const TITLES: &[&str] =
-    &["title", "titel", "titre", "título", "titolo", "tytuł", "başlı", "назв", "タイトル", "标题", "標題", "제목"];
-const LANGUAGES: &[&str] =
-    &["language", "sprache", "langue", "idioma", "lingua", "taal", "język", "dil", "язык", "言語", "语言", "語言", "언어"];
+const TITLES: &[&str] = &[
+    "title",
+    "titel",
+    "titre",
+    "título",
+    "titolo",
+    "tytuł",
+    "başlı",
+    "назв",
+    "タイトル",
+    "标题",
+    "標題",
+    "제목",
+];
+const LANGUAGES: &[&str] = &[
+    "language", "sprache", "langue", "idioma", "lingua", "taal", "język", "dil", "язык", "言語",
+    "语言", "語言", "언어",
+];
 
 fn title_of<'a>(header: &[String], cells: &'a [String]) -> Option<&'a str> {
     let has = |name: &str, words: &[&str]| words.iter().any(|word| name.contains(word));
@@ -156,9 +170,9 @@ impl Sheet {
                 intake.fill(&SUBSCRIPTIONS, item)?;
             }
             Row::Playlist { id } => {
-                self.playlist = id.to_owned();
+                id.clone_into(&mut self.playlist);
                 if let Some(title) = title_of(&self.header, cells) {
-                    self.title = title.to_owned();
+                    title.clone_into(&mut self.title);
                 }
                 intake.fill(&PLAYLISTS, playlist(id, &self.title, cells))?;
             }
@@ -177,8 +191,8 @@ impl Sheet {
     fn entry(&mut self, video: &str, added_us: i64, intake: &mut Intake<'_>) -> Result<(), Stop> {
         let snippet =
             json!({ "publishedAt": utc_seconds(added_us), "resourceId": { "videoId": video } });
-        let is_likes =
-            self.playlist.starts_with(LIKES_BEGIN) || LIKES_NAMES.contains(&plain(&self.title).as_str());
+        let is_likes = self.playlist.starts_with(LIKES_BEGIN)
+            || LIKES_NAMES.contains(&plain(&self.title).as_str());
         if is_likes {
             return Ok(intake.fill(&LIKES, json!({ "snippet": snippet }))?);
         }
@@ -198,9 +212,7 @@ impl Sheet {
 
 /// A list that Takeout has and the API does not name, such as the one of videos to watch later.
 fn unnamed(title: &str) -> String {
-    let digest = Sha256::digest(plain(title).as_bytes());
-    let digest: String = digest.iter().take(8).map(|byte| format!("{byte:02x}")).collect();
-    format!("{KEPT_PARENT}{digest}")
+    format!("{KEPT_PARENT}{}", short_digest(&plain(title)))
 }
 
 fn playlist(id: &str, title: &str, cells: &[String]) -> Value {

@@ -56,19 +56,38 @@ fn json_history() -> Value {
 #[test]
 fn the_history_is_the_same_as_html_and_as_json() {
     let html = page(&[
-        cell("YouTube", &watched("Rust &amp; crabs", "dQw4w9WgXcQ", "Nov 5, 2023, 9:15:30\u{202f}PM CET"), ""),
-        cell("YouTube", "Searched for&nbsp;<a href=\"https://www.youtube.com/results?search_query=chess+openings\">chess openings</a><br>Jan 3, 2024, 3:04:05 AM UTC<br>", ""),
-        cell("YouTube", "Watched a video that has been removed<br>Nov 5, 2023, 9:15:30 PM CET<br>", ""),
-        cell("YouTube", &watched("An ad", "ADSADSADS12", "6 Nov 2023, 08:00:00 UTC"), "<b>Details:</b><br>&emsp;From Google Ads<br>"),
+        cell(
+            "YouTube",
+            &watched("Rust &amp; crabs", "dQw4w9WgXcQ", "Nov 5, 2023, 9:15:30\u{202f}PM CET"),
+            "",
+        ),
+        cell(
+            "YouTube",
+            "Searched for&nbsp;<a href=\"https://www.youtube.com/results?search_query=chess+openings\">chess openings</a><br>Jan 3, 2024, 3:04:05 AM UTC<br>",
+            "",
+        ),
+        cell(
+            "YouTube",
+            "Watched a video that has been removed<br>Nov 5, 2023, 9:15:30 PM CET<br>",
+            "",
+        ),
+        cell(
+            "YouTube",
+            &watched("An ad", "ADSADSADS12", "6 Nov 2023, 08:00:00 UTC"),
+            "<b>Details:</b><br>&emsp;From Google Ads<br>",
+        ),
         cell("YouTube", &watched("No date", "nodatenodat", "at some point"), ""),
     ]);
     let history = json_history().to_string();
-    let html_file = ("Takeout/YouTube and YouTube Music/history/watch-history.html", html.as_bytes());
-    let json_file = ("Takeout/YouTube und YouTube Music/Verlauf/Wiedergabeverlauf.json", history.as_bytes());
+    let html_file =
+        ("Takeout/YouTube and YouTube Music/history/watch-history.html", html.as_bytes());
+    let json_file =
+        ("Takeout/YouTube und YouTube Music/Verlauf/Wiedergabeverlauf.json", history.as_bytes());
     for first_is_html in [true, false] {
         let (stage, parcel) = (owner(&SERVICE), Parcel::new());
         let of_html = parcel.zip("html.zip", &[html_file]);
-        let of_json = parcel.zip("json.zip", &[json_file, ("Takeout/Chrome/Bookmarks.json", b"{\"roots\":[{}]}")]);
+        let of_json = parcel
+            .zip("json.zip", &[json_file, ("Takeout/Chrome/Bookmarks.json", b"{\"roots\":[{}]}")]);
         let order = if first_is_html { [of_html, of_json] } else { [of_json, of_html] };
         for path in &order {
             stage.import(import, std::slice::from_ref(path)).unwrap();
@@ -188,7 +207,8 @@ async fn an_archive_fills_what_was_not_synced_and_leaves_the_rest() {
          {channel},http://www.youtube.com/channel/{channel},As it was\n\
          UCabcdefghijklmnopqrstuv,http://www.youtube.com/channel/UCabcdefghijklmnopqrstuv,Left since\n"
     );
-    let later = b"Video ID,Playlist Video Creation Timestamp\nlaterlaterl,2022-03-02T10:00:00+00:00\n";
+    let later =
+        b"Video ID,Playlist Video Creation Timestamp\nlaterlaterl,2022-03-02T10:00:00+00:00\n";
     let files: [(&str, &[u8]); 2] =
         [("subscriptions.csv", text.as_bytes()), ("Watch later-videos.csv", later)];
     let zip = parcel.zip("takeout.zip", &files);
@@ -201,7 +221,11 @@ async fn an_archive_fills_what_was_not_synced_and_leaves_the_rest() {
     assert!(!row.raw.contains("As it was"), "{}", row.raw);
     // The list of videos to watch later is nowhere in the API, and stays.
     let later = |stage: &Stage| {
-        stage.flats("playlist_items").iter().filter(|item| item["video_id"] == "laterlaterl").count()
+        stage
+            .flats("playlist_items")
+            .iter()
+            .filter(|item| item["video_id"] == "laterlaterl")
+            .count()
     };
     assert_eq!(later(&stage), 1);
     let again = stage.import(import, &[zip]).unwrap();
