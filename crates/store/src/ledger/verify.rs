@@ -96,17 +96,26 @@ impl Ledger {
 impl Reader {
     pub fn verify(&self, checkpoint: Option<&Checkpoint>) -> Result<Verified, VerifyError> {
         loop {
-            if let Some(verified) = self.try_verify(checkpoint)? {
-                return Ok(verified);
+            // The mark first: a log that grows meanwhile has at least what was flushed before.
+            let flushed = Mark::read(&self.places);
+            let segments = self.places.segments()?;
+            match self.try_verify(&segments, flushed, checkpoint) {
+                Ok(Some(verified)) => return Ok(verified),
+                Ok(None) => {}
+                // What was found may be a log whose oldest rows left while it was being listed.
+                Err(found) if self.places.segments()? == segments => return Err(found),
+                Err(_) => {}
             }
         }
     }
 
     /// Nothing if rows were retired while they were being read.
-    fn try_verify(&self, checkpoint: Option<&Checkpoint>) -> Result<Option<Verified>, VerifyError> {
-        // The mark first: a log that grows meanwhile has at least what was flushed before.
-        let flushed = Mark::read(&self.places);
-        let segments = self.places.segments()?;
+    fn try_verify(
+        &self,
+        segments: &[u32],
+        flushed: Option<Position>,
+        checkpoint: Option<&Checkpoint>,
+    ) -> Result<Option<Verified>, VerifyError> {
         let mut check = Check::new(self, checkpoint);
         for (place, number) in segments.iter().enumerate() {
             if place > 0 && *number != check.segment + 1 {
