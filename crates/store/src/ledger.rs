@@ -22,7 +22,7 @@ pub use facts::{Ending, Facts, Note, Outcome, PolicyVersion, Refusal, RefusalKin
 pub use filter::Filter;
 pub use flush::{Durability, WhenDurable};
 pub use follow::Follower;
-pub use permit::{Admission, Permit, Waiting};
+pub use permit::{Admission, Permit, Settled, Waiting};
 pub use reader::{Entries, Reader};
 pub use retention::Retention;
 pub use row::Held;
@@ -264,6 +264,7 @@ impl Ledger {
 
     pub fn standing(&self) -> Result<Standing, LedgerError> {
         self.inner.turn(|turn| {
+            turn.core.write_owed(turn.now, turn.tick)?;
             let pending = turn.core.state.approvals.iter().filter(|approval| {
                 approval.status == ApprovalStatus::Pending && !approval.is_expired(turn.tick)
             });

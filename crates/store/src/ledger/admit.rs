@@ -101,6 +101,8 @@ impl Turn<'_> {
         ask: &Ask,
         binding: &str,
     ) -> Result<Judged, LedgerError> {
+        // The number of the row is part of the approval's name, so nothing may come between.
+        self.core.write_owed(self.now, self.tick)?;
         self.core.journal.begin();
         let seq = self.core.journal.next_seq();
         let id = approvals::id_of(seq, &self.core.journal.last_hash());

@@ -18,6 +18,7 @@ use super::state::State;
 use super::time;
 use super::writers::{self, Writer};
 use crate::clock::{Clock, Now};
+use policy::Code;
 
 pub(crate) struct Core {
     pub(crate) journal: Journal,
@@ -25,7 +26,7 @@ pub(crate) struct Core {
     pub(crate) lock: FileLock,
     boot: String,
     writer: Option<Writer>,
-    /// Endings that could not be written when they came; they go before anything else.
+    /// Endings that have no row yet; they go before anything else.
     owed: Vec<Owed>,
     /// Broken ends that were cut off and have no rows of their own yet.
     cuts: Vec<Cut>,
@@ -35,12 +36,43 @@ pub(crate) struct Core {
     pub(crate) key_text: String,
 }
 
+/// An ending on its way into the log.
 pub(crate) struct Owed {
     pub(crate) of: u64,
     pub(crate) ending: Ending,
+    pub(crate) status: Option<Box<str>>,
+    pub(crate) code: Option<Code>,
     pub(crate) released: bool,
     pub(crate) latency_us: Option<u64>,
     pub(crate) result_bytes: Option<u64>,
+    pub(crate) words: &'static str,
+}
+
+impl Owed {
+    pub(crate) fn of(end: &End<'_>, words: &'static str) -> Owed {
+        Owed {
+            of: end.of,
+            ending: end.outcome.ending,
+            status: end.outcome.status.map(Box::from),
+            code: end.outcome.code,
+            released: end.released,
+            latency_us: end.outcome.latency_us,
+            result_bytes: end.outcome.result_bytes,
+            words,
+        }
+    }
+
+    fn end(&self) -> End<'_> {
+        let outcome = Outcome {
+            ending: self.ending,
+            status: self.status.as_deref(),
+            code: self.code,
+            latency_us: self.latency_us,
+            result_bytes: self.result_bytes,
+        };
+        let (of, released, words) = (self.of, self.released, self.words);
+        End { of, outcome, released, words, continues: "" }
+    }
 }
 
 impl Core {
@@ -115,7 +147,7 @@ impl Core {
         Stamp { seq: self.journal.next_seq(), now, tick, writer }
     }
 
-    /// Writes one row.
+    /// Writes one row, and with the same write the endings that came before it.
     pub(crate) fn append(
         &mut self,
         now: Now,
@@ -123,11 +155,43 @@ impl Core {
         write: impl FnOnce(&Stamp, &mut Vec<u8>),
     ) -> Result<u64, LedgerError> {
         self.journal.begin();
+        self.add_owed(now, tick);
         let stamp = self.stamp(now, tick);
         let seq = self.journal.row(|out| write(&stamp, out));
         self.journal.commit()?;
         self.state.time.saw(tick, now.wall_us);
+        self.owed_is_written(tick);
         Ok(seq)
+    }
+
+    /// A call that others have closed meanwhile is left as it is.
+    fn add_owed(&mut self, now: Now, tick: u64) {
+        self.owed.retain(|owed| self.state.open.contains_key(&owed.of));
+        for owed in &self.owed {
+            let stamp = self.stamp(now, tick);
+            self.journal.row(|out| rows::outcome(&stamp, &owed.end(), out));
+        }
+    }
+
+    fn owed_is_written(&mut self, tick: u64) {
+        for owed in self.owed.drain(..) {
+            self.state.ended(owed.of, tick, owed.released, "");
+        }
+    }
+
+    /// Writes the endings that no other row took along.
+    pub(crate) fn write_owed(&mut self, now: Now, tick: u64) -> Result<(), LedgerError> {
+        if self.owed.is_empty() {
+            return Ok(());
+        }
+        self.journal.begin();
+        self.add_owed(now, tick);
+        if !self.owed.is_empty() {
+            self.journal.commit()?;
+            self.state.time.saw(tick, now.wall_us);
+        }
+        self.owed_is_written(tick);
+        Ok(())
     }
 
     /// Brings ledger time up to this boot, and tells of a broken end that was cut off.
@@ -153,6 +217,7 @@ impl Core {
         if let Some(writer) = &self.writer {
             return Ok(Arc::clone(&writer.id));
         }
+        self.write_owed(now, tick)?;
         self.journal.begin();
         let writer = Writer::open(&self.journal.places, self.journal.next_seq())?;
         let words = format!("process {}", std::process::id());
@@ -184,23 +249,8 @@ impl Core {
         Ok(())
     }
 
-    pub(crate) fn owe(&mut self, owed: Owed) {
-        self.owed.push(owed);
-    }
-
-    pub(crate) fn pay_owed(&mut self, now: Now, tick: u64) -> Result<(), LedgerError> {
-        while let Some(owed) = self.owed.last() {
-            let outcome = Outcome {
-                latency_us: owed.latency_us,
-                result_bytes: owed.result_bytes,
-                ..Outcome::new(owed.ending)
-            };
-            let (of, released) = (owed.of, owed.released);
-            let words = "written late: the log could not be written when the call ended";
-            self.end(now, tick, &End { of, outcome, released, words, continues: "" })?;
-            self.owed.pop();
-        }
-        Ok(())
+    pub(crate) fn owe(&mut self, owed: impl IntoIterator<Item = Owed>) {
+        self.owed.extend(owed);
     }
 
     /// Closes as unknown what processes that are no longer there had open.

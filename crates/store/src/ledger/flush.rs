@@ -137,7 +137,7 @@ impl Flush {
 
     /// Calls back when everything up to `at` is as durable as was asked for; at once if it is.
     pub(crate) fn when_durable(&self, at: Position, callback: WhenDurable) {
-        if self.durability != Durability::Power || self.is_synced(at) {
+        if self.is_durable(at) {
             return callback(Ok(()));
         }
         let mut shared = self.shared();
@@ -152,6 +152,10 @@ impl Flush {
         } else {
             self.wake_flusher.notify_one();
         }
+    }
+
+    pub(crate) fn is_durable(&self, at: Position) -> bool {
+        self.durability != Durability::Power || self.is_synced(at)
     }
 
     fn is_synced(&self, at: Position) -> bool {

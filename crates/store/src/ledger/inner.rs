@@ -1,7 +1,7 @@
 //! A turn: with both locks held, first learn what other processes wrote, then write. Everything that
 //! the ledger records goes through here.
 
-use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicI64, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::Options;
@@ -28,13 +28,24 @@ pub(crate) struct Inner {
     pub(crate) places: Places,
     pub(crate) flush: Flush,
     core: Mutex<Core>,
+    /// Endings that share the next turn, whoever takes it.
+    late: Mutex<Late>,
+    /// How many of them are in the log.
+    late_written: AtomicU64,
     /// Copies for those who only read.
     last_tick: AtomicU64,
     offset_us: AtomicI64,
     ahead_us: AtomicU64,
+    open_calls: AtomicUsize,
     seen: AtomicU64,
     generation: AtomicU64,
     listeners: Mutex<Vec<Listener>>,
+}
+
+#[derive(Default)]
+struct Late {
+    endings: Vec<Owed>,
+    count: u64,
 }
 
 /// The right to write now, and the time it is.
@@ -68,7 +79,7 @@ impl Inner {
         clock: Clock,
         options: Options,
     ) -> Result<Inner, LedgerError> {
-        let mut lock = FileLock::open(&places.lock())?;
+        let mut lock = FileLock::open(places.folder())?;
         lock.acquire()?;
         let core = Core::open(&places, &clock, &options, lock)?;
         core.lock.release();
@@ -81,6 +92,9 @@ impl Inner {
             places,
             flush,
             core: Mutex::new(core),
+            late: Mutex::default(),
+            late_written: AtomicU64::new(0),
+            open_calls: AtomicUsize::new(0),
             last_tick: AtomicU64::new(0),
             offset_us: AtomicI64::new(0),
             ahead_us: AtomicU64::new(0),
@@ -102,10 +116,7 @@ impl Inner {
         }
         let mut core = self.core();
         core.lock.acquire()?;
-        let done = match self.prepare(&mut core) {
-            Ok((now, tick)) => work(&mut Turn { core: &mut core, now, tick }),
-            Err(e) => Err(e.into()),
-        };
+        let done = self.work(&mut core, work);
         core.lock.release();
         let changed = self.publish(&core);
         drop(core);
@@ -113,6 +124,26 @@ impl Inner {
             self.tell_listeners();
         }
         done
+    }
+
+    fn work<T, E: From<LedgerError>>(
+        &self,
+        core: &mut Core,
+        work: impl FnOnce(&mut Turn<'_>) -> Result<T, E>,
+    ) -> Result<T, E> {
+        let (now, tick) = self.prepare(core)?;
+        let late = self.take_late(core);
+        let done = work(&mut Turn { core, now, tick });
+        core.write_owed(now, tick)?;
+        self.late_written.fetch_max(late, Ordering::AcqRel);
+        done
+    }
+
+    /// Takes over the endings that wait for a turn, and says how many there have been.
+    fn take_late(&self, core: &mut Core) -> u64 {
+        let mut late = self.late.lock().unwrap_or_else(PoisonError::into_inner);
+        core.owe(late.endings.drain(..));
+        late.count
     }
 
     fn core(&self) -> MutexGuard<'_, Core> {
@@ -136,7 +167,6 @@ impl Inner {
             self.flush.ask_for_rotation();
         }
         let tick = core.keep_time(now)?;
-        core.pay_owed(now, tick)?;
         Ok((now, tick))
     }
 
@@ -147,6 +177,7 @@ impl Inner {
         self.last_tick.store(core.state.time.last(), Ordering::Release);
         self.offset_us.store(core.state.time.offset_us(), Ordering::Release);
         self.ahead_us.store(core.state.time.ahead_us(), Ordering::Release);
+        self.open_calls.store(core.state.open.len(), Ordering::Relaxed);
         let seen = core.state.approvals.generation();
         let changed = self.seen.swap(seen, Ordering::AcqRel) != seen;
         if changed {
@@ -194,15 +225,27 @@ impl Inner {
     pub(crate) fn end(&self, end: &End<'_>) -> Result<(), LedgerError> {
         let ended = self.turn(|turn| turn.end(end));
         if ended.is_err() {
-            self.core().owe(Owed {
-                of: end.of,
-                ending: end.outcome.ending,
-                released: end.released,
-                latency_us: end.outcome.latency_us,
-                result_bytes: end.outcome.result_bytes,
-            });
+            let words = "written late: the log could not be written when the call ended";
+            self.core().owe([Owed::of(end, words)]);
         }
         ended
+    }
+
+    /// Leaves an ending for the next turn, and says which it is.
+    pub(crate) fn end_soon(&self, end: &End<'_>) -> u64 {
+        let mut late = self.late.lock().unwrap_or_else(PoisonError::into_inner);
+        late.endings.push(Owed::of(end, ""));
+        late.count += 1;
+        late.count
+    }
+
+    pub(crate) fn is_written(&self, late: u64) -> bool {
+        self.late_written.load(Ordering::Acquire) >= late
+    }
+
+    /// Calls without an ending in the log when this process last looked, its own among them.
+    pub(crate) fn open_calls(&self) -> usize {
+        self.open_calls.load(Ordering::Relaxed)
     }
 }
 

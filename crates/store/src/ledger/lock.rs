@@ -1,4 +1,6 @@
-//! The lock between processes: a file lock that is waited for a bounded time.
+//! The lock between processes: on the log's folder, and waited for a bounded time. A folder that holds
+//! the log is not removed and made anew by mistake, as a lock file may be; and two processes that lock
+//! two files of one name exclude nobody.
 
 use std::fs::{File, TryLockError};
 use std::io;
@@ -6,7 +8,6 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use super::error::LedgerError;
-use super::places;
 
 /// Others hold the lock for microseconds; who holds it this long is stuck.
 const WAIT_MS_MAX: u64 = 5_000;
@@ -28,20 +29,11 @@ pub(crate) struct FileLock {
 
 impl FileLock {
     pub(crate) fn open(path: &Path) -> Result<FileLock, LedgerError> {
-        let file = open(path)?;
+        let file = File::open(path).map_err(|e| match e.kind() {
+            io::ErrorKind::NotFound => LedgerError::Gone(path.to_owned()),
+            _ => LedgerError::io("open", path)(e),
+        })?;
         Ok(FileLock { file, path: path.to_owned(), stuck: false })
-    }
-
-    pub(crate) fn acquire(&mut self) -> Result<(), LedgerError> {
-        loop {
-            self.wait()?;
-            // Two processes that lock two files of one name exclude nobody.
-            if rustix::fs::fstat(&self.file).is_ok_and(|found| found.st_nlink > 0) {
-                return Ok(());
-            }
-            self.release();
-            self.file = open(&self.path)?;
-        }
     }
 
     pub(crate) fn release(&self) {
@@ -49,7 +41,7 @@ impl FileLock {
         let _ = self.file.unlock();
     }
 
-    fn wait(&mut self) -> Result<(), LedgerError> {
+    pub(crate) fn acquire(&mut self) -> Result<(), LedgerError> {
         let wait_us_max = 1_000 * if self.stuck { STUCK_WAIT_MS_MAX } else { WAIT_MS_MAX };
         let (mut tries, mut waited_us, mut pause_us) = (0, 0, 10);
         loop {
@@ -76,11 +68,4 @@ impl FileLock {
             }
         }
     }
-}
-
-fn open(path: &Path) -> Result<File, LedgerError> {
-    places::open_or_make(path).map_err(|e| match e.kind() {
-        io::ErrorKind::NotFound => LedgerError::Gone(path.to_owned()),
-        _ => LedgerError::io("open", path)(e),
-    })
 }

@@ -42,6 +42,16 @@ impl Permit {
         self.seq
     }
 
+    /// Whether other calls are under way.
+    pub fn has_company(&self) -> bool {
+        self.inner.open_calls() > 1
+    }
+
+    /// Whether the row is as durable already as the ledger was told to make it.
+    pub fn is_durable(&self) -> bool {
+        self.inner.flush.is_durable(self.at)
+    }
+
     /// Calls back once, from any thread, when the row is as durable as the ledger was told to make
     /// it; at once unless that is [`super::Durability::Power`]. The call must not leave before.
     pub fn when_durable(&self, callback: WhenDurable) {
@@ -63,6 +73,16 @@ impl Permit {
     /// The call is over. If the log cannot be written now, the ending is written when it can again.
     pub fn settle(mut self, outcome: &Outcome<'_>) -> Result<(), LedgerError> {
         self.end(*outcome, false, "", "")
+    }
+
+    /// The call is over, and others that end in the same moment may share its turn: the row is written
+    /// with whatever is written next, or by [`Settled::write`]. The answer must not leave before.
+    pub fn settle_soon(mut self, outcome: &Outcome<'_>) -> Settled {
+        self.ended = true;
+        let end =
+            End { of: self.seq, outcome: *outcome, released: false, words: "", continues: "" };
+        let late = self.inner.end_soon(&end);
+        Settled { inner: Arc::clone(&self.inner), late }
     }
 
     /// The server answered with a question of its own, and the caller's answer will come as another
@@ -105,6 +125,49 @@ impl Drop for Permit {
 impl std::fmt::Debug for Permit {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Permit").field("seq", &self.seq).finish_non_exhaustive()
+    }
+}
+
+/// A call that is over and whose row is about to be written.
+#[must_use = "the answer must not leave before the row is written"]
+pub struct Settled {
+    inner: Arc<Inner>,
+    late: u64,
+}
+
+impl Settled {
+    /// Whether other calls are under way, so that waiting a moment lets several share one turn.
+    pub fn has_company(&self) -> bool {
+        !self.inner.is_written(self.late) && self.inner.open_calls() > 1
+    }
+
+    /// Writes the row, if no turn has done so meanwhile. If the log cannot be written now, it is written
+    /// when it can again.
+    pub fn write(mut self) -> Result<(), LedgerError> {
+        let written = self.write_now();
+        // Tried once; dropping it need not try again.
+        self.late = 0;
+        written
+    }
+
+    fn write_now(&self) -> Result<(), LedgerError> {
+        if self.inner.is_written(self.late) {
+            return Ok(());
+        }
+        self.inner.turn(|_| Ok(()))
+    }
+}
+
+impl Drop for Settled {
+    fn drop(&mut self) {
+        // The ledger keeps the ending and writes it with its next turn.
+        let _ = self.write_now();
+    }
+}
+
+impl std::fmt::Debug for Settled {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Settled").field("late", &self.late).finish_non_exhaustive()
     }
 }
 

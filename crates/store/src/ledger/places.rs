@@ -41,10 +41,6 @@ impl Places {
         &self.folder
     }
 
-    pub(crate) fn lock(&self) -> PathBuf {
-        self.folder.join("lock")
-    }
-
     pub(crate) fn mark(&self) -> PathBuf {
         self.folder.join("synced")
     }

@@ -55,7 +55,7 @@ const HOUR_MS: u64 = 60 * MINUTE_MS;
 limits! {
     connections_max: 4_096, 1, 100_000,
         "Open connections; one more is answered 503 and closed.";
-    in_flight_per_grant_max: 256, 1, 100_000,
+    in_flight_per_grant_max: 1_024, 1, 100_000,
         "Requests being worked on for one grant; one more is answered 429.";
     sessions_max: 10_000, 1, 1_000_000,
         "Sessions over all grants; opening one more ends the one that was idle longest.";

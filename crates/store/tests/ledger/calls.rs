@@ -171,6 +171,34 @@ fn a_continued_call_counts_once_and_only_if_it_is_the_same_call() {
 }
 
 #[test]
+fn endings_that_come_together_are_in_the_log_before_anyone_says_so() {
+    let desk = Desk::new();
+    let ledger = desk.open();
+    let rules = limited(r#"{"counter":"c","window":"minute","max":100}"#);
+    let permits: Vec<_> = (0..5).map(|_| try_call(&ledger, &rules).unwrap()).collect();
+    let mut settled: Vec<_> = permits.into_iter().map(|permit| permit.settle_soon(&ok())).collect();
+    let endings = || desk.entries().iter().filter(|entry| entry.outcome == "ok").count();
+    assert_eq!(endings(), 0, "nobody wrote them yet");
+    assert!(settled.iter().all(store::ledger::Settled::has_company));
+
+    settled.pop().unwrap().write().unwrap();
+    assert_eq!(endings(), 5, "one turn wrote them all");
+    let rows = desk.reader().verify(None).unwrap().last_seq;
+    settled.drain(..).for_each(|settled| settled.write().unwrap());
+    assert_eq!(desk.reader().verify(None).unwrap().last_seq, rows, "and none of them twice");
+
+    let (first, second) = (try_call(&ledger, &rules).unwrap(), try_call(&ledger, &rules).unwrap());
+    let waits = first.settle_soon(&Outcome { status: Some("200"), ..ok() });
+    second.settle(&ok()).unwrap();
+    assert_eq!(endings(), 7, "whoever writes next takes along what waits");
+    assert!(!waits.has_company());
+    drop(waits);
+    drop(try_call(&ledger, &rules).unwrap().settle_soon(&ok()));
+    assert_eq!(endings(), 8, "one that is let go is written, too");
+    assert!(desk.entries().iter().any(|entry| entry.status == "200"));
+}
+
+#[test]
 fn the_gates_own_requests_and_the_owners_acts_have_rows_too() {
     let desk = Desk::new();
     let ledger = desk.open();

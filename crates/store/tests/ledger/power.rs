@@ -26,7 +26,7 @@ fn mark(audit: &Path) -> Option<(u32, u64)> {
 fn cut_power(audit: &Path, to: &Path, older_mark: &[u8], dice: &mut Dice) {
     fs::create_dir_all(to).unwrap();
     // Nobody closes a segment while we look; the mark is copied first, it is only ever too low.
-    let lock = fs::File::open(audit.join("lock")).unwrap();
+    let lock = fs::File::open(audit).unwrap();
     lock.lock().unwrap();
     fs::copy(audit.join("synced"), to.join("synced")).unwrap();
     let (segment, flushed) = mark(to).unwrap();
