@@ -17,6 +17,7 @@ use crate::upstream::Reply;
 use crate::wire::{Era, meta_keys};
 use bytes::Bytes;
 use std::collections::VecDeque;
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Instant;
 use store::ledger::{Facts, Permit, PolicyVersion};
@@ -56,7 +57,6 @@ async fn judged(
     }
     let trace = gate.tracer.begin(ask.headers, ask.request.meta(), &gate.random);
     let trace_id = trace.as_ref().map(Trace::id_text);
-    let remote = ask.scene.remote();
     let rules = aim.holding.rules.as_ref();
     let mut facts = Facts {
         argument_keys: keys.get(..names.len()).unwrap_or_default(),
@@ -65,7 +65,7 @@ async fn judged(
         policy: rules.map(|rules| PolicyVersion { name: &rules.name, version: rules.version }),
         server: &aim.holding.server.name,
         method: &ask.request.method_name,
-        remote: remote.as_deref(),
+        remote: ask.scene.remote(),
         trace: trace_id.as_deref(),
         ..ask.scene.facts_of(ask.client.as_deref().or(ask.scene.client()))
     };
@@ -87,7 +87,7 @@ async fn judged(
         body: ask.body.clone(),
         subject: aim.subject.map(Owned::of),
         takes: ask.takes,
-        digest: gate.call_digest(ask.request, &digest),
+        arguments: digest,
         argument_digest: args.map(|_| digest),
         rule: verdict.as_ref().map_or_else(|| Arc::from(""), |verdict| Arc::from(verdict.rule())),
         first_seq,
@@ -119,6 +119,7 @@ async fn judged(
         late_logs: VecDeque::new(),
         scene: ask.scene.clone(),
         permit: Some(permit),
+        settled: None,
         began: Instant::now(),
         id: ask.request.id.clone(),
         sent_id: ask.request.id.clone(),
@@ -170,8 +171,15 @@ async fn run(ask: &Ask<'_>, aim: &Aim<'_>, mut tail: Tail, round: Round<'_>) -> 
         in_flight.sent(&tail.peer, tail.sent_id.clone());
     }
     let Some(permit) = tail.permit.as_ref() else { return Outbound::Silent };
-    let sent = tail.peer.request(permit, prepared.out);
-    match until_cancelled(tail.in_flight.as_ref(), sent).await {
+    if permit.has_company() {
+        // Requests that came together leave together, so that their server is woken once for all.
+        tokio::task::yield_now().await;
+    }
+    let outcome = {
+        let sent = pin!(tail.peer.request(permit, prepared.out));
+        until_cancelled(tail.in_flight.as_ref(), sent).await
+    };
+    match outcome {
         None => {
             let piece = tail.cancelled();
             bring(piece, Flow::new(Reply::Accepted, tail))

@@ -46,16 +46,16 @@ pub(crate) async fn answer(
     remote: Remote,
     request: Request<Incoming>,
 ) -> Response<Body> {
-    match enter(&gate, &hosts, remote, request).await {
+    match enter(&gate, &hosts, &remote, request).await {
         Ok(response) => response,
-        Err(away) => turned_away(&gate, remote, &away),
+        Err(away) => turned_away(&gate, &remote, &away),
     }
 }
 
 async fn enter(
     gate: &Arc<Gate>,
     hosts: &AllowedHosts,
-    remote: Remote,
+    remote: &Remote,
     request: Request<Incoming>,
 ) -> Result<Response<Body>, TurnedAway> {
     let addressed = hosts.check(request.headers()).and_then(|()| hosts.check_target(request.uri()));
@@ -100,7 +100,7 @@ async fn enter(
         holder,
         endpoint,
         session: None,
-        transport: Transport::Http { remote: remote.address },
+        transport: Transport::Http { remote: remote.clone() },
         flights: None,
     };
     match *request.method() {
@@ -398,7 +398,7 @@ fn encode(piece: &Outgoing) -> Bytes {
 }
 
 /// The words for a request that was turned away, as JSON-RPC so that clients show them.
-fn turned_away(gate: &Gate, remote: Remote, away: &TurnedAway) -> Response<Body> {
+fn turned_away(gate: &Gate, remote: &Remote, away: &TurnedAway) -> Response<Body> {
     let audit = gate.record_turned_away(remote, away.status.as_u16(), away.words);
     let mut data = serde_json::json!({ "status": away.status.as_u16() });
     if let (Some(seq), Some(data)) = (audit, data.as_object_mut()) {

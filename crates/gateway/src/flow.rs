@@ -9,6 +9,7 @@ use crate::upstream::{Event, Events, Reply};
 use crate::wire::{Era, Id, request_body};
 use bytes::Bytes;
 use policy::json::{Bounds, Doc, Value};
+use std::pin::{Pin, pin};
 use std::time::Duration;
 use tokio::sync::oneshot;
 
@@ -69,7 +70,9 @@ impl Flow {
     /// The next piece. After `Last`, `Broken` or `Cancelled` there is none.
     pub(crate) async fn next(&mut self) -> Piece {
         loop {
-            if let Some(piece) = self.ask_on().await {
+            if self.asking.is_some()
+                && let Some(piece) = Box::pin(self.ask_on()).await
+            {
                 return piece;
             }
             if let Some(log) = self.tail.log_beside() {
@@ -81,7 +84,10 @@ impl Flow {
                 }
                 Source::Ended => None,
                 Source::Events(mut events) => {
-                    let next = until_cancelled(self.tail.in_flight.as_ref(), events.next()).await;
+                    let next = {
+                        let next = pin!(events.next());
+                        until_cancelled(self.tail.in_flight.as_ref(), next).await
+                    };
                     self.source = Source::Events(events);
                     match next {
                         None => return self.tail.cancelled(),
@@ -101,6 +107,7 @@ impl Flow {
                 Some(Ok((status, event))) => self.sort(status, &event),
             };
             if let Some(piece) = piece {
+                self.tail.until_on_record().await;
                 return piece;
             }
         }
@@ -110,6 +117,7 @@ impl Flow {
         if event.message.is_empty() {
             return self.tail.priming(event);
         }
+        // Deep enough for `result.task.taskId`.
         let Ok(doc) = Doc::read_shallow(&event.message, &Bounds::ANSWER, 3) else {
             return Some(self.tail.garbled("its message is not JSON"));
         };
@@ -134,7 +142,7 @@ impl Flow {
                 return self.input_required(event);
             }
         }
-        Some(self.tail.finish(status, &event.message))
+        Some(self.tail.finish(status, &event.message, root))
     }
 
     /// A modern server needs something of the client before it can answer.
@@ -177,7 +185,7 @@ impl Flow {
         let asking = self.asking.take()?;
         let mut answers = Vec::new();
         for (key, waiting) in asking.waiting {
-            let answer = tokio::time::timeout(QUESTION_WAIT_MAX, waiting);
+            let answer = pin!(tokio::time::timeout(QUESTION_WAIT_MAX, waiting));
             match until_cancelled(self.tail.in_flight.as_ref(), answer).await {
                 None => return Some(self.tail.cancelled()),
                 Some(Ok(Ok(ClientAnswer::Result(result)))) => answers.push((key, result)),
@@ -207,13 +215,13 @@ impl Flow {
     }
 }
 
-/// Waits for `work`, but not much longer than the client does.
+/// Waits for `work`, but not much longer than the client does. It stays where it is: every call holds
+/// its work once, not once for each way to wait for it.
 pub(crate) async fn until_cancelled<T>(
     in_flight: Option<&InFlight>,
-    work: impl Future<Output = T>,
+    mut work: Pin<&mut impl Future<Output = T>>,
 ) -> Option<T> {
     let Some(in_flight) = in_flight else { return Some(work.await) };
-    let mut work = std::pin::pin!(work);
     tokio::select! {
         biased;
         done = &mut work => Some(done),

@@ -35,7 +35,7 @@ impl Default for Hooks {
 /// notice is done after the answer.
 pub(crate) async fn receive(
     gate: &Arc<Gate>,
-    remote: Remote,
+    remote: &Remote,
     name: &str,
     request: Request<Incoming>,
 ) -> Result<Response<Body>, TurnedAway> {
@@ -135,17 +135,17 @@ fn taken(
 /// A notice that is not believed is one row, and its sender learns no more than the status.
 fn refused(
     gate: &Gate,
-    remote: Remote,
+    remote: &Remote,
     service: &Service,
     status: u16,
     words: &str,
 ) -> Response<Body> {
     let kind = if status == 401 { RefusalKind::Unauthenticated } else { RefusalKind::Malformed };
-    let (remote, code) = (remote.address.to_string(), status.to_string());
+    let code = status.to_string();
     let facts = Facts {
         method: "(notice)",
         server: service.name,
-        remote: Some(&remote),
+        remote: Some(remote.as_str()),
         ..Facts::default()
     };
     if let Err(error) = gate.ledger.record(&Refusal { kind, code: &code, reason: words }, &facts) {

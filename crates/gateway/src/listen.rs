@@ -210,7 +210,7 @@ pub(crate) fn heard(
         // An answer on this stream belongs to a request whose own stream was lost.
         (None, Some(id)) => {
             let mut tail = session.reattach(&id)?;
-            match tail.finish(200, &event.message) {
+            match tail.finish(200, &event.message, root) {
                 Piece::Last { body, .. } => as_it_is(body),
                 _ => None,
             }

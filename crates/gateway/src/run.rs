@@ -13,7 +13,7 @@ use crate::gate::Gate;
 use crate::in_force::{self, Holder, Holding};
 use crate::keep::{self, ReadSettings};
 use crate::scene::{Endpoint, Scene, Transport};
-use crate::serve::{AllowedHosts, Lanes, ListenError, Listener, Tls};
+use crate::serve::{AllowedHosts, Lanes, ListenError, Listener, Remote, Tls};
 use crate::server::Server;
 use crate::upstream::UpstreamError;
 use crate::wire::Era;
@@ -239,7 +239,7 @@ impl Listening {
             gate.begin_stop();
         });
         let gate = Arc::clone(&self.gate);
-        let broken = Arc::new(move |remote, status, words: &str| {
+        let broken = Arc::new(move |remote: &Remote, status, words: &str| {
             gate.record_turned_away(remote, status, words);
         });
         self.listener.serve(&lanes, answer, broken, self.gate.stopping()).await;

@@ -1,10 +1,10 @@
 //! Who says something to the gate, where, and over what.
 
-use std::net::SocketAddr;
 use std::sync::Arc;
 
 use crate::gate::Gate;
 use crate::in_force::{Holder, Holding};
+use crate::serve::Remote;
 use crate::session::{Flights, Session};
 
 /// The surroundings of one message.
@@ -27,9 +27,9 @@ pub(crate) enum Endpoint {
     All,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Transport {
-    Http { remote: SocketAddr },
+    Http { remote: Remote },
     Stdio,
 }
 

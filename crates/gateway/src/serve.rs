@@ -8,10 +8,12 @@ mod lanes;
 mod stream;
 mod tls;
 
-use std::future::Future;
+use std::future::{Future, poll_fn};
 use std::net::SocketAddr;
 use std::pin::pin;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::Poll;
 use std::time::Duration;
 
 use hyper::body::Incoming;
@@ -19,7 +21,7 @@ use hyper::service::service_fn;
 use hyper::{Request, Response};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, watch};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 
 pub(crate) use body::{Body, Feed};
 pub(crate) use gather::{Gathered, Ungathered, gather};
@@ -32,14 +34,22 @@ use crate::bounds::Bounds;
 /// After the drain bound, what is in flight is given up and its clients have so long to hear of it.
 const GIVE_UP_WAIT_MAX: Duration = Duration::from_millis(500);
 
-/// Who asks over which connection.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Remote {
-    pub address: SocketAddr,
+/// The other end of a connection, as the audit log names it: written once, said with every request.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Remote(Arc<str>);
+
+impl Remote {
+    fn at(address: SocketAddr) -> Remote {
+        Remote(address.to_string().into())
+    }
+
+    pub(crate) fn as_str(&self) -> &str {
+        &self.0
+    }
 }
 
 /// Is told of connections that never became a request: from where, which status they got, and why.
-pub(crate) type OnBroken = Arc<dyn Fn(Remote, u16, &str) + Send + Sync>;
+pub(crate) type OnBroken = Arc<dyn Fn(&Remote, u16, &str) + Send + Sync>;
 
 /// Where the listener may stand.
 #[derive(Debug, thiserror::Error)]
@@ -105,12 +115,16 @@ impl Listener {
                 continue;
             };
             let Ok(place) = Arc::clone(&places).try_acquire_owned() else {
-                broken(Remote { address }, 503, "more connections are open than `connections_max`");
+                broken(
+                    &Remote::at(address),
+                    503,
+                    "more connections are open than `connections_max`",
+                );
                 tokio::spawn(turn_away(stream));
                 continue;
             };
             let connection = Connection {
-                remote: Remote { address },
+                remote: Remote::at(address),
                 bounds: Arc::clone(&self.bounds),
                 tls: self.tls.clone(),
                 stop: stop.clone(),
@@ -197,17 +211,20 @@ impl Connection {
         F: Fn(Remote, Request<Incoming>) -> R + Clone + Send + Sync + 'static,
         R: Future<Output = Response<Body>> + Send + 'static,
     {
-        let remote = self.remote;
-        let giving_up = Arc::new(Notify::new());
+        let remote = self.remote.clone();
+        let giving_up = Arc::new(AtomicBool::new(false));
         let given_up = Arc::clone(&giving_up);
         let service = service_fn(move |request| {
             let (answer, given_up) = (answer.clone(), Arc::clone(&given_up));
+            let remote = remote.clone();
             async move {
-                Ok::<_, std::convert::Infallible>(tokio::select! {
-                    biased;
-                    response = answer(remote, request) => response,
-                    () = given_up.notified() => stopped(),
-                })
+                // The connection looks here again whenever it is driven, also to be given up.
+                let mut answering = pin!(answer(remote, request));
+                let response = poll_fn(|context| match answering.as_mut().poll(context) {
+                    Poll::Pending if given_up.load(Ordering::Relaxed) => Poll::Ready(stopped()),
+                    other => other,
+                });
+                Ok::<_, std::convert::Infallible>(response.await)
             }
         });
         let connection = hyper::server::conn::http1::Builder::new()
@@ -218,6 +235,7 @@ impl Connection {
             .serve_connection(TokioIo::new(stream), service);
         let mut connection = pin!(connection);
         let ended = tokio::select! {
+            biased;
             ended = connection.as_mut() => Some(ended),
             () = turned_true(&mut self.stop) => None,
         };
@@ -229,7 +247,7 @@ impl Connection {
             if let Ok(ended) = drained.await {
                 ended
             } else {
-                giving_up.notify_waiters();
+                giving_up.store(true, Ordering::Relaxed);
                 connection.await
             }
         };
@@ -242,11 +260,15 @@ impl Connection {
     /// Bytes that are no HTTP request were answered by the protocol itself; they are a row, too.
     fn tell_broken(&self, error: &hyper::Error) {
         if error.is_parse_too_large() {
-            (self.broken)(self.remote, 431, "the headers are larger or more than the bounds allow");
+            (self.broken)(
+                &self.remote,
+                431,
+                "the headers are larger or more than the bounds allow",
+            );
         } else if error.is_parse() {
-            (self.broken)(self.remote, 400, "the bytes are not an HTTP request");
+            (self.broken)(&self.remote, 400, "the bytes are not an HTTP request");
         } else if error.is_timeout() {
-            (self.broken)(self.remote, 408, "the headers took longer than `header_wait_ms_max`");
+            (self.broken)(&self.remote, 408, "the headers took longer than `header_wait_ms_max`");
         }
     }
 }

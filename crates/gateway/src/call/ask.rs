@@ -1,10 +1,11 @@
 //! A request on its way through the gate, and what stays known of it while it is away.
 
+use crate::gate::Gate;
 use crate::in_force::Holding;
 use crate::peer::Peer;
 use crate::prepare::Prepared;
 use crate::scene::Scene;
-use crate::wire::{Era, Request};
+use crate::wire::{self, Era, Message, Request};
 use bytes::Bytes;
 use hyper::HeaderMap;
 use policy::Subject;
@@ -60,8 +61,8 @@ pub(crate) struct Asked {
     pub(super) body: Bytes,
     pub(crate) subject: Option<Owned>,
     pub(super) takes: Takes,
-    /// Fits only the same method, name and arguments.
-    pub(crate) digest: String,
+    /// Digest of the arguments, of none if there are none.
+    pub(super) arguments: [u8; 32],
     pub(crate) argument_digest: Option<[u8; 32]>,
     pub(super) rule: Arc<str>,
     /// The audit row of the first round.
@@ -99,6 +100,15 @@ impl Owned {
 }
 
 impl Asked {
+    /// Fits only the same method, name and arguments. Worked out when a further round needs it.
+    pub(crate) fn digest(&self, gate: &Gate) -> Option<String> {
+        let doc = wire::read(&self.body).ok()?;
+        match Message::of(&doc).ok()? {
+            Message::Request(request) => Some(gate.call_digest(&request, &self.arguments)),
+            Message::Notification(_) | Message::Response(_) => None,
+        }
+    }
+
     pub(crate) fn client_takes(&self, method: &str) -> bool {
         self.takes.takes(method)
     }

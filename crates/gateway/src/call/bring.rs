@@ -81,8 +81,8 @@ pub(super) fn park(flow: Flow, question: translate::Question, id: Id) -> Bytes {
     let scene = flow.tail.scene.clone();
     let server = flow.tail.peer.server.name.clone();
     let parked = gate.rounds.park(ParkedCall { flow, asked: vec![(key, id)], grant, until_us });
-    let sealed = parked.ok().and_then(|handle| {
-        gate.seal(&scene, &server, &asked.digest, asked.first_seq, Inner::Parked(handle))
+    let sealed = parked.ok().zip(asked.digest(&gate)).and_then(|(handle, digest)| {
+        gate.seal(&scene, &server, &digest, asked.first_seq, Inner::Parked(handle))
     });
     match sealed {
         Some(state) => {

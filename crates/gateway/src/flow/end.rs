@@ -19,13 +19,18 @@ use super::tail::Tail;
 
 impl Tail {
     /// The answer as the client gets it, and the outcome row.
-    pub(crate) fn finish(&mut self, status: u16, message: &Bytes) -> Piece {
-        // Deep enough for `result.task.taskId`.
-        let depth = if self.needs_edit() { usize::MAX } else { 3 };
-        let Ok(doc) = Doc::read_shallow(message, &Bounds::ANSWER, depth) else {
-            return self.garbled("its answer is not JSON");
-        };
-        let root = doc.root();
+    pub(crate) fn finish(&mut self, status: u16, message: &Bytes, root: Value<'_>) -> Piece {
+        if !self.needs_edit() {
+            return self.finish_as(status, message, root);
+        }
+        match Doc::read(message, &Bounds::ANSWER) {
+            Ok(doc) => self.finish_as(status, message, doc.root()),
+            Err(_) => self.garbled("its answer is not JSON"),
+        }
+    }
+
+    /// The same with the message as it was read: to the bottom where it must be edited.
+    fn finish_as(&mut self, status: u16, message: &Bytes, root: Value<'_>) -> Piece {
         if matches!(status, 401 | 403 | 407) {
             return self.failed(&UpstreamError::Status { status, body: Bytes::new() });
         }
@@ -41,7 +46,13 @@ impl Tail {
             (None, Some(error)) => (self.error(message, root, error), Ending::Error),
             _ => return self.garbled("its answer has neither a result nor an error"),
         };
-        self.settle(ending, Some(status), message.len());
+        let in_words = status.to_string();
+        let outcome = Outcome {
+            status: Some(&in_words),
+            result_bytes: Some(message.len() as u64),
+            ..Outcome::new(ending)
+        };
+        self.settled = self.end(outcome, |permit, outcome| permit.settle_soon(outcome));
         let status = if self.era == self.peer.era { status } else { 200 };
         Piece::Last { status, body }
     }
@@ -127,8 +138,10 @@ impl Tail {
     pub(super) fn next_round(&mut self, result: Value<'_>, state: Option<String>) -> Piece {
         let (asked, server) = (&self.asked, &self.peer.server.name);
         let inner = crate::mrtr::Inner::Server(state);
-        let sealed =
-            self.scene.gate.seal(&self.scene, server, &asked.digest, asked.first_seq, inner);
+        let gate = &self.scene.gate;
+        let sealed = asked
+            .digest(gate)
+            .and_then(|digest| gate.seal(&self.scene, server, &digest, asked.first_seq, inner));
         let Some(sealed) = sealed else {
             return self.garbled("the state of this call could not be sealed");
         };
@@ -220,12 +233,34 @@ impl Tail {
     }
 
     pub(super) fn settle_with(&mut self, outcome: Outcome<'_>) {
-        let Some(permit) = self.permit.take() else { return };
+        if let Some(written) = self.end(outcome, |permit, outcome| permit.settle(outcome)) {
+            late(written);
+        }
+    }
+
+    /// Ends the call, once.
+    fn end<T>(
+        &mut self,
+        outcome: Outcome<'_>,
+        settle: impl FnOnce(Permit, &Outcome<'_>) -> T,
+    ) -> Option<T> {
+        let permit = self.permit.take()?;
         let latency_us = u64::try_from(self.began.elapsed().as_micros()).unwrap_or(u64::MAX);
         self.scene.gate.metrics.call_ended(outcome.ending, latency_us);
         self.end_trace(outcome.ending, latency_us);
-        late(permit.settle(&Outcome { latency_us: Some(latency_us), ..outcome }));
+        let settled = settle(permit, &Outcome { latency_us: Some(latency_us), ..outcome });
         self.in_flight = None;
+        Some(settled)
+    }
+
+    /// Comes back when the outcome is on record. Calls that end in the same moment share one turn of the
+    /// ledger: who has company lets the others come first.
+    pub(super) async fn until_on_record(&mut self) {
+        let Some(settled) = self.settled.take() else { return };
+        if settled.has_company() {
+            tokio::task::yield_now().await;
+        }
+        late(settled.write());
     }
 
     pub(super) fn end_trace(&mut self, ending: Ending, took_us: u64) {

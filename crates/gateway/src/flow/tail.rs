@@ -18,7 +18,7 @@ use policy::json::{Bounds, Doc, Value};
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use store::ledger::{Ending, Permit};
+use store::ledger::{Ending, Permit, Settled};
 use tokio::sync::broadcast;
 
 /// Log messages may come on another stream than the answer they precede; it waits so long for them.
@@ -29,6 +29,8 @@ pub(crate) struct Tail {
     pub(crate) scene: Scene,
     pub(crate) peer: Arc<Peer>,
     pub(crate) permit: Option<Permit>,
+    /// The outcome, while its row is about to be written.
+    pub(crate) settled: Option<Settled>,
     pub(crate) began: Instant,
     /// The client's id, and the one the server knows it by.
     pub(crate) id: Id,

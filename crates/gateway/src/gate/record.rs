@@ -17,8 +17,7 @@ impl Gate {
         method: &str,
         server: &str,
     ) -> Result<Permit, LedgerError> {
-        let remote = scene.remote();
-        let facts = Facts { method, server, remote: remote.as_deref(), ..scene.facts() };
+        let facts = Facts { method, server, remote: scene.remote(), ..scene.facts() };
         self.ledger.own_act(&facts)
     }
 
@@ -53,11 +52,10 @@ impl Gate {
         method: &str,
     ) -> Result<u64, LedgerError> {
         self.metrics.refused();
-        let remote = scene.remote();
         let facts = Facts {
             method,
             server: scene.endpoint.server().unwrap_or_default(),
-            remote: remote.as_deref(),
+            remote: scene.remote(),
             ..scene.facts()
         };
         let code = refused.code.to_string();
@@ -68,15 +66,15 @@ impl Gate {
     /// Records a request that got no further than the door. Without a record it is still turned away.
     pub(crate) fn record_turned_away(
         &self,
-        remote: Remote,
+        remote: &Remote,
         status: u16,
         words: &str,
     ) -> Option<u64> {
         self.metrics.turned_away();
         let kind =
             if status == 401 { RefusalKind::Unauthenticated } else { RefusalKind::Malformed };
-        let (remote, code) = (remote.address.to_string(), status.to_string());
-        let facts = Facts { method: "(http)", remote: Some(&remote), ..Facts::default() };
+        let code = status.to_string();
+        let facts = Facts { method: "(http)", remote: Some(remote.as_str()), ..Facts::default() };
         self.ledger.record(&Refusal { kind, code: &code, reason: words }, &facts).ok()
     }
 
@@ -102,6 +100,9 @@ impl Gate {
 
     /// Waits until the row of a permit is as durable as the owner wants it.
     pub(crate) async fn until_durable(permit: &Permit) -> Result<(), LedgerError> {
+        if permit.is_durable() {
+            return Ok(());
+        }
         let (tell, told) = tokio::sync::oneshot::channel();
         permit.when_durable(Box::new(move |flushed| {
             // A call that was given up no longer waits.
@@ -131,9 +132,9 @@ impl Scene {
         }
     }
 
-    pub(crate) fn remote(&self) -> Option<String> {
-        match self.transport {
-            Transport::Http { remote } => Some(remote.to_string()),
+    pub(crate) fn remote(&self) -> Option<&str> {
+        match &self.transport {
+            Transport::Http { remote } => Some(remote.as_str()),
             Transport::Stdio => None,
         }
     }

@@ -69,18 +69,19 @@ impl HttpLink {
     }
 
     pub async fn request(&self, _pass: &Pass, out: Outgoing) -> Result<Reply, UpstreamError> {
+        // What is rare is boxed, so that a call holds little memory while it is away.
         if out.opens_session && self.server.is_legacy() {
-            self.open_channel().await?;
+            Box::pin(self.open_channel()).await?;
         }
         if let Some(channel) = self.channel() {
-            return channel.request(&out, &self.server.waits).await;
+            return Box::pin(channel.request(&out, &self.server.waits)).await;
         }
         let error = match self.post_request(&out).await {
             Err(error) if out.opens_session && may_mean_legacy(&error) => error,
             outcome => return outcome,
         };
-        match self.open_channel().await {
-            Ok(channel) => channel.request(&out, &self.server.waits).await,
+        match Box::pin(self.open_channel()).await {
+            Ok(channel) => Box::pin(channel.request(&out, &self.server.waits)).await,
             Err(_) => Err(error),
         }
     }
@@ -158,7 +159,7 @@ impl HttpLink {
     ) -> Result<Reply, UpstreamError> {
         let (status, bounds) = (response.status(), &self.server.bounds);
         if !status.is_success() {
-            return self.refused_reply(response).await;
+            return Box::pin(self.refused_reply(response)).await;
         }
         if status == StatusCode::ACCEPTED || status == StatusCode::NO_CONTENT {
             response.into_body().finish(bounds);

@@ -85,7 +85,7 @@ impl Default for HttpBounds {
             connections_max: 512,
             listens_max: 4096,
             waiting_max: 1024,
-            idle_max: 64,
+            idle_max: 256,
             idle_keep_max: Duration::from_secs(4),
             ending_wait_max: Duration::from_secs(1),
             ending_bytes_max: 64 * KIB,

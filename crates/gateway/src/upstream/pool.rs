@@ -19,6 +19,10 @@ use super::error::{Stage, UpstreamError};
 use super::headers::keep_alive_seconds;
 use super::options::{HttpBounds, Waits};
 
+/// Under load the runtime has looked at a socket that rested less than this since its last answer, so a
+/// server that hung up was noticed; after a longer rest the socket itself is asked.
+const TRUSTED_FOR: Duration = Duration::from_millis(1);
+
 /// Which allowance a request draws on.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Purpose {
@@ -40,6 +44,7 @@ pub(super) struct Pool {
 
 struct Idle {
     connection: Connection,
+    since: Instant,
     until: Instant,
 }
 
@@ -98,7 +103,6 @@ impl Pool {
     ) -> Result<Response<Body>, UpstreamError> {
         let place = self.place(purpose).await?;
         if let Some(mut connection) = self.take_idle() {
-            connection.distrust();
             let mut deadline = Deadline::start(&self.waits, stays_open);
             match connection.exchange(make_request(), &mut deadline, self.is_calm()).await {
                 Ok(response) => return Ok(self.leased(response, connection, place, deadline)),
@@ -106,7 +110,7 @@ impl Pool {
                 Err(Failure::Unsent(_)) => {}
             }
         }
-        let mut connection = self.dialer.dial().await?;
+        let mut connection = Box::pin(self.dialer.dial()).await?;
         let mut deadline = Deadline::start(&self.waits, stays_open);
         match connection.exchange(make_request(), &mut deadline, self.is_calm()).await {
             Ok(response) => Ok(self.leased(response, connection, place, deadline)),
@@ -162,7 +166,11 @@ impl Pool {
         let here = std::thread::current().id();
         let place = idle.iter().rposition(|kept| kept.connection.home == here)?;
         let newest = idle.remove(place);
-        (newest.until > Instant::now()).then_some(newest.connection)
+        let now = Instant::now();
+        if now.saturating_duration_since(newest.since) > TRUSTED_FOR {
+            newest.connection.distrust();
+        }
+        (newest.until > now).then_some(newest.connection)
     }
 
     fn keep(self: &Arc<Pool>, connection: Connection) {
@@ -172,7 +180,8 @@ impl Pool {
         if keep.is_zero() || idle.len() >= self.bounds.idle_max {
             return;
         }
-        idle.push(Idle { connection, until: Instant::now() + keep });
+        let since = Instant::now();
+        idle.push(Idle { connection, since, until: since + keep });
         drop(idle);
         self.sweep_later();
     }
