@@ -23,7 +23,7 @@ struct Plan {
     sessions: String,
 }
 
-/// `cargo xtask bench gate [--quick]`
+/// `cargo xtask bench gate [--quick] [--rows N]`; N audit rows (say 10,000,000) need about 400 bytes each.
 pub(crate) fn gate(root: &Path, args: &[String]) -> Result<()> {
     let quick = args.iter().any(|arg| arg == "--quick");
     let plan = Plan {
@@ -31,6 +31,8 @@ pub(crate) fn gate(root: &Path, args: &[String]) -> Result<()> {
         rounds: if quick { 1 } else { 3 },
         sessions: "1,16".to_owned(),
     };
+    let rows = args.iter().position(|arg| arg == "--rows").and_then(|at| args.get(at + 1));
+    let rows: Option<u32> = rows.map(|rows| rows.parse().context("--rows N")).transpose()?;
     let bench = build_mcpbench(root)?;
     let tollgate = build_tollgate(root)?;
     let upstream_port = free_port()?;
@@ -48,6 +50,10 @@ pub(crate) fn gate(root: &Path, args: &[String]) -> Result<()> {
         let gate = RunningGate::start(&tollgate, upstream_port, durability, TOOLS)?;
         compare(&bench, upstream_port, &gate, &format!("durability = \"{durability}\""), &plan)?;
     }
+    beside_nginx(&bench, upstream_port, &plan)?;
+    if let Some(rows) = rows {
+        behind_many_rows(&bench, &tollgate, upstream_port, rows, &plan)?;
+    }
     flat_cost(&bench, &tollgate, upstream_port, &plan)?;
     resting_and_busy_memory(&bench, &tollgate, upstream_port)?;
     cold_start(&tollgate, upstream_port)
@@ -61,10 +67,30 @@ fn compare(
     label: &str,
     plan: &Plan,
 ) -> Result<()> {
+    compare_at(
+        bench,
+        upstream,
+        &gate.url(),
+        Some(&gate.token),
+        gate.process.child.id(),
+        label,
+        plan,
+    )
+}
+
+fn compare_at(
+    bench: &Path,
+    upstream: u16,
+    url: &str,
+    token: Option<&str>,
+    pid: u32,
+    label: &str,
+    plan: &Plan,
+) -> Result<()> {
     let out = Command::new(bench)
         .args(["compare", "--direct", &format!("http://127.0.0.1:{upstream}/mcp")])
-        .args(["--gateway", &gate.url()])
-        .args(["--token", &gate.token, "--pid", &gate.process.child.id().to_string()])
+        .args(["--gateway", url, "--pid", &pid.to_string()])
+        .args(token.iter().flat_map(|token| ["--token", token]))
         .args(["--sessions", &plan.sessions, "--calls", &plan.calls.to_string()])
         .args(["--rounds", &plan.rounds.to_string(), "--json"])
         .output()
@@ -91,6 +117,70 @@ fn table_row(label: &str, row: &Value) -> String {
         number("cpu_us_per_call"),
         number("rss_mib"),
     )
+}
+
+/// nginx as a plain reverse proxy, if it is installed: what carrying bytes costs without any rules.
+fn beside_nginx(bench: &Path, upstream: u16, plan: &Plan) -> Result<()> {
+    let Ok(version) = Command::new("nginx").arg("-v").output() else {
+        println!("| nginx (not installed) | | | | | | |");
+        return Ok(());
+    };
+    let home = Scratch::new("nginx")?;
+    let port = free_port()?;
+    let folder = home.path.display();
+    let settings = format!(
+        "daemon off; master_process off; worker_processes 1; pid {folder}/pid; error_log {folder}/error.log;
+         events {{ worker_connections 4096; }}
+         http {{ access_log off; client_body_temp_path {folder}/body; proxy_temp_path {folder}/proxy;
+           fastcgi_temp_path {folder}/f; uwsgi_temp_path {folder}/u; scgi_temp_path {folder}/s;
+           keepalive_requests 100000000;
+           upstream up {{ server 127.0.0.1:{upstream}; keepalive 64; keepalive_requests 100000000; }}
+           server {{ listen 127.0.0.1:{port}; location / {{ proxy_pass http://up; proxy_http_version 1.1;
+             proxy_set_header Connection \"\"; }} }} }}\n"
+    );
+    let file = home.path.join("nginx.conf");
+    std::fs::write(&file, settings)?;
+    let nginx = Started::new(Command::new("nginx").arg("-c").arg(&file))?;
+    wait_for(port)?;
+    let version = String::from_utf8_lossy(&version.stderr);
+    let version = version.trim().rsplit('/').next().unwrap_or_default();
+    let label = format!("nginx {version}, plain reverse proxy");
+    let url = format!("http://127.0.0.1:{port}/mcp");
+    compare_at(bench, upstream, &url, None, nginx.child.id(), &label, plan)
+}
+
+/// The cost per call when the audit log already holds very many rows.
+fn behind_many_rows(
+    bench: &Path,
+    tollgate: &Path,
+    upstream: u16,
+    rows: u32,
+    plan: &Plan,
+) -> Result<()> {
+    let home = Scratch::new("rows")?;
+    let port = free_port()?;
+    let token = set_up(tollgate, &home.path, upstream, "process", TOOLS)?;
+    let (folder, calls) = (home.path.join("audit"), (rows / 2).to_string());
+    // A call has two rows.
+    cargo(
+        &[
+            "run",
+            "--release",
+            "-p",
+            "store",
+            "--example",
+            "ledger_fill",
+            "--",
+            &folder.to_string_lossy(),
+            &calls,
+        ],
+        None,
+    )?;
+    let process = Started::new(up(tollgate, &home.path, port))?;
+    wait_for(port)?;
+    let gate = RunningGate { process, port, token, _home: home };
+    let one = Plan { calls: plan.calls, rounds: plan.rounds, sessions: "1".to_owned() };
+    compare(bench, upstream, &gate, &format!("after {rows} audit rows"), &one)
 }
 
 /// The cost per call with few and with very many policy entries.
@@ -256,7 +346,11 @@ fn build_mcpbench(root: &Path) -> Result<PathBuf> {
     Ok(target.join("release/mcpbench"))
 }
 
+/// The release build, or the one that `TOLLGATE_BIN` names.
 fn build_tollgate(root: &Path) -> Result<PathBuf> {
+    if let Some(built) = std::env::var_os("TOLLGATE_BIN") {
+        return Ok(built.into());
+    }
     cargo(&["build", "--release", "--package", "tollgate"], None)?;
     let target =
         std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), PathBuf::from);
