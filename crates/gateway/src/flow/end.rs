@@ -52,7 +52,7 @@ impl Tail {
             result_bytes: Some(message.len() as u64),
             ..Outcome::new(ending)
         };
-        self.settled = self.end(outcome, |permit, outcome| permit.settle_soon(outcome));
+        self.settled = self.end(outcome, Permit::settle_soon);
         let status = if self.era == self.peer.era { status } else { 200 };
         Piece::Last { status, body }
     }
@@ -233,7 +233,7 @@ impl Tail {
     }
 
     pub(super) fn settle_with(&mut self, outcome: Outcome<'_>) {
-        if let Some(written) = self.end(outcome, |permit, outcome| permit.settle(outcome)) {
+        if let Some(written) = self.end(outcome, Permit::settle) {
             late(written);
         }
     }

@@ -101,10 +101,9 @@ impl Reader {
             let segments = self.places.segments()?;
             match self.try_verify(&segments, flushed, checkpoint) {
                 Ok(Some(verified)) => return Ok(verified),
-                Ok(None) => {}
-                // What was found may be a log whose oldest rows left while it was being listed.
                 Err(found) if self.places.segments()? == segments => return Err(found),
-                Err(_) => {}
+                // The oldest rows left while the log was being listed or read: look again.
+                Ok(None) | Err(_) => {}
             }
         }
     }
