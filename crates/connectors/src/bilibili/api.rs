@@ -19,6 +19,15 @@ pub(super) async fn get(
     segments: &[&str],
     query: &[(&str, &str)],
 ) -> Result<Value, Problem> {
+    get_with(desk, segments, query, Patience::BRIEF).await
+}
+
+pub(super) async fn get_with(
+    desk: &Desk,
+    segments: &[&str],
+    query: &[(&str, &str)],
+    patience: Patience,
+) -> Result<Value, Problem> {
     let question = Question { method: &Method::GET, segments, query, json: None };
     let request = fetch::request(desk, &SERVICE, question);
     let mut request = request.map_err(|error| from_fetch(&SERVICE, &error))?;
@@ -26,7 +35,7 @@ pub(super) async fn get(
     if let Some(cookies) = cookies(desk) {
         request = request.header("cookie", cookies.expose());
     }
-    let reply = fetch::send(desk, &SERVICE, request, Patience::BRIEF).await;
+    let reply = fetch::send(desk, &SERVICE, request, patience).await;
     let mut body = json_of(&SERVICE, reply, refused)?;
     match body.get("code").and_then(Value::as_i64) {
         Some(0) => Ok(body.get_mut("data").map(Value::take).unwrap_or_default()),

@@ -8,6 +8,7 @@ use store::records::{Column, View};
 use super::people::own_uid;
 use super::{NAME, api, moment, plain};
 use crate::Desk;
+use crate::fetch::Patience;
 use crate::personal::mirror::{Forgets, List, Page, Stamp, at, columns, walk};
 use crate::personal::{Problem, events};
 use crate::sync::{EventsAsked, Fault, Mirror, Resource, Turn};
@@ -142,7 +143,9 @@ async fn history(desk: &Desk, cursor: Option<String>) -> Result<Page, Problem> {
     if let [max, view_at, business] = fields.as_slice() {
         query.extend([("max", *max), ("view_at", *view_at), ("business", *business)]);
     }
-    let found = api::get(desk, &["x", "web-interface", "history", "cursor"], &query).await?;
+    let found =
+        api::get_with(desk, &["x", "web-interface", "history", "cursor"], &query, Patience::SYNC)
+            .await?;
     let items = items(&found, "view_at");
     let next = next(&found).filter(|_| !items.is_empty());
     Ok(Page { items, next, total: None })
@@ -160,13 +163,14 @@ async fn folders(desk: &Desk) -> Result<Page, Problem> {
     api::signed_in(desk)?;
     let uid = own_uid(desk).await?.to_string();
     let path = ["x", "v3", "fav", "folder", "created", "list-all"];
-    let found = api::get(desk, &path, &[("up_mid", &uid), ("type", "2")]).await?;
+    let found =
+        api::get_with(desk, &path, &[("up_mid", &uid), ("type", "2")], Patience::SYNC).await?;
     Ok(Page { items: items(&found, "ctime"), next: None, total: None })
 }
 
 async fn to_view(desk: &Desk) -> Result<Page, Problem> {
     api::signed_in(desk)?;
-    let found = api::get(desk, &["x", "v2", "history", "toview"], &[]).await?;
+    let found = api::get_with(desk, &["x", "v2", "history", "toview"], &[], Patience::SYNC).await?;
     Ok(Page { items: items(&found, "add_at"), next: None, total: None })
 }
 
@@ -180,7 +184,8 @@ async fn followings_page(desk: &Desk, uid: &str, page: Option<String>) -> Result
     let number = page.unwrap_or_else(|| "1".to_owned());
     let size = PAGE.to_string();
     let query = [("vmid", uid), ("ps", &size), ("pn", &number), ("order", "desc")];
-    let found = api::get(desk, &["x", "relation", "followings"], &query).await?;
+    let found =
+        api::get_with(desk, &["x", "relation", "followings"], &query, Patience::SYNC).await?;
     let items = items(&found, "mtime");
     let total = found.get("total").and_then(Value::as_u64);
     let at: u64 = number.parse().unwrap_or(1);

@@ -14,8 +14,17 @@ pub(super) async fn get(
     segments: &[&str],
     query: &[(&str, &str)],
 ) -> Result<Value, Problem> {
+    get_with(desk, segments, query, Patience::BRIEF).await
+}
+
+pub(super) async fn get_with(
+    desk: &Desk,
+    segments: &[&str],
+    query: &[(&str, &str)],
+    patience: Patience,
+) -> Result<Value, Problem> {
     let question = Question { method: &Method::GET, segments, query, json: None };
-    let reply = fetch::ask(desk, &SERVICE, question, Patience::BRIEF).await;
+    let reply = fetch::ask(desk, &SERVICE, question, patience).await;
     json_of(&SERVICE, reply, refusal).map_err(|problem| explained(desk, problem))
 }
 

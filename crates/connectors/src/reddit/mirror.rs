@@ -7,6 +7,7 @@ use store::records::{Column, View};
 
 use super::{NAME, api, lists};
 use crate::Desk;
+use crate::fetch::Patience;
 use crate::personal::mirror::{Forgets, List, Page, Stamp, at, columns, text_at, walk};
 use crate::personal::{Problem, events};
 use crate::sync::{EventsAsked, Fault, Fetching, Mirror, Resource, Turn};
@@ -151,7 +152,7 @@ async fn messages(turn: &Turn<'_>) -> Result<Option<String>, Fault> {
 async fn page(desk: &Desk, path: &[&str], after: Option<String>) -> Result<Page, Problem> {
     let mut query = vec![("limit", "100"), ("raw_json", "1")];
     query.extend(after.as_deref().map(|after| ("after", after)));
-    let listing = api::get(desk, path, &query).await?;
+    let listing = api::get_with(desk, path, &query, Patience::SYNC).await?;
     let next = listing.pointer("/data/after").and_then(Value::as_str).map(str::to_owned);
     let mut items = lists::things(&listing);
     for thing in items.iter_mut().filter_map(Value::as_object_mut) {
