@@ -35,10 +35,11 @@ impl Patience {
     };
     /// The same where the service counts for itself and says so.
     pub const PROMPT: Patience = Patience { table: Table::Counts, ..Patience::BRIEF };
-    /// A sync waits for its turn, and is not ended by a limit that many share.
+    /// A sync waits for its turn, and is not ended by a limit that many share: without a word from
+    /// the service its pauses together outlast a minute.
     pub const SYNC: Patience = Patience {
         wait_max: Duration::from_mins(15),
-        retry: Retry { limited_max: 4, wait_ms_max: 15 * 60_000, ..Patience::BRIEF.retry },
+        retry: Retry { limited_max: 6, wait_ms_max: 15 * 60_000, ..Patience::BRIEF.retry },
         table: Table::Holds,
     };
 }

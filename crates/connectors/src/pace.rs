@@ -22,6 +22,11 @@ const BELIEVED_US: u64 = 15 * 60 * SECOND_US;
 /// When a service that asked for such a pause is asked whether it still holds.
 const ASK_AGAIN_US: u64 = 5 * SECOND_US;
 
+/// After a pause one goes first, and the others look this often whether it has its answer.
+const SCOUT_LOOK_US: u64 = SECOND_US / 50;
+/// A scout that has not come back by then is not waited for.
+const SCOUT_US_MAX: u64 = 2 * SECOND_US;
+
 /// So many requests in so many seconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limit {
@@ -139,6 +144,16 @@ struct Gauge {
     left: Option<(usize, u64)>,
     /// Nobody asks before then.
     closed_until_us: u64,
+    scout: Scout,
+}
+
+/// All who waited for the end of a pause would ask at once, and most of them would be turned away
+/// again. So one of them goes first, and its answer says how many may follow.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Scout {
+    NotNeeded,
+    Wanted,
+    Sent { at_us: u64 },
 }
 
 impl Gauge {
@@ -149,12 +164,14 @@ impl Gauge {
             is_limited: false,
             left: None,
             closed_until_us: 0,
+            scout: Scout::NotNeeded,
         }
     }
 
     /// Takes a turn, or says how long there is none.
     fn take(&mut self, now_us: u64, table: Table) -> Option<u64> {
-        if let Some(wait_us) = self.wait_us(now_us, table) {
+        let wait_us = self.wait_us(now_us, table);
+        if let Some(wait_us) = wait_us.or_else(|| self.behind_scout_us(now_us, table)) {
             return Some(wait_us);
         }
         if let Some((left, _)) = &mut self.left {
@@ -172,10 +189,16 @@ impl Gauge {
 
     fn wait_us(&mut self, now_us: u64, table: Table) -> Option<u64> {
         if now_us < self.closed_until_us {
+            self.scout = Scout::Wanted;
             return Some(self.closed_until_us - now_us);
         }
         match self.left {
-            Some((_, until_us)) if now_us >= until_us => self.left = None,
+            Some((left, until_us)) if now_us >= until_us => {
+                if left == 0 {
+                    self.scout = Scout::Wanted;
+                }
+                self.left = None;
+            }
             Some((0, until_us)) => return Some(until_us - now_us),
             // The service counts what all our processes sent; its word is better than ours.
             Some(_) => return None,
@@ -190,6 +213,21 @@ impl Gauge {
             ends_us.checked_sub(now_us).filter(|wait| *wait > 0)
         });
         waits.max()
+    }
+
+    /// How long one who may ask lets another go first. Nobody who is waited for does.
+    fn behind_scout_us(&mut self, now_us: u64, table: Table) -> Option<u64> {
+        match self.scout {
+            Scout::NotNeeded => None,
+            _ if table == Table::Counts => None,
+            Scout::Sent { at_us } if now_us.saturating_sub(at_us) < SCOUT_US_MAX => {
+                Some(SCOUT_LOOK_US)
+            }
+            Scout::Wanted | Scout::Sent { .. } => {
+                self.scout = Scout::Sent { at_us: now_us };
+                None
+            }
+        }
     }
 
     /// Another process was told so.
@@ -209,6 +247,7 @@ impl Gauge {
 
     fn learn(&mut self, now_us: u64, heard: &Heard) {
         let wait_us = heard.wait.map(|wait| u64::try_from(wait.as_micros()).unwrap_or(u64::MAX));
+        self.scout = Scout::NotNeeded;
         if heard.is_refused {
             self.is_limited = true;
             let until_us = now_us.saturating_add(believed(wait_us.unwrap_or(SECOND_US)));
@@ -277,6 +316,22 @@ mod tests {
         assert_eq!(take(&mut gauge, 7_000_000), None);
         gauge.learn(8_000_000, &refusal(None));
         assert_eq!(take(&mut gauge, 8_000_000), Some(1_000_000));
+    }
+
+    #[test]
+    fn after_a_pause_one_goes_first_and_the_others_follow_its_answer() {
+        let mut gauge = Gauge::new(&[Limit { max: 100, window_s: 60 }]);
+        gauge.learn(0, &heard(0, 1));
+        assert_eq!(take(&mut gauge, 1), Some(SECOND_US - 1));
+        assert_eq!(take(&mut gauge, SECOND_US), None);
+        assert_eq!(take(&mut gauge, SECOND_US), Some(SCOUT_LOOK_US));
+        gauge.learn(SECOND_US + 9, &heard(2, 1));
+        let after = [0; 3].map(|n| take(&mut gauge, SECOND_US + 10 + n));
+        assert_eq!(after, [None, None, Some(SECOND_US - 1)]);
+        // One that is lost on the way does not hold the others up for long.
+        assert_eq!(take(&mut gauge, 3 * SECOND_US), None);
+        assert_eq!(take(&mut gauge, 4 * SECOND_US), Some(SCOUT_LOOK_US));
+        assert_eq!(take(&mut gauge, 66 * SECOND_US), None);
     }
 
     #[test]

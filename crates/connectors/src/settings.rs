@@ -199,6 +199,7 @@ mod tests {
             ("", "https://api.prod.whoop.com/oauth/oauth2"),
             ("http://127.0.0.1:8080", "http://127.0.0.1:8080/oauth/oauth2"),
             ("http://127.0.0.1:8080/oauth/oauth2/", "http://127.0.0.1:8080/oauth/oauth2"),
+            ("http://127.0.0.1:8080/oauth/", "http://127.0.0.1:8080/oauth/oauth2"),
             ("https://x.example/oauth2", "https://x.example/oauth2"),
         ] {
             assert_eq!(whoop("", given).unwrap().1, oauth, "{given}");

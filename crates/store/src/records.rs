@@ -30,6 +30,7 @@ mod turns;
 mod view;
 
 pub use error::RecordsError;
+pub(crate) use error::has_no_room_for_index;
 pub use reshape::Derived;
 pub use row::{ARCHIVED, After, Gone, Incoming, Kept, Row, Run, RunEnd, Window};
 pub use sql::{Cell, SqlError, Told};

@@ -32,7 +32,7 @@ pub const WHOOP: Account = Account {
     oauth: Place {
         url: "https://api.prod.whoop.com/oauth/oauth2",
         variable: "WHOOP_OAUTH_BASE_URL",
-        completions: &[("", "/oauth/oauth2")],
+        completions: &[("", "/oauth/oauth2"), ("/oauth", "/oauth2")],
     },
     values: &[],
     client_id: "WHOOP_CLIENT_ID",

@@ -49,12 +49,13 @@ impl Retry {
         if *count >= max {
             return None;
         }
-        let doubled = self.first_wait_ms.saturating_mul(1 << (*count).min(16));
+        let nth = (*count).min(16);
+        let doubled = self.first_wait_ms.saturating_mul(1 << nth);
         *count += 1;
         let usual = Duration::from_millis(doubled.min(self.wait_ms_max));
         let asked = outcome.as_ref().ok().and_then(Reply::wait_asked);
         let pause = match outcome {
-            Ok(reply) if reply.status == 429 => asked.unwrap_or(Duration::from_secs(1)),
+            Ok(reply) if reply.status == 429 => asked.unwrap_or(Duration::from_secs(1 << nth)),
             Ok(reply) if reply.headers.contains_key("retry-after") => asked.unwrap_or(usual),
             _ => usual,
         };
@@ -96,6 +97,17 @@ mod tests {
             .map(|pause| pause.as_millis())
             .take(10)
             .collect()
+    }
+
+    #[test]
+    fn a_limit_without_a_word_is_waited_out_longer_each_time() {
+        let retry = Retry { limited_max: 6, wait_ms_max: 60_000, ..Retry::USUAL };
+        let mut tally = Tally::default();
+        let pauses: Vec<u64> =
+            std::iter::from_fn(|| retry.pause(&mut tally, true, &reply(429, None)))
+                .map(|pause| pause.as_secs())
+                .collect();
+        assert_eq!(pauses, [1, 2, 4, 8, 16, 32]);
     }
 
     #[test]

@@ -67,6 +67,7 @@ impl Problem {
     }
 
     pub fn cache(endpoint: impl Into<String>, cause: &impl std::fmt::Display) -> Problem {
+        let cause = cause.to_string().replace("\nhint: ", "; ");
         Problem::new(Code::CacheError, endpoint, format!("the local mirror failed: {cause}"))
     }
 

@@ -44,11 +44,18 @@ impl From<rusqlite::Error> for RecordsError {
             }
             Some(ErrorCode::ReadOnly | ErrorCode::PermissionDenied) => RecordsError::ReadOnly,
             Some(ErrorCode::DiskFull) => RecordsError::DiskFull,
+            Some(_) if has_no_room_for_index(&error) => RecordsError::DiskFull,
             Some(_) => RecordsError::Io(error.to_string()),
             // A row that does not fit its table's types was not written by us.
             None => RecordsError::Corrupt(error.to_string()),
         }
     }
+}
+
+/// On a full disk reading fails, too, where the log has no index yet.
+pub(crate) fn has_no_room_for_index(error: &rusqlite::Error) -> bool {
+    let code = error.sqlite_error().map(|error| error.extended_code);
+    code == Some(rusqlite::ffi::SQLITE_IOERR_SHMSIZE)
 }
 
 impl From<io::Error> for RecordsError {

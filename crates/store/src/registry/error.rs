@@ -6,6 +6,7 @@ use rusqlite::ErrorCode;
 
 use super::target::TargetError;
 use crate::random::RandomError;
+use crate::records::has_no_room_for_index;
 use crate::vault::VaultError;
 
 /// What a name stands for.
@@ -122,6 +123,7 @@ impl From<rusqlite::Error> for RegistryError {
             }
             Some(ErrorCode::ReadOnly | ErrorCode::PermissionDenied) => RegistryError::ReadOnly,
             Some(ErrorCode::DiskFull) => RegistryError::DiskFull,
+            Some(_) if has_no_room_for_index(&error) => RegistryError::DiskFull,
             Some(_) => RegistryError::Io(error.to_string()),
             // A row that does not fit its table's types was not written by us.
             None => RegistryError::Corrupt(error.to_string()),
