@@ -25,7 +25,7 @@ use anyhow::{Context, Result};
 const HELP: &str = "\
 cargo xtask up [ARGS…]       build tollgate and run `tollgate up --demo`
 cargo xtask test [STEP…]     everything that must pass, or only the steps named
-cargo xtask promises [P01…]  every promise with its tests and their figures
+cargo xtask promises [P01…]  every promise with its tests and their figures [--full]
 cargo xtask direct           the suite and the clients without a gate: is the harness whole?
 cargo xtask bench gate       what the gate costs, beside a direct connection [--quick]
 cargo xtask bench catalog    how fast the catalogue is made and asked [--quick]

@@ -1,5 +1,6 @@
 //! `cargo xtask promises`: every promise of the gate, the tests that hold it, and the figures they
-//! print. `TOLLGATE_ROUNDS` repeats the random parts more often.
+//! print. `TOLLGATE_ROUNDS` repeats the random parts more often; `--full` takes the counts that the
+//! promises name, in a release build, which takes hours for all of them.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{BufRead, BufReader};
@@ -15,6 +16,30 @@ const GATE: Suite = ("tollgate", "gate_promises");
 const LEDGER: Suite = ("store", "ledger_story");
 const LANGUAGE: Suite = ("policy", "language");
 const ORPHANS: Suite = ("gateway", "upstream_orphans");
+const DAMAGE: Suite = ("gateway", "damage");
+
+/// What a full run sets for a promise, beyond the counts of a normal one.
+const FULL: &[(&str, &[(&str, &str)])] = &[
+    ("P01", &[("TOLLGATE_ROUNDS", "200"), ("TOLLGATE_KILLS", "200")]),
+    ("P04", &[("TOLLGATE_ROUNDS", "200")]),
+    ("P05", &[("TOLLGATE_ROUNDS", "1000")]),
+    ("P07", &[("TOLLGATE_ROUNDS", "1000")]),
+    ("P10", &[("TOLLGATE_LOGS", "10000")]),
+    ("P11", &[("TOLLGATE_CASES", "1000000")]),
+    ("P12", &[("TOLLGATE_CASES", "10000000")]),
+    ("P14", &[("TOLLGATE_ROUNDS", "1000")]),
+    ("P19", &[("TOLLGATE_ROUNDS", "1000")]),
+    // A day and a night on each core would be 86400.
+    ("P22", &[("TOLLGATE_FUZZ_SECONDS", "1200")]),
+    ("P26", &[("TOLLGATE_ROUNDS", "100")]),
+];
+
+/// How the tests are run.
+#[derive(Clone, Copy)]
+struct Run {
+    is_release: bool,
+    variables: &'static [(&'static str, &'static str)],
+}
 
 struct Promise {
     id: &'static str,
@@ -72,7 +97,7 @@ const PROMISES: &[Promise] = &[
     Promise {
         id: "P10",
         words: "somebody else can verify the log",
-        held_by: &[(LEDGER, "in_python")],
+        held_by: &[(LEDGER, "in_python"), (LEDGER, "alike_here_and")],
     },
     Promise {
         id: "P11",
@@ -112,7 +137,7 @@ const PROMISES: &[Promise] = &[
     Promise {
         id: "P22",
         words: "hostile messages, requests and lines are refused, recorded and not passed on",
-        held_by: &[(GATE, "p22_")],
+        held_by: &[(GATE, "p22_"), (DAMAGE, "")],
     },
     Promise {
         id: "P23",
@@ -158,7 +183,12 @@ struct Said {
 }
 
 /// Runs the tests of all promises, or of those named, and prints each with its figures.
-pub(crate) fn run(root: &Path, only: &[String]) -> Result<bool> {
+pub(crate) fn run(root: &Path, words: &[String]) -> Result<bool> {
+    let (flags, only): (Vec<&String>, Vec<&String>) =
+        words.iter().partition(|word| word.starts_with("--"));
+    if let Some(other) = flags.iter().find(|flag| flag.as_str() != "--full") {
+        bail!("there is no `{other}`; there is `--full`");
+    }
     let wanted = |promise: &&Promise| {
         only.is_empty() || only.iter().any(|id| id.eq_ignore_ascii_case(promise.id))
     };
@@ -167,17 +197,34 @@ pub(crate) fn run(root: &Path, only: &[String]) -> Result<bool> {
         let known: Vec<&str> = PROMISES.iter().map(|promise| promise.id).collect();
         bail!("there is no such promise; there are {}", known.join(", "));
     }
+    let kept = if flags.is_empty() {
+        let said = ask(root, &promises, Run { is_release: false, variables: &[] })?;
+        promises.iter().filter(|promise| tell(promise, &said)).count()
+    } else {
+        // One after the other, because each has counts of its own.
+        let mut kept = 0;
+        for promise in &promises {
+            let counts = FULL.iter().find(|(id, _)| *id == promise.id);
+            let variables = counts.map_or(&[][..], |(_, variables)| variables);
+            let said = ask(root, &[promise], Run { is_release: true, variables })?;
+            kept += usize::from(tell(promise, &said));
+        }
+        kept
+    };
+    println!("{kept} of {} promises kept", promises.len());
+    Ok(kept == promises.len())
+}
+
+/// Runs the tests that hold these promises, each suite once.
+fn ask(root: &Path, promises: &[&Promise], run: Run) -> Result<BTreeMap<Suite, Said>> {
     let mut filters: BTreeMap<Suite, BTreeSet<&str>> = BTreeMap::new();
     for (suite, filter) in promises.iter().flat_map(|promise| promise.held_by) {
         filters.entry(*suite).or_default().insert(filter);
     }
-    let mut said = BTreeMap::new();
-    for (suite, filters) in filters {
-        said.insert(suite, tests(root, suite, &filters)?);
-    }
-    let kept = promises.iter().filter(|promise| tell(promise, &said)).count();
-    println!("{kept} of {} promises kept", promises.len());
-    Ok(kept == promises.len())
+    filters
+        .into_iter()
+        .map(|(suite, filters)| Ok((suite, tests(root, suite, &filters, run)?)))
+        .collect()
 }
 
 /// Prints one promise; true when tests ran for each part of it and all passed.
@@ -216,11 +263,19 @@ fn tell(promise: &Promise, said: &BTreeMap<Suite, Said>) -> bool {
 }
 
 /// Runs the chosen tests of one suite; what they print besides is shown only when one fails.
-fn tests(root: &Path, (package, target): Suite, filters: &BTreeSet<&str>) -> Result<Said> {
+fn tests(
+    root: &Path,
+    (package, target): Suite,
+    filters: &BTreeSet<&str>,
+    run: Run,
+) -> Result<Said> {
     println!("==> {package}, {target}");
     let mut child = crate::cargo()
         .current_dir(root)
-        .args(["test", "--package", package, "--test", target, "--"])
+        .args(["test", "--package", package, "--test", target])
+        .args(run.is_release.then_some("--release"))
+        .arg("--")
+        .envs(run.variables.iter().copied())
         .arg("--show-output")
         .args(filters.iter().filter(|filter| !filter.is_empty()))
         .stdout(Stdio::piped())
@@ -284,6 +339,8 @@ mod tests {
     #[test]
     fn the_promises_stand_in_their_order_and_each_is_held_by_something() {
         assert!(PROMISES.is_sorted_by_key(|promise| promise.id));
+        let known = |id: &str| PROMISES.iter().any(|promise| promise.id == id);
+        assert!(super::FULL.iter().all(|(id, _)| known(id)));
         assert!(PROMISES.iter().all(|promise| !promise.held_by.is_empty()));
     }
 }

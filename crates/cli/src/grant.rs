@@ -93,7 +93,7 @@ fn create(args: &CreateArgs, stores: &Stores, out: &mut Out) -> Result<Ending> {
         expires_at_us,
     };
     let (grant, token) = stores.registry.create_grant(&new, &stores.file_names, now_us)?;
-    stores.note("grant_created", &grant.label, &holdings_text(&grant))?;
+    stores.note("grant_created", &grant.label, &holdings_text(&grant, stores))?;
     for open in grant.holdings.iter().filter(|holding| holding.policy.is_none()) {
         if stores.own_policy(&grant, &open.server)?.is_some() {
             out.say(format_args!(
@@ -139,7 +139,7 @@ fn hand_over(
 ) -> Result<Ending> {
     let paste = Paste::new(grant, token, &stores.settings, stores.home.path());
     if out.wants_json() {
-        let mut fact = grant_json(grant, stores.now_us());
+        let mut fact = grant_json(grant, stores);
         if let Value::Object(fields) = &mut fact {
             fields.insert("token".to_owned(), token.expose().into());
             fields.insert("url".to_owned(), paste.url.clone().into());
@@ -147,7 +147,7 @@ fn hand_over(
         }
         out.json(&fact)?;
     } else {
-        out.line(format_args!("grant `{}` {what}: {}", grant.label, holdings_text(grant)))?;
+        out.line(format_args!("grant `{}` {what}: {}", grant.label, holdings_text(grant, stores)))?;
         out.raw(paste.text().as_bytes())?;
     }
     Ok(Ending::Yes)
@@ -158,7 +158,7 @@ fn list(stores: &Stores, out: &mut Out) -> Result<Ending> {
     let effective = stores.effective()?;
     let grants = effective.grants();
     if out.wants_json() {
-        out.json(&grants.iter().map(|grant| grant_json(grant, now_us)).collect::<Vec<_>>())?;
+        out.json(&grants.iter().map(|grant| grant_json(grant, stores)).collect::<Vec<_>>())?;
         return Ok(Ending::Yes);
     }
     if grants.is_empty() {
@@ -172,7 +172,7 @@ fn list(stores: &Stores, out: &mut Out) -> Result<Ending> {
         table.row([
             grant.label.clone(),
             grant.state(now_us).as_str().to_owned(),
-            holdings_text(grant),
+            holdings_text(grant, stores),
             grant.expires_at_us.map_or_else(|| "never".to_owned(), moment::local),
             grant.origin.as_str().to_owned(),
         ]);
@@ -185,7 +185,7 @@ fn show(label: &str, stores: &Stores, out: &mut Out) -> Result<Ending> {
     let now_us = stores.now_us();
     let grant = stores.grant(label)?;
     if out.wants_json() {
-        out.json(&grant_json(&grant, now_us))?;
+        out.json(&grant_json(&grant, stores))?;
         return Ok(Ending::Yes);
     }
     out.line(format_args!("label    {}", grant.label))?;
@@ -195,7 +195,7 @@ fn show(label: &str, stores: &Stores, out: &mut Out) -> Result<Ending> {
     let expires = grant.expires_at_us.map_or_else(|| "never".to_owned(), moment::local);
     out.line(format_args!("expires  {expires}"))?;
     for holding in &grant.holdings {
-        out.line(format_args!("server   {}", holding_text(holding)))?;
+        out.line(format_args!("server   {}", holding_text(&grant, holding, stores)))?;
     }
     for token in &grant.tokens {
         let until = token.valid_until_us.map_or_else(
@@ -230,7 +230,7 @@ fn policy(args: &PolicyArgs, stores: &Stores, out: &mut Out) -> Result<Ending> {
     let words = format!("{}={}", args.server, args.policy);
     stores.note("grant_policy", &args.label, &words)?;
     if out.wants_json() {
-        out.json(&grant_json(&stores.registry.grant(&args.label)?, stores.now_us()))?;
+        out.json(&grant_json(&stores.registry.grant(&args.label)?, stores))?;
     } else {
         out.line(format_args!(
             "grant `{}`: policy `{}` decides on `{}` from the next call",
@@ -279,27 +279,43 @@ fn after(span: &str, now_us: i64) -> Result<i64> {
     Ok(now_us.saturating_add(seconds.saturating_mul(1_000_000)))
 }
 
-fn holding_text(holding: &Holding) -> String {
-    let policy = holding.policy.as_deref();
-    format!(
-        "{} ({})",
-        holding.server,
-        policy.map_or_else(|| "no policy".to_owned(), |p| format!("policy {p}"))
-    )
+/// Which rules decide on a server: the owner's policy, those it brings along, or none at all.
+fn holding_text(grant: &Grant, holding: &Holding, stores: &Stores) -> String {
+    let rules = match (&holding.policy, built_in(grant, holding, stores)) {
+        (Some(policy), _) => format!("policy {policy}"),
+        (None, Some(name)) => format!("policy {name}"),
+        (None, None) => "no policy".to_owned(),
+    };
+    format!("{} ({rules})", holding.server)
 }
 
-fn holdings_text(grant: &Grant) -> String {
+fn built_in(grant: &Grant, holding: &Holding, stores: &Stores) -> Option<String> {
+    if holding.policy.is_some() {
+        return None;
+    }
+    stores.own_policy(grant, &holding.server).ok()?.map(|text| text.name)
+}
+
+fn holdings_text(grant: &Grant, stores: &Stores) -> String {
     if grant.holdings.is_empty() {
         return "none".to_owned();
     }
-    grant.holdings.iter().map(holding_text).collect::<Vec<_>>().join(", ")
+    let texts = grant.holdings.iter().map(|holding| holding_text(grant, holding, stores));
+    texts.collect::<Vec<_>>().join(", ")
 }
 
-fn grant_json(grant: &Grant, now_us: i64) -> Value {
+fn grant_json(grant: &Grant, stores: &Stores) -> Value {
+    let now_us = stores.now_us();
     let holdings: Vec<Value> = grant
         .holdings
         .iter()
-        .map(|holding| json!({ "server": holding.server, "policy": holding.policy }))
+        .map(|holding| {
+            json!({
+                "server": holding.server,
+                "policy": holding.policy,
+                "built_in_policy": built_in(grant, holding, stores),
+            })
+        })
         .collect();
     json!({
         "label": grant.label,

@@ -18,7 +18,7 @@ use tokio::runtime::Runtime;
 use crate::context::{Context, Stores};
 use crate::failure::Ending;
 use crate::output::{Out, visible};
-use crate::running::{Facts, Mark};
+use crate::running::{Facts, Mark, Teller};
 
 mod builtin;
 mod demo;
@@ -88,13 +88,14 @@ fn serve(
         let url = format!("{scheme}://{}/mcp", listening.address());
         let facts = facts("up", Some(url.clone()), stores);
         let mark = Mark::set(stores.home.path(), &facts)?;
+        let teller = Teller::start(stores.home.path(), &gate);
         stores.note("start", "gate", &url)?;
         welcome(&url, stores, demo, out)?;
         sync::start(stores, context, &gate, &stop)?;
         listening.serve(reload::reader(context)?, stop).await;
         stores.note("stop", "gate", "")?;
         ledger.flush()?;
-        drop(mark);
+        drop((mark, teller));
         anyhow::Ok(Ending::Yes)
     });
     // Nothing that still waits for a client or a child may hold up the end for long; what is let go

@@ -1,14 +1,25 @@
 //! Which gates run on a home: each one holds a lock on a small file of its own, so that what a dead
-//! one left behind is told from what a living one says.
+//! one left behind is told from what a living one says. Beside it lies a socket on which a living one
+//! says how its servers stand; the folder and both are the owner's alone, and no agent gets there.
 
-use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::fs::{self, DirBuilder, File, OpenOptions, Permissions};
 use std::io::{Read as _, Write as _};
-use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
+use std::os::fd::AsRawFd as _;
+use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _, PermissionsExt as _};
+use std::os::unix::net::{UnixListener as StdListener, UnixStream as StdStream};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
 
 use anyhow::{Context as _, Result};
+use gateway::Gate;
 use rustix::fs::FlockOperation;
 use serde::{Deserialize, Serialize};
+use tokio::io::AsyncWriteExt as _;
+
+/// How long a gate and whoever asks it wait for each other.
+const ANSWER_WAIT_MAX: Duration = Duration::from_secs(1);
+const STANDING_BYTES_MAX: u64 = 16 << 20;
 
 /// What a running gate says of itself.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -56,6 +67,88 @@ impl Drop for Mark {
     }
 }
 
+/// Says how the servers stand to every process of the owner that connects, as long as it lives.
+pub(crate) struct Teller {
+    path: PathBuf,
+    task: tokio::task::JoinHandle<()>,
+}
+
+impl Teller {
+    /// Without a socket `tollgate status` shows less, and the gate runs all the same.
+    pub(crate) fn start(home: &Path, gate: &Arc<Gate>) -> Option<Teller> {
+        let path = socket(home, std::process::id());
+        match listen(home, &path) {
+            Ok(listener) => {
+                let task = tokio::spawn(tell(listener, Arc::clone(gate)));
+                Some(Teller { path, task })
+            }
+            Err(error) => {
+                tracing::warn!(%error, "`tollgate status` cannot ask this gate about its servers");
+                None
+            }
+        }
+    }
+}
+
+impl Drop for Teller {
+    fn drop(&mut self) {
+        self.task.abort();
+        let _ = fs::remove_file(&self.path);
+    }
+}
+
+fn listen(home: &Path, path: &Path) -> std::io::Result<tokio::net::UnixListener> {
+    let _ = fs::remove_file(path);
+    let listener = StdListener::bind(short(home, path)?.as_path())?;
+    fs::set_permissions(path, Permissions::from_mode(0o600))?;
+    listener.set_nonblocking(true)?;
+    tokio::net::UnixListener::from_std(listener)
+}
+
+async fn tell(listener: tokio::net::UnixListener, gate: Arc<Gate>) {
+    while let Ok((mut stream, _)) = listener.accept().await {
+        let own = rustix::process::getuid().as_raw();
+        // The modes say the same; a folder that somebody opened up must not be enough.
+        if stream.peer_cred().is_ok_and(|peer| peer.uid() == own || peer.uid() == 0) {
+            let text = gate.standing().to_string();
+            let _ = tokio::time::timeout(ANSWER_WAIT_MAX, stream.write_all(text.as_bytes())).await;
+        }
+    }
+}
+
+/// How the servers of a running gate stand, if it says so in time.
+pub(crate) fn standing(home: &Path, pid: u32) -> Option<serde_json::Value> {
+    let path = short(home, &socket(home, pid)).ok()?;
+    let stream = StdStream::connect(path.as_path()).ok()?;
+    stream.set_read_timeout(Some(ANSWER_WAIT_MAX)).ok()?;
+    let mut text = Vec::new();
+    stream.take(STANDING_BYTES_MAX).read_to_end(&mut text).ok()?;
+    serde_json::from_slice(&text).ok()
+}
+
+/// A path to the socket that fits into an address of 108 bytes wherever the home lies.
+struct Short {
+    path: PathBuf,
+    _folder: File,
+}
+
+impl Short {
+    fn as_path(&self) -> &Path {
+        &self.path
+    }
+}
+
+fn short(home: &Path, path: &Path) -> std::io::Result<Short> {
+    let folder = File::open(folder(home))?;
+    let name = path.file_name().unwrap_or_default();
+    let path = Path::new("/proc/self/fd").join(folder.as_raw_fd().to_string()).join(name);
+    Ok(Short { path, _folder: folder })
+}
+
+fn socket(home: &Path, pid: u32) -> PathBuf {
+    folder(home).join(format!("{pid}.sock"))
+}
+
 /// Every gate that runs on this home now, oldest first.
 pub(crate) fn all(home: &Path) -> Vec<Facts> {
     let Ok(entries) = fs::read_dir(folder(home)) else { return Vec::new() };
@@ -68,9 +161,13 @@ pub(crate) fn all(home: &Path) -> Vec<Facts> {
 /// What the file says, if whoever wrote it still lives. What a dead one left is swept away.
 fn living(path: &Path) -> Option<Facts> {
     const BYTES_MAX: u64 = 16 << 10;
+    if path.extension().is_none_or(|extension| extension != "json") {
+        return None;
+    }
     let file = File::open(path).ok()?;
     if rustix::fs::flock(&file, FlockOperation::NonBlockingLockShared).is_ok() {
         let _ = fs::remove_file(path);
+        let _ = fs::remove_file(path.with_extension("sock"));
         return None;
     }
     let mut text = String::new();

@@ -36,7 +36,10 @@ pub(crate) fn run(args: &StatusArgs, context: &Context, out: &mut Out) -> Result
         }
         return Ok(Ending::No);
     }
-    let gates = running::all(&home);
+    let gates: Vec<Running> = running::all(&home)
+        .into_iter()
+        .map(|facts| Running { live: running::standing(&home, facts.pid), facts })
+        .collect();
     let stores = context.open()?;
     let standing = Standing::look(args.number, &stores)?;
     if out.wants_json() {
@@ -45,6 +48,12 @@ pub(crate) fn run(args: &StatusArgs, context: &Context, out: &mut Out) -> Result
         show(&gates, &standing, &stores, out)?;
     }
     Ok(Ending::of(!gates.is_empty()))
+}
+
+/// A gate that runs, and what it says of its servers, if it answered.
+struct Running {
+    facts: Facts,
+    live: Option<Value>,
 }
 
 /// What the stores say, whether or not a gate runs.
@@ -83,10 +92,10 @@ impl Standing {
         })
     }
 
-    fn json(&self, gates: &[Facts], stores: &Stores) -> Value {
+    fn json(&self, gates: &[Running], stores: &Stores) -> Value {
         let gates: Vec<Value> = gates
             .iter()
-            .map(|gate| {
+            .map(|Running { facts: gate, live }| {
                 json!({
                     "pid": gate.pid,
                     "command": gate.command,
@@ -94,6 +103,7 @@ impl Standing {
                     "url": gate.url,
                     "durability": gate.durability,
                     "version": gate.version,
+                    "live": live,
                 })
             })
             .collect();
@@ -127,11 +137,11 @@ fn by_state(grants: &[Grant], now_us: i64) -> Vec<(GrantState, usize)> {
         .collect()
 }
 
-fn show(gates: &[Facts], standing: &Standing, stores: &Stores, out: &mut Out) -> Result<()> {
+fn show(gates: &[Running], standing: &Standing, stores: &Stores, out: &mut Out) -> Result<()> {
     if gates.is_empty() {
         out.line("gate       not running")?;
     }
-    for gate in gates {
+    for Running { facts: gate, .. } in gates {
         let place = gate.url.as_deref().unwrap_or(&gate.command);
         let since = moment::local(gate.started_us);
         let ago = moment::ago(gate.started_us, stores.now_us());
@@ -143,6 +153,9 @@ fn show(gates: &[Facts], standing: &Standing, stores: &Stores, out: &mut Out) ->
     let servers: Vec<String> = standing.servers.iter().map(server_text).collect();
     let servers = if servers.is_empty() { "none".to_owned() } else { servers.join(", ") };
     out.line(format_args!("servers    {servers}"))?;
+    for gate in gates {
+        show_live(gate, gates.len() > 1, stores.now_us(), out)?;
+    }
     let grants: Vec<String> = standing
         .grants
         .iter()
@@ -161,6 +174,46 @@ fn show(gates: &[Facts], standing: &Standing, stores: &Stores, out: &mut Out) ->
         out.line(line)?;
     }
     Ok(())
+}
+
+/// One line for each server of a running gate.
+fn show_live(gate: &Running, several: bool, now_us: i64, out: &mut Out) -> Result<()> {
+    let place = if several { format!(" (process {})", gate.facts.pid) } else { String::new() };
+    let Some(live) = &gate.live else {
+        let pid = gate.facts.pid;
+        out.line(format_args!("live       process {pid} does not say how its servers stand"))?;
+        return Ok(());
+    };
+    for server in live["servers"].as_array().into_iter().flatten() {
+        let name = server["name"].as_str().unwrap_or_default();
+        let text = live_text(server, now_us);
+        out.line(format_args!("live       {name}{place}: {}", visible(&text)))?;
+    }
+    Ok(())
+}
+
+fn live_text(server: &Value, now_us: i64) -> String {
+    let mut parts = vec![server["state"].as_str().unwrap_or("unknown").to_owned()];
+    for process in server["processes"].as_array().into_iter().flatten() {
+        parts.push(match process["pid"].as_u64() {
+            Some(pid) => match process["restarts"].as_u64() {
+                Some(restarts @ 1..) => {
+                    let restarts = usize::try_from(restarts).unwrap_or(usize::MAX);
+                    format!("process {pid} after {}", count(restarts, "restart"))
+                }
+                _ => format!("process {pid}"),
+            },
+            None => format!("starts again: {}", process["reason"].as_str().unwrap_or_default()),
+        });
+    }
+    if let Some(in_flight @ 1..) = server["in_flight"].as_u64() {
+        parts.push(format!("{in_flight} in flight"));
+    }
+    if let Some(words) = server["last_error"]["words"].as_str() {
+        let ago = server["last_error"]["at_us"].as_i64().map(|at| moment::ago(at, now_us));
+        parts.push(format!("last error {}: {words}", ago.unwrap_or_default()));
+    }
+    parts.join(", ")
 }
 
 fn account_json(account: &services::Standing) -> Value {

@@ -19,6 +19,8 @@ mod door;
 mod hostile;
 #[path = "gate/identity.rs"]
 mod identity;
+#[path = "gate/lies.rs"]
+mod lies;
 #[path = "gate/recorder.rs"]
 mod recorder;
 #[path = "gate/running.rs"]

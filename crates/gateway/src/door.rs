@@ -7,7 +7,7 @@ use bytes::Bytes;
 use hyper::body::Incoming;
 use hyper::header::{
     ACCEPT, ALLOW, AUTHORIZATION, CACHE_CONTROL, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE,
-    HeaderName, HeaderValue, WWW_AUTHENTICATE,
+    HeaderName, HeaderValue, TRANSFER_ENCODING, WWW_AUTHENTICATE,
 };
 use hyper::{HeaderMap, Method, Request, Response, StatusCode};
 
@@ -25,6 +25,9 @@ pub(crate) const SESSION_ID: HeaderName = HeaderName::from_static("mcp-session-i
 pub(crate) const PROTOCOL_VERSION: HeaderName = HeaderName::from_static("mcp-protocol-version");
 const HOOKS: &str = "/hooks/";
 const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
+
+/// Room among the requests of one grant that may be in flight.
+type Place = tokio::sync::OwnedSemaphorePermit;
 
 /// A request that gets no further than the door.
 pub(crate) struct TurnedAway {
@@ -88,7 +91,7 @@ async fn enter(
             ));
         }
     };
-    let Some(_place) = holder.place() else {
+    let Some(place) = holder.place() else {
         return Err(TurnedAway {
             status: StatusCode::TOO_MANY_REQUESTS,
             words: "too many requests of this grant are in flight",
@@ -105,7 +108,7 @@ async fn enter(
     };
     match *request.method() {
         // Boxed, so that a connection that waits for its next request holds little memory.
-        Method::POST => Box::pin(post(scene, request)).await,
+        Method::POST => Box::pin(post(scene, request, place)).await,
         Method::GET => Box::pin(get(scene, request.headers())).await,
         Method::DELETE => Box::pin(delete(scene, request.headers())).await,
         _ => Err(not_allowed()),
@@ -146,15 +149,37 @@ fn identify(gate: &Gate, headers: &HeaderMap) -> Result<Arc<Holder>, TurnedAway>
         .ok_or_else(|| unknown("this grant is not known, has expired, or was revoked"))
 }
 
-async fn post(mut scene: Scene, request: Request<Incoming>) -> Result<Response<Body>, TurnedAway> {
+async fn post(
+    mut scene: Scene,
+    request: Request<Incoming>,
+    place: Place,
+) -> Result<Response<Body>, TurnedAway> {
     let (head, body) = request.into_parts();
     check_media(&head.headers)?;
     let body = read_body(&scene.gate, &head.headers, body).await?;
-    if let Some(id) = head.headers.get(&SESSION_ID) {
+    if let Some(id) = only(&head.headers, &SESSION_ID)? {
         scene.session = session_named(&scene, id, &body.bytes, &head.headers)?;
     }
     let outbound = receive::receive(&scene, &body.bytes, Some(&head.headers)).await;
-    Ok(respond(scene, outbound))
+    // What a client listens to may stay open for days and is not worked on.
+    let listens = matches!(outbound, Outbound::Many(_)) && receive::listens(&body.bytes);
+    Ok(respond(scene, outbound, (!listens).then_some(place)))
+}
+
+/// The value of a header that may stand once. Two of them have two meanings.
+fn only<'h>(
+    headers: &'h HeaderMap,
+    name: &HeaderName,
+) -> Result<Option<&'h HeaderValue>, TurnedAway> {
+    let mut values = headers.get_all(name).iter();
+    let first = values.next();
+    if values.next().is_some() {
+        return Err(TurnedAway::new(
+            StatusCode::BAD_REQUEST,
+            "the Mcp-Session-Id header was sent more than once",
+        ));
+    }
+    Ok(first)
 }
 
 /// The session a header names. A 2026-07-28 request has none, whatever its headers say.
@@ -197,6 +222,7 @@ fn check_media(headers: &HeaderMap) -> Result<(), TurnedAway> {
         value.to_str().is_ok_and(|text| {
             text.contains("application/json")
                 || text.contains("text/event-stream")
+                || text.contains("application/*")
                 || text.contains("*/*")
         })
     };
@@ -226,6 +252,12 @@ async fn read_body(
     headers: &HeaderMap,
     body: Incoming,
 ) -> Result<Gathered, TurnedAway> {
+    if headers.contains_key(CONTENT_LENGTH) && headers.contains_key(TRANSFER_ENCODING) {
+        return Err(TurnedAway::new(
+            StatusCode::BAD_REQUEST,
+            "a message has a Content-Length or a Transfer-Encoding, not both",
+        ));
+    }
     let announced =
         headers.get(CONTENT_LENGTH).and_then(|n| n.to_str().ok()?.parse::<usize>().ok());
     if announced.is_some_and(|bytes| bytes > gate.bounds.body_bytes_max) {
@@ -262,7 +294,8 @@ async fn get(mut scene: Scene, headers: &HeaderMap) -> Result<Response<Body>, Tu
     }
     let last = headers.get(LAST_EVENT_ID).and_then(|value| value.to_str().ok());
     match crate::listen::open(&scene, last).await {
-        Some(pieces) => Ok(event_stream(scene, pieces)),
+        // It may stay open for days and is no request that is being worked on.
+        Some(pieces) => Ok(event_stream(scene, pieces, None)),
         None => Err(not_allowed()),
     }
 }
@@ -280,7 +313,7 @@ async fn delete(mut scene: Scene, headers: &HeaderMap) -> Result<Response<Body>,
 
 fn session_of(scene: &Scene, headers: &HeaderMap) -> Result<Arc<Session>, TurnedAway> {
     let modern = headers.get(&PROTOCOL_VERSION).is_some_and(|version| version == "2026-07-28");
-    let id = match headers.get(&SESSION_ID) {
+    let id = match only(headers, &SESSION_ID)? {
         Some(id) if !modern => id.to_str().unwrap_or_default(),
         _ if modern => return Err(not_allowed()),
         _ => {
@@ -312,7 +345,7 @@ fn metrics(gate: &Gate, request: &Request<Incoming>) -> Result<Response<Body>, T
     Ok(response)
 }
 
-fn respond(scene: Scene, outbound: Outbound) -> Response<Body> {
+fn respond(scene: Scene, outbound: Outbound, place: Option<Place>) -> Response<Body> {
     match outbound {
         Outbound::Accepted => plain(StatusCode::ACCEPTED, Body::empty()),
         Outbound::Silent => event_stream_head(Body::empty()),
@@ -326,7 +359,7 @@ fn respond(scene: Scene, outbound: Outbound) -> Response<Body> {
             }
             response
         }
-        Outbound::Many(pieces) => event_stream(scene, pieces),
+        Outbound::Many(pieces) => event_stream(scene, pieces, place),
     }
 }
 
@@ -345,9 +378,13 @@ fn event_stream_head(body: Body) -> Response<Body> {
     response
 }
 
-fn event_stream(scene: Scene, pieces: Pieces) -> Response<Body> {
+/// The place of a request among those in flight goes with its stream: it is worked on until that ends.
+fn event_stream(scene: Scene, pieces: Pieces, place: Option<Place>) -> Response<Body> {
     let (feed, body) = Body::pieces();
-    tokio::spawn(relay(scene, pieces, feed));
+    tokio::spawn(async move {
+        relay(scene, pieces, feed).await;
+        drop(place);
+    });
     event_stream_head(body)
 }
 

@@ -4,9 +4,10 @@ mod end;
 mod tail;
 
 use crate::session::{AnswerTo, ClientAnswer, InFlight, Outgoing};
+use crate::standing::Under;
 use crate::translate::{self, Question};
 use crate::upstream::{Event, Events, Reply};
-use crate::wire::{Era, Id, request_body};
+use crate::wire::{Era, Id, answer, request_body};
 use bytes::Bytes;
 use policy::json::{Bounds, Doc, Value};
 use std::pin::{Pin, pin};
@@ -42,6 +43,7 @@ pub(crate) struct Flow {
     source: Source,
     pub(crate) tail: Tail,
     asking: Option<Asking>,
+    _under: Under,
 }
 
 enum Source {
@@ -64,7 +66,8 @@ impl Flow {
             Reply::Many(events) => Source::Events(events),
             Reply::Accepted => Source::Ended,
         };
-        Flow { source, tail, asking: None }
+        let under = tail.peer.server.marks.under_way();
+        Flow { source, tail, asking: None, _under: under }
     }
 
     /// The next piece. After `Last`, `Broken` or `Cancelled` there is none.
@@ -115,13 +118,19 @@ impl Flow {
 
     fn sort(&mut self, status: u16, event: &Event) -> Option<Piece> {
         if event.message.is_empty() {
-            return self.tail.priming(event);
+            return match self.source {
+                Source::Events(_) => self.tail.priming(event),
+                _ => Some(self.tail.garbled("its answer is empty")),
+            };
         }
         // Deep enough for `result.task.taskId`.
         let Ok(doc) = Doc::read_shallow(&event.message, &Bounds::ANSWER, 3) else {
             return Some(self.tail.garbled("its message is not JSON"));
         };
         let root = doc.root();
+        if let Some(why) = answer::trouble(root) {
+            return Some(self.tail.garbled(why));
+        }
         let id = root.get("id").and_then(Id::lenient);
         match (root.get("method").and_then(Value::as_str), id) {
             (Some(method), None) => self.tail.told(event, &method, root),

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use policy::json::Value;
+use policy::json::{Kind, Value};
 use serde_json::json;
 use store::ledger::{Ending, Permit};
 
@@ -21,16 +21,25 @@ use crate::translate;
 use crate::upstream::UpstreamError;
 use crate::wire::{Era, Refused, Request, Revision, meta_keys, result_body};
 
+/// What a client says of itself in its handshake; more is refused.
+const HANDSHAKE_BYTES_MAX: usize = 64 * 1024;
+
+/// What a session may ask for of a server's log.
+const LOG_LEVELS: [&str; 8] =
+    ["debug", "info", "notice", "warning", "error", "critical", "alert", "emergency"];
+
 /// Opens a session.
 pub(crate) async fn initialize(ask: &Ask<'_>) -> Outbound {
     if ask.scene.session.is_some() {
         let refused = Refused::invalid("this session is open already").with_id(&ask.request.id);
         return receive::refuse(ask.scene, &refused, "initialize");
     }
-    let Some(params) = ask.request.params.filter(|params| params.get("protocolVersion").is_some())
-    else {
-        let refused = Refused::params("`protocolVersion` is needed").with_id(&ask.request.id);
-        return receive::refuse(ask.scene, &refused, "initialize");
+    let params = match handshake(ask.request) {
+        Ok(params) => params,
+        Err(words) => {
+            let refused = Refused::params(words).with_id(&ask.request.id);
+            return receive::refuse(ask.scene, &refused, "initialize");
+        }
     };
     let server = ask.scene.endpoint.server().unwrap_or_default();
     let permit = match ask.scene.gate.pass(ask.scene, "initialize", server) {
@@ -54,6 +63,24 @@ pub(crate) async fn initialize(ask: &Ask<'_>) -> Outbound {
             None => Outbound::with_status(404, answers::unknown(&ask.request.id, "server", server)),
         },
     }
+}
+
+/// The params of a handshake that can be believed, or what is wrong with them.
+fn handshake<'d>(request: &Request<'d>) -> Result<Value<'d>, &'static str> {
+    let params = request.params.ok_or("`protocolVersion` is needed")?;
+    let kind = |key: &str| params.get(key).map(Value::kind);
+    if kind("protocolVersion") != Some(Kind::String) {
+        return Err("`protocolVersion` is needed, and it is a string");
+    }
+    let is_object = |key: &str| kind(key).is_none_or(|kind| kind == Kind::Object);
+    if !is_object("capabilities") || !is_object("clientInfo") {
+        return Err("`capabilities` and `clientInfo` must be objects");
+    }
+    // Each session keeps it for its servers.
+    if params.raw().len() > HANDSHAKE_BYTES_MAX {
+        return Err("the handshake has more than 65536 bytes");
+    }
+    Ok(params)
 }
 
 /// The client's handshake without what its policies keep servers from asking.
@@ -223,7 +250,12 @@ fn refused_by_store(ask: &Ask<'_>, error: &store::ledger::LedgerError) -> Outbou
 /// A session's wish for log messages. Newer servers hear it on every request instead.
 pub(crate) async fn set_level(ask: &Ask<'_>, in_flight: Option<InFlight>) -> Outbound {
     let level = ask.request.params.and_then(|params| params.get("level")?.as_str());
-    if let (Some(session), Some(level)) = (&ask.scene.session, level) {
+    let Some(level) = level.filter(|level| LOG_LEVELS.contains(&level.as_ref())) else {
+        let words = format!("`level` must be one of {}", LOG_LEVELS.join(", "));
+        let refused = Refused::params(words).with_id(&ask.request.id);
+        return receive::refuse(ask.scene, &refused, &ask.request.method_name);
+    };
+    if let Some(session) = &ask.scene.session {
         session.set_log_level(&level);
     }
     let legacy = ask.scene.session.as_ref().is_some_and(|session| {

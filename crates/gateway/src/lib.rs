@@ -32,6 +32,7 @@ mod scene;
 mod serve;
 mod server;
 mod session;
+mod standing;
 mod stdio;
 mod subscribe;
 mod tasks;

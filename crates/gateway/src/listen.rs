@@ -17,12 +17,15 @@ use crate::scene::{Endpoint, Scene};
 use crate::serve::turned_true;
 use crate::session::{AnswerTo, Outgoing, Session};
 use crate::upstream::{Event, Events, Listening};
-use crate::wire::{Era, Id, error_body, result_body};
+use crate::wire::{Era, Id, answer, error_body, result_body};
 
 /// A server may take so long to say whether it has a stream; some say nothing until they have news.
 const OFFER_WAIT_MAX: Duration = Duration::from_millis(250);
 /// The pause before a stream that ended is asked for again, unless the server named one.
 const AGAIN_AFTER: Duration = Duration::from_secs(1);
+/// What a server may name: asking at once again and again would be all we do.
+const AGAIN_AFTER_MIN: Duration = Duration::from_millis(100);
+const AGAIN_AFTER_MAX: Duration = Duration::from_mins(5);
 
 /// Opens the stream of a session, or nothing when its only server has none.
 pub(crate) async fn open(scene: &Scene, last_event_id: Option<&str>) -> Option<Pieces> {
@@ -111,7 +114,9 @@ async fn deliver(scene: Scene, peer: Arc<Peer>, ready: watch::Sender<Option<bool
             };
             let Some(Ok(event)) = event else { break };
             last_id = event.id.clone().or(last_id);
-            again_after = event.retry_ms.map_or(again_after, Duration::from_millis);
+            again_after = event.retry_ms.map_or(again_after, |ms| {
+                Duration::from_millis(ms).clamp(AGAIN_AFTER_MIN, AGAIN_AFTER_MAX)
+            });
             if let Some(outgoing) = heard(&scene, &session, &peer, &event) {
                 session.deliver(outgoing);
             }
@@ -157,6 +162,10 @@ async fn forward(scene: Scene, peer: Arc<Peer>, mut events: Events, to: mpsc::Se
     }
 }
 
+fn is_about_a_request(method: &str) -> bool {
+    matches!(method, "notifications/progress" | "notifications/cancelled")
+}
+
 /// A message of a server outside any request, as the client may have it.
 pub(crate) fn heard(
     scene: &Scene,
@@ -172,8 +181,20 @@ pub(crate) fn heard(
     }
     let doc = Doc::read_shallow(&event.message, &Bounds::ANSWER, 3).ok()?;
     let root = doc.root();
+    if let Some(why) = answer::trouble(root) {
+        tracing::warn!(server = %peer.server.name, "dropped what a server said: {why}");
+        return None;
+    }
     let id = root.get("id").and_then(Id::lenient);
     match (root.get("method").and_then(Value::as_str), id) {
+        // A server tells news; it calls nothing by telling, and where several servers share a session
+        // it does not speak of requests, which may be another's.
+        (Some(method), None)
+            if !method.starts_with("notifications/")
+                || session.server.is_none() && is_about_a_request(&method) =>
+        {
+            None
+        }
         (Some(method), None) => {
             if method == "notifications/tools/list_changed" {
                 peer.set_checked(false);

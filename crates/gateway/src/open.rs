@@ -15,7 +15,7 @@ use crate::scene::Scene;
 use crate::server::{Reach, Server};
 use crate::translate::{self, ClientWords};
 use crate::upstream::{HttpLink, Link, Outgoing, StdioLink, UpstreamError};
-use crate::wire::{Era, Id, Revision, headers, notification_body, request_body};
+use crate::wire::{Era, Id, Revision, answer, headers, notification_body, request_body};
 
 /// A server that says nothing to `server/discover` for so long is taken for one of the older era.
 const PROBE_WAIT_MAX: Duration = Duration::from_secs(5);
@@ -69,7 +69,8 @@ pub(crate) async fn with_handshake(
             link.close().await;
             match refusal {
                 // The server's own refusal of the handshake says more than ours could.
-                Some(body) => Err(UpstreamError::Status { status: 400, body }),
+                Some(body) if is_refusal(&body) => Err(UpstreamError::Status { status: 400, body }),
+                Some(body) => Err(refused_handshake(&body)),
                 None => Err(error),
             }
         }
@@ -118,7 +119,7 @@ pub(crate) async fn shared(
     let answer = initialize(server, &link, permit, &id, &params.to_string()).await?;
     let Some(greeting) = result_of(&answer) else {
         link.close().await;
-        return Err(UpstreamError::Garbled { why: "the server refused the handshake".to_owned() });
+        return Err(refused_handshake(&answer));
     };
     server.learn(|eras| eras.legacy = Some(true));
     agree(&link, &greeting);
@@ -195,6 +196,33 @@ async fn discover(
     result_of(&answer).filter(|result| result.get("supportedVersions").is_some()).ok_or_else(|| {
         UpstreamError::Garbled { why: "the server does not know server/discover".to_owned() }
     })
+}
+
+/// A conversation that did not begin: whatever went wrong, the call itself was not sent.
+pub(crate) fn before_the_call(error: UpstreamError) -> UpstreamError {
+    if !error.may_have_happened() {
+        return error;
+    }
+    UpstreamError::NeverSent { why: format!("no conversation with the server began: {error}") }
+}
+
+/// Whether a server said no in the protocol's own words, which can be passed on.
+fn is_refusal(answer: &[u8]) -> bool {
+    Doc::read(answer, &Bounds::ANSWER).is_ok_and(|doc| {
+        let error = doc.root().get("error").map(policy::json::Value::kind);
+        answer::trouble(doc.root()).is_none()
+            && error == Some(policy::json::Kind::Object)
+            && doc.root().get("result").is_none()
+    })
+}
+
+/// The call behind a handshake that failed was never sent.
+fn refused_handshake(answer: &[u8]) -> UpstreamError {
+    let words = serde_json::from_slice::<Value>(answer).ok();
+    let words = words.as_ref().and_then(|answer| answer.pointer("/error/message")?.as_str());
+    // A server's words are shown to agents elsewhere, too, but not without end.
+    let words: String = words.unwrap_or("its answer cannot be read").chars().take(200).collect();
+    UpstreamError::NeverSent { why: format!("the server refused the handshake: {words}") }
 }
 
 fn result_of(answer: &[u8]) -> Option<Value> {

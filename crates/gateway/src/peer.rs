@@ -10,7 +10,7 @@ use store::ledger::Permit;
 
 use crate::builtin::Builtin;
 use crate::server::Server;
-use crate::upstream::{Event, Link, Listening, Outgoing, Reply, UpstreamError};
+use crate::upstream::{Event, Link, Listening, Outgoing, Reply, State, UpstreamError};
 use crate::wire::{Era, Id, error_body, result_body};
 
 /// A server we talk to.
@@ -63,6 +63,14 @@ impl Peer {
         matches!(self.way, Way::Link(Link::Stdio(_)))
     }
 
+    /// What its process is doing, where it has one.
+    pub(crate) fn child_state(&self) -> Option<State> {
+        match &self.way {
+            Way::Link(Link::Stdio(link)) => Some(link.state()),
+            _ => None,
+        }
+    }
+
     pub(crate) fn is_builtin(&self) -> bool {
         matches!(self.way, Way::Builtin(_))
     }
@@ -93,6 +101,7 @@ impl Peer {
         permit: &Permit,
         out: Outgoing,
     ) -> Result<Reply, UpstreamError> {
+        let _under = self.server.marks.under_way();
         match &self.way {
             Way::Link(link) => link.request(permit, out).await,
             Way::Builtin(builtin) => {

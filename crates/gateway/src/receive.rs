@@ -22,8 +22,8 @@ use crate::subscribe;
 use crate::tasks::Owner;
 use crate::tell;
 use crate::wire::{
-    self, Era, Message, Method, Named, Outcome, Refused, Request, Response, Revision, headers,
-    meta_keys, result_body,
+    self, Era, Message, Method, Named, Outcome, Refused, Request, Response, Revision, Sender,
+    headers, meta_keys, result_body,
 };
 
 /// Answers one message.
@@ -89,13 +89,40 @@ pub(crate) fn too_long(scene: &Scene) -> Outbound {
     )
 }
 
+/// A request on standard input beyond what one grant may have under way.
+pub(crate) fn too_many(scene: &Scene, body: &[u8]) -> Outbound {
+    let words = format!(
+        "{} requests of this grant are in flight (`in_flight_per_grant_max`); wait for their answers",
+        scene.gate.bounds.in_flight_per_grant_max
+    );
+    let refused = Refused::new(429, answers::code::RATE_LIMITED, words);
+    let method = method_of(body).unwrap_or_default();
+    refuse(scene, &Refused { id: id_of(body), ..refused }, &method)
+}
+
+/// Whether a line asks for an answer, as far as its first members tell.
+pub(crate) fn is_request(body: &[u8]) -> bool {
+    Doc::read_shallow(body, &Bounds::MESSAGE, 1).is_ok_and(|doc| {
+        let root = doc.root();
+        root.get("method").is_some() && root.get("id").is_some()
+    })
+}
+
+fn id_of(body: &[u8]) -> Option<wire::Id> {
+    let doc = Doc::read_shallow(body, &Bounds::MESSAGE, 1).ok()?;
+    doc.root().get("id").and_then(wire::Id::strict)
+}
+
 /// A message of a client whose grant is no longer in force.
 pub(crate) fn revoked(scene: &Scene, body: &[u8]) -> Outbound {
-    let id = Doc::read_shallow(body, &Bounds::MESSAGE, 1)
-        .ok()
-        .and_then(|doc| doc.root().get("id").and_then(wire::Id::strict));
+    let id = id_of(body);
     let words = "this grant has expired or was revoked, or no longer holds this server";
     refuse(scene, &Refused { id, ..Refused::new(401, answers::code::DENIED, words) }, "(revoked)")
+}
+
+/// Whether a message asks for a stream of news.
+pub(crate) fn listens(body: &[u8]) -> bool {
+    method_of(body).as_deref() == Some("subscriptions/listen")
 }
 
 /// Whether a message is the handshake that opens a session.
@@ -269,6 +296,7 @@ fn era_of(
         Era::Legacy => {
             let in_head = http.and_then(|headers| headers.get(&PROTOCOL_VERSION)?.to_str().ok());
             check_legacy(scene, request, in_head)?;
+            check_legacy_method(request)?;
             Ok(era)
         }
     }
@@ -294,6 +322,22 @@ fn check_legacy(
         }
     }
     Ok(())
+}
+
+/// What only servers ask, and what only the newer revision knows, means nothing in the older ones.
+fn check_legacy_method(request: &Request<'_>) -> Result<(), Refused> {
+    if request.method.sender() == Sender::Server || request.method == Method::Listen {
+        // In these revisions 404 means that the session is gone.
+        return Err(Refused { http_status: 200, ..Refused::unknown_method() });
+    }
+    let rounds = ["requestState", "inputResponses"];
+    let has = |key: &&&str| request.params.is_some_and(|params| params.get(key).is_some());
+    match rounds.iter().find(has) {
+        Some(key) if request.method != Method::Other => Err(Refused::params(format!(
+            "`{key}` belongs to revision 2026-07-28, which this request does not name"
+        ))),
+        _ => Ok(()),
+    }
 }
 
 fn takes(scene: &Scene, era: Era, request: &Request<'_>) -> Takes {

@@ -22,10 +22,31 @@ pub(crate) fn apply(effects: &Effects, result: Value<'_>) -> Result<Option<Strin
     if let Some(bytes_max) = effects.result_bytes_max.filter(|max| bytes > *max) {
         return Err(TooLarge { bytes, bytes_max });
     }
-    if effects.redact.is_empty() || result.kind() != Kind::Object {
-        return Ok(None);
+    if effects.redact.is_empty() {
+        // What stands beside the result was not counted, so it does not go along.
+        return Ok(effects.result_bytes_max.map(|_| result.raw().to_owned()));
     }
     Ok(Some(redacted(effects, result)))
+}
+
+/// The same for an error, whose data may hold what a result would.
+pub(crate) fn apply_to_error(
+    effects: &Effects,
+    error: Value<'_>,
+) -> Result<Option<String>, TooLarge> {
+    let bytes = error.raw().len() as u64;
+    if let Some(bytes_max) = effects.result_bytes_max.filter(|max| bytes > *max) {
+        return Err(TooLarge { bytes, bytes_max });
+    }
+    if effects.redact.is_empty() {
+        return Ok(None);
+    }
+    let change = |key: &str, value: Value<'_>| match key {
+        // An agent must learn why a call failed; what a server writes there is its own words.
+        "message" | "code" => Member::Keep,
+        _ => Member::Replace(checked(effects, value)),
+    };
+    Ok(Some(rebuild::object(error, change, &[])))
 }
 
 /// Whether anything must be looked at.
@@ -34,15 +55,32 @@ pub(crate) fn is_idle(effects: &Effects) -> bool {
 }
 
 fn redacted(effects: &Effects, result: Value<'_>) -> String {
+    if result.kind() != Kind::Object {
+        return checked(effects, result);
+    }
     rebuild::object(
         result,
         |key, value| match key {
-            "structuredContent" => Member::Replace(cut(effects, value)),
+            "structuredContent" => Member::Replace(checked(effects, value)),
             "content" | "contents" | "messages" => Member::Replace(blocks(effects, value)),
-            _ => Member::Keep,
+            // The protocol's own words; everything else may hold what the policy removes.
+            "resultType" | "nextCursor" | "requestState" | "description" => Member::Keep,
+            _ => Member::Replace(match value.kind() {
+                Kind::Object | Kind::Array => cut(effects, value),
+                _ => value.raw().to_owned(),
+            }),
         },
         &[],
     )
+}
+
+/// A value without what the policy names, whatever its type: text is read as JSON or withheld.
+fn checked(effects: &Effects, value: Value<'_>) -> String {
+    match value.kind() {
+        Kind::Object | Kind::Array => cut(effects, value),
+        Kind::String => text(effects, value),
+        _ => value.raw().to_owned(),
+    }
 }
 
 /// The value without the members that the policy names.
@@ -70,7 +108,7 @@ fn blocks(effects: &Effects, value: Value<'_>) -> String {
 /// A content block, a resource's contents, or a prompt's message.
 fn block(effects: &Effects, value: Value<'_>) -> String {
     if value.kind() != Kind::Object {
-        return value.raw().to_owned();
+        return checked(effects, value);
     }
     rebuild::object(
         value,
@@ -87,7 +125,7 @@ fn block(effects: &Effects, value: Value<'_>) -> String {
 }
 
 fn text(effects: &Effects, value: Value<'_>) -> String {
-    let Some(text) = value.as_str() else { return value.raw().to_owned() };
+    let Some(text) = value.as_str() else { return cut(effects, value) };
     match Doc::read(text.as_bytes(), &Bounds::ANSWER) {
         Ok(doc) if matches!(doc.root().kind(), Kind::Object | Kind::Array) => {
             string(&cut(effects, doc.root()))

@@ -12,6 +12,7 @@ use tokio::sync::OnceCell;
 use crate::builtin::Builtin;
 use crate::peer::Peer;
 use crate::pins::Pins;
+use crate::standing::Marks;
 use crate::upstream::{ChildOptions, HttpServer, UpstreamError};
 
 /// A registered server.
@@ -23,6 +24,8 @@ pub(crate) struct Server {
     pub(crate) is_kept: bool,
     /// How long it may take to start and shake hands; some servers load a great deal.
     pub(crate) start_wait_max: Duration,
+    /// What the owner is told about it while the gate runs.
+    pub(crate) marks: Marks,
     pins: ArcSwap<Pins>,
     state: Mutex<State>,
 }
@@ -66,6 +69,7 @@ impl Server {
             reach,
             is_kept: true,
             start_wait_max,
+            marks: Marks::default(),
             pins: ArcSwap::from_pointee(pins),
             state: Mutex::default(),
         }
@@ -111,6 +115,11 @@ impl Server {
 
     pub(crate) fn forget_shared(&self, grant: &str) {
         self.state().shared.remove(grant);
+    }
+
+    /// The shared conversations there are now.
+    pub(crate) fn shared_now(&self) -> Vec<Arc<Peer>> {
+        self.state().shared.values().filter_map(|place| place.get().cloned()).collect()
     }
 
     /// Every shared conversation, to be closed.

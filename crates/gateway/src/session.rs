@@ -372,6 +372,10 @@ impl Sessions {
         self.table().remove(id)
     }
 
+    pub(crate) fn all(&self) -> Vec<Arc<Session>> {
+        self.table().values().cloned().collect()
+    }
+
     pub(crate) fn count(&self) -> usize {
         self.table().len()
     }

@@ -53,8 +53,15 @@ where
             put(&lines, outbound).await;
             continue;
         }
+        let place = scene.holder.place();
+        // What takes a request back, or answers a server, must not wait for room.
+        if place.is_none() && receive::is_request(&message) {
+            put(&lines, receive::too_many(&scene, &message)).await;
+            continue;
+        }
         let (scene, lines) = (scene.clone(), lines.clone());
         working.spawn(async move {
+            let _place = place;
             let outbound = receive::receive(&scene, &message, None).await;
             put(&lines, outbound).await;
         });

@@ -81,15 +81,16 @@ async fn to_servers(scene: &Scene, body: &Bytes, told: &Notification<'_>) -> Out
 
 /// A client takes a request back.
 async fn cancel(scene: &Scene, body: &Bytes, told: &Notification<'_>) -> Outbound {
-    let id = told.params.and_then(|params| params.get("requestId")).and_then(Id::strict);
-    let flight = match (scene.flights(), &id) {
-        (Some(flights), Some(id)) => flights.flight(id),
-        _ => None,
+    let Some(id) = told.params.and_then(|params| params.get("requestId")).and_then(Id::strict)
+    else {
+        let refused = Refused::invalid("`requestId` must be the id of a request");
+        return receive::refuse(scene, &refused, &told.method_name);
     };
+    let flight = scene.flights().and_then(|flights| flights.flight(&id));
     let sent = flight.as_ref().and_then(|flight| flight.sent_as());
-    let outbound = match (&sent, &id) {
-        (Some((peer, sent_id)), Some(id)) if peer.era == Era::Legacy => {
-            let body = if sent_id == id { body.clone() } else { with_request_id(body, sent_id) };
+    let outbound = match &sent {
+        Some((peer, sent_id)) if peer.era == Era::Legacy => {
+            let body = if *sent_id == id { body.clone() } else { with_request_id(body, sent_id) };
             pass(scene, peer, Outgoing::notification(body), &told.method_name).await
         }
         // A modern server learns of it when the stream of the request ends.

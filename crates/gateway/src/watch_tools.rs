@@ -41,7 +41,8 @@ impl Gate {
             if let Some(peer) = session.peer(&holding.server.name) {
                 return Ok(peer);
             }
-            let peer = Arc::new(Box::pin(open::joining(scene, holding, permit)).await?);
+            let opened = Box::pin(open::joining(scene, holding, permit)).await;
+            let peer = Arc::new(opened.map_err(|error| self.not_begun(holding, error))?);
             session.add_peer(Arc::clone(&peer));
             hear_later(scene, &peer);
             return Ok(peer);
@@ -50,7 +51,14 @@ impl Gate {
         let opened = place.get_or_try_init(|| async {
             Box::pin(open::shared(&holding.server, permit, era)).await.map(Arc::new)
         });
-        Ok(Arc::clone(opened.await?))
+        Ok(Arc::clone(opened.await.map_err(|error| self.not_begun(holding, error))?))
+    }
+
+    /// A conversation that did not begin is noted for the owner; the call itself was not sent.
+    fn not_begun(&self, holding: &Holding, error: UpstreamError) -> UpstreamError {
+        let error = open::before_the_call(error);
+        holding.server.marks.went_wrong(self.clock.now().wall_us, error.to_string());
+        error
     }
 
     /// Whether the pins of a server may be relied on for a call of this scene.

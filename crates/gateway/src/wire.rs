@@ -1,6 +1,7 @@
 //! MCP as bytes: what a message is, which revision it speaks, and how one is written.
 //! Nothing here waits, reads or writes; what has two readings is refused.
 
+pub mod answer;
 mod envelope;
 mod field;
 pub mod headers;

@@ -232,7 +232,7 @@ impl<'w, R: Recorder> Walk<'w, R> {
             Definition::Unchanged | Definition::Unknown => return Flow::Continue(()),
             Definition::Changed => ("changed since the owner accepted it", "accept it again"),
             Definition::New => ("is new and the owner has not accepted it", "accept it"),
-            Definition::Conflict => ("is offered by two servers under one name", "remove one"),
+            Definition::Conflict => ("is offered more than once under one name", "remove one"),
         };
         let words = format!("{} {state}", self.described());
         let (on_change, pointer) = match entry.and_then(|entry| Some((entry.on_change?, entry))) {

@@ -18,7 +18,7 @@ use crate::failure::Ending;
 use crate::output::Out;
 use crate::policies::{Grade, Source, complain};
 use crate::run::{builtin, facts, gate, runtime, signals};
-use crate::running::Mark;
+use crate::running::{Mark, Teller};
 
 #[derive(Args)]
 pub(crate) struct StdioArgs {
@@ -123,10 +123,11 @@ fn speak(
         let ledger = stores.gate_ledger()?;
         let gate = gate(stores, context)?;
         let mark = Mark::set(stores.home.path(), &facts(command, None, stores))?;
+        let teller = Teller::start(stores.home.path(), &gate);
         let input = BufReader::new(UntilStopped::new(tokio::io::stdin(), stop));
         conversation(&gate, input, tokio::io::stdout()).await?;
         ledger.flush()?;
-        drop(mark);
+        drop((mark, teller));
         anyhow::Ok(Ending::Yes)
     });
     // A read of standard input that waits for the client cannot be taken back.

@@ -18,13 +18,13 @@ const BODIES: &str = include_str!("bodies.txt");
 const REQUESTS: &str = include_str!("requests.txt");
 const WAIT: Duration = Duration::from_secs(10);
 
-fn table(text: &str, columns: usize) -> impl Iterator<Item = Vec<&str>> {
+pub(crate) fn table(text: &str, columns: usize) -> impl Iterator<Item = Vec<&str>> {
     let lines = text.lines().filter(|line| !line.starts_with('#'));
     lines.map(move |line| line.splitn(columns, " | ").collect())
 }
 
 /// `%XX` is a byte, `%(N:text)` is text N times; inside, `%XX` counts as well.
-fn expand(text: &str) -> Vec<u8> {
+pub(crate) fn expand(text: &str) -> Vec<u8> {
     let mut out = Vec::new();
     let mut rest = text;
     while let Some((before, after)) = rest.split_once('%') {

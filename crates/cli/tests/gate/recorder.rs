@@ -15,6 +15,8 @@ struct Shared {
     tools: Mutex<Vec<Value>>,
     hanging: Mutex<HashSet<String>>,
     heads: Mutex<String>,
+    /// What the next calls are answered with, byte for byte.
+    lie: Mutex<Option<Vec<u8>>>,
 }
 
 #[derive(Clone)]
@@ -69,6 +71,29 @@ impl Recorder {
         self.shared.hanging.lock().unwrap().insert(tool.to_owned());
     }
 
+    /// Answers calls with these bytes from now on; `{id}` in them becomes the id of the call.
+    pub(crate) fn lie(&self, bytes: Option<Vec<u8>>) {
+        *self.shared.lie.lock().unwrap() = bytes;
+    }
+
+    fn lie_for(&self, body: &[u8]) -> Option<Vec<u8>> {
+        let lie = self.shared.lie.lock().unwrap().clone()?;
+        let message: Value = serde_json::from_slice(body).ok()?;
+        if message["method"] != "tools/call" {
+            return None;
+        }
+        let id = message["id"].to_string().into_bytes();
+        let mut out = Vec::with_capacity(lie.len());
+        let mut rest = lie.as_slice();
+        while let Some(at) = rest.windows(4).position(|four| four == b"{id}") {
+            out.extend_from_slice(&rest[..at]);
+            out.extend_from_slice(&id);
+            rest = &rest[at + 4..];
+        }
+        out.extend_from_slice(rest);
+        Some(out)
+    }
+
     /// Everything that stood in the heads of requests.
     pub(crate) fn heads(&self) -> String {
         self.shared.heads.lock().unwrap().clone()
@@ -79,6 +104,10 @@ impl Recorder {
         let mut reader = BufReader::new(stream.try_clone().unwrap());
         let mut writer = stream;
         while let Some((line, body)) = self.request(&mut reader) {
+            if let Some(lie) = self.lie_for(&body) {
+                let _ = writer.write_all(&lie);
+                return;
+            }
             let answer = if line.starts_with("POST") {
                 self.post(&body)
             } else if line.starts_with("GET") {

@@ -5,7 +5,7 @@ use crate::in_force::Holding;
 use crate::peer::Peer;
 use crate::prepare::Prepared;
 use crate::scene::Scene;
-use crate::wire::{self, Era, Message, Request};
+use crate::wire::{self, Era, Id, Message, Request};
 use bytes::Bytes;
 use hyper::HeaderMap;
 use policy::Subject;
@@ -67,6 +67,14 @@ pub(crate) struct Asked {
     pub(super) rule: Arc<str>,
     /// The audit row of the first round.
     pub(crate) first_seq: u64,
+}
+
+impl Asked {
+    /// The progress token that the client gave. Read anew, because few requests have one.
+    pub(crate) fn progress_token(&self) -> Option<Id> {
+        let doc = Doc::read_shallow(&self.body, &Bounds::MESSAGE, 3).ok()?;
+        Id::lenient(doc.root().get("params")?.get("_meta")?.get("progressToken")?)
+    }
 }
 
 /// A subject that outlives its message.

@@ -8,9 +8,9 @@ use crate::results;
 use crate::trace::Span;
 use crate::translate::{self};
 use crate::upstream::UpstreamError;
-use crate::wire::{Era, error_body, result_body};
+use crate::wire::{Era, answer, error_body, result_body};
 use bytes::Bytes;
-use policy::json::{Bounds, Doc, Value};
+use policy::json::{Bounds, Doc, Kind, Value};
 use policy::{Code, Denial};
 use store::ledger::{Ending, Facts, LedgerError, Outcome, Permit};
 
@@ -34,6 +34,9 @@ impl Tail {
         if matches!(status, 401 | 403 | 407) {
             return self.failed(&UpstreamError::Status { status, body: Bytes::new() });
         }
+        if let Some(why) = answer::trouble(root) {
+            return self.garbled(why);
+        }
         let (body, ending) = match (root.get("result"), root.get("error")) {
             (Some(result), None) => match self.edited(result) {
                 Err(denial) => return self.too_large(denial),
@@ -43,8 +46,15 @@ impl Tail {
                     (self.result(message, edited), ending)
                 }
             },
-            (None, Some(error)) => (self.error(message, root, error), Ending::Error),
-            _ => return self.garbled("its answer has neither a result nor an error"),
+            (None, Some(error)) if error.kind() == Kind::Object => {
+                match self.effects_on_error(error) {
+                    Err(denial) => return self.too_large(denial),
+                    Ok(edited) => (self.error(message, root, error, edited), Ending::Error),
+                }
+            }
+            (None, Some(_)) => return self.garbled("its error is not an object"),
+            (Some(_), Some(_)) => return self.garbled("its answer has a result and an error"),
+            (None, None) => return self.garbled("its answer has neither a result nor an error"),
         };
         let in_words = status.to_string();
         let outcome = Outcome {
@@ -53,7 +63,9 @@ impl Tail {
             ..Outcome::new(ending)
         };
         self.settled = self.end(outcome, Permit::settle_soon);
-        let status = if self.era == self.peer.era { status } else { 200 };
+        self.peer.server.marks.went_well();
+        // Of all that says yes in HTTP a client needs to know only one.
+        let status = if self.era == self.peer.era && status >= 300 { status } else { 200 };
         Piece::Last { status, body }
     }
 
@@ -83,13 +95,21 @@ impl Tail {
     }
 
     pub(super) fn effects_on(&self, result: Value<'_>) -> Result<Option<String>, Denial> {
-        results::apply(&self.effects, result).map_err(|too_large| {
-            let reason = format!(
-                "the result has {} bytes and the policy allows {}; ask for less",
-                too_large.bytes, too_large.bytes_max
-            );
-            Denial::new(Code::ResultTooLarge, self.asked.entry_rule(), reason)
-        })
+        results::apply(&self.effects, result).map_err(|too_large| self.over_the_bound(&too_large))
+    }
+
+    /// An error carries data as a result does, so the same rules hold for it.
+    fn effects_on_error(&self, error: Value<'_>) -> Result<Option<String>, Denial> {
+        results::apply_to_error(&self.effects, error)
+            .map_err(|too_large| self.over_the_bound(&too_large))
+    }
+
+    fn over_the_bound(&self, too_large: &results::TooLarge) -> Denial {
+        let reason = format!(
+            "the result has {} bytes and the policy allows {}; ask for less",
+            too_large.bytes, too_large.bytes_max
+        );
+        Denial::new(Code::ResultTooLarge, self.asked.entry_rule(), reason)
     }
 
     pub(super) fn seen(&self, list: List, result: Value<'_>) -> String {
@@ -112,15 +132,24 @@ impl Tail {
         }
     }
 
-    pub(super) fn error(&self, message: &Bytes, root: Value<'_>, error: Value<'_>) -> Bytes {
+    /// The answer with the client's id, and with its error as the policy left it, if it did not.
+    pub(super) fn error(
+        &self,
+        message: &Bytes,
+        root: Value<'_>,
+        error: Value<'_>,
+        edited: Option<String>,
+    ) -> Bytes {
         let same_id = root.get("id").is_some_and(|id| id.raw() == self.id.raw());
-        if same_id && self.era == self.peer.era {
+        if same_id && edited.is_none() && self.era == self.peer.era {
             return message.clone();
         }
         let error = if self.era == self.peer.era {
-            error.raw().to_owned()
+            edited.unwrap_or_else(|| error.raw().to_owned())
         } else {
-            translate::error(error, self.era == Era::Modern, &self.method)
+            on(edited.as_deref(), error, |error| {
+                translate::error(error, self.era == Era::Modern, &self.method)
+            })
         };
         rebuild::object(
             root,
@@ -193,6 +222,8 @@ impl Tail {
             return Piece::Broken;
         }
         tracing::warn!(server = %self.peer.server.name, %error, "no answer from the server");
+        let now_us = self.scene.gate.clock.now().wall_us;
+        self.peer.server.marks.went_wrong(now_us, error.to_string());
         let body = answers::upstream_failed(&self.id, &self.peer.server.name, error);
         match (self.permit.take(), error.may_have_happened()) {
             (Some(permit), false) => late(permit.release(&error.to_string())),

@@ -125,7 +125,12 @@ impl Tail {
             self.peer.set_checked(false);
             self.peer.server.forget_check();
         }
-        if method == "notifications/message" && !self.logs {
+        // What the policy cuts out of a result must not come as a log line beside it.
+        if method == "notifications/message" && (!self.logs || !self.effects.redact.is_empty()) {
+            return None;
+        }
+        if !self.is_ours_to_hear(method, root.get("params")) {
+            tracing::warn!(server = %self.peer.server.name, "a server told something about another's request; dropped");
             return None;
         }
         if self.era == Era::Modern && self.peer.era == Era::Legacy && is_news(method) {
@@ -137,6 +142,24 @@ impl Tail {
         }
         let message = self.restored(event, method, root);
         Some(Piece::Interim(outgoing(event, message)))
+    }
+
+    /// Whether a notification is one, and is about this request where it is about one at all: a server
+    /// must not speak for requests of others, nor call a tool of the client by telling.
+    fn is_ours_to_hear(&self, method: &str, params: Option<Value<'_>>) -> bool {
+        let named = |key: &str| params.and_then(|params| params.get(key)).and_then(Id::lenient);
+        match method {
+            "notifications/progress" => {
+                let wanted = match self.token {
+                    Some(_) => Some(self.sent_id.clone()),
+                    None => self.asked.progress_token(),
+                };
+                wanted.is_some() && named("progressToken") == wanted
+            }
+            // A server takes back questions of its own, never what it was asked.
+            "notifications/cancelled" => named("requestId").is_some_and(|id| id != self.sent_id),
+            _ => method.starts_with("notifications/"),
+        }
     }
 
     /// The notification with the client's own progress token and subscription id.

@@ -71,6 +71,9 @@ impl AllowedHosts {
     /// A target that names a host itself (absolute form) must name one of ours, too: by RFC 9112 it
     /// counts more than the Host header.
     pub(crate) fn check_target(&self, target: &Uri) -> Result<(), Misdirected> {
+        if target.scheme_str().is_some_and(|scheme| scheme != "http" && scheme != "https") {
+            return Err(Misdirected::Host);
+        }
         match target.authority() {
             Some(authority) if !holds(&self.hosts, authority.as_str()) => Err(Misdirected::Host),
             _ => Ok(()),
@@ -125,6 +128,7 @@ mod tests {
             ("http://127.0.0.1:4180/mcp", Ok(())),
             ("http://evil.example/mcp", Err(Misdirected::Host)),
             ("http://x@127.0.0.1:4180/mcp", Err(Misdirected::Host)),
+            ("ftp://127.0.0.1:4180/mcp", Err(Misdirected::Host)),
             ("evil.example:443", Err(Misdirected::Host)),
         ];
         for (target, expected) in cases {

@@ -67,6 +67,17 @@ pub(super) fn id_at_an_end(head: &[u8], tail: &[u8]) -> Option<Id> {
     id_first(head).or_else(|| id_last(tail))
 }
 
+/// The request that a line seems to answer, though it cannot be read as a message.
+pub(super) fn id_of_broken(line: &[u8]) -> Option<Id> {
+    let line = line.strip_prefix("\u{feff}".as_bytes()).unwrap_or(line).trim_ascii();
+    let line = line.strip_prefix(b"[").map_or(line, <[u8]>::trim_ascii_start);
+    let line = line.strip_suffix(b"]").map_or(line, <[u8]>::trim_ascii_end);
+    if !line.starts_with(b"{") {
+        return None;
+    }
+    id_at_an_end(line, line)
+}
+
 fn id_first(head: &[u8]) -> Option<Id> {
     let mut rest = skip(head.trim_ascii_start(), b"{")?;
     if let Some(after) = member(rest, b"\"jsonrpc\"") {
@@ -131,6 +142,22 @@ mod tests {
         ];
         for (message, expected) in cases {
             assert_eq!(read(message.as_bytes()), expected, "{message}");
+        }
+    }
+
+    #[test]
+    fn a_broken_answer_still_says_whom_it_was_for() {
+        let cases = [
+            (r#"{"jsonrpc":"2.0","id":5,"result":{"a":[1,,2]}}"#, Some("5")),
+            (r#"{"jsonrpc":"2.0","id":5}"#, Some("5")),
+            (r#"[{"jsonrpc":"2.0","id":"a","result":{}}]"#, Some("\"a\"")),
+            ("{\"jsonrpc\":\"2.0\",\"id\":7,\"result\":\"\u{fffd}\"", Some("7")),
+            ("\u{feff}{\"id\":7,\"result\":{}}", Some("7")),
+            ("listening on \"id\":5", None),
+            ("", None),
+        ];
+        for (line, expected) in cases {
+            assert_eq!(id_of_broken(line.as_bytes()), expected.map(key), "{line}");
         }
     }
 

@@ -249,6 +249,10 @@ impl Supervised {
         let Some(inbound) = route::read(&message) else {
             let lines = self.noise_lines.fetch_add(1, Ordering::Relaxed) + 1;
             tracing::debug!(lines, "a server wrote a line that is not a message");
+            // Whoever waits for it would wait in vain.
+            if let Some(id) = route::id_of_broken(&message) {
+                run.in_flight.fail_id(&id, UpstreamError::garbled("its line is not a message"));
+            }
             return;
         };
         match run.in_flight.deliver(&inbound, message).await {

@@ -5,6 +5,7 @@ use std::borrow::Cow;
 
 use policy::json::{Kind, Value, fold};
 
+use super::id::Id;
 use super::method::Method;
 use super::refused::Refused;
 
@@ -99,6 +100,11 @@ pub(super) fn check_keys(method: Method, params: Option<Value<'_>>) -> Result<()
     if meta.kind() != Kind::Object {
         return Err(Refused::params("`_meta` must be an object"));
     }
+    if meta.get(meta_keys::PROGRESS_TOKEN).is_some_and(|token| Id::strict(token).is_none()) {
+        return Err(Refused::params(
+            "`progressToken` must be a string of at most 256 bytes or a whole number",
+        ));
+    }
     check_exact(meta, &meta_keys::ALL)
 }
 
@@ -125,10 +131,22 @@ pub(super) fn named(method: Method, params: Option<Value<'_>>) -> Result<Named<'
             Ok(Named::Resource(text(params, "uri", URI_BYTES_MAX)?))
         }
         Method::Complete => completion(params),
+        Method::ToolsList
+        | Method::PromptsList
+        | Method::ResourcesList
+        | Method::ResourcesTemplatesList
+        | Method::TasksList => list(params),
         Method::TasksGet | Method::TasksResult | Method::TasksUpdate | Method::TasksCancel => {
             Ok(Named::Task(text(params, "taskId", NAME_BYTES_MAX)?))
         }
         _ => Ok(Named::Nothing),
+    }
+}
+
+fn list(params: Option<Value<'_>>) -> Result<Named<'_>, Refused> {
+    match params.and_then(|params| params.get("cursor")).map(Value::kind) {
+        None | Some(Kind::String) => Ok(Named::Nothing),
+        Some(_) => Err(Refused::params("`cursor` must be a string")),
     }
 }
 
@@ -139,6 +157,10 @@ fn tool(params: Option<Value<'_>>) -> Result<Named<'_>, Refused> {
         return Err(Refused::params("a tool's name is letters, digits and `_`, `.`, `-`, `/`"));
     }
     arguments(params)?;
+    let task = params.and_then(|params| params.get("task"));
+    if task.is_some_and(|task| task.kind() != Kind::Object) {
+        return Err(Refused::params("`task` must be an object"));
+    }
     Ok(Named::Tool(name))
 }
 

@@ -92,6 +92,7 @@ fn answer(verdict: &Verdict) -> Answer {
 
 #[test]
 fn the_engine_equals_the_second_evaluator() {
+    let judged = std::cell::Cell::new(0_u64);
     check(24_000, &policy_and_calls(), |(policy, calls)| {
         let source = policy.to_json();
         let loaded = Policy::load(&source, Format::Json);
@@ -108,8 +109,10 @@ fn the_engine_equals_the_second_evaluator() {
             let found = with_call(call, |call| answer(&loaded.decide(call)));
             prop_assert_eq!(found, expected, "{}\n{:?}", source, call);
         }
+        judged.set(judged.get() + calls.len() as u64);
         Ok(())
     });
+    println!("P12: {} calls judged by both, 0 differences", judged.get());
 }
 
 /// Which part of a policy a rule names: `deny_if`, `action`, `default` and so on.

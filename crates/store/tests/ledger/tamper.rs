@@ -2,8 +2,9 @@
 //! record is named; a program in another language agrees.
 
 use std::fs;
+use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Child, ChildStdout, Command, Stdio};
 
 use store::ledger::{Checkpoint, ExportFormat, Filter, Options, Reader, Verified, VerifyError};
 
@@ -207,6 +208,120 @@ fn five_hundred_random_changes_are_all_found_and_the_first_bad_record_is_named()
         }
     }
     assert!(kinds.len() >= 8, "{kinds:?}");
+}
+
+/// The other program, asked about one log after another: a line in, a line out.
+struct Other {
+    child: Child,
+    said: BufReader<ChildStdout>,
+}
+
+impl Other {
+    fn start() -> Other {
+        const LOOP: &str = "
+import json, sys
+import verify_chain as v
+for line in sys.stdin:
+    ask = json.loads(line)
+    try:
+        end = v.verify(ask['folder'], ask['checkpoint'])
+        print(f\"ok {end['seq']} {end['hash']}\", flush=True)
+    except v.Bad as bad:
+        print(f\"bad {bad}\", flush=True)
+";
+        let mut child = Command::new("python3")
+            .args(["-c", LOOP])
+            .env("PYTHONPATH", Path::new(env!("CARGO_MANIFEST_DIR")).join("tests"))
+            .env("PYTHONDONTWRITEBYTECODE", "1")
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let said = BufReader::new(child.stdout.take().unwrap());
+        Other { child, said }
+    }
+
+    fn ask(&mut self, folder: &Path, checkpoint: Option<&Checkpoint>) -> String {
+        let ask = serde_json::json!({ "folder": folder, "checkpoint": checkpoint });
+        writeln!(self.child.stdin.as_mut().unwrap(), "{ask}").unwrap();
+        let mut line = String::new();
+        self.said.read_line(&mut line).unwrap();
+        line.trim().to_owned()
+    }
+}
+
+impl Drop for Other {
+    fn drop(&mut self) {
+        drop(self.child.stdin.take());
+        let _ = self.child.wait();
+    }
+}
+
+/// A log of random length, segments and endings.
+fn any_log(dice: &mut Dice) -> (Desk, Checkpoint) {
+    let segment_bytes_max = 1_500 + dice.below(6_000);
+    let desk = Desk::with(Options { segment_bytes_max, ..Options::default() });
+    let ledger = desk.open();
+    let rules = limited(r#"{"counter":"c","window":"minute","max":3}"#);
+    for _ in 0..10 + dice.below(40) {
+        call(&ledger, &rules);
+        desk.clock.advance(dice.below(30_000_000));
+    }
+    drop(ledger);
+    loop {
+        let checkpoint = desk.open().checkpoint().unwrap();
+        if checkpoint.seq == Log::read(&desk.audit()).last_seq() {
+            return (desk, checkpoint);
+        }
+    }
+}
+
+#[test]
+fn logs_are_judged_alike_here_and_in_python() {
+    const CHANGES_PER_LOG: usize = 24;
+    let logs = std::env::var("TOLLGATE_LOGS").ok().and_then(|text| text.parse().ok()).unwrap_or(75);
+    let seed = std::hash::BuildHasher::hash_one(&std::hash::RandomState::new(), 0);
+    let mut dice = Dice::new(seed);
+    let mut other = Other::start();
+    let scratch = tempfile::tempdir().unwrap();
+    let folder = scratch.path().join("audit");
+    let (mut judged, mut whole_ones) = (0, 0);
+    while judged < logs {
+        let (desk, checkpoint) = any_log(&mut dice);
+        copy(&desk.audit(), &folder);
+        let _ = fs::remove_file(folder.join("synced"));
+        let whole = Log::read(&folder);
+        for change in 0..=CHANGES_PER_LOG {
+            whole.write();
+            let mut log = whole.clone();
+            let kind = if change == 0 { "none" } else { mutate(&mut log, &mut dice).0 };
+            log.write();
+            for checkpoint in [Some(&checkpoint), None] {
+                let here = verify(&folder, checkpoint);
+                let there = other.ask(&folder, checkpoint);
+                match &here {
+                    Ok(here) => {
+                        let expected = format!("ok {} {}", here.last_seq, here.hash);
+                        assert_eq!(there, expected, "{kind}, seed {seed}");
+                        whole_ones += 1;
+                    }
+                    Err(error) => {
+                        assert!(
+                            there.starts_with("bad "),
+                            "{kind}, seed {seed}: {error} / {there}"
+                        );
+                    }
+                }
+            }
+            judged += 1;
+            if judged == logs {
+                break;
+            }
+        }
+    }
+    println!(
+        "P10: {judged} logs judged alike, each with and without a checkpoint; {whole_ones} verdicts of \"whole\""
+    );
 }
 
 #[test]

@@ -1,0 +1,261 @@
+//! Servers that lie: whatever one answers, the agent gets a result that its policy allows or a clear
+//! error, the call is closed in the log, and the gate goes on. The table is `lies.txt`.
+
+use std::io::{BufRead, BufReader, Write};
+use std::process::{Child, ChildStdin, Stdio};
+use std::sync::mpsc::{Receiver, channel};
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use crate::hostile::{expand, table};
+use crate::recorder::Recorder;
+use crate::world::Gate;
+
+const LIES: &str = include_str!("lies.txt");
+const ANSWER_WAIT_MAX: Duration = Duration::from_secs(5);
+
+fn rules() -> Value {
+    json!({
+        "version": "1",
+        "default": "allow",
+        "tools": {
+            "red": { "redact": ["profile.email"] },
+            "big": { "result_bytes_max": 100 },
+            "secret": { "action": "deny" },
+        },
+    })
+}
+
+fn told(raw: &str) -> Vec<u8> {
+    let head = "HTTP/1.1 200 OK~connection: close~content-type: ";
+    let text = raw
+        .replace("{json}", &format!("{head}application/json~~"))
+        .replace("{sse}", &format!("{head}text/event-stream~~"))
+        .replace('~', "\r\n");
+    expand(&text)
+}
+
+/// The last message of a body that is JSON or an event stream.
+fn last(body: &str) -> Value {
+    let event = body.lines().rev().find_map(|line| line.strip_prefix("data: "));
+    serde_json::from_str(event.unwrap_or(body)).unwrap_or_default()
+}
+
+fn check(name: &str, wanted: &str, body: &str) {
+    assert!(!body.contains("LEAK"), "{name}: {body}");
+    let answer = last(body);
+    assert_eq!(answer["jsonrpc"], "2.0", "{name}: {body}");
+    let fits = match wanted {
+        "error" => {
+            answer["error"]["code"] == -31052 && answer["error"]["message"].as_str().is_some()
+        }
+        "ok" => answer["result"]["mark"] == "GOOD",
+        _ => answer.get("error").is_some() || answer["result"]["isError"] == true,
+    };
+    assert!(fits, "{name}: wanted {wanted}, got {body}");
+}
+
+#[test]
+fn p22_p24_a_server_that_lies_over_http_harms_nobody() {
+    let mut gate = Gate::new();
+    let recorder = Recorder::new(&["echo", "red", "big", "secret"]);
+    gate.policy("rules", &rules());
+    gate.run(&["server", "add", "rec", "--url", &recorder.url()]);
+    let token = gate.grant("agent", &["rec=rules"]);
+    gate.up();
+    let client = gate.client(&token, "/mcp/rec");
+    assert!(client.call("echo", &json!({})).passed());
+    let before = gate.decisions().len();
+    let mut lies = 0;
+    for case in table(LIES, 4) {
+        recorder.lie(Some(told(case[3])));
+        let answer = client.call(case[1], &json!({}));
+        assert_eq!(answer.status, 200, "{}: {}", case[0], answer.text());
+        assert!(answer.took < ANSWER_WAIT_MAX, "{}: {:?}", case[0], answer.took);
+        assert!(!answer.head.contains("LEAK"), "{}: {}", case[0], answer.head);
+        check(case[0], case[2], &answer.text());
+        lies += 1;
+    }
+    recorder.lie(None);
+    assert!(client.call("echo", &json!({})).passed(), "the gate goes on");
+    assert!(!client.call("secret", &json!({})).passed(), "and so do its rules");
+    let rows = gate.decisions();
+    assert_eq!(rows.len() - before, lies + 2, "one row each");
+    let open = rows.iter().filter(|row| row["decision"] == "admitted" && row["outcome"].is_null());
+    assert_eq!(open.count(), 0, "every call is closed");
+    assert!(!gate.log().contains("panicked"), "{}", gate.log());
+    println!("P22: {lies} lies of a server over HTTP, each answered in time and closed, 0 leaks");
+    println!("P24: {lies} lies of one server, calls pass afterwards");
+}
+
+/// A server on standard streams that writes what the argument `raw` says.
+const CHILD: &str = r#"
+import json, sys
+for line in sys.stdin:
+    message = json.loads(line)
+    if "method" not in message or "id" not in message:
+        continue
+    id, method = json.dumps(message["id"]), message["method"]
+    if method == "initialize":
+        result = {"protocolVersion": "2025-06-18", "capabilities": {"tools": {}}, "serverInfo": {"name": "c", "version": "1"}}
+    elif method == "tools/list":
+        result = {"tools": [{"name": n, "inputSchema": {"type": "object"}} for n in ["echo", "red", "big", "secret"]]}
+    elif method == "tools/call" and "raw" in message["params"]["arguments"]:
+        raw = message["params"]["arguments"]["raw"].encode("latin-1").replace(b"{id}", id.encode())
+        sys.stdout.buffer.write(raw + b"\n")
+        sys.stdout.buffer.flush()
+        continue
+    elif method == "tools/call":
+        result = {"content": [], "mark": "GOOD"}
+    else:
+        result = {}
+    print(json.dumps({"jsonrpc": "2.0", "id": message["id"], "result": result}), flush=True)
+"#;
+
+/// `tollgate stdio` as a client sees it.
+struct Streams {
+    child: Child,
+    input: ChildStdin,
+    lines: Receiver<String>,
+}
+
+impl Streams {
+    fn start(gate: &Gate, words: &[&str]) -> Streams {
+        let mut child = gate
+            .command()
+            .args(words)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        let input = child.stdin.take().unwrap();
+        let output = BufReader::new(child.stdout.take().unwrap());
+        let (sender, lines) = channel();
+        std::thread::spawn(move || {
+            for line in output.lines().map_while(Result::ok) {
+                if sender.send(line).is_err() {
+                    return;
+                }
+            }
+        });
+        Streams { child, input, lines }
+    }
+
+    fn send(&mut self, message: &Value) {
+        writeln!(self.input, "{message}").unwrap();
+    }
+
+    /// The next line with this id; what comes before it is given to `beside`.
+    fn answer(&self, id: u64, beside: &mut Vec<String>) -> String {
+        loop {
+            let line = self.lines.recv_timeout(ANSWER_WAIT_MAX).expect("an answer in time");
+            if serde_json::from_str::<Value>(&line).unwrap()["id"] == id {
+                return line;
+            }
+            beside.push(line);
+        }
+    }
+
+    fn end(mut self) {
+        drop(self.input);
+        assert!(self.child.wait().unwrap().success());
+    }
+}
+
+fn hello() -> Value {
+    json!({
+        "jsonrpc": "2.0", "id": 0, "method": "initialize",
+        "params": { "protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": { "name": "x", "version": "1" } },
+    })
+}
+
+fn with_liar(gate: &Gate) {
+    let script = gate.folder.path().join("liar.py");
+    std::fs::write(&script, CHILD).unwrap();
+    gate.policy("rules", &rules());
+    gate.run(&["server", "add", "liar", "--", "python3", script.to_str().unwrap()]);
+    gate.grant("agent", &["liar=rules"]);
+}
+
+#[test]
+fn p22_p24_a_server_that_lies_on_standard_streams_harms_nobody() {
+    let gate = Gate::new();
+    with_liar(&gate);
+    let mut streams = Streams::start(&gate, &["stdio", "liar", "--grant", "agent"]);
+    let mut beside = Vec::new();
+    streams.send(&hello());
+    streams.answer(0, &mut beside);
+    let mut lies = 0;
+    for case in table(LIES, 4).filter(|case| case[3].starts_with("{json}") && case[3] != "{json}") {
+        // Only what names its request can be told from noise before the time is up.
+        if !case[3].contains("\"id\":{id}") || case[3].contains("/*") {
+            continue;
+        }
+        let raw: String =
+            expand(&case[3].replace("{json}", "")).into_iter().map(char::from).collect();
+        lies += 1;
+        streams.send(&json!({
+            "jsonrpc": "2.0", "id": lies, "method": "tools/call",
+            "params": { "name": case[1], "arguments": { "raw": raw } },
+        }));
+        let line = streams.answer(lies, &mut beside);
+        check(case[0], case[2], &line);
+    }
+    let noise = "listening on port 3000\n\u{1b}[31mred\n[]\n5\n";
+    let raw = format!("{noise}{}", r#"{"jsonrpc":"2.0","id":{id},"result":{"mark":"GOOD"}}"#);
+    streams.send(&json!({
+        "jsonrpc": "2.0", "id": 900, "method": "tools/call", "params": { "name": "echo", "arguments": { "raw": raw } },
+    }));
+    check("noise before the answer", "ok", &streams.answer(900, &mut beside));
+    assert!(beside.iter().all(|line| !line.contains("LEAK")), "{beside:?}");
+    streams.end();
+    let rows = gate.decisions();
+    let open = rows.iter().filter(|row| row["decision"] == "admitted" && row["outcome"].is_null());
+    assert_eq!(open.count(), 0, "every call is closed");
+    println!("P22: {lies} lies of a server on standard streams, each answered in time, 0 leaks");
+    assert!(lies > 30, "{lies}");
+}
+
+#[test]
+fn p23_a_client_on_standard_streams_has_a_bound_on_calls_in_flight() {
+    const PLACES: usize = 4;
+    let gate = Gate::new();
+    gate.settings(&format!("[limits]\nin_flight_per_grant_max = {PLACES}\n"));
+    with_liar(&gate);
+    let mut streams = Streams::start(&gate, &["stdio", "liar", "--grant", "agent"]);
+    let mut beside = Vec::new();
+    streams.send(&hello());
+    streams.answer(0, &mut beside);
+    // A server that says nothing keeps its places.
+    let call = |id: usize| {
+        json!({
+            "jsonrpc": "2.0", "id": id, "method": "tools/call",
+            "params": { "name": "echo", "arguments": { "raw": "" } },
+        })
+    };
+    for id in 1..=PLACES + 3 {
+        streams.send(&call(id));
+    }
+    for id in PLACES + 1..=PLACES + 3 {
+        let line = streams.answer(id as u64, &mut beside);
+        let answer: Value = serde_json::from_str(&line).unwrap();
+        assert_eq!(answer["error"]["code"], -31029, "{line}");
+        assert!(answer["error"]["message"].as_str().unwrap().contains("in_flight_per_grant_max"));
+        assert!(answer["error"]["data"]["audit_id"].is_u64(), "{line}");
+    }
+    // Taking one back needs no place, and frees one.
+    let back = json!({ "jsonrpc": "2.0", "method": "notifications/cancelled", "params": { "requestId": 1 } });
+    streams.send(&back);
+    std::thread::sleep(Duration::from_millis(1500));
+    streams.send(&json!({
+        "jsonrpc": "2.0", "id": 50, "method": "tools/call", "params": { "name": "echo", "arguments": {} },
+    }));
+    check("after a place was given back", "ok", &streams.answer(50, &mut beside));
+    let _ = streams.child.kill();
+    let _ = streams.child.wait();
+    let refused = gate.decisions().iter().filter(|row| row["code"] == "-31029").count();
+    assert_eq!(refused, 3, "one row each");
+    println!("P23: {PLACES} calls in flight on standard streams, 3 more refused with a row each");
+}
