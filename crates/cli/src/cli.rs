@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand};
 
 use crate::logging::LogFormat;
-use crate::output::ColorWhen;
+use crate::output::{ColorWhen, visible_lines};
 use crate::{
     account, approvals, audit, catalog, clients, data, doctor, grant, policies, reference, run,
     scan, server, shell, status, sync,
@@ -175,8 +175,19 @@ pub(crate) fn command() -> clap::Command {
 }
 
 pub(crate) fn parse() -> Cli {
-    let matches = command().get_matches();
-    Cli::from_arg_matches(&matches).unwrap_or_else(|e| e.exit())
+    let matches = command().try_get_matches().unwrap_or_else(|error| tamed(error).exit());
+    Cli::from_arg_matches(&matches).unwrap_or_else(|error| tamed(error).exit())
+}
+
+/// Words of a command line are repeated in complaints about them, and may come from anywhere.
+fn tamed(error: clap::Error) -> clap::Error {
+    let plain = error.render().to_string();
+    let shown: Vec<String> = visible_lines(&plain).collect();
+    if !error.use_stderr() || plain.lines().eq(shown.iter().map(String::as_str)) {
+        return error;
+    }
+    let text = shown.join("\n");
+    clap::Error::raw(error.kind(), format!("{}\n", text.trim_start_matches("error: ")))
 }
 
 fn grouped_help(command: &clap::Command) -> String {

@@ -2,7 +2,7 @@
 //! environment is read here and nowhere deeper.
 
 use std::cell::OnceCell;
-use std::io;
+use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -167,8 +167,7 @@ pub(crate) fn open_vault(home: &Home, random: &Random) -> Result<Vault> {
 
 pub(crate) fn load_settings(path: &Path) -> Result<Settings> {
     let shown = path.display();
-    let text =
-        std::fs::read_to_string(path).with_context(|| format!("cannot read settings `{shown}`"))?;
+    let text = read_text(path).with_context(|| format!("cannot read settings `{shown}`"))?;
     let folder = path.parent().unwrap_or(Path::new("")).to_owned();
     Settings::load(&text, &variable, &move |file: &Path| read_beside(&folder, file))
         .with_context(|| format!("cannot use settings `{shown}`"))
@@ -180,7 +179,18 @@ fn variable(name: &str) -> Option<String> {
 
 /// A path in the settings file is taken from the folder the file stands in.
 fn read_beside(folder: &Path, file: &Path) -> io::Result<String> {
-    std::fs::read_to_string(folder.join(file))
+    read_text(&folder.join(file))
+}
+
+/// A text file that the owner names. One without end, such as `/dev/zero`, is refused and not read on.
+pub(crate) fn read_text(path: &Path) -> io::Result<String> {
+    const BYTES_MAX: u64 = 8 << 20;
+    let mut bytes = Vec::new();
+    std::fs::File::open(path)?.take(BYTES_MAX + 1).read_to_end(&mut bytes)?;
+    if bytes.len() as u64 > BYTES_MAX {
+        return Err(io::Error::other(format!("it is larger than {BYTES_MAX} bytes")));
+    }
+    String::from_utf8(bytes).map_err(|_| io::Error::other("it is not UTF-8"))
 }
 
 /// Who is acting, for the audit rows of owner's acts.

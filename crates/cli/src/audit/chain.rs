@@ -7,7 +7,7 @@ use serde_json::json;
 use store::ledger::{Checkpoint, Reader, Verified, VerifyError};
 
 use super::{CheckpointArgs, VerifyArgs, reader};
-use crate::context::Stores;
+use crate::context::{Stores, read_text};
 use crate::failure::Ending;
 use crate::output::{Out, Progress, visible};
 
@@ -90,7 +90,6 @@ pub(super) fn checkpoint(args: &CheckpointArgs, stores: &Stores, out: &mut Out) 
 
 fn read_checkpoint(path: &Path) -> Result<Checkpoint> {
     let shown = path.display();
-    let text = std::fs::read_to_string(path)
-        .with_context(|| format!("cannot read checkpoint `{shown}`"))?;
+    let text = read_text(path).with_context(|| format!("cannot read checkpoint `{shown}`"))?;
     serde_json::from_str(&text).with_context(|| format!("`{shown}` is not a checkpoint"))
 }

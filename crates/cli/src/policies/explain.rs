@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use super::Source;
 use super::frame::Grade;
-use crate::context::Context;
+use crate::context::{Context, read_text};
 use crate::failure::Ending;
 use crate::moment;
 use crate::output::{Out, Table, visible};
@@ -164,7 +164,7 @@ fn arguments(text: Option<&str>) -> Result<String> {
         None => Ok("{}".to_owned()),
         Some(text) => match text.strip_prefix('@') {
             Some(file) => {
-                std::fs::read_to_string(file).with_context(|| format!("cannot read `{file}`"))
+                read_text(Path::new(file)).with_context(|| format!("cannot read `{file}`"))
             }
             None => Ok(text.to_owned()),
         },

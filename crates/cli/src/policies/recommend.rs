@@ -11,7 +11,7 @@ use policy::json::{Bounds, Doc, Value};
 use policy::{Format, Policy};
 use serde_json::json;
 
-use crate::context::{Context, Stores};
+use crate::context::{Context, Stores, read_text};
 use crate::failure::Ending;
 use crate::output::{Out, count, visible};
 use crate::scan;
@@ -70,7 +70,7 @@ fn check(made: &ServerPolicy) -> Result<()> {
 
 fn from_file(file: &Path, preset: Preset) -> Result<ServerPolicy> {
     let shown = file.display();
-    let text = std::fs::read_to_string(file).with_context(|| format!("cannot read `{shown}`"))?;
+    let text = read_text(file).with_context(|| format!("cannot read `{shown}`"))?;
     let stem =
         file.file_stem().map_or_else(String::new, |stem| stem.to_string_lossy().into_owned());
     match scan::saved_list(&text, &stem).with_context(|| format!("cannot use `{shown}`"))? {

@@ -78,3 +78,17 @@ fn wrong_words_are_answered_with_the_right_ones() {
     ]);
     assert_snapshot!(story);
 }
+
+#[test]
+fn a_grant_without_a_policy_of_its_own_shows_the_built_in_one_that_counts() {
+    let stage = Stage::with_demo();
+    stage.fine(&["server", "add", "whoop", "--builtin", "whoop"]);
+    stage.fine(&["grant", "create", "alice", "--server", "whoop"]);
+    stage.fine(&["grant", "create", "bob", "--server", "demo"]);
+    let list = stage.fine(&["grant", "list"]).stdout;
+    assert!(list.contains("whoop (policy whoop (built in))"), "{list}");
+    assert!(list.contains("demo (no policy)"), "{list}");
+    let json = stage.fine(&["grant", "show", "alice", "--json"]).json();
+    assert_eq!(json["servers"][0]["policy"], serde_json::Value::Null);
+    assert_eq!(json["servers"][0]["built_in_policy"], "whoop (built in)");
+}

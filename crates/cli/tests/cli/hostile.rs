@@ -109,3 +109,224 @@ fn wrong_words_of_the_owner_are_shown_tamely_too() {
         assert_tame(command[0], &said.everything());
     }
 }
+
+/// Files and words that mean harm or nothing: name, then what is written to `p.json`, or the words.
+const POLICIES: &[(&str, &str)] = &[
+    ("nothing", ""),
+    ("null", "null"),
+    ("a list", "[]"),
+    ("a byte order mark", "\u{feff}{\"version\":\"1\",\"default\":\"allow\"}"),
+    ("a field twice", r#"{"version":"1","default":"deny","default":"allow"}"#),
+    ("a tool twice", r#"{"version":"1","default":"deny","tools":{"a":{"action":"deny"},"a":{}}}"#),
+    ("a tool that is null", r#"{"version":"1","default":"allow","tools":{"a":null}}"#),
+    ("rules that are null", r#"{"version":"1","default":"allow","tools":{"a":{"deny_if":null}}}"#),
+    ("a field misspelt", r#"{"version":"1","default":"allow","tool":{}}"#),
+    ("a field in capitals", r#"{"version":"1","default":"allow","Hide":["a"]}"#),
+    ("another version", r#"{"version":"2","default":"allow"}"#),
+    ("a version that is a number", r#"{"version":1,"default":"allow"}"#),
+    ("no default", r#"{"version":"1","tools":{}}"#),
+    ("a default of its own", r#"{"version":"1","default":"no"}"#),
+    ("a default that is false", r#"{"version":"1","default":false}"#),
+    ("a second value", r#"{"version":"1","default":"deny"}{"version":"1","default":"allow"}"#),
+    ("a comment", r#"{"version":"1",/* */"default":"allow"}"#),
+    (
+        "a pattern that does not compile",
+        r#"{"version":"1","default":"allow","tools":{"a":{"deny_if":[{"conditions":[{"path":"args.a","op":"regex","value":"("}]}]}}}"#,
+    ),
+    (
+        "a pattern that grows",
+        r#"{"version":"1","default":"allow","tools":{"a":{"deny_if":[{"conditions":[{"path":"args.a","op":"regex","value":"(a{1000}){1000}"}]}]}}}"#,
+    ),
+    (
+        "a pattern that looks back",
+        r#"{"version":"1","default":"allow","tools":{"a":{"deny_if":[{"conditions":[{"path":"args.a","op":"regex","value":"(a)\\1"}]}]}}}"#,
+    ),
+    (
+        "an operator nobody knows",
+        r#"{"version":"1","default":"allow","tools":{"a":{"deny_if":[{"conditions":[{"path":"args.a","op":"=","value":1}]}]}}}"#,
+    ),
+    (
+        "a path that leads nowhere",
+        r#"{"version":"1","default":"allow","tools":{"a":{"deny_if":[{"conditions":[{"path":"args..a[","op":"eq","value":1}]}]}}}"#,
+    ),
+    (
+        "a limit below nothing",
+        r#"{"version":"1","default":"allow","tools":{"a":{"limits":[{"window":"minute","max":-1}]}}}"#,
+    ),
+    (
+        "a limit beyond counting",
+        r#"{"version":"1","default":"allow","tools":{"a":{"limits":[{"window":"minute","max":1e300}]}}}"#,
+    ),
+    (
+        "a window of nothing",
+        r#"{"version":"1","default":"allow","tools":{"a":{"limits":[{"window":0,"max":1}]}}}"#,
+    ),
+    (
+        "a window before now",
+        r#"{"version":"1","default":"allow","tools":{"a":{"limits":[{"window":-5,"max":1}]}}}"#,
+    ),
+    (
+        "a window without end",
+        r#"{"version":"1","default":"allow","tools":{"a":{"limits":[{"window":"99999999999999999d","max":1}]}}}"#,
+    ),
+    (
+        "a scope nobody knows",
+        r#"{"version":"1","default":"allow","tools":{"a":{"limits":[{"window":"minute","max":1,"scope":"world"}]}}}"#,
+    ),
+    (
+        "a time-out before now",
+        r#"{"version":"1","default":"allow","tools":{"a":{"approve_if":[{"conditions":[],"timeout":"-1m"}]}}}"#,
+    ),
+    (
+        "a network that is none",
+        r#"{"version":"1","default":"allow","tools":{"a":{"deny_if":[{"conditions":[{"path":"args.a","op":"cidr_in","value":["1.2.3.4/99"]}]}]}}}"#,
+    ),
+    ("hide that is text", r#"{"version":"1","default":"allow","hide":"x"}"#),
+    (
+        "a bound below nothing",
+        r#"{"version":"1","default":"allow","tools":{"a":{"result_bytes_max":-1}}}"#,
+    ),
+    ("a cut that is none", r#"{"version":"1","default":"allow","tools":{"a":{"redact":["[["]}}}"#),
+    ("half a surrogate", r#"{"version":"1","default":"allow","description":"\ud800"}"#),
+    (
+        "a test that fails",
+        r#"{"version":"1","default":"allow","tests":[{"name":"x","tool":"a","expect":"deny"}]}"#,
+    ),
+];
+
+const YAML: &[(&str, &str)] = &[
+    ("nothing", ""),
+    ("a comment", "# nothing\n"),
+    ("two documents", "version: \"1\"\ndefault: deny\n---\nversion: \"1\"\ndefault: allow\n"),
+    ("an anchor", "version: \"1\"\ndefault: &a allow\n"),
+    ("a merge", "version: \"1\"\ndefault: allow\ntools:\n  <<: {b: {}}\n"),
+    ("a tag", "version: !!str 1\ndefault: allow\n"),
+    ("a tag that runs code", "version: \"1\"\ndefault: !!python/object:os.system allow\n"),
+    ("a bare no", "version: \"1\"\ndefault: no\n"),
+    ("a version with a point", "version: 1.0\ndefault: allow\n"),
+    ("a cut file", "version: \"1\"\ndefault: allow\ntools:\n  echo:\n"),
+    ("a file cut in a rule", "version: \"1\"\ndefault: allow\ntools:\n  echo:\n    deny_if:\n"),
+    (
+        "a bomb of aliases",
+        "a: &a [x,x,x,x,x,x,x,x,x]\nb: &b [*a,*a,*a,*a,*a,*a,*a,*a,*a]\nc: [*b,*b,*b,*b,*b,*b,*b,*b,*b]\n",
+    ),
+    ("a tab", "version: \"1\"\n\tdefault: allow\n"),
+    ("a field twice", "version: \"1\"\ndefault: deny\ndefault: allow\n"),
+    ("a NUL", "version: \"1\"\ndefault: allow\u{0}\n"),
+    ("an include", "version: \"1\"\ndefault: allow\ntools: !include x.yaml\n"),
+    ("a key that is a list", "? [a]\n: b\n"),
+];
+
+const SETTINGS: &[(&str, &str)] = &[
+    ("garbage", "{{{"),
+    ("a key nobody knows", "lisen = \"127.0.0.1:1\"\n"),
+    ("a key twice", "listen = \"127.0.0.1:1\"\nlisten = \"127.0.0.1:2\"\n"),
+    ("an address that is none", "listen = \"nowhere\"\n"),
+    ("a port that is none", "listen = \"127.0.0.1:99999\"\n"),
+    ("a durability nobody knows", "durability = \"maybe\"\n"),
+    ("a limit below nothing", "[limits]\nbody_bytes_max = -1\n"),
+    ("a limit beyond its range", "[limits]\nbody_bytes_max = 99999999999999\n"),
+    ("a limit of nothing", "[limits]\nin_flight_per_grant_max = 0\n"),
+    ("a limit nobody knows", "[limits]\nbody_byte_max = 5\n"),
+    ("a server without a way to it", "[servers.a]\n"),
+    (
+        "a server with two ways to it",
+        "[servers.a]\ncommand = [\"x\"]\nurl = \"http://127.0.0.1/\"\n",
+    ),
+    ("an empty command", "[servers.a]\ncommand = []\n"),
+    ("a server that leads out of its folder", "[servers.\"../x\"]\ncommand = [\"x\"]\n"),
+    (
+        "a server with a password in its address",
+        "[servers.a]\nurl = \"https://u:p@example.com/\"\n",
+    ),
+    ("a server in clear text", "[servers.a]\nurl = \"http://example.com/\"\n"),
+    ("a server by another protocol", "[servers.a]\nurl = \"ftp://example.com/\"\n"),
+    (
+        "a secret in clear text",
+        "[servers.a]\nurl = \"https://example.com/\"\n[servers.a.headers]\nAuthorization = \"Bearer x\"\n",
+    ),
+    ("a token in clear text", "[grants.g]\ntoken = \"tg_x\"\nservers = { a = \"p\" }\n"),
+    ("a hash that is none", "[grants.g]\ntoken_sha256 = \"zz\"\nservers = { a = \"p\" }\n"),
+    ("a policy that is not there", "[policies.p]\nfile = \"nope.json\"\n"),
+    ("a policy without end", "[policies.p]\nfile = \"/dev/zero\"\n"),
+    ("a time zone that is none", "time_zone = \"Mars/Phobos\"\n"),
+    ("a host that is an address", "hostnames = [\"http://x/\"]\n"),
+    ("a host of stars", "hostnames = [\"*\"]\n"),
+];
+
+const WORDS: &[&[&str]] = &[
+    &["server", "add", "../x", "--", "true"],
+    &["server", "add", "a b", "--", "true"],
+    &["server", "add", "", "--", "true"],
+    &["server", "add", NASTY, "--", "true"],
+    &["server", "add", "x", "--url", "javascript:alert(1)"],
+    &["server", "add", "x", "--url", "https://"],
+    &["server", "add", "x", "--url", "http://example.com/"],
+    &["server", "add", "x", "--url", "https://u:p@example.com/"],
+    &["server", "add", "x", "--url", "https://127.0.0.1:1/", "--header", "A=b"],
+    &["server", "add", "x", "--", "/nonexistent/program"],
+    &["server", "add", "x"],
+    &["grant", "create", "a\nb", "--server", "x"],
+    &["grant", "create", "x", "--server", "nope=nope"],
+    &["grant", "create", "x", "--server", "="],
+    &["grant", "revoke", NASTY],
+    &["grant", "rotate", "x", "--overlap", "1e9d"],
+    &["audit", "tail", "-n", "99999999999999999999"],
+    &["audit", "search", "--since", "yesterday-ish"],
+    &["audit", "export", "--format", "xml"],
+    &["audit", "verify", "--checkpoint", "/nonexistent"],
+    &["audit", "verify", "--checkpoint", "/dev/zero"],
+    &["policy", "check", "/dev/zero"],
+    &["policy", "check", "/"],
+    &["policy", "set", "../x", "/dev/null"],
+    &["policy", "explain", "x"],
+    &["approvals", "approve", "../../x"],
+    &["approvals", "approve", NASTY],
+    &["stdio", "nope", "--grant", "nope"],
+    &["wrap", "--policy", "/nonexistent", "--", "true"],
+    &["up", "--listen", "nowhere"],
+    &["up", "--listen", "8.8.8.8:1"],
+    &["scan", "/dev/zero"],
+    &["catalog", "show", "../../etc/passwd"],
+    &[NASTY],
+];
+
+/// A refusal with words in time: no crash, no signal, nothing that steers the terminal.
+fn assert_refused(stage: &Stage, what: &str, words: &[&str]) {
+    let began = std::time::Instant::now();
+    let said = stage.run(words);
+    let text = said.everything();
+    assert!(matches!(said.code, 1 | 2), "{what}: ended with {}: {text}", said.code);
+    assert!(text.contains("error:"), "{what}: {text}");
+    assert!(!text.contains("panicked"), "{what}: {text}");
+    assert!(began.elapsed() < std::time::Duration::from_secs(5), "{what}: {:?}", began.elapsed());
+    assert_tame(what, &text);
+}
+
+#[test]
+fn files_and_words_that_mean_harm_are_refused_with_words() {
+    let stage = Stage::new();
+    for (file, cases) in [("p.json", POLICIES), ("p.yaml", YAML)] {
+        for (name, text) in cases {
+            stage.write(file, text);
+            assert_refused(&stage, &format!("{file}: {name}"), &["policy", "check", file]);
+        }
+    }
+    for (name, text) in [
+        ("deep nesting", "[".repeat(1_000_000)),
+        ("too large", format!("{}{{}}", " ".repeat(2_000_000))),
+        ("a million fields", format!("{{{}\"a\":1}}", "\"a\":1,".repeat(100_000))),
+    ] {
+        stage.write("p.json", &text);
+        assert_refused(&stage, name, &["policy", "check", "p.json"]);
+        stage.write("p.yaml", &text);
+        assert_refused(&stage, name, &["policy", "check", "p.yaml"]);
+    }
+    for words in WORDS {
+        assert_refused(&stage, &format!("{words:?}"), words);
+    }
+    for (name, text) in SETTINGS {
+        stage.write("tollgate.toml", text);
+        assert_refused(&stage, name, &["--config", "tollgate.toml", "server", "list"]);
+    }
+}

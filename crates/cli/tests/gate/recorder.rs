@@ -71,6 +71,11 @@ impl Recorder {
         self.shared.hanging.lock().unwrap().insert(tool.to_owned());
     }
 
+    /// Answers what hangs.
+    pub(crate) fn let_go(&self) {
+        self.shared.hanging.lock().unwrap().clear();
+    }
+
     /// Answers calls with these bytes from now on; `{id}` in them becomes the id of the call.
     pub(crate) fn lie(&self, bytes: Option<Vec<u8>>) {
         *self.shared.lie.lock().unwrap() = bytes;

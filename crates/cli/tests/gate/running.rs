@@ -142,3 +142,60 @@ fn p25_a_stop_settles_every_call_within_five_seconds() {
     assert!(open.is_empty(), "{open:?}");
     gate.verify();
 }
+
+fn live(gate: &Gate, server: &str) -> Value {
+    // Exit code 1 would mean that no gate runs.
+    let status: Value = serde_json::from_str(&gate.run(&["--json", "status"])).unwrap();
+    let servers = status["gates"][0]["live"]["servers"].as_array().unwrap().clone();
+    servers.into_iter().find(|one| one["name"] == server).unwrap()
+}
+
+#[test]
+fn the_owner_sees_how_servers_stand_and_nobody_else_does() {
+    use std::os::unix::fs::PermissionsExt;
+    let mut gate = Gate::new();
+    let (token, _notes) = with_child(&gate);
+    let recorder = Recorder::new(TOOLS);
+    gate.policy("rules", &crate::world::rules());
+    gate.run(&["server", "add", "rec", "--url", &recorder.url()]);
+    let other = gate.grant("other", &["rec=rules"]);
+    gate.up();
+    assert_eq!(live(&gate, "child")["state"], "not in use");
+    let client = gate.client(&token, "/mcp/child");
+    assert!(client.call("echo", &json!({})).passed());
+    let child = live(&gate, "child");
+    assert_eq!((&child["kind"], &child["state"]), (&json!("command"), &json!("running")));
+    let pid = child["processes"][0]["pid"].as_u64().unwrap();
+    assert!(Path::new(&format!("/proc/{pid}")).exists());
+    assert_eq!(child["in_flight"], 0);
+
+    recorder.hang_on("other");
+    let rec = gate.client(&other, "/mcp/rec");
+    assert!(rec.call("echo", &json!({})).passed());
+    let waiting = std::thread::spawn({
+        let rec = rec.clone();
+        move || rec.call("other", &json!({}))
+    });
+    until("the call is in flight", Duration::from_secs(5), || live(&gate, "rec")["in_flight"] == 1);
+    recorder.let_go();
+    assert!(waiting.join().unwrap().passed());
+    assert_eq!(live(&gate, "rec")["state"], "in use");
+    recorder.lie(Some(b"HTTP/1.1 200 OK\r\ncontent-type: text/html\r\n\r\n".to_vec()));
+    assert!(!rec.call("echo", &json!({})).passed());
+    let failing = live(&gate, "rec");
+    assert_eq!(failing["state"], "failing");
+    let words = failing["last_error"]["words"].as_str().unwrap();
+    assert!(words.contains("content type"), "{words}");
+    let shown = gate.run(&["status"]);
+    assert!(shown.contains("live       child: running, process "), "{shown}");
+    assert!(shown.contains("live       rec: failing, last error"), "{shown}");
+
+    let folder = gate.home.join("running");
+    let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
+    assert_eq!(mode(&folder), 0o700);
+    let socket = folder.join(format!("{}.sock", gate.pid()));
+    assert_eq!(mode(&socket), 0o600);
+    gate.kill();
+    assert!(!gate.cli(&["status"]).status.success());
+    assert!(!socket.exists(), "what a killed gate left behind is swept away");
+}
