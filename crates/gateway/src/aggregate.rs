@@ -27,13 +27,18 @@ pub(crate) const ITEMS_MAX: usize = 10_000;
 
 /// A request at the address of all servers.
 pub(crate) async fn request(ask: &Ask<'_>, in_flight: Option<InFlight>) -> Outbound {
-    if let Some(list) = List::of_method(&ask.request.method_name) {
-        return merged(ask, list).await;
-    }
     let named = match ask.request.named() {
         Ok(named) => named,
         Err(refused) => return receive::refuse(ask.scene, &refused, &ask.request.method_name),
     };
+    if let Some(list) = List::of_method(&ask.request.method_name) {
+        // Lists are given whole here, so no cursor was ever handed out.
+        if ask.request.params.is_some_and(|params| params.get("cursor").is_some()) {
+            let refused = Refused::params("there is no such cursor").with_id(&ask.request.id);
+            return receive::refuse(ask.scene, &refused, &ask.request.method_name);
+        }
+        return merged(ask, list).await;
+    }
     match route(ask, &named).await {
         Ok(Some((holding, rename))) => {
             let about = receive::subject(ask, &holding.server.name, &named);

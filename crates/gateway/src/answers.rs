@@ -78,8 +78,9 @@ pub(crate) fn denied(id: &Id, denial: &Denial) -> Vec<u8> {
 }
 
 /// A tool that does not exist, and one that this caller must not know of, are answered alike.
-pub(crate) fn unknown(id: &Id, what: &str, name: &str) -> Vec<u8> {
-    error_body(Some(id), -32602, &format!("Unknown {what}: {name}"), None)
+pub(crate) fn unknown(id: &Id, what: &str, name: &str, audit_id: Option<u64>) -> Vec<u8> {
+    let data = audit_id.map(|seq| format!("{{\"audit_id\":{seq}}}"));
+    error_body(Some(id), -32602, &format!("Unknown {what}: {name}"), data.as_deref())
 }
 
 /// The ledger cannot take the row, so the call does not happen.

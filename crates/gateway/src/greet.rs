@@ -60,7 +60,10 @@ pub(crate) async fn initialize(ask: &Ask<'_>) -> Outbound {
         }
         Endpoint::One(_) => match ask.scene.only() {
             Some(holding) => with_server(ask, holding, greeting, permit, params).await,
-            None => Outbound::with_status(404, answers::unknown(&ask.request.id, "server", server)),
+            None => Outbound::with_status(
+                404,
+                answers::unknown(&ask.request.id, "server", server, None),
+            ),
         },
     }
 }

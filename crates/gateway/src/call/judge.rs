@@ -90,7 +90,10 @@ pub(super) fn not_offered(
         reason: "the server has no such tool",
     };
     Some(match ask.scene.gate.ledger.record(&refusal, facts) {
-        Ok(_) => Outbound::ok(answers::unknown(&ask.request.id, "tool", name)),
+        Ok(seq) => {
+            let name = as_asked(ask, aim);
+            Outbound::ok(answers::unknown(&ask.request.id, "tool", &name, Some(seq)))
+        }
         Err(error) => Outbound::ok(answers::denied_call(
             &ask.request.id,
             &answers::no_record(&error),
@@ -239,6 +242,16 @@ pub(super) fn continued_round(
     )
 }
 
+/// The name that the agent used, with the server's in front where it stood there.
+fn as_asked(ask: &Ask<'_>, aim: &Aim<'_>) -> String {
+    let name = aim.subject.map_or("", Subject::name);
+    match aim.rename {
+        Some(_) => format!("{}.{name}", aim.holding.server.name),
+        None if aim.subject.is_none() => ask.request.method_name.clone().into_owned(),
+        None => name.to_owned(),
+    }
+}
+
 /// What the agent gets for a denial: a tool result, or an error for anything else.
 pub(super) fn refuse(ask: &Ask<'_>, aim: &Aim<'_>, verdict: &Verdict, denial: &Denial) -> Outbound {
     let id = &ask.request.id;
@@ -248,7 +261,8 @@ pub(super) fn refuse(ask: &Ask<'_>, aim: &Aim<'_>, verdict: &Verdict, denial: &D
         aim.holding.rules.as_ref().is_some_and(|rules| rules.policy.allows_unnamed());
     if hidden && default_allows {
         let what = aim.subject.map_or("method", Subject::kind);
-        return Outbound::ok(answers::unknown(id, what, aim.subject.map_or("", Subject::name)));
+        let name = as_asked(ask, aim);
+        return Outbound::ok(answers::unknown(id, what, &name, denial.audit_id));
     }
     match ask.request.method {
         Method::ToolsCall => Outbound::ok(answers::denied_call(id, denial, ask.era)),
