@@ -209,8 +209,11 @@ fn live_text(server: &Value, now_us: i64) -> String {
     if let Some(in_flight @ 1..) = server["in_flight"].as_u64() {
         parts.push(format!("{in_flight} in flight"));
     }
-    if let Some(words) = server["last_error"]["words"].as_str() {
-        let ago = server["last_error"]["at_us"].as_i64().map(|at| moment::ago(at, now_us));
+    if let Some(words) = server.pointer("/last_error/words").and_then(Value::as_str) {
+        let ago = server
+            .pointer("/last_error/at_us")
+            .and_then(Value::as_i64)
+            .map(|at| moment::ago(at, now_us));
         parts.push(format!("last error {}: {words}", ago.unwrap_or_default()));
     }
     parts.join(", ")

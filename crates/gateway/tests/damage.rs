@@ -21,8 +21,8 @@ use policy::{
     Amount, Call, Caller, Definition, Format, LocalTime, Policy, Subject, ToolFacts, Weekday,
 };
 
-/// No input of the size made here may take longer.
-const INPUT_WAIT_MAX: Duration = Duration::from_secs(2);
+/// No input of the size made here may take longer on a core of its own.
+const INPUT_CPU_MAX: Duration = Duration::from_secs(2);
 const INPUT_BYTES_MAX: usize = 64 * 1024;
 
 /// A place where bytes from outside are read.
@@ -334,6 +334,12 @@ fn damaged(surface: &Surface, dice: &mut Dice) -> Vec<u8> {
     bytes
 }
 
+/// How long this thread has been on a core; a busy machine must not look like a hang.
+fn on_cpu() -> Duration {
+    let stat = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
+    Duration::from_nanos(stat.split(' ').next().and_then(|ns| ns.parse().ok()).unwrap_or(0))
+}
+
 #[test]
 fn p22_any_damage_to_any_input_is_answered() {
     let seconds = std::env::var("TOLLGATE_FUZZ_SECONDS").ok().and_then(|text| text.parse().ok());
@@ -346,12 +352,12 @@ fn p22_any_damage_to_any_input_is_answered() {
         let (began, mut inputs, mut slowest) = (Instant::now(), 0_u64, Duration::ZERO);
         while began.elapsed() < each {
             let input = damaged(surface, &mut dice);
-            let started = Instant::now();
+            let started = on_cpu();
             let outcome = catch_unwind(|| (surface.read)(&input));
-            let took = started.elapsed();
+            let took = on_cpu().saturating_sub(started);
             let shown = || String::from_utf8_lossy(&input).into_owned();
             assert!(outcome.is_ok(), "{}, seed {seed}: {:?}", surface.name, shown());
-            assert!(took < INPUT_WAIT_MAX, "{}: {took:?} for {:?}", surface.name, shown());
+            assert!(took < INPUT_CPU_MAX, "{}: {took:?} for {:?}", surface.name, shown());
             slowest = slowest.max(took);
             inputs += 1;
         }
