@@ -1,13 +1,15 @@
 //! One HTTP request becomes one message, or is turned away with its reason and its audit row.
 
+mod media;
+
 use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
 use hyper::body::Incoming;
 use hyper::header::{
-    ACCEPT, ALLOW, AUTHORIZATION, CACHE_CONTROL, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE,
-    HeaderName, HeaderValue, TRANSFER_ENCODING, WWW_AUTHENTICATE,
+    ACCEPT, ALLOW, AUTHORIZATION, CACHE_CONTROL, CONTENT_LENGTH, CONTENT_TYPE, HeaderName,
+    HeaderValue, TRANSFER_ENCODING, WWW_AUTHENTICATE,
 };
 use hyper::{HeaderMap, Method, Request, Response, StatusCode};
 
@@ -155,7 +157,7 @@ async fn post(
     place: Place,
 ) -> Result<Response<Body>, TurnedAway> {
     let (head, body) = request.into_parts();
-    check_media(&head.headers)?;
+    media::check(&head.headers)?;
     let body = read_body(&scene.gate, &head.headers, body).await?;
     if let Some(id) = only(&head.headers, &SESSION_ID)? {
         scene.session = session_named(&scene, id, &body.bytes, &head.headers)?;
@@ -205,46 +207,6 @@ fn no_session() -> TurnedAway {
         StatusCode::NOT_FOUND,
         "there is no such session here; start again with initialize",
     )
-}
-
-fn check_media(headers: &HeaderMap) -> Result<(), TurnedAway> {
-    let json = headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).is_some_and(is_json);
-    if !json
-        || headers.get_all(CONTENT_TYPE).iter().count() > 1
-        || headers.contains_key(CONTENT_ENCODING)
-    {
-        return Err(TurnedAway::new(
-            StatusCode::UNSUPPORTED_MEDIA_TYPE,
-            "a message is sent as `Content-Type: application/json`, UTF-8, not compressed",
-        ));
-    }
-    let accepts = |value: &HeaderValue| {
-        value.to_str().is_ok_and(|text| {
-            text.contains("application/json")
-                || text.contains("text/event-stream")
-                || text.contains("application/*")
-                || text.contains("*/*")
-        })
-    };
-    let mut accept = headers.get_all(ACCEPT).iter().peekable();
-    if accept.peek().is_some() && !accept.any(accepts) {
-        return Err(TurnedAway::new(
-            StatusCode::NOT_ACCEPTABLE,
-            "the client must accept `application/json, text/event-stream`",
-        ));
-    }
-    Ok(())
-}
-
-fn is_json(value: &str) -> bool {
-    let mut parts = value.split(';').map(str::trim);
-    let essence = parts.next().unwrap_or_default();
-    essence.eq_ignore_ascii_case("application/json")
-        && parts.all(|part| {
-            part.is_empty()
-                || part.eq_ignore_ascii_case("charset=utf-8")
-                || part.eq_ignore_ascii_case("charset=\"utf-8\"")
-        })
 }
 
 async fn read_body(
