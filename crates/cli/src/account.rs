@@ -84,8 +84,22 @@ fn find(name: &str) -> Result<(&'static Service, &'static Account)> {
     })
 }
 
+impl ConnectArgs {
+    /// As if nothing but the service was said.
+    pub(crate) fn of(service: &str) -> ConnectArgs {
+        ConnectArgs {
+            service: service.to_owned(),
+            tokens: None,
+            client_id: None,
+            client_secret_file: None,
+            port: None,
+            no_browser: false,
+        }
+    }
+}
+
 /// One command, one thread.
-fn runtime() -> Result<tokio::runtime::Runtime> {
+pub(crate) fn runtime() -> Result<tokio::runtime::Runtime> {
     tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()

@@ -9,8 +9,8 @@ use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand};
 use crate::logging::LogFormat;
 use crate::output::{ColorWhen, visible_lines};
 use crate::{
-    account, approvals, audit, catalog, clients, data, doctor, grant, policies, reference, run,
-    scan, server, shell, status, sync,
+    account, approvals, audit, catalog, clients, data, doctor, grant, personal, policies,
+    reference, run, scan, server, shell, status, sync,
 };
 
 #[derive(Parser)]
@@ -105,6 +105,9 @@ pub(crate) enum Command {
     Accounts(account::AccountsArgs),
     /// Take consent back and wipe an account and its data
     Disconnect(account::DisconnectArgs),
+    /// Steam, YouTube, Bilibili, Spotify, Reddit: setup, status, call
+    #[command(subcommand)]
+    Personal(personal::PersonalCommand),
     /// Bring the local mirror of a service up to date
     Sync(sync::SyncArgs),
     /// Take in a data export, or another program's data
@@ -147,6 +150,7 @@ const GROUPS: &[(&str, &[&str])] = &[
             "connect",
             "accounts",
             "disconnect",
+            "personal",
             "sync",
             "import",
             "events",

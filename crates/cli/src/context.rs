@@ -30,6 +30,7 @@ pub(crate) const DEMONSTRATION: &str = "demonstration";
 /// A second name of the home, for those who come from another WHOOP server.
 const HOME_VARIABLE: &str = "WHOOP_MCP_HOME";
 
+#[derive(Clone)]
 pub(crate) struct Context {
     home: Option<PathBuf>,
     config: Option<PathBuf>,

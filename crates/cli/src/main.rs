@@ -15,6 +15,7 @@ mod grant;
 mod logging;
 mod moment;
 mod output;
+mod personal;
 mod policies;
 mod probe;
 mod program;
@@ -93,6 +94,7 @@ fn run(cli: Cli, out: &mut Out) -> Result<Ending> {
         Command::Accounts(args) => account::show(&args, &context, out),
         Command::Disconnect(args) => account::disconnect(&args, &context, out),
         Command::Refresh(args) => account::refresh(&args, &context, out),
+        Command::Personal(command) => command.run(&context, out),
         Command::Sync(args) => sync::run(args, &context, out),
         Command::Import(command) => command.run(&context, out),
         Command::Events(args) => sync::events(&args, &context, out),

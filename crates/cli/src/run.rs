@@ -36,7 +36,7 @@ pub(crate) fn served(command: &crate::cli::Command) -> Option<&'static str> {
 }
 
 pub(crate) use sandbox::{SandboxArgs, sandbox};
-pub(crate) use streams::{StdioArgs, WrapArgs, stdio, wrap};
+pub(crate) use streams::{StdioArgs, WrapArgs, converse, stdio, wrap};
 
 /// The first argument of the process that guards a child.
 pub(crate) const CHILD_WORD: &str = "__child";
@@ -62,7 +62,10 @@ pub(crate) fn up(args: &UpArgs, context: &Context, out: &mut Out) -> Result<Endi
         let demo = demo::prepare(&place, &stores)?;
         return serve(args, &place.context, &stores, Some(&demo), out);
     }
-    serve(args, context, &context.open()?, None, out)
+    let look = |name: &str| std::env::var(name).ok();
+    let stores = context.open_with(builtin::with_profile(context.settings()?, &look))?;
+    builtin::check_profile(&stores, &look)?;
+    serve(args, context, &stores, None, out)
 }
 
 fn serve(

@@ -31,6 +31,8 @@ pub struct Account {
     pub oauth: Place,
     /// What helps besides a sign-in, or instead of one, such as the key of a public API.
     pub values: &'static [Field],
+    /// The variable that may hold an access token; it serves where nobody has signed in.
+    pub access_token: Option<&'static str>,
     /// Environment variables that may hold what the owner brings.
     pub client_id: &'static str,
     pub client_secret: &'static str,
@@ -46,6 +48,9 @@ pub struct Account {
     /// A consent that ends by itself, however often its token is refreshed.
     pub consent_days_max: Option<u16>,
     pub user_agent: &'static str,
+    /// What stands before the owner's name in it, where the service wants to know in whose name an
+    /// application asks.
+    pub signs: Option<&'static str>,
     pub retry: Retry,
     /// What the service allows an application, until its own answers say otherwise.
     pub limits: &'static [Limit],
@@ -115,6 +120,8 @@ pub struct Field {
 pub struct Place {
     pub url: &'static str,
     pub variable: &'static str,
+    /// Other names of it that people know.
+    pub also: &'static [&'static str],
     /// `(ends in, add)`: the first that fits is applied; `""` stands for a bare origin.
     pub completions: &'static [(&'static str, &'static str)],
 }

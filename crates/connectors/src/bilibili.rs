@@ -13,10 +13,11 @@ use std::future::ready;
 use serde_json::{Value, json};
 
 use crate::account::BILIBILI;
+use crate::personal::row::here;
 use crate::personal::schema::{NOTHING, SENTENCE, gives, needed, number, takes};
 use crate::personal::{answering, saying};
 use crate::when::utc_millis;
-use crate::{Effect, MAIN_SET, Run, Service, Tool};
+use crate::{Effect, MAIN_SET, Reach, Run, Service, Tool, coerce};
 
 /// The service's name in records, accounts and addresses.
 pub const NAME: &str = "bilibili";
@@ -80,7 +81,7 @@ fn picture(address: &Value) -> Value {
 
 /// Seconds as a moment; nothing where there is none.
 fn moment(seconds: &Value) -> Value {
-    match seconds.as_i64().filter(|seconds| *seconds > 0) {
+    match coerce::int(seconds).filter(|seconds| *seconds > 0) {
         Some(seconds) => json!(utc_millis(seconds.saturating_mul(1_000_000))),
         None => Value::Null,
     }
@@ -102,6 +103,7 @@ const fn reads(
         output_schema: output,
         effect: Effect::Reads,
         set: MAIN_SET,
+        reach: Reach::Outside,
         scopes: &[],
         run,
     }
@@ -176,14 +178,14 @@ pub(crate) const TOOLS: &[Tool] = &[
         SENTENCE,
         |ask| saying(people::test(ask)),
     ),
-    reads(
+    here(reads(
         "get_bilibili_config",
         "Bilibili set-up",
         "Says what of the Bilibili set-up is there, without showing any of it.",
         NOTHING,
         SENTENCE,
         |ask| saying(ready(Ok(people::config(&ask)))),
-    ),
+    )),
     reads(
         "get_bilibili_user_info",
         "A user",
@@ -208,22 +210,22 @@ pub(crate) const TOOLS: &[Tool] = &[
         FOLLOWING_OUT,
         |ask| answering(people::following(ask)),
     ),
-    reads(
+    here(reads(
         "search_bilibili_videos",
         "Search videos",
         "Not offered by Bilibili without a signature: always answers unsupported_upstream and what to use instead.",
         SEARCH,
         VIDEOS_OUT,
         |ask| answering(ready(videos::search(&ask))),
-    ),
-    reads(
+    )),
+    here(reads(
         "get_bilibili_user_videos",
         "Videos of a user",
         "Not offered by Bilibili without a signature: always answers unsupported_upstream and what to use instead.",
         NEEDED_USER_PAGE,
         VIDEOS_OUT,
         |ask| answering(ready(videos::of_user(&ask))),
-    ),
+    )),
     reads(
         "get_bilibili_video_info",
         "A video",

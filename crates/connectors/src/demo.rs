@@ -5,7 +5,7 @@ use std::sync::Mutex;
 
 use serde_json::{Map, Value, json};
 
-use crate::{Answer, Ask, Effect, MAIN_SET, Service, Tool, Working};
+use crate::{Answer, Ask, Effect, MAIN_SET, Reach, Service, Tool, Working};
 
 pub(crate) const SERVICE: Service = Service {
     name: "demo",
@@ -39,6 +39,7 @@ const TOOLS: &[Tool] = &[
         output_schema: r#"{"type":"object","properties":{"notes":{"type":"array","items":{"type":"object","properties":{"id":{"type":"integer"},"text":{"type":"string"}},"required":["id","text"]}}},"required":["notes"]}"#,
         effect: Effect::Reads,
         set: MAIN_SET,
+        reach: Reach::Here,
         scopes: &[],
         run: |ask| at_once(&ask, list_notes),
     },
@@ -50,6 +51,7 @@ const TOOLS: &[Tool] = &[
         output_schema: r#"{"type":"object","properties":{"id":{"type":"integer"}},"required":["id"]}"#,
         effect: Effect::Adds,
         set: MAIN_SET,
+        reach: Reach::Here,
         scopes: &[],
         run: |ask| at_once(&ask, add_note),
     },
@@ -61,6 +63,7 @@ const TOOLS: &[Tool] = &[
         output_schema: r#"{"type":"object","properties":{"deleted":{"type":"boolean"}},"required":["deleted"]}"#,
         effect: Effect::Destroys,
         set: MAIN_SET,
+        reach: Reach::Here,
         scopes: &[],
         run: |ask| at_once(&ask, delete_note),
     },
@@ -72,6 +75,7 @@ const TOOLS: &[Tool] = &[
         output_schema: r#"{"type":"object","properties":{"sent":{"type":"number"},"to":{"type":"string"}},"required":["sent","to"]}"#,
         effect: Effect::Destroys,
         set: MAIN_SET,
+        reach: Reach::Here,
         scopes: &[],
         run: |ask| at_once(&ask, send_money),
     },

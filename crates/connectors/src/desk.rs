@@ -1,7 +1,8 @@
 //! Everything a connector may use. Made once by the cli; a connector reaches nothing else.
 
+use std::collections::HashMap;
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use store::accounts::{Accounts, AccountsError};
 use store::clock::Clock;
@@ -16,6 +17,14 @@ use crate::pace::Paces;
 use crate::personal::SignIns;
 use crate::settings::Settings;
 use crate::tokens::{Flights, Helper};
+use crate::{Service, personal};
+
+/// Uses closer together than this count as one: the disk is not written for each call.
+const USE_US: u64 = 60_000_000;
+
+/// When each account was last noted as used.
+#[derive(Default)]
+pub(crate) struct Uses(Mutex<HashMap<&'static str, u64>>);
 
 /// The desk a connector works at.
 pub struct Desk {
@@ -35,6 +44,7 @@ pub struct Desk {
     pub(crate) paces: Paces,
     pub(crate) greeted: Greeted,
     pub(crate) sign_ins: SignIns,
+    pub(crate) uses: Uses,
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -67,6 +77,36 @@ impl Desk {
             paces: Paces::default(),
             greeted: Greeted::default(),
             sign_ins: SignIns::default(),
+            uses: Uses::default(),
         })
+    }
+}
+
+impl Desk {
+    /// Keeps that the account of a service was used now, at most once a minute. It is worth no failure.
+    pub(crate) fn note_use(&self, service: &Service) {
+        let now = self.clock.now();
+        {
+            let mut noted = self.uses.0.lock().unwrap_or_else(PoisonError::into_inner);
+            let last_us = noted.get(service.name).copied();
+            if last_us.is_some_and(|last_us| now.steady_us.saturating_sub(last_us) < USE_US) {
+                return;
+            }
+            noted.insert(service.name, now.steady_us);
+        }
+        if let Err(error) = self.accounts.note_use(service.name, now.wall_us) {
+            tracing::debug!(service = service.name, %error, "the use is not noted");
+        }
+    }
+
+    /// How we call ourselves at a service; with the owner's name where it wants to know it.
+    pub(crate) fn user_agent(&self, service: &Service) -> String {
+        let Some(account) = service.account else { return String::new() };
+        let name =
+            account.signs.and_then(|form| Some((form, personal::owner_name(self, service)?)));
+        match name {
+            Some((form, name)) => format!("{} ({form}{name})", account.user_agent),
+            None => account.user_agent.to_owned(),
+        }
     }
 }

@@ -33,6 +33,19 @@ impl Patience {
         },
         table: Table::Holds,
     };
+    /// An agent has its own patience, and often none beyond half a minute: what does not work soon
+    /// is said, with how long to wait.
+    pub const SOON: Patience = Patience {
+        wait_max: Duration::from_secs(8),
+        retry: Retry {
+            limited_max: 1,
+            fault_max: 2,
+            lost_max: 2,
+            first_wait_ms: 500,
+            wait_ms_max: 8_000,
+        },
+        table: Table::Holds,
+    };
     /// The same where the service counts for itself and says so.
     pub const PROMPT: Patience = Patience { table: Table::Counts, ..Patience::BRIEF };
     /// A sync waits for its turn, and is not ended by a limit that many share: without a word from
@@ -84,7 +97,16 @@ pub async fn ask(
     patience: Patience,
 ) -> Result<Reply, FetchError> {
     let request = request(desk, service, question)?;
-    let mut token = tokens::access(desk, service).await?;
+    let mut token = match tokens::access(desk, service).await {
+        Ok(token) => token,
+        Err(error @ TokenError::NotConnected { .. }) => {
+            // A token from the environment serves as long as it lasts; nothing refreshes it.
+            let lent = desk.settings.of(service).and_then(|settings| settings.access.as_ref());
+            let Some(lent) = lent else { return Err(error.into()) };
+            return send(desk, service, request.bearer(lent), patience).await;
+        }
+        Err(error) => return Err(error.into()),
+    };
     let reply = send(desk, service, request.clone().bearer(&token), patience).await?;
     if reply.status != 401 {
         return Ok(reply);
@@ -99,11 +121,11 @@ pub fn request(
     service: &'static Service,
     question: Question<'_>,
 ) -> Result<Request, FetchError> {
-    let (Some(account), Some(settings)) = (service.account, desk.settings.of(service)) else {
+    let (Some(_), Some(settings)) = (service.account, desk.settings.of(service)) else {
         return Err(TokenError::NotConnected { service: service.name.to_owned() }.into());
     };
     let mut request = Request::new(question.method.clone(), &settings.api_base, question.segments)
-        .header("user-agent", account.user_agent);
+        .header("user-agent", &desk.user_agent(service));
     for (name, value) in question.query {
         request = request.query(name, value);
     }
@@ -125,6 +147,7 @@ pub async fn send(
     let pace = desk.paces.of(service.name, client.unwrap_or_default(), limits, || {
         Some(Door::new(desk.accounts.sign(service.name).ok()?))
     });
+    desk.note_use(service);
     let mut tally = Tally::default();
     loop {
         let turn = pace.turn(&desk.clock, patience.wait_max, patience.table).await;

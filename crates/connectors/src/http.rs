@@ -9,6 +9,7 @@ use http_body_util::{BodyExt, Full, LengthLimitError, Limited};
 use hyper::HeaderMap;
 use hyper_util::client::legacy::Client;
 use hyper_util::rt::{TokioExecutor, TokioTimer};
+use jiff::fmt::rfc2822;
 
 mod dial;
 mod request;
@@ -137,8 +138,19 @@ impl Reply {
     /// How long the service asks us to stay away, by `Retry-After` or `X-RateLimit-Reset`.
     pub fn wait_asked(&self) -> Option<Duration> {
         let seconds = |name: &str| self.header(name)?.trim().parse::<f64>().ok();
-        let seconds = seconds("retry-after").or_else(|| seconds("x-ratelimit-reset"))?;
-        Duration::try_from_secs_f64(seconds).ok()
+        if let Some(seconds) = seconds("retry-after") {
+            return Duration::try_from_secs_f64(seconds).ok();
+        }
+        let until = self.until("retry-after");
+        until.or_else(|| Duration::try_from_secs_f64(seconds("x-ratelimit-reset")?).ok())
+    }
+
+    /// How long it is until the moment a header names, by the service's own clock.
+    fn until(&self, name: &str) -> Option<Duration> {
+        let moment = |name: &str| rfc2822::parse(self.header(name)?.trim()).ok();
+        let seconds =
+            moment(name)?.timestamp().as_second() - moment("date")?.timestamp().as_second();
+        Some(Duration::from_secs(u64::try_from(seconds).unwrap_or(0)))
     }
 }
 

@@ -63,9 +63,20 @@ pub struct Tool {
     pub effect: Effect,
     /// The tool set it is shown in: `main`, `classic` and so on.
     pub set: &'static str,
+    /// Whether it asks anybody outside this machine.
+    pub reach: Reach,
     /// What the owner must have granted for it to work.
     pub scopes: &'static [&'static str],
     run: Run,
+}
+
+/// How far a tool reaches; becomes MCP's `openWorldHint`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reach {
+    /// It answers from what is kept here.
+    Here,
+    /// It asks a service on the internet, or may have to.
+    Outside,
 }
 
 /// The set whose tools are shown unless another is asked for.

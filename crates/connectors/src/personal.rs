@@ -5,6 +5,7 @@ pub(crate) mod archive;
 mod ask;
 mod core;
 mod events;
+pub(crate) mod field;
 mod given;
 mod login;
 pub(crate) mod mirror;
@@ -25,14 +26,14 @@ use store::secret::Secret;
 pub use archive::{
     ArchiveError, Given as ArchiveGiven, Imported, Progress as ArchiveProgress, Taken,
 };
-pub(crate) use ask::{from_fetch, json_of};
+pub(crate) use ask::{done, from_fetch, json_of, with_scopes};
 pub(crate) use events::events;
 pub(crate) use given::{Given, is_id};
 pub use login::SignIns;
 pub(crate) use login::{complete, refresh, refresh_if_due, setup, standing};
 pub use problem::{Code, Problem};
 pub use profiles::Profile;
-pub(crate) use restriction::{is_known, remember};
+pub(crate) use restriction::{is_known, owner_name, remember, remember_owner};
 pub use service::{NAME, SERVICE};
 
 use crate::{Answer, Desk, Service, Working};

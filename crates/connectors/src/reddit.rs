@@ -12,11 +12,12 @@ mod tests;
 use std::future::ready;
 
 use crate::account::REDDIT;
+use crate::personal::row::here;
 use crate::personal::schema::{
     REFRESHED, SENTENCE, STANDING, gives, ignored_secret, needed, number, takes, text,
 };
 use crate::personal::{answering, saying, standing};
-use crate::{Effect, MAIN_SET, Run, Service, Tool};
+use crate::{Effect, MAIN_SET, Reach, Run, Service, Tool};
 
 pub(crate) use api::approval_required;
 
@@ -59,6 +60,7 @@ const fn tool(
         output_schema: output,
         effect,
         set: MAIN_SET,
+        reach: Reach::Outside,
         scopes,
         run,
     }
@@ -193,7 +195,7 @@ pub(crate) const TOOLS: &[Tool] = &[
         &[],
         |ask| saying(profile::test(ask)),
     ),
-    tool(
+    here(tool(
         Effect::Reads,
         "get_reddit_config",
         "Reddit set-up",
@@ -202,7 +204,7 @@ pub(crate) const TOOLS: &[Tool] = &[
         CONFIG_OUT,
         &[],
         |ask| answering(ready(Ok(profile::config(&ask)))),
-    ),
+    )),
     tool(
         Effect::Runs,
         "setup_reddit_oauth",
@@ -243,7 +245,7 @@ pub(crate) const TOOLS: &[Tool] = &[
         &[],
         |ask| answering(profile::refresh_if_due(ask)),
     ),
-    tool(
+    here(tool(
         Effect::Reads,
         "get_reddit_token_status",
         "Reddit login",
@@ -252,7 +254,7 @@ pub(crate) const TOOLS: &[Tool] = &[
         STANDING,
         &[],
         |ask| answering(ready(Ok(standing(ask.desk, &SERVICE)))),
-    ),
+    )),
     tool(
         Effect::Reads,
         "get_reddit_user_profile",

@@ -23,6 +23,8 @@ pub struct ServiceSettings {
     pub oauth_base: Base,
     pub client_id: Option<String>,
     pub client_secret: Option<Secret>,
+    /// An access token that serves where nobody has signed in.
+    pub access: Option<Secret>,
     pub redirect_uri: Option<String>,
     /// What the owner's environment holds of the service's values, by the names of their fields.
     pub values: BTreeMap<&'static str, Secret>,
@@ -79,6 +81,7 @@ impl ServiceSettings {
             oauth_base: place(&account.oauth, &look)?,
             client_id: look(account.client_id),
             client_secret: look(account.client_secret).map(Secret::new),
+            access: account.access_token.and_then(look).filter(|t| t != "null").map(Secret::new),
             redirect_uri,
             values,
         })
@@ -86,9 +89,10 @@ impl ServiceSettings {
 }
 
 fn place(place: &Place, look: &dyn Fn(&str) -> Option<String>) -> Result<Base, SettingsError> {
-    let text = look(place.variable).unwrap_or_else(|| place.url.to_owned());
-    Base::parse(&completed(&text, place.completions))
-        .map_err(|why| SettingsError { variable: place.variable, why })
+    let mut names = std::iter::once(place.variable).chain(place.also.iter().copied());
+    let set = names.find_map(|name| Some((name, look(name)?)));
+    let (variable, text) = set.unwrap_or_else(|| (place.variable, place.url.to_owned()));
+    Base::parse(&completed(&text, place.completions)).map_err(|why| SettingsError { variable, why })
 }
 
 /// People write an origin, or half of the path; the rest of it is known.

@@ -15,7 +15,7 @@ mod tests;
 use std::future::ready;
 
 use crate::account::SPOTIFY;
-use crate::personal::row::{Row, reads, tool};
+use crate::personal::row::{Row, here, reads, tool};
 use crate::personal::schema::{
     NOTHING, REFRESHED, SENTENCE, STANDING, gives, ignored_secret, needed, number, takes, text,
 };
@@ -195,7 +195,7 @@ pub(crate) const TOOLS: &[Tool] = &[
         scopes: &[],
         run: |ask| saying(profile::test(ask)),
     }),
-    reads(Row {
+    here(reads(Row {
         name: "get_spotify_config",
         title: "Spotify set-up",
         description: "Says what of the Spotify set-up is there, without showing any of it.",
@@ -203,7 +203,7 @@ pub(crate) const TOOLS: &[Tool] = &[
         output: SENTENCE,
         scopes: &[],
         run: |ask| saying(ready(Ok(profile::config(&ask)))),
-    }),
+    })),
     tool(
         Effect::Runs,
         Row {
@@ -252,7 +252,7 @@ pub(crate) const TOOLS: &[Tool] = &[
             run: |ask| answering(refresh_if_due(ask, &SERVICE)),
         },
     ),
-    reads(Row {
+    here(reads(Row {
         name: "get_spotify_token_status",
         title: "Spotify login",
         description: "How the login stands: state, scopes, when the token and the six months of consent end.",
@@ -260,7 +260,7 @@ pub(crate) const TOOLS: &[Tool] = &[
         output: STANDING,
         scopes: &[],
         run: |ask| answering(ready(Ok(standing(ask.desk, &SERVICE)))),
-    }),
+    })),
     reads(Row {
         name: "get_current_user_profile",
         title: "Your profile",

@@ -15,9 +15,10 @@ use std::future::{Future, ready};
 use serde_json::{Value, json};
 
 use crate::account::STEAM;
+use crate::personal::row::here;
 use crate::personal::schema::{NOTHING, SENTENCE, gives, needed, takes, text};
 use crate::personal::{Problem, answering, saying};
-use crate::{Answer, Effect, MAIN_SET, Run, Service, Tool, Working};
+use crate::{Answer, Effect, MAIN_SET, Reach, Run, Service, Tool, Working};
 
 /// The service's name in records, accounts and addresses.
 pub const NAME: &str = "steam";
@@ -73,6 +74,7 @@ const fn reads(
         output_schema: output,
         effect: Effect::Reads,
         set: MAIN_SET,
+        reach: Reach::Outside,
         scopes: &[],
         run,
     }
@@ -181,14 +183,14 @@ pub(crate) const TOOLS: &[Tool] = &[
         PLAYER_OUT,
         |ask| telling(people::profile(ask)),
     ),
-    reads(
+    here(reads(
         "get_steam_config",
         "Steam set-up",
         "Says what of the Steam set-up is there, without showing any of it.",
         NOTHING,
         SENTENCE,
         |ask| saying(ready(Ok(status::config(&ask)))),
-    ),
+    )),
     reads(
         "get_steam_recent_activity",
         "Somebody's last two weeks",

@@ -13,7 +13,7 @@ mod tests;
 use std::future::ready;
 
 use crate::account::YOUTUBE;
-use crate::personal::row::{Row, reads, tool};
+use crate::personal::row::{Row, here, reads, tool};
 use crate::personal::schema::{
     NOTHING, REFRESHED, SENTENCE, STANDING, gives, ignored_secret, needed, number, takes, text,
 };
@@ -147,7 +147,7 @@ pub(crate) const TOOLS: &[Tool] = &[
         scopes: &[],
         run: |ask| saying(public::test(ask)),
     }),
-    reads(Row {
+    here(reads(Row {
         name: "get_youtube_config",
         title: "YouTube set-up",
         description: "Says what of the YouTube set-up is there, without showing any of it.",
@@ -155,7 +155,7 @@ pub(crate) const TOOLS: &[Tool] = &[
         output: SENTENCE,
         scopes: &[],
         run: |ask| saying(ready(Ok(public::config(&ask)))),
-    }),
+    })),
     reads(Row {
         name: "search_youtube_videos",
         title: "Search videos",
@@ -267,7 +267,7 @@ pub(crate) const TOOLS: &[Tool] = &[
             run: |ask| answering(refresh_if_due(ask, &SERVICE)),
         },
     ),
-    reads(Row {
+    here(reads(Row {
         name: "get_youtube_token_status",
         title: "YouTube login",
         description: "How the login stands: state, scopes and when its token ends.",
@@ -275,5 +275,5 @@ pub(crate) const TOOLS: &[Tool] = &[
         output: STANDING,
         scopes: &[],
         run: |ask| answering(ready(Ok(standing(ask.desk, &SERVICE)))),
-    }),
+    })),
 ];

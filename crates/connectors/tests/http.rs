@@ -115,8 +115,13 @@ const DEVICE: Account = Account {
         token: &["token"],
         client: Client::Post,
     },
-    oauth: Place { url: "https://oauth2.googleapis.com", variable: "OAUTH", completions: &[] },
-    api: Place { url: "https://www.googleapis.com", variable: "API", completions: &[] },
+    oauth: Place {
+        url: "https://oauth2.googleapis.com",
+        variable: "OAUTH",
+        also: &[],
+        completions: &[],
+    },
+    api: Place { url: "https://www.googleapis.com", variable: "API", also: &[], completions: &[] },
     probe: Probe { path: &["x"], fixed: &[], query: &[], cookies: &[], person: None },
     ..WHOOP
 };

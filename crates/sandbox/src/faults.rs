@@ -4,6 +4,7 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
 
 use crate::chance::Chance;
 use crate::http::{Asked, Reply};
@@ -71,6 +72,10 @@ pub enum What {
     Length {
         by: i64,
     },
+    /// Sound JSON of another shape than anybody documented.
+    Warp {
+        how: Warp,
+    },
     /// So many bytes more, without a change of meaning: blanks behind the JSON.
     Pad {
         bytes: usize,
@@ -80,6 +85,64 @@ pub enum What {
         bytes: usize,
         every_ms: u64,
     },
+}
+
+/// How the JSON of an answer differs from what is documented.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Warp {
+    /// Every text, number and flag is null.
+    Nulls,
+    /// Every object and list below the first level is null.
+    Hollow,
+    /// Numbers and flags come as texts.
+    Texts,
+    /// Texts of digits come as numbers.
+    Numbers,
+    /// Every list is an empty object.
+    Swapped,
+    /// Every object has a field more, and every list an entry that is null.
+    More,
+    /// The whole answer is a list around what it should be.
+    Listed,
+}
+
+impl Warp {
+    fn apply(self, value: &mut Value, depth: usize) {
+        let is_inner = matches!(value, Value::Object(_) | Value::Array(_));
+        match (self, &*value) {
+            (Warp::Nulls, _) if !is_inner => *value = Value::Null,
+            (Warp::Hollow, _) if is_inner && depth > 1 => *value = Value::Null,
+            (Warp::Texts, Value::Number(_) | Value::Bool(_)) => {
+                *value = Value::String(value.to_string());
+            }
+            (Warp::Numbers, Value::String(text)) => {
+                *value = text.parse::<u64>().map_or_else(|_| value.clone(), Value::from);
+            }
+            (Warp::Swapped, Value::Array(_)) => *value = Value::Object(Map::new()),
+            _ => {}
+        }
+        match value {
+            Value::Object(fields) => {
+                fields.values_mut().for_each(|one| self.apply(one, depth + 1));
+                if self == Warp::More {
+                    fields.insert("a_field_of_tomorrow".to_owned(), Value::from(7));
+                }
+            }
+            Value::Array(list) => {
+                for one in list.iter_mut() {
+                    self.apply(one, depth + 1);
+                }
+                if self == Warp::More {
+                    list.insert(0, Value::Null);
+                }
+            }
+            _ => {}
+        }
+        if self == Warp::Listed && depth == 0 {
+            *value = Value::Array(vec![value.take()]);
+        }
+    }
 }
 
 impl Fault {
@@ -223,6 +286,12 @@ impl Struck {
                 What::Html => {
                     reply = Reply::text(200, "text/html", "<!doctype html><title>Busy</title>");
                 }
+                What::Warp { how } => {
+                    if let Ok(mut value) = serde_json::from_slice(&reply.body) {
+                        how.apply(&mut value, 0);
+                        reply.body = value.to_string().into();
+                    }
+                }
                 What::Pad { bytes } => {
                     let blanks = vec![b' '; (*bytes).min(PAD_BYTES_MAX)];
                     reply.body = [reply.body.as_ref(), &blanks].concat().into();
@@ -239,7 +308,7 @@ impl Struck {
 mod tests {
     #![allow(clippy::unwrap_used, reason = "a test stops at the first surprise")]
 
-    use super::{Fault, Faults, What};
+    use super::{Fault, Faults, Warp, What};
     use crate::http::{Asked, Reply};
 
     fn asked(path: &str) -> Asked {
@@ -259,6 +328,25 @@ mod tests {
             ["/a", "/b", "/a/x", "/a", "/a"].map(|path| faults.strike(&asked(path)).any()).into();
         assert_eq!(struck, [false, false, true, true, false]);
         assert_eq!(faults.left(), []);
+    }
+
+    #[test]
+    fn a_warped_answer_is_sound_json_of_another_shape() {
+        let body = r#"{"a":{"n":7,"t":"8","l":[1]}}"#;
+        for (how, expected) in [
+            (Warp::Nulls, r#"{"a":{"n":null,"t":null,"l":[null]}}"#),
+            (Warp::Hollow, r#"{"a":{"n":7,"t":"8","l":null}}"#),
+            (Warp::Texts, r#"{"a":{"n":"7","t":"8","l":["1"]}}"#),
+            (Warp::Numbers, r#"{"a":{"n":7,"t":8,"l":[1]}}"#),
+            (Warp::Swapped, r#"{"a":{"n":7,"t":"8","l":{}}}"#),
+            (Warp::Listed, r#"[{"a":{"n":7,"t":"8","l":[1]}}]"#),
+        ] {
+            let faults = Faults::new(0, vec![Fault::on("", What::Warp { how })]);
+            let reply = faults.strike(&asked("/")).spoil(Reply::raw(200, body));
+            let expected: serde_json::Value = serde_json::from_str(expected).unwrap();
+            let found: serde_json::Value = serde_json::from_slice(&reply.body).unwrap();
+            assert_eq!(found, expected, "{how:?}");
+        }
     }
 
     #[test]

@@ -30,7 +30,7 @@ pub mod youtube;
 pub use clock::Time;
 pub use control::{Control, PREFIX, Trouble};
 pub use counters::Counters;
-pub use faults::{Fault, What};
+pub use faults::{Fault, Warp, What};
 pub use limits::Limit;
 pub use oauth::Which;
 

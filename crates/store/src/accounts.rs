@@ -180,6 +180,20 @@ impl Accounts {
         Ok(Sign::at(self.path(service, "pace")?))
     }
 
+    /// Keeps when an account was last used, beside it: the account itself stays as it is, and so do
+    /// those who have read it.
+    pub fn note_use(&self, service: &str, now_us: i64) -> Result<(), AccountsError> {
+        let path = self.path(service, "used")?;
+        let written = private::ensure(&path).and_then(|()| fs::write(&path, now_us.to_string()));
+        written.map_err(io_error("write", &path))
+    }
+
+    /// When an account was last used, to the minute.
+    pub fn used_us(&self, service: &str) -> Option<i64> {
+        let text = fs::read_to_string(self.path(service, "used").ok()?).ok()?;
+        text.trim().parse().ok()
+    }
+
     /// Waits for the lock of an account, a bounded time. Blocks the thread.
     pub fn lock(&self, service: &str) -> Result<Locked, AccountsError> {
         lock::wait(self, service)

@@ -58,7 +58,7 @@ async fn fresh(
     if let SignIn::Values(fields) = account.sign_in {
         sources::guide(account, None, out);
         fresh.extra = sources::known_values(settings, before);
-        fresh.extra.extend(sources::values(fields)?);
+        fresh.extra.extend(sources::values(fields, settings)?);
         return Ok(fresh);
     }
     fresh.extra = sources::known_values(settings, before);

@@ -1,4 +1,4 @@
-//! How the accounts stand: state, scopes, expiry, last refresh, last sync.
+//! How the accounts stand: state, scopes, expiry, last refresh, last use, last sync.
 
 use anyhow::Result;
 use connectors::account::check;
@@ -20,6 +20,9 @@ struct Row {
     service: &'static Service,
     account: &'static Account,
     facts: Result<Option<Facts>, String>,
+    /// Nobody signed in, but the environment holds what serves as well.
+    is_lent: bool,
+    used_us: Option<i64>,
     sync: LastSync,
     checked: Option<Result<(), String>>,
 }
@@ -42,7 +45,7 @@ pub(crate) fn show(args: &AccountsArgs, context: &Context, out: &mut Out) -> Res
     }
     let now_us = stores.now_us();
     let mut table =
-        Table::new(&["service", "state", "token ends", "refreshed", "synced", "scopes"]);
+        Table::new(&["service", "state", "token ends", "refreshed", "used", "synced", "scopes"]);
     for row in &rows {
         let facts = row.facts.as_ref().ok().and_then(Option::as_ref);
         let ago = |us: Option<i64>| us.map(|us| moment::ago(us, now_us)).unwrap_or_default();
@@ -51,6 +54,7 @@ pub(crate) fn show(args: &AccountsArgs, context: &Context, out: &mut Out) -> Res
             state(row).to_owned(),
             facts.and_then(|facts| facts.expires_us).map(moment::local).unwrap_or_default(),
             ago(facts.and_then(|facts| facts.refreshed_us)),
+            ago(row.used_us),
             ago(row.sync.good_us),
             facts.map(|facts| facts.scopes.join(" ")).unwrap_or_default(),
         ]);
@@ -71,7 +75,8 @@ fn row(
     // Where there is no account nothing need be opened.
     if !services::account_file(&stores.home, service).exists() {
         let (facts, sync) = (Ok(None), LastSync::default());
-        return Ok(Row { service, account, facts, sync, checked: None });
+        let is_lent = is_lent(account);
+        return Ok(Row { service, account, facts, is_lent, used_us: None, sync, checked: None });
     }
     let checked = if is_checked {
         let desk = stores.desk()?;
@@ -81,7 +86,17 @@ fn row(
     };
     let standing = services::standing(service, stores);
     let sync = standing.sync.unwrap_or_default();
-    Ok(Row { service, account, facts: standing.account, sync, checked })
+    let used_us = stores.desk()?.accounts.used_us(service.name);
+    let facts = standing.account;
+    Ok(Row { service, account, facts, is_lent: false, used_us, sync, checked })
+}
+
+/// Does the environment hold all that a call needs?
+fn is_lent(account: &Account) -> bool {
+    let is_set = |name: &str| std::env::var(name).is_ok_and(|value| !value.trim().is_empty());
+    let fields = account.sign_in.fields();
+    let is_complete = !fields.is_empty() && fields.iter().all(|field| is_set(field.variable));
+    is_complete || account.access_token.is_some_and(is_set)
 }
 
 /// An account that was never connected is as it should be.
@@ -97,6 +112,7 @@ fn is_fine(row: &Row) -> bool {
 fn state(row: &Row) -> &'static str {
     match (&row.facts, &row.checked) {
         (Err(_), _) => "damaged",
+        (Ok(None), _) if row.is_lent => "environment",
         (Ok(None), _) => "not connected",
         (Ok(Some(facts)), _) if facts.state != State::Live => "ended",
         (_, Some(Err(_))) => "failing",
@@ -115,6 +131,9 @@ fn remarks(row: &Row, now_us: i64, out: &Out) {
     let say = |words: &str| out.say(format_args!("{name}: {}", visible(words)));
     match &row.facts {
         Err(words) => say(words.lines().next().unwrap_or_default()),
+        Ok(None) if row.is_lent => {
+            say(&format!("from the environment; `tollgate connect {name}` keeps it sealed"));
+        }
         Ok(None) => say(&format!("`tollgate connect {name}` signs in")),
         Ok(Some(facts)) => {
             if let State::Dead { words, since_us } = &facts.state {
@@ -163,6 +182,7 @@ fn json_row(row: &Row) -> Value {
         "expires_at": facts.and_then(|facts| facts.expires_us).map(moment::utc),
         "refreshed_at": facts.and_then(|facts| facts.refreshed_us).map(moment::utc),
         "consent_ends_at": consent_ends_us(row).map(moment::utc),
+        "used_at": row.used_us.map(moment::utc),
         "synced_at": row.sync.good_us.map(moment::utc),
         "sync_problems": row.sync.failed,
     })

@@ -104,12 +104,14 @@ pub(super) fn tokens(file: &Path) -> Result<Tokens> {
 }
 
 /// The values of a service without OAuth: each from its variable, or asked for.
-pub(super) fn values(fields: &[Field]) -> Result<BTreeMap<String, Secret>> {
+pub(super) fn values(
+    fields: &[Field],
+    settings: &ServiceSettings,
+) -> Result<BTreeMap<String, Secret>> {
     let mut values = BTreeMap::new();
     for field in fields {
-        let set = std::env::var(field.variable).ok().filter(|value| !value.trim().is_empty());
-        let value = match set {
-            Some(value) => Secret::new(value.trim()),
+        let value = match settings.values.get(field.name) {
+            Some(value) => value.clone(),
             None if field.hidden && io::stdin().is_terminal() => {
                 Wanted::parse(field.variable, field.title)?.fetch()?
             }

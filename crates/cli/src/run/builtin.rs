@@ -3,6 +3,7 @@
 use anyhow::{Result, anyhow, bail};
 use connectors::{Profile, Service};
 use store::registry::{Origin, PolicyText, Server, ServerOptions, Target};
+use store::settings::Settings;
 
 use crate::context::Stores;
 
@@ -79,6 +80,34 @@ fn profile(
         }
     }
     Ok(Some(words))
+}
+
+/// The settings with what the environment chooses of the personal tools, for a gate of many servers.
+/// A profile that does not exist chooses nothing here; `check_profile` says whether that matters.
+pub(super) fn with_profile(
+    mut settings: Settings,
+    look: &dyn Fn(&str) -> Option<String>,
+) -> Settings {
+    let service = connectors::service(connectors::personal::NAME);
+    let chosen = service.and_then(|service| profile(service, look).ok().flatten());
+    if let Some(words) = chosen {
+        settings.services.entry(connectors::personal::NAME.to_owned()).or_default().tools = words;
+    }
+    settings
+}
+
+/// The variables are other programs' as well, so a profile that does not exist stops a gate only when
+/// it has a server whose tools would be chosen by it.
+pub(super) fn check_profile(stores: &Stores, look: &dyn Fn(&str) -> Option<String>) -> Result<()> {
+    let Some(service) = connectors::service(connectors::personal::NAME) else { return Ok(()) };
+    let is_chosen = |server: &Server| {
+        matches!(&server.target, Target::Builtin { service: name } if name == service.name)
+            && server.options.tools.is_empty()
+    };
+    if stores.servers()?.iter().any(is_chosen) {
+        profile(service, look)?;
+    }
+    Ok(())
 }
 
 fn passing(name: &str, service: &str, now_us: i64) -> Server {

@@ -10,6 +10,7 @@ use anyhow::Result;
 use gateway::{Changed, ReadSettings};
 use store::settings::Settings;
 
+use super::builtin::with_profile;
 use crate::context::{Context, load_settings};
 
 /// What tells one state of a file from another; none when it is not there.
@@ -45,7 +46,8 @@ impl Watch {
             // Editors take a file away and put it back; only a file that is there says something.
             return Changed::Broken(format!("`{}` has vanished", self.path.display()));
         }
-        match load_settings(&self.path) {
+        let set = |name: &str| std::env::var(name).ok();
+        match load_settings(&self.path).map(|read| with_profile(read, &set)) {
             Ok(settings) => {
                 *seen = looks(&self.path, Some(&settings));
                 Changed::Yes(Box::new(settings))

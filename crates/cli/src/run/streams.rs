@@ -36,6 +36,11 @@ pub(crate) struct StdioArgs {
 }
 
 impl StdioArgs {
+    /// A built-in server with some of its tools.
+    pub(crate) fn of(server: &str, tools: Vec<String>, policy: Option<PathBuf>) -> StdioArgs {
+        StdioArgs { server: server.to_owned(), grant: None, policy, tools }
+    }
+
     pub(crate) fn server(&self) -> &str {
         &self.server
     }
@@ -104,6 +109,9 @@ pub(crate) fn wrap(args: &WrapArgs, context: &Context, out: &mut Out) -> Result<
     })
 }
 
+/// What a pipe holds; whoever writes more waits until it is read.
+const PIPE_BYTES: usize = 1 << 16;
+
 type Input = BufReader<UntilStopped<tokio::io::Stdin>>;
 
 /// Runs a conversation on our standard streams until the client or a signal ends it.
@@ -133,6 +141,39 @@ fn speak(
     // A read of standard input that waits for the client cannot be taken back.
     runtime.shutdown_timeout(super::END_WAIT_MAX);
     spoken
+}
+
+/// Says something to a built-in server in the owner's name and gives back all that it answers.
+pub(crate) fn converse(
+    server: &str,
+    said: &[u8],
+    context: &Context,
+    stores: &Stores,
+) -> Result<Vec<u8>> {
+    let every = ["all".to_owned()];
+    let builtin = builtin::find(server, &every, stores, &|_| None)?;
+    let builtin = builtin.with_context(|| format!("`{server}` is another server here"))?;
+    let policy = builtin.policy.with_context(|| format!("`{server}` has no rules"))?;
+    let runtime = runtime()?;
+    let heard = runtime.block_on(async {
+        let ledger = stores.gate_ledger()?;
+        let gate = gate(stores, context)?;
+        let (near, far) = tokio::io::duplex(PIPE_BYTES);
+        let heard = tokio::spawn(drained(far));
+        let wrapped = Wrapped { label: "owner", server: &builtin.server, policy: &policy };
+        Box::pin(gate.wrap(wrapped, None, said, near)).await?;
+        ledger.flush()?;
+        anyhow::Ok(heard.await.context("nobody heard the answer")??)
+    });
+    runtime.shutdown_timeout(super::END_WAIT_MAX);
+    heard
+}
+
+/// Everything that is written into the other end of a pipe.
+async fn drained(mut pipe: tokio::io::DuplexStream) -> std::io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    tokio::io::AsyncReadExt::read_to_end(&mut pipe, &mut bytes).await?;
+    Ok(bytes)
 }
 
 /// A policy file with the name that audit rows will give it.

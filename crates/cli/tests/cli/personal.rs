@@ -116,3 +116,219 @@ fn void_credentials_are_not_kept() {
     let status = call(&stage, "get_bilibili_watch_history", &json!({}));
     assert_eq!(status["structuredContent"]["error"]["code"], "auth_expired");
 }
+
+#[test]
+fn the_command_line_does_what_the_tools_do() {
+    let mut stage = Stage::new();
+    let steam = stand(&mut stage, "steam", Config::steam(7, 20, now_us()));
+    let profiles = stage.fine(&["personal", "profiles", "--json"]).json();
+    let counts: Vec<&Value> = profiles.as_array().unwrap().iter().map(|p| &p["count"]).collect();
+    assert_eq!(counts, [&json!(90), &json!(23), &json!(2)]);
+    let status = stage.fine(&["personal", "status"]).stdout;
+    assert!(status.contains("Steam: connected") && status.contains("tollgate connect reddit"));
+    let games = steam.control().records("game").unwrap().len();
+    let library = stage.fine(&["personal", "steam", "library", "--json"]).json();
+    assert_eq!(library["total_games"], games);
+    let words = stage.fine(&["personal", "steam", "profile"]).stdout;
+    assert!(words.contains("Visibility"), "{words}");
+    let sum = stage.fine(&["personal", "call", "add", r#"{"a":2,"b":40}"#, "--json"]).json();
+    assert_eq!(sum["result"], 42);
+    let good = stage.fine(&["personal", "steam", "credentials", "--json"]).json();
+    assert_eq!((&good["ok"], &good["platform"]), (&json!(true), &json!("steam")));
+    steam.control().expire(sandbox::Which::All);
+    let bad = stage.run(&["personal", "steam", "credentials", "--json"]);
+    assert_eq!((bad.code, &bad.json()["ok"]), (1, &json!(false)));
+    let none = stage.run(&["personal", "spotify", "recent"]);
+    assert_eq!(none.code, 2);
+    assert!(none.stderr.contains("tollgate connect spotify"), "{}", none.stderr);
+    let wrong = stage.run(&["personal", "call", "add_all"]);
+    assert!(wrong.code == 2 && wrong.stderr.contains("add_all"), "{}", wrong.everything());
+    // Each call stands in the audit log.
+    let rows = stage.fine(&["audit", "tail", "--json"]).stdout;
+    assert!(rows.contains("get_steam_library") && rows.contains("owner"), "{rows}");
+}
+
+#[test]
+fn services_are_set_up_one_after_another() {
+    let mut stage = Stage::new();
+    let dry = stage.run(&["personal", "setup", "--all", "--dry-run", "--json"]);
+    assert_eq!(dry.code, 1);
+    let platforms = dry.json()["platforms"].clone();
+    assert_eq!(platforms.as_array().unwrap().len(), 5);
+    assert_eq!(platforms[0]["missing"], json!(["STEAM_API_KEY", "STEAM_USER_ID"]));
+    assert_eq!(platforms[3]["missing"], json!(["SPOTIFY_CLIENT_ID"]));
+    let unknown = stage.run(&["personal", "setup", "--platform", "steam,twitter"]);
+    assert!(unknown.code == 2 && unknown.stderr.contains("twitter"), "{}", unknown.everything());
+    let secret = "STEAM_API_KEY=PLANTED-KEY-0451";
+    let told = stage.run(&["personal", "onboarding", "--platform", "steam", "--set", secret]);
+    assert!(told.code == 2 && !told.everything().contains("0451"), "{}", told.everything());
+    let sandbox = Sandbox::start(Config::steam(7, 20, now_us())).unwrap();
+    stage.set("STEAM_API_BASE", sandbox.url());
+    let ready = sandbox.control().ready();
+    let value = |name: &str| ready["values"][name].as_str().unwrap().to_owned();
+    let file = stage.write("key", &value("STEAM_API_KEY"));
+    let (key, id) =
+        (format!("STEAM_API_KEY=@{file}"), format!("STEAM_USER_ID={}", value("STEAM_USER_ID")));
+    stage.fine(&["personal", "setup", "--platform", "steam", "--set", &key, "--set", &id]);
+    let accounts = stage.fine(&["accounts", "steam", "--json"]).json();
+    assert_eq!(accounts[0]["state"], "connected");
+    assert!(accounts[0]["used_at"].is_null());
+    stage.fine(&["personal", "steam", "library"]);
+    let accounts = stage.fine(&["accounts", "steam", "--json"]).json();
+    assert!(accounts[0]["used_at"].is_string(), "{accounts}");
+}
+
+#[test]
+fn a_gate_shows_the_profile_that_the_environment_chooses() {
+    let mut stage = Stage::new();
+    stage.fine(&["server", "add", "personal", "--builtin", "personal"]);
+    let said = stage.fine(&["grant", "create", "me", "--server", "personal", "--json"]);
+    let token = said.json()["token"].as_str().unwrap().to_owned();
+    let bearer = format!("Bearer {token}");
+    let headers = [
+        ("authorization", bearer.as_str()),
+        ("accept", "application/json, text/event-stream"),
+        ("mcp-protocol-version", "2026-07-28"),
+        ("mcp-method", "tools/list"),
+    ];
+    let meta = json!({
+        "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+        "io.modelcontextprotocol/clientInfo": { "name": "t", "version": "1" },
+        "io.modelcontextprotocol/clientCapabilities": {},
+    });
+    let list =
+        json!({ "jsonrpc": "2.0", "id": 1, "method": "tools/list", "params": { "_meta": meta } });
+    let count = |stage: &Stage| {
+        let up = stage.up(&[]);
+        let url = format!("{}/personal", up.url());
+        let answer = crate::http::post(&url, &headers, &list.to_string());
+        let answer: Value = serde_json::from_str(&answer.body).unwrap();
+        answer["result"]["tools"].as_array().unwrap_or_else(|| panic!("{answer}")).len()
+    };
+    assert_eq!(count(&stage), 90);
+    stage.set("MCP_TOOL_PROFILE", "safe");
+    stage.set("MCP_EXTRA_ALLOWED_TOOLS", "add,nothing_like_this");
+    assert_eq!(count(&stage), 24);
+    stage.set("MCP_TOOL_PROFILE", "everything");
+    let said = stage.run(&["up", "--listen", "127.0.0.1:0"]);
+    assert!(said.code == 2 && said.stderr.contains("`minimal`"), "{}", said.everything());
+}
+
+/// Where the sandbox has the hosts of a service.
+const PLACES: [(&str, &str, &str); 8] = [
+    ("steam", "STEAM_API_BASE_URL", ""),
+    ("bilibili", "BILIBILI_API_BASE_URL", ""),
+    ("youtube", "YOUTUBE_API_BASE_URL", "/www"),
+    ("youtube", "YOUTUBE_OAUTH_BASE_URL", "/oauth2"),
+    ("spotify", "SPOTIFY_API_BASE_URL", "/api"),
+    ("spotify", "SPOTIFY_OAUTH_BASE_URL", "/accounts"),
+    ("reddit", "REDDIT_API_BASE_URL", "/oauth"),
+    ("reddit", "REDDIT_OAUTH_BASE_URL", "/www"),
+];
+
+#[test]
+fn no_secret_of_any_service_is_in_any_output_log_or_file() {
+    let mut stage = Stage::new();
+    let mut secrets = vec!["PLANTED-ARGUMENT-0451".to_owned()];
+    let mut heard = String::new();
+    let sandboxes: Vec<(&str, Running)> = [
+        ("steam", Config::steam(7, 5, now_us())),
+        ("bilibili", Config::bilibili(7, 5, now_us())),
+        ("youtube", Config::youtube(7, 5, now_us())),
+        ("spotify", Config::spotify(7, 5, now_us())),
+        ("reddit", Config::reddit(7, 5, now_us())),
+    ]
+    .map(|(name, config)| (name, Sandbox::start(config).unwrap()))
+    .into();
+    for (name, sandbox) in &sandboxes {
+        for (_, variable, path) in PLACES.iter().filter(|(service, ..)| service == name) {
+            stage.set(variable, &format!("{}{path}", sandbox.url()));
+        }
+        let ready = sandbox.control().ready();
+        for (variable, value) in ready["values"].as_object().into_iter().flatten() {
+            stage.set(variable, value.as_str().unwrap());
+            // The number of a profile is no secret.
+            if variable != "STEAM_USER_ID" {
+                secrets.push(value.as_str().unwrap().to_owned());
+            }
+        }
+        let upper = name.to_uppercase();
+        let mut tokens = String::new();
+        if let Some(secret) = ready["client_secret"].as_str() {
+            stage.set(&format!("{upper}_CLIENT_ID"), ready["client_id"].as_str().unwrap());
+            stage.set(&format!("{upper}_CLIENT_SECRET"), secret);
+            secrets.push(secret.to_owned());
+            let issued = sandbox.control().tokens();
+            for field in ["access_token", "refresh_token"] {
+                secrets.push(issued[field].as_str().unwrap().to_owned());
+            }
+            tokens = issued.to_string();
+        }
+        let words: &[&str] = if tokens.is_empty() { &[] } else { &["--tokens", "-"] };
+        let words = [&["--log", "debug", "connect", name], words].concat();
+        let said = stage.run_with(&words, &tokens);
+        assert_eq!(said.code, 0, "{}", said.everything());
+        heard += &said.everything();
+    }
+    heard += &every_tool(&stage, "good");
+    for (_, sandbox) in &sandboxes {
+        let body = Some("<html>no</html>".to_owned());
+        let what = sandbox::What::Status { code: 401, retry_after: None, reset: None, body };
+        sandbox.control().fault(sandbox::Fault::on("", what));
+    }
+    heard += &every_tool(&stage, "bad");
+    for words in [
+        &["accounts", "--json"][..],
+        &["accounts", "--check"],
+        &["personal", "status", "--json"],
+        &["doctor"],
+        &["status", "--json"],
+        &["audit", "export", "--format", "jsonl"],
+        &["audit", "tail", "--json"],
+        &["--log", "debug", "sync", "spotify"],
+    ] {
+        heard += &stage.run(words).everything();
+    }
+    let mut places = vec![("output".to_owned(), heard.into_bytes())];
+    for (path, bytes) in files_below(&stage.home()) {
+        places.push((path.display().to_string(), bytes));
+    }
+    for (place, bytes) in &places {
+        let text = String::from_utf8_lossy(bytes);
+        for secret in &secrets {
+            assert!(!text.contains(secret.as_str()), "{place} holds {secret}");
+        }
+    }
+    assert!(places.len() > 5, "{} files were searched", places.len());
+}
+
+/// Calls all tools in one conversation, with secrets wherever a tool takes one.
+fn every_tool(stage: &Stage, why: &str) -> String {
+    let arguments = json!({
+        "a": 1, "b": 2, "app_id": 200_000, "friend_steamid": "sandbox_player", "query": "x",
+        "video_id": "x", "channel_id": "UCx", "uid": 1, "bvid": "BV1xx411c7mD", "keyword": "x",
+        "user_id": "x", "playlist_id": "x", "ids": "x", "follow_type": "user",
+        "authorization_code": "PLANTED-ARGUMENT-0451", "access_token": "PLANTED-ARGUMENT-0451",
+        "client_secret": "PLANTED-ARGUMENT-0451", "device_code": "PLANTED-ARGUMENT-0451",
+    });
+    let hello = json!({
+        "jsonrpc": "2.0", "id": 1, "method": "initialize",
+        "params": { "protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": { "name": "t", "version": "1" } },
+    });
+    let mut said = format!("{hello}\n");
+    let mut asked = 0;
+    for (place, name) in names(stage).iter().enumerate() {
+        // These wait for somebody at a browser or for the owner's approval.
+        if name.starts_with("complete_") || name.starts_with("unfollow_") {
+            continue;
+        }
+        let params = json!({ "name": name, "arguments": arguments });
+        let call =
+            json!({ "jsonrpc": "2.0", "id": place + 2, "method": "tools/call", "params": params });
+        said += &format!("{call}\n");
+        asked += 1;
+    }
+    let heard = stage.run_with(&["--log", "debug", "stdio", "personal", "--tools", "full"], &said);
+    assert_eq!(heard.stdout.lines().count(), asked + 1, "{why}: {}", heard.everything());
+    heard.everything()
+}

@@ -31,6 +31,7 @@ pub const BILIBILI: Account = Account {
         variable: "BILIBILI_BUVID3",
         hidden: true,
     }],
+    access_token: None,
     client_id: "BILIBILI_CLIENT_ID",
     client_secret: "BILIBILI_CLIENT_SECRET",
     probe: Probe {
@@ -45,6 +46,7 @@ pub const BILIBILI: Account = Account {
     refresh_scope: None,
     consent_days_max: None,
     user_agent: concat!("Mozilla/5.0 (compatible; tollgate/", env!("CARGO_PKG_VERSION"), ")"),
+    signs: None,
     retry: Retry::USUAL,
     limits: &[Limit { max: 60, window_s: 60 }],
     guide: &[
@@ -54,5 +56,9 @@ pub const BILIBILI: Account = Account {
     ],
 };
 
-const PLACE: Place =
-    Place { url: "https://api.bilibili.com", variable: "BILIBILI_API_BASE_URL", completions: &[] };
+const PLACE: Place = Place {
+    url: "https://api.bilibili.com",
+    variable: "BILIBILI_API_BASE_URL",
+    also: &["BILI_API_BASE"],
+    completions: &[],
+};

@@ -18,14 +18,17 @@ pub const REDDIT: Account = Account {
     api: Place {
         url: "https://oauth.reddit.com",
         variable: "REDDIT_API_BASE_URL",
+        also: &["REDDIT_OAUTH_BASE"],
         completions: &[],
     },
     oauth: Place {
         url: "https://www.reddit.com",
         variable: "REDDIT_OAUTH_BASE_URL",
+        also: &["REDDIT_WWW_BASE"],
         completions: &[],
     },
     values: &[],
+    access_token: Some("REDDIT_ACCESS_TOKEN"),
     client_id: "REDDIT_CLIENT_ID",
     client_secret: "REDDIT_CLIENT_SECRET",
     probe: Probe { path: &["api", "v1", "me"], fixed: &[], query: &[], cookies: &[], person: None },
@@ -33,8 +36,9 @@ pub const REDDIT: Account = Account {
     dead: &["invalid_grant"],
     refresh_scope: None,
     consent_days_max: None,
-    // Reddit asks for the form `platform:name:version` and forbids to hide who one is.
-    user_agent: concat!("cli:tollgate:v", env!("CARGO_PKG_VERSION"), " (the owner's own data)"),
+    // Reddit asks for the form `platform:name:version (by /u/owner)` and forbids to hide who one is.
+    user_agent: concat!("cli:tollgate:v", env!("CARGO_PKG_VERSION")),
+    signs: Some("by /u/"),
     retry: Retry::USUAL,
     limits: &[Limit { max: 100, window_s: 60 }],
     guide: &[

@@ -33,14 +33,17 @@ pub const SPOTIFY: Account = Account {
     api: Place {
         url: "https://api.spotify.com/v1",
         variable: "SPOTIFY_API_BASE_URL",
+        also: &["SPOTIFY_API_BASE"],
         completions: &[("", "/v1"), ("/api", "/v1")],
     },
     oauth: Place {
         url: "https://accounts.spotify.com",
         variable: "SPOTIFY_OAUTH_BASE_URL",
+        also: &["SPOTIFY_ACCOUNTS_BASE"],
         completions: &[],
     },
     values: &[],
+    access_token: Some("SPOTIFY_ACCESS_TOKEN"),
     client_id: "SPOTIFY_CLIENT_ID",
     client_secret: "SPOTIFY_CLIENT_SECRET",
     probe: Probe { path: &["me"], fixed: &[], query: &[], cookies: &[], person: None },
@@ -49,6 +52,7 @@ pub const SPOTIFY: Account = Account {
     refresh_scope: None,
     consent_days_max: Some(180),
     user_agent: concat!("tollgate/", env!("CARGO_PKG_VERSION")),
+    signs: None,
     retry: Retry::USUAL,
     limits: &[Limit { max: 180, window_s: 30 }],
     guide: &[

@@ -20,6 +20,7 @@ pub const STEAM: Account = Account {
     // There is nothing to sign in at; nothing is ever sent there.
     oauth: PLACE,
     values: &[],
+    access_token: None,
     client_id: "STEAM_CLIENT_ID",
     client_secret: "STEAM_CLIENT_SECRET",
     probe: Probe {
@@ -34,6 +35,7 @@ pub const STEAM: Account = Account {
     refresh_scope: None,
     consent_days_max: None,
     user_agent: concat!("tollgate/", env!("CARGO_PKG_VERSION")),
+    signs: None,
     retry: Retry::USUAL,
     limits: &[Limit { max: 100_000, window_s: 86_400 }],
     guide: &[
@@ -43,5 +45,9 @@ pub const STEAM: Account = Account {
     ],
 };
 
-const PLACE: Place =
-    Place { url: "https://api.steampowered.com", variable: "STEAM_API_BASE_URL", completions: &[] };
+const PLACE: Place = Place {
+    url: "https://api.steampowered.com",
+    variable: "STEAM_API_BASE_URL",
+    also: &["STEAM_API_BASE"],
+    completions: &[],
+};

@@ -27,14 +27,17 @@ pub const WHOOP: Account = Account {
     api: Place {
         url: "https://api.prod.whoop.com/developer/v2",
         variable: "WHOOP_API_BASE_URL",
+        also: &[],
         completions: &[("", "/developer/v2"), ("/developer", "/v2")],
     },
     oauth: Place {
         url: "https://api.prod.whoop.com/oauth/oauth2",
         variable: "WHOOP_OAUTH_BASE_URL",
+        also: &[],
         completions: &[("", "/oauth/oauth2"), ("/oauth", "/oauth2")],
     },
     values: &[],
+    access_token: None,
     client_id: "WHOOP_CLIENT_ID",
     client_secret: "WHOOP_CLIENT_SECRET",
     probe: Probe {
@@ -51,6 +54,7 @@ pub const WHOOP: Account = Account {
     refresh_scope: Some("offline"),
     consent_days_max: None,
     user_agent: concat!("tollgate/", env!("CARGO_PKG_VERSION")),
+    signs: None,
     retry: Retry::USUAL,
     limits: &[Limit { max: 100, window_s: 60 }, Limit { max: 10_000, window_s: 86_400 }],
     guide: &[

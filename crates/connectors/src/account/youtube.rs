@@ -14,11 +14,13 @@ pub const YOUTUBE: Account = Account {
     api: Place {
         url: "https://www.googleapis.com/youtube/v3",
         variable: "YOUTUBE_API_BASE_URL",
-        completions: &[("", "/youtube/v3"), ("/www", "/youtube/v3")],
+        also: &["YT_API_BASE"],
+        completions: &[("", "/youtube/v3"), ("/www", "/youtube/v3"), ("/youtube", "/v3")],
     },
     oauth: Place {
         url: "https://oauth2.googleapis.com",
         variable: "YOUTUBE_OAUTH_BASE_URL",
+        also: &["GOOGLE_OAUTH_BASE"],
         completions: &[],
     },
     values: &[Field {
@@ -27,6 +29,7 @@ pub const YOUTUBE: Account = Account {
         variable: "YOUTUBE_API_KEY",
         hidden: true,
     }],
+    access_token: Some("YOUTUBE_ACCESS_TOKEN"),
     client_id: "YOUTUBE_CLIENT_ID",
     client_secret: "YOUTUBE_CLIENT_SECRET",
     probe: Probe {
@@ -41,6 +44,7 @@ pub const YOUTUBE: Account = Account {
     refresh_scope: None,
     consent_days_max: None,
     user_agent: concat!("tollgate/", env!("CARGO_PKG_VERSION")),
+    signs: None,
     retry: Retry::USUAL,
     limits: &[],
     guide: &[

@@ -2,14 +2,14 @@
 //! failure is a code in a sound answer.
 
 use hyper::Method;
-use serde_json::Value;
+use serde_json::{Value, json};
 use store::secret::Secret;
 
 use super::{NAME, SERVICE};
 use crate::Desk;
 use crate::fetch::{self, Patience, Question};
 use crate::http::Reply;
-use crate::personal::{Code, Problem, from_fetch, json_of, value};
+use crate::personal::{Code, Problem, field, from_fetch, json_of, value};
 
 const REFERER: &str = "https://www.bilibili.com";
 
@@ -37,8 +37,13 @@ pub(super) async fn get_with(
     }
     let reply = fetch::send(desk, &SERVICE, request, patience).await;
     let mut body = json_of(&SERVICE, reply, refused)?;
-    match body.get("code").and_then(Value::as_i64) {
-        Some(0) => Ok(body.get_mut("data").map(Value::take).unwrap_or_default()),
+    match field::int(&body, "/code") {
+        Some(0) => match body.get_mut("data").map(Value::take) {
+            Some(data @ Value::Object(_)) => Ok(data),
+            // A list without anything in it is null there.
+            Some(Value::Null) | None => Ok(json!({})),
+            _ => Err(unreadable()),
+        },
         Some(code) => Err(problem(code)),
         None => Err(unreadable()),
     }
@@ -74,7 +79,12 @@ fn cookies(desk: &Desk) -> Option<Secret> {
 
 /// A status with a code in the body is told by the code.
 fn refused(reply: &Reply, body: &Value) -> Option<Problem> {
-    let code = body.get("code").and_then(Value::as_i64)?;
+    // A request that is held back may be answered by a machine that knows no codes.
+    if reply.status == 429 {
+        return None;
+    }
+    let usual = (reply.status == 412).then_some(-412);
+    let code = field::int(body, "/code").filter(|code| *code != 0).or(usual)?;
     (reply.status < 500).then(|| problem(code).status(reply.status))
 }
 

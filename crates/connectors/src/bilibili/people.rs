@@ -3,14 +3,18 @@
 use serde_json::{Value, json};
 
 use super::{NAME, SERVICE, api, picture};
-use crate::personal::{Given, Outcome, Problem, value};
+use crate::personal::{Given, Outcome, Problem, field, value};
 use crate::{Ask, Desk};
 
 const PAGE: usize = 20;
 
 async fn info(desk: &Desk) -> Result<Value, Problem> {
     api::signed_in(desk)?;
-    api::get(desk, &["x", "space", "myinfo"], &[]).await
+    let me = api::get(desk, &["x", "space", "myinfo"], &[]).await?;
+    match field::int(&me, "/mid") {
+        Some(_) => Ok(me),
+        None => Err(api::unreadable()),
+    }
 }
 
 pub(super) async fn own_uid(desk: &Desk) -> Result<i64, Problem> {
@@ -24,7 +28,7 @@ pub(super) async fn whose(ask: &Ask<'_>, given: &Given<'_>) -> Result<i64, Probl
         return Ok(uid);
     }
     let me = info(ask.desk).await?;
-    me.get("mid").and_then(Value::as_i64).ok_or_else(|| given.missing("uid"))
+    field::int(&me, "/mid").ok_or_else(|| given.missing("uid"))
 }
 
 fn uid(given: &Given<'_>) -> Result<Option<i64>, Problem> {
@@ -40,19 +44,18 @@ pub(super) fn page(given: &Given<'_>) -> Result<usize, Problem> {
 
 pub(super) async fn mine(ask: Ask<'_>) -> Outcome {
     let me = info(ask.desk).await?;
-    let at = |name: &str| me.get(name).cloned().unwrap_or_default();
     Ok(json!({
-        "uid": at("mid"),
-        "name": at("name"),
-        "face": picture(&at("face")),
-        "sign": at("sign"),
-        "level": at("level"),
-        "coins": at("coins"),
-        "experience": at("level_exp"),
-        "official_verify": at("official"),
-        "vip": at("vip"),
-        "follower": at("follower"),
-        "following": at("following"),
+        "uid": field::whole(&me, "/mid"),
+        "name": field::text(&me, "/name"),
+        "face": picture(&field::text(&me, "/face")),
+        "sign": field::text(&me, "/sign"),
+        "level": field::whole(&me, "/level"),
+        "coins": field::number(&me, "/coins"),
+        "experience": field::object(&me, "/level_exp"),
+        "official_verify": field::object(&me, "/official"),
+        "vip": field::object(&me, "/vip"),
+        "follower": field::whole(&me, "/follower"),
+        "following": field::whole(&me, "/following"),
     }))
 }
 
@@ -67,21 +70,20 @@ pub(super) async fn of_user(ask: Ask<'_>) -> Outcome {
         Some(_) => info(ask.desk).await.unwrap_or_default(),
         None => Value::Null,
     };
-    let is_own = me.get("mid").and_then(Value::as_i64) == Some(uid);
-    let of_me = |name: &str| me.get(name).filter(|_| is_own).cloned().unwrap_or_default();
-    let of_stat = |name: &str| stat.get(name).cloned().unwrap_or_default();
+    let is_own = field::int(&me, "/mid") == Some(uid);
+    let me = if is_own { me } else { Value::Null };
     let note = "Bilibili gives names, levels and rooms of others only to its own pages, which sign their requests.";
     Ok(json!({
         "uid": uid,
-        "name": of_me("name"),
-        "face": picture(&of_me("face")),
-        "sign": of_me("sign"),
-        "level": of_me("level"),
-        "follower": of_stat("follower"),
-        "following": of_stat("following"),
+        "name": field::text(&me, "/name"),
+        "face": picture(&field::text(&me, "/face")),
+        "sign": field::text(&me, "/sign"),
+        "level": field::whole(&me, "/level"),
+        "follower": field::whole(&stat, "/follower"),
+        "following": field::whole(&stat, "/following"),
         "video_count": Value::Null,
-        "official_verify": of_me("official"),
-        "vip": of_me("vip"),
+        "official_verify": field::object(&me, "/official"),
+        "vip": field::object(&me, "/vip"),
         "live_room": Value::Null,
         "is_complete": is_own,
         "note": if is_own { Value::Null } else { json!(note) },
@@ -97,25 +99,25 @@ pub(super) async fn following(ask: Ask<'_>) -> Outcome {
     let (number, size) = (page.to_string(), PAGE.to_string());
     let query = [("vmid", uid.as_str()), ("ps", &size), ("pn", &number), ("order", "desc")];
     let found = api::get(ask.desk, &["x", "relation", "followings"], &query).await?;
-    let list = found.get("list").and_then(Value::as_array);
     let one = |user: &Value| {
-        let at = |name: &str| user.get(name).cloned().unwrap_or_default();
         json!({
-            "uid": at("mid"),
-            "name": at("uname"),
-            "face": picture(&at("face")),
-            "sign": at("sign"),
-            "official_verify": at("official_verify"),
-            "vip": at("vip"),
+            "uid": field::whole(user, "/mid"),
+            "name": field::text(user, "/uname"),
+            "face": picture(&field::text(user, "/face")),
+            "sign": field::text(user, "/sign"),
+            "official_verify": field::object(user, "/official_verify"),
+            "vip": field::object(user, "/vip"),
         })
     };
-    let list: Vec<Value> = list.into_iter().flatten().map(one).collect();
-    let total = found.get("total").and_then(Value::as_u64).unwrap_or(0);
-    let reached = u64::try_from(page.saturating_mul(PAGE)).unwrap_or(u64::MAX);
+    let list: Vec<Value> = field::objects(&found, "/list").into_iter().map(one).collect();
+    let reached = page.saturating_mul(PAGE);
+    let total = field::int(&found, "/total").and_then(|total| usize::try_from(total).ok());
+    // Where Bilibili does not say how many there are, a full page means that there may be more.
+    let is_more = total.map_or(list.len() >= PAGE, |total| reached < total);
     Ok(json!({
-        "total": total,
+        "total": total.unwrap_or(reached - PAGE + list.len()),
         "page": page,
-        "next_page": (reached < total && !list.is_empty()).then_some(page + 1),
+        "next_page": (is_more && !list.is_empty()).then_some(page + 1),
         "following_list": list,
     }))
 }
@@ -123,7 +125,8 @@ pub(super) async fn following(ask: Ask<'_>) -> Outcome {
 /// Tries the cookies for real. Nothing of them is shown.
 pub(super) async fn test(ask: Ask<'_>) -> Result<String, Problem> {
     let me = info(ask.desk).await?;
-    let name = me.get("name").and_then(Value::as_str).unwrap_or("an account without name");
+    let name = field::word(&me, "/name");
+    let name = name.unwrap_or_else(|| "an account without name".to_owned());
     Ok(format!("Bilibili works: signed in as {name}."))
 }
 

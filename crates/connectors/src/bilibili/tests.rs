@@ -310,3 +310,25 @@ async fn history_stays_and_what_is_kept_follows() {
         assert!(views.iter().any(|(name, _)| name == kind.view.name), "{}", kind.name);
     }
 }
+
+#[tokio::test]
+async fn a_machine_in_between_that_holds_requests_back_is_a_limit() {
+    let stage = stage();
+    let body = Some("<html>The request was rejected</html>".to_owned());
+    let what = What::Status { code: 412, retry_after: None, reset: None, body };
+    stage.sandbox.control().fault(Fault::on("/x/", what));
+    assert_eq!(stage.bad("get_my_bilibili_profile", json!({})).await, "rate_limited");
+}
+
+#[tokio::test]
+async fn pages_of_the_history_that_are_shorter_than_asked_lead_on() {
+    let stage = stage();
+    let entry = |n: i64| json!({ "title": "x", "history": { "oid": n, "business": "archive" } });
+    let list: Vec<Value> = (0..7).map(entry).collect();
+    let cursor = json!({ "max": 9, "view_at": 1_700_000_000, "business": "archive" });
+    let body = json!({ "code": 0, "data": { "cursor": cursor, "list": list } }).to_string();
+    let what = What::Status { code: 200, retry_after: None, reset: None, body: Some(body) };
+    stage.sandbox.control().fault(Fault::on("/x/web-interface/history/cursor", what).next(2));
+    let first = stage.good("get_bilibili_watch_history", json!({})).await;
+    assert_eq!((&first["total_count"], &first["next_page"]), (&json!(7), &json!(2)));
+}

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use super::people::{page, whose};
 use super::{NAME, api, moment, picture, plain};
 use crate::Ask;
-use crate::personal::{Given, Outcome, Problem, is_id};
+use crate::personal::{Given, Outcome, Problem, field, is_id};
 
 const HISTORY_PAGE: usize = 20;
 /// Pages of the history are walked to, because Bilibili knows only a cursor.
@@ -20,24 +20,27 @@ pub(super) async fn video(ask: Ask<'_>) -> Outcome {
         return Err(given.wrong("bvid", "the id of a video, such as BV1xx411c7mD, or its address"));
     }
     let found = api::get(ask.desk, &["x", "web-interface", "view"], &[("bvid", bvid)]).await?;
-    let at = |pointer: &str| found.pointer(pointer).cloned().unwrap_or_default();
+    if found.get("title").is_none() {
+        return Err(api::unreadable());
+    }
+    let (text, whole) = (|at: &str| field::text(&found, at), |at: &str| field::whole(&found, at));
     Ok(json!({
-        "bvid": at("/bvid"),
-        "aid": at("/aid"),
-        "title": plain(&at("/title")),
-        "description": at("/desc"),
-        "duration": at("/duration"),
-        "owner": { "mid": at("/owner/mid"), "name": at("/owner/name") },
+        "bvid": field::word(&found, "/bvid").unwrap_or_else(|| bvid.to_owned()),
+        "aid": whole("/aid"),
+        "title": plain(&text("/title")),
+        "description": text("/desc"),
+        "duration": whole("/duration"),
+        "owner": { "mid": whole("/owner/mid"), "name": text("/owner/name") },
         "stats": stats(&found),
-        "pubdate": at("/pubdate"),
-        "published_at": moment(&at("/pubdate")),
-        "pic": picture(&at("/pic")),
+        "pubdate": whole("/pubdate"),
+        "published_at": moment(&whole("/pubdate")),
+        "pic": picture(&text("/pic")),
         "url": format!("https://www.bilibili.com/video/{bvid}"),
     }))
 }
 
 fn stats(video: &Value) -> Value {
-    let at = |name: &str| video.pointer(&format!("/stat/{name}")).cloned().unwrap_or_default();
+    let at = |name: &str| field::whole(video, &format!("/stat/{name}"));
     json!({
         "view": at("view"),
         "danmaku": at("danmaku"),
@@ -60,17 +63,21 @@ pub(super) async fn history(ask: Ask<'_>) -> Outcome {
     let given = Given::new(NAME, ask.arguments);
     let page = given.limit_of("page", 1, HISTORY_PAGES_MAX)?;
     api::signed_in(ask.desk)?;
-    let mut cursor = None;
+    let (mut cursor, mut reached) = (None, 0);
     let mut list = Vec::new();
     for _ in 0..page {
         let found = entries(&ask, cursor.as_ref()).await?;
-        list = found.get("list").and_then(Value::as_array).cloned().unwrap_or_default();
-        let next = cursor_of(&found).filter(|_| list.len() == HISTORY_PAGE);
-        let has_more = next.is_some();
-        cursor = next;
-        if !has_more {
+        list = field::objects(&found, "/list").into_iter().cloned().collect::<Vec<_>>();
+        // Bilibili may send fewer than were asked for; what is over is empty.
+        cursor = cursor_of(&found).filter(|_| !list.is_empty());
+        reached += 1;
+        if cursor.is_none() {
             break;
         }
+    }
+    // Pages behind the last one are empty, whatever the last one holds.
+    if reached < page {
+        list.clear();
     }
     let is_there = !list.is_empty();
     let entries: Vec<Value> = list.iter().map(entry).collect();
@@ -95,13 +102,11 @@ async fn entries(ask: &Ask<'_>, cursor: Option<&Cursor>) -> Result<Value, Proble
 
 fn cursor_of(found: &Value) -> Option<Cursor> {
     let cursor = found.get("cursor")?;
-    let number = |name: &str| cursor.get(name).and_then(Value::as_i64);
-    let view_at = number("view_at").filter(|at| *at > 0)?;
-    let business = cursor.get("business").and_then(Value::as_str).unwrap_or_default();
+    let view_at = field::int(cursor, "/view_at").filter(|at| *at > 0)?;
     Some(Cursor {
-        max: number("max").unwrap_or(0).to_string(),
+        max: field::int(cursor, "/max").unwrap_or(0).to_string(),
         view_at: view_at.to_string(),
-        business: business.to_owned(),
+        business: field::word(cursor, "/business").unwrap_or_default(),
     })
 }
 
@@ -155,11 +160,11 @@ pub(super) async fn favourites(ask: Ask<'_>) -> Outcome {
     let text = uid.to_string();
     let path = ["x", "v3", "fav", "folder", "created", "list-all"];
     let found = api::get(ask.desk, &path, &[("up_mid", &text), ("type", "2")]).await?;
-    let all = found.get("list").and_then(Value::as_array).cloned().unwrap_or_default();
-    let shown = all.iter().skip((page - 1).saturating_mul(FOLDERS)).take(FOLDERS);
+    let all = field::objects(&found, "/list");
+    let shown = all.iter().copied().skip((page - 1).saturating_mul(FOLDERS)).take(FOLDERS);
     let folder = |folder: &Value| {
         let at = |pointer: &str| folder.pointer(pointer).cloned().unwrap_or_default();
-        let is_private = folder.get("attr").and_then(Value::as_i64).map(|attr| attr % 2 == 1);
+        let is_private = field::int(folder, "/attr").map(|attr| attr % 2 == 1);
         json!({
             "id": at("/id"),
             "fid": at("/fid"),
@@ -192,27 +197,26 @@ pub(super) async fn favourites(ask: Ask<'_>) -> Outcome {
 pub(super) async fn to_view(ask: Ask<'_>) -> Outcome {
     api::signed_in(ask.desk)?;
     let found = api::get(ask.desk, &["x", "v2", "history", "toview"], &[]).await?;
-    let list = found.get("list").and_then(Value::as_array);
     let one = |video: &Value| {
-        let at = |pointer: &str| video.pointer(pointer).cloned().unwrap_or_default();
-        let bvid = at("/bvid");
+        let (text, whole) = (|at: &str| field::text(video, at), |at: &str| field::whole(video, at));
+        let bvid = text("/bvid");
         json!({
             "bvid": bvid,
-            "aid": at("/aid"),
-            "title": plain(&at("/title")),
-            "description": at("/desc"),
-            "duration": at("/duration"),
-            "owner": { "mid": at("/owner/mid"), "name": at("/owner/name") },
+            "aid": whole("/aid"),
+            "title": plain(&text("/title")),
+            "description": text("/desc"),
+            "duration": whole("/duration"),
+            "owner": { "mid": whole("/owner/mid"), "name": text("/owner/name") },
             "stat": stats(video),
-            "pubdate": at("/pubdate"),
-            "add_at": at("/add_at"),
-            "added_at": moment(&at("/add_at")),
-            "progress": at("/progress"),
-            "pic": picture(&at("/pic")),
+            "pubdate": whole("/pubdate"),
+            "add_at": whole("/add_at"),
+            "added_at": moment(&whole("/add_at")),
+            "progress": whole("/progress"),
+            "pic": picture(&text("/pic")),
             "url": bvid.as_str().map(|bvid| format!("https://www.bilibili.com/video/{bvid}")),
         })
     };
-    let list: Vec<Value> = list.into_iter().flatten().map(one).collect();
+    let list: Vec<Value> = field::objects(&found, "/list").into_iter().map(one).collect();
     Ok(json!({ "total_count": list.len(), "toview_videos": list }))
 }
 

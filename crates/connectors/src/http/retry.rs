@@ -81,6 +81,7 @@ mod tests {
     #[expect(clippy::unnecessary_wraps, reason = "the outcome of a request")]
     fn reply(status: u16, header: Option<(&'static str, &str)>) -> Result<Reply, HttpError> {
         let mut headers = HeaderMap::new();
+        headers.insert("date", "Wed, 21 Oct 2026 07:28:00 GMT".parse().unwrap());
         if let Some((name, value)) = header {
             headers.insert(name, value.parse().unwrap());
         }
@@ -121,6 +122,8 @@ mod tests {
             (reply(429, Some(("retry-after", "86400"))), true, &[]),
             (reply(429, Some(("retry-after", "-1"))), true, &[1_000]),
             (reply(429, Some(("retry-after", "soon"))), true, &[1_000]),
+            (reply(429, Some(("retry-after", "Wed, 21 Oct 2026 07:28:09 GMT"))), true, &[9_000]),
+            (reply(503, Some(("retry-after", "Wed, 21 Oct 2026 07:20:00 GMT"))), true, &[0, 0, 0]),
             (reply(503, None), true, &[500, 1_000, 2_000]),
             (reply(503, Some(("retry-after", "2"))), true, &[2_000, 2_000, 2_000]),
             (reply(503, None), false, &[]),

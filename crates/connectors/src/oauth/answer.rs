@@ -79,6 +79,10 @@ pub fn read(reply: &Reply) -> Result<Tokens, Refusal> {
     if let Some(code) = object.and_then(refusal_code) {
         return Err(Refusal::Refused { status: reply.status, code });
     }
+    // RFC 6749 5.2: a token endpoint answers 401 to a client it does not know, in whatever words.
+    if reply.status == 401 {
+        return Err(Refusal::Refused { status: 401, code: "invalid_client".to_owned() });
+    }
     if !reply.is_success() {
         return Err(Refusal::Status { status: reply.status });
     }

@@ -20,7 +20,7 @@ pub struct Grant {
     base: Base,
     path: &'static [&'static str],
     client: Client,
-    user_agent: &'static str,
+    user_agent: String,
     client_id: String,
     client_secret: Option<Secret>,
 }
@@ -78,10 +78,17 @@ impl Grant {
             base: settings.oauth_base.clone(),
             path,
             client,
-            user_agent: service.user_agent,
+            user_agent: service.user_agent.to_owned(),
             client_id: client_id.ok_or_else(|| missing(service.client_id))?,
             client_secret,
         })
+    }
+
+    /// Under another name than the usual one.
+    #[must_use]
+    pub fn named(mut self, user_agent: &str) -> Grant {
+        user_agent.clone_into(&mut self.user_agent);
+        self
     }
 
     pub fn client_id(&self) -> &str {
@@ -97,7 +104,7 @@ impl Grant {
     pub async fn post(&self, http: &Http, path: &[&str], form: Form) -> Result<Reply, Refusal> {
         let mut pairs: Vec<(&str, &str)> = form.0.iter().map(|(n, v)| (*n, v.as_str())).collect();
         let mut request = Request::new(Method::POST, &self.base, path)
-            .header("user-agent", self.user_agent)
+            .header("user-agent", &self.user_agent)
             .wait_max(WAIT_MAX)
             .reply_bytes_max(REPLY_BYTES_MAX);
         match (self.client, &self.client_secret) {

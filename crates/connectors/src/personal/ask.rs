@@ -1,29 +1,56 @@
 //! From an answer of a service to a value or a problem. What every service has in common is here;
 //! what a status means at one of them is said by that one first.
 
-use serde_json::Value;
+use bytes::Bytes;
+use serde_json::{Map, Value};
 
 use super::problem::{Code, Problem};
-use crate::Service;
 use crate::fetch::FetchError;
 use crate::http::{HttpError, Reply};
 use crate::tokens::TokenError;
+use crate::{Desk, Service};
 
-/// The value of a good answer, or what `read` says of a bad one.
+/// The object of a good answer, or what `read` says of a bad one.
 pub(crate) fn json_of(
     service: &Service,
     reply: Result<Reply, FetchError>,
     read: impl FnOnce(&Reply, &Value) -> Option<Problem>,
 ) -> Result<Value, Problem> {
-    let reply = reply.map_err(|error| from_fetch(service, &error))?;
-    let body: Option<Value> = serde_json::from_slice(&reply.body).ok();
-    if reply.is_success() {
-        if reply.body.is_empty() {
-            return Ok(Value::Null);
-        }
-        return body.ok_or_else(|| unreadable(service, reply.status));
+    let (status, body) = parts(service, reply, read)?;
+    match serde_json::from_slice(&body) {
+        Ok(found @ Value::Object(_)) => Ok(found),
+        // There is nothing, and the service said so.
+        _ if status == 204 => Ok(Value::Object(Map::new())),
+        _ => Err(unreadable(service, status)),
     }
-    let body = body.unwrap_or(Value::Null);
+}
+
+/// The same for a change, whose good answer need not say anything.
+pub(crate) fn done(
+    service: &Service,
+    reply: Result<Reply, FetchError>,
+    read: impl FnOnce(&Reply, &Value) -> Option<Problem>,
+) -> Result<(), Problem> {
+    let (status, body) = parts(service, reply, read)?;
+    // The page of somebody in between is no word of the service.
+    let is_page = body.first() == Some(&b'<');
+    if is_page { Err(unreadable(service, status)) } else { Ok(()) }
+}
+
+fn parts(
+    service: &Service,
+    reply: Result<Reply, FetchError>,
+    read: impl FnOnce(&Reply, &Value) -> Option<Problem>,
+) -> Result<(u16, Bytes), Problem> {
+    let reply = reply.map_err(|error| from_fetch(service, &error))?;
+    if reply.is_success() {
+        return Ok((reply.status, reply.body));
+    }
+    // A refusal in plain words is read like one in JSON.
+    let body = serde_json::from_slice(&reply.body).unwrap_or_else(|_| {
+        let text = String::from_utf8_lossy(&reply.body);
+        if text.trim_start().starts_with('<') { Value::Null } else { Value::from(text.trim()) }
+    });
     Err(read(&reply, &body).unwrap_or_else(|| usual(service, &reply)))
 }
 
@@ -33,7 +60,7 @@ pub(crate) fn usual(service: &Service, reply: &Reply) -> Problem {
     let title = service.title;
     let problem = match reply.status {
         401 => Problem::new(
-            Code::of_ended_login(name),
+            Code::AuthExpired,
             name,
             format!("{title} does not accept the login"),
             format!("run `tollgate connect {name}` to sign in again"),
@@ -124,8 +151,27 @@ fn ended(service: &Service) -> Problem {
         ),
         None => format!("the consent at {} has ended or was taken back", service.title),
     };
-    let hint = format!("run `tollgate connect {}` to sign in again", service.name);
+    let hint = format!(
+        "run `tollgate connect {0}` in a terminal, or call setup_{0}_oauth, to sign in again",
+        service.name
+    );
     Problem::new(Code::of_ended_login(service.name), service.name, message, hint)
+}
+
+/// Says which permissions are missing, where that is known.
+pub(crate) fn with_scopes(desk: &Desk, service: &Service, problem: Problem) -> Problem {
+    let Some(account) = service.account.filter(|_| problem.code == Code::InsufficientScope) else {
+        return problem;
+    };
+    let facts = desk.accounts.facts(service.name).ok().flatten();
+    let granted = facts.map(|facts| facts.scopes).unwrap_or_default();
+    let is_missing = |scope: &&&str| !granted.iter().any(|one| one == **scope);
+    let missing: Vec<&str> = account.scopes.iter().filter(is_missing).copied().collect();
+    if missing.is_empty() {
+        return problem;
+    }
+    let message = format!("the login lacks a permission for this; missing: {}", missing.join(" "));
+    Problem { message, ..problem }
 }
 
 fn limited(service: &Service, seconds: Option<u64>) -> Problem {
@@ -154,4 +200,26 @@ fn unreadable(service: &Service, status: u16) -> Problem {
         "call again in a minute",
     )
     .status(status)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn whatever_happens_on_the_way_is_a_problem_that_names_no_address() {
+        let host = || "secret.example".to_owned();
+        for (error, code) in [
+            (HttpError::TimedOut { host: host(), seconds: 30 }, Code::UpstreamError),
+            (HttpError::Unreachable { host: host(), why: "no".to_owned() }, Code::UpstreamError),
+            (HttpError::Lost { host: host(), why: "cut".to_owned() }, Code::UpstreamError),
+            (HttpError::TooLarge { host: host(), bytes_max: 1 }, Code::UpstreamError),
+        ] {
+            for service in crate::ALL.iter().filter(|service| service.account.is_some()) {
+                let problem = from_fetch(service, &FetchError::Http(error.clone()));
+                assert_eq!(problem.code, code, "{error}");
+                assert!(!problem.envelope().to_string().contains("secret.example"), "{error}");
+            }
+        }
+    }
 }

@@ -7,7 +7,7 @@ use serde_json::{Map, Value, json};
 use super::schema::{NOTHING, SENTENCE, gives, takes};
 use super::{Given, Problem, answering, saying, standing, value};
 use crate::account::SignIn;
-use crate::{Answer, Ask, Desk, Effect, MAIN_SET, Service, Tool};
+use crate::{Answer, Ask, Desk, Effect, MAIN_SET, Reach, Service, Tool};
 
 const NAME: &str = super::service::NAME;
 
@@ -27,6 +27,7 @@ pub(super) const TOOLS: &[Tool] = &[
         output_schema: SUM_OUT,
         effect: Effect::Reads,
         set: MAIN_SET,
+        reach: Reach::Here,
         scopes: &[],
         run: |ask| {
             let sum = add(&ask);
@@ -41,6 +42,7 @@ pub(super) const TOOLS: &[Tool] = &[
         output_schema: SENTENCE,
         effect: Effect::Reads,
         set: MAIN_SET,
+        reach: Reach::Here,
         scopes: &[],
         run: |_| saying(ready(Ok(works()))),
     },
@@ -52,6 +54,7 @@ pub(super) const TOOLS: &[Tool] = &[
         output_schema: STATUS_OUT,
         effect: Effect::Reads,
         set: MAIN_SET,
+        reach: Reach::Here,
         scopes: &[],
         run: |ask| {
             let answer = status(ask.desk);

@@ -224,6 +224,19 @@ fn told(desk: &Desk, service: &Service, words: &str, is_new: bool) -> Value {
 pub(crate) fn standing(desk: &Desk, service: &Service) -> Value {
     let facts = desk.accounts.facts(service.name).ok().flatten();
     let Some(facts) = facts.filter(|facts| facts.has("access") || facts.has("refresh")) else {
+        if let Some(variable) = lent(desk, service) {
+            return json!({
+                "status": "success",
+                "message": format!("the token in `{variable}` is used; nothing refreshes it. `tollgate connect {}` signs in", service.name),
+                "token_info": {
+                    "has_tokens": true,
+                    "state": "valid",
+                    "has_access_token": true,
+                    "has_refresh_token": false,
+                    "is_expired": false,
+                },
+            });
+        }
         return json!({
             "status": "success",
             "message": format!("not connected; run `tollgate connect {}` in a terminal", service.name),
@@ -263,6 +276,12 @@ pub(crate) fn standing(desk: &Desk, service: &Service) -> Value {
             "consent_days_left": ends_us.map(|at| left_s(desk, at).max(0) / 86_400),
         },
     })
+}
+
+/// The variable whose token serves while nobody has signed in.
+fn lent(desk: &Desk, service: &Service) -> Option<&'static str> {
+    desk.settings.of(service)?.access.as_ref()?;
+    service.account?.access_token
 }
 
 fn left_s(desk: &Desk, at_us: i64) -> i64 {

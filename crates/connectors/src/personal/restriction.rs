@@ -1,5 +1,6 @@
-//! What a service has taken away from an application, as its answers showed. Kept for each client id,
-//! and tried again after a while, because an application can be given more.
+//! What the answers of a service showed and is worth remembering: what it has taken away from an
+//! application, kept for each client id and tried again after a while, because an application can be
+//! given more; and the owner's name there.
 
 use crate::{Desk, Service};
 
@@ -24,4 +25,23 @@ fn key(desk: &Desk, service: &Service, what: &str) -> String {
     let set = desk.settings.of(service).and_then(|settings| settings.client_id.clone());
     let kept = || desk.accounts.facts(service.name).ok()??.client_id;
     format!("restricted {} {what}", kept().or(set).unwrap_or_default())
+}
+
+const OWNER: &str = "owner name";
+
+/// The owner's name at a service, once an answer has told it.
+pub(crate) fn owner_name(desk: &Desk, service: &Service) -> Option<String> {
+    desk.records.state_get(service.name, OWNER).ok().flatten()
+}
+
+/// Remembers it where it is new. What no header can carry is no name.
+pub(crate) fn remember_owner(desk: &Desk, service: &Service, name: &str) {
+    let is_name =
+        (1..=64).contains(&name.len()) && name.bytes().all(|byte| byte.is_ascii_graphic());
+    if !is_name || owner_name(desk, service).as_deref() == Some(name) {
+        return;
+    }
+    if let Err(error) = desk.records.state_put(service.name, OWNER, name) {
+        tracing::warn!(service = service.name, %error, "the owner's name is not remembered");
+    }
 }

@@ -1,6 +1,6 @@
 //! A row of a service's table, with what is the same in every row left out.
 
-use crate::{Effect, MAIN_SET, Run, Tool};
+use crate::{Effect, MAIN_SET, Reach, Run, Tool};
 
 /// What differs from row to row.
 #[derive(Clone, Copy)]
@@ -23,6 +23,7 @@ pub(crate) const fn tool(effect: Effect, row: Row) -> Tool {
         output_schema: row.output,
         effect,
         set: MAIN_SET,
+        reach: Reach::Outside,
         scopes: row.scopes,
         run: row.run,
     }
@@ -30,4 +31,9 @@ pub(crate) const fn tool(effect: Effect, row: Row) -> Tool {
 
 pub(crate) const fn reads(row: Row) -> Tool {
     tool(Effect::Reads, row)
+}
+
+/// A row that is answered from what is kept here; no service is asked.
+pub(crate) const fn here(tool: Tool) -> Tool {
+    Tool { reach: Reach::Here, ..tool }
 }

@@ -58,4 +58,6 @@ pub(super) static TOOLS: [Tool; COUNT] = {
 };
 
 #[cfg(test)]
+mod strange;
+#[cfg(test)]
 mod tests;

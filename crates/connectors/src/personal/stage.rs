@@ -67,18 +67,35 @@ impl Stage {
         }
     }
 
+    /// The value of a good answer, or the code of a bad one.
+    pub(crate) async fn any(&self, tool: &str, arguments: Value) -> Result<Value, String> {
+        match self.answer(tool, arguments).await {
+            Answer::Found(value) | Answer::Said { value, .. } => Ok(value),
+            answer => Err(self.code(tool, &answer)),
+        }
+    }
+
     /// The code of a bad answer; every one of them says what to do next.
     pub(crate) async fn bad(&self, tool: &str, arguments: Value) -> String {
+        let answer = self.answer(tool, arguments).await;
+        self.code(tool, &answer)
+    }
+
+    /// What a bad answer says.
+    pub(crate) async fn problem(&self, tool: &str, arguments: Value) -> Value {
         match self.answer(tool, arguments).await {
-            Answer::Refused(value) => {
-                let error = &value["error"];
-                assert!(error["hint"].as_str().is_some_and(|hint| !hint.is_empty()), "{value}");
-                assert_eq!(error["platform"], self.service.name);
-                assert!(error["retryable"].is_boolean(), "{value}");
-                error["code"].as_str().unwrap().to_owned()
-            }
+            Answer::Refused(mut value) => value["error"].take(),
             answer => panic!("{tool}: {answer:?}"),
         }
+    }
+
+    fn code(&self, tool: &str, answer: &Answer) -> String {
+        let Answer::Refused(value) = answer else { panic!("{tool}: {answer:?}") };
+        let error = &value["error"];
+        assert!(error["hint"].as_str().is_some_and(|hint| !hint.is_empty()), "{value}");
+        assert_eq!(error["platform"], self.service.name);
+        assert!(error["retryable"].is_boolean(), "{value}");
+        error["code"].as_str().unwrap().to_owned()
     }
 
     /// Calls a tool with everything that must not come back, and looks for it in the answer.
@@ -90,6 +107,10 @@ impl Stage {
         let tool = self.service.tool(tool).unwrap();
         let arguments = arguments.as_object().unwrap();
         let answer = (tool.run)(Ask { desk: &self.desk, arguments }).await;
+        if let Answer::Found(value) | Answer::Said { value, .. } = &answer {
+            let schema = serde_json::from_str(tool.output_schema).unwrap();
+            fits(&schema, value, tool.name);
+        }
         let said = format!("{answer:?}");
         for secret in self.secrets() {
             assert!(!said.contains(&secret), "{} tells a secret", tool.name);
@@ -107,5 +128,45 @@ impl Stage {
         let values = values.filter_map(|(_, value)| value.as_str().map(str::to_owned));
         let client = ready["client_secret"].as_str().map(str::to_owned);
         kept.chain(values).chain(client).chain([PLANTED.to_owned()]).collect()
+    }
+}
+
+/// Fails where a value is not what its schema says. Knows the words that our schemas use.
+fn fits(schema: &Value, value: &Value, place: &str) {
+    let types = match &schema["type"] {
+        Value::Null => Vec::new(),
+        Value::Array(types) => types.iter().filter_map(Value::as_str).collect(),
+        one => vec![one.as_str().unwrap()],
+    };
+    let is = |kind: &&str| match *kind {
+        "null" => value.is_null(),
+        "string" => value.is_string(),
+        "integer" => value.is_i64() || value.is_u64(),
+        "number" => value.is_number(),
+        "boolean" => value.is_boolean(),
+        "array" => value.is_array(),
+        "object" => value.is_object(),
+        other => panic!("{place}: {other} is no type"),
+    };
+    assert!(types.is_empty() || types.iter().any(is), "{place}: {value} is none of {types:?}");
+    if let Some(known) = schema["enum"].as_array() {
+        assert!(known.contains(value), "{place}: {value} is none of {known:?}");
+    }
+    if let Some(only) = schema.get("const") {
+        assert_eq!(only, value, "{place}");
+    }
+    for (place_in, one) in value.as_array().into_iter().flatten().enumerate() {
+        fits(&schema["items"], one, &format!("{place}[{place_in}]"));
+    }
+    let Some(fields) = value.as_object() else { return };
+    for name in schema["required"].as_array().into_iter().flatten() {
+        assert!(fields.contains_key(name.as_str().unwrap()), "{place}: {name} is missing");
+    }
+    for (name, one) in fields {
+        let known = &schema["properties"][name];
+        let known = if known.is_null() { &schema["additionalProperties"] } else { known };
+        if known.is_object() {
+            fits(known, one, &format!("{place}.{name}"));
+        }
     }
 }

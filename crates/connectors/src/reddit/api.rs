@@ -7,25 +7,56 @@ use super::{NAME, SERVICE};
 use crate::Desk;
 use crate::fetch::{self, Patience, Question};
 use crate::http::Reply;
-use crate::personal::{Code, Problem, json_of};
+use crate::personal::{Code, Problem, field, json_of, remember_owner, with_scopes};
 
 pub(super) async fn get(
     desk: &Desk,
     segments: &[&str],
     query: &[(&str, &str)],
 ) -> Result<Value, Problem> {
-    get_with(desk, segments, query, Patience::BRIEF).await
+    read(desk, segments, query, "history").await
 }
 
+/// `scope` is the permission it takes.
+pub(super) async fn read(
+    desk: &Desk,
+    segments: &[&str],
+    query: &[(&str, &str)],
+    scope: &str,
+) -> Result<Value, Problem> {
+    read_with(desk, segments, query, scope, Patience::SOON).await
+}
+
+/// For a sync, which waits longer than a conversation.
 pub(super) async fn get_with(
     desk: &Desk,
     segments: &[&str],
     query: &[(&str, &str)],
     patience: Patience,
 ) -> Result<Value, Problem> {
+    read_with(desk, segments, query, "history", patience).await
+}
+
+async fn read_with(
+    desk: &Desk,
+    segments: &[&str],
+    query: &[(&str, &str)],
+    scope: &str,
+    patience: Patience,
+) -> Result<Value, Problem> {
     let question = Question { method: &Method::GET, segments, query, json: None };
     let reply = fetch::ask(desk, &SERVICE, question, patience).await;
-    json_of(&SERVICE, reply, refusal).map_err(|problem| explained(desk, problem))
+    json_of(&SERVICE, reply, |reply, body| refusal(desk, scope, reply, body))
+        .map_err(|problem| explained(desk, with_scopes(desk, &SERVICE, problem)))
+}
+
+pub(super) fn unreadable() -> Problem {
+    Problem::new(
+        Code::UpstreamError,
+        NAME,
+        "Reddit answered with something that cannot be read",
+        "call again in a minute",
+    )
 }
 
 /// Without an application nothing can be connected, and Reddit gives none without approval.
@@ -51,12 +82,20 @@ pub(crate) fn approval_required() -> Problem {
     )
 }
 
-fn refusal(reply: &Reply, body: &Value) -> Option<Problem> {
+/// Was this permission asked for and not given? A login that does not say what it may is not judged.
+fn lacks(desk: &Desk, scope: &str) -> bool {
+    let facts = desk.accounts.facts(NAME).ok().flatten();
+    let granted = facts.map(|facts| facts.scopes).unwrap_or_default();
+    !granted.is_empty() && !granted.iter().any(|one| one == scope || one == "*")
+}
+
+fn refusal(desk: &Desk, scope: &str, reply: &Reply, body: &Value) -> Option<Problem> {
     if reply.status != 403 {
         return None;
     }
     let challenge = reply.header("www-authenticate").unwrap_or_default();
-    let (code, message, hint) = if challenge.contains("insufficient_scope") {
+    let is_of_scope = challenge.contains("insufficient_scope") || lacks(desk, scope);
+    let (code, message, hint) = if is_of_scope {
         (
             Code::InsufficientScope,
             "the login lacks a permission for this",
@@ -80,14 +119,26 @@ fn refusal(reply: &Reply, body: &Value) -> Option<Problem> {
 
 /// The owner's name.
 pub(super) async fn own_name(desk: &Desk) -> Result<String, Problem> {
-    let me = get(desk, &["api", "v1", "me"], &[("raw_json", "1")]).await?;
-    let name = me.get("name").and_then(Value::as_str).map(str::to_owned);
-    name.ok_or_else(|| {
+    named(desk, &me(desk).await?)
+}
+
+/// The owner's account as Reddit has it.
+pub(super) async fn me(desk: &Desk) -> Result<Value, Problem> {
+    let me = read(desk, &["api", "v1", "me"], &[("raw_json", "1")], "identity").await?;
+    named(desk, &me)?;
+    Ok(me)
+}
+
+/// The name in it, which requests carry from then on.
+fn named(desk: &Desk, me: &Value) -> Result<String, Problem> {
+    let name = field::word(me, "/name").ok_or_else(|| {
         Problem::new(
             Code::UpstreamError,
             NAME,
             "Reddit did not say whose account this is",
             "call again in a minute, or give `username`",
         )
-    })
+    })?;
+    remember_owner(desk, &SERVICE, &name);
+    Ok(name)
 }

@@ -5,7 +5,7 @@ use serde_json::{Map, Value, json};
 
 use super::{NAME, api};
 use crate::Ask;
-use crate::personal::{Given, Outcome, Problem, is_id};
+use crate::personal::{Given, Outcome, Problem, field, is_id};
 use crate::when::utc_millis;
 
 const LIMIT_MAX: usize = 100;
@@ -24,6 +24,16 @@ enum Place {
     At(&'static [&'static str]),
     /// Below a user.
     Of(&'static str),
+}
+
+impl List {
+    fn scope(&self) -> &'static str {
+        match self.place {
+            Place::At(["message", ..]) => "privatemessages",
+            Place::At(_) => "mysubreddits",
+            Place::Of(_) => "history",
+        }
+    }
 }
 
 const fn at(path: &'static [&'static str], key: &'static str) -> List {
@@ -63,12 +73,15 @@ pub(super) async fn page(ask: Ask<'_>, list: &List) -> Outcome {
         query.push(("sort", given.word("sort", SORTS, "new")?));
     }
     let listing = match list.place {
-        Place::At(path) => api::get(ask.desk, path, &query).await?,
+        Place::At(path) => api::read(ask.desk, path, &query, list.scope()).await?,
         Place::Of(part) => {
             let name = whose(&ask, &given).await?;
-            api::get(ask.desk, &["user", &name, part], &query).await?
+            api::read(ask.desk, &["user", &name, part], &query, list.scope()).await?
         }
     };
+    if listing.pointer("/data/children").is_none_or(|children| !children.is_array()) {
+        return Err(api::unreadable());
+    }
     Ok(answer(list.key, &listing))
 }
 
@@ -84,8 +97,7 @@ async fn whose(ask: &Ask<'_>, given: &Given<'_>) -> Result<String, Problem> {
 
 /// The things of one page.
 pub(super) fn things(listing: &Value) -> Vec<Value> {
-    let children = listing.pointer("/data/children").and_then(Value::as_array);
-    children.into_iter().flatten().map(thing).collect()
+    field::objects(listing, "/data/children").into_iter().map(thing).collect()
 }
 
 fn answer(key: &str, listing: &Value) -> Value {
@@ -94,8 +106,7 @@ fn answer(key: &str, listing: &Value) -> Value {
     answer.insert("status".to_owned(), json!("success"));
     answer.insert("count".to_owned(), json!(items.len()));
     answer.insert(key.to_owned(), Value::Array(items));
-    let after = listing.pointer("/data/after").cloned().unwrap_or_default();
-    answer.insert("after".to_owned(), after);
+    answer.insert("after".to_owned(), field::text(listing, "/data/after"));
     Value::Object(answer)
 }
 

@@ -5,32 +5,31 @@ use serde_json::{Value, json};
 use super::{NAME, SERVICE, api};
 use crate::Ask;
 use crate::account::SignIn;
-use crate::personal::{self, Outcome, Problem};
+use crate::personal::{self, Outcome, Problem, field};
 
 const RAW: &[(&str, &str)] = &[("raw_json", "1")];
 
-async fn read(ask: &Ask<'_>, part: &[&str]) -> Result<Value, Problem> {
-    let path: Vec<&str> = ["api", "v1", "me"].iter().chain(part).copied().collect();
-    api::get(ask.desk, &path, RAW).await
+async fn read(ask: &Ask<'_>, part: &str, scope: &str) -> Result<Value, Problem> {
+    api::read(ask.desk, &["api", "v1", "me", part], RAW, scope).await
 }
 
 pub(super) async fn mine(ask: Ask<'_>) -> Outcome {
-    Ok(json!({ "status": "success", "user_profile": read(&ask, &[]).await? }))
+    Ok(json!({ "status": "success", "user_profile": api::me(ask.desk).await? }))
 }
 
 pub(super) async fn preferences(ask: Ask<'_>) -> Outcome {
-    Ok(json!({ "status": "success", "preferences": read(&ask, &["prefs"]).await? }))
+    Ok(json!({ "status": "success", "preferences": read(&ask, "prefs", "identity").await? }))
 }
 
 pub(super) async fn karma(ask: Ask<'_>) -> Outcome {
-    let found = read(&ask, &["karma"]).await?;
-    let list = found.get("data").and_then(Value::as_array).cloned().unwrap_or_default();
+    let found = read(&ask, "karma", "mysubreddits").await?;
+    let list = field::objects(&found, "/data");
     Ok(json!({ "status": "success", "count": list.len(), "karma_breakdown": list }))
 }
 
 pub(super) async fn trophies(ask: Ask<'_>) -> Outcome {
-    let found = read(&ask, &["trophies"]).await?;
-    let list = found.pointer("/data/trophies").and_then(Value::as_array);
+    let found = read(&ask, "trophies", "identity").await?;
+    let list = field::objects(&found, "/data/trophies");
     let trophy = |one: &Value| {
         let at = |name: &str| one.pointer(&format!("/data/{name}")).cloned().unwrap_or_default();
         json!({
@@ -40,7 +39,7 @@ pub(super) async fn trophies(ask: Ask<'_>) -> Outcome {
             "icon": at("icon_70"),
         })
     };
-    let list: Vec<Value> = list.into_iter().flatten().map(trophy).collect();
+    let list: Vec<Value> = list.into_iter().map(trophy).collect();
     Ok(json!({ "status": "success", "count": list.len(), "trophies": list }))
 }
 

@@ -281,3 +281,76 @@ async fn what_was_written_saved_and_voted_on_is_mirrored_and_follows() {
     assert_eq!(saved, before, "each of them once");
     assert_eq!(told.iter().filter(|event| event["removed"] == true).count(), 1);
 }
+
+/// What the browser does: the sandbox consents at once and sends it back with a code.
+async fn consent(stage: &Stage, address: &str) -> String {
+    let url = url::Url::parse(address).unwrap();
+    let base = format!("{}/www/api/v1/authorize", stage.sandbox.url());
+    let mut request = crate::http::Request::get(&crate::Base::parse(&base).unwrap(), &[]);
+    for (name, value) in url.query_pairs() {
+        request = request.query(&name, &value);
+    }
+    let reply = stage.desk.http.send(request).await.unwrap();
+    reply.header("location").unwrap().to_owned()
+}
+
+#[tokio::test]
+async fn one_signs_in_from_a_conversation_and_reads_all_lists() {
+    let stage = nobody();
+    let begun = stage.good("setup_reddit_oauth", json!({ "client_id": "" })).await;
+    let address = begun["authorization_url"].as_str().unwrap();
+    assert!(address.contains("state=") && address.contains("duration=permanent"), "{address}");
+    let wrong = json!({ "authorization_code": "http://localhost:8888/callback?code=x&state=y" });
+    assert_eq!(stage.bad("complete_reddit_oauth", wrong).await, "invalid_argument");
+    let back = consent(&stage, address).await;
+    let done = stage.good("complete_reddit_oauth", json!({ "authorization_code": back })).await;
+    assert_eq!(done["tokens_saved"], true);
+    let told = stage.good("get_reddit_token_status", json!({})).await;
+    assert_eq!(told["token_info"]["has_refresh_token"], true);
+    for (tool, key, _) in LISTS {
+        assert!(stage.good(tool, json!({})).await[*key].is_array(), "{tool}");
+    }
+    // The code has been used; a second time it is nothing.
+    let again = json!({ "authorization_code": "used" });
+    assert_eq!(stage.bad("complete_reddit_oauth", again).await, "invalid_argument");
+}
+
+#[tokio::test]
+async fn a_refusal_at_the_end_of_a_sign_in_is_told() {
+    let stage = nobody();
+    let begun = stage.good("setup_reddit_oauth", json!({})).await;
+    let back = consent(&stage, begun["authorization_url"].as_str().unwrap()).await;
+    stage.set(&json!({ "approved": false }));
+    let code = stage.bad("complete_reddit_oauth", json!({ "authorization_code": back })).await;
+    assert_eq!(code, "approval_required");
+}
+
+#[tokio::test]
+async fn requests_carry_the_owners_name_once_it_is_known() {
+    let stage = stage();
+    let name =
+        stage.good("get_reddit_user_profile", json!({})).await["user_profile"]["name"].clone();
+    let name = name.as_str().unwrap();
+    let version = env!("CARGO_PKG_VERSION");
+    let agent = stage.desk.user_agent(&SERVICE);
+    assert_eq!(agent, format!("cli:tollgate:v{version} (by /u/{name})"));
+    // From now on nothing else is let in, at the API and at the token endpoint.
+    stage.set(&json!({ "strict_agent": true }));
+    stage.good("get_user_subreddits", json!({})).await;
+    stage.good("refresh_reddit_token", json!({})).await;
+    let bare = nobody().sign_in();
+    bare.set(&json!({ "strict_agent": true }));
+    assert_eq!(bare.bad("get_user_subreddits", json!({})).await, "restricted_resource");
+}
+
+#[tokio::test]
+async fn a_permission_that_was_not_given_is_told_from_what_others_hide() {
+    let stage = nobody();
+    stage.sign_in_with(&stage.sandbox.control().tokens_for(&["identity", "history"]));
+    let forbidden = Some(r#"{"message":"Forbidden","error":403}"#.to_owned());
+    let what = What::Status { code: 403, retry_after: None, reset: None, body: forbidden };
+    stage.sandbox.control().fault(Fault::on("/oauth/", what));
+    assert_eq!(stage.bad("get_inbox_messages", json!({})).await, "insufficient_scope");
+    let other = json!({ "username": "tea_and_types" });
+    assert_eq!(stage.bad("get_saved_content", other).await, "restricted_resource");
+}

@@ -8,14 +8,14 @@ use super::{NAME, SERVICE};
 use crate::Desk;
 use crate::fetch::{self, Patience, Question};
 use crate::http::Reply;
-use crate::personal::{Code, Problem, json_of};
+use crate::personal::{Code, Problem, done, json_of, with_scopes};
 
 pub(super) async fn get(
     desk: &Desk,
     segments: &[&str],
     query: &[(&str, &str)],
 ) -> Result<Value, Problem> {
-    get_with(desk, segments, query, Patience::BRIEF).await
+    get_with(desk, segments, query, Patience::SOON).await
 }
 
 pub(super) async fn get_with(
@@ -25,7 +25,8 @@ pub(super) async fn get_with(
     patience: Patience,
 ) -> Result<Value, Problem> {
     let reply = fetch::get(desk, &SERVICE, segments, query, patience).await;
-    let mut value = json_of(&SERVICE, reply, refusal)?;
+    let value = json_of(&SERVICE, reply, refusal);
+    let mut value = value.map_err(|problem| with_scopes(desk, &SERVICE, problem))?;
     leave_out_markets(&mut value);
     Ok(value)
 }
@@ -36,10 +37,10 @@ pub(super) async fn send(
     segments: &[&str],
     query: &[(&str, &str)],
     json: Option<&Value>,
-) -> Result<Value, Problem> {
+) -> Result<(), Problem> {
     let question = Question { method, segments, query, json };
-    let reply = fetch::ask(desk, &SERVICE, question, Patience::BRIEF).await;
-    json_of(&SERVICE, reply, refusal)
+    let reply = fetch::ask(desk, &SERVICE, question, Patience::SOON).await;
+    done(&SERVICE, reply, refusal).map_err(|problem| with_scopes(desk, &SERVICE, problem))
 }
 
 /// Spotify tells most of its reasons apart only by their words.
@@ -47,7 +48,8 @@ pub(super) fn refusal(reply: &Reply, body: &Value) -> Option<Problem> {
     if reply.status != 403 {
         return None;
     }
-    let words = body.pointer("/error/message").and_then(Value::as_str).unwrap_or_default();
+    let said = [body.pointer("/error/message"), body.get("error"), Some(body)];
+    let words = said.into_iter().flatten().find_map(Value::as_str).unwrap_or_default();
     let words = words.to_ascii_lowercase();
     let (code, message, hint) = if words.contains("premium") {
         (

@@ -2,7 +2,7 @@
 //! application still has them.
 
 use hyper::Method;
-use serde_json::{Value, json};
+use serde_json::json;
 
 use super::api::{self, is_of_path, removed};
 use super::{NAME, SERVICE};
@@ -76,7 +76,7 @@ async fn some_people(
         let ids = ids.join(",");
         let query = [("type", kind), ("ids", ids.as_str())];
         match api::send(desk, &change.method(), &["me", "following"], &query, None).await {
-            Ok(_) => return Ok(()),
+            Ok(()) => return Ok(()),
             Err(problem) if is_of_path(&problem) => remember(desk, &SERVICE, OLD_FOLLOWING),
             Err(problem) => return Err(problem),
         }
@@ -100,7 +100,7 @@ async fn in_library(
     change: Change,
     kind: &str,
     ids: &[String],
-) -> Result<Value, Problem> {
+) -> Result<(), Problem> {
     let uris: Vec<String> = ids.iter().map(|id| format!("spotify:{kind}:{id}")).collect();
     let uris = uris.join(",");
     let query = [("uris", uris.as_str())];
@@ -144,7 +144,7 @@ async fn old_playlist(
     let body = (change == Change::Follow).then(|| json!({ "public": public }));
     let path = ["playlists", id, "followers"];
     match api::send(desk, &change.method(), &path, &[], body.as_ref()).await {
-        Ok(_) => Ok(true),
+        Ok(()) => Ok(true),
         Err(problem) if problem.code == Code::RestrictedResource => {
             remember(desk, &SERVICE, OLD_FOLLOWERS);
             Ok(false)

@@ -5,7 +5,7 @@ use serde_json::{Map, Value, json};
 use super::api::{self, is_of_path};
 use super::{NAME, SERVICE, profile};
 use crate::Ask;
-use crate::personal::{Code, Given, Outcome, Problem, is_known, remember};
+use crate::personal::{Code, Given, Outcome, Problem, field, is_known, remember};
 
 /// No page of Spotify's is longer.
 const PAGE_MAX: usize = 50;
@@ -15,7 +15,7 @@ pub(super) const USERS: &str = "users";
 
 /// A list that is paged by an offset.
 struct Pages {
-    total: u64,
+    total: usize,
     items: Vec<Value>,
     limit: usize,
     offset: usize,
@@ -32,20 +32,27 @@ async fn pages(
     let limit = given.limit(limits.0, limits.1)?;
     let offset = given.offset()?;
     let mut pages = Pages { total: 0, items: Vec::new(), limit, offset, next_offset: None };
-    while pages.items.len() < limit {
-        let wanted = (limit - pages.items.len()).min(PAGE_MAX).to_string();
-        let begin = offset + pages.items.len();
-        let begin_text = begin.to_string();
+    let mut seen = 0;
+    while seen < limit {
+        let wanted = (limit - seen).min(PAGE_MAX).to_string();
+        let begin = (offset + seen).to_string();
         let mut query = query.to_vec();
-        query.extend([("limit", wanted.as_str()), ("offset", begin_text.as_str())]);
+        query.extend([("limit", wanted.as_str()), ("offset", begin.as_str())]);
         let page = api::get(ask.desk, segments, &query).await?;
-        let items = page.get("items").and_then(Value::as_array).cloned().unwrap_or_default();
-        let count = items.len();
-        pages.total = page.get("total").and_then(Value::as_u64).unwrap_or_default();
-        pages.items.extend(items);
-        let is_last = page.get("next").is_none_or(Value::is_null) || count == 0;
-        pages.next_offset = (!is_last).then_some(begin + count);
-        if is_last {
+        let Some(all) = page.get("items").and_then(Value::as_array) else {
+            return Err(unreadable());
+        };
+        // Entries that are gone are null; they still count for the offset.
+        seen += all.len();
+        pages.items.extend(all.iter().filter(|item| item.is_object()).cloned());
+        let total = field::int(&page, "/total").and_then(|total| usize::try_from(total).ok());
+        pages.total = total.unwrap_or(offset + seen);
+        let is_more = match page.get("next") {
+            Some(next) => !next.is_null(),
+            None => total.is_some_and(|total| offset + seen < total),
+        };
+        pages.next_offset = (is_more && !all.is_empty()).then_some(offset + seen);
+        if pages.next_offset.is_none() {
             break;
         }
     }
@@ -86,11 +93,15 @@ pub(super) async fn followed_artists(ask: Ask<'_>) -> Outcome {
     let mut query = vec![("type", "artist"), ("limit", limit.as_str())];
     query.extend(given.text("after")?.map(|after| ("after", after)));
     let found = api::get(ask.desk, &["me", "following"], &query).await?;
-    let artists = found.get("artists").cloned().unwrap_or_default();
-    let items = artists.get("items").cloned().unwrap_or_else(|| json!([]));
-    let after = artists.pointer("/cursors/after").cloned().unwrap_or_default();
-    let total = artists.get("total").cloned().unwrap_or_default();
-    Ok(json!({ "status": "success", "total": total, "artists": items, "next_after": after }))
+    if found.pointer("/artists/items").is_none_or(|items| !items.is_array()) {
+        return Err(unreadable());
+    }
+    Ok(json!({
+        "status": "success",
+        "total": field::whole(&found, "/artists/total"),
+        "artists": field::objects(&found, "/artists/items"),
+        "next_after": field::text(&found, "/artists/cursors/after"),
+    }))
 }
 
 pub(super) async fn recently_played(ask: Ask<'_>) -> Outcome {
@@ -105,29 +116,28 @@ pub(super) async fn recently_played(ask: Ask<'_>) -> Outcome {
     let mut query = vec![("limit", limit.as_str())];
     query.extend(edge.iter().map(|(name, at)| (*name, at.as_str())));
     let found = api::get(ask.desk, &["me", "player", "recently-played"], &query).await?;
-    let plays = found.get("items").and_then(Value::as_array);
-    let tracks: Vec<Value> = plays.into_iter().flatten().map(play).collect();
+    let tracks: Vec<Value> = field::objects(&found, "/items").into_iter().map(play).collect();
     Ok(json!({
         "status": "success",
         "total_tracks": tracks.len(),
         "tracks": tracks,
-        "next": found.get("next"),
-        "cursors": found.get("cursors"),
+        "next": field::text(&found, "/next"),
+        "cursors": field::object(&found, "/cursors"),
     }))
 }
 
 /// A play in a flat form.
 pub(super) fn play(play: &Value) -> Value {
-    let at = |pointer: &str| play.pointer(pointer).cloned().unwrap_or_default();
-    let artists = play.pointer("/track/artists").and_then(Value::as_array);
-    let names = artists.into_iter().flatten().filter_map(|a| a.get("name")?.as_str());
+    let at = |pointer: &str| field::text(play, pointer);
+    let artists = field::objects(play, "/track/artists");
+    let names = artists.into_iter().filter_map(|artist| field::word(artist, "/name"));
     json!({
         "track_name": at("/track/name"),
         "artists": names.collect::<Vec<_>>().join(", "),
         "album": at("/track/album/name"),
         "played_at": at("/played_at"),
-        "duration_ms": at("/track/duration_ms"),
-        "external_urls": at("/track/external_urls"),
+        "duration_ms": field::whole(play, "/track/duration_ms"),
+        "external_urls": field::object(play, "/track/external_urls"),
         "track_id": at("/track/id"),
     })
 }
@@ -176,6 +186,15 @@ fn entry(entry: &mut Value) {
     if let Some(item) = entry.shift_remove("item") {
         entry.insert("track".to_owned(), item);
     }
+}
+
+fn unreadable() -> Problem {
+    Problem::new(
+        Code::UpstreamError,
+        NAME,
+        "Spotify answered with something that cannot be read",
+        "call again in a minute",
+    )
 }
 
 fn not_yours() -> Problem {

@@ -5,15 +5,29 @@ use serde_json::{Value, json};
 use super::api::{self, is_of_path};
 use super::lists::USERS;
 use super::{NAME, SERVICE, follow};
-use crate::personal::{Code, Given, Outcome, Problem, is_known, remember, standing};
+use crate::personal::{Code, Given, Outcome, Problem, field, is_known, remember, standing};
 use crate::{Ask, Desk};
 
 pub(super) async fn mine(ask: Ask<'_>) -> Outcome {
-    Ok(own(&api::get(ask.desk, &["me"], &[]).await?))
+    Ok(own(&me(ask.desk).await?))
+}
+
+/// The owner. An answer that does not say who that is is none.
+async fn me(desk: &Desk) -> Result<Value, Problem> {
+    let me = api::get(desk, &["me"], &[]).await?;
+    match field::word(&me, "/id") {
+        Some(_) => Ok(me),
+        None => Err(Problem::new(
+            Code::UpstreamError,
+            NAME,
+            "Spotify did not say whose account this is",
+            "call again in a minute",
+        )),
+    }
 }
 
 fn own(me: &Value) -> Value {
-    let at = |pointer: &str| me.pointer(pointer).cloned().unwrap_or_default();
+    let at = |pointer: &str| field::text(me, pointer);
     json!({
         "status": "success",
         "user_profile": {
@@ -22,12 +36,16 @@ fn own(me: &Value) -> Value {
             "display_name": at("/display_name"),
             "email": at("/email"),
             "country": at("/country"),
-            "followers": at("/followers/total"),
+            "followers": field::whole(me, "/followers/total"),
             "product": at("/product"),
-            "images": at("/images"),
-            "external_urls": at("/external_urls"),
+            "images": pictures(me),
+            "external_urls": field::object(me, "/external_urls"),
         },
     })
+}
+
+fn pictures(user: &Value) -> Vec<&Value> {
+    field::objects(user, "/images")
 }
 
 pub(super) async fn of_user(ask: Ask<'_>) -> Outcome {
@@ -39,8 +57,8 @@ pub(super) async fn of_user(ask: Ask<'_>) -> Outcome {
             user => return Ok(other(&user?)),
         }
     }
-    let me = api::get(ask.desk, &["me"], &[]).await?;
-    if me.get("id").and_then(Value::as_str) != Some(id.as_str()) {
+    let me = me(ask.desk).await?;
+    if field::word(&me, "/id").as_deref() != Some(id.as_str()) {
         let instead = "for your own profile use get_current_user_profile";
         return Err(api::removed("the profiles of other users", instead));
     }
@@ -48,15 +66,15 @@ pub(super) async fn of_user(ask: Ask<'_>) -> Outcome {
 }
 
 fn other(user: &Value) -> Value {
-    let at = |pointer: &str| user.pointer(pointer).cloned().unwrap_or_default();
+    let at = |pointer: &str| field::text(user, pointer);
     json!({
         "status": "success",
         "user_profile": {
             "id": at("/id"),
             "display_name": at("/display_name"),
-            "followers": at("/followers/total"),
-            "images": at("/images"),
-            "external_urls": at("/external_urls"),
+            "followers": field::whole(user, "/followers/total"),
+            "images": pictures(user),
+            "external_urls": field::object(user, "/external_urls"),
         },
     })
 }
@@ -75,14 +93,14 @@ pub(super) async fn learn_of_users(desk: &Desk, problem: Problem) -> Result<(), 
 }
 
 pub(super) async fn own_id(desk: &Desk) -> Result<Option<String>, Problem> {
-    let me = api::get(desk, &["me"], &[]).await?;
-    Ok(me.get("id").and_then(Value::as_str).map(str::to_owned))
+    Ok(field::word(&me(desk).await?, "/id"))
 }
 
 /// Tries the login for real.
 pub(super) async fn test(ask: Ask<'_>) -> Result<String, Problem> {
-    let me = api::get(ask.desk, &["me"], &[]).await?;
-    let name = me.get("display_name").and_then(Value::as_str).unwrap_or("an account without name");
+    let me = me(ask.desk).await?;
+    let name = field::word(&me, "/display_name");
+    let name = name.unwrap_or_else(|| "an account without name".to_owned());
     Ok(format!("Spotify works: signed in as {name}."))
 }
 

@@ -264,6 +264,41 @@ async fn a_scope_that_was_not_granted_is_named() {
     let stage = nobody();
     stage.sign_in_with(&stage.sandbox.control().tokens_for(&["user-read-private"]));
     assert_eq!(stage.bad("get_user_saved_tracks", json!({})).await, "insufficient_scope");
+    let problem = stage.problem("get_user_saved_tracks", json!({})).await;
+    assert!(problem["message"].as_str().unwrap().contains("user-library-read"), "{problem}");
+    assert!(problem["hint"].as_str().unwrap().contains("tollgate connect spotify"), "{problem}");
+}
+
+/// Some refusals come as plain words.
+#[tokio::test]
+async fn a_refusal_in_plain_words_is_understood() {
+    let stage = stage();
+    for (words, code) in [
+        ("User not registered in the Developer Dashboard", "user_not_allowlisted"),
+        ("Active premium subscription required for the owner of the app.", "premium_required"),
+        (r#"{"error":"Insufficient client scope"}"#, "insufficient_scope"),
+        ("<html>Forbidden</html>", "restricted_resource"),
+    ] {
+        let body = Some(words.to_owned());
+        fault(&stage, "/api", What::Status { code: 403, retry_after: None, reset: None, body });
+        assert_eq!(stage.bad("get_current_user_profile", json!({})).await, code, "{words}");
+    }
+}
+
+#[tokio::test]
+async fn a_token_of_the_environment_serves_until_somebody_signs_in() {
+    let mut stage = nobody();
+    let token = stage.sandbox.control().tokens()["access_token"].as_str().unwrap().to_owned();
+    let mut settings = stage.desk.settings.of(&SERVICE).unwrap().clone();
+    settings.access = Some(store::secret::Secret::new(token.as_str()));
+    stage.desk.settings.put(&SERVICE, settings);
+    stage.good("get_user_saved_tracks", json!({ "limit": 1 })).await;
+    let told = stage.good("get_spotify_token_status", json!({})).await;
+    assert_eq!(told["token_info"]["has_refresh_token"], false);
+    assert!(!told.to_string().contains(&token));
+    stage.sandbox.control().expire(Which::Access);
+    assert_eq!(stage.bad("get_user_saved_tracks", json!({})).await, "auth_expired");
+    assert_eq!(stage.sandbox.control().counters().refreshes, 0);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
@@ -297,6 +332,11 @@ async fn a_login_that_ended_leads_to_a_plain_instruction() {
     }
     let told = stage.good("get_spotify_token_status", json!({})).await;
     assert_eq!(told["token_info"]["state"], "ended");
+    let problem = stage.problem("get_user_saved_tracks", json!({})).await;
+    let hint = problem["hint"].as_str().unwrap();
+    assert!(hint.contains("tollgate connect spotify") && hint.contains("setup_spotify_oauth"));
+    // The token is void for good, so it is not kept.
+    assert!(stage.desk.accounts.load("spotify").unwrap().unwrap().refresh.is_none());
 }
 
 #[tokio::test]

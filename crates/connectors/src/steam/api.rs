@@ -7,10 +7,12 @@ use super::{NAME, SERVICE};
 use crate::Desk;
 use crate::fetch::{self, Patience, Question};
 use crate::http::Reply;
-use crate::personal::{Code, Given, Problem, from_fetch, json_of, value};
+use crate::personal::{Code, Given, Problem, field, from_fetch, json_of, value};
 
 /// Summaries are given for so many at once.
 const SUMMARIES_MAX: usize = 100;
+const SUMMARIES: [&str; 3] = ["ISteamUser", "GetPlayerSummaries", "v0002"];
+const DETAILS: &str = "Game details";
 
 async fn get(desk: &Desk, path: [&str; 3], query: &[(&str, &str)]) -> Result<Value, Problem> {
     let Some(key) = value(desk, &SERVICE, "api_key") else { return Err(no_key()) };
@@ -20,25 +22,42 @@ async fn get(desk: &Desk, path: [&str; 3], query: &[(&str, &str)]) -> Result<Val
     let request = fetch::request(desk, &SERVICE, question);
     let request = request.map_err(|error| from_fetch(&SERVICE, &error))?;
     let request = request.query("format", "json").query("key", key.expose());
-    json_of(&SERVICE, fetch::send(desk, &SERVICE, request, Patience::BRIEF).await, refusal)
+    json_of(&SERVICE, fetch::send(desk, &SERVICE, request, Patience::SOON).await, refusal)
 }
 
-/// A refusal of the key is a web page; one of the profile is JSON.
-fn refusal(reply: &Reply, body: &Value) -> Option<Problem> {
-    let problem = match (reply.status, body) {
-        (401 | 403, Value::Object(_)) => private(
-            "this part of the profile is not public",
-            "its owner can change that under Privacy Settings in Steam",
-        ),
-        (401 | 403, _) => Problem::new(
+fn refusal(reply: &Reply, _: &Value) -> Option<Problem> {
+    let is_refused = matches!(reply.status, 401 | 403);
+    let problem = is_refused.then(|| {
+        Problem::new(
             Code::AuthExpired,
             NAME,
             "Steam does not accept the Web API key",
             "make a new key at https://steamcommunity.com/dev/apikey and run `tollgate connect steam`",
-        ),
-        _ => return None,
+        )
+    });
+    problem.map(|problem| problem.status(reply.status))
+}
+
+/// The same for what people can keep private. Steam refuses a private profile and a bad key with the
+/// same status; summaries are public, so asking for one tells which it was.
+async fn get_private(
+    desk: &Desk,
+    path: [&str; 3],
+    query: &[(&str, &str)],
+    setting: &str,
+) -> Result<Value, Problem> {
+    let refused = match get(desk, path, query).await {
+        Err(problem) if problem.code == Code::AuthExpired => problem,
+        answer => return answer,
     };
-    Some(problem.status(reply.status))
+    let someone = query.iter().find(|(name, _)| *name == "steamid").map_or("", |(_, id)| *id);
+    get(desk, SUMMARIES, &[("steamids", someone)]).await.map_err(|problem| match problem.code {
+        Code::AuthExpired => refused.clone(),
+        _ => problem,
+    })?;
+    let hint = format!("`{setting}` must be public under Privacy Settings in Steam");
+    let problem = private("this part of the profile is not public", &hint);
+    Err(Problem { upstream_status: refused.upstream_status, ..problem })
 }
 
 fn no_key() -> Problem {
@@ -91,8 +110,8 @@ pub(super) async fn id_of(desk: &Desk, said: &str, name: &str) -> Result<String,
     }
     let path = ["ISteamUser", "ResolveVanityURL", "v0001"];
     let found = get(desk, path, &[("vanityurl", word)]).await?;
-    let id = found.pointer("/response/steamid").and_then(Value::as_str).filter(|id| is_id(id));
-    id.map(str::to_owned).ok_or_else(|| {
+    let id = field::word(&found, "/response/steamid").filter(|id| is_id(id));
+    id.ok_or_else(|| {
         Problem::new(
             Code::NotFound,
             NAME,
@@ -110,48 +129,64 @@ fn is_id(text: &str) -> bool {
 pub(super) async fn owned(desk: &Desk, id: &str) -> Result<Vec<Value>, Problem> {
     let query = [("steamid", id), ("include_appinfo", "1"), ("include_played_free_games", "1")];
     let path = ["IPlayerService", "GetOwnedGames", "v0001"];
-    let mut body = get(desk, path, &query).await?;
-    if body.pointer("/response/game_count").is_none() && body.pointer("/response/games").is_none() {
-        return Err(private(
-            "the library is empty or private",
-            "`Game details` must be public under Privacy Settings in Steam",
-        ));
-    }
-    Ok(list(&mut body, "/response/games"))
+    let body = get_private(desk, path, &query, DETAILS).await?;
+    is_shown(&body, "the library is empty or private")?;
+    Ok(list(&body, "/response/games"))
 }
 
-/// What was played in two weeks. Nothing for a private profile and for one that did not play.
+/// What was played in two weeks.
 pub(super) async fn recent(desk: &Desk, id: &str) -> Result<Vec<Value>, Problem> {
     let path = ["IPlayerService", "GetRecentlyPlayedGames", "v0001"];
-    let mut body = get(desk, path, &[("steamid", id)]).await?;
-    Ok(list(&mut body, "/response/games"))
+    let body = get_private(desk, path, &[("steamid", id)], DETAILS).await?;
+    is_shown(&body, "what was played is private")?;
+    Ok(list(&body, "/response/games"))
+}
+
+/// Of what is private Steam says nothing at all, not even that there are none.
+fn is_shown(body: &Value, words: &str) -> Result<(), Problem> {
+    let Some(response) = body.get("response").and_then(Value::as_object) else {
+        return Err(unreadable());
+    };
+    if !response.is_empty() {
+        return Ok(());
+    }
+    Err(private(words, "`Game details` must be public under Privacy Settings in Steam"))
+}
+
+fn unreadable() -> Problem {
+    Problem::new(
+        Code::UpstreamError,
+        NAME,
+        "Steam answered with something that cannot be read",
+        "call again in a minute",
+    )
 }
 
 pub(super) async fn friends(desk: &Desk, id: &str) -> Result<Vec<Value>, Problem> {
     let path = ["ISteamUser", "GetFriendList", "v0001"];
-    let mut body = get(desk, path, &[("steamid", id), ("relationship", "friend")]).await.map_err(
-        |problem| match problem.code {
-            Code::PrivateProfile => {
-                let hint = "`Friends list` must be public under Privacy Settings in Steam";
-                Problem { hint: hint.to_owned(), ..problem }
-            }
-            _ => problem,
-        },
-    )?;
-    Ok(list(&mut body, "/friendslist/friends"))
+    let query = [("steamid", id), ("relationship", "friend")];
+    let body = get_private(desk, path, &query, "Friends list").await?;
+    if body.get("friendslist").is_none_or(|list| !list.is_object()) {
+        return Err(private(
+            "the list of friends is private",
+            "`Friends list` must be public under Privacy Settings in Steam",
+        ));
+    }
+    let mut friends = list(&body, "/friendslist/friends");
+    friends.retain(|friend| field::word(friend, "/steamid").is_some());
+    Ok(friends)
 }
 
 /// The summaries of any number of people, in the order asked for; unknown ids are left out.
 pub(super) async fn players(desk: &Desk, ids: &[String]) -> Result<Vec<Value>, Problem> {
     let mut found = Vec::new();
     for some in ids.chunks(SUMMARIES_MAX) {
-        let path = ["ISteamUser", "GetPlayerSummaries", "v0002"];
-        let mut body = get(desk, path, &[("steamids", &some.join(","))]).await?;
-        found.append(&mut list(&mut body, "/response/players"));
+        let body = get(desk, SUMMARIES, &[("steamids", &some.join(","))]).await?;
+        found.append(&mut list(&body, "/response/players"));
     }
     let place = |player: &Value| {
-        let id = player.get("steamid").and_then(Value::as_str).unwrap_or_default();
-        ids.iter().position(|one| one == id)
+        let id = field::word(player, "/steamid").unwrap_or_default();
+        ids.iter().position(|one| *one == id)
     };
     found.sort_by_key(place);
     Ok(found)
@@ -166,17 +201,23 @@ pub(super) async fn figures(
     let id = own_id(desk).await?;
     let app = app_id.to_string();
     let path = ["ISteamUserStats", method, version];
-    let answer = get(desk, path, &[("steamid", &id), ("appid", &app)]).await;
-    let mut body = answer.map_err(|problem| match problem.upstream_status {
+    let query = [("steamid", id.as_str()), ("appid", app.as_str())];
+    let answer = get_private(desk, path, &query, DETAILS).await;
+    let body = answer.map_err(|problem| match problem.upstream_status {
         // Steam says 400 of a game without figures, and of one it does not know.
-        Some(400) => Problem { code: Code::NotFound, ..no_figures() }.status(400),
-        Some(403) if problem.code == Code::PrivateProfile => Problem {
-            hint: "`Game details` must be public under Privacy Settings in Steam".to_owned(),
-            ..problem
-        },
+        Some(400) => no_figures().status(400),
         _ => problem,
     })?;
-    Ok(body.pointer_mut("/playerstats").map(Value::take).unwrap_or_default())
+    let found = body.get("playerstats").cloned().unwrap_or_default();
+    // Some games are refused in a sound answer.
+    match field::word(&found, "/error") {
+        Some(words) if words.contains("not public") => Err(private(
+            "this part of the profile is not public",
+            "`Game details` must be public under Privacy Settings in Steam",
+        )),
+        Some(_) => Err(no_figures()),
+        None => Ok(found),
+    }
 }
 
 pub(super) fn no_figures() -> Problem {
@@ -188,9 +229,6 @@ pub(super) fn no_figures() -> Problem {
     )
 }
 
-fn list(body: &mut Value, pointer: &str) -> Vec<Value> {
-    match body.pointer_mut(pointer).map(Value::take) {
-        Some(Value::Array(list)) => list,
-        _ => Vec::new(),
-    }
+fn list(body: &Value, pointer: &str) -> Vec<Value> {
+    field::objects(body, pointer).into_iter().cloned().collect()
 }

@@ -5,9 +5,9 @@ use std::cmp::Reverse;
 use serde_json::{Value, json};
 
 use super::{NAME, api};
-use crate::Ask;
-use crate::personal::{Given, Outcome, Problem};
+use crate::personal::{Given, Outcome, Problem, field};
 use crate::when::utc_millis;
+use crate::{Ask, coerce};
 
 const NEWEST: usize = 5;
 
@@ -22,11 +22,11 @@ fn app_id(ask: &Ask<'_>) -> Result<i64, Problem> {
 }
 
 fn list(found: &Value, name: &str) -> Vec<Value> {
-    found.get(name).and_then(Value::as_array).cloned().unwrap_or_default()
+    field::objects(found, &format!("/{name}")).into_iter().cloned().collect()
 }
 
 fn is_done(achievement: &Value) -> bool {
-    achievement.get("achieved").and_then(Value::as_i64) == Some(1)
+    achievement.get("achieved").and_then(coerce::int) == Some(1)
 }
 
 /// Of how many hundred, with one decimal.
@@ -42,7 +42,7 @@ pub(super) async fn achievements(ask: Ask<'_>) -> Outcome {
         return Err(api::no_figures());
     }
     let mut done: Vec<&Value> = all.iter().filter(|one| is_done(one)).collect();
-    let moment = |one: &Value| one.get("unlocktime").and_then(Value::as_i64).unwrap_or(0);
+    let moment = |one: &Value| field::int(one, "/unlocktime").unwrap_or(0);
     done.sort_by_key(|one| Reverse(moment(one)));
     let brief = |one: &&Value| {
         let at_s = Some(moment(one)).filter(|at_s| *at_s > 0);
@@ -55,7 +55,7 @@ pub(super) async fn achievements(ask: Ask<'_>) -> Outcome {
         })
     };
     Ok(json!({
-        "game_name": found.get("gameName"),
+        "game_name": field::text(&found, "/gameName"),
         "total_achievements": all.len(),
         "achieved_count": done.len(),
         "completion_rate": percent(done.len(), all.len()),
@@ -70,7 +70,7 @@ pub(super) async fn stats(ask: Ask<'_>) -> Outcome {
         return Err(api::no_figures());
     }
     Ok(json!({
-        "game_name": found.get("gameName"),
+        "game_name": field::text(&found, "/gameName"),
         "summary": {
             "total_achievements": achievements.len(),
             "achieved_count": achievements.iter().filter(|one| is_done(one)).count(),

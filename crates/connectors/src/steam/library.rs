@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use super::people::name_of;
 use super::{NAME, Telling, api};
 use crate::Ask;
-use crate::personal::{Given, Outcome, Problem};
+use crate::personal::{Given, Outcome, Problem, field};
 
 const TOP: usize = 10;
 const RECENT: usize = 5;
@@ -24,14 +24,14 @@ struct Game {
 
 impl Game {
     fn of(game: &Value) -> Game {
-        let number = |name: &str| game.get(name).and_then(Value::as_i64).unwrap_or(0);
-        let app_id = number("appid");
-        let name = game.get("name").and_then(Value::as_str).map(str::to_owned);
+        let number = |name: &str| field::int(game, name).unwrap_or(0);
+        let app_id = number("/appid");
+        let name = field::word(game, "/name");
         Game {
             app_id,
             name: name.unwrap_or_else(|| format!("app {app_id}")),
-            forever: number("playtime_forever"),
-            recent: number("playtime_2weeks"),
+            forever: number("/playtime_forever"),
+            recent: number("/playtime_2weeks"),
         }
     }
 
@@ -97,7 +97,7 @@ pub(super) async fn my_recent(ask: Ask<'_>) -> Telling {
     let id = api::own_id(ask.desk).await?;
     let games = games(&api::recent(ask.desk, &id).await?);
     let mut lines = vec![match games.len() {
-        0 => "No games were played in the last two weeks, or the profile is private.".to_owned(),
+        0 => "No games were played in the last two weeks.".to_owned(),
         count => format!("{count} games played in the last two weeks:"),
     }];
     for game in &games {
@@ -120,7 +120,7 @@ pub(super) async fn recent(ask: Ask<'_>) -> Outcome {
     let mut answer = json!({ "steamid": id, "total_recent_games": games.len() });
     if let Some(answer) = answer.as_object_mut() {
         if games.is_empty() {
-            let words = "no games were played in the last two weeks, or the profile is private";
+            let words = "no games were played in the last two weeks";
             answer.insert("message".to_owned(), json!(words));
         }
         answer.insert("recent_games".to_owned(), Value::Array(games));

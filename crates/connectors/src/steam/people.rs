@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::{NAME, Telling, api};
 use crate::Ask;
-use crate::personal::{Code, Given, Outcome, Problem};
+use crate::personal::{Code, Given, Outcome, Problem, field};
 use crate::when::{local_date, utc_millis};
 
 const FRIENDS_SHOWN: usize = 10;
@@ -12,12 +12,11 @@ const IDS_MAX: usize = 500;
 const SECOND_US: i64 = 1_000_000;
 
 pub(super) fn name_of(player: &Value) -> String {
-    let name = player.get("personaname").and_then(Value::as_str).unwrap_or("somebody");
-    name.to_owned()
+    field::word(player, "/personaname").unwrap_or_else(|| "somebody".to_owned())
 }
 
 fn status(player: &Value) -> &'static str {
-    match player.get("personastate").and_then(Value::as_i64) {
+    match field::int(player, "/personastate") {
         Some(0) => "Offline",
         Some(1) => "Online",
         Some(2) => "Busy",
@@ -30,7 +29,7 @@ fn status(player: &Value) -> &'static str {
 }
 
 fn visibility(player: &Value) -> &'static str {
-    let is_public = player.get("communityvisibilitystate").and_then(Value::as_i64) == Some(3);
+    let is_public = field::int(player, "/communityvisibilitystate") == Some(3);
     if is_public { "Public" } else { "Private" }
 }
 
@@ -39,9 +38,9 @@ fn not_found() -> Problem {
 }
 
 fn summary(player: &Value) -> Value {
-    let at = |name: &str| player.get(name).cloned().unwrap_or_default();
+    let at = |name: &str| field::text(player, &format!("/{name}"));
     let moment = |name: &str| {
-        let seconds = player.get(name).and_then(Value::as_i64).filter(|seconds| *seconds > 0);
+        let seconds = field::int(player, name).filter(|seconds| *seconds > 0);
         seconds.map(|seconds| utc_millis(seconds.saturating_mul(SECOND_US)))
     };
     json!({
@@ -54,8 +53,8 @@ fn summary(player: &Value) -> Value {
         "real_name": at("realname"),
         "country": at("loccountrycode"),
         "state": at("locstatecode"),
-        "account_created": moment("timecreated"),
-        "last_logoff": moment("lastlogoff"),
+        "account_created": moment("/timecreated"),
+        "last_logoff": moment("/lastlogoff"),
         "current_game": at("gameextrainfo"),
         "game_id": at("gameid"),
     })
@@ -68,12 +67,12 @@ pub(super) async fn profile(ask: Ask<'_>) -> Telling {
     let player = players.first().ok_or_else(not_found)?;
     let mut lines = vec![format!("{} is {}.", name_of(player), status(player))];
     for (word, name) in [
-        ("Profile", "profileurl"),
-        ("Real name", "realname"),
-        ("Country", "loccountrycode"),
-        ("Playing", "gameextrainfo"),
+        ("Profile", "/profileurl"),
+        ("Real name", "/realname"),
+        ("Country", "/loccountrycode"),
+        ("Playing", "/gameextrainfo"),
     ] {
-        if let Some(said) = player.get(name).and_then(Value::as_str) {
+        if let Some(said) = field::word(player, name) {
             lines.push(format!("{word}: {said}"));
         }
     }
@@ -134,10 +133,10 @@ pub(super) async fn friends(ask: Ask<'_>) -> Telling {
 
 /// With the day in UTC; friends from before Steam wrote it down have none.
 fn friend(friend: &Value) -> Value {
-    let since = friend.get("friend_since").and_then(Value::as_i64).filter(|since| *since > 0);
+    let since = field::int(friend, "/friend_since").filter(|since| *since > 0);
     let day = since.and_then(|since| local_date(since.saturating_mul(SECOND_US), 0));
     json!({
-        "steamid": friend.get("steamid"),
+        "steamid": field::text(friend, "/steamid"),
         "friends_since": day.map(|day| day.to_string()),
     })
 }
@@ -146,16 +145,16 @@ fn friend(friend: &Value) -> Value {
 pub(super) async fn playing(ask: Ask<'_>) -> Telling {
     let own = api::own_id(ask.desk).await?;
     let friends = api::friends(ask.desk, &own).await?;
-    let id = |friend: &Value| friend.get("steamid").and_then(Value::as_str).map(str::to_owned);
+    let id = |friend: &Value| field::word(friend, "/steamid");
     let ids: Vec<String> = friends.iter().filter_map(id).collect();
     let players = api::players(ask.desk, &ids).await?;
-    let is_playing = |player: &&Value| player.get("gameextrainfo").is_some_and(Value::is_string);
+    let is_playing = |player: &&Value| field::word(player, "/gameextrainfo").is_some();
     let is_online = |player: &&Value| status(player) != "Offline" && !is_playing(player);
     let in_game: Vec<&Value> = players.iter().filter(is_playing).collect();
     let online: Vec<&Value> = players.iter().filter(is_online).collect();
     let mut lines = vec![format!("{} of {} friends are playing.", in_game.len(), players.len())];
     for player in &in_game {
-        let game = player.get("gameextrainfo").and_then(Value::as_str).unwrap_or_default();
+        let game = field::word(player, "/gameextrainfo").unwrap_or_default();
         lines.push(format!("- {}: {game} ({})", name_of(player), status(player)));
     }
     lines.push(format!("Online without a game: {}", online.len()));
@@ -164,10 +163,10 @@ pub(super) async fn playing(ask: Ask<'_>) -> Telling {
     }
     let brief = |player: &&Value| {
         json!({
-            "steam_id": player.get("steamid"),
-            "persona_name": player.get("personaname"),
+            "steam_id": field::text(player, "/steamid"),
+            "persona_name": field::text(player, "/personaname"),
             "status": status(player),
-            "current_game": player.get("gameextrainfo"),
+            "current_game": field::text(player, "/gameextrainfo"),
         })
     };
     let facts = json!({

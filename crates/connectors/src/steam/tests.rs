@@ -157,12 +157,41 @@ async fn what_is_private_is_said_to_be() {
         ("get_friends_current_games", json!({})),
         ("get_player_achievements", game.clone()),
         ("get_user_game_stats", game),
+        ("get_steam_recent_activity", json!({})),
+        ("my_steam_recent_activity", json!({})),
     ] {
         assert_eq!(stage.bad(tool, arguments).await, "private_profile", "{tool}");
     }
+}
+
+#[tokio::test]
+async fn who_did_not_play_is_told_from_who_does_not_show_it() {
+    let stage = stage();
+    let none = r#"{"response":{"total_count":0}}"#.to_owned();
+    let what = What::Status { code: 200, retry_after: None, reset: None, body: Some(none) };
+    stage.sandbox.control().fault(Fault::on("/IPlayerService/GetRecentlyPlayedGames", what));
     let recent = stage.good("get_steam_recent_activity", json!({})).await;
     assert_eq!(recent["total_recent_games"], 0);
     assert!(recent["message"].is_string());
+}
+
+/// Steam refuses a private list and a bad key alike, with a page or with next to nothing.
+#[tokio::test]
+async fn a_refusal_is_of_the_profile_while_the_key_works() {
+    let stage = stage();
+    for (code, body) in [(401, "<html>Unauthorized</html>"), (401, "{}"), (403, ""), (403, "{}")] {
+        stage.sandbox.control().clear_faults();
+        let body = Some(body.to_owned());
+        let refused = What::Status { code, retry_after: None, reset: None, body };
+        stage.sandbox.control().fault(Fault::on("/ISteamUser/GetFriendList", refused.clone()));
+        stage.sandbox.control().fault(Fault::on("/ISteamUserStats", refused.clone()));
+        for tool in ["get_steam_friends", "get_friends_current_games", "get_player_achievements"] {
+            let found = stage.bad(tool, json!({ "app_id": 200_000 })).await;
+            assert_eq!(found, "private_profile", "{tool} {code}");
+        }
+        stage.sandbox.control().fault(Fault::on("/ISteamUser/GetPlayerSummaries", refused));
+        assert_eq!(stage.bad("get_steam_friends", json!({})).await, "auth_expired", "{code}");
+    }
 }
 
 #[tokio::test]

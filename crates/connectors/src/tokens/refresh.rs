@@ -27,6 +27,7 @@ pub struct Refresher {
     pub(super) service: &'static Service,
     pub(super) settings: ServiceSettings,
     account: &'static account::Account,
+    user_agent: String,
     accounts: Accounts,
     http: Http,
     clock: Clock,
@@ -41,6 +42,7 @@ impl Refresher {
             service,
             settings: settings.clone(),
             account,
+            user_agent: desk.user_agent(service),
             accounts: desk.accounts.clone(),
             http: desk.http.clone(),
             clock: desk.clock.clone(),
@@ -94,7 +96,7 @@ impl Refresher {
     }
 
     async fn ask(&self, account: &Account, refresh: &Secret) -> Result<Tokens, Refusal> {
-        let grant = Grant::new(self.account, &self.settings, account)?;
+        let grant = Grant::new(self.account, &self.settings, account)?.named(&self.user_agent);
         let mut form = Form::of("refresh_token");
         form.push("refresh_token", refresh.expose());
         if let Some(scope) = self.account.refresh_scope {
@@ -136,6 +138,10 @@ impl Refresher {
         }
         let words = refusal.to_string();
         account.refreshing_us = None;
+        // Where consents end by themselves the token is worth nothing to anybody any more.
+        if self.account.consent_days_max.is_some() {
+            account.refresh = None;
+        }
         account.state = State::Dead { since_us: self.now_us(), words: words.clone() };
         locked.save(&account)?;
         Err(self.dead(words))

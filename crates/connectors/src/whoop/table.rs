@@ -4,7 +4,7 @@ use std::future::ready;
 
 use super::{answering, classic, daily, events, export, health, lists, schemas, single, status};
 use crate::whoop::kind::Kind;
-use crate::{Effect, MAIN_SET, Run, Tool};
+use crate::{Effect, MAIN_SET, Reach, Run, Tool};
 
 /// The set of the 16 older tools.
 const CLASSIC: &str = "classic";
@@ -31,6 +31,8 @@ const fn tool(row: Row, set: &'static str) -> Tool {
         output_schema: row.output,
         effect: row.effect,
         set,
+        // What needs no scope tells of the mirror or of the login.
+        reach: if row.scopes.is_empty() { Reach::Here } else { Reach::Outside },
         scopes: row.scopes,
         run: row.run,
     }

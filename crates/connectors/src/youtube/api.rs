@@ -17,7 +17,7 @@ const PACIFIC: &str = "America/Los_Angeles";
 
 /// The owner's own things.
 pub(super) async fn own(desk: &Desk, what: &str, query: &[(&str, &str)]) -> Result<Value, Problem> {
-    own_with(desk, what, query, Patience::BRIEF).await
+    own_with(desk, what, query, Patience::SOON).await
 }
 
 pub(super) async fn own_with(
@@ -46,7 +46,7 @@ pub(super) async fn open(
     let request = fetch::request(desk, &SERVICE, question);
     let request = request.map_err(|error| from_fetch(&SERVICE, &error))?;
     let request = request.query("key", key.expose());
-    let reply = fetch::send(desk, &SERVICE, request, Patience::BRIEF).await;
+    let reply = fetch::send(desk, &SERVICE, request, Patience::SOON).await;
     json_of(&SERVICE, reply, |reply, body| refusal(desk, what, reply, body))
 }
 
@@ -59,38 +59,46 @@ fn no_key() -> Problem {
     )
 }
 
-/// Google gives its reason as a word.
+const BAD_KEY: (Code, &str, &str) = (
+    Code::NotConfigured,
+    "Google does not accept the API key",
+    "put a valid key into `YOUTUBE_API_KEY`, or leave it out after `tollgate connect youtube`",
+);
+
+/// Google gives its reason as a word, at one of three places.
 fn refusal(desk: &Desk, what: &str, reply: &Reply, body: &Value) -> Option<Problem> {
-    let reason = body.pointer("/error/errors/0/reason").and_then(Value::as_str).unwrap_or_default();
+    let reasons = ["/error/errors/0/reason", "/error/details/0/reason", "/error/status"];
+    let reason = reasons.iter().find_map(|place| body.pointer(place)?.as_str()).unwrap_or_default();
     let words = body.pointer("/error/message").and_then(Value::as_str).unwrap_or_default();
     let (code, message, hint) = match reason {
-        "quotaExceeded" | "dailyLimitExceeded" => return Some(quota(desk, what, reply.status)),
-        "rateLimitExceeded" | "userRateLimitExceeded" => {
+        "quotaExceeded" | "dailyLimitExceeded" | "RESOURCE_EXHAUSTED" => {
+            return Some(quota(desk, what, reply.status));
+        }
+        "rateLimitExceeded" | "userRateLimitExceeded" | "RATE_LIMIT_EXCEEDED" => {
             (Code::RateLimited, "YouTube allows no more requests for now", "call again in a minute")
         }
-        "accessNotConfigured" => (
+        "accessNotConfigured" | "SERVICE_DISABLED" => (
             Code::NotConfigured,
             "the YouTube Data API is not enabled in your Google project",
             "enable it at https://console.cloud.google.com, then call again in a few minutes",
         ),
-        _ if reply.status == 400 && words.contains("API key") => (
-            Code::NotConfigured,
-            "Google does not accept the API key",
-            "put a valid key into `YOUTUBE_API_KEY`, or leave it out after `tollgate connect youtube`",
-        ),
+        "keyInvalid" | "keyExpired" | "API_KEY_INVALID" => BAD_KEY,
+        _ if reply.status == 400 && words.contains("API key") => BAD_KEY,
         "subscriptionForbidden" => (
             Code::PrivateProfile,
             "YouTube does not show these subscriptions",
             "un-tick `Keep all my subscriptions private` in YouTube's privacy settings",
         ),
-        "insufficientPermissions" => (
+        "insufficientPermissions" | "ACCESS_TOKEN_SCOPE_INSUFFICIENT" => (
             Code::InsufficientScope,
             "the login lacks the permission youtube.readonly",
             "run `tollgate connect youtube` again and allow it",
         ),
         _ => return None,
     };
-    Some(Problem::new(code, NAME, message, hint).status(reply.status))
+    let wait = reply.wait_asked().filter(|_| code == Code::RateLimited);
+    let wait_s = wait.map(|wait| wait.as_secs().max(1));
+    Some(Problem::new(code, NAME, message, hint).status(reply.status).retry_after(wait_s))
 }
 
 fn quota(desk: &Desk, what: &str, status: u16) -> Problem {

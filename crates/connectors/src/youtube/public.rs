@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::{NAME, SERVICE, api};
 use crate::Ask;
-use crate::personal::{self, Code, Given, Outcome, Problem, is_id, standing};
+use crate::personal::{self, Code, Given, Outcome, Problem, field, is_id, standing};
 
 /// No page of YouTube's is longer.
 pub(super) const PAGE_MAX: usize = 50;
@@ -25,26 +25,27 @@ pub(super) async fn search(ask: Ask<'_>) -> Outcome {
     ];
     query.extend(given.text("page_token")?.map(|token| ("pageToken", token)));
     let found = api::open(ask.desk, "search", &query).await?;
-    let videos: Vec<Value> = items(&found).iter().map(result).collect();
+    let videos: Vec<Value> = things(&found).into_iter().filter_map(result).collect();
     Ok(json!({
         "query": text,
         "total_results": total(&found),
         "videos": videos,
-        "next_page_token": found.get("nextPageToken"),
+        "next_page_token": field::text(&found, "/nextPageToken"),
     }))
 }
 
-fn result(item: &Value) -> Value {
-    let id = item.pointer("/id/videoId").and_then(Value::as_str).unwrap_or_default();
-    json!({
+/// A result that is no video is none.
+fn result(item: &Value) -> Option<Value> {
+    let id = field::word(item, "/id/videoId")?;
+    Some(json!({
         "video_id": id,
         "title": plain(&text(item, "/snippet/title")),
         "channel": plain(&text(item, "/snippet/channelTitle")),
         "description": cut(&plain(&text(item, "/snippet/description"))),
         "published_at": at(item, "/snippet/publishedAt"),
         "thumbnail": thumbnail(item, "medium"),
-        "url": watch(id),
-    })
+        "url": watch(&id),
+    }))
 }
 
 pub(super) async fn details(ask: Ask<'_>) -> Outcome {
@@ -53,7 +54,7 @@ pub(super) async fn details(ask: Ask<'_>) -> Outcome {
         .ok_or_else(|| given.wrong("video_id", "the id of a video or its address"))?;
     let query = [("id", id.as_str()), ("part", "snippet,statistics,contentDetails")];
     let found = api::open(ask.desk, "videos", &query).await?;
-    let video = items(&found).first().ok_or_else(|| missing("video"))?;
+    let video = things(&found).into_iter().next().ok_or_else(|| missing("video"))?;
     Ok(json!({
         "video_id": id,
         "title": at(video, "/snippet/title"),
@@ -66,7 +67,7 @@ pub(super) async fn details(ask: Ask<'_>) -> Outcome {
         "comment_count": count(video, "commentCount", NOT_KNOWN),
         "thumbnail": thumbnail(video, "high"),
         "url": watch(&id),
-        "tags": video.pointer("/snippet/tags").cloned().unwrap_or_else(|| json!([])),
+        "tags": tags(video),
     }))
 }
 
@@ -77,8 +78,8 @@ pub(super) async fn channel(ask: Ask<'_>) -> Outcome {
         .ok_or_else(|| given.wrong("channel_id", "the id of a channel, its handle or address"))?;
     let query = [(by, id.as_str()), ("part", "snippet,statistics,contentDetails")];
     let found = api::open(ask.desk, "channels", &query).await?;
-    let channel = items(&found).first().ok_or_else(|| missing("channel"))?;
-    let id = text(channel, "/id");
+    let channel = things(&found).into_iter().next().ok_or_else(|| missing("channel"))?;
+    let id = field::word(channel, "/id").unwrap_or(id);
     Ok(json!({
         "channel_id": id,
         "title": at(channel, "/snippet/title"),
@@ -108,18 +109,18 @@ pub(super) async fn trending(ask: Ask<'_>) -> Outcome {
     ];
     query.extend(given.text("page_token")?.map(|token| ("pageToken", token)));
     let found = api::open(ask.desk, "videos", &query).await?;
-    let videos: Vec<Value> = items(&found).iter().map(video).collect();
+    let videos: Vec<Value> = things(&found).into_iter().filter_map(video).collect();
     Ok(json!({
         "region": region,
         "trending_videos": videos,
-        "next_page_token": found.get("nextPageToken"),
+        "next_page_token": field::text(&found, "/nextPageToken"),
     }))
 }
 
 /// A video in a list.
-pub(super) fn video(item: &Value) -> Value {
-    let id = text(item, "/id");
-    json!({
+pub(super) fn video(item: &Value) -> Option<Value> {
+    let id = field::word(item, "/id")?;
+    Some(json!({
         "video_id": id,
         "title": at(item, "/snippet/title"),
         "channel": at(item, "/snippet/channelTitle"),
@@ -128,7 +129,12 @@ pub(super) fn video(item: &Value) -> Value {
         "like_count": count(item, "likeCount", NOT_KNOWN),
         "thumbnail": thumbnail(item, "medium"),
         "url": watch(&id),
-    })
+    }))
+}
+
+fn tags(video: &Value) -> Vec<&str> {
+    let tags = video.pointer("/snippet/tags").and_then(Value::as_array);
+    tags.into_iter().flatten().filter_map(Value::as_str).collect()
 }
 
 /// Tries what there is for real: the login first, then the key.
@@ -198,28 +204,34 @@ pub(super) fn items(found: &Value) -> &[Value] {
     found.get("items").and_then(Value::as_array).map_or(&[], Vec::as_slice)
 }
 
+/// Those that are something; what is gone may be null.
+pub(super) fn things(found: &Value) -> Vec<&Value> {
+    field::objects(found, "/items")
+}
+
 pub(super) fn total(found: &Value) -> Value {
-    found.pointer("/pageInfo/totalResults").cloned().unwrap_or_else(|| json!(items(found).len()))
+    let told = field::int(found, "/pageInfo/totalResults");
+    told.map_or_else(|| json!(items(found).len()), |total| json!(total))
 }
 
 pub(super) fn at(item: &Value, pointer: &str) -> Value {
-    item.pointer(pointer).cloned().unwrap_or_default()
+    field::text(item, pointer)
 }
 
 pub(super) fn text(item: &Value, pointer: &str) -> String {
-    item.pointer(pointer).and_then(Value::as_str).unwrap_or_default().to_owned()
+    field::word(item, pointer).unwrap_or_default()
 }
 
 /// The picture of the size wanted, another one, or none: some items have no pictures at all.
 pub(super) fn thumbnail(item: &Value, size: &str) -> Value {
     let sizes = [size, "high", "medium", "default"];
-    let url = |size: &str| item.pointer(&format!("/snippet/thumbnails/{size}/url")).cloned();
-    sizes.into_iter().find_map(url).unwrap_or_default()
+    let url = |size: &str| field::word(item, &format!("/snippet/thumbnails/{size}/url"));
+    json!(sizes.into_iter().find_map(url))
 }
 
 fn count(item: &Value, name: &str, otherwise: &str) -> Value {
-    let found = item.pointer(&format!("/statistics/{name}"));
-    found.cloned().unwrap_or_else(|| json!(otherwise))
+    let found = field::word(item, &format!("/statistics/{name}"));
+    json!(found.unwrap_or_else(|| otherwise.to_owned()))
 }
 
 fn watch(id: &str) -> String {

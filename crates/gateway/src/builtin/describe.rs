@@ -1,6 +1,6 @@
 //! The tables of a service in the words of MCP.
 
-use connectors::{Resource, Service, Template, Tool};
+use connectors::{Reach, Resource, Service, Template, Tool};
 use serde_json::{Value, json};
 
 /// What a service says about itself.
@@ -42,8 +42,7 @@ fn describe(tool: &Tool) -> Value {
             "readOnlyHint": hints.read_only,
             "destructiveHint": hints.destructive,
             "idempotentHint": hints.idempotent,
-            // A tool that needs a scope asks a service out in the world.
-            "openWorldHint": !tool.scopes.is_empty(),
+            "openWorldHint": tool.reach == Reach::Outside,
         },
     })
 }

@@ -70,6 +70,8 @@ impl Locked {
     /// Removes the account: overwritten first, so that no copy lingers where the file lay.
     pub fn wipe(&self) -> Result<bool, AccountsError> {
         self.sweep();
+        // When it was used is nobody's business any more.
+        let _ = fs::remove_file(self.accounts.path(&self.service, "used")?);
         match overwrite(&self.path) {
             Ok(()) => {}
             Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(false),

@@ -1,0 +1,121 @@
+//! One call of a personal tool by the owner, through the gate: judged, carried out and written down
+//! as an agent's would be.
+
+use anyhow::{Context as _, Result, anyhow};
+use serde_json::{Value, json};
+
+use crate::context::{Context, Stores};
+use crate::failure::Ending;
+use crate::output::{Out, visible_lines};
+use crate::run;
+
+/// What a tool answered.
+pub(super) struct Answered {
+    pub(super) is_error: bool,
+    pub(super) text: String,
+    pub(super) facts: Value,
+}
+
+/// Calls a tool and prints what it says.
+pub(super) fn show(
+    tool: &str,
+    arguments: &Value,
+    context: &Context,
+    out: &mut Out,
+) -> Result<Ending> {
+    let answered = call(tool, arguments, context, &context.open()?)?;
+    if answered.is_error {
+        return Err(refused(&answered));
+    }
+    if out.wants_json() {
+        out.json(&answered.facts)?;
+    } else if let Some(text) = answered.facts.get("result").and_then(Value::as_str) {
+        for line in visible_lines(text) {
+            out.line(line)?;
+        }
+    } else {
+        for line in visible_lines(&serde_json::to_string_pretty(&answered.facts)?) {
+            out.line(line)?;
+        }
+    }
+    Ok(Ending::Yes)
+}
+
+/// Tries the credentials of a service for real.
+pub(super) fn credentials(platform: &str, context: &Context, out: &mut Out) -> Result<Ending> {
+    let tool = format!("test_{platform}_credentials");
+    let answered = call(&tool, &json!({}), context, &context.open()?)?;
+    let (message, next_step) = words(&answered);
+    let ok = !answered.is_error;
+    if out.wants_json() {
+        out.json_line(&json!({
+            "ok": ok,
+            "platform": platform,
+            "action": "credentials",
+            "message": message,
+            "next_step": next_step,
+        }))?;
+    } else {
+        out.line(format_args!("{platform}: {message}"))?;
+        if let Some(next_step) = next_step {
+            out.say(format_args!("hint: {next_step}"));
+        }
+    }
+    Ok(Ending::of(ok))
+}
+
+/// What was said, and what to do next where it did not work.
+pub(super) fn words(answered: &Answered) -> (String, Option<String>) {
+    let at = |pointer: &str| answered.facts.pointer(pointer).and_then(Value::as_str);
+    let message = at("/error/message").unwrap_or(&answered.text).to_owned();
+    (message, at("/error/hint").map(str::to_owned))
+}
+
+fn refused(answered: &Answered) -> anyhow::Error {
+    let code = answered.facts.pointer("/error/code").and_then(Value::as_str);
+    let (message, hint) = words(answered);
+    let code = code.map(|code| format!("{code}: ")).unwrap_or_default();
+    match hint {
+        Some(hint) => anyhow!("{code}{message}\nhint: {hint}"),
+        None => anyhow!("{code}{message}"),
+    }
+}
+
+/// Holds the conversation an agent would: a greeting, then the call.
+pub(super) fn call(
+    tool: &str,
+    arguments: &Value,
+    context: &Context,
+    stores: &Stores,
+) -> Result<Answered> {
+    let hello = json!({
+        "jsonrpc": "2.0", "id": 1, "method": "initialize",
+        "params": {
+            "protocolVersion": "2025-11-25",
+            "capabilities": {},
+            "clientInfo": { "name": "tollgate personal", "version": env!("CARGO_PKG_VERSION") },
+        },
+    });
+    let ready = json!({ "jsonrpc": "2.0", "method": "notifications/initialized" });
+    let question = json!({
+        "jsonrpc": "2.0", "id": 2, "method": "tools/call",
+        "params": { "name": tool, "arguments": arguments },
+    });
+    let said = format!("{hello}\n{ready}\n{question}\n");
+    let answers = run::converse(connectors::personal::NAME, said.as_bytes(), context, stores)?;
+    let answers = String::from_utf8(answers).context("the gate answered with what is no text")?;
+    let answer = answers
+        .lines()
+        .filter_map(|line| serde_json::from_str::<Value>(line).ok())
+        .find(|answer| answer.get("id") == Some(&json!(2)))
+        .ok_or_else(|| anyhow!("the gate did not answer"))?;
+    if let Some(words) = answer.pointer("/error/message").and_then(Value::as_str) {
+        return Err(anyhow!("the call was refused: {words}"));
+    }
+    let text = answer.pointer("/result/content/0/text").and_then(Value::as_str);
+    Ok(Answered {
+        is_error: answer.pointer("/result/isError") == Some(&Value::Bool(true)),
+        text: text.unwrap_or_default().to_owned(),
+        facts: answer.pointer("/result/structuredContent").cloned().unwrap_or_default(),
+    })
+}
