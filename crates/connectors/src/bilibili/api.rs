@@ -19,7 +19,7 @@ pub(super) async fn get(
     segments: &[&str],
     query: &[(&str, &str)],
 ) -> Result<Value, Problem> {
-    get_with(desk, segments, query, Patience::BRIEF).await
+    get_with(desk, segments, query, Patience::SOON).await
 }
 
 pub(super) async fn get_with(
