@@ -94,6 +94,7 @@ impl ConnectArgs {
             client_secret_file: None,
             port: None,
             no_browser: false,
+            replace: false,
         }
     }
 }
