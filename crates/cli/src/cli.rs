@@ -105,7 +105,7 @@ pub(crate) enum Command {
     Accounts(account::AccountsArgs),
     /// Take consent back and wipe an account and its data
     Disconnect(account::DisconnectArgs),
-    /// Steam, YouTube, Bilibili, Spotify, Reddit: setup, status, call
+    /// Your five personal services: setup, status, any tool
     #[command(subcommand)]
     Personal(personal::PersonalCommand),
     /// Bring the local mirror of a service up to date
