@@ -9,14 +9,6 @@ use crate::fetch::{self, Patience, Question};
 use crate::http::Reply;
 use crate::personal::{Code, Problem, field, json_of, remember_owner, with_scopes};
 
-pub(super) async fn get(
-    desk: &Desk,
-    segments: &[&str],
-    query: &[(&str, &str)],
-) -> Result<Value, Problem> {
-    read(desk, segments, query, "history").await
-}
-
 /// `scope` is the permission it takes.
 pub(super) async fn read(
     desk: &Desk,
