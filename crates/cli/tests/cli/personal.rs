@@ -144,7 +144,7 @@ fn the_command_line_does_what_the_tools_do() {
     let wrong = stage.run(&["personal", "call", "add_all"]);
     assert!(wrong.code == 2 && wrong.stderr.contains("add_all"), "{}", wrong.everything());
     // Each call stands in the audit log.
-    let rows = stage.fine(&["audit", "tail", "--json"]).stdout;
+    let rows = stage.fine(&["audit", "export", "--format", "jsonl"]).stdout;
     assert!(rows.contains("get_steam_library") && rows.contains("owner"), "{rows}");
 }
 
@@ -188,6 +188,7 @@ fn a_gate_shows_the_profile_that_the_environment_chooses() {
     let headers = [
         ("authorization", bearer.as_str()),
         ("accept", "application/json, text/event-stream"),
+        ("content-type", "application/json"),
         ("mcp-protocol-version", "2026-07-28"),
         ("mcp-method", "tools/list"),
     ];
