@@ -326,7 +326,8 @@ fn every_tool(stage: &Stage, why: &str) -> String {
         let params = json!({ "name": name, "arguments": arguments });
         let call =
             json!({ "jsonrpc": "2.0", "id": place + 2, "method": "tools/call", "params": params });
-        said += &format!("{call}\n");
+        said.push_str(&call.to_string());
+        said.push('\n');
         asked += 1;
     }
     let heard = stage.run_with(&["--log", "debug", "stdio", "personal", "--tools", "full"], &said);
