@@ -109,8 +109,8 @@ async fn enter(
         flights: None,
     };
     match *request.method() {
-        // Boxed, so that a connection that waits for its next request holds little memory.
-        Method::POST => Box::pin(post(scene, request, place)).await,
+        // In the connection's own memory: every call would allocate it anew. What is rare is boxed.
+        Method::POST => post(scene, request, place).await,
         Method::GET => Box::pin(get(scene, request.headers())).await,
         Method::DELETE => Box::pin(delete(scene, request.headers())).await,
         _ => Err(not_allowed()),
