@@ -275,7 +275,7 @@ fn a_changed_tool_is_told_apart_by_its_code() {
     for (definition, words) in [
         (Definition::Changed, "changed since the owner accepted it"),
         (Definition::New, "is new"),
-        (Definition::Conflict, "two servers"),
+        (Definition::Conflict, "more than once"),
     ] {
         let mut call = call(Subject::Tool("x"), None);
         call.tool.definition = definition;
