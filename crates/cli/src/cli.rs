@@ -173,7 +173,7 @@ pub(crate) fn command() -> clap::Command {
     let plain = plain_command();
     let groups = grouped_help(&plain);
     plain.help_template(format!(
-        "{{about}}\n\n{{usage-heading}} {{usage}}\n\n{groups}\nEverywhere:\n{{options}}\n\
+        "{{about}}\n{{usage-heading}} {{usage}}\n\n{groups}\nEverywhere:\n{{options}}\n\
          `tollgate COMMAND --help` says more. Try `tollgate up --demo` first.\n"
     ))
 }
