@@ -8,6 +8,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
+use rustix::fs::{CWD, RenameFlags};
 use store::export::{Compression, CsvSafety, Done, Fault, Order, Plan, Reach};
 use store::home::Home;
 use store::records::Records;
@@ -119,15 +120,19 @@ fn a_folder_that_becomes_a_link_in_mid_export_leads_nowhere() {
     let outside = stage.path("outside");
     fs::create_dir_all(folder.join("d")).unwrap();
     fs::create_dir(&outside).unwrap();
+    symlink(&outside, folder.join("link")).unwrap();
+    // In one step, so that the name is never free for an export to make a folder of its own there.
+    let swap = || {
+        let [folder, link] = ["d", "link"].map(|name| folder.join(name));
+        rustix::fs::renameat_with(CWD, &folder, CWD, &link, RenameFlags::EXCHANGE).unwrap();
+    };
     let done = std::sync::atomic::AtomicBool::new(false);
     let mut succeeded = 0;
     std::thread::scope(|scope| {
         scope.spawn(|| {
             while !done.load(std::sync::atomic::Ordering::Relaxed) {
-                fs::rename(folder.join("d"), folder.join("kept")).unwrap();
-                symlink(&outside, folder.join("d")).unwrap();
-                fs::remove_file(folder.join("d")).unwrap();
-                fs::rename(folder.join("kept"), folder.join("d")).unwrap();
+                swap();
+                swap();
             }
         });
         for _ in 0..200 {
@@ -136,6 +141,7 @@ fn a_folder_that_becomes_a_link_in_mid_export_leads_nowhere() {
         }
         done.store(true, std::sync::atomic::Ordering::Relaxed);
     });
+    assert!(succeeded > 0, "none succeeded, so none could have gone astray");
     assert_eq!(fs::read_dir(&outside).unwrap().count(), 0, "of {succeeded} none went outside");
 }
 
