@@ -67,7 +67,7 @@ mod tests {
         for (line, found) in [
             (format!("cd {}root{}x", '/', '/'), true),
             (format!("\"{}work{}main\"", '/', '/'), true),
-            ("https://example.com/work/main".to_owned(), false),
+            (format!("https://example.com{}work{}main", '/', '/'), false),
             ("/workspace/main".to_owned(), false),
         ] {
             assert_eq!(names_machine(&line), found, "{line}");

@@ -69,14 +69,6 @@ pub(crate) struct Asked {
     pub(crate) first_seq: u64,
 }
 
-impl Asked {
-    /// The progress token that the client gave. Read anew, because few requests have one.
-    pub(crate) fn progress_token(&self) -> Option<Id> {
-        let doc = Doc::read_shallow(&self.body, &Bounds::MESSAGE, 3).ok()?;
-        Id::lenient(doc.root().get("params")?.get("_meta")?.get("progressToken")?)
-    }
-}
-
 /// A subject that outlives its message.
 #[derive(Clone, Debug)]
 pub(crate) enum Owned {
@@ -108,6 +100,12 @@ impl Owned {
 }
 
 impl Asked {
+    /// The progress token that the client gave. Read anew, because few requests have one.
+    pub(crate) fn progress_token(&self) -> Option<Id> {
+        let doc = Doc::read_shallow(&self.body, &Bounds::MESSAGE, 3).ok()?;
+        Id::lenient(doc.root().get("params")?.get("_meta")?.get("progressToken")?)
+    }
+
     /// Fits only the same method, name and arguments. Worked out when a further round needs it.
     pub(crate) fn digest(&self, gate: &Gate) -> Option<String> {
         let doc = wire::read(&self.body).ok()?;
