@@ -171,10 +171,6 @@ async fn run(ask: &Ask<'_>, aim: &Aim<'_>, mut tail: Tail, round: Round<'_>) -> 
         in_flight.sent(&tail.peer, tail.sent_id.clone());
     }
     let Some(permit) = tail.permit.as_ref() else { return Outbound::Silent };
-    if permit.has_company() {
-        // Requests that came together leave together, so that their server is woken once for all.
-        tokio::task::yield_now().await;
-    }
     let outcome = {
         let sent = pin!(tail.peer.request(permit, prepared.out));
         until_cancelled(tail.in_flight.as_ref(), sent).await

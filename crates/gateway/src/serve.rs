@@ -12,7 +12,7 @@ use std::future::{Future, poll_fn};
 use std::net::SocketAddr;
 use std::pin::pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::task::Poll;
 use std::time::Duration;
 
@@ -30,6 +30,7 @@ pub(crate) use lanes::Lanes;
 pub use tls::{Tls, TlsError};
 
 use crate::bounds::Bounds;
+use stream::Looks;
 
 /// After the drain bound, what is in flight is given up and its clients have so long to hear of it.
 const GIVE_UP_WAIT_MAX: Duration = Duration::from_millis(500);
@@ -104,6 +105,7 @@ impl Listener {
         R: Future<Output = Response<Body>> + Send + 'static,
     {
         let places = Arc::new(Semaphore::new(self.bounds.connections_max));
+        let busy = Arc::new(AtomicUsize::new(0));
         loop {
             let accepted = tokio::select! {
                 accepted = self.socket.accept() => accepted,
@@ -129,6 +131,7 @@ impl Listener {
                 tls: self.tls.clone(),
                 stop: stop.clone(),
                 broken: Arc::clone(&broken),
+                busy: Arc::clone(&busy),
                 place,
             };
             let answer = answer.clone();
@@ -182,7 +185,30 @@ struct Connection {
     tls: Option<Tls>,
     stop: watch::Receiver<bool>,
     broken: OnBroken,
+    /// Requests that are being answered, on all connections.
+    busy: Arc<AtomicUsize>,
     place: OwnedSemaphorePermit,
+}
+
+/// A request that is being answered, counted.
+struct Busy(Arc<AtomicUsize>);
+
+impl Busy {
+    fn begin(count: &Arc<AtomicUsize>) -> Busy {
+        count.fetch_add(1, Ordering::Relaxed);
+        Busy(Arc::clone(count))
+    }
+
+    /// Whether no other is.
+    fn end_alone(self) -> bool {
+        self.0.load(Ordering::Relaxed) == 1
+    }
+}
+
+impl Drop for Busy {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
 }
 
 impl Connection {
@@ -193,19 +219,20 @@ impl Connection {
     {
         // Small answers must not wait for the peer's delayed acknowledgement.
         let _ = stream.set_nodelay(true);
-        let stream = stream::Patient::new(stream, self.bounds.write_wait_max);
+        let looks = Looks::default();
+        let stream = stream::Patient::new(stream, self.bounds.write_wait_max, looks.clone());
         match self.tls.clone() {
-            None => self.speak(stream, answer).await,
+            None => self.speak(stream, looks, answer).await,
             Some(tls) => {
                 let wait = self.bounds.tls_handshake_wait_max;
                 if let Ok(Ok(stream)) = tokio::time::timeout(wait, tls.accept(stream)).await {
-                    self.speak(stream, answer).await;
+                    self.speak(stream, looks, answer).await;
                 }
             }
         }
     }
 
-    async fn speak<S, F, R>(mut self, stream: S, answer: F)
+    async fn speak<S, F, R>(mut self, stream: S, looks: Looks, answer: F)
     where
         S: tokio::io::AsyncRead + tokio::io::AsyncWrite + Unpin + Send + 'static,
         F: Fn(Remote, Request<Incoming>) -> R + Clone + Send + Sync + 'static,
@@ -214,9 +241,11 @@ impl Connection {
         let remote = self.remote.clone();
         let giving_up = Arc::new(AtomicBool::new(false));
         let given_up = Arc::clone(&giving_up);
+        let busy = Arc::clone(&self.busy);
         let service = service_fn(move |request| {
             let (answer, given_up) = (answer.clone(), Arc::clone(&given_up));
-            let remote = remote.clone();
+            let (remote, looks) = (remote.clone(), looks.clone());
+            let busy = Busy::begin(&busy);
             async move {
                 // The connection looks here again whenever it is driven, also to be given up.
                 let mut answering = pin!(answer(remote, request));
@@ -224,7 +253,11 @@ impl Connection {
                     Poll::Pending if given_up.load(Ordering::Relaxed) => Poll::Ready(stopped()),
                     other => other,
                 });
-                Ok::<_, std::convert::Infallible>(response.await)
+                let response = response.await;
+                if busy.end_alone() {
+                    looks.begin();
+                }
+                Ok::<_, std::convert::Infallible>(response)
             }
         });
         let connection = hyper::server::conn::http1::Builder::new()

@@ -15,6 +15,7 @@ use rows::Ruling;
 use state::OpenCall;
 
 pub use approvals::{Answer, Approval, ApprovalError, ApprovalStatus};
+pub use draft::Drafted;
 pub use entry::{Entry, EntryKind};
 pub use error::LedgerError;
 pub use export::ExportFormat;
@@ -33,6 +34,7 @@ mod approvals;
 mod chain;
 mod core;
 mod counters;
+mod draft;
 mod encode;
 mod entry;
 mod error;
@@ -93,6 +95,13 @@ pub struct Ledger {
     keeper: Keeper,
 }
 
+/// What [`Ledger::admit_soon`] gives.
+#[derive(Debug)]
+pub enum Soon {
+    Now(Admission),
+    Drafted(Drafted),
+}
+
 /// How the ledger stands, for `status`, `doctor` and metrics.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Standing {
@@ -118,6 +127,23 @@ impl Ledger {
     /// Takes every hold of the verdict or none, and writes the decision row.
     pub fn admit(&self, verdict: &Verdict, facts: &Facts<'_>) -> Result<Admission, LedgerError> {
         self.judge(&Request { verdict, facts, held: None, continues: None })
+    }
+
+    /// The same while other calls are under way: the row of a call that is simply allowed is drafted
+    /// and written together with those that come in the same moment.
+    pub fn admit_soon(&self, verdict: &Verdict, facts: &Facts<'_>) -> Result<Soon, LedgerError> {
+        let allowed = matches!(verdict.decision(), policy::Decision::Allow);
+        if !allowed || self.inner.open_calls() == 0 {
+            return self.admit(verdict, facts).map(Soon::Now);
+        }
+        let request = Request { verdict, facts, held: None, continues: None };
+        Ok(match self.inner.judge_soon(&request)? {
+            (Judged::Admitted { seq, at }, Some(fate)) => {
+                let permit = Permit::new(&self.inner, seq, at);
+                Soon::Drafted(Drafted::new(permit, &self.inner, fate))
+            }
+            (judged, _) => Soon::Now(self.admission(judged, None)),
+        })
     }
 
     /// The caller's answer to what the server asked in its answer to call `first`: the same logical

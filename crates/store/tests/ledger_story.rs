@@ -25,5 +25,7 @@ mod power;
 mod support;
 #[path = "ledger/tamper.rs"]
 mod tamper;
+#[path = "ledger/together.rs"]
+mod together;
 #[path = "ledger/trouble.rs"]
 mod trouble;

@@ -17,7 +17,7 @@ use policy::{
     Call, Caller, Code, Decision, Definition, Denial, OnChange, Subject, ToolFacts, Verdict,
 };
 use std::sync::{Arc, PoisonError};
-use store::ledger::{Admission, Facts, Permit, Refusal, RefusalKind};
+use store::ledger::{Admission, Facts, LedgerError, Permit, Refusal, RefusalKind, Soon};
 
 /// The verdict, and the server's conversation where it had to be opened to know the tool. The
 /// protocol's own business has no verdict.
@@ -149,7 +149,7 @@ pub(super) async fn admit(
     let again = held.is_some();
     let admission = match held {
         Some(waiting) => gate.ledger.resume(waiting, verdict, facts),
-        None => gate.ledger.admit(verdict, facts),
+        None => admit_together(gate, verdict, facts).await,
     };
     let admission = match admission {
         Ok(Admission::Asked(waiting)) if !again && ask.request.progress_token().is_some() => {
@@ -167,6 +167,22 @@ pub(super) async fn admit(
         Err(error) => return Err(refuse(ask, aim, verdict, &answers::no_record(&error))),
     };
     durable(ask, aim, verdict, permit).await
+}
+
+/// Calls that came together are recorded with one write and leave together, so that their server is
+/// woken once for all. A call that is alone waits for nobody.
+async fn admit_together(
+    gate: &Gate,
+    verdict: &Verdict,
+    facts: &Facts<'_>,
+) -> Result<Admission, LedgerError> {
+    match gate.ledger.admit_soon(verdict, facts)? {
+        Soon::Now(admission) => Ok(admission),
+        Soon::Drafted(drafted) => {
+            tokio::task::yield_now().await;
+            drafted.write().map(Admission::Permit)
+        }
+    }
 }
 
 pub(super) async fn durable(

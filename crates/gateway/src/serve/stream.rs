@@ -1,8 +1,11 @@
-//! A stream that gives up on a peer that takes nothing for too long.
+//! A stream that gives up on a peer that takes nothing for too long, and that looks for the next
+//! request of a peer that was just answered before its thread goes to sleep.
 
 use std::future::Future;
 use std::io;
 use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -10,17 +13,45 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 use tokio::time::Sleep;
 
+/// An agent that was answered often has its next question ready within the time it takes a thread to
+/// go to sleep and be woken again, so a lone conversation is looked at so many times before that.
+const LOOKS_MAX: u32 = 200;
+
+/// How often to look for the next request before waiting to be told.
+#[derive(Clone, Default)]
+pub(super) struct Looks(Arc<AtomicU32>);
+
+impl Looks {
+    pub(super) fn begin(&self) {
+        self.0.store(LOOKS_MAX, Ordering::Relaxed);
+    }
+
+    fn take(&self) -> bool {
+        // One task reads and writes it; nothing is lost between the two.
+        let left = self.0.load(Ordering::Relaxed);
+        if left > 0 {
+            self.0.store(left - 1, Ordering::Relaxed);
+        }
+        left > 0
+    }
+
+    fn end(&self) {
+        self.0.store(0, Ordering::Relaxed);
+    }
+}
+
 /// A TCP stream whose blocked writes end after a bounded wait.
 pub(super) struct Patient {
     stream: TcpStream,
     write_wait_max: Duration,
+    looks: Looks,
     /// Armed while a write is blocked; a peer that reads again disarms it.
     blocked: Option<Pin<Box<Sleep>>>,
 }
 
 impl Patient {
-    pub(super) fn new(stream: TcpStream, write_wait_max: Duration) -> Patient {
-        Patient { stream, write_wait_max, blocked: None }
+    pub(super) fn new(stream: TcpStream, write_wait_max: Duration, looks: Looks) -> Patient {
+        Patient { stream, write_wait_max, looks, blocked: None }
     }
 
     fn watch<T>(
@@ -47,7 +78,13 @@ impl AsyncRead for Patient {
         context: &mut Context<'_>,
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_read(context, buffer)
+        let read = Pin::new(&mut self.stream).poll_read(context, buffer);
+        if read.is_ready() {
+            self.looks.end();
+        } else if self.looks.take() {
+            context.waker().wake_by_ref();
+        }
+        read
     }
 }
 

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use super::Options;
 use super::chain;
+use super::draft::Draft;
 use super::error::LedgerError;
 use super::facts::{Ending, Note, Outcome};
 use super::journal::{Head, Journal, make_segment};
@@ -32,6 +33,8 @@ pub(crate) struct Core {
     cuts: Vec<Cut>,
     /// What is on disk may not be what we remember: read it again first.
     pub(crate) suspect: bool,
+    /// Rows in the batch that are not in the file yet.
+    pub(crate) draft: Option<Draft>,
     /// For writing the keys of counters.
     pub(crate) key_text: String,
 }
@@ -104,6 +107,7 @@ impl Core {
             owed: Vec::new(),
             cuts,
             suspect: false,
+            draft: None,
             key_text: String::new(),
         })
     }
@@ -147,21 +151,40 @@ impl Core {
         Stamp { seq: self.journal.next_seq(), now, tick, writer }
     }
 
-    /// Writes one row, and with the same write the endings that came before it.
+    /// Writes one row, and with the same write the endings that came before it; where there is a
+    /// draft, into that.
     pub(crate) fn append(
         &mut self,
         now: Now,
         tick: u64,
         write: impl FnOnce(&Stamp, &mut Vec<u8>),
     ) -> Result<u64, LedgerError> {
-        self.journal.begin();
-        self.add_owed(now, tick);
+        let drafting = self.draft.is_some();
+        if !drafting {
+            self.journal.begin();
+            self.add_owed(now, tick);
+        }
         let stamp = self.stamp(now, tick);
         let seq = self.journal.row(|out| write(&stamp, out));
-        self.journal.commit()?;
+        if !drafting {
+            self.journal.commit()?;
+            self.owed_is_written(tick);
+        }
+        self.state.time.saw(tick, now.wall_us);
+        Ok(seq)
+    }
+
+    /// Writes the rows of a draft, and with the same write the endings that came meanwhile.
+    pub(crate) fn commit_draft(&mut self, now: Now, tick: u64) -> Result<(), LedgerError> {
+        self.add_owed(now, tick);
+        if let Err(e) = self.journal.commit() {
+            // Of the calls in it the state knows already: what is on disk is the truth.
+            self.suspect = true;
+            return Err(e);
+        }
         self.state.time.saw(tick, now.wall_us);
         self.owed_is_written(tick);
-        Ok(seq)
+        Ok(())
     }
 
     /// A call that others have closed meanwhile is left as it is.

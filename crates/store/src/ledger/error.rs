@@ -39,6 +39,22 @@ impl LedgerError {
         }
     }
 
+    /// The same trouble, for another who waited for the same write.
+    pub(crate) fn same(&self) -> LedgerError {
+        use LedgerError::{Full, Io, ReadOnly};
+        let again = |source: &io::Error| io::Error::new(source.kind(), source.to_string());
+        match self {
+            Full(path) => Full(path.clone()),
+            ReadOnly { path, source } => ReadOnly { path: path.clone(), source: again(source) },
+            Io { act, path, source } => Io { act, path: path.clone(), source: again(source) },
+            other => Io {
+                act: "write",
+                path: PathBuf::from("the audit log"),
+                source: io::Error::other(other.to_string()),
+            },
+        }
+    }
+
     /// The same trouble, for another who waits for the same flush.
     pub(crate) fn not_flushed(path: &Path, words: &str) -> LedgerError {
         LedgerError::NotFlushed { path: path.to_owned(), words: words.to_owned() }

@@ -67,9 +67,9 @@ impl Turn<'_> {
         self.core.end(self.now, self.tick, end)
     }
 
-    /// Where the journal ends after what this turn wrote.
+    /// Where the journal ends after what this turn wrote or drafted.
     pub(crate) fn position(&self) -> Position {
-        self.core.journal.tail.position()
+        self.core.journal.end()
     }
 }
 
@@ -115,14 +115,17 @@ impl Inner {
             return Err(failure.into());
         }
         let mut core = self.core();
-        core.lock.acquire()?;
-        let done = self.work(&mut core, work);
+        // Whose rows these were hears of a failure; this turn tries for itself.
+        let (_, changed_before) = self.write_draft(&mut core);
+        let acquired = core.lock.acquire();
+        let done = match acquired {
+            Ok(()) => self.work(&mut core, work),
+            Err(e) => Err(e.into()),
+        };
         core.lock.release();
-        let changed = self.publish(&core);
+        let changed = self.publish(&core) || changed_before;
         drop(core);
-        if changed {
-            self.tell_listeners();
-        }
+        self.tell_if(changed);
         done
     }
 
@@ -135,28 +138,35 @@ impl Inner {
         let late = self.take_late(core);
         let done = work(&mut Turn { core, now, tick });
         core.write_owed(now, tick)?;
-        self.late_written.fetch_max(late, Ordering::AcqRel);
+        self.late_is_written(late);
         done
     }
 
+    pub(super) fn late_is_written(&self, late: u64) {
+        self.late_written.fetch_max(late, Ordering::AcqRel);
+    }
+
     /// Takes over the endings that wait for a turn, and says how many there have been.
-    fn take_late(&self, core: &mut Core) -> u64 {
+    pub(super) fn take_late(&self, core: &mut Core) -> u64 {
         let mut late = self.late.lock().unwrap_or_else(PoisonError::into_inner);
         core.owe(late.endings.drain(..));
         late.count
     }
 
-    fn core(&self) -> MutexGuard<'_, Core> {
+    pub(super) fn core(&self) -> MutexGuard<'_, Core> {
         self.core.lock().unwrap_or_else(|poisoned| {
             // Someone panicked in the middle of a turn: what is on disk is the truth.
             let mut core = poisoned.into_inner();
             core.suspect = true;
+            if let Some(draft) = core.draft.take() {
+                draft.give_up(LedgerError::not_flushed(self.places.folder(), "its turn broke off"));
+            }
             self.core.clear_poison();
             core
         })
     }
 
-    fn prepare(&self, core: &mut Core) -> Result<(Now, u64), LedgerError> {
+    pub(super) fn prepare(&self, core: &mut Core) -> Result<(Now, u64), LedgerError> {
         core.catch_up()?;
         let now = self.clock.now();
         let bytes_max = self.options.segment_bytes_max;
@@ -171,13 +181,13 @@ impl Inner {
     }
 
     /// Lets the flusher and the readers see what this turn learned and did.
-    fn publish(&self, core: &Core) -> bool {
+    pub(super) fn publish(&self, core: &Core) -> bool {
         let tail = &core.journal.tail;
         self.flush.appended(&tail.file, tail.position());
         self.last_tick.store(core.state.time.last(), Ordering::Release);
         self.offset_us.store(core.state.time.offset_us(), Ordering::Release);
         self.ahead_us.store(core.state.time.ahead_us(), Ordering::Release);
-        self.open_calls.store(core.state.open.len(), Ordering::Relaxed);
+        self.count_open_calls(core);
         let seen = core.state.approvals.generation();
         let changed = self.seen.swap(seen, Ordering::AcqRel) != seen;
         if changed {
@@ -186,11 +196,18 @@ impl Inner {
         changed
     }
 
+    pub(super) fn count_open_calls(&self, core: &Core) {
+        self.open_calls.store(core.state.open.len(), Ordering::Relaxed);
+    }
+
     fn listeners(&self) -> MutexGuard<'_, Vec<Listener>> {
         self.listeners.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn tell_listeners(&self) {
+    pub(super) fn tell_if(&self, changed: bool) {
+        if !changed {
+            return;
+        }
         // Called without the lock: a listener may well look at the ledger.
         let listeners: Vec<Listener> = self.listeners().clone();
         for listener in listeners {
@@ -237,6 +254,19 @@ impl Inner {
         late.endings.push(Owed::of(end, ""));
         late.count += 1;
         late.count
+    }
+
+    /// Writes what waits to be written, if anything does.
+    pub(crate) fn write_late(&self, late: u64) -> Result<(), LedgerError> {
+        let mut core = self.core();
+        let (written, changed) = self.write_draft(&mut core);
+        drop(core);
+        self.tell_if(changed);
+        if self.is_written(late) {
+            return Ok(());
+        }
+        written?;
+        self.turn(|_| Ok(()))
     }
 
     pub(crate) fn is_written(&self, late: u64) -> bool {

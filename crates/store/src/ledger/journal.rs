@@ -145,6 +145,16 @@ impl Journal {
         self.batch.head.hash
     }
 
+    pub(crate) fn batch_bytes(&self) -> usize {
+        self.batch.bytes.len()
+    }
+
+    /// Where the journal ends once the batch is written.
+    pub(crate) fn end(&self) -> Position {
+        let Position { segment, offset } = self.tail.position();
+        Position { segment, offset: offset + u64::try_from(self.batch.bytes.len()).unwrap_or(0) }
+    }
+
     /// Adds a row to the batch; `write` writes its JSON.
     pub(crate) fn row(&mut self, write: impl FnOnce(&mut Vec<u8>)) -> u64 {
         add_row(&mut self.batch.bytes, &mut self.batch.head, write);

@@ -42,11 +42,6 @@ impl Permit {
         self.seq
     }
 
-    /// Whether other calls are under way.
-    pub fn has_company(&self) -> bool {
-        self.inner.open_calls() > 1
-    }
-
     /// Whether the row is as durable already as the ledger was told to make it.
     pub fn is_durable(&self) -> bool {
         self.inner.flush.is_durable(self.at)
@@ -99,6 +94,11 @@ impl Permit {
     /// The call certainly did not happen, so what it took is given back.
     pub fn release(mut self, why: &str) -> Result<(), LedgerError> {
         self.end(Outcome::new(Ending::Error), true, why, "")
+    }
+
+    /// There is no row of it after all.
+    pub(super) fn forget(mut self) {
+        self.ended = true;
     }
 
     fn end(
@@ -154,7 +154,7 @@ impl Settled {
         if self.inner.is_written(self.late) {
             return Ok(());
         }
-        self.inner.turn(|_| Ok(()))
+        self.inner.write_late(self.late)
     }
 }
 

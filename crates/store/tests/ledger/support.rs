@@ -1,6 +1,7 @@
 //! What the tests of the ledger share: a folder, a clock, a policy, one call.
 
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use policy::{
     Call, Caller, Denial, Format, LocalTime, Policy, Subject, ToolFacts, Verdict, Weekday, json,
@@ -142,5 +143,30 @@ impl Dice {
         self.0 ^= self.0 >> 7;
         self.0 ^= self.0 << 17;
         (self.0 >> 11) % bound.max(1)
+    }
+}
+
+/// A file system of its own that is small; needs root.
+pub(crate) struct Mount<'a>(&'a Path);
+
+impl<'a> Mount<'a> {
+    pub(crate) fn tmpfs(at: &'a Path, size: &str) -> Option<Mount<'a>> {
+        let options = format!("size={size},mode=0700");
+        let mut mount = Command::new("mount");
+        mount.args(["-t", "tmpfs", "-o", &options, "tmpfs"]).arg(at);
+        let done = mount.stderr(std::process::Stdio::null()).status().ok()?;
+        done.success().then_some(Mount(at))
+    }
+
+    pub(crate) fn remount(&self, options: &str) {
+        let done =
+            Command::new("mount").args(["-o", &format!("remount,{options}")]).arg(self.0).status();
+        assert!(done.unwrap().success());
+    }
+}
+
+impl Drop for Mount<'_> {
+    fn drop(&mut self) {
+        let _ = Command::new("umount").arg("-l").arg(self.0).status();
     }
 }

@@ -3,14 +3,12 @@
 
 use std::fs::{self, File, OpenOptions};
 use std::io::Write;
-use std::path::Path;
-use std::process::Command;
 use std::time::Duration;
 
 use store::clock::Clock;
 use store::ledger::{Ledger, LedgerError, Options};
 
-use super::support::{Desk, call, facts, limited, ok, try_call, verdict};
+use super::support::{Desk, Mount, call, facts, limited, ok, try_call, verdict};
 
 fn rules() -> policy::Policy {
     limited(r#"{"counter":"c","window":"day","max":1000000}"#)
@@ -179,31 +177,6 @@ fn endings_that_could_not_be_written_are_written_later() {
     assert_eq!(ledger.standing().unwrap().open_calls, 0);
     let outcomes: Vec<String> = desk.entries().into_iter().map(|entry| entry.outcome).collect();
     assert_eq!(outcomes, ["ok", "ok", "ok", "ok", "abandoned", "ok"]);
-}
-
-/// A file system of its own that is small; needs root.
-struct Mount<'a>(&'a Path);
-
-impl<'a> Mount<'a> {
-    fn tmpfs(at: &'a Path, size: &str) -> Option<Mount<'a>> {
-        let options = format!("size={size},mode=0700");
-        let mut mount = Command::new("mount");
-        mount.args(["-t", "tmpfs", "-o", &options, "tmpfs"]).arg(at);
-        let done = mount.stderr(std::process::Stdio::null()).status().ok()?;
-        done.success().then_some(Mount(at))
-    }
-
-    fn remount(&self, options: &str) {
-        let done =
-            Command::new("mount").args(["-o", &format!("remount,{options}")]).arg(self.0).status();
-        assert!(done.unwrap().success());
-    }
-}
-
-impl Drop for Mount<'_> {
-    fn drop(&mut self) {
-        let _ = Command::new("umount").arg("-l").arg(self.0).status();
-    }
 }
 
 #[test]
