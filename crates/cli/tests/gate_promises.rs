@@ -21,6 +21,10 @@ mod hostile;
 mod identity;
 #[path = "gate/lies.rs"]
 mod lies;
+#[path = "gate/meaning.rs"]
+mod meaning;
+#[path = "gate/readers.rs"]
+mod readers;
 #[path = "gate/recorder.rs"]
 mod recorder;
 #[path = "gate/running.rs"]

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use std::ops::ControlFlow;
 
 use crate::call::Call;
-use crate::json::{Kind, Value};
+use crate::json::{Kind, Value, fold};
 use crate::problem::{Complaint, suggest};
 
 pub(crate) use steps::{Step, read_steps};
@@ -52,7 +52,8 @@ pub(crate) struct Path {
 #[derive(Debug)]
 pub(crate) enum Leaf<'a> {
     Missing,
-    /// The path goes through a value that has no such parts, such as a member of a number.
+    /// The path goes through a value that has no such parts, such as a member of a number, or the member
+    /// is there in another spelling only, which some readers take for it.
     Misfit,
     Present(Seen<'a>),
 }
@@ -141,7 +142,10 @@ fn walk<'a>(
         return visit(Leaf::Present(Seen::of(value)));
     };
     let next = match (step, value.kind()) {
-        (Step::Member(name), Kind::Object) => value.get(name),
+        (Step::Member(name), Kind::Object) => match value.get(name) {
+            None if has_lookalike(value, name) => return visit(Leaf::Misfit),
+            found => found,
+        },
         (Step::Index(index), Kind::Array) => value.items().nth(*index),
         (Step::Every, Kind::Array) if !value.is_empty() => {
             return value.items().try_for_each(|item| walk(item, rest, visit));
@@ -153,6 +157,12 @@ fn walk<'a>(
         Some(next) => walk(next, rest, visit),
         None => visit(Leaf::Missing),
     }
+}
+
+/// Whether a member is there that a careless reader takes for this one, such as `Amount` for `amount`.
+fn has_lookalike(object: Value<'_>, name: &str) -> bool {
+    let name = fold(name);
+    object.entries().any(|(key, _)| fold(&key.text()) == name)
 }
 
 impl<'a> Seen<'a> {

@@ -8,9 +8,8 @@ use std::time::Duration;
 
 use serde_json::json;
 
-use crate::door::exchange;
 use crate::recorder::Recorder;
-use crate::world::{Gate, TOOLS, any_below, rounds};
+use crate::world::{Gate, TOOLS, any_below, number, rounds};
 
 const WORKERS: usize = 4;
 /// A tool of its own for each call, so that rows and calls can be compared one by one.
@@ -31,11 +30,11 @@ fn load_and_kill(gate: &mut Gate, token: &str, next: &AtomicUsize) {
         for _ in 0..WORKERS {
             scope.spawn(|| {
                 while !over.load(Ordering::Relaxed) {
-                    let number = next.fetch_add(1, Ordering::Relaxed);
-                    let name = match number % 10 {
+                    let turn = next.fetch_add(1, Ordering::Relaxed);
+                    let name = match turn % 10 {
                         0 => "limited".to_owned(),
                         1 => "secret".to_owned(),
-                        _ => format!("n{}", number % NAMES),
+                        _ => format!("n{}", turn % NAMES),
                     };
                     // The gate may be gone by now; that is the point.
                     let _ = std::panic::catch_unwind(|| client.call(&name, &json!({})));
@@ -55,7 +54,7 @@ fn p01_p04_every_call_that_left_has_its_row_after_kills() {
     let tools: Vec<&str> = TOOLS.iter().copied().chain(names.iter().map(String::as_str)).collect();
     let recorder = Recorder::new(&tools);
     let token = gate.furnish(&recorder);
-    let (kills, next) = (rounds(5), AtomicUsize::new(0));
+    let (kills, next) = (number("TOLLGATE_KILLS", 5), AtomicUsize::new(0));
     for _ in 0..kills {
         gate.up();
         load_and_kill(&mut gate, &token, &next);
@@ -93,24 +92,21 @@ fn p03_each_request_leaves_exactly_one_decision() {
     thread::scope(|scope| {
         for _ in 0..WORKERS {
             scope.spawn(|| {
+                let (mut known, mut unknown) = (client.line(), stranger.line());
                 for _ in 0..each {
-                    let plain = client.request(b"{}", "X-Plain: 1\r\n");
-                    let plain = String::from_utf8(plain)
-                        .unwrap()
-                        .replace("application/json\r", "text/plain\r");
                     let answers = [
-                        client.call("secret", &json!({})),
-                        client.post(b"{\"jsonrpc\":\"2.0\",\"id\":1,\"id\":2}"),
-                        stranger.call("echo", &json!({})),
-                        exchange(gate.port, plain.as_bytes(), Duration::from_secs(20)),
+                        known.call("secret", &json!({})),
+                        known.post(b"{\"jsonrpc\":\"2.0\",\"id\":1,\"id\":2}"),
+                        unknown.call("echo", &json!({})),
+                        known.post_as("text/plain", b"{}"),
                     ];
                     let mut ids = ids.lock().unwrap();
                     for answer in &answers {
-                        let body = answer.json();
                         let id = answer.denial()["audit_id"].as_u64();
-                        ids.push(id.unwrap_or_else(|| panic!("no audit_id in {body}")));
+                        ids.push(id.unwrap_or_else(|| panic!("no audit_id in {}", answer.text())));
                     }
-                    assert!(client.call("echo", &json!({})).passed());
+                    drop(ids);
+                    assert!(known.call("echo", &json!({})).passed());
                 }
             });
         }
@@ -143,17 +139,29 @@ fn p08_no_secret_is_in_any_file_log_or_export() {
     gate.run(&["server", "add", "keyed", "--url", &recorder.url(), "--header", &header]);
     let second = gate.grant("keyed", &["keyed=rules"]);
     gate.up();
-    let words = ["HEADER-SECRET-1", "ARGUMENT-SECRET-1", "MALFORMED-SECRET-1", "COOKIE-SECRET-1"];
+    let words =
+        ["HEADER-SECRET-1", "MALFORMED-SECRET-1", "COOKIE-SECRET-1", "SENT-HEADER-SECRET-1"];
     let mut words: Vec<String> = words.map(str::to_owned).to_vec();
     words.extend([token.clone(), second.clone()]);
+    let planted: Vec<String> =
+        (1..=14).map(|number| format!("ARGUMENT-SECRET-{number}-")).collect();
+    words.extend(planted.iter().cloned());
 
     let client = gate.client(&token, "/mcp/rec");
     let mut keyed = gate.client(&second, "/mcp/keyed");
-    keyed.headers = "Cookie: id=COOKIE-SECRET-1\r\n".to_owned();
-    let arguments = json!({ "nonce": "ARGUMENT-SECRET-1" });
-    for tool in ["echo", "secret", "pay", "limited"] {
+    keyed.headers =
+        "Cookie: id=COOKIE-SECRET-1\r\nX-Other-Key: SENT-HEADER-SECRET-1\r\n".to_owned();
+    for (number, word) in planted.iter().enumerate() {
+        // As a value, deep inside, and as a name: of a tool that is allowed, denied, asked for, limited.
+        let tool = ["echo", "secret", "pay", "limited", "nowhere"][number % 5];
+        let arguments = match number % 3 {
+            0 => json!({ "nonce": word }),
+            1 => json!({ "list": [{ "deep": word }] }),
+            _ => json!({ "nonce": format!("{word}\u{0}{word}") }),
+        };
         client.call(tool, &arguments);
     }
+    let arguments = json!({ "nonce": planted[0] });
     assert!(keyed.call("echo", &arguments).passed());
     client.post(b"{\"MALFORMED-SECRET-1\":\"MALFORMED-SECRET-1\",\"MALFORMED-SECRET-1\":1}");
     gate.client("tg_MALFORMED-SECRET-1", "/mcp/rec").call("echo", &arguments);

@@ -24,6 +24,11 @@ fn race(clients: usize, client: &Client, tool: &str, arguments: &Value) -> usize
     passed.into_inner().unwrap()
 }
 
+/// How many clients race for three places.
+const CLIENTS: usize = 100;
+/// How many retries race for one approval.
+const RETRIES: usize = 50;
+
 #[test]
 fn p05_a_limit_holds_against_clients_in_parallel() {
     let mut gate = Gate::new();
@@ -36,12 +41,12 @@ fn p05_a_limit_holds_against_clients_in_parallel() {
     let mut over = 0;
     for token in &tokens {
         let before = recorder.count("limited");
-        let passed = race(50, &gate.client(token, "/mcp/rec"), "limited", &json!({}));
+        let passed = race(CLIENTS, &gate.client(token, "/mcp/rec"), "limited", &json!({}));
         let seen = recorder.count("limited") - before;
         assert_eq!((passed, seen), (3, 3));
         over += seen.saturating_sub(3);
     }
-    println!("P05: {times} rounds of 50 clients, limit 3: 3 of 50 admitted each, {over} over");
+    println!("P05: {times} rounds of {CLIENTS} clients, limit 3: 3 admitted each, {over} over");
 }
 
 #[test]
@@ -74,12 +79,12 @@ fn p07_p36_an_approval_lets_one_exact_call_through_once() {
         let before = recorder.count("pay");
         let reordered =
             json!({ "note": "line\u{1b}[2Jtwo", "amount": 5, "nonce": format!("r{round}") });
-        let passed = race(20, &client, "pay", &reordered);
+        let passed = race(RETRIES, &client, "pay", &reordered);
         assert_eq!((passed, recorder.count("pay") - before), (1, 1));
         assert!(!gate.cli(&["approvals", "approve", &id]).status.success(), "not twice");
     }
     println!(
-        "P07: {times} approvals, 20 racing retries each, {} executions",
+        "P07: {times} approvals, {RETRIES} racing retries each, {} executions",
         recorder.count("pay")
     );
     println!("P36: whole call shown, other arguments refused, second approval refused");

@@ -1,6 +1,6 @@
 //! A client that sends exactly the bytes it is given, and a few that are good.
 
-use std::io::{ErrorKind, Read, Write};
+use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
 use std::net::TcpStream;
 use std::time::{Duration, Instant};
 
@@ -78,6 +78,57 @@ fn split(all: &[u8], took: Duration) -> Answer {
     Answer { status, head, body: all[end + 4..].to_vec(), took }
 }
 
+/// A client that keeps its connection, for many requests one after the other.
+pub(crate) struct Line {
+    client: Client,
+    stream: Option<BufReader<TcpStream>>,
+}
+
+impl Line {
+    pub(crate) fn call(&mut self, tool: &str, arguments: &Value) -> Answer {
+        self.post(call(tool, arguments).to_string().as_bytes())
+    }
+
+    pub(crate) fn post(&mut self, body: &[u8]) -> Answer {
+        let bytes = self.client.request_that("keep-alive", body, "");
+        self.exchange(&bytes)
+    }
+
+    /// The same with another content type.
+    pub(crate) fn post_as(&mut self, content_type: &str, body: &[u8]) -> Answer {
+        let bytes = String::from_utf8(self.client.request_that("keep-alive", body, "")).unwrap();
+        let bytes = bytes.replace("application/json\r", &format!("{content_type}\r"));
+        self.exchange(bytes.as_bytes())
+    }
+
+    fn exchange(&mut self, bytes: &[u8]) -> Answer {
+        let started = Instant::now();
+        let mut stream = self.stream.take().unwrap_or_else(|| connected(self.client.port));
+        stream.get_mut().write_all(bytes).expect("the gate takes the request");
+        let mut head = String::new();
+        while !head.ends_with("\r\n\r\n") {
+            let read = stream.read_line(&mut head).expect("an answer in time");
+            assert!(read > 0, "the gate hung up after {head:?}");
+        }
+        let mut answer = split(head.as_bytes(), Duration::ZERO);
+        let length = answer.header("content-length").and_then(|number| number.parse().ok());
+        answer.body =
+            vec![0; length.unwrap_or_else(|| panic!("an answer without a length: {head}"))];
+        stream.read_exact(&mut answer.body).expect("the whole answer");
+        let goes_on = answer.header("connection").is_none_or(|words| words != "close");
+        self.stream = goes_on.then_some(stream);
+        answer.took = started.elapsed();
+        answer
+    }
+}
+
+fn connected(port: u16) -> BufReader<TcpStream> {
+    let stream = TcpStream::connect(("127.0.0.1", port)).expect("the gate listens");
+    stream.set_nodelay(true).unwrap();
+    stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+    BufReader::new(stream)
+}
+
 /// One client of one grant.
 #[derive(Clone)]
 pub(crate) struct Client {
@@ -89,16 +140,24 @@ pub(crate) struct Client {
 
 impl Client {
     pub(crate) fn request(&self, body: &[u8], more: &str) -> Vec<u8> {
+        self.request_that("close", body, more)
+    }
+
+    fn request_that(&self, connection: &str, body: &[u8], more: &str) -> Vec<u8> {
         let Client { port, token, path, headers } = self;
         let mut bytes = format!(
             "POST {path} HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\nAuthorization: Bearer {token}\r\n\
              Content-Type: application/json\r\nAccept: application/json, text/event-stream\r\n\
-             Connection: close\r\n{headers}{more}Content-Length: {}\r\n\r\n",
+             Connection: {connection}\r\n{headers}{more}Content-Length: {}\r\n\r\n",
             body.len()
         )
         .into_bytes();
         bytes.extend_from_slice(body);
         bytes
+    }
+
+    pub(crate) fn line(&self) -> Line {
+        Line { client: self.clone(), stream: None }
     }
 
     pub(crate) fn post(&self, body: &[u8]) -> Answer {

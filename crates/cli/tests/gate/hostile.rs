@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 
 use crate::door::{Client, exchange};
 use crate::running::with_child;
-use crate::world::Gate;
+use crate::world::{Gate, number};
 
 const BODIES: &str = include_str!("bodies.txt");
 const REQUESTS: &str = include_str!("requests.txt");
@@ -186,6 +186,9 @@ fn p22_messages_without_one_meaning_are_refused_over_stdio() {
     assert_eq!((rows, passed), (sent, 1));
 }
 
+/// How many threads open hostile connections.
+const OPENERS: usize = 20;
+
 /// A connection that begins well and then takes its time.
 fn slow(client: &Client, kind: usize) -> TcpStream {
     let mut stream = TcpStream::connect(("127.0.0.1", client.port)).unwrap();
@@ -199,6 +202,12 @@ fn slow(client: &Client, kind: usize) -> TcpStream {
             bytes = head.replace("Content-Length: 0", "Content-Length: 4000000").into_bytes();
             bytes.extend(vec![b' '; 3_900_000]);
         }
+        3 => {
+            let head = String::from_utf8(bytes).unwrap();
+            bytes = head.replace("Content-Length: 0", "Content-Length: 16777216").into_bytes();
+            bytes.extend(vec![b' '; 1_000_000]);
+        }
+        4 => bytes = client.request(&vec![b'['; 1_000_000], ""),
         _ => {
             let head = String::from_utf8(bytes).unwrap();
             let head = head.replace("Content-Length: 0", "Transfer-Encoding: chunked");
@@ -215,7 +224,16 @@ fn p23_slow_and_large_clients_neither_fill_the_memory_nor_stop_the_others() {
     let (gate, _recorder, client) = Gate::with_recorder();
     let hostile = gate.client(&gate.grant("hostile", &["rec=rules"]), "/mcp/rec");
     std::thread::sleep(Duration::from_millis(600));
-    let open: Vec<TcpStream> = (0..240).map(|number| slow(&hostile, number % 4)).collect();
+    let clients = number("TOLLGATE_CLIENTS", 240);
+    // Several at a time: some take a while until the gate reads no further.
+    let open: Vec<TcpStream> = std::thread::scope(|scope| {
+        let some = |first: usize| {
+            let hostile = &hostile;
+            move || (first..clients).step_by(OPENERS).map(|kind| slow(hostile, kind % 6)).collect()
+        };
+        let openers: Vec<_> = (0..OPENERS).map(|first| scope.spawn(some(first))).collect();
+        openers.into_iter().flat_map(|one| -> Vec<TcpStream> { one.join().unwrap() }).collect()
+    });
     let slowest = (0..20).map(|_| {
         let answer = client.call("echo", &json!({}));
         assert!(answer.passed(), "{}", answer.text());

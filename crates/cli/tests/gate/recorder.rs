@@ -9,14 +9,33 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
+/// How a server answers calls.
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) enum Manner {
+    #[default]
+    Honest,
+    /// One byte after the other, for ever.
+    Drips,
+    /// A result of two hundred megabytes.
+    Floods,
+    /// A list of tools that never ends.
+    Lists,
+}
+
+type Look = fn(&[u8]) -> Option<String>;
+
 #[derive(Default)]
 struct Shared {
+    manner: Mutex<Manner>,
     calls: Mutex<Vec<String>>,
     tools: Mutex<Vec<Value>>,
     hanging: Mutex<HashSet<String>>,
     heads: Mutex<String>,
     /// What the next calls are answered with, byte for byte.
     lie: Mutex<Option<Vec<u8>>>,
+    /// Looks at each call as it stood on the wire, and says what is wrong with it.
+    look: Mutex<Option<Look>>,
+    troubles: Mutex<Vec<String>>,
 }
 
 #[derive(Clone)]
@@ -76,6 +95,10 @@ impl Recorder {
         self.shared.hanging.lock().unwrap().clear();
     }
 
+    pub(crate) fn behave(&self, manner: Manner) {
+        *self.shared.manner.lock().unwrap() = manner;
+    }
+
     /// Answers calls with these bytes from now on; `{id}` in them becomes the id of the call.
     pub(crate) fn lie(&self, bytes: Option<Vec<u8>>) {
         *self.shared.lie.lock().unwrap() = bytes;
@@ -99,6 +122,23 @@ impl Recorder {
         Some(out)
     }
 
+    pub(crate) fn look_at_calls_with(&self, look: Look) {
+        *self.shared.look.lock().unwrap() = Some(look);
+    }
+
+    /// What was wrong with calls, each with the call itself.
+    pub(crate) fn troubles(&self) -> Vec<String> {
+        self.shared.troubles.lock().unwrap().clone()
+    }
+
+    fn look_at(&self, body: &[u8]) {
+        let look = *self.shared.look.lock().unwrap();
+        if let Some(words) = look.and_then(|look| look(body)) {
+            let call = String::from_utf8_lossy(body);
+            self.shared.troubles.lock().unwrap().push(format!("{words}: {call}"));
+        }
+    }
+
     /// Everything that stood in the heads of requests.
     pub(crate) fn heads(&self) -> String {
         self.shared.heads.lock().unwrap().clone()
@@ -109,6 +149,9 @@ impl Recorder {
         let mut reader = BufReader::new(stream.try_clone().unwrap());
         let mut writer = stream;
         while let Some((line, body)) = self.request(&mut reader) {
+            if self.misbehaves(&body, &mut writer) {
+                return;
+            }
             if let Some(lie) = self.lie_for(&body) {
                 let _ = writer.write_all(&lie);
                 return;
@@ -125,6 +168,34 @@ impl Recorder {
                 return;
             }
         }
+    }
+
+    /// Answers a call the way a bad server does; true when it did.
+    fn misbehaves(&self, body: &[u8], writer: &mut TcpStream) -> bool {
+        let manner = *self.shared.manner.lock().unwrap();
+        let is_bad = matches!(manner, Manner::Drips | Manner::Floods);
+        let Some(id) = is_bad.then(|| call_id(body)).flatten() else { return false };
+        self.shared.calls.lock().unwrap().push("bad".to_owned());
+        let head = "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\n";
+        if manner == Manner::Drips {
+            let mut going =
+                writer.write_all(format!("{head}content-length: 1000000\r\n\r\n").as_bytes());
+            while going.is_ok() {
+                thread::sleep(Duration::from_millis(20));
+                going = writer.write_all(b" ");
+            }
+            return true;
+        }
+        let begin = format!(
+            "{head}\r\n{{\"jsonrpc\":\"2.0\",\"id\":{id},\"result\":{{\"content\":[],\"x\":\""
+        );
+        let mut going = writer.write_all(begin.as_bytes());
+        let part = vec![b'x'; 64 * 1024];
+        for _ in 0..200 * 16 {
+            going = going.and_then(|()| writer.write_all(&part));
+        }
+        let _ = going.and_then(|()| writer.write_all(b"\"}}"));
+        true
     }
 
     fn request(&self, reader: &mut BufReader<TcpStream>) -> Option<(String, Vec<u8>)> {
@@ -152,6 +223,10 @@ impl Recorder {
         let Some(id) = message.get("id").filter(|_| message.get("method").is_some()) else {
             return "HTTP/1.1 202 Accepted\r\ncontent-length: 0\r\n\r\n".to_owned();
         };
+        let own = ["initialize", "server/discover", "tools/list"];
+        if own.iter().all(|method| message["method"] != *method) {
+            self.look_at(body);
+        }
         let answer = match self.result(&message) {
             Some(result) => json!({ "jsonrpc": "2.0", "id": id, "result": result }),
             None => {
@@ -172,6 +247,13 @@ impl Recorder {
                 "capabilities": { "tools": {} },
                 "serverInfo": { "name": "recorder", "version": "1" },
             }),
+            "tools/list" if *self.shared.manner.lock().unwrap() == Manner::Lists => {
+                let page: usize =
+                    message["params"]["cursor"].as_str().unwrap_or("0").parse().unwrap_or(0);
+                let tools: Vec<Value> =
+                    (0..100).map(|n| tool(&format!("t{page}-{n}"), "x")).collect();
+                json!({ "tools": tools, "nextCursor": (page + 1).to_string() })
+            }
             "tools/list" => json!({ "tools": *self.shared.tools.lock().unwrap() }),
             "tools/call" => self.call(&message["params"]),
             "ping" => json!({}),
@@ -188,6 +270,12 @@ impl Recorder {
         let nonce = params["arguments"]["nonce"].as_str().unwrap_or_default();
         json!({ "content": [{ "type": "text", "text": format!("ok {nonce}") }] })
     }
+}
+
+/// The id of a tool call.
+fn call_id(body: &[u8]) -> Option<Value> {
+    let message: Value = serde_json::from_slice(body).ok()?;
+    (message["method"] == "tools/call").then(|| message["id"].clone())
 }
 
 /// A stream on which the server has nothing to say.

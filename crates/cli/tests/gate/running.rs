@@ -1,14 +1,18 @@
 //! Stopping, dying, and servers that hang.
 
 use std::fs;
+use std::io::Write;
+use std::net::TcpStream;
 use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use crate::recorder::Recorder;
-use crate::world::{Gate, TOOLS, rounds, until};
+use crate::door::Client;
+use crate::recorder::{Manner, Recorder};
+use crate::world::{Gate, TOOLS, Watch, number, rounds, until};
 
 /// A server on standard streams that starts a child of its own and notes both and every call.
 const SERVER: &str = r#"
@@ -79,38 +83,84 @@ fn p26_no_child_outlives_a_killed_gate() {
     println!("P26: {kills} kills with children of children, 0 left after {slowest:.0?}");
 }
 
-#[test]
-fn p24_a_server_that_hangs_does_not_stop_the_others() {
-    let (gate, recorder, hung) = Gate::with_recorder();
-    let second = Recorder::new(TOOLS);
-    gate.run(&["server", "add", "well", "--url", &second.url()]);
-    let well = gate.client(&gate.grant("well", &["well=rules"]), "/mcp/well");
-    until("the grant counts", Duration::from_secs(5), || well.call("echo", &json!({})).passed());
-    recorder.hang_on("other");
-    let waiting: Vec<_> = (0..40)
+/// Sends a call and reads nothing.
+fn left_waiting(client: &Client, tool: &str) -> TcpStream {
+    let body = crate::door::call(tool, &json!({})).to_string();
+    let mut stream = TcpStream::connect(("127.0.0.1", client.port)).unwrap();
+    stream.write_all(&client.request(body.as_bytes(), "")).unwrap();
+    stream
+}
+
+/// How long calls at a good server take: of a hundred, the middle and the slowest but one.
+fn pace(client: &Client) -> (Duration, Duration) {
+    let calls = 100 * rounds(2);
+    let mut line = client.line();
+    let mut took: Vec<Duration> = (0..calls)
         .map(|_| {
-            use std::io::Write;
-            let body = crate::door::call("other", &json!({})).to_string();
-            let mut stream = std::net::TcpStream::connect(("127.0.0.1", gate.port)).unwrap();
-            stream.write_all(&hung.request(body.as_bytes(), "")).unwrap();
-            stream
-        })
-        .collect();
-    until("all calls hang", Duration::from_secs(10), || recorder.count("other") == 40);
-    let mut took: Vec<Duration> = (0..50)
-        .map(|_| {
-            let answer = well.call("echo", &json!({}));
-            assert!(answer.passed());
+            let answer = line.call("echo", &json!({}));
+            assert!(answer.passed(), "{}", answer.text());
             answer.took
         })
         .collect();
     took.sort();
+    (took[calls / 2], took[calls * 99 / 100 - 1])
+}
+
+#[test]
+fn p24_bad_servers_do_not_stop_the_others() {
+    let (gate, recorder, hung) = Gate::with_recorder();
+    let other = |name: &str| {
+        let server = Recorder::new(TOOLS);
+        gate.run(&["server", "add", name, "--url", &server.url()]);
+        let token = gate.grant(name, &[&format!("{name}=rules")]);
+        let client = gate.client(&token, &format!("/mcp/{name}"));
+        until("the grant counts", Duration::from_secs(5), || {
+            client.call("echo", &json!({})).passed()
+        });
+        (server, client)
+    };
+    let (_, well) = other("well");
+    let (drip, dripping) = other("drip");
+    let (flood, flooding) = other("flood");
+    let (list, listing) = other("list");
+    let (middle, slow) = pace(&well);
+
+    recorder.hang_on("other");
+    drip.behave(Manner::Drips);
+    flood.behave(Manner::Floods);
+    list.behave(Manner::Lists);
+    let mut waiting: Vec<_> = (0..40).map(|_| left_waiting(&hung, "other")).collect();
+    waiting.extend((0..10).map(|_| left_waiting(&dripping, "echo")));
+    until("all calls hang", Duration::from_secs(10), || recorder.count("other") == 40);
+    until("all calls drip", Duration::from_secs(10), || drip.calls().len() >= 10);
+    let over = AtomicBool::new(false);
+    let (with_middle, with_slow) = thread::scope(|scope| {
+        scope.spawn(|| {
+            while !over.load(Ordering::Relaxed) {
+                let answer = flooding.call("echo", &json!({}));
+                assert!(answer.refused(), "{} bytes of a flood", answer.body.len());
+            }
+        });
+        scope.spawn(|| {
+            let ask = json!({ "jsonrpc": "2.0", "id": 1, "method": "tools/list", "params": {} });
+            while !over.load(Ordering::Relaxed) {
+                assert_eq!(listing.send(&ask).status, 200);
+            }
+        });
+        let pace = std::panic::catch_unwind(|| pace(&well));
+        over.store(true, Ordering::Relaxed);
+        pace.unwrap()
+    });
+    let floods = flood.calls().len();
     println!(
-        "P24: 40 calls hang at one server; at the other 50 calls took {:.1?} in the middle, {:.1?} at most",
-        took[25], took[49]
+        "P24: 40 calls hang, 10 drip, {floods} floods of 200 MB, endless lists; elsewhere calls took \
+         {with_middle:.1?} in the middle and {with_slow:.1?} at p99, without them {middle:.1?} and {slow:.1?}"
     );
-    assert!(took[49] < Duration::from_secs(2));
+    assert!(floods > 0);
+    // What a machine with two cores may need to get round to it.
+    assert!(with_slow < slow * 2 + Duration::from_millis(100), "{with_slow:?} after {slow:?}");
     assert!(hung.call("echo", &json!({})).passed(), "even the same server answers other calls");
+    assert!(gate.rss_mib() < 256, "{} MiB", gate.rss_mib());
     drop(waiting);
 }
 
@@ -118,29 +168,81 @@ fn p24_a_server_that_hangs_does_not_stop_the_others() {
 fn p25_a_stop_settles_every_call_within_five_seconds() {
     let (mut gate, recorder, client) = Gate::with_recorder();
     recorder.hang_on("other");
-    let waiting = thread::spawn({
-        let client = client.clone();
-        move || {
-            let _ = std::panic::catch_unwind(|| client.call("other", &json!({})));
-        }
-    });
-    until("the call hangs", Duration::from_secs(5), || recorder.count("other") == 1);
+    let waiting: Vec<_> = (0..20).map(|_| left_waiting(&client, "other")).collect();
+    until("the calls hang", Duration::from_secs(5), || recorder.count("other") == 20);
+    let busy: Vec<_> = (0..4)
+        .map(|_| {
+            let client = client.clone();
+            thread::spawn(move || {
+                // Until the gate is gone.
+                while std::panic::catch_unwind(|| client.call("echo", &json!({}))).is_ok() {}
+            })
+        })
+        .collect();
+    thread::sleep(Duration::from_millis(200));
     let took = gate.stop();
-    waiting.join().unwrap();
+    drop(waiting);
+    for one in busy {
+        one.join().unwrap();
+    }
     let rows = gate.decisions();
     let open = |row: &&Value| row["decision"] == "admitted" && row["outcome"].is_null();
     let open: Vec<&Value> = rows.iter().filter(open).collect();
-    let started = Instant::now();
+    let started = Watch::start();
     gate.up();
     assert!(gate.client(&client.token, "/mcp/rec").call("echo", &json!({})).passed());
     println!(
-        "P25: a stop took {took:.1?} with a call that hangs, {} left open; start to first call {:.0?}",
+        "P25: a stop under load took {took:.1?} with 20 calls that hang, {} of {} left open; start to first call {:.0?}",
         open.len(),
+        rows.len(),
         started.elapsed()
     );
     assert!(took < Duration::from_secs(5));
     assert!(open.is_empty(), "{open:?}");
     gate.verify();
+}
+
+/// Puts calls on record as a gate does, two rows each.
+fn write_calls(audit: &Path, calls: usize) {
+    use ::store::ledger::{Admission, Ending, Facts, Ledger, Options, Outcome};
+    use policy::{Call, Caller, Format, LocalTime, Policy, Subject, ToolFacts, Weekday};
+    let ledger = Ledger::open(audit, ::store::clock::Clock::System, Options::default()).unwrap();
+    let rules = Policy::load(r#"{"version":"1","default":"allow"}"#, Format::Json).unwrap();
+    let subject = Subject::Tool("echo");
+    let verdict = rules.decide(&Call {
+        subject,
+        args: None,
+        caller: Caller { grant: "agent", session: None, client: None },
+        tool: ToolFacts::default(),
+        time: LocalTime { hour: 12, weekday: Weekday::Monday },
+    });
+    let facts = Facts {
+        grant: "agent",
+        server: "rec",
+        method: "tools/call",
+        subject: Some(subject),
+        ..Facts::default()
+    };
+    for _ in 0..calls {
+        let Admission::Permit(permit) = ledger.admit(&verdict, &facts).unwrap() else {
+            panic!("nothing is limited");
+        };
+        permit.settle(&Outcome::new(Ending::Ok)).unwrap();
+    }
+}
+
+#[test]
+fn p25_a_long_log_does_not_delay_the_start() {
+    let (mut gate, _recorder, client) = Gate::with_recorder();
+    gate.stop();
+    let rows = number("TOLLGATE_AUDIT_ROWS", 20_000);
+    write_calls(&gate.home.join("audit"), rows / 2);
+    let started = Watch::start();
+    gate.up();
+    assert!(gate.client(&client.token, "/mcp/rec").call("echo", &json!({})).passed());
+    let took = started.elapsed();
+    println!("P25: start to first call {took:.0?} with {rows} rows in the log");
+    assert!(took < Duration::from_secs(1), "{took:?}");
 }
 
 fn live(gate: &Gate, server: &str) -> Value {

@@ -4,6 +4,8 @@ use std::fs::{self, File};
 use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
+use std::sync::Once;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
@@ -23,7 +25,12 @@ pub(crate) struct Gate {
 
 /// How often the random parts are repeated.
 pub(crate) fn rounds(usual: usize) -> usize {
-    std::env::var("TOLLGATE_ROUNDS").ok().and_then(|text| text.parse().ok()).unwrap_or(usual)
+    number("TOLLGATE_ROUNDS", usual)
+}
+
+/// A count that a longer run sets in the environment.
+pub(crate) fn number(variable: &str, usual: usize) -> usize {
+    std::env::var(variable).ok().and_then(|text| text.parse().ok()).unwrap_or(usual)
 }
 
 /// Some number below `bound`; what it is does not matter, only that it differs.
@@ -32,9 +39,43 @@ pub(crate) fn any_below(bound: u64) -> u64 {
     RandomState::new().hash_one(0) % bound.max(1)
 }
 
+/// Measures time like a clock, but leaves out spans in which this process did not run: a test and its
+/// gate that are stopped together, or a machine that sleeps, are nobody's delay.
+pub(crate) struct Watch(u64);
+
+impl Watch {
+    pub(crate) fn start() -> Watch {
+        Watch(awake_ms())
+    }
+
+    pub(crate) fn elapsed(&self) -> Duration {
+        Duration::from_millis(awake_ms() - self.0)
+    }
+}
+
+/// Milliseconds that this process was seen to run.
+fn awake_ms() -> u64 {
+    const TICK: Duration = Duration::from_millis(2);
+    const GAP_MS_MAX: u64 = 200;
+    static AWAKE_MS: AtomicU64 = AtomicU64::new(0);
+    static TICKING: Once = Once::new();
+    TICKING.call_once(|| {
+        std::thread::spawn(|| {
+            let mut last = Instant::now();
+            loop {
+                std::thread::sleep(TICK);
+                let gap = u64::try_from(last.elapsed().as_millis()).unwrap();
+                last += Duration::from_millis(gap);
+                AWAKE_MS.fetch_add(gap.min(GAP_MS_MAX), Ordering::Relaxed);
+            }
+        });
+    });
+    AWAKE_MS.load(Ordering::Relaxed)
+}
+
 /// Tries until it holds; says how long that took.
 pub(crate) fn until(what: &str, wait: Duration, mut holds: impl FnMut() -> bool) -> Duration {
-    let started = Instant::now();
+    let started = Watch::start();
     while !holds() {
         assert!(started.elapsed() < wait, "{what}: not within {wait:?}");
         std::thread::sleep(Duration::from_millis(10));
@@ -185,7 +226,7 @@ impl Gate {
     pub(crate) fn stop(&mut self) -> Duration {
         let mut child = self.child.take().unwrap();
         let pid = Pid::from_child(&child);
-        let started = Instant::now();
+        let started = Watch::start();
         kill_process(pid, Signal::TERM).unwrap();
         until("the gate ends", Duration::from_secs(20), || child.try_wait().unwrap().is_some());
         started.elapsed()

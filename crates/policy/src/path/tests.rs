@@ -35,7 +35,7 @@ fn found(path: &str, args: Option<&str>) -> Vec<String> {
 fn a_path_leads_to_what_it_names() {
     let args = r#"{"a":{"b":5},"list":[1,"x",null],"items":[{"price":1},{"name":"n"},7],"odd.key":"o",
         "deep":[[1,2],[3]],"holes":[[],[4]],"empty":[],"none":null,"\u0061\"b":true}"#;
-    let cases: [(&str, &[&str]); 25] = [
+    let cases: [(&str, &[&str]); 28] = [
         ("args", &["an object"]),
         ("args.a.b", &["number 5"]),
         ("args[\"a\"][\"b\"]", &["number 5"]),
@@ -56,6 +56,10 @@ fn a_path_leads_to_what_it_names() {
         ("args.holes[*][*]", &["missing", "number 4"]),
         ("args.nothing", &["missing"]),
         ("args.nothing[*].x", &["missing"]),
+        // What some readers take for the member is neither it nor nothing.
+        ("args.A", &["misfit"]),
+        ("args.a.B", &["misfit"]),
+        ("args[\"Odd.Key\"]", &["misfit"]),
         // A way through a value without such parts is no way.
         ("args.a.b.c", &["misfit"]),
         ("args.a[0]", &["misfit"]),

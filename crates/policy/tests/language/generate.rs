@@ -365,7 +365,9 @@ fn value() -> Strat {
 }
 
 fn object(value: impl Strategy<Value = Json> + 'static) -> Strat {
-    let name = select(vec!["n", "a", "o", "list", "items", "odd key", "deep"]);
+    let name = select(vec![
+        "n", "a", "o", "list", "items", "odd key", "deep", "N", "Items", "LIST", "Odd Key",
+    ]);
     proptest::collection::btree_map(name, value, 0..5).prop_map(Json::map).boxed()
 }
 

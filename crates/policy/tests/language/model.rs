@@ -316,19 +316,27 @@ fn follow(place: Place, step: &str) -> Vec<Place> {
         Some(value) => vec![Place::Value(value.clone())],
         None => vec![Place::Missing],
     };
+    // A member in another spelling is neither there nor missing.
+    let member = |name: &str| {
+        let alike = |(key, _): &(String, Json)| key.to_lowercase() == name.to_lowercase();
+        match value.get(name) {
+            None if value.members().iter().any(alike) => vec![Place::Wrong],
+            found => one(found),
+        }
+    };
     match (step, &value) {
         ("[*]", Json::List(items)) if items.is_empty() => vec![Place::Missing],
         ("[*]", Json::List(items)) => items.iter().cloned().map(Place::Value).collect(),
         ("[*]", _) => vec![Place::Wrong],
         _ if step.starts_with("[\"") => match &value {
-            Json::Map(_) => one(value.get(step.trim_start_matches("[\"").trim_end_matches("\"]"))),
+            Json::Map(_) => member(step.trim_start_matches("[\"").trim_end_matches("\"]")),
             _ => vec![Place::Wrong],
         },
         _ if step.starts_with('[') => match &value {
             Json::List(items) => one(items.get(step[1..step.len() - 1].parse::<usize>().unwrap())),
             _ => vec![Place::Wrong],
         },
-        (_, Json::Map(_)) => one(value.get(step)),
+        (_, Json::Map(_)) => member(step),
         _ => vec![Place::Wrong],
     }
 }

@@ -117,6 +117,11 @@ fn a_process_killed_at_any_moment_loses_no_admitted_call() {
     let unknown = entries.iter().filter(|entry| entry.outcome == "unknown").count();
     assert!(unknown <= kills * 4, "at most one for each thread that was killed: {unknown}");
 
+    println!(
+        "P01: {kills} kills of a writer, {} calls, {unknown} unknown, 0 missing",
+        entries.len()
+    );
+
     // Every admitted call was counted once: exactly the rest fits.
     let total = u32::try_from(entries.len()).unwrap() + 5;
     let rest = (0..10).filter(|_| call(&ledger, &rules(total))).count();

@@ -33,6 +33,7 @@ fn a_hundred_threads_race_for_three_calls_and_three_get_through() {
         assert_eq!(admitted.load(Ordering::Relaxed), 3, "round {round}");
         desk.clock.advance(MINUTE_US);
     }
+    println!("P05: {} rounds of 100 threads at the ledger, limit 3: 3 admitted each", rounds(10));
 }
 
 #[test]
