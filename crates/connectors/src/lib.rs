@@ -124,12 +124,20 @@ pub type Run = for<'a> fn(Ask<'a>) -> Working<'a>;
 pub enum Answer {
     /// A value, shown structured and as compact JSON text.
     Found(Value),
+    /// The same where the text lay ready: an object as compact JSON.
+    Written(String),
     /// A plain sentence, with the value behind it.
     Said { text: String, value: Value },
     /// It did not work; the agent sees an error.
     Failed { code: &'static str, words: String },
     /// It did not work, in a form that programs can read: an error shown structured and as text.
     Refused(Value),
+}
+
+impl From<Value> for Answer {
+    fn from(value: Value) -> Answer {
+        Answer::Found(value)
+    }
 }
 
 /// Every built-in service. Adding one is a file and a line here.

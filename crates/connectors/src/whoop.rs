@@ -79,10 +79,12 @@ impl From<Problem> for Trouble {
 pub(crate) type Outcome = Result<Value, Trouble>;
 
 /// Turns a tool's outcome into its answer.
-fn answering<'a>(work: impl Future<Output = Outcome> + Send + 'a) -> Working<'a> {
+fn answering<'a, T: Into<Answer>>(
+    work: impl Future<Output = Result<T, Trouble>> + Send + 'a,
+) -> Working<'a> {
     Box::pin(async move {
         match work.await {
-            Ok(value) => Answer::Found(value),
+            Ok(found) => found.into(),
             Err(Trouble::Problem(problem)) => Answer::Found(problem.envelope()),
             Err(Trouble::Misread(Misread(words))) => {
                 Answer::Failed { code: "invalid_arguments", words }

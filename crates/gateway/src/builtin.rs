@@ -27,7 +27,7 @@ pub(crate) struct Builtin {
     shown: Vec<&'static Tool>,
     desk: Arc<LazyDesk>,
     /// The list of tools is the same every time.
-    tools: OnceLock<Value>,
+    tools: OnceLock<String>,
 }
 
 /// A protocol error of a built-in server.
@@ -65,25 +65,29 @@ impl Builtin {
         describe::greeting(self.service, revision)
     }
 
-    /// Answers one request as the service's own server would. Both eras share the shapes; the caller
-    /// adds what only one of them has.
+    /// Answers one request as the service's own server would: the result as JSON text. Both eras share
+    /// the shapes; the caller adds what only one of them has.
     pub(crate) async fn answer(
         &self,
         permit: &Permit,
         method: &str,
         params: &Map<String, Value>,
-    ) -> Result<Value, RpcError> {
+    ) -> Result<String, RpcError> {
         match method {
-            "initialize" => Ok(self.initialize(params)),
-            "ping" | "logging/setLevel" => Ok(json!({})),
-            "tools/list" => Ok(self.tools.get_or_init(|| describe::tools(&self.shown)).clone()),
+            "initialize" => Ok(self.initialize(params).to_string()),
+            "ping" | "logging/setLevel" => Ok("{}".to_owned()),
+            "tools/list" => Ok(self.tools().to_owned()),
             "tools/call" => self.call(permit, params).await,
-            "resources/list" => Ok(describe::resources(self.service)),
-            "resources/templates/list" => Ok(describe::templates(self.service)),
-            "resources/read" => self.read(permit, params).await,
-            "prompts/list" => Ok(json!({ "prompts": [] })),
+            "resources/list" => Ok(describe::resources(self.service).to_string()),
+            "resources/templates/list" => Ok(describe::templates(self.service).to_string()),
+            "resources/read" => self.read(permit, params).await.map(|found| found.to_string()),
+            "prompts/list" => Ok(json!({ "prompts": [] }).to_string()),
             _ => Err(RpcError::new(METHOD_NOT_FOUND, "method not found")),
         }
+    }
+
+    fn tools(&self) -> &str {
+        self.tools.get_or_init(|| describe::tools(&self.shown).to_string())
     }
 
     fn initialize(&self, params: &Map<String, Value>) -> Value {
@@ -94,7 +98,7 @@ impl Builtin {
         self.greeting(known.unwrap_or(&NEWEST_WITH_HANDSHAKE))
     }
 
-    async fn call(&self, permit: &Permit, params: &Map<String, Value>) -> Result<Value, RpcError> {
+    async fn call(&self, permit: &Permit, params: &Map<String, Value>) -> Result<String, RpcError> {
         let name = params.get("name").and_then(Value::as_str).unwrap_or_default();
         let Some(tool) = self.shown.iter().find(|tool| tool.name == name) else {
             return Err(RpcError::new(INVALID_PARAMS, format!("Unknown tool: {name}")));
@@ -112,10 +116,14 @@ impl Builtin {
             _ => working.await,
         };
         Ok(match answer {
-            Answer::Found(found) => succeeded(found.to_string(), found),
-            Answer::Said { text, value } => succeeded(text, value),
+            Answer::Found(found) => shown(&found, false),
+            Answer::Written(text) => result(&text, Some(&text), false),
+            Answer::Said { text, value } => {
+                let structured = value.is_object().then(|| value.to_string());
+                result(&text, structured.as_deref(), false)
+            }
             Answer::Failed { code, words } => failed(code, &words),
-            Answer::Refused(value) => refused(value),
+            Answer::Refused(value) => shown(&value, true),
         })
     }
 
@@ -134,35 +142,31 @@ impl Builtin {
     }
 }
 
-/// Built by hand, because a long text should not be copied more often than it must.
-fn succeeded(text: String, value: Value) -> Value {
-    let mut content = Map::new();
-    content.insert("type".to_owned(), "text".into());
-    content.insert("text".to_owned(), Value::String(text));
-    let mut result = Map::new();
-    result.insert("content".to_owned(), Value::Array(vec![Value::Object(content)]));
-    // The protocol takes nothing but an object there.
-    if value.is_object() {
-        result.insert("structuredContent".to_owned(), value);
-    }
-    result.insert("isError".to_owned(), false.into());
-    Value::Object(result)
+/// A value as text, and structured as well: the protocol takes nothing but an object there.
+fn shown(value: &Value, is_error: bool) -> String {
+    let text = value.to_string();
+    result(&text, value.is_object().then_some(&text), is_error)
 }
 
-/// An error that programs can read as well as people.
-fn refused(value: Value) -> Value {
-    let mut result = succeeded(value.to_string(), value);
-    if let Some(result) = result.as_object_mut() {
-        result.insert("isError".to_owned(), true.into());
+fn failed(code: &str, words: &str) -> String {
+    result(&format!("{code}: {words}"), None, true)
+}
+
+/// Put together as text, because a long answer should not be taken apart again to be written.
+/// `structured` is JSON already.
+fn result(text: &str, structured: Option<&str>, is_error: bool) -> String {
+    // Writing a text cannot fail.
+    let text = serde_json::to_string(text).unwrap_or_default();
+    let mut result = String::with_capacity(text.len() + structured.map_or(0, str::len) + 96);
+    result.push_str(r#"{"content":[{"type":"text","text":"#);
+    result.push_str(&text);
+    result.push_str("}]");
+    if let Some(structured) = structured {
+        result.push_str(r#","structuredContent":"#);
+        result.push_str(structured);
     }
+    result.push_str(if is_error { r#","isError":true}"# } else { r#","isError":false}"# });
     result
-}
-
-fn failed(code: &str, words: &str) -> Value {
-    json!({
-        "content": [{ "type": "text", "text": format!("{code}: {words}") }],
-        "isError": true,
-    })
 }
 
 fn is_of(service: &Service, tool: &Tool, word: &str) -> bool {
@@ -213,6 +217,17 @@ mod tests {
     }
 
     #[test]
+    fn a_text_is_quoted_so_that_it_reads_back_as_it_was() {
+        let every_ascii: String = (0..=127_u8).map(char::from).collect();
+        for text in ["", "plain", r#"{"a":"\"é😀"}"#, "\n\r\t\u{8}\u{c}\u{1f}\\", &every_ascii] {
+            let result: Value = serde_json::from_str(&result(text, Some("{}"), false)).unwrap();
+            assert_eq!(result.pointer("/content/0/text"), Some(&Value::from(text)));
+            assert_eq!(result.get("structuredContent"), Some(&json!({})));
+            assert_eq!(result.get("isError"), Some(&Value::from(false)));
+        }
+    }
+
+    #[test]
     fn words_choose_sets_and_single_tools() {
         assert_eq!(shown(&[]), Ok(4));
         assert_eq!(shown(&["main"]), Ok(4));
@@ -225,9 +240,9 @@ mod tests {
 
     #[test]
     fn a_plain_value_is_not_structured_content() {
-        let result = succeeded("7".to_owned(), json!(7));
+        let result = result("7".to_owned(), json!(7));
         assert!(result.get("structuredContent").is_none());
-        let result = succeeded("said".to_owned(), json!({ "a": 1 }));
+        let result = result("said".to_owned(), json!({ "a": 1 }));
         assert_eq!(result.pointer("/structuredContent/a"), Some(&json!(1)));
         assert_eq!(result.pointer("/content/0/text"), Some(&json!("said")));
     }

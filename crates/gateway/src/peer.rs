@@ -144,7 +144,7 @@ async fn answer(builtin: &Builtin, permit: &Permit, out: &Outgoing) -> Bytes {
     let params = message.get("params").and_then(Value::as_object).unwrap_or(&none);
     let crate::upstream::Kind::Request(id) = &out.kind else { return Bytes::new() };
     match builtin.answer(permit, method, params).await {
-        Ok(result) => result_body(id, &result.to_string()).into(),
+        Ok(result) => result_body(id, &result).into(),
         Err(error) => {
             let data = error.data.map(|data| data.to_string());
             error_body(Some(id), error.code, &error.message, data.as_deref()).into()

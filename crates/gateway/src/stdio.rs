@@ -12,6 +12,8 @@ use crate::session::Outgoing;
 
 /// Lines that may wait for the client to read them.
 const LINES_WAITING_MAX: usize = 256;
+/// The room for a line that is kept for the next one.
+const LINE_BYTES_KEPT_MAX: usize = 256 << 10;
 
 /// Serves one client until its input ends, then lets what is in flight finish within the drain bound.
 pub(crate) async fn serve<R, W>(mut scene: Scene, mut input: R, output: W) -> std::io::Result<()>
@@ -157,26 +159,29 @@ async fn write_lines<W>(mut lines: mpsc::Receiver<Bytes>, mut output: W) -> std:
 where
     W: AsyncWrite + Unpin,
 {
+    let mut whole = Vec::new();
     while let Some(line) = lines.recv().await {
-        output.write_all(&one_line(&line)).await?;
-        output.write_all(b"\n").await?;
+        one_line(&line, &mut whole);
+        // In one piece: a client that is woken by half a line only waits again.
+        output.write_all(&whole).await?;
         if lines.is_empty() {
             output.flush().await?;
+        }
+        if whole.capacity() > LINE_BYTES_KEPT_MAX {
+            whole = Vec::new();
         }
     }
     output.flush().await
 }
 
-/// A message that came with line breaks between its tokens is written without them; inside a JSON
-/// string a raw line break cannot stand.
-fn one_line(message: &[u8]) -> std::borrow::Cow<'_, [u8]> {
-    if message.iter().any(|byte| matches!(byte, b'\n' | b'\r')) {
-        message
-            .iter()
-            .map(|byte| if matches!(byte, b'\n' | b'\r') { b' ' } else { *byte })
-            .collect::<Vec<_>>()
-            .into()
-    } else {
-        message.into()
+/// A message and the end of its line. One that came with line breaks between its tokens is written
+/// without them; inside a JSON string a raw line break cannot stand.
+fn one_line(message: &[u8], line: &mut Vec<u8>) {
+    line.clear();
+    line.reserve_exact(message.len() + 1);
+    line.extend_from_slice(message);
+    for byte in line.iter_mut().filter(|byte| matches!(byte, b'\n' | b'\r')) {
+        *byte = b' ';
     }
+    line.push(b'\n');
 }

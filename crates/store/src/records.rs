@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags, Transaction, TransactionBehavior};
 
 use crate::home::{Home, private};
@@ -31,6 +32,7 @@ mod view;
 
 pub use error::RecordsError;
 pub(crate) use error::has_no_room_for_index;
+pub use look::Look;
 pub use reshape::Derived;
 pub use row::{ARCHIVED, After, Gone, Incoming, Kept, Row, Run, RunEnd, Window};
 pub use sql::{Cell, SqlError, Told};
@@ -241,6 +243,9 @@ fn prepare(db: &Connection) -> Result<()> {
     db.busy_timeout(Duration::from_millis(BUSY_MS_MAX))?;
     db.set_prepared_statement_cache_capacity(STATEMENTS_KEPT_MAX);
     db.pragma_update(None, "trusted_schema", false)?;
+    // One plan for every value that is bound. Without it SQLite prepares a statement anew whenever a
+    // value could matter to a partial index, which took a fifth of every call.
+    db.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
     Ok(())
 }
 

@@ -122,18 +122,33 @@ pub async fn get(
     patience: Patience,
 ) -> Result<Fetched, Problem> {
     let is_profile = endpoint == Endpoint::Profile;
-    if !is_profile && member::acquainted(desk, &SERVICE) == Acquainted::NotYet {
+    read(desk, endpoint, query, patience, |body| {
+        if !is_object(&body) {
+            return None;
+        }
+        let known = if is_profile { welcome(desk, endpoint, &body) } else { Ok(()) };
+        Some(known.map(|()| Fetched { body }))
+    })
+    .await
+}
+
+/// Gets one thing and reads it. `understand` has nothing for what is not one whole JSON object.
+async fn read<T>(
+    desk: &Desk,
+    endpoint: Endpoint<'_>,
+    query: &[(&str, &str)],
+    patience: Patience,
+    understand: impl Fn(Bytes) -> Option<Result<T, Problem>>,
+) -> Result<T, Problem> {
+    if endpoint != Endpoint::Profile && member::acquainted(desk, &SERVICE) == Acquainted::NotYet {
         greet(desk, endpoint, patience).await?;
     }
     let segments = endpoint.segments();
     let segments: Vec<&str> = segments.iter().map(AsRef::as_ref).collect();
     for _ in 0..GARBLED_TRIES {
-        let body = answered(endpoint, ask(desk, endpoint, &segments, query, patience).await?)?;
-        if is_object(&body) {
-            if is_profile {
-                welcome(desk, endpoint, &body)?;
-            }
-            return Ok(Fetched { body });
+        let reply = ask(desk, endpoint, &segments, query, patience).await?;
+        if let Some(found) = understand(answered(endpoint, reply)?) {
+            return found;
         }
     }
     Err(upstream(endpoint, "the answer is not a JSON object"))
@@ -183,10 +198,15 @@ pub async fn page(
     query.extend(bounds.end.map(|end| ("end", end)));
     query.extend(next.map(|next| ("nextToken", next)));
     let endpoint = Endpoint::List(kind);
-    let fetched = get(desk, endpoint, &query, patience).await?;
-    let listed: Listed = serde_json::from_str(fetched.text())
-        .map_err(|_| upstream(endpoint, "the answer is not a page of records"))?;
-    Ok(Page { records: listed.records, next: listed.next_token.filter(|next| !next.is_empty()) })
+    read(desk, endpoint, &query, patience, |body| match serde_json::from_slice(&body) {
+        Ok(Listed { records, next_token }) => {
+            Some(Ok(Page { records, next: next_token.filter(|next| !next.is_empty()) }))
+        }
+        Err(_) => {
+            is_object(&body).then(|| Err(upstream(endpoint, "the answer is not a page of records")))
+        }
+    })
+    .await
 }
 
 /// Gets pages until there are `limit` records or no more pages.

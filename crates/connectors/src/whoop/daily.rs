@@ -29,6 +29,7 @@ enum Day {
 }
 
 /// The three lists of a day and what went wrong with them.
+#[derive(Default)]
 struct Lists {
     cycles: Vec<Row>,
     sleeps: Vec<Row>,
@@ -88,20 +89,15 @@ fn is_today(day: Day, date: Date, here: Here) -> bool {
 
 async fn fetch(desk: &Desk, span: Span, fresh: bool) -> Result<Lists, Trouble> {
     // A mirror that cannot be read is as good as none.
-    let live = fresh || has_gaps(desk, span).unwrap_or(true);
+    if !fresh && let Ok(Some(lists)) = known(desk, span) {
+        return Ok(lists);
+    }
     let (cycles, sleeps, workouts) = tokio::join!(
         part(desk, Kind::Cycles, span, fresh),
         part(desk, Kind::Sleeps, span, fresh),
         part(desk, Kind::Workouts, span, fresh),
     );
-    let mut lists = Lists {
-        cycles: Vec::new(),
-        sleeps: Vec::new(),
-        workouts: Vec::new(),
-        problems: Vec::new(),
-        warnings: Vec::new(),
-        live,
-    };
+    let mut lists = Lists { live: true, ..Lists::default() };
     lists.cycles = lists.take("cycle", cycles);
     lists.sleeps = lists.take("sleep", sleeps);
     lists.workouts = lists.take("workouts", workouts);
@@ -121,15 +117,28 @@ impl Lists {
     }
 }
 
-fn has_gaps(desk: &Desk, span: Span) -> Result<bool, RecordsError> {
-    let stretch = Stretch::of(Some(span.from_us), Some(span.to_us), desk.clock.now().wall_us);
-    for kind in [Kind::Cycles, Kind::Sleeps, Kind::Workouts] {
-        let gaps = fill::missing(desk, kind, stretch)?;
-        if !gaps.is_empty() {
-            return Ok(true);
+/// The lists of a day that was fetched whole, as of one moment; nothing when a part is missing.
+fn known(desk: &Desk, span: Span) -> Result<Option<Lists>, RecordsError> {
+    let now_us = desk.clock.now().wall_us;
+    let stretch = Stretch::of(Some(span.from_us), Some(span.to_us), now_us);
+    let wanted = Wanted { from_us: Some(span.from_us), to_us: Some(span.to_us), limit: None };
+    let window = lists::window(desk, wanted);
+    desk.records.look(|look| {
+        for kind in [Kind::Cycles, Kind::Sleeps, Kind::Workouts] {
+            if !fill::is_whole(look, kind, stretch, now_us)? {
+                return Ok(None);
+            }
         }
-    }
-    Ok(false)
+        let rows = |kind: Kind| {
+            let rows = look.window(NAME, kind.name(), &window)?;
+            Ok::<_, RecordsError>(told(kind, rows, Found::default()))
+        };
+        let mut lists = Lists::default();
+        lists.cycles = lists.take("cycle", rows(Kind::Cycles)?);
+        lists.sleeps = lists.take("sleep", rows(Kind::Sleeps)?);
+        lists.workouts = lists.take("workouts", rows(Kind::Workouts)?);
+        Ok(Some(lists))
+    })
 }
 
 /// One list of the day. Asked for fresh, it is WHOOP's own answer or nothing; otherwise the mirror

@@ -1,7 +1,7 @@
 //! Makes sure that a stretch of the mirror is complete before it is read: only what was fetched
 //! whole counts as known, and the rest is asked of WHOOP, newest first, kept page by page.
 
-use store::records::RecordsError;
+use store::records::{Look, RecordsError};
 
 use super::NAME;
 use super::api::{self, Bounds, Patience, Tokens};
@@ -53,6 +53,16 @@ pub(super) fn missing(
 ) -> Result<Vec<Stretch>, RecordsError> {
     let covered = desk.records.coverage(NAME, kind.name())?;
     Ok(gaps(&covered, stretch, desk.clock.now().wall_us))
+}
+
+/// Was all of a stretch fetched?
+pub(super) fn is_whole(
+    look: &Look<'_>,
+    kind: Kind,
+    stretch: Stretch,
+    now_us: i64,
+) -> Result<bool, RecordsError> {
+    Ok(gaps(&look.coverage(NAME, kind.name())?, stretch, now_us).is_empty())
 }
 
 fn gaps(covered: &[(i64, i64)], stretch: Stretch, now_us: i64) -> Vec<Stretch> {

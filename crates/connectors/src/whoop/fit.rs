@@ -16,6 +16,9 @@ pub(super) const RECORDS_BYTES_MAX: usize = TOKENS_MAX * BYTES_PER_TOKEN - RESER
 /// More records than this never fit: the smallest kind takes over 150 bytes each.
 pub(super) const RECORDS_MAX: usize = RECORDS_BYTES_MAX / 150;
 
+/// How the derived text of a record that cannot be read begins.
+const INVALID_OPENING: &str = "{\"invalid\":";
+
 /// How many of these texts fit.
 pub(super) fn fitting<'a>(texts: impl Iterator<Item = &'a str>) -> usize {
     fitting_sizes(texts.map(|text| text.len() + 1))
@@ -32,19 +35,28 @@ pub(super) fn fitting_sizes(sizes: impl Iterator<Item = usize>) -> usize {
         .count()
 }
 
-/// Parses derived records; those that could not be read are told, not shown.
-pub(super) fn records<'a>(
+/// Puts derived records one after the other; those that could not be read are told, not shown.
+pub(super) fn join<'a>(
     kind: Kind,
     texts: impl Iterator<Item = &'a str>,
-) -> (Vec<Value>, Vec<String>) {
-    let (mut records, mut warnings) = (Vec::new(), Vec::new());
+    out: &mut String,
+) -> Vec<String> {
+    let mut warnings = Vec::new();
+    let mut is_first = true;
     for text in texts {
-        match record(kind, text) {
-            Ok(record) => records.push(Value::Object(record)),
-            Err(warning) => warnings.push(warning),
+        if text.starts_with(INVALID_OPENING)
+            && let Err(warning) = record(kind, text)
+        {
+            warnings.push(warning);
+            continue;
         }
+        if !is_first {
+            out.push(',');
+        }
+        out.push_str(text);
+        is_first = false;
     }
-    (records, warnings)
+    warnings
 }
 
 /// One derived record, or what is wrong with it.

@@ -2,18 +2,19 @@
 //! caller asks for it. Bounds are instants; an open cycle ends now.
 
 use std::collections::HashSet;
+use std::fmt::Write as _;
 
-use serde_json::{Map, Value, json};
-use store::records::{RecordsError, Window};
+use serde_json::{Value, json};
+use store::records::{Look, RecordsError, Window};
 
 use super::api::{self, Bounds, Patience};
 use super::fill::{self, Stretch};
 use super::kind::Kind;
 use super::problem::Problem;
 use super::shape::{Shaped, shape_text};
-use super::{NAME, Outcome, fit, here, keep, takeout};
+use super::{NAME, Trouble, fit, here, keep, takeout};
 use crate::coerce::Arguments;
-use crate::{Ask, Desk, when};
+use crate::{Answer, Ask, Desk, when};
 
 const MILLISECOND_US: i64 = 1_000;
 
@@ -36,7 +37,7 @@ pub(super) struct Found {
     pub(super) sent: Vec<Shaped>,
 }
 
-pub(super) async fn list(ask: Ask<'_>, kind: Kind) -> Outcome {
+pub(super) async fn list(ask: Ask<'_>, kind: Kind) -> Result<Answer, Trouble> {
     let arguments = Arguments(ask.arguments);
     let start = arguments.optional_text("start")?;
     let end = arguments.optional_text("end")?;
@@ -160,8 +161,13 @@ pub(super) async fn mirrored(desk: &Desk, kind: Kind, wanted: Wanted) -> Result<
     } else if stretch.from_us > stretch.to_us && stretch.from_us < now_us {
         return Ok(Found { texts: read(desk, kind, wanted)?, ..Found::default() });
     }
-    if is_known(desk, kind, stretch).map_err(failed)? {
-        return Ok(Found { texts: read(desk, kind, wanted)?, ..Found::default() });
+    let shown = shown_window(desk, wanted);
+    let known = desk.records.look(|look| {
+        let is_known = is_known(look, kind, stretch, now_us)?;
+        is_known.then(|| look.window_flat(NAME, kind.name(), &shown)).transpose()
+    });
+    if let Some(texts) = known.map_err(failed)? {
+        return Ok(Found { texts, ..Found::default() });
     }
     let stretch = enough(desk, kind, wanted, stretch)?;
     let gaps = fill::missing(desk, kind, stretch).map_err(failed)?;
@@ -178,11 +184,16 @@ pub(super) async fn mirrored(desk: &Desk, kind: Kind, wanted: Wanted) -> Result<
 }
 
 /// Was the stretch fetched whole? Recoveries are found by the times of their cycles, so both count.
-fn is_known(desk: &Desk, kind: Kind, stretch: Stretch) -> Result<bool, RecordsError> {
-    if !fill::missing(desk, kind, stretch)?.is_empty() {
+fn is_known(
+    look: &Look<'_>,
+    kind: Kind,
+    stretch: Stretch,
+    now_us: i64,
+) -> Result<bool, RecordsError> {
+    if !fill::is_whole(look, kind, stretch, now_us)? {
         return Ok(false);
     }
-    Ok(kind != Kind::Recoveries || fill::missing(desk, Kind::Cycles, stretch)?.is_empty())
+    Ok(kind != Kind::Recoveries || fill::is_whole(look, Kind::Cycles, stretch, now_us)?)
 }
 
 /// Recoveries take the times of their cycles, so those are brought as well; a recovery whose cycle
@@ -268,19 +279,20 @@ impl Found {
     }
 }
 
-fn answer(desk: &Desk, kind: Kind, wanted: Wanted, found: &Found) -> Value {
+/// The records are put together as they lie in the mirror: each is compact JSON already.
+fn answer(desk: &Desk, kind: Kind, wanted: Wanted, found: &Found) -> Answer {
     let shown = match wanted.limit {
         Some(_) => found.texts.len(),
         None => fit::fitting(found.texts.iter().map(String::as_str)),
     };
-    let (records, left_out) =
-        fit::records(kind, found.texts.iter().take(shown).map(String::as_str));
-    let mut answer = Map::new();
+    let mut text = String::from("{");
     if shown < found.texts.len() {
-        answer.insert("truncated".into(), Value::Bool(true));
-        answer.insert("hint".into(), hint(desk, kind, wanted, shown, found.texts.len()).into());
+        let hint = Value::from(hint(desk, kind, wanted, shown, found.texts.len()));
+        let _ = write!(text, "\"truncated\":true,\"hint\":{hint},");
     }
-    answer.insert("records".into(), Value::Array(records));
+    text.push_str("\"records\":[");
+    let left_out = fit::join(kind, found.texts.iter().take(shown).map(String::as_str), &mut text);
+    text.push(']');
     let incomplete = found
         .problem
         .as_ref()
@@ -288,9 +300,10 @@ fn answer(desk: &Desk, kind: Kind, wanted: Wanted, found: &Found) -> Value {
     let warnings: Vec<&String> =
         incomplete.iter().chain(&found.warnings).chain(&left_out).collect();
     if !warnings.is_empty() {
-        answer.insert("warnings".into(), json!(warnings));
+        let _ = write!(text, ",\"warnings\":{}", json!(warnings));
     }
-    Value::Object(answer)
+    text.push('}');
+    Answer::Written(text)
 }
 
 /// How to get what did not fit.

@@ -128,7 +128,8 @@ fn window(desk: &Desk, kind: Kind, values: &[String]) -> Result<Value, Problem> 
         .records
         .window_flat(NAME, kind.name(), &window)
         .map_err(|error| Problem::cache(kind.path(), &error))?;
-    Ok(Value::Array(fit::records(kind, texts.iter().map(String::as_str)).0))
+    let records = texts.iter().filter_map(|text| fit::record(kind, text).ok());
+    Ok(Value::Array(records.map(Value::Object).collect()))
 }
 
 fn runs(desk: &Desk, values: &[String]) -> Result<Value, Problem> {

@@ -51,7 +51,8 @@ impl Shaped {
     /// The derived text for the mirror. An unreadable record says so instead of vanishing.
     pub fn flat_text(&self) -> String {
         match &self.flat {
-            Ok(flat) => Value::Object(flat.clone()).to_string(),
+            // Writing an object whose keys are texts cannot fail.
+            Ok(flat) => serde_json::to_string(flat).unwrap_or_default(),
             Err(fault) => json!({"invalid": self.invalid_words(fault)}).to_string(),
         }
     }

@@ -60,6 +60,7 @@ impl Draft {
     }
 
     /// Puts the file in place. `AlreadyExists` when something came to lie there in the meantime.
+    /// The name itself is on the disk after [`settle`].
     pub(super) fn finish(mut self, name: &OsStr, replace: Replace) -> io::Result<()> {
         self.file.sync_all()?;
         match replace {
@@ -67,7 +68,6 @@ impl Draft {
             Replace::No => self.rename_new(name)?,
         }
         self.is_done = true;
-        rustix::fs::fsync(&self.folder)?;
         Ok(())
     }
 
@@ -90,6 +90,11 @@ impl Drop for Draft {
             let _ = rustix::fs::unlinkat(&self.folder, &self.name, AtFlags::empty());
         }
     }
+}
+
+/// Writes the names in a folder to the disk.
+pub(super) fn settle(folder: &OwnedFd) -> io::Result<()> {
+    Ok(rustix::fs::fsync(folder)?)
 }
 
 pub(super) fn is_draft(name: &[u8]) -> bool {

@@ -8,22 +8,58 @@ use super::python;
 pub(super) struct JsonlWriter<W> {
     out: W,
     line: String,
+    order: Order,
+}
+
+/// The keys of the last record in their final order: all records of one kind have the same ones.
+#[derive(Default)]
+struct Order {
+    /// Each key as it came, and where it stands in the record.
+    keys: Vec<(String, usize)>,
+    /// The same keys as they are written, with what stands around them.
+    openings: Vec<String>,
 }
 
 impl<W: Write> JsonlWriter<W> {
     pub(super) fn begin(out: W) -> JsonlWriter<W> {
-        JsonlWriter { out, line: String::new() }
+        JsonlWriter { out, line: String::new(), order: Order::default() }
     }
 
-    pub(super) fn row(&mut self, fields: &mut [Field<'_>]) -> io::Result<()> {
-        fields.sort_unstable();
-        self.line.clear();
-        python::dump_members(fields.iter().copied(), &mut self.line);
-        self.line.push('\n');
-        self.out.write_all(self.line.as_bytes())
+    pub(super) fn row(&mut self, fields: &[Field<'_>]) -> io::Result<()> {
+        let JsonlWriter { out, line, order } = self;
+        if !order.fits(fields) {
+            *order = Order::of(fields);
+        }
+        line.clear();
+        for ((_, at), opening) in order.keys.iter().zip(&order.openings) {
+            line.push_str(opening);
+            python::dump(fields.get(*at).map_or("null", |(_, value)| value), line);
+        }
+        line.push_str(if fields.is_empty() { "{}\n" } else { "}\n" });
+        out.write_all(line.as_bytes())
     }
 
     pub(super) fn end(self) -> W {
         self.out
+    }
+}
+
+impl Order {
+    fn of(fields: &[Field<'_>]) -> Order {
+        let mut keys: Vec<(String, usize)> =
+            fields.iter().enumerate().map(|(at, (key, _))| ((*key).to_owned(), at)).collect();
+        keys.sort_unstable();
+        let opening = |(place, (key, _)): (usize, &(String, usize))| {
+            let mut opening = if place == 0 { "{".to_owned() } else { ", ".to_owned() };
+            python::quote(key, &mut opening);
+            opening + ": "
+        };
+        let openings = keys.iter().enumerate().map(opening).collect();
+        Order { keys, openings }
+    }
+
+    fn fits(&self, fields: &[Field<'_>]) -> bool {
+        let is_there = |(key, at): &(String, usize)| fields.get(*at).is_some_and(|f| f.0 == key);
+        self.keys.len() == fields.len() && self.keys.iter().all(is_there)
     }
 }

@@ -5,6 +5,10 @@ use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::os::fd::OwnedFd;
+use std::panic::resume_unwind;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc;
+use std::thread;
 
 use jiff::civil::Date;
 use jiff::tz::TimeZone;
@@ -165,7 +169,9 @@ impl Work<'_> {
         let full = self.way.full();
         let spot =
             Spot { folder: &folder, name: &name, path: self.way.asked().to_owned(), replace };
-        self.write(kind, &spot, full.display().to_string(), told)
+        let written = self.write(kind, &spot, full.display().to_string(), told)?;
+        draft::settle(&folder).map_err(|e| spot.fault(&e))?;
+        Ok(written)
     }
 
     fn may_write_file(&self) -> Result<Replace, Fault> {
@@ -205,7 +211,56 @@ impl Work<'_> {
         }
         let folder = self.way.as_folder()?;
         draft::sweep(&folder);
-        kinds.iter().map(|kind| self.one_of_all(kind, &folder, told)).collect()
+        let written = self.side_by_side(kinds, &folder, told);
+        draft::settle(&folder).map_err(|e| Fault::Write {
+            path: self.way.asked().to_owned(),
+            words: e.to_string(),
+        })?;
+        written
+    }
+
+    /// Two files at a time: the second thread takes half of the work, and one file goes to the disk
+    /// while the other is put together. Answers in the order of the kinds.
+    fn side_by_side(
+        &self,
+        kinds: &'static [Kind],
+        folder: &OwnedFd,
+        told: &mut dyn FnMut(Step),
+    ) -> Result<Vec<Written>, Fault> {
+        let next = AtomicUsize::new(0);
+        let take = |told: &mut dyn FnMut(Step)| {
+            let mut written = Vec::new();
+            while let Some(kind) = kinds.get(next.fetch_add(1, Ordering::Relaxed)) {
+                let one = self.one_of_all(kind, folder, told);
+                // After a failure nothing more is begun.
+                if one.is_err() {
+                    next.store(kinds.len(), Ordering::Relaxed);
+                }
+                written.push((kind.name, one));
+            }
+            written
+        };
+        let (tell, steps) = mpsc::channel();
+        let mut written = thread::scope(|scope| {
+            let second = || {
+                take(&mut |step| {
+                    let _ = tell.send(step);
+                })
+            };
+            let second = thread::Builder::new().spawn_scoped(scope, second);
+            let mut written = take(&mut |step| {
+                told(step);
+                steps.try_iter().for_each(&mut *told);
+            });
+            // Without a second thread all is written by now.
+            let others = second.map(|second| second.join().unwrap_or_else(|e| resume_unwind(e)));
+            written.extend(others.into_iter().flatten());
+            written
+        });
+        steps.try_iter().for_each(told);
+        let place = |name: &str| kinds.iter().position(|kind| kind.name == name);
+        written.sort_by_key(|(name, _)| place(name));
+        written.into_iter().map(|(_, one)| one).collect()
     }
 
     fn one_of_all(
@@ -330,10 +385,10 @@ impl<W: Write + Send> Writer<W> {
     }
 
     fn row(&mut self, flat: &str) -> io::Result<()> {
-        let mut fields = fields(flat)?;
+        let fields = fields(flat)?;
         match self {
             Writer::Csv(writer) => writer.row(&fields),
-            Writer::Jsonl(writer) => writer.row(&mut fields),
+            Writer::Jsonl(writer) => writer.row(&fields),
             Writer::Parquet(writer) => writer.row(&fields),
         }
     }

@@ -1,17 +1,22 @@
 //! Writes Parquet with the columns of the view, whatever the rows hold: the types are fixed, every
 //! column may be null. Rows are gathered in groups of bounded size, so memory stays flat.
 
+use std::borrow::Cow;
+use std::collections::HashSet;
+use std::hash::Hash;
 use std::io::{self, Write};
+use std::ops::Range;
 use std::sync::Arc;
 
+use bytes::Bytes;
 use parquet::basic::{
     Compression as Packing, ConvertedType, LogicalType, Repetition, Type as Physical, ZstdLevel,
 };
 use parquet::data_type::{BoolType, ByteArray, ByteArrayType, DoubleType, Int64Type};
 use parquet::errors::ParquetError;
-use parquet::file::properties::{WriterProperties, WriterVersion};
+use parquet::file::properties::{EnabledStatistics, WriterProperties, WriterVersion};
 use parquet::file::writer::{SerializedColumnWriter, SerializedFileWriter};
-use parquet::schema::types::{Type, TypePtr};
+use parquet::schema::types::{ColumnPath, Type, TypePtr};
 
 use super::Compression;
 use super::fields::{Columns, Field, fields};
@@ -20,6 +25,8 @@ use crate::records::{Column, Is, View};
 
 /// Rows that are gathered before they are written.
 const GROUP_ROWS_MAX: usize = 8_192;
+/// Values that are looked at to see whether they repeat.
+const SAMPLE_VALUES_MAX: usize = 512;
 /// Beyond this more effort hardly makes files smaller.
 const ZSTD_LEVEL: i32 = 3;
 /// Definition levels: how much of a path is there.
@@ -27,31 +34,48 @@ const PRESENT: i16 = 1;
 const MEMBER_PRESENT: i16 = 2;
 
 pub(super) struct ParquetWriter<W: Write + Send> {
-    file: SerializedFileWriter<W>,
+    target: Target<W>,
     columns: Columns,
     gathered: Vec<Gathered>,
     rows: usize,
 }
 
+/// The file is begun with the first group, because how a column is best packed shows in its values.
+enum Target<W: Write + Send> {
+    Waits {
+        out: W,
+        schema: TypePtr,
+        packing: Packing,
+    },
+    Begun(SerializedFileWriter<W>),
+    /// After a failure.
+    Gone,
+}
+
 /// The values of one column of the current group.
 enum Gathered {
-    Text(Leaf<ByteArray>),
-    Json(Leaf<ByteArray>),
+    Text(Leaf<Place>),
+    Json(Leaf<Place>),
     Integer(Leaf<i64>),
     Double(Leaf<f64>),
     Bool(Leaf<bool>),
     Doubles { columns: Columns, members: Vec<Leaf<f64>> },
 }
 
+/// Where a text lies among those of its column.
+type Place = Range<usize>;
+
 /// The values of one physical column, and for each row how much of it is there.
 struct Leaf<T> {
     values: Vec<T>,
     levels: Vec<i16>,
+    /// The texts of the column, one after the other.
+    bytes: Vec<u8>,
 }
 
 impl<T> Leaf<T> {
     fn new() -> Leaf<T> {
-        Leaf { values: Vec::new(), levels: Vec::new() }
+        Leaf { values: Vec::new(), levels: Vec::new(), bytes: Vec::new() }
     }
 
     fn push(&mut self, value: Option<T>, present: i16, absent: i16) {
@@ -62,21 +86,55 @@ impl<T> Leaf<T> {
     fn clear(&mut self) {
         self.values.clear();
         self.levels.clear();
+        self.bytes.clear();
     }
+}
+
+impl Leaf<f64> {
+    fn repeats(&self) -> bool {
+        repeats(self.values.iter().map(|value| value.to_bits()))
+    }
+}
+
+impl Leaf<Place> {
+    fn push_text(&mut self, text: Option<&str>) {
+        let place = text.map(|text| {
+            let begin = self.bytes.len();
+            self.bytes.extend_from_slice(text.as_bytes());
+            begin..self.bytes.len()
+        });
+        self.push(place, PRESENT, 0);
+    }
+
+    /// All texts share one piece of memory; taking them out leaves the column without.
+    fn take_texts(&mut self) -> Vec<ByteArray> {
+        let bytes = Bytes::from(std::mem::take(&mut self.bytes));
+        self.values.iter().map(|place| bytes.slice(place.clone()).into()).collect()
+    }
+
+    fn repeats(&self) -> bool {
+        repeats(self.values.iter().map(|place| self.bytes.get(place.clone())))
+    }
+}
+
+/// Whether enough of the first values are equal for a dictionary to be smaller than the values.
+fn repeats<T: Hash + Eq>(values: impl Iterator<Item = T>) -> bool {
+    let mut seen = HashSet::new();
+    let mut looked_at = 0;
+    for value in values.take(SAMPLE_VALUES_MAX) {
+        seen.insert(value);
+        looked_at += 1;
+    }
+    seen.len() * 2 <= looked_at
 }
 
 impl<W: Write + Send> ParquetWriter<W> {
     pub(super) fn begin(out: W, view: &View, packing: Compression) -> io::Result<Self> {
-        let properties = WriterProperties::builder()
-            .set_created_by(concat!("tollgate ", env!("CARGO_PKG_VERSION")).to_owned())
-            .set_writer_version(WriterVersion::PARQUET_1_0)
-            .set_compression(packed(packing)?)
-            .build();
-        let schema = schema(view).map_err(failed)?;
-        let file = SerializedFileWriter::new(out, schema, Arc::new(properties)).map_err(failed)?;
+        let (schema, packing) = (schema(view).map_err(failed)?, packed(packing)?);
         let columns = Columns::new(view.columns.iter().map(|column| column.name).collect());
         let gathered = view.columns.iter().map(Gathered::of).collect();
-        Ok(ParquetWriter { file, columns, gathered, rows: 0 })
+        let target = Target::Waits { out, schema, packing };
+        Ok(ParquetWriter { target, columns, gathered, rows: 0 })
     }
 
     pub(super) fn row(&mut self, fields: &[Field<'_>]) -> io::Result<()> {
@@ -92,12 +150,14 @@ impl<W: Write + Send> ParquetWriter<W> {
         if self.rows > 0 {
             self.write_group()?;
         }
-        self.file.close().map_err(failed)?;
+        self.file()?.finish().map_err(failed)?;
         Ok(())
     }
 
     fn write_group(&mut self) -> io::Result<()> {
-        let mut group = self.file.next_row_group().map_err(failed)?;
+        self.file()?;
+        let Target::Begun(file) = &mut self.target else { return Err(misfit("no file")) };
+        let mut group = file.next_row_group().map_err(failed)?;
         for gathered in &mut self.gathered {
             for leaf in 0..gathered.leaves() {
                 let column = group.next_column().map_err(failed)?;
@@ -110,6 +170,39 @@ impl<W: Write + Send> ParquetWriter<W> {
         group.close().map_err(failed)?;
         self.rows = 0;
         Ok(())
+    }
+
+    /// The file, begun if it was not yet.
+    fn file(&mut self) -> io::Result<&mut SerializedFileWriter<W>> {
+        self.target = match std::mem::replace(&mut self.target, Target::Gone) {
+            Target::Waits { out, schema, packing } => {
+                let properties = self.properties(packing);
+                let file = SerializedFileWriter::new(out, schema, Arc::new(properties));
+                Target::Begun(file.map_err(failed)?)
+            }
+            begun => begun,
+        };
+        match &mut self.target {
+            Target::Begun(file) => Ok(file),
+            _ => Err(misfit("no file")),
+        }
+    }
+
+    fn properties(&self, packing: Packing) -> WriterProperties {
+        let mut properties = WriterProperties::builder()
+            .set_created_by(concat!("tollgate ", env!("CARGO_PKG_VERSION")).to_owned())
+            .set_writer_version(WriterVersion::PARQUET_1_0)
+            .set_compression(packing)
+            .set_statistics_enabled(EnabledStatistics::Chunk)
+            .set_offset_index_disabled(true);
+        for (gathered, name) in self.gathered.iter().zip(self.columns.names()) {
+            for (member, repeats) in gathered.repeating() {
+                let path = std::iter::once(*name).chain(member).map(str::to_owned).collect();
+                properties =
+                    properties.set_column_dictionary_enabled(ColumnPath::new(path), repeats);
+            }
+        }
+        properties.build()
     }
 }
 
@@ -130,8 +223,8 @@ impl Gathered {
 
     fn push(&mut self, json: Option<&str>) -> io::Result<()> {
         match self {
-            Gathered::Text(leaf) => leaf.push(json.map(text).transpose()?, PRESENT, 0),
-            Gathered::Json(leaf) => leaf.push(json.map(dumped), PRESENT, 0),
+            Gathered::Text(leaf) => leaf.push_text(json.map(text).transpose()?.as_deref()),
+            Gathered::Json(leaf) => leaf.push_text(json.map(dumped).as_deref()),
             Gathered::Integer(leaf) => leaf.push(json.map(integer).transpose()?, PRESENT, 0),
             Gathered::Double(leaf) => leaf.push(json.map(double).transpose()?, PRESENT, 0),
             Gathered::Bool(leaf) => leaf.push(json.map(truth).transpose()?, PRESENT, 0),
@@ -140,19 +233,35 @@ impl Gathered {
         Ok(())
     }
 
+    /// For each leaf the name of the member, and whether its values repeat.
+    fn repeating(&self) -> Vec<(Option<&'static str>, bool)> {
+        match self {
+            Gathered::Text(leaf) | Gathered::Json(leaf) => vec![(None, leaf.repeats())],
+            Gathered::Integer(leaf) => vec![(None, repeats(leaf.values.iter()))],
+            Gathered::Double(leaf) => vec![(None, leaf.repeats())],
+            // Truths have no dictionary.
+            Gathered::Bool(_) => Vec::new(),
+            Gathered::Doubles { columns, members } => {
+                let names = columns.names().iter().map(|name| Some(*name));
+                names.zip(members.iter().map(Leaf::<f64>::repeats)).collect()
+            }
+        }
+    }
+
     fn leaves(&self) -> usize {
         if let Gathered::Doubles { members, .. } = self { members.len() } else { 1 }
     }
 
     fn write(
-        &self,
+        &mut self,
         leaf: usize,
         column: &mut SerializedColumnWriter<'_>,
     ) -> Result<(), ParquetError> {
         match self {
-            Gathered::Text(leaf) | Gathered::Json(leaf) => column
-                .typed::<ByteArrayType>()
-                .write_batch(&leaf.values, Some(&leaf.levels), None)?,
+            Gathered::Text(leaf) | Gathered::Json(leaf) => {
+                let texts = leaf.take_texts();
+                column.typed::<ByteArrayType>().write_batch(&texts, Some(&leaf.levels), None)?
+            }
             Gathered::Integer(leaf) => {
                 column.typed::<Int64Type>().write_batch(&leaf.values, Some(&leaf.levels), None)?
             }
@@ -205,22 +314,19 @@ fn push_doubles(
     Ok(())
 }
 
-fn text(json: &str) -> io::Result<ByteArray> {
+fn text(json: &str) -> io::Result<Cow<'_, str>> {
     let plain = json.strip_prefix('"').and_then(|json| json.strip_suffix('"'));
     match plain {
-        Some(plain) if !plain.contains('\\') => Ok(ByteArray::from(plain.as_bytes().to_vec())),
-        Some(_) => {
-            let text: String = serde_json::from_str(json).map_err(|_| misfit("not a text"))?;
-            Ok(ByteArray::from(text.into_bytes()))
-        }
+        Some(plain) if !plain.as_bytes().contains(&b'\\') => Ok(Cow::Borrowed(plain)),
+        Some(_) => serde_json::from_str(json).map(Cow::Owned).map_err(|_| misfit("not a text")),
         None => Err(misfit("not a text")),
     }
 }
 
-fn dumped(json: &str) -> ByteArray {
+fn dumped(json: &str) -> String {
     let mut out = String::new();
     python::dump(json, &mut out);
-    ByteArray::from(out.into_bytes())
+    out
 }
 
 fn integer(json: &str) -> io::Result<i64> {

@@ -2,9 +2,9 @@
 
 use rusqlite::{OptionalExtension, Transaction};
 
-use super::{Records, Result, series};
+use super::{Look, Records, Result, series};
 
-impl Records {
+impl Look<'_> {
     /// The windows of a kind that were fetched completely, in order; they neither touch nor overlap.
     pub fn coverage(&self, service: &str, kind: &str) -> Result<Vec<(i64, i64)>> {
         self.of_series(service, kind, Vec::new(), |db, series| {
@@ -13,6 +13,13 @@ impl Records {
             let found = statement.query_map([series.id], |r| Ok((r.get(0)?, r.get(1)?)))?;
             Ok(found.collect::<rusqlite::Result<_>>()?)
         })
+    }
+}
+
+impl Records {
+    /// The windows of a kind that were fetched completely, in order; they neither touch nor overlap.
+    pub fn coverage(&self, service: &str, kind: &str) -> Result<Vec<(i64, i64)>> {
+        self.look(|look| look.coverage(service, kind))
     }
 
     /// Whether a whole window was fetched.

@@ -9,7 +9,13 @@ use super::row::{COLUMNS, Row, Window, row};
 use super::series::{self, Series};
 use super::{Records, Result};
 
-impl Records {
+/// The records as of one moment: what several questions are answered with agrees with each other, and
+/// the file is looked at once for all of them.
+pub struct Look<'a> {
+    db: &'a Connection,
+}
+
+impl Look<'_> {
     pub fn one(&self, service: &str, kind: &str, id: &str) -> Result<Option<Row>> {
         self.of_series(service, kind, None, |db, series| {
             let sql = format!("SELECT {COLUMNS} FROM record WHERE series = ?1 AND id = ?2");
@@ -17,6 +23,51 @@ impl Records {
             let found = statement.query_row((series.id, id), |r| row(service, kind, r));
             Ok(found.optional()?)
         })
+    }
+
+    pub fn window(&self, service: &str, kind: &str, window: &Window) -> Result<Vec<Row>> {
+        self.of_series(service, kind, Vec::new(), |db, series| {
+            let sql = window_sql(COLUMNS, window);
+            rows(service, kind, db.prepare_cached(&sql)?, window_values(series, window))
+        })
+    }
+
+    /// Only the derived form of what [`Look::window`] finds: reads far fewer bytes.
+    pub fn window_flat(&self, service: &str, kind: &str, window: &Window) -> Result<Vec<String>> {
+        self.of_series(service, kind, Vec::new(), |db, series| {
+            let mut statement = db.prepare_cached(&window_sql("flat, start_us, id", window))?;
+            let found =
+                statement.query_map(window_values(series, window), |r| r.get::<_, String>(0))?;
+            Ok(found.collect::<rusqlite::Result<_>>()?)
+        })
+    }
+
+    /// The list, or `nothing` when there is no such list.
+    pub(super) fn of_series<T>(
+        &self,
+        service: &str,
+        kind: &str,
+        nothing: T,
+        look: impl FnOnce(&Connection, Series) -> Result<T>,
+    ) -> Result<T> {
+        match series::find(self.db, service, kind)? {
+            Some(series) => look(self.db, series),
+            None => Ok(nothing),
+        }
+    }
+}
+
+impl Records {
+    /// Several questions about one moment. None of them may wait for anything but the file.
+    pub fn look<T>(&self, questions: impl FnOnce(&Look<'_>) -> Result<T>) -> Result<T> {
+        self.read(|db| {
+            let db = db.unchecked_transaction()?;
+            questions(&Look { db: &db })
+        })
+    }
+
+    pub fn one(&self, service: &str, kind: &str, id: &str) -> Result<Option<Row>> {
+        self.look(|look| look.one(service, kind, id))
     }
 
     /// The records whose parent has this id, newest start first.
@@ -31,20 +82,12 @@ impl Records {
     }
 
     pub fn window(&self, service: &str, kind: &str, window: &Window) -> Result<Vec<Row>> {
-        self.of_series(service, kind, Vec::new(), |db, series| {
-            let sql = window_sql(COLUMNS, window);
-            rows(service, kind, db.prepare_cached(&sql)?, window_values(series, window))
-        })
+        self.look(|look| look.window(service, kind, window))
     }
 
-    /// Only the derived form of what [`Records::window`] finds: reads far fewer bytes.
+    /// Only the derived form of what [`Records::window`] finds.
     pub fn window_flat(&self, service: &str, kind: &str, window: &Window) -> Result<Vec<String>> {
-        self.of_series(service, kind, Vec::new(), |db, series| {
-            let mut statement = db.prepare_cached(&window_sql("flat, start_us, id", window))?;
-            let found =
-                statement.query_map(window_values(series, window), |r| r.get::<_, String>(0))?;
-            Ok(found.collect::<rusqlite::Result<_>>()?)
-        })
+        self.look(|look| look.window_flat(service, kind, window))
     }
 
     /// The ids of what [`Records::window`] finds.
@@ -112,13 +155,7 @@ impl Records {
         nothing: T,
         look: impl FnOnce(&Connection, Series) -> Result<T>,
     ) -> Result<T> {
-        self.read(|db| {
-            let db = db.unchecked_transaction()?;
-            match series::find(&db, service, kind)? {
-                Some(series) => look(&db, series),
-                None => Ok(nothing),
-            }
-        })
+        self.look(|found| found.of_series(service, kind, nothing, look))
     }
 }
 
