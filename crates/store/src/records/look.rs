@@ -240,18 +240,30 @@ impl Reach {
 mod tests {
     #![allow(clippy::unwrap_used, reason = "a test fails where the stage does not stand")]
 
-    use rusqlite::Connection;
+    use rusqlite::{Connection, Params};
 
     use super::{Series, Window, window_sql, window_values};
+    use crate::records::prepare;
 
-    fn plan(window: &Window) -> String {
+    fn plan(sql: &str, values: impl Params) -> String {
         let db = Connection::open_in_memory().unwrap();
+        prepare(&db).unwrap();
         db.execute_batch(include_str!("schema/1.sql")).unwrap();
-        let sql = format!("EXPLAIN QUERY PLAN {}", window_sql("flat, start_us, id", window));
-        let mut statement = db.prepare(&sql).unwrap();
-        let values = window_values(Series { id: 1, longest_us: 0 }, window);
+        let mut statement = db.prepare(&format!("EXPLAIN QUERY PLAN {sql}")).unwrap();
         let steps = statement.query_map(values, |r| r.get::<_, String>(3)).unwrap();
         steps.collect::<rusqlite::Result<Vec<_>>>().unwrap().join("\n")
+    }
+
+    #[test]
+    fn the_records_of_a_parent_are_found_by_their_index_whatever_is_bound() {
+        let update = "UPDATE record SET start_us = 1 WHERE series = ?1 AND parent = ?2";
+        let select = "SELECT id FROM record WHERE series = ?1 AND parent = ?2 \
+                      ORDER BY start_us DESC, id DESC";
+        for sql in [update, select] {
+            let plan = plan(sql, (1, "7"));
+            assert!(plan.contains("record_parent (series=? AND parent=?)"), "{plan}");
+            assert!(!plan.contains("TEMP B-TREE"), "{plan}");
+        }
     }
 
     #[test]
@@ -260,7 +272,8 @@ mod tests {
         for newest_first in [false, true] {
             for overlap in [false, true] {
                 let window = Window { newest_first, overlap, except_state: Some("x"), ..bounds };
-                let plan = plan(&window);
+                let values = window_values(Series { id: 1, longest_us: 0 }, &window);
+                let plan = plan(&window_sql("flat, start_us, id", &window), values);
                 assert!(
                     plan.contains("record_start (series=? AND start_us>? AND start_us<?)"),
                     "{plan}"
