@@ -240,11 +240,13 @@ mod tests {
 
     #[test]
     fn a_plain_value_is_not_structured_content() {
-        let result = result("7".to_owned(), json!(7));
-        assert!(result.get("structuredContent").is_none());
-        let result = result("said".to_owned(), json!({ "a": 1 }));
-        assert_eq!(result.pointer("/structuredContent/a"), Some(&json!(1)));
-        assert_eq!(result.pointer("/content/0/text"), Some(&json!("said")));
+        let read = |text: String| serde_json::from_str::<Value>(&text).unwrap();
+        let plain = read(super::shown(&json!(7), false));
+        assert!(plain.get("structuredContent").is_none());
+        assert_eq!(plain.pointer("/content/0/text"), Some(&json!("7")));
+        let said = read(result("said", Some(r#"{"a":1}"#), false));
+        assert_eq!(said.pointer("/structuredContent/a"), Some(&json!(1)));
+        assert_eq!(said.pointer("/content/0/text"), Some(&json!("said")));
     }
 
     #[test]
