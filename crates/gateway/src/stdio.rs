@@ -12,8 +12,8 @@ use crate::session::Outgoing;
 
 /// Lines that may wait for the client to read them.
 const LINES_WAITING_MAX: usize = 256;
-/// The room for a line that is kept for the next one.
-const LINE_BYTES_KEPT_MAX: usize = 256 << 10;
+/// Longer lines are written from where they lie, and their end after them.
+const LINE_BYTES_COPIED_MAX: usize = 256 << 10;
 
 /// Serves one client until its input ends, then lets what is in flight finish within the drain bound.
 pub(crate) async fn serve<R, W>(mut scene: Scene, mut input: R, output: W) -> std::io::Result<()>
@@ -161,27 +161,33 @@ where
 {
     let mut whole = Vec::new();
     while let Some(line) = lines.recv().await {
-        one_line(&line, &mut whole);
-        // In one piece: a client that is woken by half a line only waits again.
-        output.write_all(&whole).await?;
+        if line.len() < LINE_BYTES_COPIED_MAX {
+            // In one piece: a client that is woken by half a line only waits again.
+            whole.clear();
+            whole.extend_from_slice(&one_line(&line));
+            whole.push(b'\n');
+            output.write_all(&whole).await?;
+        } else {
+            output.write_all(&one_line(&line)).await?;
+            output.write_all(b"\n").await?;
+        }
         if lines.is_empty() {
             output.flush().await?;
-        }
-        if whole.capacity() > LINE_BYTES_KEPT_MAX {
-            whole = Vec::new();
         }
     }
     output.flush().await
 }
 
-/// A message and the end of its line. One that came with line breaks between its tokens is written
-/// without them; inside a JSON string a raw line break cannot stand.
-fn one_line(message: &[u8], line: &mut Vec<u8>) {
-    line.clear();
-    line.reserve_exact(message.len() + 1);
-    line.extend_from_slice(message);
-    for byte in line.iter_mut().filter(|byte| matches!(byte, b'\n' | b'\r')) {
-        *byte = b' ';
+/// A message that came with line breaks between its tokens is written without them; inside a JSON
+/// string a raw line break cannot stand.
+fn one_line(message: &[u8]) -> std::borrow::Cow<'_, [u8]> {
+    if message.iter().any(|byte| matches!(byte, b'\n' | b'\r')) {
+        message
+            .iter()
+            .map(|byte| if matches!(byte, b'\n' | b'\r') { b' ' } else { *byte })
+            .collect::<Vec<_>>()
+            .into()
+    } else {
+        message.into()
     }
-    line.push(b'\n');
 }

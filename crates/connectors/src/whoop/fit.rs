@@ -53,7 +53,9 @@ pub(super) fn join<'a>(
         if !is_first {
             out.push(',');
         }
-        out.push_str(text);
+        // What was damaged in the file must not break the answer around it.
+        let is_object = text.starts_with('{') && text.ends_with('}');
+        out.push_str(if is_object { text } else { "{}" });
         is_first = false;
     }
     warnings

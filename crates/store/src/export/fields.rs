@@ -48,7 +48,8 @@ fn value_end(text: &str) -> Option<usize> {
         b'"' => text_end(text),
         b'{' | b'[' => nested_end(text),
         b'-' | b'0'..=b'9' | b't' | b'f' | b'n' => {
-            text.bytes().position(|byte| matches!(byte, b',' | b'}'))
+            let is_inside = |byte: u8| byte.is_ascii_alphanumeric() || b"+-.".contains(&byte);
+            text.bytes().position(|byte| !is_inside(byte))
         }
         _ => None,
     }
@@ -160,6 +161,9 @@ mod tests {
             (r#"{"a":"say \"hi\"","b":1}"#, false),
             (r#"{"a":{"b":"\\"},"c":1}"#, false),
             (r#"{ "a" : 1 }"#, false),
+            (r#"{"a":1 ,"b":2}"#, false),
+            (r#"{"a":{"b": [1, 2]},"c":2}"#, true),
+            (r#"{"a":"x","a":"y"}"#, true),
             ("{}", false),
         ] {
             assert_eq!(split(json, &mut Vec::new()).is_some(), is_quick, "{json}");
