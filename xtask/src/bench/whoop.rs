@@ -151,8 +151,8 @@ fn play(stage: &Stage, who: Who, plan: &Plan, samples: &mut Vec<Sample>) -> Resu
 }
 
 fn timed(talk: &mut Talk, tool: &str, arguments: &Value) -> Result<(f64, Value)> {
-    let (took, answer) = talk.call(tool, arguments)?;
-    Ok((took.as_secs_f64(), answer))
+    let (waited, answer) = talk.call(tool, arguments)?;
+    Ok((waited.as_secs_f64(), answer))
 }
 
 /// The records of a sync that went well in every resource.

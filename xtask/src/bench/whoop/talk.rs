@@ -47,13 +47,13 @@ impl Talk {
     /// failed is no measurement.
     pub(super) fn call(&mut self, tool: &str, arguments: &Value) -> Result<(Duration, Value)> {
         let params = json!({ "name": tool, "arguments": arguments });
-        let (took, result) = self.request("tools/call", &params)?;
+        let (waited, result) = self.request("tools/call", &params)?;
         let failed = result.get("isError").and_then(Value::as_bool).unwrap_or(false);
         let said = result.get("structuredContent").cloned().unwrap_or(Value::Null);
         if failed || !said.is_object() || said.get("error").is_some() {
             bail!("`{tool}` with {arguments} failed: {result}");
         }
-        Ok((took, said))
+        Ok((waited, said))
     }
 
     /// The time goes from the first byte of the question to the end of the line with the answer: what
@@ -72,14 +72,14 @@ impl Talk {
             if self.answers.read_line(&mut line)? == 0 {
                 bail!("the server ended before it answered `{method}`");
             }
-            let took = asked.elapsed();
+            let waited = asked.elapsed();
             let mut message: Value =
                 serde_json::from_str(&line).with_context(|| format!("not a message: {line:?}"))?;
             if message.get("id").and_then(Value::as_u64) != Some(id) {
                 continue;
             }
             return match message.get_mut("result") {
-                Some(result) => Ok((took, result.take())),
+                Some(result) => Ok((waited, result.take())),
                 None => bail!("`{method}` failed: {message}"),
             };
         }
