@@ -22,6 +22,7 @@ use crate::running::{Facts, Mark, Teller};
 
 mod builtin;
 mod demo;
+mod ends;
 mod reload;
 mod sandbox;
 mod signals;

@@ -2,6 +2,7 @@
 //! time, all resources side by side, a row of history for each, and the result that tools and
 //! commands show. How a resource is fetched is the service's own.
 
+mod keeper;
 mod report;
 mod snapshot;
 mod together;
@@ -16,8 +17,10 @@ use store::records::{RecordsError, SyncTurn};
 
 use crate::Desk;
 
+pub use keeper::{Keeper, Page};
 pub use snapshot::{CURRENT, Snapshot, is_same};
 pub use together::{all, some_at_a_time};
+use turn::Course;
 pub use turn::Turn;
 
 /// What of a service is mirrored.
@@ -133,13 +136,15 @@ pub async fn run(
     crate::shelves::prepare(&desk.records)?;
     let started_us = desk.clock.now().wall_us;
     // The rows are made before anything is fetched, so that they stand in the order asked for.
+    let keeper = Keeper::start(&desk.records, mirror.service);
     let mut turns = Vec::new();
     for resource in chosen {
         let since = match resource.since {
             Some(since) => since(desk, asked, started_us)?,
             None => None,
         };
-        turns.push(Turn::begin(desk, mirror.service, resource, asked, since, started_us, told)?);
+        let course = Course { asked, since, started_us };
+        turns.push(Turn::begin(desk, mirror.service, resource, course, &keeper, told)?);
     }
     let outcomes = all(turns.iter().map(Turn::run)).await;
     Ok(report::result(started_us, desk.clock.now().wall_us, &turns, &outcomes))

@@ -48,6 +48,10 @@ const READERS_KEPT_MAX: usize = 4;
 /// Every statement of this room stays prepared.
 const STATEMENTS_KEPT_MAX: usize = 64;
 
+/// Pages that gather in the log before they are carried over to the file.
+const LOG_PAGES_MAX: u32 = 4_000;
+const LOG_BYTES_KEPT: u32 = 4 << 20;
+
 type Result<T> = std::result::Result<T, RecordsError>;
 
 /// The open records of one home. Cheap to clone; methods may be called from any thread.
@@ -235,6 +239,10 @@ impl Link {
         // What is deleted is gone from the file, too, and leaves no copy among temporary files.
         db.pragma_update(None, "secure_delete", true)?;
         db.pragma_update(None, "temp_store", "memory")?;
+        // A full sync writes the pages of its indexes over and over; only their last state need go
+        // into the file. The log is cut back when it starts over.
+        db.pragma_update(None, "wal_autocheckpoint", LOG_PAGES_MAX)?;
+        db.pragma_update(None, "journal_size_limit", LOG_BYTES_KEPT)?;
         Ok(Link { db, file })
     }
 }

@@ -3,11 +3,12 @@
 
 use std::path::{Path, PathBuf};
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context as TaskContext, Poll};
 
 use anyhow::{Context as _, Result, anyhow, bail};
 use clap::Args;
-use gateway::{Identity, Wrapped};
+use gateway::{Gate, Identity, RunError, Wrapped};
 use policy::Policy;
 use store::registry::{EnvValue, Origin, PolicyText, Server, ServerOptions, Target};
 use tokio::io::{AsyncRead, BufReader, ReadBuf};
@@ -17,6 +18,7 @@ use crate::context::{Context, Stores};
 use crate::failure::Ending;
 use crate::output::Out;
 use crate::policies::{Grade, Source, complain};
+use crate::run::ends::{Input, Output};
 use crate::run::{builtin, facts, gate, runtime, signals};
 use crate::running::{Mark, Teller};
 
@@ -70,21 +72,21 @@ pub(crate) fn stdio(args: &StdioArgs, context: &Context, out: &mut Out) -> Resul
         && let Some(builtin) = builtin::find(&args.server, &args.tools, &stores, &look)?
         && let Some(policy) = text.clone().or_else(|| builtin.policy.clone())
     {
-        return speak("stdio", context, &stores, async |gate, input, output| {
+        return speak("stdio", context, &stores, |gate, input, output| async move {
             let wrapped = Wrapped { label: "stdio", server: &builtin.server, policy: &policy };
             Box::pin(gate.wrap(wrapped, None, input, output)).await
         });
     }
-    let identity = match (&args.grant, &text) {
-        (Some(label), _) => Identity::Grant(label),
-        (None, Some(text)) => Identity::Policy(text),
-        (None, None) => bail!(
+    if args.grant.is_none() && text.is_none() {
+        bail!(
             "for whom?\nhint: `tollgate stdio {0} --grant LABEL`, or `--policy FILE`; `tollgate grant list` shows the grants",
             args.server
-        ),
-    };
-    speak("stdio", context, &stores, async |gate, input, output| {
-        Box::pin(gate.stdio(&args.server, identity, input, output)).await
+        );
+    }
+    let (server, grant) = (args.server.clone(), args.grant.clone().unwrap_or_default());
+    speak("stdio", context, &stores, |gate, input, output| async move {
+        let identity = text.as_ref().map_or(Identity::Grant(&grant), Identity::Policy);
+        Box::pin(gate.stdio(&server, identity, input, output)).await
     })
 }
 
@@ -103,7 +105,7 @@ pub(crate) fn wrap(args: &WrapArgs, context: &Context, out: &mut Out) -> Result<
         updated_at_us: now_us,
         origin: Origin::File,
     };
-    speak("wrap", context, &stores, async |gate, input, output| {
+    speak("wrap", context, &stores, |gate, input, output| async move {
         let wrapped = Wrapped { label: "wrap", server: &server, policy: &policy };
         Box::pin(gate.wrap(wrapped, None, input, output)).await
     })
@@ -112,19 +114,21 @@ pub(crate) fn wrap(args: &WrapArgs, context: &Context, out: &mut Out) -> Result<
 /// What a pipe holds; whoever writes more waits until it is read.
 const PIPE_BYTES: usize = 1 << 16;
 
-type Input = BufReader<UntilStopped<tokio::io::Stdin>>;
+/// Room for what a client sends at once.
+const INPUT_BYTES_USUAL: usize = 1 << 16;
+
+type Heard = BufReader<UntilStopped<Input>>;
 
 /// Runs a conversation on our standard streams until the client or a signal ends it.
-fn speak(
+fn speak<F>(
     command: &str,
     context: &Context,
     stores: &Stores,
-    conversation: impl AsyncFnOnce(
-        &std::sync::Arc<gateway::Gate>,
-        Input,
-        tokio::io::Stdout,
-    ) -> Result<(), gateway::RunError>,
-) -> Result<Ending> {
+    conversation: impl FnOnce(Arc<Gate>, Heard, Output) -> F,
+) -> Result<Ending>
+where
+    F: Future<Output = Result<(), RunError>> + Send + 'static,
+{
     let runtime = runtime()?;
     let spoken = runtime.block_on(async {
         let stop = signals::stop()?;
@@ -132,13 +136,20 @@ fn speak(
         let gate = gate(stores, context)?;
         let mark = Mark::set(stores.home.path(), &facts(command, None, stores))?;
         let teller = Teller::start(stores.home.path(), &gate);
-        let input = BufReader::new(UntilStopped::new(tokio::io::stdin(), stop));
-        conversation(&gate, input, tokio::io::stdout()).await?;
+        let input = UntilStopped::new(Input::ours(), stop);
+        let input = BufReader::with_capacity(INPUT_BYTES_USUAL, input);
+        // On the runtime's own thread, where its calls run too: from this one every line would go
+        // through two threads, and each way wakes a sleeping one.
+        let speaking = tokio::spawn(conversation(Arc::clone(&gate), input, Output::ours()));
+        match speaking.await {
+            Ok(spoken) => spoken?,
+            Err(error) => bail!("the conversation broke off: {error}"),
+        }
         ledger.flush()?;
         drop((mark, teller));
         anyhow::Ok(Ending::Yes)
     });
-    // A read of standard input that waits for the client cannot be taken back.
+    // A read of a terminal that waits for the client cannot be taken back.
     runtime.shutdown_timeout(super::END_WAIT_MAX);
     spoken
 }

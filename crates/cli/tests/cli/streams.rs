@@ -1,5 +1,12 @@
 //! `tollgate stdio` and `tollgate wrap`: the gate as the child of one client.
 
+use std::fs::File;
+use std::io::{Read, Write};
+use std::net::Shutdown;
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixStream;
+use std::process::Stdio;
+
 use serde_json::{Value, json};
 
 use crate::servers::{SHELL_SERVER, TOOLS};
@@ -73,4 +80,97 @@ fn wrong_words_start_nothing() {
         &["wrap", "--policy", "bad.json", "--", "true"],
     ]);
     insta::assert_snapshot!(story);
+}
+
+/// What clients give us as standard streams.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Held {
+    Pipes,
+    Sockets,
+    Files,
+}
+
+/// Says all of it before anything is read, then hears the rest.
+fn conversation(stage: &Stage, held: Held, words: &[&str], said: &str) -> (i32, String) {
+    let mut command = stage.command(words);
+    let (mut heard, far) = UnixStream::pair().unwrap();
+    let (mut mouth, ear) = UnixStream::pair().unwrap();
+    match held {
+        Held::Pipes => command.stdin(Stdio::piped()).stdout(Stdio::piped()),
+        Held::Sockets => command.stdin(OwnedFd::from(ear)).stdout(OwnedFd::from(far)),
+        Held::Files => {
+            let input = File::open(stage.write("said", said)).unwrap();
+            command.stdin(input).stdout(File::create(stage.path("heard")).unwrap())
+        }
+    };
+    let mut child = command.spawn().unwrap();
+    drop(command);
+    let mut text = String::new();
+    match held {
+        Held::Pipes => {
+            child.stdin.take().unwrap().write_all(said.as_bytes()).unwrap();
+            child.stdout.take().unwrap().read_to_string(&mut text).unwrap();
+        }
+        Held::Sockets => {
+            mouth.write_all(said.as_bytes()).unwrap();
+            mouth.shutdown(Shutdown::Write).unwrap();
+            heard.read_to_string(&mut text).unwrap();
+        }
+        Held::Files => {}
+    }
+    let code = child.wait().unwrap().code().unwrap_or(-1);
+    if held == Held::Files {
+        text = std::fs::read_to_string(stage.path("heard")).unwrap();
+    }
+    (code, text)
+}
+
+#[test]
+fn long_lines_and_a_last_one_without_an_end_are_heard_on_every_kind_of_stream() {
+    let stage = Stage::with_demo();
+    stage.grant("alice");
+    let long = "x".repeat(1 << 20);
+    let list = |id: u64, note: &str| json!({ "jsonrpc": "2.0", "id": id, "method": "tools/list", "params": { "_meta": { "note": note } } });
+    let said = lines(&[list(1, &long), call(2, "list_notes"), list(3, "last")]);
+    for held in [Held::Pipes, Held::Sockets, Held::Files] {
+        let words = ["stdio", "demo", "--grant", "alice"];
+        let (code, heard) = conversation(&stage, held, &words, said.trim_end());
+        assert_eq!(code, 0, "{held:?}: {heard}");
+        for id in 1..=3 {
+            assert!(answer(&heard, id).get("result").is_some(), "{held:?}: {heard}");
+        }
+    }
+}
+
+#[test]
+fn a_line_that_breaks_off_is_answered_as_broken_and_ends_the_conversation() {
+    let stage = Stage::with_demo();
+    stage.grant("alice");
+    let said = lines(&[call(1, "list_notes")]) + r#"{"jsonrpc":"2.0","id":2,"meth"#;
+    for held in [Held::Pipes, Held::Sockets, Held::Files] {
+        let words = ["stdio", "demo", "--grant", "alice"];
+        let (code, heard) = conversation(&stage, held, &words, &said);
+        assert_eq!(code, 0, "{held:?}: {heard}");
+        assert_eq!(answer(&heard, 1)["result"]["isError"], false, "{held:?}: {heard}");
+        assert!(heard.contains("-32700"), "{held:?}: {heard}");
+    }
+}
+
+/// Neither stream holds more than some hundred kilobytes, so this ends only if requests are read
+/// while answers wait.
+#[test]
+fn who_does_not_read_the_answers_yet_can_still_ask() {
+    let stage = Stage::with_demo();
+    stage.grant("alice");
+    let note = "y".repeat(12_000);
+    let ask = |id: u64| json!({ "jsonrpc": "2.0", "id": id, "method": "tools/list", "params": { "_meta": { "note": note } } });
+    let asked: Vec<Value> = (1..=100).map(ask).collect();
+    let said = lines(&asked);
+    for held in [Held::Pipes, Held::Sockets] {
+        let words = ["stdio", "demo", "--grant", "alice"];
+        let (code, heard) = conversation(&stage, held, &words, &said);
+        assert_eq!(code, 0, "{held:?}: {heard}");
+        assert_eq!(heard.lines().count(), 101, "{held:?}");
+        assert!((1..=100).all(|id| answer(&heard, id).get("result").is_some()), "{held:?}");
+    }
 }

@@ -5,7 +5,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use store::records::{RecordsError, RunEnd};
 
-use super::{Asked, Fault, Resource, Step, Told};
+use super::{Asked, Fault, Keeper, Resource, Step, Told};
 use crate::Desk;
 
 /// Records that cannot be read are named so often; then they are only counted.
@@ -19,9 +19,18 @@ pub struct Turn<'a> {
     /// What `since` of the resource said.
     pub since: Option<String>,
     pub started_us: i64,
+    /// Shared by all resources of the sync.
+    pub keeper: &'a Keeper,
     told: Told<'a>,
     row: i64,
     tally: Mutex<Tally>,
+}
+
+/// What a sync was asked, and when it began.
+pub(super) struct Course<'a> {
+    pub(super) asked: &'a Asked,
+    pub(super) since: Option<String>,
+    pub(super) started_us: i64,
 }
 
 /// What was counted so far.
@@ -43,14 +52,14 @@ impl<'a> Turn<'a> {
         desk: &'a Desk,
         service: &'static str,
         resource: &'static Resource,
-        asked: &'a Asked,
-        since: Option<String>,
-        started_us: i64,
+        course: Course<'a>,
+        keeper: &'a Keeper,
         told: Told<'a>,
     ) -> Result<Turn<'a>, RecordsError> {
+        let Course { asked, since, started_us } = course;
         let row = desk.records.run_begin(service, resource.name, started_us, since.as_deref())?;
         let tally = Mutex::default();
-        Ok(Turn { desk, service, resource, asked, since, started_us, told, row, tally })
+        Ok(Turn { desk, service, resource, asked, since, started_us, keeper, told, row, tally })
     }
 
     /// Fetches the resource and closes its row, whatever happened.

@@ -12,6 +12,13 @@ pub(super) struct Iso {
 }
 
 pub(super) fn read(text: &str) -> Option<Iso> {
+    match usual(text) {
+        Some(instant_us) => Some(Iso { instant_us, bare_date: None }),
+        None => read_any(text),
+    }
+}
+
+fn read_any(text: &str) -> Option<Iso> {
     if !text.is_ascii() {
         return None;
     }
@@ -27,6 +34,34 @@ pub(super) fn read(text: &str) -> Option<Iso> {
     let (clock, shift_us) = split_offset(clock)?;
     let instant_us = midnight.checked_add(time_us(clock)?)?.checked_sub(shift_us)?;
     Some(Iso { instant_us, bare_date: None })
+}
+
+/// The form that WHOOP sends, `2026-04-14T01:02:06.740Z`, without a detour: a full sync reads some
+/// eighty thousand of them.
+fn usual(text: &str) -> Option<i64> {
+    let bytes: &[u8; 24] = text.as_bytes().try_into().ok()?;
+    #[rustfmt::skip]
+    let [y1, y2, y3, y4, b'-', m1, m2, b'-', d1, d2, b'T',
+         h1, h2, b':', i1, i2, b':', s1, s2, b'.', f1, f2, f3, b'Z'] = *bytes
+    else {
+        return None;
+    };
+    let year = i16::try_from(number(&[y1, y2, y3, y4])?).ok().filter(|year| *year > 0)?;
+    let month = i8::try_from(number(&[m1, m2])?).ok()?;
+    let day = i8::try_from(number(&[d1, d2])?).ok()?;
+    let (hour, minute) = (number(&[h1, h2])?, number(&[i1, i2])?);
+    let (second, millis) = (number(&[s1, s2])?, number(&[f1, f2, f3])?);
+    if hour >= 24 || minute >= 60 || second >= 60 {
+        return None;
+    }
+    let midnight_us = midnight_us(Date::new(year, month, day).ok()?, 0)?;
+    Some(midnight_us + ((hour * 60 + minute) * 60 + second) * 1_000_000 + millis * 1_000)
+}
+
+fn number(digits: &[u8]) -> Option<i64> {
+    digits.iter().try_fold(0, |number, digit| {
+        digit.is_ascii_digit().then(|| number * 10 + i64::from(digit - b'0'))
+    })
 }
 
 fn date(text: &str) -> Option<(Date, &str)> {
@@ -151,4 +186,33 @@ fn fraction_us(text: &str) -> Option<i64> {
 fn digits(text: &str) -> Option<i64> {
     let all = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
     all.then(|| text.parse().ok())?
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_quick_way_reads_what_the_other_one_does_and_nothing_more() {
+        let read = |text: &str| read_any(text).map(|iso| iso.instant_us);
+        for text in [
+            "2026-04-14T01:02:06.740Z",
+            "2024-02-29T23:59:59.999Z",
+            "1969-12-31T23:59:59.001Z",
+            "0001-01-01T00:00:00.000Z",
+            "9999-12-30T21:59:59.999Z",
+        ] {
+            assert!(usual(text).is_some(), "{text}");
+            assert_eq!(usual(text), read(text), "{text}");
+        }
+        let good = "2026-02-28T19:39:58.740Z";
+        for at in 0..good.len() {
+            for byte in b"0123456789-:.TZ +a" {
+                let mut text = good.as_bytes().to_vec();
+                text.splice(at..=at, [*byte]);
+                let text = String::from_utf8_lossy(&text);
+                assert!(usual(&text).is_none() || usual(&text) == read(&text), "{text}");
+            }
+        }
+    }
 }

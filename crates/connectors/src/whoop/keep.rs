@@ -2,13 +2,14 @@
 //! from it, a page in one transaction.
 
 use serde_json::Value;
-use store::records::{Incoming, RecordsError};
+use serde_json::value::RawValue;
+use store::records::{Incoming, Kept, RecordsError};
 
 use super::SERVICE;
 use super::kind::Kind;
 use super::shape::{CURRENT, INVALID, Shaped, shape};
 use crate::Desk;
-use crate::sync::is_same;
+use crate::sync::{Page, is_same};
 use crate::when::utc_micros;
 
 /// What became of a page.
@@ -24,24 +25,79 @@ pub struct KeptPage {
 
 /// Keeps a page of a list. A record that cannot be read is kept, too, and said.
 pub fn keep(desk: &Desk, kind: Kind, raws: &[impl AsRef<str>]) -> Result<KeptPage, RecordsError> {
-    let shaped: Vec<Shaped> = raws.iter().map(|raw| read(kind, raw.as_ref())).collect();
-    let texts: Vec<String> = shaped.iter().map(Shaped::flat_text).collect();
-    let mut warnings = Vec::new();
-    let (mut good, mut invalid) = (Vec::new(), Vec::new());
-    for ((raw, shaped), flat) in raws.iter().zip(&shaped).zip(&texts) {
-        warnings.extend(shaped.warning(kind));
-        let (Some(id), Some(updated)) = (&shaped.id, &shaped.updated) else {
-            warnings.push(format!("{}: a record without id or `updated_at` came", kind.name()));
-            continue;
-        };
-        let row = incoming(kind, id, updated, shaped, raw.as_ref(), flat);
-        if shaped.flat.is_ok() { good.push(row) } else { invalid.push(row) }
+    let raws = || raws.iter().map(AsRef::as_ref);
+    let derived = Derived::of(kind, raws());
+    let kept = desk.records.keep_all(SERVICE.name, &derived.rows(kind, raws()))?;
+    Ok(derived.kept(kind, &kept))
+}
+
+/// A page that a sync has fetched.
+pub(super) struct Fetched {
+    kind: Kind,
+    raws: Vec<Box<RawValue>>,
+    derived: Derived,
+}
+
+impl Fetched {
+    pub(super) fn new(kind: Kind, raws: Vec<Box<RawValue>>) -> Fetched {
+        Fetched { kind, raws, derived: Derived::default() }
     }
-    let written = desk.records.keep(SERVICE.name, &good)?.written();
-    if !invalid.is_empty() {
-        desk.records.keep(SERVICE.name, &invalid)?;
+
+    pub(super) fn kept(self, kept: &[Kept]) -> KeptPage {
+        self.derived.kept(self.kind, kept)
     }
-    Ok(KeptPage { shaped, written, warnings })
+}
+
+impl Page for Fetched {
+    fn prepare(&mut self) {
+        self.derived = Derived::of(self.kind, self.raws.iter().map(|raw| raw.get()));
+    }
+
+    fn rows(&self) -> Vec<Vec<Incoming<'_>>> {
+        self.derived.rows(self.kind, self.raws.iter().map(|raw| raw.get())).into()
+    }
+}
+
+/// What is derived from the records of a page, in their order.
+#[derive(Default)]
+struct Derived {
+    shaped: Vec<Shaped>,
+    texts: Vec<String>,
+}
+
+impl Derived {
+    fn of<'a>(kind: Kind, raws: impl Iterator<Item = &'a str>) -> Derived {
+        let shaped: Vec<Shaped> = raws.map(|raw| read(kind, raw)).collect();
+        let texts = shaped.iter().map(Shaped::flat_text).collect();
+        Derived { shaped, texts }
+    }
+
+    /// What can be kept: the readable records, and those that cannot be read.
+    fn rows<'a>(
+        &'a self,
+        kind: Kind,
+        raws: impl Iterator<Item = &'a str>,
+    ) -> [Vec<Incoming<'a>>; 2] {
+        let (mut good, mut invalid) = (Vec::new(), Vec::new());
+        for ((raw, shaped), flat) in raws.zip(&self.shaped).zip(&self.texts) {
+            let (Some(id), Some(updated)) = (&shaped.id, &shaped.updated) else { continue };
+            let row = incoming(kind, id, updated, shaped, raw, flat);
+            if shaped.flat.is_ok() { good.push(row) } else { invalid.push(row) }
+        }
+        [good, invalid]
+    }
+
+    fn kept(self, kind: Kind, kept: &[Kept]) -> KeptPage {
+        let mut warnings = Vec::new();
+        for shaped in &self.shaped {
+            warnings.extend(shaped.warning(kind));
+            if shaped.id.is_none() || shaped.updated.is_none() {
+                warnings.push(format!("{}: a record without id or `updated_at` came", kind.name()));
+            }
+        }
+        let written = kept.first().map_or(0, |good| good.written());
+        KeptPage { shaped: self.shaped, written, warnings }
+    }
 }
 
 /// Keeps the only row of a snapshot; answers whether its content changed.

@@ -69,3 +69,25 @@ impl From<io::Error> for RecordsError {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use rusqlite::ffi;
+
+    use super::*;
+
+    #[test]
+    fn a_full_disk_is_called_so_whoever_noticed_it() {
+        let sqlite = |code| rusqlite::Error::SqliteFailure(ffi::Error::new(code), None).into();
+        for error in [
+            sqlite(ffi::SQLITE_FULL),
+            sqlite(ffi::SQLITE_IOERR_SHMSIZE),
+            RecordsError::from(io::Error::from(io::ErrorKind::StorageFull)),
+        ] {
+            let words = error.to_string();
+            assert!(words.starts_with("the disk is full; `data.db` was not changed\nhint: free "));
+        }
+        let other: RecordsError = sqlite(ffi::SQLITE_IOERR_READ);
+        assert!(!other.to_string().contains("full"));
+    }
+}

@@ -55,26 +55,43 @@ enum Judgement {
 
 /// Where records of a kind go.
 #[derive(Clone, Copy)]
-struct Place {
+struct Place<'a> {
     series: i64,
     has_followers: bool,
+    /// The kind whose times they take, once it was noted.
+    follows: Option<&'a str>,
 }
 
 impl Records {
     /// Keeps a page in one transaction. A record replaces the one that is there when it changed
     /// later upstream, or at the same time into something else.
     pub fn keep(&self, service: &str, page: &[Incoming<'_>]) -> Result<Kept> {
-        if page.is_empty() {
-            return Ok(Kept::default());
+        let kept = self.keep_all(service, &[page])?;
+        Ok(kept.into_iter().next().unwrap_or_default())
+    }
+
+    /// Keeps several pages in one transaction, which costs little more than one page: their records
+    /// lie on the same pages of the file. Answers for each what became of it.
+    pub fn keep_all<'a>(
+        &self,
+        service: &str,
+        pages: &[impl AsRef<[Incoming<'a>]>],
+    ) -> Result<Vec<Kept>> {
+        if pages.iter().all(|page| page.as_ref().is_empty()) {
+            return Ok(vec![Kept::default(); pages.len()]);
         }
         self.write(|db| {
             let mut keeping = Keeping::begin(db, service)?;
-            let mut kept = Kept::default();
-            for incoming in page {
-                kept += keeping.keep(incoming)?;
+            let mut all = Vec::with_capacity(pages.len());
+            for page in pages {
+                let mut kept = Kept::default();
+                for incoming in page.as_ref() {
+                    kept += keeping.keep(incoming)?;
+                }
+                all.push(kept);
             }
             keeping.finish()?;
-            Ok(kept)
+            Ok(all)
         })
     }
 
@@ -119,7 +136,7 @@ struct Keeping<'a> {
     service: &'a str,
     numbers: Numbers,
     /// Looked up once a page.
-    places: HashMap<&'a str, Place>,
+    places: HashMap<&'a str, Place<'a>>,
     /// The longest record of this page in each list.
     longest_us: HashMap<i64, i64>,
 }
@@ -164,24 +181,24 @@ impl<'a> Keeping<'a> {
     }
 
     /// Did the service take it away after it had brought it?
-    fn is_gone(&self, place: Place, id: &str) -> Result<bool> {
+    fn is_gone(&self, place: Place<'a>, id: &str) -> Result<bool> {
         let sql = "SELECT 1 FROM gone WHERE series = ?1 AND id = ?2";
         Ok(self.db.prepare_cached(sql)?.exists((place.series, id))?)
     }
 
-    fn place(&mut self, kind: &'a str) -> Result<Place> {
+    fn place(&mut self, kind: &'a str) -> Result<Place<'a>> {
         if let Some(place) = self.places.get(kind) {
             return Ok(*place);
         }
         let series = series::find_or_make(self.db, self.service, kind)?.id;
         let has_followers = !series::followers(self.db, self.service, kind)?.is_empty();
-        let place = Place { series, has_followers };
+        let place = Place { series, has_followers, follows: None };
         self.places.insert(kind, place);
         Ok(place)
     }
 
     /// The record's own times, or its parent's when it has none.
-    fn times(&mut self, place: Place, incoming: &Incoming<'a>) -> Result<Times> {
+    fn times(&mut self, place: Place<'a>, incoming: &Incoming<'a>) -> Result<Times> {
         let own = Times {
             start_us: incoming.start_us,
             end_us: incoming.end_us,
@@ -190,17 +207,22 @@ impl<'a> Keeping<'a> {
         let (Some(kind), Some(parent)) = (incoming.follows, incoming.parent) else {
             return Ok(own);
         };
-        series::set_follows(self.db, place.series, kind)?;
         let parents = self.place(kind)?.series;
-        // From now on the parents of this page must look for it.
-        if let Some(parents) = self.places.get_mut(kind) {
-            parents.has_followers = true;
+        if place.follows != Some(kind) {
+            series::set_follows(self.db, place.series, kind)?;
+            if let Some(place) = self.places.get_mut(incoming.kind) {
+                place.follows = Some(kind);
+            }
+            // From now on the parents that come must look for it.
+            if let Some(parents) = self.places.get_mut(kind) {
+                parents.has_followers = true;
+            }
         }
         Ok(times_of(self.db, parents, parent)?.unwrap_or(own))
     }
 
     /// Hands new times to the records that take theirs from this one.
-    fn pass_on(&mut self, place: Place, incoming: &Incoming<'a>, times: Times) -> Result<()> {
+    fn pass_on(&mut self, place: Place<'a>, incoming: &Incoming<'a>, times: Times) -> Result<()> {
         self.note_length(place.series, times);
         if !place.has_followers {
             return Ok(());

@@ -7,10 +7,18 @@ use crate::when;
 /// Kilocalories in a kilojoule as WHOOP's clients have always counted it; not 1/4.184.
 const KILOCALORIES_PER_KILOJOULE: f64 = 0.239_006;
 
+/// Up to here a thousandth is told from the middle of two tenths in binary, too: a thousand years.
+const MILLIS_EXACT_MAX: i64 = 1 << 45;
+
 /// Rounds the exact binary value to one decimal, ties to even. Scaling by ten first would be wrong
 /// for one value in two hundred, and WHOOP's values are multiples of ten milliseconds.
 #[expect(clippy::cast_precision_loss, reason = "milliseconds of a night are far below 2^53")]
 pub(super) fn seconds(millis: i64) -> f64 {
+    let (tenths, over) = (millis / 100, millis % 100);
+    // Away from the middle between two tenths whole numbers say the same, and much sooner.
+    if (0..MILLIS_EXACT_MAX).contains(&millis) && over != 50 {
+        return (tenths + i64::from(over > 50)) as f64 / 10.0;
+    }
     let exact = millis as f64 / 1000.0;
     format!("{exact:.1}").parse().unwrap_or(exact)
 }

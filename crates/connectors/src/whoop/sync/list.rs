@@ -2,10 +2,9 @@
 //! completely also shows what WHOOP has deleted.
 
 use std::collections::HashSet;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
-use serde_json::value::RawValue;
-use store::records::Window;
+use store::records::{Records, Window};
 
 use super::position::{self, Position};
 use super::reread;
@@ -15,7 +14,7 @@ use crate::sync::{Fault, Turn, some_at_a_time};
 use crate::when::utc_millis;
 use crate::whoop::SERVICE;
 use crate::whoop::api::{self, Bounds, Patience, Tokens};
-use crate::whoop::keep::keep;
+use crate::whoop::keep::{Fetched, KeptPage};
 use crate::whoop::kind::Kind;
 use crate::whoop::problem::{Code, Problem};
 use crate::whoop::takeout;
@@ -37,7 +36,7 @@ pub(super) async fn fetch(turn: &Turn<'_>, kind: Kind) -> Result<Option<String>,
     let from_us = position.from_us;
     let segments = segment::cut(&gaps, now_us);
     turn.expect_us(segments.iter().map(|segment| segment.length_us(now_us)).sum());
-    let position = Mutex::new(position);
+    let position = Arc::new(Mutex::new(position));
     let parts = segments.iter().map(|segment| part(turn, kind, *segment, &position));
     some_at_a_time(PARTS_AT_ONCE, parts).await?;
     if let Reach::Recent { .. } = reach {
@@ -53,26 +52,30 @@ async fn part(
     turn: &Turn<'_>,
     kind: Kind,
     segment: Segment,
-    position: &Mutex<Position>,
+    position: &Arc<Mutex<Position>>,
 ) -> Result<(), Fault> {
     let records = &turn.desk.records;
     // Taken before the first page: what another process adds meanwhile is nobody's deletion.
     let known = records.ids_in(SERVICE.name, kind.name(), &responsibility(kind, segment))?;
     let seen = pages(turn, kind, segment).await?;
-    let gone: Vec<String> = known
-        .iter()
-        .filter(|id| !seen.contains(*id) && !takeout::is_imported(id))
-        .cloned()
-        .collect();
-    turn.removed(records.remove(SERVICE.name, kind.name(), &gone, turn.started_us)?);
-    if known.iter().any(|id| takeout::is_imported(id)) {
+    let is_imported = known.iter().any(|id| takeout::is_imported(id));
+    let gone: Vec<String> =
+        known.into_iter().filter(|id| !seen.contains(id) && !takeout::is_imported(id)).collect();
+    let started_us = turn.started_us;
+    let remove =
+        move |records: &Records| records.remove(SERVICE.name, kind.name(), &gone, started_us);
+    turn.removed(turn.keeper.then(remove).await?);
+    if is_imported {
         takeout::give_way(turn.desk, kind, segment.from_us, segment.to_us)?;
     }
-    let (from_us, to_us) = segment.covers(turn.started_us);
-    records.cover(SERVICE.name, kind.name(), from_us, to_us)?;
-    let mut position = position.lock().unwrap_or_else(PoisonError::into_inner);
-    position::note_done(records, kind, &mut position, (from_us, to_us))?;
-    Ok(())
+    let (from_us, to_us) = segment.covers(started_us);
+    let position = Arc::clone(position);
+    let cover = move |records: &Records| {
+        records.cover(SERVICE.name, kind.name(), from_us, to_us)?;
+        let mut position = position.lock().unwrap_or_else(PoisonError::into_inner);
+        position::note_done(records, kind, &mut position, (from_us, to_us))
+    };
+    turn.keeper.then(cover).await
 }
 
 /// The records that a complete part must have brought again if they still exist.
@@ -85,48 +88,60 @@ fn responsibility(kind: Kind, segment: Segment) -> Window {
     Window { from_us: Some(from_us), to_us: segment.to_us, ..Window::default() }
 }
 
-/// Fetches and keeps every page of a part; answers the ids that came.
+/// Fetches and keeps every page of a part; answers the ids that came. While a page is kept, the next
+/// one is on its way.
 async fn pages(turn: &Turn<'_>, kind: Kind, segment: Segment) -> Result<HashSet<String>, Fault> {
     let start = utc_millis(segment.ask_from_us);
     let end = segment.ask_to_us.map(utc_millis);
     let bounds = Bounds { start: Some(&start), end: end.as_deref() };
+    let fetch =
+        async |next: Option<&str>| api::page(turn.desk, kind, bounds, next, Patience::SYNC).await;
     let mut tokens = Tokens::new(kind);
-    let mut seen = HashSet::new();
-    let mut reached_us = segment.to_us.unwrap_or(turn.started_us);
+    let mut progress = Progress::new(turn, segment);
+    let mut page = fetch(None).await?;
     loop {
-        let page = api::page(turn.desk, kind, bounds, tokens.last(), Patience::SYNC).await?;
         let is_last = !tokens.advance(page.next)?;
-        let oldest_us = keep_page(turn, kind, &page.records, &mut seen, |oldest_us| {
-            let down_to_us =
-                if is_last { segment.from_us } else { oldest_us.unwrap_or(reached_us) };
-            let down_to_us = down_to_us.clamp(segment.from_us, reached_us);
-            (reached_us - down_to_us, down_to_us)
-        })?;
-        reached_us = oldest_us;
+        let keeping = turn.keeper.keep(Fetched::new(kind, page.records));
         if is_last {
-            return Ok(seen);
+            let (fetched, kept) = keeping.await?;
+            progress.kept(fetched.kept(&kept), is_last);
+            return Ok(progress.seen);
         }
+        let (kept, next) = tokio::join!(keeping, fetch(tokens.last()));
+        let (fetched, kept) = kept?;
+        progress.kept(fetched.kept(&kept), is_last);
+        page = next?;
     }
 }
 
-/// Keeps a page and counts it. `step` says how much time it has brought, and how far down we are.
-fn keep_page(
-    turn: &Turn<'_>,
-    kind: Kind,
-    raws: &[Box<RawValue>],
-    seen: &mut HashSet<String>,
-    step: impl FnOnce(Option<i64>) -> (i64, i64),
-) -> Result<i64, Fault> {
-    let texts: Vec<&str> = raws.iter().map(|raw| raw.get()).collect();
-    let kept = keep(turn.desk, kind, &texts)?;
-    for warning in kept.warnings {
-        turn.warn(warning);
+/// How far a part has come.
+struct Progress<'a> {
+    turn: &'a Turn<'a>,
+    segment: Segment,
+    seen: HashSet<String>,
+    reached_us: i64,
+}
+
+impl<'a> Progress<'a> {
+    fn new(turn: &'a Turn<'a>, segment: Segment) -> Progress<'a> {
+        let reached_us = segment.to_us.unwrap_or(turn.started_us);
+        Progress { turn, segment, seen: HashSet::new(), reached_us }
     }
-    let ids = || kept.shaped.iter().filter_map(|shaped| shaped.id.as_deref());
-    turn.nameless(kept.shaped.len() - ids().count());
-    let oldest_us = kept.shaped.iter().filter_map(|shaped| shaped.start_us).min();
-    let (done_us, reached_us) = step(oldest_us);
-    turn.page(ids(), kept.written, done_us);
-    seen.extend(ids().map(str::to_owned));
-    Ok(reached_us)
+
+    /// Counts a page that was kept.
+    fn kept(&mut self, kept: KeptPage, is_last: bool) {
+        let turn = self.turn;
+        for warning in kept.warnings {
+            turn.warn(warning);
+        }
+        let ids = || kept.shaped.iter().filter_map(|shaped| shaped.id.as_deref());
+        turn.nameless(kept.shaped.len() - ids().count());
+        let oldest_us = kept.shaped.iter().filter_map(|shaped| shaped.start_us).min();
+        let from_us = self.segment.from_us;
+        let down_to_us = if is_last { from_us } else { oldest_us.unwrap_or(self.reached_us) };
+        let down_to_us = down_to_us.clamp(from_us, self.reached_us);
+        turn.page(ids(), kept.written, self.reached_us - down_to_us);
+        self.reached_us = down_to_us;
+        self.seen.extend(ids().map(str::to_owned));
+    }
 }
