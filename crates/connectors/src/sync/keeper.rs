@@ -13,8 +13,6 @@ const PAGES_AT_ONCE_MAX: usize = 32;
 
 /// A page of a list on its way into the mirror.
 pub trait Page: Send + 'static {
-    /// Everything that takes long and needs no mirror; once, before `rows`.
-    fn prepare(&mut self);
     /// Its rows. Answers come back for each of the lists.
     fn rows(&self) -> Vec<Vec<Incoming<'_>>>;
 }
@@ -33,7 +31,6 @@ enum Job {
 /// A page and who waits for it.
 trait Waiting: Send {
     fn is_given_up(&self) -> bool;
-    fn prepare(&mut self);
     fn rows(&self) -> Vec<Vec<Incoming<'_>>>;
     fn answer(self: Box<Self>, kept: Result<Vec<Kept>, Fault>);
 }
@@ -46,10 +43,6 @@ struct Sent<P> {
 impl<P: Page> Waiting for Sent<P> {
     fn is_given_up(&self) -> bool {
         self.done.is_closed()
-    }
-
-    fn prepare(&mut self) {
-        self.page.prepare();
     }
 
     fn rows(&self) -> Vec<Vec<Incoming<'_>>> {
@@ -128,9 +121,8 @@ fn together(
     waiting: &mpsc::Receiver<Job>,
 ) -> Option<Job> {
     let (mut pages, mut next, mut job) = (Vec::new(), None, Some(Job::Page(first)));
-    while let Some(Job::Page(mut page)) = job {
+    while let Some(Job::Page(page)) = job {
         if !page.is_given_up() {
-            page.prepare();
             pages.push(page);
         }
         job = if pages.len() < PAGES_AT_ONCE_MAX { waiting.try_recv().ok() } else { None };
@@ -167,8 +159,6 @@ mod tests {
     struct Ids(Vec<&'static str>);
 
     impl Page for Ids {
-        fn prepare(&mut self) {}
-
         fn rows(&self) -> Vec<Vec<Incoming<'_>>> {
             let row = |id| Incoming { kind: "night", id, raw: "{}", flat: "{}", ..<_>::default() };
             vec![self.0.iter().map(|id| row(*id)).collect(), Vec::new()]

@@ -39,8 +39,10 @@ pub(super) struct Fetched {
 }
 
 impl Fetched {
+    /// Derives what can be derived here, while the thread that writes has enough to do.
     pub(super) fn new(kind: Kind, raws: Vec<Box<RawValue>>) -> Fetched {
-        Fetched { kind, raws, derived: Derived::default() }
+        let derived = Derived::of(kind, raws.iter().map(|raw| raw.get()));
+        Fetched { kind, raws, derived }
     }
 
     pub(super) fn kept(self, kept: &[Kept]) -> KeptPage {
@@ -49,17 +51,12 @@ impl Fetched {
 }
 
 impl Page for Fetched {
-    fn prepare(&mut self) {
-        self.derived = Derived::of(self.kind, self.raws.iter().map(|raw| raw.get()));
-    }
-
     fn rows(&self) -> Vec<Vec<Incoming<'_>>> {
         self.derived.rows(self.kind, self.raws.iter().map(|raw| raw.get())).into()
     }
 }
 
 /// What is derived from the records of a page, in their order.
-#[derive(Default)]
 struct Derived {
     shaped: Vec<Shaped>,
     texts: Vec<String>,
