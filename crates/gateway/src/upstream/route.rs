@@ -27,6 +27,13 @@ pub(super) enum Inbound {
     Other,
 }
 
+/// Every id that a message names.
+pub(super) fn ids_of(message: &[u8]) -> Vec<Id> {
+    let Ok(doc) = Doc::read_shallow(message, &Bounds::ANSWER, 1) else { return Vec::new() };
+    let ids = doc.root().entries().filter(|(key, _)| key.text() == "id");
+    ids.filter_map(|(_, value)| Id::lenient(value)).collect()
+}
+
 /// Reads whom a message is for; nothing if it is no JSON-RPC message.
 pub(super) fn read(message: &[u8]) -> Option<Inbound> {
     let doc = Doc::read_shallow(message, &Bounds::ANSWER, DEPTH).ok()?;

@@ -255,7 +255,7 @@ impl Supervised {
             }
             return;
         };
-        match run.in_flight.deliver(&inbound, message).await {
+        match run.in_flight.deliver(&inbound, message.clone()).await {
             Delivery::Delivered | Delivery::Kept { dropped: 0 } => {}
             Delivery::Kept { dropped } => {
                 tracing::warn!(
@@ -265,6 +265,10 @@ impl Supervised {
             }
             Delivery::Unclaimed => {
                 tracing::debug!("a server answered a request that nobody waits for");
+                // A second id may be that of somebody who does: for them it is no answer either.
+                for id in route::ids_of(&message) {
+                    run.in_flight.fail_id(&id, UpstreamError::garbled("its answer has two ids"));
+                }
             }
         }
     }
