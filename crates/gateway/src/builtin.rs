@@ -155,18 +155,19 @@ fn failed(code: &str, words: &str) -> String {
 /// Put together as text, because a long answer should not be taken apart again to be written.
 /// `structured` is JSON already.
 fn result(text: &str, structured: Option<&str>, is_error: bool) -> String {
-    // Writing a text cannot fail.
-    let text = serde_json::to_string(text).unwrap_or_default();
-    let mut result = String::with_capacity(text.len() + structured.map_or(0, str::len) + 96);
-    result.push_str(r#"{"content":[{"type":"text","text":"#);
-    result.push_str(&text);
-    result.push_str("}]");
+    let room = text.len() + text.len() / 4 + structured.map_or(0, str::len) + 96;
+    let mut result = Vec::with_capacity(room);
+    result.extend_from_slice(br#"{"content":[{"type":"text","text":"#);
+    policy::json::write_string(text, &mut result);
+    result.extend_from_slice(b"}]");
     if let Some(structured) = structured {
-        result.push_str(r#","structuredContent":"#);
-        result.push_str(structured);
+        result.extend_from_slice(br#","structuredContent":"#);
+        result.extend_from_slice(structured.as_bytes());
     }
-    result.push_str(if is_error { r#","isError":true}"# } else { r#","isError":false}"# });
-    result
+    let end: &[u8] = if is_error { br#","isError":true}"# } else { br#","isError":false}"# };
+    result.extend_from_slice(end);
+    // All of it was text before.
+    String::from_utf8(result).unwrap_or_default()
 }
 
 fn is_of(service: &Service, tool: &Tool, word: &str) -> bool {

@@ -105,7 +105,7 @@ where
                 Line::Whole
             });
         }
-        let end = piece.iter().position(|byte| *byte == b'\n');
+        let end = memchr::memchr(b'\n', piece);
         let taken = end.map_or(piece.len(), |at| at + 1);
         let part = piece.get(..end.unwrap_or(piece.len())).unwrap_or_default();
         too_long |= line.len() + part.len() > bytes_max;
@@ -181,7 +181,7 @@ where
 /// A message that came with line breaks between its tokens is written without them; inside a JSON
 /// string a raw line break cannot stand.
 fn one_line(message: &[u8]) -> std::borrow::Cow<'_, [u8]> {
-    if message.iter().any(|byte| matches!(byte, b'\n' | b'\r')) {
+    if memchr::memchr2(b'\n', b'\r', message).is_some() {
         message
             .iter()
             .map(|byte| if matches!(byte, b'\n' | b'\r') { b' ' } else { *byte })

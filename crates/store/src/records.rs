@@ -205,7 +205,8 @@ impl Records {
 
     fn give_back(&self, link: Link) {
         let mut readers = self.readers();
-        if readers.len() < READERS_KEPT_MAX {
+        // One that could not end its look would have every later one fail.
+        if readers.len() < READERS_KEPT_MAX && link.db.is_autocommit() {
             readers.push(link);
         }
     }

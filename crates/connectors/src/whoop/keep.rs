@@ -1,8 +1,8 @@
 //! The one way into the mirror: what came is kept byte for byte, with everything that is derived
 //! from it, a page in one transaction.
 
-use serde_json::Value;
 use serde_json::value::RawValue;
+use serde_json::{Map, Value};
 use store::records::{Incoming, Kept, RecordsError};
 
 use super::SERVICE;
@@ -41,7 +41,11 @@ pub(super) struct Fetched {
 impl Fetched {
     /// Derives what can be derived here, while the thread that writes has enough to do.
     pub(super) fn new(kind: Kind, raws: Vec<Box<RawValue>>) -> Fetched {
-        let derived = Derived::of(kind, raws.iter().map(|raw| raw.get()));
+        let mut derived = Derived::of(kind, raws.iter().map(|raw| raw.get()));
+        // Their texts are enough from here on, and pages that wait should be small.
+        for flat in derived.shaped.iter_mut().filter_map(|shaped| shaped.flat.as_mut().ok()) {
+            *flat = Map::new();
+        }
         Fetched { kind, raws, derived }
     }
 

@@ -61,8 +61,13 @@ impl Records {
     /// Several questions about one moment. None of them may wait for anything but the file.
     pub fn look<T>(&self, questions: impl FnOnce(&Look<'_>) -> Result<T>) -> Result<T> {
         self.read(|db| {
-            let db = db.unchecked_transaction()?;
-            questions(&Look { db: &db })
+            db.prepare_cached("BEGIN")?.execute([])?;
+            let found = questions(&Look { db });
+            // Nothing was written, so nothing is lost.
+            let ended = db.prepare_cached("ROLLBACK").and_then(|mut end| end.execute([]));
+            let found = found?;
+            ended?;
+            Ok(found)
         })
     }
 
