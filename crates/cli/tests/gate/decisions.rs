@@ -2,12 +2,13 @@
 
 use std::sync::Mutex;
 use std::thread;
+use std::time::Duration;
 
 use serde_json::{Value, json};
 
 use crate::door::Client;
 use crate::recorder::{Recorder, tool};
-use crate::world::{Gate, TOOLS, rounds};
+use crate::world::{Gate, TOOLS, rounds, until};
 
 /// The same call from many clients at once; answers with how many got through.
 fn race(clients: usize, client: &Client, tool: &str, arguments: &Value) -> usize {
@@ -28,6 +29,7 @@ fn race(clients: usize, client: &Client, tool: &str, arguments: &Value) -> usize
 const CLIENTS: usize = 100;
 /// How many retries race for one approval.
 const RETRIES: usize = 50;
+const ROUNDS_PER_GRANT: usize = 100;
 
 #[test]
 fn p05_a_limit_holds_against_clients_in_parallel() {
@@ -51,9 +53,18 @@ fn p05_a_limit_holds_against_clients_in_parallel() {
 
 #[test]
 fn p07_p36_an_approval_lets_one_exact_call_through_once() {
-    let (gate, recorder, client) = Gate::with_recorder();
+    let (gate, recorder, _) = Gate::with_recorder();
     let times = rounds(3);
+    // Whoever comes too late asks again, and no grant may have more than 256 questions open.
+    let clients: Vec<Client> = (0..times.div_ceil(ROUNDS_PER_GRANT))
+        .map(|number| gate.grant(&format!("payer-{number}"), &["rec=rules"]))
+        .map(|token| gate.client(&token, "/mcp/rec"))
+        .collect();
+    until("the grants count", Duration::from_secs(5), || {
+        clients.iter().all(|client| client.call("echo", &json!({})).passed())
+    });
     for round in 0..times {
+        let client = &clients[round / ROUNDS_PER_GRANT];
         let arguments =
             json!({ "nonce": format!("r{round}"), "amount": 5, "note": "line\u{1b}[2Jtwo" });
         let asked = client.call("pay", &arguments).denial();
@@ -61,13 +72,13 @@ fn p07_p36_an_approval_lets_one_exact_call_through_once() {
         let id = asked["approval_id"].as_str().unwrap().to_owned();
         let shown = gate.run(&["approvals", "show", &id]);
         for word in
-            [format!("r{round}"), "amount".to_owned(), "agent".to_owned(), "digest".to_owned()]
+            [format!("r{round}"), "amount".to_owned(), "payer".to_owned(), "digest".to_owned()]
         {
             assert!(shown.contains(&word), "the owner sees the whole call: {shown}");
         }
         assert!(!shown.contains('\u{1b}'), "control characters are made visible: {shown:?}");
         assert_eq!(
-            race(5, &client, "pay", &arguments),
+            race(5, client, "pay", &arguments),
             0,
             "nothing passes before the owner says so"
         );
@@ -79,7 +90,7 @@ fn p07_p36_an_approval_lets_one_exact_call_through_once() {
         let before = recorder.count("pay");
         let reordered =
             json!({ "note": "line\u{1b}[2Jtwo", "amount": 5, "nonce": format!("r{round}") });
-        let passed = race(RETRIES, &client, "pay", &reordered);
+        let passed = race(RETRIES, client, "pay", &reordered);
         assert_eq!((passed, recorder.count("pay") - before), (1, 1));
         assert!(!gate.cli(&["approvals", "approve", &id]).status.success(), "not twice");
     }
