@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use memchr::memchr2;
 use serde::de::{DeserializeSeed, Deserializer, MapAccess, Visitor};
 use serde_json::value::RawValue;
 
@@ -58,7 +59,7 @@ fn value_end(text: &str) -> Option<usize> {
 /// The end of a text in quotes; nothing when it has escapes.
 fn text_end(text: &str) -> Option<usize> {
     let inner = text.strip_prefix('"')?;
-    let end = inner.bytes().position(|byte| matches!(byte, b'"' | b'\\'))?;
+    let end = memchr2(b'"', b'\\', inner.as_bytes())?;
     (inner.as_bytes().get(end) == Some(&b'"')).then_some(end + 2)
 }
 

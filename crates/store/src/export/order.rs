@@ -1,6 +1,7 @@
 //! One export from the first check to the last rename, for the tool of an agent and for the command
 //! of the owner alike. The checks come in the documented order.
 
+use std::cmp::Reverse;
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
@@ -202,16 +203,19 @@ impl Work<'_> {
             }
             Lies::Nothing | Lies::EmptyFolder | Lies::Folder => {}
         }
-        let mut total = 0;
+        let mut counted = Vec::with_capacity(kinds.len());
         for kind in kinds {
-            total += self.count(kind)?;
+            counted.push((self.count(kind)?, kind));
         }
-        if total == 0 {
+        if counted.iter().all(|(records, _)| *records == 0) {
             return Err(Fault::Empty("records".into()));
         }
+        // The longest first, so that both threads end at about the same time.
+        counted.sort_by_key(|(records, _)| Reverse(*records));
+        let queue: Vec<&'static Kind> = counted.into_iter().map(|(_, kind)| kind).collect();
         let folder = self.way.as_folder()?;
         draft::sweep(&folder);
-        let written = self.side_by_side(kinds, &folder, told);
+        let written = self.side_by_side(kinds, &queue, &folder, told);
         draft::settle(&folder).map_err(|e| Fault::Write {
             path: self.way.asked().to_owned(),
             words: e.to_string(),
@@ -224,17 +228,18 @@ impl Work<'_> {
     fn side_by_side(
         &self,
         kinds: &'static [Kind],
+        queue: &[&'static Kind],
         folder: &OwnedFd,
         told: &mut dyn FnMut(Step),
     ) -> Result<Vec<Written>, Fault> {
         let next = AtomicUsize::new(0);
         let take = |told: &mut dyn FnMut(Step)| {
             let mut written = Vec::new();
-            while let Some(kind) = kinds.get(next.fetch_add(1, Ordering::Relaxed)) {
+            while let Some(kind) = queue.get(next.fetch_add(1, Ordering::Relaxed)) {
                 let one = self.one_of_all(kind, folder, told);
                 // After a failure nothing more is begun.
                 if one.is_err() {
-                    next.store(kinds.len(), Ordering::Relaxed);
+                    next.store(queue.len(), Ordering::Relaxed);
                 }
                 written.push((kind.name, one));
             }
@@ -302,7 +307,8 @@ impl Work<'_> {
         let failed = |e: io::Error| spot.fault(&e);
         let records_max = self.count(kind)?;
         let out = BufWriter::with_capacity(BUFFER_BYTES, file);
-        let mut writer = Writer::begin(out, kind, self.format, self.order).map_err(failed)?;
+        let writer = Writer::begin(out, kind, self.format, self.order, records_max);
+        let mut writer = writer.map_err(failed)?;
         let mut seen = 0;
         let step = |records| Step { resource: kind.name, records, records_max };
         let window = self.window(kind);
@@ -374,12 +380,19 @@ enum Writer<W: Write + Send> {
 }
 
 impl<W: Write + Send> Writer<W> {
-    fn begin(out: W, kind: &Kind, format: Format, order: &Order<'_>) -> io::Result<Writer<W>> {
+    fn begin(
+        out: W,
+        kind: &Kind,
+        format: Format,
+        order: &Order<'_>,
+        records_max: u64,
+    ) -> io::Result<Writer<W>> {
         Ok(match format {
             Format::Csv => Writer::Csv(CsvWriter::begin(out, kind.view, order.csv)?),
             Format::Jsonl => Writer::Jsonl(JsonlWriter::begin(out)),
             Format::Parquet => {
-                Writer::Parquet(ParquetWriter::begin(out, kind.view, order.compression)?)
+                let (view, packing) = (kind.view, order.compression);
+                Writer::Parquet(ParquetWriter::begin(out, view, packing, records_max)?)
             }
         })
     }

@@ -25,6 +25,8 @@ use crate::records::{Column, Is, View};
 
 /// Rows that are gathered before they are written.
 const GROUP_ROWS_MAX: usize = 8_192;
+/// So much room is made for the texts of a column before it is known what they need.
+const TEXTS_BYTES_AT_FIRST_MAX: usize = 512 << 10;
 /// Values that are looked at to see whether they repeat.
 const SAMPLE_VALUES_MAX: usize = 512;
 /// Beyond this more effort hardly makes files smaller.
@@ -74,8 +76,12 @@ struct Leaf<T> {
 }
 
 impl<T> Leaf<T> {
-    fn new() -> Leaf<T> {
-        Leaf { values: Vec::new(), levels: Vec::new(), bytes: Vec::new() }
+    fn new(rows: usize) -> Leaf<T> {
+        Leaf {
+            values: Vec::with_capacity(rows),
+            levels: Vec::with_capacity(rows),
+            bytes: Vec::new(),
+        }
     }
 
     fn push(&mut self, value: Option<T>, present: i16, absent: i16) {
@@ -100,6 +106,11 @@ impl Leaf<Place> {
     fn push_text(&mut self, text: Option<&str>) {
         let place = text.map(|text| {
             let begin = self.bytes.len();
+            if begin == 0 {
+                // The texts of a column are mostly of one length.
+                let usual = text.len().saturating_mul(self.values.capacity());
+                self.bytes.reserve(usual.min(TEXTS_BYTES_AT_FIRST_MAX));
+            }
             self.bytes.extend_from_slice(text.as_bytes());
             begin..self.bytes.len()
         });
@@ -129,10 +140,17 @@ fn repeats<T: Hash + Eq>(values: impl Iterator<Item = T>) -> bool {
 }
 
 impl<W: Write + Send> ParquetWriter<W> {
-    pub(super) fn begin(out: W, view: &View, packing: Compression) -> io::Result<Self> {
+    /// At most `records_max` rows will come.
+    pub(super) fn begin(
+        out: W,
+        view: &View,
+        packing: Compression,
+        records_max: u64,
+    ) -> io::Result<Self> {
+        let rows = usize::try_from(records_max).unwrap_or(usize::MAX).min(GROUP_ROWS_MAX);
         let (schema, packing) = (schema(view).map_err(failed)?, packed(packing)?);
         let columns = Columns::new(view.columns.iter().map(|column| column.name).collect());
-        let gathered = view.columns.iter().map(Gathered::of).collect();
+        let gathered = view.columns.iter().map(|column| Gathered::of(column, rows)).collect();
         let target = Target::Waits { out, schema, packing };
         Ok(ParquetWriter { target, columns, gathered, rows: 0 })
     }
@@ -207,16 +225,16 @@ impl<W: Write + Send> ParquetWriter<W> {
 }
 
 impl Gathered {
-    fn of(column: &Column) -> Gathered {
+    fn of(column: &Column, rows: usize) -> Gathered {
         match column.is {
-            Is::Text => Gathered::Text(Leaf::new()),
-            Is::Json => Gathered::Json(Leaf::new()),
-            Is::Integer => Gathered::Integer(Leaf::new()),
-            Is::Double => Gathered::Double(Leaf::new()),
-            Is::Bool => Gathered::Bool(Leaf::new()),
+            Is::Text => Gathered::Text(Leaf::new(rows)),
+            Is::Json => Gathered::Json(Leaf::new(rows)),
+            Is::Integer => Gathered::Integer(Leaf::new(rows)),
+            Is::Double => Gathered::Double(Leaf::new(rows)),
+            Is::Bool => Gathered::Bool(Leaf::new(rows)),
             Is::Doubles(names) => Gathered::Doubles {
                 columns: Columns::new(names.to_vec()),
-                members: names.iter().map(|_| Leaf::new()).collect(),
+                members: names.iter().map(|_| Leaf::new(rows)).collect(),
             },
         }
     }
