@@ -152,6 +152,13 @@ fn failed(code: &str, words: &str) -> String {
     result(&format!("{code}: {words}"), None, true)
 }
 
+/// How the result of a tool that failed ends, and no other result of ours.
+const FAILURE_END: &str = r#","isError":true}"#;
+
+pub(crate) fn is_failure(result: &str) -> bool {
+    result.ends_with(FAILURE_END)
+}
+
 /// Put together as text, because a long answer should not be taken apart again to be written.
 /// `structured` is JSON already.
 fn result(text: &str, structured: Option<&str>, is_error: bool) -> String {
@@ -164,8 +171,8 @@ fn result(text: &str, structured: Option<&str>, is_error: bool) -> String {
         result.extend_from_slice(br#","structuredContent":"#);
         result.extend_from_slice(structured.as_bytes());
     }
-    let end: &[u8] = if is_error { br#","isError":true}"# } else { br#","isError":false}"# };
-    result.extend_from_slice(end);
+    result
+        .extend_from_slice(if is_error { FAILURE_END } else { r#","isError":false}"# }.as_bytes());
     // All of it was text before.
     String::from_utf8(result).unwrap_or_default()
 }

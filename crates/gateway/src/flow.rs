@@ -48,6 +48,7 @@ pub(crate) struct Flow {
 
 enum Source {
     One(u16, Bytes),
+    Ours { body: Bytes, failed: bool },
     Events(Events),
     Ended,
 }
@@ -63,6 +64,7 @@ impl Flow {
     pub(crate) fn new(reply: Reply, tail: Tail) -> Flow {
         let source = match reply {
             Reply::One { status, body } => Source::One(status, body),
+            Reply::Ours { body, failed } => Source::Ours { body, failed },
             Reply::Many(events) => Source::Events(events),
             Reply::Accepted => Source::Ended,
         };
@@ -84,6 +86,14 @@ impl Flow {
             let event = match std::mem::replace(&mut self.source, Source::Ended) {
                 Source::One(status, body) => {
                     Some(Ok((status, Event { message: body, ..Event::default() })))
+                }
+                Source::Ours { body, failed } if !self.tail.needs_edit() => {
+                    let piece = self.tail.finish_ours(&body, failed);
+                    self.tail.until_on_record().await;
+                    return piece;
+                }
+                Source::Ours { body, .. } => {
+                    Some(Ok((200, Event { message: body, ..Event::default() })))
                 }
                 Source::Ended => None,
                 Source::Events(mut events) => {
@@ -216,6 +226,7 @@ impl Flow {
         self.tail.sent_id = retry.id;
         match self.tail.peer.request(permit, retry.out).await {
             Ok(Reply::One { status, body }) => self.source = Source::One(status, body),
+            Ok(Reply::Ours { body, failed }) => self.source = Source::Ours { body, failed },
             Ok(Reply::Many(events)) => self.source = Source::Events(events),
             Ok(Reply::Accepted) => self.source = Source::Ended,
             Err(error) => return Some(self.tail.failed(&error)),

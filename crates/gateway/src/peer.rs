@@ -8,7 +8,7 @@ use policy::json::{Bounds, Doc};
 use serde_json::{Map, Value};
 use store::ledger::Permit;
 
-use crate::builtin::Builtin;
+use crate::builtin::{self, Builtin};
 use crate::server::Server;
 use crate::upstream::{Event, Link, Listening, Outgoing, Reply, State, UpstreamError};
 use crate::wire::{Era, Id, error_body, result_body};
@@ -106,8 +106,7 @@ impl Peer {
             Way::Link(link) => link.request(permit, out).await,
             Way::Builtin(builtin) => {
                 // Boxed, so that calls to other servers do not carry its size about.
-                let body = Box::pin(answer(builtin, permit, &out)).await;
-                Ok(Reply::One { status: 200, body })
+                Ok(Box::pin(answer(builtin, permit, &out)).await)
             }
         }
     }
@@ -137,17 +136,21 @@ impl Peer {
     }
 }
 
-async fn answer(builtin: &Builtin, permit: &Permit, out: &Outgoing) -> Bytes {
+async fn answer(builtin: &Builtin, permit: &Permit, out: &Outgoing) -> Reply {
     let message: Value = serde_json::from_slice(&out.body).unwrap_or_default();
     let method = message.get("method").and_then(Value::as_str).unwrap_or_default();
     let none = Map::new();
     let params = message.get("params").and_then(Value::as_object).unwrap_or(&none);
-    let crate::upstream::Kind::Request(id) = &out.kind else { return Bytes::new() };
+    let crate::upstream::Kind::Request(id) = &out.kind else { return Reply::Accepted };
     match builtin.answer(permit, method, params).await {
-        Ok(result) => result_body(id, &result).into(),
+        Ok(result) => {
+            let failed = builtin::is_failure(&result);
+            Reply::Ours { body: result_body(id, &result).into(), failed }
+        }
         Err(error) => {
             let data = error.data.map(|data| data.to_string());
-            error_body(Some(id), error.code, &error.message, data.as_deref()).into()
+            let body = error_body(Some(id), error.code, &error.message, data.as_deref()).into();
+            Reply::One { status: 200, body }
         }
     }
 }
@@ -159,7 +162,7 @@ pub(crate) async fn last_of(
     mut aside: impl FnMut(Event),
 ) -> Result<Bytes, UpstreamError> {
     match reply {
-        Reply::One { body, .. } => Ok(body),
+        Reply::One { body, .. } | Reply::Ours { body, .. } => Ok(body),
         Reply::Accepted => {
             Err(UpstreamError::Garbled { why: "it took a request without answering".to_owned() })
         }

@@ -51,6 +51,9 @@ pub use tls::{TlsError, client_config};
 pub enum Reply {
     /// One message. The status is HTTP's; a child's answer has 200.
     One { status: u16, body: Bytes },
+    /// A result that one of our own servers wrote: whole, in one reading, and to what was asked. It may
+    /// say that the tool failed.
+    Ours { body: Bytes, failed: bool },
     /// A stream that ends with the answer.
     Many(Events),
     /// Taken, and nothing to say (HTTP 202).

@@ -1,6 +1,7 @@
 //! Keeps answers small enough for an agent: without a limit of its own an answer stays below 25,000
 //! tokens, and says when it was cut.
 
+use policy::json::{Bounds, Doc};
 use serde_json::{Map, Value};
 
 use super::kind::Kind;
@@ -50,15 +51,25 @@ pub(super) fn join<'a>(
             warnings.push(warning);
             continue;
         }
+        // What was damaged in the file must not break the answer around it.
+        if !is_object(text) {
+            warnings.push(format!(
+                "{}: a record in the mirror is damaged; `tollgate sync whoop --full` brings it again",
+                kind.name()
+            ));
+            continue;
+        }
         if !is_first {
             out.push(',');
         }
-        // What was damaged in the file must not break the answer around it.
-        let is_object = text.starts_with('{') && text.ends_with('}');
-        out.push_str(if is_object { text } else { "{}" });
+        out.push_str(text);
         is_first = false;
     }
     warnings
+}
+
+fn is_object(text: &str) -> bool {
+    text.starts_with('{') && Doc::read_shallow(text.as_bytes(), &Bounds::ANSWER, 0).is_ok()
 }
 
 /// One derived record, or what is wrong with it.
@@ -67,5 +78,22 @@ pub(super) fn record(kind: Kind, text: &str) -> Result<Map<String, Value>, Strin
     match record.get("invalid").and_then(Value::as_str) {
         Some(words) => Err(format!("{}: {words}", kind.name())),
         None => Ok(record),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_damaged_record_is_told_and_breaks_nothing_around_it() {
+        let whole = [r#"{"a":1}"#, "{}", r#"{"b":"}"}"#];
+        let damaged =
+            [r#"{"a":"x}"#, r#"{"a":1}}"#, "[1]", "", r#"{"a":1,"b"}"#, "{\"a\":\"\u{1}\"}"];
+        let mut out = String::new();
+        let warnings = join(Kind::Sleeps, whole.into_iter().chain(damaged), &mut out);
+        assert_eq!(out, whole.join(","));
+        assert_eq!(warnings.len(), damaged.len());
+        assert!(warnings.iter().all(|words| words.starts_with("sleeps: a record")), "{warnings:?}");
     }
 }

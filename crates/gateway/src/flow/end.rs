@@ -56,6 +56,21 @@ impl Tail {
             (Some(_), Some(_)) => return self.garbled("its answer has a result and an error"),
             (None, None) => return self.garbled("its answer has neither a result nor an error"),
         };
+        self.went_well(status, message, ending);
+        // Of all that says yes in HTTP a client needs to know only one.
+        let status = if self.era == self.peer.era && status >= 300 { status } else { 200 };
+        Piece::Last { status, body }
+    }
+
+    /// The answer of one of our own servers, which needs no reading; only where nothing has to be
+    /// changed in it.
+    pub(super) fn finish_ours(&mut self, message: &Bytes, failed: bool) -> Piece {
+        let body = self.result(message, None);
+        self.went_well(200, message, if failed { Ending::Error } else { Ending::Ok });
+        Piece::Last { status: 200, body }
+    }
+
+    fn went_well(&mut self, status: u16, message: &Bytes, ending: Ending) {
         let in_words = status.to_string();
         let outcome = Outcome {
             status: Some(&in_words),
@@ -64,9 +79,6 @@ impl Tail {
         };
         self.settled = self.end(outcome, Permit::settle_soon);
         self.peer.server.marks.went_well();
-        // Of all that says yes in HTTP a client needs to know only one.
-        let status = if self.era == self.peer.era && status >= 300 { status } else { 200 };
-        Piece::Last { status, body }
     }
 
     pub(super) fn needs_edit(&self) -> bool {

@@ -189,7 +189,7 @@ pub fn one(reply: gateway::upstream::Reply) -> (u16, String) {
             (status, String::from_utf8(body.to_vec()).unwrap())
         }
         gateway::upstream::Reply::Many(_) => panic!("a stream instead of one message"),
-        gateway::upstream::Reply::Accepted => panic!("nothing instead of one message"),
+        _ => panic!("nothing instead of one message"),
     }
 }
 
@@ -197,7 +197,7 @@ pub fn one(reply: gateway::upstream::Reply) -> (u16, String) {
 pub fn many(reply: gateway::upstream::Reply) -> gateway::upstream::Events {
     match reply {
         gateway::upstream::Reply::Many(events) => events,
-        gateway::upstream::Reply::One { .. } => panic!("one message instead of a stream"),
         gateway::upstream::Reply::Accepted => panic!("nothing instead of a stream"),
+        _ => panic!("one message instead of a stream"),
     }
 }

@@ -370,6 +370,13 @@ proptest! {
     }
 
     #[test]
+    fn strings_are_written_as_elsewhere(text in "[ -~\"\\\\\u{0}-\u{1f}\u{7f}é😀]{0,40}") {
+        let mut out = Vec::new();
+        super::write_string(&text, &mut out);
+        prop_assert_eq!(String::from_utf8(out).unwrap(), serde_json::to_string(&text).unwrap());
+    }
+
+    #[test]
     fn what_is_accepted_has_one_meaning(bytes in mutated()) {
         if let Ok(doc) = Doc::read(&bytes, &Bounds::MESSAGE) {
             prop_assert!(has_one_meaning(doc.text()));

@@ -55,15 +55,22 @@ pub(super) fn scan(bytes: &[u8], start: usize) -> Result<Scanned, Fault> {
 fn skip_plain(bytes: &[u8], start: usize) -> usize {
     let mut at = start;
     while let Some(word) = bytes.get(at..).and_then(|rest| rest.first_chunk::<8>()) {
-        let word = u64::from_le_bytes(*word);
-        let stops = below_space(word) | holds(word, b'"') | holds(word, b'\\');
-        if stops != 0 {
-            // Marks above the first true one may be false, so only the first counts.
-            return at + (stops.trailing_zeros() / 8) as usize;
+        let plain = plain_of(*word);
+        at += plain;
+        if plain < 8 {
+            return at;
         }
-        at += 8;
     }
     at
+}
+
+/// How many of eight bytes come before the first quote, backslash or control character.
+#[inline]
+const fn plain_of(word: [u8; 8]) -> usize {
+    let word = u64::from_le_bytes(word);
+    let stops = below_space(word) | holds(word, b'"') | holds(word, b'\\');
+    // Marks above the first true one may be false, so only the first counts.
+    (stops.trailing_zeros() / 8) as usize
 }
 
 const fn below_space(word: u64) -> u64 {
@@ -159,18 +166,28 @@ fn unicode_meaning(escape: &str) -> (char, usize) {
 
 /// Writes a JSON string literal with as few escapes as RFC 8785 has.
 pub fn write_string(text: &str, out: &mut Vec<u8>) {
-    out.reserve(text.len() + 2);
+    let bytes = text.as_bytes();
+    out.reserve(bytes.len() + bytes.len() / 8 + 2);
     out.push(b'"');
-    let mut plain_from = 0;
-    for (at, byte) in text.bytes().enumerate() {
-        if byte >= 0x20 && byte != b'"' && byte != b'\\' {
-            continue;
+    let mut at = 0;
+    while let Some(word) = bytes.get(at..).and_then(|rest| rest.first_chunk::<8>()) {
+        let plain = plain_of(*word);
+        // Eight bytes are copied faster than just so many; what is not plain is taken back.
+        out.extend_from_slice(word);
+        out.truncate(out.len() - (8 - plain));
+        at += plain;
+        if let Some(byte) = word.get(plain) {
+            write_escape(*byte, out);
+            at += 1;
         }
-        out.extend_from_slice(text.as_bytes().get(plain_from..at).unwrap_or(&[]));
-        write_escape(byte, out);
-        plain_from = at + 1;
     }
-    out.extend_from_slice(text.as_bytes().get(plain_from..).unwrap_or(&[]));
+    for &byte in bytes.get(at..).unwrap_or(&[]) {
+        if byte >= 0x20 && byte != b'"' && byte != b'\\' {
+            out.push(byte);
+        } else {
+            write_escape(byte, out);
+        }
+    }
     out.push(b'"');
 }
 
