@@ -159,10 +159,13 @@ pub(crate) fn is_failure(result: &str) -> bool {
     result.ends_with(FAILURE_END)
 }
 
+/// For what stands around texts in a result and around the result in its message.
+const ROOM_BYTES: usize = 256;
+
 /// Put together as text, because a long answer should not be taken apart again to be written.
 /// `structured` is JSON already.
 fn result(text: &str, structured: Option<&str>, is_error: bool) -> String {
-    let room = text.len() + text.len() / 4 + structured.map_or(0, str::len) + 96;
+    let room = text.len() + text.len() / 4 + structured.map_or(0, str::len) + ROOM_BYTES;
     let mut result = Vec::with_capacity(room);
     result.extend_from_slice(br#"{"content":[{"type":"text","text":"#);
     policy::json::write_string(text, &mut result);

@@ -11,7 +11,7 @@ use store::ledger::Permit;
 use crate::builtin::{self, Builtin};
 use crate::server::Server;
 use crate::upstream::{Event, Link, Listening, Outgoing, Reply, State, UpstreamError};
-use crate::wire::{Era, Id, error_body, result_body};
+use crate::wire::{Era, Id, around_result, error_body};
 
 /// A server we talk to.
 pub(crate) struct Peer {
@@ -145,7 +145,7 @@ async fn answer(builtin: &Builtin, permit: &Permit, out: &Outgoing) -> Reply {
     match builtin.answer(permit, method, params).await {
         Ok(result) => {
             let failed = builtin::is_failure(&result);
-            Reply::Ours { body: result_body(id, &result).into(), failed }
+            Reply::Ours { body: around_result(id, result).into(), failed }
         }
         Err(error) => {
             let data = error.data.map(|data| data.to_string());

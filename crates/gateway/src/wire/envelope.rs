@@ -13,6 +13,17 @@ pub fn result_body(id: &Id, raw_result: &str) -> Vec<u8> {
     out
 }
 
+/// The same around a result where it lies: a long one is not copied elsewhere.
+pub fn around_result(id: &Id, raw_result: String) -> Vec<u8> {
+    let mut front = opening(Some(id), 0);
+    front.extend_from_slice(b",\"result\":");
+    let mut out = raw_result.into_bytes();
+    out.reserve(front.len() + 1);
+    out.splice(0..0, front);
+    out.push(b'}');
+    out
+}
+
 /// A response with an error. `raw_data` is JSON already; without an id the response says `null`.
 pub fn error_body(id: Option<&Id>, code: i64, message: &str, raw_data: Option<&str>) -> Vec<u8> {
     let mut out = opening(id, message.len() + 64);
@@ -56,4 +67,22 @@ fn write_call(method: &str, raw_params: Option<&str>, out: &mut Vec<u8>) {
         out.extend_from_slice(params.as_bytes());
     }
     out.push(b'}');
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_result_is_wrapped_where_it_lies_as_it_would_be_elsewhere() {
+        for id in [Id::number(7), Id::minted("a", 12)] {
+            for result in ["{}", r#"{"content":[],"isError":false}"#] {
+                let mut roomy = String::with_capacity(300);
+                roomy.push_str(result);
+                for given in [result.to_owned(), roomy] {
+                    assert_eq!(around_result(&id, given), result_body(&id, result));
+                }
+            }
+        }
+    }
 }
