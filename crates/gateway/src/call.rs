@@ -112,7 +112,11 @@ async fn judged(
             }
         },
     };
-    let beside = Box::pin(log_messages(ask, &peer, &permit)).await;
+    let beside = if wants_log_messages(ask, &peer) {
+        Box::pin(log_messages(ask, &peer, &permit)).await
+    } else {
+        None
+    };
     let tail = Tail {
         trace,
         beside,
@@ -140,14 +144,15 @@ async fn judged(
 
 /// A client of the newer era asks for logs with each request; an older server is told once, and says
 /// them beside its requests.
+fn wants_log_messages(ask: &Ask<'_>, peer: &Peer) -> bool {
+    ask.logs && ask.era == Era::Modern && peer.era == Era::Legacy && peer.offers("logging")
+}
+
 async fn log_messages(
     ask: &Ask<'_>,
     peer: &Arc<Peer>,
     permit: &Permit,
 ) -> Option<broadcast::Receiver<Bytes>> {
-    if ask.era == Era::Legacy || peer.era == Era::Modern || !ask.logs || !peer.offers("logging") {
-        return None;
-    }
     let level = ask.request.meta().and_then(|meta| meta.get(meta_keys::LOG_LEVEL)?.as_str())?;
     ask.scene.gate.set_level(peer, permit, &level).await;
     ask.scene.gate.hear_shared(ask.scene, peer).await

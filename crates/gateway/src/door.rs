@@ -165,7 +165,11 @@ async fn post(
     let outbound = receive::receive(&scene, &body.bytes, Some(&head.headers)).await;
     // What a client listens to may stay open for days and is not worked on.
     let listens = matches!(outbound, Outbound::Many(_)) && receive::listens(&body.bytes);
-    Ok(respond(scene, outbound, (!listens).then_some(place)))
+    // The table of the request's headers, emptied, is the table of the answer's: the connection hands
+    // it on to the next request, and none has to be made.
+    let mut headers = head.headers;
+    headers.clear();
+    Ok(respond(scene, outbound, (!listens).then_some(place), headers))
 }
 
 /// The value of a header that may stand once. Two of them have two meanings.
@@ -307,13 +311,19 @@ fn metrics(gate: &Gate, request: &Request<Incoming>) -> Result<Response<Body>, T
     Ok(response)
 }
 
-fn respond(scene: Scene, outbound: Outbound, place: Option<Place>) -> Response<Body> {
+/// The answer, with `table` for its headers.
+fn respond(
+    scene: Scene,
+    outbound: Outbound,
+    place: Option<Place>,
+    table: HeaderMap,
+) -> Response<Body> {
     match outbound {
-        Outbound::Accepted => plain(StatusCode::ACCEPTED, Body::empty()),
+        Outbound::Accepted => plain_in(table, StatusCode::ACCEPTED, Body::empty()),
         Outbound::Silent => event_stream_head(Body::empty()),
         Outbound::One { status, body, session } => {
             let status = StatusCode::from_u16(status).unwrap_or(StatusCode::OK);
-            let mut response = plain(status, Body::whole(body));
+            let mut response = plain_in(table, status, Body::whole(body));
             let headers = response.headers_mut();
             headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
             if let Some(id) = session.and_then(|id| HeaderValue::from_str(&id).ok()) {
@@ -326,8 +336,13 @@ fn respond(scene: Scene, outbound: Outbound, place: Option<Place>) -> Response<B
 }
 
 pub(crate) fn plain(status: StatusCode, body: Body) -> Response<Body> {
+    plain_in(HeaderMap::new(), status, body)
+}
+
+fn plain_in(table: HeaderMap, status: StatusCode, body: Body) -> Response<Body> {
     let mut response = Response::new(body);
     *response.status_mut() = status;
+    *response.headers_mut() = table;
     response.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
     response
 }

@@ -239,7 +239,8 @@ impl Gate {
         match arguments {
             None => mac.update(b"{}"),
             Some(arguments) => {
-                let mut text = Vec::with_capacity(arguments.raw().len());
+                // With room for some escapes, so that it need not grow.
+                let mut text = Vec::with_capacity(64 + arguments.raw().len() * 5 / 4);
                 canonical(arguments, &mut text);
                 mac.update(&text);
             }

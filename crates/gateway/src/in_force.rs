@@ -1,11 +1,12 @@
 //! What the gate runs with right now: one whole value, swapped whole. A call takes it once.
 
 use std::borrow::Cow;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::sync::Arc;
 use std::time::Duration;
 
+use hashbrown::HashMap;
 use hyper::header::{HeaderName, HeaderValue};
 use policy::{Policy, ServerRequest};
 use store::effective::Effective;

@@ -1,7 +1,6 @@
 //! The pinned tool definitions of one server, as calls and lists need them.
 
-use std::collections::HashMap;
-
+use hashbrown::HashMap;
 use policy::OnChange;
 use policy::json::{Bounds, Doc, Value};
 use policy::{Definition, Policy, Subject, ToolFacts};

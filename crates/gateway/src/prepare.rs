@@ -78,12 +78,14 @@ pub(crate) fn outgoing(scene: &Scene, peer: &Peer, wish: &Wish<'_>) -> Prepared 
 
 /// Whether a client's `Accept` names event streams before JSON.
 fn names_stream_first(headers: &HeaderMap) -> bool {
-    let accept = headers.get(hyper::header::ACCEPT).and_then(|value| value.to_str().ok());
-    let place = |name: &str| accept.and_then(|text| text.find(name));
-    match (place("text/event-stream"), place("application/json")) {
-        (Some(stream), Some(json)) => stream < json,
-        (stream, _) => stream.is_some(),
-    }
+    let Some(accept) = headers.get(hyper::header::ACCEPT) else { return false };
+    let mut named = accept.as_bytes().split(|byte| *byte == b',').map(<[u8]>::trim_ascii);
+    let is_stream = |named: &[u8]| match named {
+        _ if named.starts_with(b"text/event-stream") => Some(true),
+        _ if named.starts_with(b"application/json") => Some(false),
+        _ => None,
+    };
+    named.find_map(is_stream).unwrap_or(false)
 }
 
 fn has_trace(request: &Request<'_>) -> bool {

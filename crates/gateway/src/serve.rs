@@ -10,7 +10,7 @@ mod tls;
 
 use std::future::{Future, poll_fn};
 use std::net::SocketAddr;
-use std::pin::pin;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::task::Poll;
@@ -149,6 +149,29 @@ pub(crate) async fn turned_true(flag: &mut watch::Receiver<bool>) {
     let _ = flag.wait_for(|value| *value).await;
 }
 
+/// What `work` comes to, or nothing when the flag turns true first. One task drives `work` from its
+/// beginning to its end, so its place among those who hear of the flag is taken once, not with every
+/// look at `work`.
+async fn unless_stopped<W: Future>(
+    mut work: Pin<&mut W>,
+    stop: &mut watch::Receiver<bool>,
+) -> Option<W::Output> {
+    let turns = stop.clone();
+    let mut stopped = pin!(turned_true(stop));
+    let mut listens = false;
+    poll_fn(move |context| {
+        if let Poll::Ready(done) = work.as_mut().poll(context) {
+            return Poll::Ready(Some(done));
+        }
+        if listens && !turns.has_changed().unwrap_or(true) {
+            return Poll::Pending;
+        }
+        listens = true;
+        stopped.as_mut().poll(context).map(|()| None)
+    })
+    .await
+}
+
 fn bind_hint(error: &std::io::Error) -> &'static str {
     match error.kind() {
         std::io::ErrorKind::AddrInUse => {
@@ -267,11 +290,7 @@ impl Connection {
             .max_header_size(self.bounds.header_bytes_max)
             .serve_connection(TokioIo::new(stream), service);
         let mut connection = pin!(connection);
-        let ended = tokio::select! {
-            biased;
-            ended = connection.as_mut() => Some(ended),
-            () = turned_true(&mut self.stop) => None,
-        };
+        let ended = unless_stopped(connection.as_mut(), &mut self.stop).await;
         let ended = if let Some(ended) = ended {
             ended
         } else {

@@ -1,11 +1,12 @@
 //! Conversations of clients from before 2026-07-28: who opened one, what is in flight in it, and which
 //! servers it talks to. A session id is an address, never a credential: every request brings its grant.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bytes::Bytes;
+use hashbrown::HashMap;
 use tokio::sync::{Notify, mpsc, watch};
 
 use crate::call::Takes;
@@ -305,8 +306,8 @@ impl Flights {
             taken_back: AtomicBool::new(false),
         });
         match self.table().entry(id.clone()) {
-            std::collections::hash_map::Entry::Occupied(_) => Err(IdInUse),
-            std::collections::hash_map::Entry::Vacant(place) => {
+            hashbrown::hash_map::Entry::Occupied(_) => Err(IdInUse),
+            hashbrown::hash_map::Entry::Vacant(place) => {
                 place.insert(Arc::clone(&flight));
                 Ok(InFlight { flights: Arc::clone(self), id: id.clone(), flight })
             }

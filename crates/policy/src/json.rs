@@ -17,7 +17,7 @@ mod properties;
 mod tables;
 
 pub use bounds::{Bounds, Keys, Numbers};
-pub use canonical::canonical;
+pub use canonical::{canonical, is_surely_canonical};
 pub use doc::{Doc, Entries, Items, Key, Kind, Value};
 pub use fold::fold;
 pub use refusal::{Refusal, RefusalKind};

@@ -2,8 +2,8 @@
 //! The cost does not grow with the number of entries, whether they are exact names or globs.
 
 use std::borrow::Cow;
-use std::collections::HashMap;
 
+use hashbrown::HashMap;
 use unicode_normalization::UnicodeNormalization;
 
 use glob::Glob;

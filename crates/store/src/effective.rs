@@ -1,9 +1,10 @@
 //! What a gate runs with: the objects of `gate.db` and of `tollgate.toml` as one, with the look-ups
 //! that every call needs.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use hashbrown::HashMap;
 use policy::Definition;
 
 use crate::registry::{

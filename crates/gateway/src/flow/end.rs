@@ -8,7 +8,7 @@ use crate::results;
 use crate::trace::Span;
 use crate::translate::{self};
 use crate::upstream::UpstreamError;
-use crate::wire::{Era, answer, error_body, result_body};
+use crate::wire::{Era, error_body, result_body};
 use bytes::Bytes;
 use policy::json::{Bounds, Doc, Kind, Value};
 use policy::{Code, Denial};
@@ -18,7 +18,8 @@ use super::Piece;
 use super::tail::Tail;
 
 impl Tail {
-    /// The answer as the client gets it, and the outcome row.
+    /// The answer as the client gets it, and the outcome row. That the message has one envelope is
+    /// known.
     pub(crate) fn finish(&mut self, status: u16, message: &Bytes, root: Value<'_>) -> Piece {
         if !self.needs_edit() {
             return self.finish_as(status, message, root);
@@ -33,9 +34,6 @@ impl Tail {
     fn finish_as(&mut self, status: u16, message: &Bytes, root: Value<'_>) -> Piece {
         if matches!(status, 401 | 403 | 407) {
             return self.failed(&UpstreamError::Status { status, body: Bytes::new() });
-        }
-        if let Some(why) = answer::trouble(root) {
-            return self.garbled(why);
         }
         let (body, ending) = match (root.get("result"), root.get("error")) {
             (Some(result), None) => match self.edited(result) {

@@ -1,9 +1,9 @@
 //! Host and Origin: a page in the owner's browser must not reach the gate under a borrowed name
 //! (DNS rebinding), whatever token it may hold.
 
-use std::collections::HashSet;
 use std::net::{IpAddr, SocketAddr};
 
+use hashbrown::HashSet;
 use hyper::header::{HOST, ORIGIN};
 use hyper::{HeaderMap, Uri};
 

@@ -14,6 +14,10 @@ use super::options::{HttpBounds, TURN_BYTES};
 use super::pool::Lease;
 use super::room::Share;
 
+/// So much is copied out of the connection's buffer, which then takes the next answer as well; of a
+/// longer piece the buffer goes along and the connection gets another.
+const COPIED_BYTES_MAX: usize = 4096;
+
 /// An answer's body with the connection it comes from.
 pub(super) struct Body {
     incoming: Incoming,
@@ -110,6 +114,8 @@ impl Body {
         if first.len() > bytes_max {
             return Err(too_large());
         }
+        let first =
+            if first.len() <= COPIED_BYTES_MAX { Bytes::copy_from_slice(&first) } else { first };
         let Some(second) = self.piece().await.transpose()? else {
             return Ok(first);
         };

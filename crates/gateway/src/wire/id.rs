@@ -4,7 +4,7 @@ use std::fmt;
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
-use policy::json::{Bounds, Doc, Kind, Value, canonical};
+use policy::json::{Bounds, Doc, Kind, Value, canonical, is_surely_canonical};
 
 /// Agents' string ids are at most this long, as written between the quotes.
 const AGENT_ID_BYTES_MAX: usize = 256;
@@ -39,6 +39,9 @@ impl Id {
     }
 
     fn spelled(value: Value<'_>) -> Id {
+        if is_surely_canonical(value) {
+            return Id { raw: value.raw().into(), normal: None };
+        }
         let mut normal = Vec::new();
         canonical(value, &mut normal);
         let normal = String::from_utf8(normal).ok().filter(|normal| normal != value.raw());

@@ -31,8 +31,13 @@ fn write_array(array: Value<'_>, out: &mut Vec<u8>) {
 
 fn write_object(object: Value<'_>, out: &mut Vec<u8>) {
     let mut members: Vec<_> = object.entries().map(|(key, value)| (key.text(), value)).collect();
-    // RFC 8785 orders keys by their UTF-16 units. The sort is stable, so even repeated keys stay put.
-    members.sort_by(|(a, _), (b, _)| a.encode_utf16().cmp(b.encode_utf16()));
+    // RFC 8785 orders keys by their UTF-16 units, which for ASCII are its bytes. The sort is stable,
+    // so even repeated keys stay put.
+    if members.iter().all(|(key, _)| key.is_ascii()) {
+        members.sort_by(|(a, _), (b, _)| a.cmp(b));
+    } else {
+        members.sort_by(|(a, _), (b, _)| a.encode_utf16().cmp(b.encode_utf16()));
+    }
     out.push(b'{');
     for (index, (key, value)) in members.iter().enumerate() {
         if index > 0 {
@@ -45,8 +50,27 @@ fn write_object(object: Value<'_>, out: &mut Vec<u8>) {
     out.push(b'}');
 }
 
+/// Whether a text or a number is certainly written as [`canonical`] writes it. False for all else, and
+/// where it would take writing it to find out.
+pub fn is_surely_canonical(value: Value<'_>) -> bool {
+    match value.kind() {
+        Kind::String => value.is_unescaped(),
+        Kind::Number => is_small_whole(value.raw()),
+        _ => false,
+    }
+}
+
+/// Digits only, and few enough to be written plainly; the grammar forbids zeros in front.
+fn is_small_whole(text: &str) -> bool {
+    text.len() <= 15 && text.bytes().all(|byte| byte.is_ascii_digit())
+}
+
 /// A number whose exponent needs more than 64 bits stays as written.
 fn write_number(text: &str, out: &mut Vec<u8>) {
+    if is_small_whole(text) {
+        out.extend_from_slice(text.as_bytes());
+        return;
+    }
     match Decimal::of(text) {
         Some(number) => number.write(out),
         None => out.extend_from_slice(text.as_bytes()),

@@ -79,6 +79,7 @@ impl<'a> Doc<'a> {
         self.text
     }
 
+    #[inline]
     fn node(&self, at: u32) -> Node {
         const NOTHING: Node = Node {
             start: 0,
@@ -155,6 +156,12 @@ impl<'d> Value<'d> {
         self.node().unopened
     }
 
+    /// A string that holds no escapes, so that it means what is written.
+    pub(super) fn is_unescaped(self) -> bool {
+        let node = self.node();
+        node.kind == Kind::String && !node.escaped
+    }
+
     /// The decoded text of a string.
     pub fn as_str(self) -> Option<Cow<'d, str>> {
         let node = self.node();
@@ -211,13 +218,24 @@ impl<'d> Key<'d> {
     }
 
     /// Whether the decoded key is this text.
+    #[inline]
     pub fn is(self, text: &str) -> bool {
-        self.plain().map_or_else(|| self.text() == text, |plain| plain == text)
+        let node = self.0.node();
+        if node.escaped {
+            return self.text() == text;
+        }
+        // Most keys are told apart by their length alone. Compared as bytes: that a quote stands at
+        // either end is known, and where characters end need not be.
+        let inside = node.start as usize + 1..(node.end as usize).saturating_sub(1);
+        inside.len() == text.len()
+            && self.0.doc.text.as_bytes().get(inside) == Some(text.as_bytes())
     }
 
     /// The key when it is written without escapes.
     pub(super) fn plain(self) -> Option<&'d str> {
-        (!self.0.node().escaped).then(|| inner(self.raw()))
+        let node = self.0.node();
+        let inside = node.start as usize + 1..(node.end as usize).saturating_sub(1);
+        (!node.escaped).then(|| self.0.doc.text.get(inside).unwrap_or(""))
     }
 }
 

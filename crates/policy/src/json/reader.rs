@@ -204,6 +204,7 @@ impl Reader<'_, '_> {
     }
 
     /// Records a node, unless it lies below the recorded depth.
+    #[inline]
     fn push(
         &mut self,
         kind: Kind,
@@ -216,9 +217,7 @@ impl Reader<'_, '_> {
         }
         let count = self.doc.nodes_mut().len();
         if count >= self.bounds.nodes_max.min(U32_LIMIT - 1) {
-            let words =
-                format!("the text holds more than {} values and keys", self.bounds.nodes_max);
-            return Err(self.refuse(RefusalKind::TooManyNodes, start, &words));
+            return Err(self.too_many(start));
         }
         let (start, end, next) = (offset(start), offset(end), offset(count + 1));
         let node = Node { start, end, next, len: 0, kind, escaped, unopened: false };
@@ -236,6 +235,12 @@ impl Reader<'_, '_> {
     #[inline]
     fn peek(&self) -> Option<u8> {
         self.bytes.get(self.at).copied()
+    }
+
+    #[cold]
+    fn too_many(&self, start: usize) -> Refusal {
+        let words = format!("the text holds more than {} values and keys", self.bounds.nodes_max);
+        self.refuse(RefusalKind::TooManyNodes, start, &words)
     }
 
     #[cold]

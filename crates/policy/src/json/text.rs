@@ -26,6 +26,7 @@ const LOW_BITS: u64 = 0x0101_0101_0101_0101;
 const HIGH_BITS: u64 = 0x8080_8080_8080_8080;
 
 /// Scans from just after the opening quote. The bytes are known to be UTF-8.
+#[inline]
 pub(super) fn scan(bytes: &[u8], start: usize) -> Result<Scanned, Fault> {
     let mut at = start;
     let mut escaped = false;

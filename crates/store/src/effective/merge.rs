@@ -1,8 +1,10 @@
 //! Puts the objects of `gate.db` and `tollgate.toml` together and says what does not fit.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::sync::Arc;
+
+use hashbrown::HashMap;
 
 use super::{Effective, Offer, TokenPlace};
 use crate::nearest::did_you_mean;

@@ -5,7 +5,7 @@ use policy::{Amount, Ask, Code, Decision, Denial, Hold, Scope, Verdict};
 
 use super::approvals::{self, Approval, ApprovalStatus, Found};
 use super::core::Core;
-use super::counters::{Counters, Draw, Key, Over};
+use super::counters::{Counters, Draw, Key, Over, Taken};
 use super::error::LedgerError;
 use super::facts::Facts;
 use super::inner::Turn;
@@ -48,7 +48,7 @@ impl Turn<'_> {
             Decision::Allow | Decision::Ask(_) if self.is_continued(request) => {
                 let ruling =
                     Ruling { continuation_of: request.continues, ..Ruling::of(request.verdict) };
-                self.admit(request, ruling)
+                self.admit(request, ruling, Vec::new())
             }
             Decision::Allow => self.admit_within_limits(request, ""),
             Decision::Ask(ask) => self.judge_asked(request, ask),
@@ -171,17 +171,22 @@ impl Turn<'_> {
             let ruling = Ruling { rule: &rule, ..Ruling::of(request.verdict) };
             return self.deny(request, ruling, "limited", denial);
         }
-        self.admit(request, Ruling { taken: &taken, approval, ..Ruling::of(request.verdict) })
+        self.admit(request, Ruling { approval, ..Ruling::of(request.verdict) }, taken)
     }
 
-    fn admit(&mut self, request: &Request<'_>, ruling: Ruling<'_>) -> Result<Judged, LedgerError> {
+    fn admit(
+        &mut self,
+        request: &Request<'_>,
+        ruling: Ruling<'_>,
+        taken: Vec<Taken>,
+    ) -> Result<Judged, LedgerError> {
         let writer = self.core.writer(self.now, self.tick)?;
-        let row = self.write(request, &Ruling { decision: "admitted", ..ruling })?;
+        let row = self.write(request, &Ruling { decision: "admitted", taken: &taken, ..ruling })?;
         let seq = request.held.unwrap_or(row);
         if let Some(first) = ruling.continuation_of {
             self.core.state.continued(first);
         }
-        let call = OpenCall { writer, tick: self.tick, taken: ruling.taken.to_vec() };
+        let call = OpenCall { writer, tick: self.tick, taken };
         self.core.state.admitted(seq, call, ruling.approval);
         Ok(Judged::Admitted { seq, at: self.position() })
     }

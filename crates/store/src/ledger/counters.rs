@@ -1,9 +1,9 @@
 //! All allowances: which counter a limit draws on, whether there is room in every window of it, and
 //! taking or giving back. All holds of a call are taken or none.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 
+use hashbrown::HashMap;
 use policy::Scope;
 use sha2::{Digest, Sha256};
 
@@ -30,13 +30,13 @@ impl std::borrow::Borrow<str> for Key {
 impl Key {
     /// Scope, length of the id, id, counter: no two keys are written alike.
     pub(crate) fn write(scope: Scope, id: &str, counter: &str, out: &mut String) {
-        use std::fmt::Write as _;
         let (mut long_id, mut long_counter) = (String::new(), String::new());
         let id = bounded(id, &mut long_id);
         let counter = bounded(counter, &mut long_counter);
         out.clear();
-        // Writing to a string cannot fail.
-        let _ = write!(out, "{}:{}:{id}{counter}", scope.as_str(), id.len());
+        for part in [scope.as_str(), ":", itoa::Buffer::new().format(id.len()), ":", id, counter] {
+            out.push_str(part);
+        }
     }
 
     /// Scope, id and counter again.

@@ -13,6 +13,10 @@ pub(crate) struct Fields<'b> {
     first: bool,
 }
 
+#[expect(
+    clippy::inline_always,
+    reason = "a name that is known is written as a few words, not copied"
+)]
 impl<'b> Fields<'b> {
     pub(crate) fn open(out: &'b mut Vec<u8>) -> Fields<'b> {
         out.push(b'{');
@@ -24,6 +28,7 @@ impl<'b> Fields<'b> {
     }
 
     /// Starts a field; the caller writes its value.
+    #[inline(always)]
     pub(crate) fn name(&mut self, name: &str) -> &mut Vec<u8> {
         if !self.first {
             self.out.push(b',');
@@ -36,20 +41,24 @@ impl<'b> Fields<'b> {
     }
 
     /// A text, cut to its bound; left out when empty.
+    #[inline(always)]
     pub(crate) fn text(&mut self, name: &str, text: &str) {
         if !text.is_empty() {
             write_text(text, self.name(name));
         }
     }
 
+    #[inline(always)]
     pub(crate) fn maybe_text(&mut self, name: &str, text: Option<&str>) {
         self.text(name, text.unwrap_or_default());
     }
 
+    #[inline(always)]
     pub(crate) fn number(&mut self, name: &str, number: u64) {
-        write_number(u128::from(number), self.name(name));
+        write_number(number, self.name(name));
     }
 
+    #[inline(always)]
     pub(crate) fn maybe_number(&mut self, name: &str, number: Option<u64>) {
         if let Some(number) = number {
             self.number(name, number);
@@ -127,7 +136,10 @@ pub(crate) fn write_text_within(text: &str, bytes_max: usize, out: &mut Vec<u8>)
 }
 
 fn write_escaped(text: &str, out: &mut Vec<u8>) {
-    if text.bytes().all(|b| matches!(b, b' '..=b'~') && b != b'"' && b != b'\\') {
+    // Counted, and not looked for: without a way out in the middle it goes many bytes at a time.
+    let odd =
+        text.bytes().filter(|b| !matches!(b, b' ' | b'!' | b'#'..=b'[' | b']'..=b'~')).count();
+    if odd == 0 {
         out.extend_from_slice(text.as_bytes());
         return;
     }
@@ -158,19 +170,8 @@ fn write_escape(c: char, out: &mut Vec<u8>) {
     }
 }
 
-pub(crate) fn write_number(number: u128, out: &mut Vec<u8>) {
-    let start = out.len();
-    let mut rest = number;
-    loop {
-        out.push(b'0' + u8::try_from(rest % 10).unwrap_or(0));
-        rest /= 10;
-        if rest == 0 {
-            break;
-        }
-    }
-    if let Some(digits) = out.get_mut(start..) {
-        digits.reverse();
-    }
+pub(crate) fn write_number(number: u64, out: &mut Vec<u8>) {
+    out.extend_from_slice(itoa::Buffer::new().format(number).as_bytes());
 }
 
 #[cfg(test)]

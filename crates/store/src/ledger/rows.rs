@@ -129,10 +129,16 @@ fn write_hold(taken: &Taken, out: &mut Vec<u8>) {
         encode::write_text(text, hold.name(name));
     }
     let amount = Amount::from_units(taken.amount).unwrap_or(Amount::ZERO);
-    // Writing to memory cannot fail.
-    let _ = write!(hold.name("amount"), "\"{amount}\"");
+    let out = hold.name("amount");
+    if amount == Amount::ONE {
+        // Nearly every call counts as one.
+        out.extend_from_slice(b"\"1\"");
+    } else {
+        // Writing to memory cannot fail.
+        let _ = write!(out, "\"{amount}\"");
+    }
     hold.list("windows_ms", &taken.windows_us, |us, out| {
-        encode::write_number(u128::from(us / 1_000), out);
+        encode::write_number(us / 1_000, out);
     });
     hold.close();
 }

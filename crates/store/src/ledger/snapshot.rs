@@ -90,7 +90,7 @@ impl Snapshot {
     pub(crate) fn restore(self) -> Option<State> {
         let mut approvals = Approvals::default();
         approvals.restore(self.approvals);
-        let mut open = std::collections::HashMap::new();
+        let mut open = hashbrown::HashMap::new();
         for row in self.open {
             let taken = row.holds.iter().map(Held::taken).collect::<Option<_>>()?;
             open.insert(row.seq, OpenCall { writer: row.writer.into(), tick: row.tick, taken });

@@ -7,19 +7,24 @@ pub(crate) fn write(wall_us: i64, out: &mut Vec<u8>) {
     let wall_us = wall_us.clamp(-62_167_219_200_000_000, 253_402_300_799_999_999);
     let (day, us) = (wall_us.div_euclid(DAY_US), wall_us.rem_euclid(DAY_US));
     let (year, month, date) = civil(day);
-    let second = us / 1_000_000;
-    digits(year, 4, out);
-    for (mark, value) in [(b'-', month), (b'-', date)] {
-        out.push(mark);
-        digits(value, 2, out);
-    }
-    for (mark, value) in [(b'T', second / 3_600), (b':', second / 60 % 60), (b':', second % 60)] {
-        out.push(mark);
-        digits(value, 2, out);
-    }
-    out.push(b'.');
-    digits(us % 1_000_000, 6, out);
-    out.push(b'Z');
+    let (second, part) = (us / 1_000_000, us % 1_000_000);
+    let [century, year] = [two(year / 100), two(year % 100)];
+    let [month, date] = [two(month), two(date)];
+    let [hour, minute, second] = [two(second / 3_600), two(second / 60 % 60), two(second % 60)];
+    let [a, b, c] = [two(part / 10_000), two(part / 100 % 100), two(part % 100)];
+    let stamp = [
+        century[0], century[1], year[0], year[1], b'-', month[0], month[1], b'-', date[0], date[1],
+        b'T', hour[0], hour[1], b':', minute[0], minute[1], b':', second[0], second[1], b'.', a[0],
+        a[1], b[0], b[1], c[0], c[1], b'Z',
+    ];
+    out.extend_from_slice(&stamp);
+}
+
+/// Two decimal digits of a number below a hundred.
+fn two(value: i64) -> [u8; 2] {
+    // Narrow, so that dividing is cheap.
+    let value = u8::try_from(value).unwrap_or(0);
+    [b'0' + value / 10, b'0' + value % 10]
 }
 
 pub(crate) fn text(wall_us: i64) -> String {
@@ -31,12 +36,6 @@ pub(crate) fn text(wall_us: i64) -> String {
 /// Microseconds since 1970 of an RFC 3339 time.
 pub(crate) fn parse(text: &str) -> Option<i64> {
     text.parse::<jiff::Timestamp>().ok().map(jiff::Timestamp::as_microsecond)
-}
-
-fn digits(value: i64, width: u32, out: &mut Vec<u8>) {
-    for place in (0..width).rev() {
-        out.push(b'0' + u8::try_from(value / 10_i64.pow(place) % 10).unwrap_or(0));
-    }
 }
 
 /// Year, month and day of a day counted from 1970-01-01 (H. Hinnant, "chrono-compatible low-level

@@ -1,8 +1,9 @@
 //! What the rows so far amount to: allowances, open calls, approvals, ledger time. Every process that
 //! shares a ledger folds the same rows into the same state.
 
-use std::collections::HashMap;
 use std::sync::Arc;
+
+use hashbrown::HashMap;
 
 use super::approvals::{Approval, ApprovalStatus, Approvals};
 use super::chain::{self, Hash};
