@@ -6,9 +6,9 @@ use std::pin::Pin;
 use std::task::{Context, Poll, Waker};
 
 use bytes::{Bytes, BytesMut};
+use hyper::Response;
 use hyper::body::{Body as _, Incoming};
 
-use super::deadline::Deadline;
 use super::error::{Excess, UpstreamError};
 use super::options::{HttpBounds, TURN_BYTES};
 use super::pool::Lease;
@@ -23,13 +23,22 @@ pub(super) struct Body {
     incoming: Incoming,
     /// Gone once the body has ended, well or badly.
     lease: Option<Lease>,
-    deadline: Deadline,
     turn_bytes: usize,
 }
 
 impl Body {
-    pub(super) fn new(incoming: Incoming, lease: Lease, deadline: Deadline) -> Body {
-        Body { incoming, lease: Some(lease), deadline, turn_bytes: 0 }
+    pub(super) fn new(incoming: Incoming, lease: Lease) -> Body {
+        Body { incoming, lease: Some(lease), turn_bytes: 0 }
+    }
+
+    /// Of an answer, its body; the table of its headers serves the next request.
+    pub(super) fn of(response: Response<Body>) -> Body {
+        let (mut head, mut body) = response.into_parts();
+        if let Some(lease) = &mut body.lease {
+            head.headers.clear();
+            lease.connection().table = head.headers;
+        }
+        body
     }
 
     /// The length the server announced.
@@ -54,14 +63,16 @@ impl Body {
         if let Poll::Ready(piece) = self.poll_incoming(cx) {
             return Poll::Ready(piece);
         }
-        let Some(lease) = &mut self.lease else {
-            return Poll::Ready(None);
-        };
-        lease.connection().drive(cx);
+        if let Some(lease) = &mut self.lease {
+            lease.connection().drive(cx);
+        }
         if let Poll::Ready(piece) = self.poll_incoming(cx) {
             return Poll::Ready(piece);
         }
-        self.deadline.poll(cx).map(|timed_out| {
+        let Some(lease) = &mut self.lease else {
+            return Poll::Ready(None);
+        };
+        lease.connection().deadline.poll(cx).map(|timed_out| {
             self.lease = None;
             Some(Err(timed_out))
         })
@@ -71,17 +82,17 @@ impl Body {
         &mut self,
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Bytes, UpstreamError>>> {
-        if self.lease.is_none() {
-            return Poll::Ready(None);
-        }
         loop {
+            let Some(lease) = &mut self.lease else {
+                return Poll::Ready(None);
+            };
             let frame = match Pin::new(&mut self.incoming).poll_frame(cx) {
                 Poll::Pending => return Poll::Pending,
                 Poll::Ready(frame) => frame,
             };
             match frame {
                 Some(Ok(frame)) => {
-                    self.deadline.touch();
+                    lease.connection().deadline.touch();
                     // Trailers say nothing we use.
                     if let Ok(piece) = frame.into_data() {
                         return Poll::Ready(Some(Ok(piece)));

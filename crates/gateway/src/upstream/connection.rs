@@ -12,13 +12,13 @@ use bytes::Bytes;
 use http_body_util::Full;
 use hyper::body::Incoming;
 use hyper::client::conn::http1::{self, SendRequest};
-use hyper::{Request, Response};
+use hyper::{HeaderMap, Request, Response};
 use hyper_util::rt::TokioIo;
 use tokio::task::coop::unconstrained;
 
 use super::deadline::Deadline;
 use super::error::UpstreamError;
-use super::options::HttpBounds;
+use super::options::{HttpBounds, Waits};
 use super::socket::{Stream, Tap};
 
 /// A server on this machine answers within the time it takes to go to sleep and be woken again, so a
@@ -37,6 +37,10 @@ pub(super) struct Connection {
     pub(super) home: ThreadId,
     /// How long the server says it keeps the connection idle.
     pub(super) keeps: Option<Duration>,
+    /// Of the exchange that is under way, or was the last.
+    pub(super) deadline: Deadline,
+    /// An empty table for the headers of the next request.
+    pub(super) table: HeaderMap,
 }
 
 /// Why a request has no response.
@@ -56,6 +60,7 @@ impl Connection {
         stream: Stream,
         tap: Arc<Tap>,
         bounds: &HttpBounds,
+        waits: &Waits,
     ) -> Result<Connection, hyper::Error> {
         let (sender, driver) = http1::Builder::new()
             .max_buf_size(bounds.read_bytes_max.max(8192))
@@ -63,13 +68,22 @@ impl Connection {
             .handshake(TokioIo::new(stream))
             .await?;
         let home = std::thread::current().id();
-        Ok(Connection { sender, driver: Some(Box::new(driver)), tap, home, keeps: None })
+        Ok(Connection {
+            sender,
+            driver: Some(Box::new(driver)),
+            tap,
+            home,
+            keeps: None,
+            deadline: Deadline::start(waits, false),
+            table: HeaderMap::new(),
+        })
     }
 
     /// Lets go of the task that used it, and says whether it can take another request, as far as can
     /// be seen.
     pub(super) fn comes_to_rest(&mut self) -> bool {
         self.drive(&mut unheard());
+        self.deadline.rest();
         self.driver.is_some() && self.sender.is_ready()
     }
 
@@ -87,12 +101,11 @@ impl Connection {
         }
     }
 
-    /// Sends one request and waits for the head of its answer. Dropping this closes the connection
-    /// together with its owner.
+    /// Sends one request and waits for the head of its answer, by the deadline. Dropping this closes
+    /// the connection together with its owner.
     pub(super) async fn exchange(
         &mut self,
         request: Request<Full<Bytes>>,
-        deadline: &mut Deadline,
         calm: bool,
     ) -> Result<Response<Incoming>, Failure> {
         let written_before = self.tap.written_bytes();
@@ -109,12 +122,12 @@ impl Connection {
                 looks -= 1;
                 cx.waker().wake_by_ref();
             }
-            deadline.poll(cx).map(Err)
+            self.deadline.poll(cx).map(Err)
         })
         .await;
         match outcome {
             Ok(Ok(response)) => {
-                deadline.touch();
+                self.deadline.touch();
                 Ok(response)
             }
             Ok(Err(mut error)) => {

@@ -2,7 +2,7 @@
 
 use std::future::Future;
 use std::pin::Pin;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use tokio::time::{Instant, Sleep, sleep_until};
@@ -10,17 +10,22 @@ use tokio::time::{Instant, Sleep, sleep_until};
 use super::error::{Stage, UpstreamError};
 use super::options::Waits;
 
-/// The timer of one exchange.
+/// The timer of a connection, for one exchange after the other. Setting a timer costs more than an
+/// exchange takes that is answered at once, so it is set when there is something to wait for, and moves
+/// later only when it fires.
 pub(super) struct Deadline {
-    sleep: Pin<Box<Sleep>>,
+    sleep: Option<Pin<Box<Sleep>>>,
     stage: Stage,
     after: Duration,
     idle_max: Duration,
     total_max: Duration,
+    /// When the first byte is due.
+    due: Instant,
     ends: Instant,
     stays_open: bool,
-    /// Moving a timer costs more than reading the clock, so it moves later only when it fires.
     last_seen: Option<Instant>,
+    /// Something arrived since the clock was last read.
+    touched: bool,
 }
 
 impl Deadline {
@@ -29,7 +34,7 @@ impl Deadline {
         let now = Instant::now();
         let first = waits.first_byte_max.min(waits.total_max);
         Deadline {
-            sleep: Box::pin(sleep_until(now + first)),
+            sleep: None,
             stage: if waits.first_byte_max <= waits.total_max {
                 Stage::FirstByte
             } else {
@@ -38,15 +43,31 @@ impl Deadline {
             after: first,
             idle_max: waits.idle_max,
             total_max: waits.total_max,
+            due: now + first,
             ends: now + waits.total_max,
             stays_open,
             last_seen: None,
+            touched: false,
+        }
+    }
+
+    /// Starts anew for the next exchange, with the timer that is there.
+    pub(super) fn restart(&mut self, waits: &Waits, stays_open: bool) {
+        let sleep = self.sleep.take();
+        *self = Deadline { sleep, ..Deadline::start(waits, stays_open) };
+    }
+
+    /// Lets go of the task that waited.
+    pub(super) fn rest(&mut self) {
+        if let Some(sleep) = &mut self.sleep {
+            // Whether it has fired shows when it is next waited for.
+            let _ = sleep.as_mut().poll(&mut Context::from_waker(Waker::noop()));
         }
     }
 
     /// Something arrived.
     pub(super) fn touch(&mut self) {
-        self.last_seen = Some(Instant::now());
+        self.touched = true;
     }
 
     /// Ready when a wait is over. Registers for a wake-up otherwise.
@@ -54,25 +75,29 @@ impl Deadline {
         let Some(end) = self.next_end() else {
             return Poll::Pending;
         };
-        if end < self.sleep.deadline() {
-            self.sleep.as_mut().reset(end);
+        let sleep = self.sleep.get_or_insert_with(|| Box::pin(sleep_until(end)));
+        if end < sleep.deadline() {
+            sleep.as_mut().reset(end);
         }
-        while self.sleep.as_mut().poll(cx).is_ready() {
+        while sleep.as_mut().poll(cx).is_ready() {
             if end <= Instant::now() {
                 return Poll::Ready(UpstreamError::TimedOut {
                     stage: self.stage,
                     after: self.after,
                 });
             }
-            self.sleep.as_mut().reset(end);
+            sleep.as_mut().reset(end);
         }
         Poll::Pending
     }
 
     /// When the wait that holds now ends, or never.
     fn next_end(&mut self) -> Option<Instant> {
+        if std::mem::take(&mut self.touched) {
+            self.last_seen = Some(Instant::now());
+        }
         let Some(seen) = self.last_seen else {
-            return Some(self.sleep.deadline());
+            return Some(self.due);
         };
         if self.stays_open {
             return None;

@@ -15,7 +15,7 @@ use url::{Host, Url};
 use super::connection::Connection;
 use super::error::UpstreamError;
 use super::in_seconds;
-use super::options::{HttpBounds, HttpOptions};
+use super::options::{HttpBounds, HttpOptions, Waits};
 use super::socket::{Socket, Stream};
 
 /// The kernel asks a silent peer for a sign of life after so long.
@@ -52,7 +52,7 @@ pub(super) struct Dialer {
     pub(super) authority: HeaderValue,
     tls: Option<(TlsConnector, ServerName<'static>)>,
     loopback_only: bool,
-    connect_wait_max: Duration,
+    waits: Waits,
     bounds: HttpBounds,
 }
 
@@ -79,17 +79,17 @@ impl Dialer {
             tls,
             host,
             loopback_only,
-            connect_wait_max: options.waits.connect_max,
+            waits: options.waits.clone(),
             bounds: options.bounds.clone(),
         })
     }
 
     /// A fresh connection, or why it certainly was not made.
     pub(super) async fn dial(&self) -> Result<Connection, UpstreamError> {
-        let why = match tokio::time::timeout(self.connect_wait_max, self.connect()).await {
+        let why = match tokio::time::timeout(self.waits.connect_max, self.connect()).await {
             Ok(Ok(connection)) => return Ok(connection),
             Ok(Err(why)) => why,
-            Err(_) => format!("it took longer than {}", in_seconds(self.connect_wait_max)),
+            Err(_) => format!("it took longer than {}", in_seconds(self.waits.connect_max)),
         };
         Err(UpstreamError::never_sent(format!("cannot connect to `{}`: {why}", self.name())))
     }
@@ -108,7 +108,9 @@ impl Dialer {
                 Stream::Tls(Box::new(stream.map_err(|error| error.to_string())?))
             }
         };
-        Connection::open(stream, tap, &self.bounds).await.map_err(|error| error.to_string())
+        Connection::open(stream, tap, &self.bounds, &self.waits)
+            .await
+            .map_err(|error| error.to_string())
     }
 
     async fn tcp(&self) -> Result<TcpStream, String> {

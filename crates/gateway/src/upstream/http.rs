@@ -170,7 +170,7 @@ impl HttpLink {
                 Ok(Reply::Many(Events::of_stream(response.into_body(), answers, bounds)))
             }
             Some(Media::Json) => {
-                let body = response.into_body().collect(bounds.answer_bytes_max).await?;
+                let body = Body::of(response).collect(bounds.answer_bytes_max).await?;
                 Ok(Reply::One { status: status.as_u16(), body })
             }
             _ => Err(wrong_type()),

@@ -7,13 +7,12 @@ use std::time::Duration;
 use bytes::Bytes;
 use http_body_util::Full;
 use hyper::body::Incoming;
-use hyper::{Request, Response};
+use hyper::{HeaderMap, Request, Response};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::Instant;
 
 use super::body::Body;
 use super::connection::{Connection, Failure};
-use super::deadline::Deadline;
 use super::dial::Dialer;
 use super::error::{Stage, UpstreamError};
 use super::headers::keep_alive_seconds;
@@ -93,27 +92,29 @@ impl Pool {
         self.idle.lock().unwrap_or_else(PoisonError::into_inner).len()
     }
 
-    /// Sends a request on a kept connection or a fresh one. It is made again, on a fresh connection
-    /// and once, only if not one byte of it left on the kept one.
+    /// Sends a request on a kept connection or a fresh one; it is made with an empty table for its
+    /// headers. It is made again, on a fresh connection and once, only if not one byte of it left on
+    /// the kept one.
     pub(super) async fn exchange(
         self: &Arc<Pool>,
         purpose: Purpose,
         stays_open: bool,
-        make_request: impl Fn() -> Request<Full<Bytes>>,
+        make_request: impl Fn(HeaderMap) -> Request<Full<Bytes>>,
     ) -> Result<Response<Body>, UpstreamError> {
         let place = self.place(purpose).await?;
         if let Some(mut connection) = self.take_idle() {
-            let mut deadline = Deadline::start(&self.waits, stays_open);
-            match connection.exchange(make_request(), &mut deadline, self.is_calm()).await {
-                Ok(response) => return Ok(self.leased(response, connection, place, deadline)),
+            connection.deadline.restart(&self.waits, stays_open);
+            let table = std::mem::take(&mut connection.table);
+            match connection.exchange(make_request(table), self.is_calm()).await {
+                Ok(response) => return Ok(self.leased(response, connection, place)),
                 Err(Failure::Failed(error)) => return Err(error),
                 Err(Failure::Unsent(_)) => {}
             }
         }
         let mut connection = Box::pin(self.dialer.dial()).await?;
-        let mut deadline = Deadline::start(&self.waits, stays_open);
-        match connection.exchange(make_request(), &mut deadline, self.is_calm()).await {
-            Ok(response) => Ok(self.leased(response, connection, place, deadline)),
+        connection.deadline.restart(&self.waits, stays_open);
+        match connection.exchange(make_request(HeaderMap::new()), self.is_calm()).await {
+            Ok(response) => Ok(self.leased(response, connection, place)),
             Err(Failure::Failed(error)) => Err(error),
             Err(Failure::Unsent(why)) => Err(UpstreamError::never_sent(why)),
         }
@@ -130,13 +131,12 @@ impl Pool {
         response: Response<Incoming>,
         mut connection: Connection,
         place: OwnedSemaphorePermit,
-        deadline: Deadline,
     ) -> Response<Body> {
         // A second less than announced, for the way there.
         connection.keeps = keep_alive_seconds(response.headers())
             .map(|seconds| Duration::from_secs(seconds.saturating_sub(1)));
         let lease = Lease { connection, pool: Arc::clone(self), place };
-        response.map(|incoming| Body::new(incoming, lease, deadline))
+        response.map(|incoming| Body::new(incoming, lease))
     }
 
     /// A place among the connections in use, at once or after a bounded wait.

@@ -17,7 +17,7 @@ use proptest::prelude::{
 use proptest::proptest;
 use proptest::sample::select;
 
-use super::{Bounds, Doc, Kind, Value, canonical};
+use super::{Bounds, Doc, Kind, Value, canonical, is_surely_canonical};
 
 /// A JSON value by its meaning. Numbers are a mantissa and a power of ten.
 #[derive(Debug, Clone, PartialEq)]
@@ -312,6 +312,15 @@ fn key_holds_control(value: &Slow) -> bool {
     }
 }
 
+/// Whether all that is surely canonical in a value is written as canonical would write it.
+fn sure_is_true(value: Value<'_>) -> bool {
+    let mut out = Vec::new();
+    canonical(value, &mut out);
+    let here = !is_surely_canonical(value) || out == value.raw().as_bytes();
+    let inside = value.items().chain(value.entries().map(|(_, value)| value));
+    here && inside.into_iter().all(sure_is_true)
+}
+
 fn canonical_of(text: &str) -> Vec<u8> {
     let mut out = Vec::new();
     canonical(Doc::read(text.as_bytes(), &Bounds::ANSWER).unwrap().root(), &mut out);
@@ -403,6 +412,12 @@ proptest! {
         let (a, b) = (distinct(a), distinct(b));
         let same = canonical_of(&spelled(&a, &choices)) == canonical_of(&spelled(&b, &choices));
         prop_assert_eq!(same, normal(&a) == normal(&b));
+    }
+
+    #[test]
+    fn what_is_surely_canonical_is(model in models(), choices in vec(any::<u8>(), 8)) {
+        let text = spelled(&model, &choices);
+        prop_assert!(sure_is_true(Doc::read(text.as_bytes(), &Bounds::ANSWER).unwrap().root()));
     }
 
     #[test]

@@ -88,9 +88,9 @@ impl HttpServer {
         talk: &Conversation,
         out: &Outgoing,
     ) -> Result<Response<Body>, UpstreamError> {
-        let make_request = || {
+        let make_request = |table| {
             let accept = if out.prefers_stream { STREAM_FIRST } else { EITHER };
-            let mut headers = self.headers(accept, talk, &out.headers);
+            let mut headers = self.headers(table, accept, talk, &out.headers);
             headers.insert(CONTENT_TYPE, JSON);
             request(Method::POST, uri, headers, Full::new(out.body.clone()))
         };
@@ -107,23 +107,25 @@ impl HttpServer {
     ) -> Result<Response<Body>, UpstreamError> {
         let is_stream = method == Method::GET;
         let purpose = if is_stream { Purpose::Listen } else { Purpose::Request };
-        let make_request = || {
-            let mut headers = self.headers(accept.clone(), talk, &[]);
+        let make_request = |table| {
+            let mut headers = self.headers(table, accept.clone(), talk, &[]);
             headers.extend(more.cloned());
             request(method.clone(), &self.uri, headers, Full::default())
         };
         self.pool.exchange(purpose, is_stream, make_request).await
     }
 
-    /// The headers of one request: ours, the core's, and the owner's, whose word is the last.
+    /// The headers of one request: ours, the core's, and the owner's, whose word is the last. They go
+    /// into `headers`, which is empty.
     fn headers(
         &self,
+        mut headers: HeaderMap,
         accept: HeaderValue,
         talk: &Conversation,
         given: &[(HeaderName, HeaderValue)],
     ) -> HeaderMap {
         const OURS: usize = 6;
-        let mut headers = HeaderMap::with_capacity(OURS + given.len() + self.headers.len());
+        headers.reserve(OURS + given.len() + self.headers.len());
         headers.insert(HOST, self.pool.dialer().authority.clone());
         headers.insert(ACCEPT, accept);
         if let Some(session) = &talk.session {
