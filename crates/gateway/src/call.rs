@@ -16,6 +16,7 @@ use crate::trace::Trace;
 use crate::upstream::Reply;
 use crate::wire::{Era, meta_keys};
 use bytes::Bytes;
+use policy::Verdict;
 use std::collections::VecDeque;
 use std::pin::pin;
 use std::sync::Arc;
@@ -89,7 +90,7 @@ async fn judged(
         takes: ask.takes,
         arguments: digest,
         argument_digest: args.map(|_| digest),
-        rule: verdict.as_ref().map_or_else(|| Arc::from(""), |verdict| Arc::from(verdict.rule())),
+        rule: verdict.as_ref().map_or_else(|| Arc::from(""), Verdict::shared_rule),
         first_seq,
     };
     if let Some(State { inner: Inner::Parked(handle), .. }) = &continued {
@@ -128,7 +129,7 @@ async fn judged(
         id: ask.request.id.clone(),
         sent_id: ask.request.id.clone(),
         era: ask.era,
-        method: ask.request.method_name.clone().into_owned(),
+        method: ask.request.lasting_method_name(),
         list: List::of_method(&ask.request.method_name),
         effects: verdict.as_ref().map(|verdict| verdict.effects().clone()).unwrap_or_default(),
         rules: aim.holding.rules.clone(),

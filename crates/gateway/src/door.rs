@@ -85,13 +85,15 @@ async fn enter(
     let holder = identify(gate, request.headers())?;
     let endpoint = match server {
         None => Endpoint::All,
-        Some(name) if holder.holdings.contains_key(name) => Endpoint::One(name.to_owned()),
-        Some(_) => {
-            return Err(TurnedAway::new(
-                StatusCode::NOT_FOUND,
-                "this grant holds no server of that name",
-            ));
-        }
+        Some(name) => match holder.holdings.get_key_value(name) {
+            Some((name, _)) => Endpoint::One(Arc::clone(name)),
+            None => {
+                return Err(TurnedAway::new(
+                    StatusCode::NOT_FOUND,
+                    "this grant holds no server of that name",
+                ));
+            }
+        },
     };
     let Some(place) = holder.place() else {
         return Err(TurnedAway {

@@ -141,16 +141,15 @@ impl Flow {
         if let Some(why) = answer::trouble(root) {
             return Some(self.tail.garbled(why));
         }
-        let id = root.get("id").and_then(Id::lenient);
-        match (root.get("method").and_then(Value::as_str), id) {
-            (Some(method), None) => self.tail.told(event, &method, root),
-            (Some(method), Some(id)) => self.tail.questioned(event, &method, id, root),
-            (None, id) => {
-                // HTTP servers answer what they could not read with a null id.
-                let ours =
-                    id.as_ref() == Some(&self.tail.sent_id) || (id.is_none() && status >= 400);
-                if ours { self.answered(status, event, root) } else { stray() }
-            }
+        let id = root.get("id");
+        let Some(method) = root.get("method").and_then(Value::as_str) else {
+            // HTTP servers answer what they could not read with a null id.
+            let ours = id.and_then(|id| self.tail.sent_id.is(id)).unwrap_or(status >= 400);
+            return if ours { self.answered(status, event, root) } else { stray() };
+        };
+        match id.and_then(Id::lenient) {
+            None => self.tail.told(event, &method, root),
+            Some(id) => self.tail.questioned(event, &method, id, root),
         }
     }
 

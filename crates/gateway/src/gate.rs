@@ -290,7 +290,7 @@ impl Gate {
     pub(crate) fn still_holds(in_force: &InForce, session: &Session) -> bool {
         match in_force.holders.get(&session.grant) {
             Some(holder) => {
-                session.server.as_ref().is_none_or(|server| holder.holdings.contains_key(server))
+                session.server.as_deref().is_none_or(|server| holder.holdings.contains_key(server))
             }
             // Owners on standard streams are in no registry.
             None => !session.grant.starts_with("g_") && !session.grant.starts_with("file:"),

@@ -32,7 +32,7 @@ pub(crate) struct InForce {
 pub(crate) struct Holder {
     pub(crate) id: String,
     pub(crate) label: String,
-    pub(crate) holdings: BTreeMap<String, Holding>,
+    pub(crate) holdings: BTreeMap<Arc<str>, Holding>,
     lease: watch::Receiver<bool>,
     /// Held where nobody else could take the grant back.
     own_lease: Option<watch::Sender<bool>>,
@@ -59,7 +59,7 @@ impl Holder {
     pub(crate) fn new(
         id: String,
         label: String,
-        holdings: BTreeMap<String, Holding>,
+        holdings: BTreeMap<Arc<str>, Holding>,
         lease: watch::Receiver<bool>,
         in_flight_max: usize,
     ) -> Holder {
@@ -152,7 +152,7 @@ impl InForce {
                         Some(text) => rules.get(&text.name).cloned(),
                         None => built_in_rules(grant, &server, before),
                     };
-                    Some((access.server.name.clone(), Holding { server, rules }))
+                    Some((access.server.name.as_str().into(), Holding { server, rules }))
                 })
                 .collect();
             let holder = Holder::new(

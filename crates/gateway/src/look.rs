@@ -48,14 +48,14 @@ impl Gate {
     }
 
     fn owners_scene(self: &Arc<Self>, server: &str, holding: &Holding) -> Scene {
-        let holdings = BTreeMap::from([(server.to_owned(), holding.clone())]);
+        let holdings = BTreeMap::from([(server.into(), holding.clone())]);
         let lease = watch::Sender::new(false);
         let holder =
             Holder::new("owner".to_owned(), "owner".to_owned(), holdings, lease.subscribe(), 1);
         Scene {
             gate: Arc::clone(self),
             holder: Arc::new(holder.with_lease(lease)),
-            endpoint: Endpoint::One(server.to_owned()),
+            endpoint: Endpoint::One(server.into()),
             session: None,
             transport: Transport::Stdio,
             flights: Some(Arc::default()),

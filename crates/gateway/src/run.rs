@@ -131,7 +131,7 @@ impl Gate {
         let scene = Scene {
             gate: Arc::clone(self),
             holder,
-            endpoint: Endpoint::One(server.to_owned()),
+            endpoint: Endpoint::One(server.into()),
             session: None,
             transport: Transport::Stdio,
             flights: Some(Arc::default()),
@@ -171,7 +171,7 @@ impl Gate {
     ) -> Result<Arc<Holder>, RunError> {
         let rules = Some(Arc::new(in_force::compiled(text)?));
         let name = server.name.clone();
-        let holdings = BTreeMap::from([(name, Holding { server, rules })]);
+        let holdings = BTreeMap::from([(name.into(), Holding { server, rules })]);
         // Nobody takes this grant back: it ends with the process.
         let lease = watch::Sender::new(false);
         let places = self.bounds.in_flight_per_grant_max;
@@ -186,14 +186,14 @@ impl Gate {
         let known = self.in_force().servers.get(server).cloned();
         let known = known.ok_or_else(|| RunError::NoServer(server.to_owned()))?;
         let holding = Holding { server: known, rules: None };
-        let holdings = BTreeMap::from([(server.to_owned(), holding.clone())]);
+        let holdings = BTreeMap::from([(server.into(), holding.clone())]);
         let lease = watch::Sender::new(false);
         let holder =
             Holder::new("owner".to_owned(), "owner".to_owned(), holdings, lease.subscribe(), 1);
         let scene = Scene {
             gate: Arc::clone(self),
             holder: Arc::new(holder.with_lease(lease)),
-            endpoint: Endpoint::One(server.to_owned()),
+            endpoint: Endpoint::One(server.into()),
             session: None,
             transport: Transport::Stdio,
             flights: Some(Arc::default()),

@@ -23,7 +23,7 @@ pub(crate) struct Scene {
 /// What is addressed: one server, or all that the grant holds.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Endpoint {
-    One(String),
+    One(Arc<str>),
     All,
 }
 

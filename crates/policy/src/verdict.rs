@@ -39,6 +39,11 @@ impl Verdict {
         &self.rule
     }
 
+    /// The same for whoever outlives the verdict.
+    pub fn shared_rule(&self) -> Arc<str> {
+        Arc::clone(&self.rule)
+    }
+
     /// What must be held before the call leaves: for `Allow`, and for `Ask` once it is approved.
     pub fn holds(&self) -> &[Hold] {
         &self.holds

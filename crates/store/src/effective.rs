@@ -107,8 +107,8 @@ impl Effective {
 
     /// Whose token this is. The token is hashed first, so nothing that follows depends on it.
     pub fn lookup(&self, presented: &str, now_us: i64) -> Lookup<'_> {
-        let hash = match Token::parse(presented) {
-            Ok(token) => token.hash(),
+        let hash = match Token::hash_of(presented) {
+            Ok(hash) => hash,
             Err(fault) => return Lookup::NotAToken(fault),
         };
         let place = self.tokens.get(&hash).filter(|place| place.hash.same(&hash));

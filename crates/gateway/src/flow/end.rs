@@ -69,9 +69,8 @@ impl Tail {
     }
 
     fn went_well(&mut self, status: u16, message: &Bytes, ending: Ending) {
-        let in_words = status.to_string();
         let outcome = Outcome {
-            status: Some(&in_words),
+            status: Some(status),
             result_bytes: Some(message.len() as u64),
             ..Outcome::new(ending)
         };
@@ -191,7 +190,7 @@ impl Tail {
     }
 
     pub(super) fn question_refused(&mut self, method: &str) -> Piece {
-        self.settle(Ending::Error, None, 0);
+        self.settle(Ending::Error);
         let words = format!(
             "the server asked for `{method}`, which this client or its policy does not allow"
         );
@@ -199,7 +198,7 @@ impl Tail {
     }
 
     pub(super) fn client_refused(&mut self, error: &str) -> Piece {
-        self.settle(Ending::Error, None, 0);
+        self.settle(Ending::Error);
         let body = format!("{{\"jsonrpc\":\"2.0\",\"id\":{},\"error\":{error}}}", self.id.raw());
         Piece::Last { status: 200, body: body.into() }
     }
@@ -245,7 +244,7 @@ impl Tail {
                     | UpstreamError::Garbled { .. } => Ending::Error,
                     _ => Ending::Unknown,
                 };
-                self.settle(ending, None, 0);
+                self.settle(ending);
             }
         }
         Piece::Last { status: 200, body: body.into() }
@@ -259,21 +258,16 @@ impl Tail {
     }
 
     pub(crate) fn cancelled(&mut self) -> Piece {
-        self.settle(Ending::Cancelled, None, 0);
+        self.settle(Ending::Cancelled);
         Piece::Cancelled
     }
 
-    pub(super) fn settle(&mut self, ending: Ending, status: Option<u16>, result_bytes: usize) {
-        let status = status.map(|status| status.to_string());
-        let outcome = Outcome {
-            status: status.as_deref(),
-            result_bytes: Some(result_bytes as u64),
-            ..Outcome::new(ending)
-        };
-        self.settle_with(outcome);
+    /// Ends a call that has no answer.
+    pub(super) fn settle(&mut self, ending: Ending) {
+        self.settle_with(Outcome { result_bytes: Some(0), ..Outcome::new(ending) });
     }
 
-    pub(super) fn settle_with(&mut self, outcome: Outcome<'_>) {
+    pub(super) fn settle_with(&mut self, outcome: Outcome) {
         if let Some(written) = self.end(outcome, Permit::settle) {
             late(written);
         }
@@ -282,8 +276,8 @@ impl Tail {
     /// Ends the call, once.
     fn end<T>(
         &mut self,
-        outcome: Outcome<'_>,
-        settle: impl FnOnce(Permit, &Outcome<'_>) -> T,
+        outcome: Outcome,
+        settle: impl FnOnce(Permit, &Outcome) -> T,
     ) -> Option<T> {
         let permit = self.permit.take()?;
         let latency_us = u64::try_from(self.began.elapsed().as_micros()).unwrap_or(u64::MAX);
@@ -308,7 +302,7 @@ impl Tail {
         let Some(trace) = self.trace.take() else { return };
         self.scene.gate.tracer.end(Span {
             trace,
-            name: self.method.clone(),
+            name: self.method.clone().into_owned(),
             server: self.peer.server.name.clone(),
             grant: self.scene.holder.label.clone(),
             ended_at_us: self.scene.gate.clock.now().wall_us,

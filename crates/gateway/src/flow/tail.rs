@@ -15,6 +15,7 @@ use crate::wire::{Era, Id, error_body, notification_body, result_body};
 use bytes::Bytes;
 use policy::Effects;
 use policy::json::{Bounds, Doc, Value};
+use std::borrow::Cow;
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -36,7 +37,7 @@ pub(crate) struct Tail {
     pub(crate) id: Id,
     pub(crate) sent_id: Id,
     pub(crate) era: Era,
-    pub(crate) method: String,
+    pub(crate) method: Cow<'static, str>,
     pub(crate) list: Option<List>,
     pub(crate) effects: Effects,
     pub(crate) rules: Option<Arc<Rules>>,
@@ -61,7 +62,7 @@ impl Drop for Tail {
     fn drop(&mut self) {
         if self.permit.is_some() && self.scene.gate.is_stopping() {
             // Not the client's doing: we left before the server answered.
-            self.settle(Ending::Unknown, None, 0);
+            self.settle(Ending::Unknown);
         }
         let gone = self.permit.is_some() && self.era == Era::Modern;
         if gone && self.peer.era == Era::Legacy && !self.peer.is_child() && !self.peer.is_builtin()

@@ -38,6 +38,14 @@ impl Id {
         (legal && value.raw().len() <= SERVER_ID_BYTES_MAX).then(|| Id::spelled(value))
     }
 
+    /// Whether a server's id is this one; nothing when it is not an id.
+    pub fn is(&self, value: Value<'_>) -> Option<bool> {
+        if is_surely_canonical(value) && value.raw().len() <= SERVER_ID_BYTES_MAX {
+            return Some(self.normal() == value.raw());
+        }
+        Id::lenient(value).map(|id| id == *self)
+    }
+
     fn spelled(value: Value<'_>) -> Id {
         if is_surely_canonical(value) {
             return Id { raw: value.raw().into(), normal: None };

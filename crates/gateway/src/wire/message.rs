@@ -143,6 +143,14 @@ impl<'d> Request<'d> {
         params::named(self.method, self.params).map_err(|refused| refused.with_id(&self.id))
     }
 
+    /// The method's name for longer than the message is there.
+    pub fn lasting_method_name(&self) -> Cow<'static, str> {
+        match self.method.name() {
+            Some(name) => Cow::Borrowed(name),
+            None => Cow::Owned(self.method_name.clone().into_owned()),
+        }
+    }
+
     /// The arguments of `tools/call` or `prompts/get`.
     pub fn arguments(&self) -> Option<Value<'d>> {
         self.params.and_then(|params| params.get("arguments"))

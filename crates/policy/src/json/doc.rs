@@ -80,8 +80,8 @@ impl<'a> Doc<'a> {
     }
 
     #[inline]
-    fn node(&self, at: u32) -> Node {
-        const NOTHING: Node = Node {
+    fn node(&self, at: u32) -> &Node {
+        static NOTHING: Node = Node {
             start: 0,
             end: 0,
             next: u32::MAX,
@@ -91,7 +91,7 @@ impl<'a> Doc<'a> {
             unopened: false,
         };
         // Indices come from this document, so the fallback is never used.
-        self.nodes.get(at as usize).copied().unwrap_or(NOTHING)
+        self.nodes.get(at as usize).unwrap_or(&NOTHING)
     }
 }
 
@@ -103,7 +103,8 @@ pub struct Value<'d> {
 }
 
 impl<'d> Value<'d> {
-    fn node(self) -> Node {
+    #[inline]
+    fn node(self) -> &'d Node {
         self.doc.node(self.at)
     }
 
@@ -124,7 +125,15 @@ impl<'d> Value<'d> {
 
     /// The member of an object by its decoded key.
     pub fn get(self, key: &str) -> Option<Value<'d>> {
-        self.entries().find_map(|(name, value)| name.is(key).then_some(value))
+        let Range { start: mut at, end } = self.inside(Kind::Object);
+        while at < end {
+            let value = self.doc.value(at + 1);
+            if Key(self.doc.value(at)).is(key) {
+                return Some(value);
+            }
+            at = value.node().next;
+        }
+        None
     }
 
     /// The members of an object in source order; none for other kinds.

@@ -16,9 +16,11 @@ pub(super) fn read<'a>(
     record_depth: usize,
 ) -> Result<Doc<'a>, Refusal> {
     let text = checked_text(bytes, bounds)?;
-    let nodes = Vec::with_capacity((bytes.len() / 12).clamp(8, 4096));
+    // Of ordinary messages neither grows.
+    let nodes = Vec::with_capacity((bytes.len() / 6).clamp(16, 4096));
+    let frames = Vec::with_capacity(8);
     let doc = Doc::new(text, nodes);
-    let mut reader = Reader { bytes, at: 0, doc, frames: Vec::new(), bounds, record_depth };
+    let mut reader = Reader { bytes, at: 0, doc, frames, bounds, record_depth };
     reader.run()?;
     Ok(reader.doc)
 }

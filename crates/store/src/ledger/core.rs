@@ -43,7 +43,7 @@ pub(crate) struct Core {
 pub(crate) struct Owed {
     pub(crate) of: u64,
     pub(crate) ending: Ending,
-    pub(crate) status: Option<Box<str>>,
+    pub(crate) status: Option<u16>,
     pub(crate) code: Option<Code>,
     pub(crate) released: bool,
     pub(crate) latency_us: Option<u64>,
@@ -56,7 +56,7 @@ impl Owed {
         Owed {
             of: end.of,
             ending: end.outcome.ending,
-            status: end.outcome.status.map(Box::from),
+            status: end.outcome.status,
             code: end.outcome.code,
             released: end.released,
             latency_us: end.outcome.latency_us,
@@ -68,7 +68,7 @@ impl Owed {
     fn end(&self) -> End<'_> {
         let outcome = Outcome {
             ending: self.ending,
-            status: self.status.as_deref(),
+            status: self.status,
             code: self.code,
             latency_us: self.latency_us,
             result_bytes: self.result_bytes,

@@ -7,6 +7,18 @@ pub(crate) const TEXT_BYTES_MAX: usize = 512;
 
 const CUT_MARK: &str = "…";
 
+/// The bytes that stand for themselves.
+#[expect(clippy::indexing_slicing, reason = "worked out when this is compiled")]
+static IS_PLAIN: [bool; 256] = {
+    let mut plain = [false; 256];
+    let mut byte = b' ';
+    while byte <= b'~' {
+        plain[byte as usize] = byte != b'"' && byte != b'\\';
+        byte += 1;
+    }
+    plain
+};
+
 /// One JSON object being written. Absent and empty fields are left out.
 pub(crate) struct Fields<'b> {
     out: &'b mut Vec<u8>,
@@ -136,10 +148,7 @@ pub(crate) fn write_text_within(text: &str, bytes_max: usize, out: &mut Vec<u8>)
 }
 
 fn write_escaped(text: &str, out: &mut Vec<u8>) {
-    // Counted, and not looked for: without a way out in the middle it goes many bytes at a time.
-    let odd =
-        text.bytes().filter(|b| !matches!(b, b' ' | b'!' | b'#'..=b'[' | b']'..=b'~')).count();
-    if odd == 0 {
+    if text.bytes().all(|b| IS_PLAIN.get(usize::from(b)) == Some(&true)) {
         out.extend_from_slice(text.as_bytes());
         return;
     }

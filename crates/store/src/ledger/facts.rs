@@ -141,18 +141,18 @@ impl Ending {
 }
 
 #[derive(Clone, Copy, Debug)]
-pub struct Outcome<'a> {
+pub struct Outcome {
     pub ending: Ending,
-    /// What the upstream said: an HTTP status, a JSON-RPC error code, an exit code.
-    pub status: Option<&'a str>,
+    /// The HTTP status that the server answered with, or what stands for it.
+    pub status: Option<u16>,
     pub latency_us: Option<u64>,
     pub result_bytes: Option<u64>,
     /// For the reader of the log, such as `result_too_large`.
     pub code: Option<Code>,
 }
 
-impl Outcome<'_> {
-    pub fn new(ending: Ending) -> Outcome<'static> {
+impl Outcome {
+    pub fn new(ending: Ending) -> Outcome {
         Outcome { ending, status: None, latency_us: None, result_bytes: None, code: None }
     }
 }

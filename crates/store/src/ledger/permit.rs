@@ -66,13 +66,13 @@ impl Permit {
     }
 
     /// The call is over. If the log cannot be written now, the ending is written when it can again.
-    pub fn settle(mut self, outcome: &Outcome<'_>) -> Result<(), LedgerError> {
+    pub fn settle(mut self, outcome: &Outcome) -> Result<(), LedgerError> {
         self.end(*outcome, false, "", "")
     }
 
     /// The call is over, and others that end in the same moment may share its turn: the row is written
     /// with whatever is written next, or by [`Settled::write`]. The answer must not leave before.
-    pub fn settle_soon(mut self, outcome: &Outcome<'_>) -> Settled {
+    pub fn settle_soon(mut self, outcome: &Outcome) -> Settled {
         self.ended = true;
         let end =
             End { of: self.seq, outcome: *outcome, released: false, words: "", continues: "" };
@@ -85,7 +85,7 @@ impl Permit {
     /// without counting it again.
     pub fn settle_until_continued(
         mut self,
-        outcome: &Outcome<'_>,
+        outcome: &Outcome,
         facts: &Facts<'_>,
     ) -> Result<(), LedgerError> {
         self.end(*outcome, false, "", &facts.call_binding())
@@ -103,7 +103,7 @@ impl Permit {
 
     fn end(
         &mut self,
-        outcome: Outcome<'_>,
+        outcome: Outcome,
         released: bool,
         words: &str,
         continues: &str,

@@ -145,7 +145,7 @@ fn write_hold(taken: &Taken, out: &mut Vec<u8>) {
 
 pub(crate) struct End<'a> {
     pub(crate) of: u64,
-    pub(crate) outcome: Outcome<'a>,
+    pub(crate) outcome: Outcome,
     pub(crate) released: bool,
     pub(crate) words: &'a str,
     pub(crate) continues: &'a str,
@@ -155,7 +155,9 @@ pub(crate) fn outcome(stamp: &Stamp, end: &End<'_>, out: &mut Vec<u8>) {
     let mut row = stamp.open("outcome", out);
     row.number("of", end.of);
     row.text("outcome", end.outcome.ending.as_str());
-    row.maybe_text("status", end.outcome.status);
+    if let Some(status) = end.outcome.status {
+        row.text("status", itoa::Buffer::new().format(status));
+    }
     row.maybe_text("code", end.outcome.code.map(policy::Code::as_str));
     row.maybe_number("latency_us", end.outcome.latency_us);
     row.maybe_number("result_bytes", end.outcome.result_bytes);

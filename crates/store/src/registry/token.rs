@@ -44,20 +44,29 @@ impl Token {
         text.push_str(TOKEN_PREFIX);
         push_random(&mut text, TOKEN_RANDOM_CHARS, random)?;
         let check = check_chars(&text);
-        text.push_str(&check);
+        text.extend(check.map(char::from));
         Ok(Token(Secret::new(text.as_str())))
     }
 
     /// Reads a presented token; says nothing about whether anyone holds it.
     pub fn parse(text: &str) -> Result<Token, TokenFault> {
+        Token::check(text).map(|()| Token(Secret::new(text)))
+    }
+
+    /// The hash of a presented token, without keeping the token.
+    pub(crate) fn hash_of(text: &str) -> Result<TokenHash, TokenFault> {
+        Token::check(text).map(|()| TokenHash::of(text))
+    }
+
+    fn check(text: &str) -> Result<(), TokenFault> {
         let is_ours = text.len() == TOKEN_BYTES
             && text.strip_prefix(TOKEN_PREFIX).is_some_and(|rest| rest.bytes().all(in_alphabet));
         let (body, check) = text
             .split_at_checked(TOKEN_BYTES - TOKEN_CHECK_CHARS)
             .filter(|_| is_ours)
             .ok_or(TokenFault::NotAToken)?;
-        if check_chars(body).as_bytes().ct_eq(check.as_bytes()).into() {
-            Ok(Token(Secret::new(text)))
+        if check_chars(body).ct_eq(check.as_bytes()).into() {
+            Ok(())
         } else {
             Err(TokenFault::Mistyped)
         }
@@ -69,11 +78,15 @@ impl Token {
     }
 
     pub fn hash(&self) -> TokenHash {
-        TokenHash(Sha256::digest(self.expose().as_bytes()).into())
+        TokenHash::of(self.expose())
     }
 }
 
 impl TokenHash {
+    fn of(token: &str) -> TokenHash {
+        TokenHash(Sha256::digest(token.as_bytes()).into())
+    }
+
     /// From 64 hexadecimal digits, as in `tollgate.toml`.
     pub fn from_hex(text: &str) -> Option<TokenHash> {
         hex::decode(text).map(TokenHash)
@@ -150,18 +163,16 @@ fn in_alphabet(c: u8) -> bool {
 }
 
 /// Six letters and digits from the hash of what stands before them.
-fn check_chars(body: &str) -> String {
+fn check_chars(body: &str) -> [u8; TOKEN_CHECK_CHARS] {
     let digest =
         Sha256::new().chain_update(b"tollgate token check\0").chain_update(body).finalize();
     let mut number =
         digest.iter().take(8).fold(0_u64, |number, byte| number << 8 | u64::from(*byte));
-    let mut chars = String::with_capacity(TOKEN_CHECK_CHARS);
-    for _ in 0..TOKEN_CHECK_CHARS {
+    [(); TOKEN_CHECK_CHARS].map(|()| {
         let digit = usize::try_from(number % 62).unwrap_or_default();
-        chars.extend(ALPHABET.get(digit).map(|letter| char::from(*letter)));
         number /= 62;
-    }
-    chars
+        ALPHABET.get(digit).copied().unwrap_or_default()
+    })
 }
 
 #[cfg(test)]

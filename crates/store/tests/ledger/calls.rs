@@ -16,7 +16,7 @@ fn an_admitted_call_is_one_entry_with_its_facts_its_holds_and_its_ending() {
     let permit = try_call(&ledger, &limited(THREE)).unwrap();
     let seq = permit.seq();
     let outcome = Outcome {
-        status: Some("200"),
+        status: Some(200),
         latency_us: Some(812),
         result_bytes: Some(2_048),
         ..Outcome::new(Ending::Ok)
@@ -188,7 +188,7 @@ fn endings_that_come_together_are_in_the_log_before_anyone_says_so() {
     assert_eq!(desk.reader().verify(None).unwrap().last_seq, rows, "and none of them twice");
 
     let (first, second) = (try_call(&ledger, &rules).unwrap(), try_call(&ledger, &rules).unwrap());
-    let waits = first.settle_soon(&Outcome { status: Some("200"), ..ok() });
+    let waits = first.settle_soon(&Outcome { status: Some(200), ..ok() });
     second.settle(&ok()).unwrap();
     assert_eq!(endings(), 7, "whoever writes next takes along what waits");
     assert!(!waits.has_company());

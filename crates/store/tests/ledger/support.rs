@@ -102,7 +102,7 @@ pub(crate) fn facts() -> Facts<'static> {
     }
 }
 
-pub(crate) fn ok() -> Outcome<'static> {
+pub(crate) fn ok() -> Outcome {
     Outcome { latency_us: Some(5), result_bytes: Some(10), ..Outcome::new(Ending::Ok) }
 }
 
