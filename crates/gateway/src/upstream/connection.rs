@@ -74,7 +74,7 @@ impl Connection {
             tap,
             home,
             keeps: None,
-            deadline: Deadline::start(waits, false),
+            deadline: Deadline::new(waits),
             table: HeaderMap::new(),
         })
     }

@@ -29,32 +29,33 @@ pub(super) struct Deadline {
 }
 
 impl Deadline {
-    /// Starts with the wait for the first byte.
-    pub(super) fn start(waits: &Waits, stays_open: bool) -> Deadline {
+    /// As if the wait for the first byte of something had just begun.
+    pub(super) fn new(waits: &Waits) -> Deadline {
         let now = Instant::now();
-        let first = waits.first_byte_max.min(waits.total_max);
+        let (stage, after) = first_wait(waits);
         Deadline {
             sleep: None,
-            stage: if waits.first_byte_max <= waits.total_max {
-                Stage::FirstByte
-            } else {
-                Stage::Total
-            },
-            after: first,
+            stage,
+            after,
             idle_max: waits.idle_max,
             total_max: waits.total_max,
-            due: now + first,
+            due: now + after,
             ends: now + waits.total_max,
-            stays_open,
+            stays_open: false,
             last_seen: None,
             touched: false,
         }
     }
 
-    /// Starts anew for the next exchange, with the timer that is there.
-    pub(super) fn restart(&mut self, waits: &Waits, stays_open: bool) {
-        let sleep = self.sleep.take();
-        *self = Deadline { sleep, ..Deadline::start(waits, stays_open) };
+    /// Starts for the next exchange, with the wait for its first byte.
+    pub(super) fn start(&mut self, waits: &Waits, stays_open: bool) {
+        let now = Instant::now();
+        (self.stage, self.after) = first_wait(waits);
+        self.due = now + self.after;
+        self.ends = now + waits.total_max;
+        self.stays_open = stays_open;
+        self.last_seen = None;
+        self.touched = false;
     }
 
     /// Lets go of the task that waited.
@@ -109,5 +110,14 @@ impl Deadline {
         }
         (self.stage, self.after) = (Stage::Total, self.total_max);
         Some(self.ends)
+    }
+}
+
+/// The wait for the first byte, or for all where that is shorter.
+fn first_wait(waits: &Waits) -> (Stage, Duration) {
+    if waits.first_byte_max <= waits.total_max {
+        (Stage::FirstByte, waits.first_byte_max)
+    } else {
+        (Stage::Total, waits.total_max)
     }
 }

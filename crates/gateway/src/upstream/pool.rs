@@ -42,14 +42,14 @@ pub(super) struct Pool {
 }
 
 struct Idle {
-    connection: Connection,
+    connection: Box<Connection>,
     since: Instant,
     until: Instant,
 }
 
 /// A connection in use, and its place in the count.
 pub(super) struct Lease {
-    connection: Connection,
+    connection: Box<Connection>,
     pool: Arc<Pool>,
     place: OwnedSemaphorePermit,
 }
@@ -103,7 +103,7 @@ impl Pool {
     ) -> Result<Response<Body>, UpstreamError> {
         let place = self.place(purpose).await?;
         if let Some(mut connection) = self.take_idle() {
-            connection.deadline.restart(&self.waits, stays_open);
+            connection.deadline.start(&self.waits, stays_open);
             let table = std::mem::take(&mut connection.table);
             match connection.exchange(make_request(table), self.is_calm()).await {
                 Ok(response) => return Ok(self.leased(response, connection, place)),
@@ -111,8 +111,9 @@ impl Pool {
                 Err(Failure::Unsent(_)) => {}
             }
         }
-        let mut connection = Box::pin(self.dialer.dial()).await?;
-        connection.deadline.restart(&self.waits, stays_open);
+        // In one place as long as it lives: it changes hands several times for each request.
+        let mut connection = Box::new(Box::pin(self.dialer.dial()).await?);
+        connection.deadline.start(&self.waits, stays_open);
         match connection.exchange(make_request(HeaderMap::new()), self.is_calm()).await {
             Ok(response) => Ok(self.leased(response, connection, place)),
             Err(Failure::Failed(error)) => Err(error),
@@ -129,7 +130,7 @@ impl Pool {
     fn leased(
         self: &Arc<Pool>,
         response: Response<Incoming>,
-        mut connection: Connection,
+        mut connection: Box<Connection>,
         place: OwnedSemaphorePermit,
     ) -> Response<Body> {
         // A second less than announced, for the way there.
@@ -161,7 +162,7 @@ impl Pool {
 
     /// The connection used last, which is the one least likely to have been closed; of those opened on
     /// this thread, because one of another thread would wake that thread for every answer.
-    fn take_idle(&self) -> Option<Connection> {
+    fn take_idle(&self) -> Option<Box<Connection>> {
         let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
         let here = std::thread::current().id();
         let place = idle.iter().rposition(|kept| kept.connection.home == here)?;
@@ -173,7 +174,7 @@ impl Pool {
         (newest.until > now).then_some(newest.connection)
     }
 
-    fn keep(self: &Arc<Pool>, connection: Connection) {
+    fn keep(self: &Arc<Pool>, connection: Box<Connection>) {
         let keep_max = self.bounds.idle_keep_max;
         let keep = connection.keeps.map_or(keep_max, |keeps| keeps.min(keep_max));
         let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
