@@ -66,17 +66,22 @@ impl<'d> Message<'d> {
             }
             _ => return Err(Refused::invalid("a message is a JSON object")),
         }
-        let id = root.get("id").map(checked_id).transpose()?;
-        let message = Message::with_id(root, id.clone());
+        let members = Members::of(root);
+        let id = members.id.map(checked_id).transpose()?;
+        let message = Message::with_id(root, &members, id.clone());
         message.map_err(|refused| Refused { id: refused.id.clone().or(id), ..refused })
     }
 
-    fn with_id(root: Value<'d>, id: Option<Id>) -> Result<Message<'d>, Refused> {
-        check_members(root)?;
-        match (root.get("method"), id) {
-            (Some(method), id) => Message::call(root, method, id),
+    fn with_id(
+        root: Value<'d>,
+        members: &Members<'d>,
+        id: Option<Id>,
+    ) -> Result<Message<'d>, Refused> {
+        members.check(root)?;
+        match (members.method, id) {
+            (Some(method), id) => Message::call(members, method, id),
             (None, Some(id)) => {
-                Ok(Message::Response(Response { id, outcome: checked_outcome(root)? }))
+                Ok(Message::Response(Response { id, outcome: members.checked_outcome()? }))
             }
             (None, None) => {
                 Err(Refused::invalid("a message needs a `method`, or an `id` it answers"))
@@ -84,12 +89,16 @@ impl<'d> Message<'d> {
         }
     }
 
-    fn call(root: Value<'d>, method: Value<'d>, id: Option<Id>) -> Result<Message<'d>, Refused> {
-        if root.get("result").is_some() || root.get("error").is_some() {
+    fn call(
+        members: &Members<'d>,
+        method: Value<'d>,
+        id: Option<Id>,
+    ) -> Result<Message<'d>, Refused> {
+        if members.result.is_some() || members.error.is_some() {
             return Err(Refused::invalid("a message with a `method` has no `result` or `error`"));
         }
         let (method, method_name) = checked_method(method)?;
-        let params = root.get("params");
+        let params = members.params;
         params::check_keys(method, params)?;
         match (id, method.way()) {
             (Some(_), Some(Way::Notification)) => {
@@ -168,23 +177,77 @@ impl<'d> Request<'d> {
     }
 }
 
-fn check_members(root: Value<'_>) -> Result<(), Refused> {
-    if root.entries().any(|(key, _)| !MEMBERS.iter().any(|known| key.is(known))) {
-        let folds = |known: &str| root.entries().any(|(key, _)| fold(&key.text()) == known);
-        return Err(match MEMBERS.iter().find(|known| root.get(known).is_none() && folds(known)) {
-            Some(known) => Refused::invalid(format!("a member looks like `{known}` but is not")),
-            None => Refused::invalid(
-                "a message has no members but `jsonrpc`, `id`, `method`, `params`, `result`, `error`",
-            ),
-        });
+/// The members of a message, found in one pass. The reader has seen to it that each is there once.
+#[derive(Default)]
+struct Members<'d> {
+    jsonrpc: Option<Value<'d>>,
+    id: Option<Value<'d>>,
+    method: Option<Value<'d>>,
+    params: Option<Value<'d>>,
+    result: Option<Value<'d>>,
+    error: Option<Value<'d>>,
+    /// There is one more that a message does not have.
+    more: bool,
+}
+
+impl<'d> Members<'d> {
+    fn of(root: Value<'d>) -> Members<'d> {
+        let mut members = Members::default();
+        for (key, value) in root.entries() {
+            let place = match &*key.text() {
+                "jsonrpc" => &mut members.jsonrpc,
+                "id" => &mut members.id,
+                "method" => &mut members.method,
+                "params" => &mut members.params,
+                "result" => &mut members.result,
+                "error" => &mut members.error,
+                _ => {
+                    members.more = true;
+                    continue;
+                }
+            };
+            *place = Some(value);
+        }
+        members
     }
-    if root.get("jsonrpc").and_then(Value::as_str).as_deref() != Some("2.0") {
-        return Err(Refused::invalid("`jsonrpc` must be \"2.0\""));
+
+    fn check(&self, root: Value<'d>) -> Result<(), Refused> {
+        if self.more {
+            return Err(unknown_member(root));
+        }
+        if self.jsonrpc.and_then(Value::as_str).as_deref() != Some("2.0") {
+            return Err(Refused::invalid("`jsonrpc` must be \"2.0\""));
+        }
+        if self.params.is_some_and(|params| params.kind() != Kind::Object) {
+            return Err(Refused::invalid("`params` must be an object"));
+        }
+        Ok(())
     }
-    if root.get("params").is_some_and(|params| params.kind() != Kind::Object) {
-        return Err(Refused::invalid("`params` must be an object"));
+
+    fn checked_outcome(&self) -> Result<Outcome<'d>, Refused> {
+        if self.params.is_some() {
+            return Err(Refused::invalid("a response has no `params`"));
+        }
+        match (self.result, self.error) {
+            (Some(result), None) => Ok(Outcome::Result(result)),
+            (None, Some(error)) if is_error(error) => Ok(Outcome::Error(error)),
+            (None, Some(_)) => {
+                Err(Refused::invalid("`error` must hold a whole `code` and a `message`"))
+            }
+            _ => Err(Refused::invalid("a response has either a `result` or an `error`")),
+        }
     }
-    Ok(())
+}
+
+#[cold]
+fn unknown_member(root: Value<'_>) -> Refused {
+    let folds = |known: &str| root.entries().any(|(key, _)| fold(&key.text()) == known);
+    match MEMBERS.iter().find(|known| root.get(known).is_none() && folds(known)) {
+        Some(known) => Refused::invalid(format!("a member looks like `{known}` but is not")),
+        None => Refused::invalid(
+            "a message has no members but `jsonrpc`, `id`, `method`, `params`, `result`, `error`",
+        ),
+    }
 }
 
 fn checked_id(value: Value<'_>) -> Result<Id, Refused> {
@@ -203,20 +266,6 @@ fn checked_method(value: Value<'_>) -> Result<(Method, Cow<'_, str>), Refused> {
         return Err(Refused::invalid(format!("`method` looks like `{near}` but is not")));
     }
     Ok((Method::parse(&name), name))
-}
-
-fn checked_outcome(root: Value<'_>) -> Result<Outcome<'_>, Refused> {
-    if root.get("params").is_some() {
-        return Err(Refused::invalid("a response has no `params`"));
-    }
-    match (root.get("result"), root.get("error")) {
-        (Some(result), None) => Ok(Outcome::Result(result)),
-        (None, Some(error)) if is_error(error) => Ok(Outcome::Error(error)),
-        (None, Some(_)) => {
-            Err(Refused::invalid("`error` must hold a whole `code` and a `message`"))
-        }
-        _ => Err(Refused::invalid("a response has either a `result` or an `error`")),
-    }
 }
 
 fn is_error(error: Value<'_>) -> bool {

@@ -21,8 +21,10 @@ pub(super) fn read<'a>(
     let frames = Vec::with_capacity(8);
     let doc = Doc::new(text, nodes);
     let mut reader = Reader { bytes, at: 0, doc, frames, bounds, record_depth };
-    reader.run()?;
-    Ok(reader.doc)
+    match reader.run() {
+        Ok(()) => Ok(reader.doc),
+        Err(refusal) => Err(*refusal),
+    }
 }
 
 fn checked_text<'a>(bytes: &'a [u8], bounds: &Bounds) -> Result<&'a str, Refusal> {
@@ -56,8 +58,12 @@ struct Reader<'a, 'b> {
     record_depth: usize,
 }
 
+#[expect(
+    clippy::unnecessary_box_returns,
+    reason = "every step says whether there is a refusal, and hardly ever there is: one word says it"
+)]
 impl Reader<'_, '_> {
-    fn run(&mut self) -> Result<(), Refusal> {
+    fn run(&mut self) -> Result<(), Box<Refusal>> {
         self.skip_space();
         if self.at == self.bytes.len() {
             return Err(self.refuse(RefusalKind::Empty, self.at, "the text holds no JSON value"));
@@ -72,7 +78,7 @@ impl Reader<'_, '_> {
     }
 
     /// Reads a scalar, or opens a container. True when a value must follow: the container's first.
-    fn value(&mut self) -> Result<bool, Refusal> {
+    fn value(&mut self) -> Result<bool, Box<Refusal>> {
         self.skip_space();
         match self.peek() {
             Some(b'"') => self.string().map(|()| false),
@@ -88,7 +94,7 @@ impl Reader<'_, '_> {
     }
 
     /// Closes what ends here. True when a comma was met and another value must follow.
-    fn after_value(&mut self) -> Result<bool, Refusal> {
+    fn after_value(&mut self) -> Result<bool, Box<Refusal>> {
         while let Some(frame) = self.frames.last_mut() {
             frame.len += 1;
             let kind = frame.kind;
@@ -114,7 +120,7 @@ impl Reader<'_, '_> {
         Ok(false)
     }
 
-    fn open(&mut self, kind: Kind, end: u8) -> Result<bool, Refusal> {
+    fn open(&mut self, kind: Kind, end: u8) -> Result<bool, Box<Refusal>> {
         if self.frames.len() >= self.bounds.depth_max.min(DEPTH_LIMIT) {
             let words = format!("arrays and objects nest deeper than {}", self.bounds.depth_max);
             return Err(self.refuse(RefusalKind::TooDeep, self.at, &words));
@@ -133,7 +139,7 @@ impl Reader<'_, '_> {
     }
 
     /// Ends the innermost container at the closing bracket.
-    fn close(&mut self) -> Result<(), Refusal> {
+    fn close(&mut self) -> Result<(), Box<Refusal>> {
         self.at += 1;
         let Some(Frame { node: Some(at), len, kind }) = self.frames.pop() else { return Ok(()) };
         let (end, next) = (offset(self.at), offset(self.doc.nodes_mut().len()));
@@ -151,7 +157,7 @@ impl Reader<'_, '_> {
     }
 
     /// Reads a key and its colon.
-    fn key(&mut self) -> Result<(), Refusal> {
+    fn key(&mut self) -> Result<(), Box<Refusal>> {
         self.skip_space();
         if self.peek() != Some(b'"') {
             return Err(self.syntax("a key in double quotes is expected here"));
@@ -165,7 +171,7 @@ impl Reader<'_, '_> {
         Ok(())
     }
 
-    fn string(&mut self) -> Result<(), Refusal> {
+    fn string(&mut self) -> Result<(), Box<Refusal>> {
         let start = self.at;
         let scanned = text::scan(self.bytes, start + 1)
             .map_err(|fault| self.refuse(fault.kind, fault.at, fault.words))?;
@@ -178,7 +184,7 @@ impl Reader<'_, '_> {
         Ok(())
     }
 
-    fn number(&mut self) -> Result<(), Refusal> {
+    fn number(&mut self) -> Result<(), Box<Refusal>> {
         let start = self.at;
         let end = number::scan(self.bytes, start)
             .map_err(|at| self.refuse(RefusalKind::Syntax, at, "a number lacks a digit here"))?;
@@ -195,7 +201,7 @@ impl Reader<'_, '_> {
         Ok(())
     }
 
-    fn word(&mut self, word: &'static [u8], kind: Kind) -> Result<(), Refusal> {
+    fn word(&mut self, word: &'static [u8], kind: Kind) -> Result<(), Box<Refusal>> {
         let start = self.at;
         if !self.bytes.get(start..).is_some_and(|rest| rest.starts_with(word)) {
             return Err(self.syntax("a JSON value is expected here"));
@@ -213,7 +219,7 @@ impl Reader<'_, '_> {
         start: usize,
         end: usize,
         escaped: bool,
-    ) -> Result<Option<u32>, Refusal> {
+    ) -> Result<Option<u32>, Box<Refusal>> {
         if self.frames.len() > self.record_depth {
             return Ok(None);
         }
@@ -240,19 +246,19 @@ impl Reader<'_, '_> {
     }
 
     #[cold]
-    fn too_many(&self, start: usize) -> Refusal {
+    fn too_many(&self, start: usize) -> Box<Refusal> {
         let words = format!("the text holds more than {} values and keys", self.bounds.nodes_max);
         self.refuse(RefusalKind::TooManyNodes, start, &words)
     }
 
     #[cold]
-    fn syntax(&self, words: &str) -> Refusal {
+    fn syntax(&self, words: &str) -> Box<Refusal> {
         self.refuse(RefusalKind::Syntax, self.at, words)
     }
 
     #[cold]
-    fn refuse(&self, kind: RefusalKind, at: usize, words: &str) -> Refusal {
-        Refusal::at(self.bytes, at, kind, words)
+    fn refuse(&self, kind: RefusalKind, at: usize, words: &str) -> Box<Refusal> {
+        Box::new(Refusal::at(self.bytes, at, kind, words))
     }
 }
 
