@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::io::{self, Write};
 
-use super::fields::{Columns, Field};
+use super::fields::{Columns, Fields};
 use super::python;
 use crate::records::View;
 
@@ -37,7 +37,7 @@ impl<W: Write> CsvWriter<W> {
         Ok(writer)
     }
 
-    pub(super) fn row(&mut self, fields: &[Field<'_>]) -> io::Result<()> {
+    pub(super) fn row(&mut self, fields: &Fields<'_>) -> io::Result<()> {
         let CsvWriter { out, columns, safety, line } = self;
         line.clear();
         let is_single = columns.names().len() == 1;

@@ -12,7 +12,52 @@ pub(super) type Field<'a> = (&'a str, &'a str);
 /// Room for the members of an ordinary record.
 const FIELDS_USUAL: usize = 32;
 
-/// The members of an object in their order. A key that is spelled with escapes is an error.
+/// A record taken apart.
+pub(super) struct Fields<'a> {
+    pub(super) members: Vec<Field<'a>>,
+    /// Its keys are those of the record before, in the same order.
+    pub(super) is_alike: bool,
+}
+
+/// Takes record after record apart. All of one kind have the same keys in the same order, so each key
+/// is compared with the one expected there instead of being looked for.
+#[derive(Default)]
+pub(super) struct Splitter {
+    /// The keys of the last record, each with what stands around it.
+    expected: Vec<String>,
+}
+
+impl Splitter {
+    /// The members of an object in their order. A key that is spelled with escapes is an error.
+    pub(super) fn fields<'a>(&mut self, json: &'a str) -> Result<Fields<'a>, serde_json::Error> {
+        let mut members = Vec::with_capacity(self.expected.len().max(FIELDS_USUAL));
+        if self.split_alike(json, &mut members).is_some() {
+            return Ok(Fields { members, is_alike: true });
+        }
+        let members = fields(json)?;
+        let opening = |at: usize| if at == 0 { '{' } else { ',' };
+        let keys = members.iter().map(|(key, _)| key).enumerate();
+        self.expected = keys.map(|(at, key)| format!("{}\"{key}\":", opening(at))).collect();
+        Ok(Fields { members, is_alike: false })
+    }
+
+    /// The quick way for compact JSON without escapes; nothing when it is anything else, or has other
+    /// keys than expected.
+    fn split_alike<'a>(&self, json: &'a str, found: &mut Vec<Field<'a>>) -> Option<()> {
+        let mut rest = json;
+        for expected in &self.expected {
+            let after = rest.strip_prefix(expected.as_str())?;
+            let key = rest.get(2..expected.len() - 2)?;
+            let (value, after) = after.split_at_checked(value_end(after)?)?;
+            found.push((key, value));
+            rest = after;
+        }
+        // Before the first record nothing is expected.
+        (rest == "}" && !found.is_empty()).then_some(())
+    }
+}
+
+/// The members of one object by itself.
 pub(super) fn fields(json: &str) -> Result<Vec<Field<'_>>, serde_json::Error> {
     let mut found = Vec::with_capacity(FIELDS_USUAL);
     if split(json, &mut found).is_some() {
@@ -49,8 +94,8 @@ fn value_end(text: &str) -> Option<usize> {
         b'"' => text_end(text),
         b'{' | b'[' => nested_end(text),
         b'-' | b'0'..=b'9' | b't' | b'f' | b'n' => {
-            let is_inside = |byte: u8| byte.is_ascii_alphanumeric() || b"+-.".contains(&byte);
-            text.bytes().position(|byte| !is_inside(byte))
+            let is_inside = |byte: &u8| matches!(byte, b'0'..=b'9' | b'.' | b'a'..=b'z' | b'A'..=b'Z' | b'+' | b'-');
+            text.as_bytes().iter().position(|byte| !is_inside(byte))
         }
         _ => None,
     }
@@ -105,17 +150,17 @@ impl<'a> Visitor<'a> for Members<'_, 'a> {
     }
 }
 
-/// Finds the same keys in record after record: all of one kind have them in the same order, so the
-/// places found in one record are right in the next.
+/// Finds the same keys in record after record: the places found in one are right in the next that is
+/// like it.
 pub(super) struct Columns {
     names: Vec<&'static str>,
-    /// Where each name stood in the last record.
-    places: Vec<usize>,
+    /// Where each name stood in the last record, if it had it.
+    places: Vec<Option<usize>>,
 }
 
 impl Columns {
     pub(super) fn new(names: Vec<&'static str>) -> Columns {
-        let places = vec![0; names.len()];
+        let places = vec![None; names.len()];
         Columns { names, places }
     }
 
@@ -126,17 +171,17 @@ impl Columns {
     /// The text of each column in the order of the names; nothing where the record has no such key.
     pub(super) fn pick<'a>(
         &mut self,
-        fields: &'a [Field<'a>],
+        fields: &'a Fields<'a>,
     ) -> impl Iterator<Item = Option<&'a str>> {
-        self.names.iter().zip(&mut self.places).map(|(name, place)| {
-            if let Some((key, value)) = fields.get(*place)
-                && key == name
-            {
-                return Some(*value);
+        let members = &fields.members;
+        if !fields.is_alike {
+            for (name, place) in self.names.iter().zip(&mut self.places) {
+                *place = members.iter().position(|(key, _)| key == name);
             }
-            *place = fields.iter().position(|(key, _)| key == name)?;
-            fields.get(*place).map(|(_, value)| *value)
-        })
+        }
+        self.places
+            .iter()
+            .map(|place| place.and_then(|at| members.get(at)).map(|(_, value)| *value))
     }
 }
 
@@ -169,9 +214,36 @@ mod tests {
         ] {
             assert_eq!(split(json, &mut Vec::new()).is_some(), is_quick, "{json}");
             assert_eq!(fields(json).unwrap(), slowly(json), "{json}");
+            let mut splitter = Splitter::default();
+            for is_alike in [false, is_quick, is_quick] {
+                let found = splitter.fields(json).unwrap();
+                assert_eq!((found.members, found.is_alike), (slowly(json), is_alike), "{json}");
+            }
         }
-        for json in ["", "{", r#"{"a":1"#, r#"{"a":1}}"#, r#"{"a":1},"#, r#"{"a":}"#, "[]"] {
+        for json in ["", "{", "}", r#"{"a":1"#, r#"{"a":1}}"#, r#"{"a":1},"#, r#"{"a":}"#, "[]"] {
             assert!(fields(json).is_err(), "{json}");
+            let mut splitter = Splitter::default();
+            splitter.fields(r#"{"a":1}"#).unwrap();
+            assert!(splitter.fields(json).is_err(), "{json}");
+        }
+    }
+
+    #[test]
+    fn columns_follow_records_that_change_their_keys() {
+        let records = [
+            (r#"{"a":1,"b":2}"#, [Some("1"), Some("2")], false),
+            (r#"{"a":3,"b":4}"#, [Some("3"), Some("4")], true),
+            (r#"{"b":5,"a":6}"#, [Some("6"), Some("5")], false),
+            (r#"{"b":7,"a":8}"#, [Some("8"), Some("7")], true),
+            (r#"{"b":9}"#, [None, Some("9")], false),
+            (r#"{"b":10,"c":11}"#, [None, Some("10")], false),
+            (r#"{"a":"x","b":{"c":[1]},"d":null}"#, [Some("\"x\""), Some(r#"{"c":[1]}"#)], false),
+        ];
+        let (mut splitter, mut columns) = (Splitter::default(), Columns::new(vec!["a", "b"]));
+        for (json, picked, is_alike) in records {
+            let fields = splitter.fields(json).unwrap();
+            assert_eq!(fields.is_alike, is_alike, "{json}");
+            assert_eq!(columns.pick(&fields).collect::<Vec<_>>(), picked, "{json}");
         }
     }
 }

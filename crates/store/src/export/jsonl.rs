@@ -2,7 +2,7 @@
 
 use std::io::{self, Write};
 
-use super::fields::Field;
+use super::fields::{Field, Fields};
 use super::python;
 
 pub(super) struct JsonlWriter<W> {
@@ -25,17 +25,18 @@ impl<W: Write> JsonlWriter<W> {
         JsonlWriter { out, line: String::new(), order: Order::default() }
     }
 
-    pub(super) fn row(&mut self, fields: &[Field<'_>]) -> io::Result<()> {
+    pub(super) fn row(&mut self, fields: &Fields<'_>) -> io::Result<()> {
         let JsonlWriter { out, line, order } = self;
-        if !order.fits(fields) {
-            *order = Order::of(fields);
+        let members = &fields.members;
+        if !fields.is_alike {
+            *order = Order::of(members);
         }
         line.clear();
         for ((_, at), opening) in order.keys.iter().zip(&order.openings) {
             line.push_str(opening);
-            python::dump(fields.get(*at).map_or("null", |(_, value)| value), line);
+            python::dump(members.get(*at).map_or("null", |(_, value)| value), line);
         }
-        line.push_str(if fields.is_empty() { "{}\n" } else { "}\n" });
+        line.push_str(if members.is_empty() { "{}\n" } else { "}\n" });
         out.write_all(line.as_bytes())
     }
 
@@ -56,10 +57,5 @@ impl Order {
         };
         let openings = keys.iter().enumerate().map(opening).collect();
         Order { keys, openings }
-    }
-
-    fn fits(&self, fields: &[Field<'_>]) -> bool {
-        let is_there = |(key, at): &(String, usize)| fields.get(*at).is_some_and(|f| f.0 == key);
-        self.keys.len() == fields.len() && self.keys.iter().all(is_there)
     }
 }

@@ -17,7 +17,7 @@ use serde_json::{Value, json};
 
 use super::csv::{CsvSafety, CsvWriter};
 use super::draft::{self, Draft, Replace};
-use super::fields::fields;
+use super::fields::Splitter;
 use super::jsonl::JsonlWriter;
 use super::parquet::ParquetWriter;
 use super::place::{Lies, Reach, Way};
@@ -161,7 +161,8 @@ struct Work<'a> {
 
 impl Work<'_> {
     fn one(&self, kind: &'static Kind, told: &mut dyn FnMut(Step)) -> Result<Written, Fault> {
-        if self.count(kind)? == 0 {
+        let records = self.count(kind)?;
+        if records == 0 {
             return Err(Fault::Empty(kind.name.to_owned()));
         }
         let replace = self.may_write_file()?;
@@ -170,7 +171,7 @@ impl Work<'_> {
         let full = self.way.full();
         let spot =
             Spot { folder: &folder, name: &name, path: self.way.asked().to_owned(), replace };
-        let written = self.write(kind, &spot, full.display().to_string(), told)?;
+        let written = self.write(kind, records, &spot, full.display().to_string(), told)?;
         draft::settle(&folder).map_err(|e| spot.fault(&e))?;
         Ok(written)
     }
@@ -212,10 +213,9 @@ impl Work<'_> {
         }
         // The longest first, so that both threads end at about the same time.
         counted.sort_by_key(|(records, _)| Reverse(*records));
-        let queue: Vec<&'static Kind> = counted.into_iter().map(|(_, kind)| kind).collect();
         let folder = self.way.as_folder()?;
         draft::sweep(&folder);
-        let written = self.side_by_side(kinds, &queue, &folder, told);
+        let written = self.side_by_side(kinds, &counted, &folder, told);
         draft::settle(&folder).map_err(|e| Fault::Write {
             path: self.way.asked().to_owned(),
             words: e.to_string(),
@@ -228,15 +228,15 @@ impl Work<'_> {
     fn side_by_side(
         &self,
         kinds: &'static [Kind],
-        queue: &[&'static Kind],
+        queue: &[(u64, &'static Kind)],
         folder: &OwnedFd,
         told: &mut dyn FnMut(Step),
     ) -> Result<Vec<Written>, Fault> {
         let next = AtomicUsize::new(0);
         let take = |told: &mut dyn FnMut(Step)| {
             let mut written = Vec::new();
-            while let Some(kind) = queue.get(next.fetch_add(1, Ordering::Relaxed)) {
-                let one = self.one_of_all(kind, folder, told);
+            while let Some((records, kind)) = queue.get(next.fetch_add(1, Ordering::Relaxed)) {
+                let one = self.one_of_all(kind, *records, folder, told);
                 // After a failure nothing more is begun.
                 if one.is_err() {
                     next.store(queue.len(), Ordering::Relaxed);
@@ -271,6 +271,7 @@ impl Work<'_> {
     fn one_of_all(
         &self,
         kind: &'static Kind,
+        records_max: u64,
         folder: &OwnedFd,
         told: &mut dyn FnMut(Step),
     ) -> Result<Written, Fault> {
@@ -280,18 +281,19 @@ impl Work<'_> {
         let name = OsString::from(file);
         let replace = if self.order.overwrite { Replace::Yes } else { Replace::No };
         let spot = Spot { folder, name: &name, path, replace };
-        self.write(kind, &spot, full.display().to_string(), told)
+        self.write(kind, records_max, &spot, full.display().to_string(), told)
     }
 
     fn write(
         &self,
         kind: &'static Kind,
+        records_max: u64,
         spot: &Spot<'_>,
         saved_to: String,
         told: &mut dyn FnMut(Step),
     ) -> Result<Written, Fault> {
         let draft = Draft::create(spot.folder).map_err(|e| spot.fault(&e))?;
-        let records = self.fill(kind, draft.file(), spot, told)?;
+        let records = self.fill(kind, records_max, draft.file(), spot, told)?;
         let bytes = draft.file().metadata().map_err(|e| spot.fault(&e))?.len();
         draft.finish(spot.name, spot.replace).map_err(|e| spot.fault(&e))?;
         Ok(Written { resource: kind.name, path: spot.path.clone(), saved_to, records, bytes })
@@ -300,12 +302,12 @@ impl Work<'_> {
     fn fill(
         &self,
         kind: &'static Kind,
+        records_max: u64,
         file: &File,
         spot: &Spot<'_>,
         told: &mut dyn FnMut(Step),
     ) -> Result<u64, Fault> {
         let failed = |e: io::Error| spot.fault(&e);
-        let records_max = self.count(kind)?;
         let out = BufWriter::with_capacity(BUFFER_BYTES, file);
         let writer = Writer::begin(out, kind, self.format, self.order, records_max);
         let mut writer = writer.map_err(failed)?;
@@ -372,8 +374,13 @@ fn joined(folder: &str, file: &str) -> String {
     if folder.ends_with('/') { format!("{folder}{file}") } else { format!("{folder}/{file}") }
 }
 
-/// A file in one of the formats.
-enum Writer<W: Write + Send> {
+/// A file in one of the formats, and what takes the records for it apart.
+struct Writer<W: Write + Send> {
+    splitter: Splitter,
+    format: Formatted<W>,
+}
+
+enum Formatted<W: Write + Send> {
     Csv(CsvWriter<W>),
     Jsonl(JsonlWriter<W>),
     Parquet(ParquetWriter<W>),
@@ -387,30 +394,31 @@ impl<W: Write + Send> Writer<W> {
         order: &Order<'_>,
         records_max: u64,
     ) -> io::Result<Writer<W>> {
-        Ok(match format {
-            Format::Csv => Writer::Csv(CsvWriter::begin(out, kind.view, order.csv)?),
-            Format::Jsonl => Writer::Jsonl(JsonlWriter::begin(out)),
+        let format = match format {
+            Format::Csv => Formatted::Csv(CsvWriter::begin(out, kind.view, order.csv)?),
+            Format::Jsonl => Formatted::Jsonl(JsonlWriter::begin(out)),
             Format::Parquet => {
                 let (view, packing) = (kind.view, order.compression);
-                Writer::Parquet(ParquetWriter::begin(out, view, packing, records_max)?)
+                Formatted::Parquet(ParquetWriter::begin(out, view, packing, records_max)?)
             }
-        })
+        };
+        Ok(Writer { splitter: Splitter::default(), format })
     }
 
     fn row(&mut self, flat: &str) -> io::Result<()> {
-        let fields = fields(flat)?;
-        match self {
-            Writer::Csv(writer) => writer.row(&fields),
-            Writer::Jsonl(writer) => writer.row(&fields),
-            Writer::Parquet(writer) => writer.row(&fields),
+        let fields = self.splitter.fields(flat)?;
+        match &mut self.format {
+            Formatted::Csv(writer) => writer.row(&fields),
+            Formatted::Jsonl(writer) => writer.row(&fields),
+            Formatted::Parquet(writer) => writer.row(&fields),
         }
     }
 
     fn end(self) -> io::Result<()> {
-        match self {
-            Writer::Csv(writer) => writer.end().flush(),
-            Writer::Jsonl(writer) => writer.end().flush(),
-            Writer::Parquet(writer) => writer.end(),
+        match self.format {
+            Formatted::Csv(writer) => writer.end().flush(),
+            Formatted::Jsonl(writer) => writer.end().flush(),
+            Formatted::Parquet(writer) => writer.end(),
         }
     }
 }

@@ -19,7 +19,7 @@ use parquet::file::writer::{SerializedColumnWriter, SerializedFileWriter};
 use parquet::schema::types::{ColumnPath, Type, TypePtr};
 
 use super::Compression;
-use super::fields::{Columns, Field, fields};
+use super::fields::{Columns, Fields, Splitter};
 use super::python;
 use crate::records::{Column, Is, View};
 
@@ -61,7 +61,7 @@ enum Gathered {
     Integer(Leaf<i64>),
     Double(Leaf<f64>),
     Bool(Leaf<bool>),
-    Doubles { columns: Columns, members: Vec<Leaf<f64>> },
+    Doubles { splitter: Splitter, columns: Columns, members: Vec<Leaf<f64>> },
 }
 
 /// Where a text lies among those of its column.
@@ -155,7 +155,7 @@ impl<W: Write + Send> ParquetWriter<W> {
         Ok(ParquetWriter { target, columns, gathered, rows: 0 })
     }
 
-    pub(super) fn row(&mut self, fields: &[Field<'_>]) -> io::Result<()> {
+    pub(super) fn row(&mut self, fields: &Fields<'_>) -> io::Result<()> {
         let values = self.columns.pick(fields);
         for (gathered, value) in self.gathered.iter_mut().zip(values) {
             gathered.push(value.filter(|json| *json != "null"))?;
@@ -233,6 +233,7 @@ impl Gathered {
             Is::Double => Gathered::Double(Leaf::new(rows)),
             Is::Bool => Gathered::Bool(Leaf::new(rows)),
             Is::Doubles(names) => Gathered::Doubles {
+                splitter: Splitter::default(),
                 columns: Columns::new(names.to_vec()),
                 members: names.iter().map(|_| Leaf::new(rows)).collect(),
             },
@@ -246,7 +247,9 @@ impl Gathered {
             Gathered::Integer(leaf) => leaf.push(json.map(integer).transpose()?, PRESENT, 0),
             Gathered::Double(leaf) => leaf.push(json.map(double).transpose()?, PRESENT, 0),
             Gathered::Bool(leaf) => leaf.push(json.map(truth).transpose()?, PRESENT, 0),
-            Gathered::Doubles { columns, members } => return push_doubles(columns, members, json),
+            Gathered::Doubles { splitter, columns, members } => {
+                return push_doubles(splitter, columns, members, json);
+            }
         }
         Ok(())
     }
@@ -259,7 +262,7 @@ impl Gathered {
             Gathered::Double(leaf) => vec![(None, leaf.repeats())],
             // Truths have no dictionary.
             Gathered::Bool(_) => Vec::new(),
-            Gathered::Doubles { columns, members } => {
+            Gathered::Doubles { columns, members, .. } => {
                 let names = columns.names().iter().map(|name| Some(*name));
                 names.zip(members.iter().map(Leaf::<f64>::repeats)).collect()
             }
@@ -314,6 +317,7 @@ fn write_doubles(
 }
 
 fn push_doubles(
+    splitter: &mut Splitter,
     columns: &mut Columns,
     members: &mut [Leaf<f64>],
     json: Option<&str>,
@@ -324,7 +328,7 @@ fn push_doubles(
         }
         return Ok(());
     };
-    let fields = fields(json).map_err(|_| misfit("not an object of numbers"))?;
+    let fields = splitter.fields(json).map_err(|_| misfit("not an object of numbers"))?;
     for (member, value) in members.iter_mut().zip(columns.pick(&fields)) {
         let value = value.filter(|json| *json != "null").map(double).transpose()?;
         member.push(value, MEMBER_PRESENT, PRESENT);
