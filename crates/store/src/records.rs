@@ -48,6 +48,9 @@ const READERS_KEPT_MAX: usize = 4;
 /// Every statement of this room stays prepared.
 const STATEMENTS_KEPT_MAX: usize = 64;
 
+/// A connection is used by one thread at a time, which the compiler sees to; SQLite need not lock it.
+const ONE_THREAD: OpenFlags = OpenFlags::SQLITE_OPEN_NO_MUTEX;
+
 /// Pages that gather in the log before they are carried over to the file.
 const LOG_PAGES_MAX: u32 = 4_000;
 const LOG_BYTES_KEPT: u32 = 4 << 20;
@@ -219,14 +222,14 @@ impl Records {
 impl Link {
     fn for_reading(path: &Path) -> Result<Link> {
         let file = FileId::of(path)?;
-        let db = Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_ONLY)?;
+        let db = Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_ONLY | ONE_THREAD)?;
         prepare(&db)?;
         Ok(Link { db, file })
     }
 
     fn for_writing(path: &Path) -> Result<Link> {
         let file = FileId::of(path)?;
-        let db = Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
+        let db = Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_WRITE | ONE_THREAD)?;
         prepare(&db)?;
         let journal: String =
             db.pragma_update_and_check(None, "journal_mode", "wal", |r| r.get(0))?;

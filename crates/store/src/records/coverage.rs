@@ -7,12 +7,11 @@ use super::{Look, Records, Result, series};
 impl Look<'_> {
     /// The windows of a kind that were fetched completely, in order; they neither touch nor overlap.
     pub fn coverage(&self, service: &str, kind: &str) -> Result<Vec<(i64, i64)>> {
-        self.of_series(service, kind, Vec::new(), |db, series| {
-            let sql = "SELECT from_us, to_us FROM coverage WHERE series = ?1 ORDER BY from_us";
-            let mut statement = db.prepare_cached(sql)?;
-            let found = statement.query_map([series.id], |r| Ok((r.get(0)?, r.get(1)?)))?;
-            Ok(found.collect::<rusqlite::Result<_>>()?)
-        })
+        let sql = "SELECT from_us, to_us FROM coverage WHERE series = \
+                   (SELECT id FROM series WHERE service = ?1 AND kind = ?2) ORDER BY from_us";
+        let mut statement = self.db.prepare_cached(sql)?;
+        let found = statement.query_map([service, kind], |r| Ok((r.get(0)?, r.get(1)?)))?;
+        Ok(found.collect::<rusqlite::Result<_>>()?)
     }
 }
 

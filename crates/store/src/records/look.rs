@@ -12,7 +12,7 @@ use super::{Records, Result};
 /// The records as of one moment: what several questions are answered with agrees with each other, and
 /// the file is looked at once for all of them.
 pub struct Look<'a> {
-    db: &'a Connection,
+    pub(super) db: &'a Connection,
 }
 
 impl Look<'_> {
