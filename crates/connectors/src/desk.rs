@@ -17,6 +17,7 @@ use crate::pace::Paces;
 use crate::personal::SignIns;
 use crate::settings::Settings;
 use crate::tokens::{Flights, Helper};
+use crate::written::Quoted;
 use crate::{Service, personal};
 
 /// Uses closer together than this count as one: the disk is not written for each call.
@@ -45,6 +46,7 @@ pub struct Desk {
     pub(crate) greeted: Greeted,
     pub(crate) sign_ins: SignIns,
     pub(crate) uses: Uses,
+    pub(crate) quoted: Quoted,
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -78,6 +80,7 @@ impl Desk {
             greeted: Greeted::default(),
             sign_ins: SignIns::default(),
             uses: Uses::default(),
+            quoted: Quoted::default(),
         })
     }
 }

@@ -22,6 +22,7 @@ pub mod sync;
 pub mod tokens;
 pub mod when;
 pub mod whoop;
+mod written;
 pub mod youtube;
 
 use std::future::Future;
@@ -35,6 +36,7 @@ pub use desk::Desk;
 pub use personal::Profile;
 pub use resource::{Contents, Read, Reading, Resource, Template};
 pub use settings::{Base, ServiceSettings, Settings};
+pub use written::Written;
 
 /// A built-in server.
 pub struct Service {
@@ -124,8 +126,8 @@ pub type Run = for<'a> fn(Ask<'a>) -> Working<'a>;
 pub enum Answer {
     /// A value, shown structured and as compact JSON text.
     Found(Value),
-    /// The same where the text lay ready: an object as compact JSON.
-    Written(String),
+    /// The same where the text lay ready: an object.
+    Written(Written),
     /// A plain sentence, with the value behind it.
     Said { text: String, value: Value },
     /// It did not work; the agent sees an error.

@@ -65,25 +65,28 @@ impl Builtin {
         describe::greeting(self.service, revision)
     }
 
-    /// Answers one request as the service's own server would: the result as JSON text. Both eras share
-    /// the shapes; the caller adds what only one of them has.
+    /// Answers one request as the service's own server would: the result as JSON text, after what `out`
+    /// holds. Both eras share the shapes; the caller adds what only one of them has.
     pub(crate) async fn answer(
         &self,
         permit: &Permit,
         method: &str,
         params: &Map<String, Value>,
-    ) -> Result<String, RpcError> {
-        match method {
-            "initialize" => Ok(self.initialize(params).to_string()),
-            "ping" | "logging/setLevel" => Ok("{}".to_owned()),
-            "tools/list" => Ok(self.tools().to_owned()),
-            "tools/call" => self.call(permit, params).await,
-            "resources/list" => Ok(describe::resources(self.service).to_string()),
-            "resources/templates/list" => Ok(describe::templates(self.service).to_string()),
-            "resources/read" => self.read(permit, params).await.map(|found| found.to_string()),
-            "prompts/list" => Ok(json!({ "prompts": [] }).to_string()),
-            _ => Err(RpcError::new(METHOD_NOT_FOUND, "method not found")),
-        }
+        out: &mut Vec<u8>,
+    ) -> Result<(), RpcError> {
+        let found = match method {
+            "tools/call" => return self.call(permit, params, out).await,
+            "tools/list" => self.tools().to_owned(),
+            "initialize" => self.initialize(params).to_string(),
+            "ping" | "logging/setLevel" => "{}".to_owned(),
+            "resources/list" => describe::resources(self.service).to_string(),
+            "resources/templates/list" => describe::templates(self.service).to_string(),
+            "resources/read" => self.read(permit, params).await?.to_string(),
+            "prompts/list" => json!({ "prompts": [] }).to_string(),
+            _ => return Err(RpcError::new(METHOD_NOT_FOUND, "method not found")),
+        };
+        out.extend_from_slice(found.as_bytes());
+        Ok(())
     }
 
     fn tools(&self) -> &str {
@@ -98,7 +101,12 @@ impl Builtin {
         self.greeting(known.unwrap_or(&NEWEST_WITH_HANDSHAKE))
     }
 
-    async fn call(&self, permit: &Permit, params: &Map<String, Value>) -> Result<String, RpcError> {
+    async fn call(
+        &self,
+        permit: &Permit,
+        params: &Map<String, Value>,
+        out: &mut Vec<u8>,
+    ) -> Result<(), RpcError> {
         let name = params.get("name").and_then(Value::as_str).unwrap_or_default();
         let Some(tool) = self.shown.iter().find(|tool| tool.name == name) else {
             return Err(RpcError::new(INVALID_PARAMS, format!("Unknown tool: {name}")));
@@ -107,7 +115,10 @@ impl Builtin {
         let arguments = params.get("arguments").and_then(Value::as_object).unwrap_or(&none);
         let desk = match self.desk.get() {
             Ok(desk) => desk,
-            Err(words) => return Ok(failed("store_unavailable", &words)),
+            Err(words) => {
+                failed("store_unavailable", &words, out);
+                return Ok(());
+            }
         };
         let working = connectors::run(permit, &desk, tool, arguments);
         let answer = match tool.effect {
@@ -115,16 +126,19 @@ impl Builtin {
             Effect::Runs => heavy::aside(working).await,
             _ => working.await,
         };
-        Ok(match answer {
-            Answer::Found(found) => shown(&found, false),
-            Answer::Written(text) => result(&text, Some(&text), false),
+        match answer {
+            Answer::Found(found) => shown(&found, false, out),
+            Answer::Written(both) => {
+                result(Text::Quoted(both.quoted()), Some(both.plain()), false, out);
+            }
             Answer::Said { text, value } => {
                 let structured = value.is_object().then(|| value.to_string());
-                result(&text, structured.as_deref(), false)
+                result(Text::Plain(&text), structured.as_deref(), false, out);
             }
-            Answer::Failed { code, words } => failed(code, &words),
-            Answer::Refused(value) => shown(&value, true),
-        })
+            Answer::Failed { code, words } => failed(code, &words, out),
+            Answer::Refused(value) => shown(&value, true, out),
+        }
+        Ok(())
     }
 
     async fn read(&self, permit: &Permit, params: &Map<String, Value>) -> Result<Value, RpcError> {
@@ -143,41 +157,56 @@ impl Builtin {
 }
 
 /// A value as text, and structured as well: the protocol takes nothing but an object there.
-fn shown(value: &Value, is_error: bool) -> String {
+fn shown(value: &Value, is_error: bool, out: &mut Vec<u8>) {
     let text = value.to_string();
-    result(&text, value.is_object().then_some(&text), is_error)
+    result(Text::Plain(&text), value.is_object().then_some(&text), is_error, out);
 }
 
-fn failed(code: &str, words: &str) -> String {
-    result(&format!("{code}: {words}"), None, true)
+fn failed(code: &str, words: &str, out: &mut Vec<u8>) {
+    result(Text::Plain(&format!("{code}: {words}")), None, true, out);
 }
 
 /// How the result of a tool that failed ends, and no other result of ours.
 const FAILURE_END: &str = r#","isError":true}"#;
 
-pub(crate) fn is_failure(result: &str) -> bool {
-    result.ends_with(FAILURE_END)
+pub(crate) fn is_failure(result: &[u8]) -> bool {
+    result.ends_with(FAILURE_END.as_bytes())
 }
 
-/// For what stands around texts in a result and around the result in its message.
+/// For what stands around texts in a result, and for the end of the message and of its line.
 const ROOM_BYTES: usize = 256;
+
+/// What a result says in words.
+#[derive(Clone, Copy)]
+enum Text<'a> {
+    Plain(&'a str),
+    /// As it stands between the quotes of a JSON string.
+    Quoted(&'a [u8]),
+}
 
 /// Put together as text, because a long answer should not be taken apart again to be written.
 /// `structured` is JSON already.
-fn result(text: &str, structured: Option<&str>, is_error: bool) -> String {
-    let room = text.len() + text.len() / 4 + structured.map_or(0, str::len) + ROOM_BYTES;
-    let mut result = Vec::with_capacity(room);
-    result.extend_from_slice(br#"{"content":[{"type":"text","text":"#);
-    policy::json::write_string(text, &mut result);
-    result.extend_from_slice(b"}]");
-    if let Some(structured) = structured {
-        result.extend_from_slice(br#","structuredContent":"#);
-        result.extend_from_slice(structured.as_bytes());
+fn result(text: Text<'_>, structured: Option<&str>, is_error: bool, out: &mut Vec<u8>) {
+    let text_bytes = match text {
+        Text::Plain(text) => text.len() + text.len() / 4,
+        Text::Quoted(quoted) => quoted.len(),
+    };
+    out.reserve(text_bytes + structured.map_or(0, str::len) + ROOM_BYTES);
+    out.extend_from_slice(br#"{"content":[{"type":"text","text":"#);
+    match text {
+        Text::Plain(text) => policy::json::write_string(text, out),
+        Text::Quoted(quoted) => {
+            out.push(b'"');
+            out.extend_from_slice(quoted);
+            out.push(b'"');
+        }
     }
-    result
-        .extend_from_slice(if is_error { FAILURE_END } else { r#","isError":false}"# }.as_bytes());
-    // All of it was text before.
-    String::from_utf8(result).unwrap_or_default()
+    out.extend_from_slice(b"}]");
+    if let Some(structured) = structured {
+        out.extend_from_slice(br#","structuredContent":"#);
+        out.extend_from_slice(structured.as_bytes());
+    }
+    out.extend_from_slice(if is_error { FAILURE_END } else { r#","isError":false}"# }.as_bytes());
 }
 
 fn is_of(service: &Service, tool: &Tool, word: &str) -> bool {
@@ -227,11 +256,17 @@ mod tests {
         Ok(Builtin::new(demo, &words, desk)?.shown.len())
     }
 
+    fn read(write: impl FnOnce(&mut Vec<u8>)) -> Value {
+        let mut out = Vec::new();
+        write(&mut out);
+        serde_json::from_slice(&out).unwrap()
+    }
+
     #[test]
     fn a_text_is_quoted_so_that_it_reads_back_as_it_was() {
         let every_ascii: String = (0..=127_u8).map(char::from).collect();
         for text in ["", "plain", r#"{"a":"\"é😀"}"#, "\n\r\t\u{8}\u{c}\u{1f}\\", &every_ascii] {
-            let result: Value = serde_json::from_str(&result(text, Some("{}"), false)).unwrap();
+            let result = read(|out| super::result(Text::Plain(text), Some("{}"), false, out));
             assert_eq!(result.pointer("/content/0/text"), Some(&Value::from(text)));
             assert_eq!(result.get("structuredContent"), Some(&json!({})));
             assert_eq!(result.get("isError"), Some(&Value::from(false)));
@@ -251,11 +286,10 @@ mod tests {
 
     #[test]
     fn a_plain_value_is_not_structured_content() {
-        let read = |text: String| serde_json::from_str::<Value>(&text).unwrap();
-        let plain = read(super::shown(&json!(7), false));
+        let plain = read(|out| super::shown(&json!(7), false, out));
         assert!(plain.get("structuredContent").is_none());
         assert_eq!(plain.pointer("/content/0/text"), Some(&json!("7")));
-        let said = read(result("said", Some(r#"{"a":1}"#), false));
+        let said = read(|out| result(Text::Plain("said"), Some(r#"{"a":1}"#), false, out));
         assert_eq!(said.pointer("/structuredContent/a"), Some(&json!(1)));
         assert_eq!(said.pointer("/content/0/text"), Some(&json!("said")));
     }

@@ -11,7 +11,7 @@ use store::ledger::Permit;
 use crate::builtin::{self, Builtin};
 use crate::server::Server;
 use crate::upstream::{Event, Link, Listening, Outgoing, Reply, State, UpstreamError};
-use crate::wire::{Era, Id, around_result, error_body};
+use crate::wire::{Era, Id, before_result, error_body};
 
 /// A server we talk to.
 pub(crate) struct Peer {
@@ -142,10 +142,12 @@ async fn answer(builtin: &Builtin, permit: &Permit, out: &Outgoing) -> Reply {
     let none = Map::new();
     let params = message.get("params").and_then(Value::as_object).unwrap_or(&none);
     let crate::upstream::Kind::Request(id) = &out.kind else { return Reply::Accepted };
-    match builtin.answer(permit, method, params).await {
-        Ok(result) => {
-            let failed = builtin::is_failure(&result);
-            Reply::Ours { body: around_result(id, result).into(), failed }
+    let mut body = before_result(id);
+    match builtin.answer(permit, method, params, &mut body).await {
+        Ok(()) => {
+            let failed = builtin::is_failure(&body);
+            body.push(b'}');
+            Reply::Ours { body: body.into(), failed }
         }
         Err(error) => {
             let data = error.data.map(|data| data.to_string());

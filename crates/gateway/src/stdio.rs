@@ -1,6 +1,6 @@
 //! The gate as a child process of a client: one message a line, in and out.
 
-use bytes::Bytes;
+use bytes::{Bytes, BytesMut};
 use tokio::io::{AsyncBufRead, AsyncBufReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
@@ -12,7 +12,7 @@ use crate::session::Outgoing;
 
 /// Lines that may wait for the client to read them.
 const LINES_WAITING_MAX: usize = 256;
-/// Longer lines are written from where they lie, and their end after them.
+/// Longer lines that lie where nothing can be added are written from there, and their end after them.
 const LINE_BYTES_COPIED_MAX: usize = 256 << 10;
 
 /// Serves one client until its input ends, then lets what is in flight finish within the drain bound.
@@ -159,17 +159,14 @@ async fn write_lines<W>(mut lines: mpsc::Receiver<Bytes>, mut output: W) -> std:
 where
     W: AsyncWrite + Unpin,
 {
-    let mut whole = Vec::new();
     while let Some(line) = lines.recv().await {
-        if line.len() < LINE_BYTES_COPIED_MAX {
-            // In one piece: a client that is woken by half a line only waits again.
-            whole.clear();
-            whole.extend_from_slice(&one_line(&line));
-            whole.push(b'\n');
-            output.write_all(&whole).await?;
-        } else {
-            output.write_all(&one_line(&line)).await?;
-            output.write_all(b"\n").await?;
+        // In one piece: a client that is woken by half a line only waits again.
+        match in_one_piece(line) {
+            Ok(whole) => output.write_all(&whole).await?,
+            Err(line) => {
+                output.write_all(&line).await?;
+                output.write_all(b"\n").await?;
+            }
         }
         if lines.is_empty() {
             output.flush().await?;
@@ -178,16 +175,62 @@ where
     output.flush().await
 }
 
+/// A message with the end of its line, added where it lies if it can be; a long one that others hold is
+/// given back.
+fn in_one_piece(message: Bytes) -> Result<BytesMut, Bytes> {
+    let message = one_line(message);
+    let is_long = message.len() >= LINE_BYTES_COPIED_MAX;
+    let mut whole = match message.try_into_mut() {
+        Ok(whole) if whole.capacity() > whole.len() || !is_long => whole,
+        Ok(whole) => return Err(whole.freeze()),
+        Err(shared) if is_long => return Err(shared),
+        Err(shared) => {
+            let mut whole = BytesMut::with_capacity(shared.len() + 1);
+            whole.extend_from_slice(&shared);
+            whole
+        }
+    };
+    whole.extend_from_slice(b"\n");
+    Ok(whole)
+}
+
 /// A message that came with line breaks between its tokens is written without them; inside a JSON
 /// string a raw line break cannot stand.
-fn one_line(message: &[u8]) -> std::borrow::Cow<'_, [u8]> {
-    if memchr::memchr2(b'\n', b'\r', message).is_some() {
-        message
-            .iter()
-            .map(|byte| if matches!(byte, b'\n' | b'\r') { b' ' } else { *byte })
-            .collect::<Vec<_>>()
-            .into()
-    } else {
-        message.into()
+fn one_line(message: Bytes) -> Bytes {
+    if memchr::memchr2(b'\n', b'\r', &message).is_none() {
+        return message;
+    }
+    let unbroken = message.iter().map(|byte| match byte {
+        b'\n' | b'\r' => b' ',
+        byte => *byte,
+    });
+    unbroken.collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn line(message: Bytes) -> Vec<u8> {
+        match in_one_piece(message) {
+            Ok(whole) => whole.to_vec(),
+            Err(long) => [&long, &b"\n"[..]].concat(),
+        }
+    }
+
+    #[test]
+    fn a_line_is_the_same_wherever_its_message_lies() {
+        for bytes in [1, LINE_BYTES_COPIED_MAX] {
+            let message = vec![b'x'; bytes];
+            let mut roomy = Vec::with_capacity(bytes + 8);
+            roomy.extend_from_slice(&message);
+            let shared = Bytes::from(message.clone());
+            let held = shared.clone();
+            for lies in [Bytes::from(message.clone()), shared, Bytes::from(roomy)] {
+                assert_eq!(line(lies), [&message, &b"\n"[..]].concat());
+            }
+            assert_eq!(held, message);
+        }
+        assert_eq!(line(Bytes::from_static(b"{\n\"a\":\r\n1}")), b"{ \"a\":  1}\n");
     }
 }

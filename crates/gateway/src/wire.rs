@@ -17,7 +17,7 @@ pub mod sse;
 #[cfg(test)]
 mod tests;
 
-pub use envelope::{around_result, error_body, notification_body, request_body, result_body};
+pub use envelope::{before_result, error_body, notification_body, request_body, result_body};
 pub use id::Id;
 pub use message::{Message, Notification, Outcome, Request, Response, read};
 pub use method::{Method, Sender, Way};

@@ -1,10 +1,10 @@
 //! Keeps answers small enough for an agent: without a limit of its own an answer stays below 25,000
 //! tokens, and says when it was cut.
 
-use policy::json::{Bounds, Doc};
 use serde_json::{Map, Value};
 
 use super::kind::Kind;
+use crate::written::{Quoted, Written};
 
 /// More is refused by some clients altogether.
 pub(super) const TOKENS_MAX: usize = 25_000;
@@ -40,7 +40,8 @@ pub(super) fn fitting_sizes(sizes: impl Iterator<Item = usize>) -> usize {
 pub(super) fn join<'a>(
     kind: Kind,
     texts: impl Iterator<Item = &'a str>,
-    out: &mut String,
+    known: &Quoted,
+    out: &mut Written,
 ) -> Vec<String> {
     let mut warnings = Vec::new();
     let mut is_first = true;
@@ -51,25 +52,16 @@ pub(super) fn join<'a>(
             warnings.push(warning);
             continue;
         }
-        // What was damaged in the file must not break the answer around it.
-        if !is_object(text) {
+        if !out.push_object(if is_first { "" } else { "," }, text, known) {
             warnings.push(format!(
                 "{}: a record in the mirror is damaged; `tollgate sync whoop --full` brings it again",
                 kind.name()
             ));
             continue;
         }
-        if !is_first {
-            out.push(',');
-        }
-        out.push_str(text);
         is_first = false;
     }
     warnings
-}
-
-fn is_object(text: &str) -> bool {
-    text.starts_with('{') && Doc::read_shallow(text.as_bytes(), &Bounds::ANSWER, 0).is_ok()
 }
 
 /// One derived record, or what is wrong with it.
@@ -90,9 +82,10 @@ mod tests {
         let whole = [r#"{"a":1}"#, "{}", r#"{"b":"}"}"#];
         let damaged =
             [r#"{"a":"x}"#, r#"{"a":1}}"#, "[1]", "", r#"{"a":1,"b"}"#, "{\"a\":\"\u{1}\"}"];
-        let mut out = String::new();
-        let warnings = join(Kind::Sleeps, whole.into_iter().chain(damaged), &mut out);
-        assert_eq!(out, whole.join(","));
+        let mut out = Written::default();
+        let warnings =
+            join(Kind::Sleeps, whole.into_iter().chain(damaged), &Quoted::default(), &mut out);
+        assert_eq!(out.plain(), whole.join(","));
         assert_eq!(warnings.len(), damaged.len());
         assert!(warnings.iter().all(|words| words.starts_with("sleeps: a record")), "{warnings:?}");
     }

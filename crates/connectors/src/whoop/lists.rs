@@ -2,7 +2,6 @@
 //! caller asks for it. Bounds are instants; an open cycle ends now.
 
 use std::collections::HashSet;
-use std::fmt::Write as _;
 
 use serde_json::{Value, json};
 use store::records::{Look, RecordsError, Window};
@@ -14,9 +13,11 @@ use super::problem::Problem;
 use super::shape::{Shaped, shape_text};
 use super::{NAME, Trouble, fit, here, keep, takeout};
 use crate::coerce::Arguments;
-use crate::{Answer, Ask, Desk, when};
+use crate::{Answer, Ask, Desk, Written, when};
 
 const MILLISECOND_US: i64 = 1_000;
+/// For what stands around the records of an answer.
+const AROUND_BYTES: usize = 512;
 
 /// What a list is asked for.
 #[derive(Clone, Copy, Debug)]
@@ -285,14 +286,17 @@ fn answer(desk: &Desk, kind: Kind, wanted: Wanted, found: &Found) -> Answer {
         Some(_) => found.texts.len(),
         None => fit::fitting(found.texts.iter().map(String::as_str)),
     };
-    let mut text = String::from("{");
+    let bytes: usize = found.texts.iter().take(shown).map(|text| text.len() + 1).sum();
+    let mut out = Written::with_capacity(bytes + AROUND_BYTES);
+    out.push("{");
     if shown < found.texts.len() {
         let hint = Value::from(hint(desk, kind, wanted, shown, found.texts.len()));
-        let _ = write!(text, "\"truncated\":true,\"hint\":{hint},");
+        out.push(&format!("\"truncated\":true,\"hint\":{hint},"));
     }
-    text.push_str("\"records\":[");
-    let left_out = fit::join(kind, found.texts.iter().take(shown).map(String::as_str), &mut text);
-    text.push(']');
+    out.push("\"records\":[");
+    let texts = found.texts.iter().take(shown).map(String::as_str);
+    let left_out = fit::join(kind, texts, &desk.quoted, &mut out);
+    out.push("]");
     let incomplete = found
         .problem
         .as_ref()
@@ -300,10 +304,10 @@ fn answer(desk: &Desk, kind: Kind, wanted: Wanted, found: &Found) -> Answer {
     let warnings: Vec<&String> =
         incomplete.iter().chain(&found.warnings).chain(&left_out).collect();
     if !warnings.is_empty() {
-        let _ = write!(text, ",\"warnings\":{}", json!(warnings));
+        out.push(&format!(",\"warnings\":{}", json!(warnings)));
     }
-    text.push('}');
-    Answer::Written(text)
+    out.push("}");
+    Answer::Written(out)
 }
 
 /// How to get what did not fit.

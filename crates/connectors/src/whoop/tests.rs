@@ -67,7 +67,7 @@ impl Stage {
     pub(super) async fn call(&self, tool: &str, arguments: Value) -> Value {
         match self.answer(tool, arguments).await {
             Answer::Found(value) | Answer::Said { value, .. } | Answer::Refused(value) => value,
-            Answer::Written(text) => serde_json::from_str(&text).unwrap(),
+            Answer::Written(written) => serde_json::from_str(written.plain()).unwrap(),
             Answer::Failed { code, words } => serde_json::json!({"failed": code, "words": words}),
         }
     }

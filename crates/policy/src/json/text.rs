@@ -67,15 +67,17 @@ fn skip_plain(bytes: &[u8], start: usize) -> usize {
 
 /// How many of eight bytes come before the first quote, backslash or control character.
 #[inline]
-const fn plain_of(word: [u8; 8]) -> usize {
+pub(super) const fn plain_of(word: [u8; 8]) -> usize {
     let word = u64::from_le_bytes(word);
-    let stops = below_space(word) | holds(word, b'"') | holds(word, b'\\');
+    let stops = quotes_and_controls(word) | holds(word, b'\\');
     // Marks above the first true one may be false, so only the first counts.
     (stops.trailing_zeros() / 8) as usize
 }
 
-const fn below_space(word: u64) -> u64 {
-    word.wrapping_sub(LOW_BITS * 0x20) & !word & HIGH_BITS
+/// With one bit turned a quote comes to lie right above the control characters, and nothing else does.
+const fn quotes_and_controls(word: u64) -> u64 {
+    let turned = word ^ (LOW_BITS * 0x02);
+    turned.wrapping_sub(LOW_BITS * 0x21) & !turned & HIGH_BITS
 }
 
 const fn holds(word: u64, byte: u8) -> u64 {
@@ -183,13 +185,17 @@ pub fn write_string(text: &str, out: &mut Vec<u8>) {
         }
     }
     for &byte in bytes.get(at..).unwrap_or(&[]) {
-        if byte >= 0x20 && byte != b'"' && byte != b'\\' {
+        if is_plain(byte) {
             out.push(byte);
         } else {
             write_escape(byte, out);
         }
     }
     out.push(b'"');
+}
+
+pub(super) const fn is_plain(byte: u8) -> bool {
+    byte >= 0x20 && byte != b'"' && byte != b'\\'
 }
 
 fn write_escape(byte: u8, out: &mut Vec<u8>) {
