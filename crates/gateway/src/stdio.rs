@@ -2,12 +2,13 @@
 
 use bytes::{Bytes, BytesMut};
 use tokio::io::{AsyncBufRead, AsyncBufReadExt, AsyncWrite, AsyncWriteExt};
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
 
-use crate::outbound::Outbound;
+use crate::outbound::{Outbound, Pieces};
 use crate::receive;
 use crate::scene::Scene;
+use crate::serve::turned_true;
 use crate::session::Outgoing;
 
 /// Lines that may wait for the client to read them.
@@ -15,7 +16,8 @@ const LINES_WAITING_MAX: usize = 256;
 /// Longer lines that lie where nothing can be added are written from there, and their end after them.
 const LINE_BYTES_COPIED_MAX: usize = 256 << 10;
 
-/// Serves one client until its input ends, then lets what is in flight finish within the drain bound.
+/// Serves one client until its input ends, then lets what is in flight finish within the drain bound;
+/// streams of news, which never finish, end with the input.
 pub(crate) async fn serve<R, W>(mut scene: Scene, mut input: R, output: W) -> std::io::Result<()>
 where
     R: AsyncBufRead + Unpin,
@@ -24,6 +26,7 @@ where
     let (lines, waiting) = mpsc::channel(LINES_WAITING_MAX);
     let writer = tokio::spawn(write_lines(waiting, output));
     let mut working = JoinSet::new();
+    let gone = watch::Sender::new(false);
     let line_bytes_max = scene.gate.bounds.body_bytes_max;
     let mut line = Vec::new();
     loop {
@@ -61,14 +64,19 @@ where
             put(&lines, receive::too_many(&scene, &message)).await;
             continue;
         }
-        let (scene, lines) = (scene.clone(), lines.clone());
+        let (scene, lines, gone) = (scene.clone(), lines.clone(), gone.subscribe());
         working.spawn(async move {
             let _place = place;
-            let outbound = receive::receive(&scene, &message, None).await;
-            put(&lines, outbound).await;
+            match receive::receive(&scene, &message, None).await {
+                Outbound::Many(news) if receive::listens(&message) => {
+                    put_until(gone, &lines, news).await;
+                }
+                outbound => put(&lines, outbound).await,
+            }
         });
         while working.try_join_next().is_some() {}
     }
+    gone.send_replace(true);
     let drain = scene.gate.bounds.drain_wait_max;
     let _ =
         tokio::time::timeout(drain, async { while working.join_next().await.is_some() {} }).await;
@@ -142,6 +150,21 @@ async fn put(lines: &mpsc::Sender<Bytes>, outbound: Outbound) {
                 }
             }
         }
+    }
+}
+
+/// Passes on news until the client has gone.
+async fn put_until(mut gone: watch::Receiver<bool>, lines: &mpsc::Sender<Bytes>, mut news: Pieces) {
+    // The first piece says that somebody listens now; it is there in any case.
+    let mut piece = news.recv().await;
+    while let Some(Outgoing { message, .. }) = piece {
+        if !message.is_empty() && lines.send(message).await.is_err() {
+            return;
+        }
+        piece = tokio::select! {
+            piece = news.recv() => piece,
+            () = turned_true(&mut gone) => None,
+        };
     }
 }
 

@@ -6,6 +6,7 @@ use std::net::Shutdown;
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::process::Stdio;
+use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
@@ -80,6 +81,62 @@ fn wrong_words_start_nothing() {
         &["wrap", "--policy", "bad.json", "--", "true"],
     ]);
     insta::assert_snapshot!(story);
+}
+
+/// A request of the newest revision, which has no handshake.
+fn alone(id: u64, method: &str, params: &Value) -> String {
+    let mut params = params.clone();
+    params["_meta"] = json!({
+        "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+        "io.modelcontextprotocol/clientInfo": { "name": "t", "version": "1" },
+        "io.modelcontextprotocol/clientCapabilities": {},
+    });
+    json!({ "jsonrpc": "2.0", "id": id, "method": method, "params": params }).to_string() + "\n"
+}
+
+/// Speaks the newest revision itself: it hears who listens, and is slow to answer a call.
+const NEWEST_SERVER: &str = r#"
+while IFS= read -r line; do
+  id=$(printf '%s' "$line" | sed -n 's/.*"id":\("[^"]*"\|[0-9]*\).*/\1/p')
+  case "$line" in
+    *'"method":"server/discover"'*) printf '{"jsonrpc":"2.0","id":%s,"result":{"resultType":"complete","supportedVersions":["2026-07-28"],"capabilities":{"tools":{"listChanged":true}},"serverInfo":{"name":"new","version":"1"},"ttlMs":0,"cacheScope":"private"}}\n' "$id" ;;
+    *'"method":"subscriptions/listen"'*) printf '{"jsonrpc":"2.0","method":"notifications/subscriptions/acknowledged","params":{"notifications":{"toolsListChanged":true},"_meta":{"io.modelcontextprotocol/subscriptionId":%s}}}\n' "$id" ;;
+    *'"method":"tools/list"'*) printf '{"jsonrpc":"2.0","id":%s,"result":{"resultType":"complete","ttlMs":0,"cacheScope":"private","tools":%s}}\n' "$id" "$(cat "$1")" ;;
+    *'"method":"tools/call"'*) sleep 0.5; printf '{"jsonrpc":"2.0","id":%s,"result":{"resultType":"complete","content":[{"type":"text","text":"done"}]}}\n' "$id" ;;
+    *'"id":'*) printf '{"jsonrpc":"2.0","id":%s,"error":{"code":-32601,"message":"no"}}\n' "$id" ;;
+  esac
+done
+"#;
+
+#[test]
+fn who_leaves_while_listening_is_not_waited_for_and_their_last_call_is() {
+    let stage = Stage::new();
+    let tools = stage.write("tools.json", TOOLS);
+    stage.write("p.json", r#"{"version":"1","default":"deny","tools":{"read":{}}}"#);
+    stage.fine(&["server", "list"]);
+    // So long that a machine with other work cannot be mistaken for it.
+    let settings = "[limits]\ndrain_wait_ms_max = 60000\n";
+    std::fs::write(stage.home().join("tollgate.toml"), settings).unwrap();
+    for (name, server) in [("old", SHELL_SERVER), ("new", NEWEST_SERVER)] {
+        let script = stage.write(&format!("{name}.sh"), server);
+        let words = ["wrap", "--policy", "p.json", "--name", name, "--", "sh", &script, &tools];
+        let listen = alone(
+            1,
+            "subscriptions/listen",
+            &json!({ "notifications": { "toolsListChanged": true } }),
+        );
+        let read = alone(2, "tools/call", &json!({ "name": "read", "arguments": { "page": 1 } }));
+        let began = Instant::now();
+        let said = stage.run_with(&words, &(listen + &read));
+        let took = began.elapsed();
+        assert_eq!((said.code, said.stderr.as_str()), (0, ""), "{name}");
+        assert!(said.stdout.contains("subscriptions/acknowledged"), "{name}: {}", said.stdout);
+        assert_eq!(answer(&said.stdout, 2)["result"]["content"][0]["text"], "done", "{name}");
+        assert!(took < Duration::from_secs(30), "{name}: {took:?}");
+        let rows = stage.fine(&["audit", "search", "--server", name, "--json"]).stdout;
+        assert!(rows.lines().count() >= 2, "{name}: {rows}");
+        assert!(rows.lines().all(|row| row.contains("\"outcome\":")), "{name}: {rows}");
+    }
 }
 
 /// What clients give us as standard streams.
