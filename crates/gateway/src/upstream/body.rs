@@ -10,7 +10,7 @@ use hyper::Response;
 use hyper::body::{Body as _, Incoming};
 
 use super::error::{Excess, UpstreamError};
-use super::options::{HttpBounds, TURN_BYTES};
+use super::options::{HttpBounds, LARGE_BYTES, LARGE_PAUSE, LARGE_TURN_BYTES, TURN_BYTES};
 use super::pool::Lease;
 use super::room::Share;
 
@@ -24,11 +24,14 @@ pub(super) struct Body {
     /// Gone once the body has ended, well or badly.
     lease: Option<Lease>,
     turn_bytes: usize,
+    /// How much is read before the next pause.
+    before_pause_bytes: usize,
 }
 
 impl Body {
     pub(super) fn new(incoming: Incoming, lease: Lease) -> Body {
-        Body { incoming, lease: Some(lease), turn_bytes: 0 }
+        let (lease, before_pause_bytes) = (Some(lease), LARGE_BYTES);
+        Body { incoming, lease, turn_bytes: 0, before_pause_bytes }
     }
 
     /// Of an answer, its body; the table of its headers serves the next request.
@@ -49,14 +52,25 @@ impl Body {
     /// The next piece, or `None` at the end.
     pub(super) async fn piece(&mut self) -> Option<Result<Bytes, UpstreamError>> {
         if self.turn_bytes >= TURN_BYTES {
-            self.turn_bytes = 0;
-            tokio::task::yield_now().await;
+            self.let_others().await;
         }
         let piece = poll_fn(|cx| self.poll_piece(cx)).await;
         if let Some(Ok(piece)) = &piece {
             self.turn_bytes += piece.len();
         }
         piece
+    }
+
+    /// Ends a turn.
+    async fn let_others(&mut self) {
+        let turn_bytes = std::mem::take(&mut self.turn_bytes);
+        if let Some(left) = self.before_pause_bytes.checked_sub(turn_bytes) {
+            self.before_pause_bytes = left;
+            return tokio::task::yield_now().await;
+        }
+        self.before_pause_bytes = LARGE_TURN_BYTES;
+        // Boxed, because most answers never come here.
+        Box::pin(tokio::time::sleep(LARGE_PAUSE)).await;
     }
 
     fn poll_piece(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Bytes, UpstreamError>>> {
