@@ -73,7 +73,7 @@ impl Derived {
         Derived { shaped, texts }
     }
 
-    /// What can be kept: the readable records, and those that cannot be read.
+    /// What can be kept, oldest first: the readable records, and those that cannot be read.
     fn rows<'a>(
         &'a self,
         kind: Kind,
@@ -85,6 +85,10 @@ impl Derived {
             let row = incoming(kind, id, updated, shaped, raw, flat);
             if shaped.flat.is_ok() { good.push(row) } else { invalid.push(row) }
         }
+        // WHOOP lists the newest first. Written the other way round, records that follow each other in
+        // time follow each other in the file, and whoever walks through them need not seek each one.
+        good.reverse();
+        invalid.reverse();
         [good, invalid]
     }
 
