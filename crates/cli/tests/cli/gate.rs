@@ -63,7 +63,8 @@ fn the_demonstration_serves_a_pretend_account_of_every_service() {
     let up = stage.up(&["--demo"]);
     let token = up.facts["token"].as_str().unwrap();
     for (server, tool, found) in [
-        ("whoop", "get_whoop_daily_summary", "/cycle/strain"),
+        // Whatever the hour: in the first minutes after waking it has no strain yet.
+        ("whoop", "get_whoop_daily_summary", "/cycle/id"),
         ("spotify", "get_user_saved_tracks", "/items/0/track/name"),
         ("youtube", "get_youtube_subscriptions", "/subscriptions/0/channel_title"),
         ("steam", "get_steam_library", "/hours_total"),
@@ -126,7 +127,9 @@ fn the_home_of_a_demonstration_asks_no_real_service_afterwards() {
     assert!(said.stderr.contains("tollgate up --demo"), "{}", said.stderr);
     // What is there may be read.
     let count = stage.fine(&["--home", &home, "sql", "select count(*) as n from whoop_cycles"]);
-    assert!(count.stdout.contains("12"), "{}", count.stdout);
+    let cycles = count.stdout.split_whitespace().last().and_then(|n| n.parse::<u32>().ok());
+    // 120 days, of which the last has no night yet between midnight and waking.
+    assert!(cycles.is_some_and(|cycles| (115..=121).contains(&cycles)), "{}", count.stdout);
 }
 
 #[test]

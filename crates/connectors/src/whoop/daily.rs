@@ -45,7 +45,7 @@ pub(super) async fn summary(ask: Ask<'_>) -> Outcome {
     let text = arguments.required_text("date")?;
     let fresh = arguments.flag("fresh", false)?;
     let day = which(arguments.optional_text("day")?)?;
-    let here = here(ask.desk);
+    let here = by_clock_of(day, here(ask.desk));
     let date = when::day(text, here).ok_or_else(|| bad_date(text))?;
     let span = window(day, date).ok_or_else(|| bad_date(text))?;
     let mut lists = fetch(ask.desk, span, fresh).await?;
@@ -55,7 +55,7 @@ pub(super) async fn summary(ask: Ask<'_>) -> Outcome {
     };
     let recovery = recovery(ask.desk, &mut lists, &picked, fresh).await;
     picked.recovery = recovery;
-    Ok(answer(ask.desk, text, day, is_today(day, date, here), picked, &lists))
+    Ok(answer(ask.desk, text, day, is_today(date, here), picked, &lists))
 }
 
 fn which(day: Option<&str>) -> Result<Day, Problem> {
@@ -82,9 +82,17 @@ fn window(day: Day, date: Date) -> Option<Span> {
     }
 }
 
-fn is_today(day: Day, date: Date, here: Here) -> bool {
-    let offset_s = if day == Day::Utc { 0 } else { here.offset_s };
-    when::local_date(here.now_us, offset_s) == Some(date)
+/// Words such as `today` are meant by the clock that the day is counted by. The owner's own, taken for
+/// a UTC day, names one that has not begun for hours wherever the owner is ahead.
+fn by_clock_of(day: Day, here: Here) -> Here {
+    match day {
+        Day::Utc => Here { offset_s: 0, ..here },
+        Day::Local => here,
+    }
+}
+
+fn is_today(date: Date, here: Here) -> bool {
+    when::local_date(here.now_us, here.offset_s) == Some(date)
 }
 
 async fn fetch(desk: &Desk, span: Span, fresh: bool) -> Result<Lists, Trouble> {
@@ -264,4 +272,28 @@ fn answer(
         answer.insert("warnings".into(), json!(warnings));
     }
     Value::Object(answer)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Day, Here, by_clock_of, is_today, when};
+
+    #[test]
+    fn a_day_in_words_is_of_the_clock_it_is_counted_by() {
+        // 2026-11-16T13:26:00Z; in Sydney it is the 17th already, in Honolulu still early on the 16th.
+        let now_us = 1_794_835_560_000_000;
+        let cases = [
+            (Day::Utc, 39_600, "today", "2026-11-16"),
+            (Day::Utc, 39_600, "yesterday", "2026-11-15"),
+            (Day::Local, 39_600, "today", "2026-11-17"),
+            (Day::Utc, -36_000, "today", "2026-11-16"),
+            (Day::Local, -36_000, "yesterday", "2026-11-15"),
+        ];
+        for (day, offset_s, words, expected) in cases {
+            let here = by_clock_of(day, Here { now_us, offset_s });
+            let date = when::day(words, here);
+            assert_eq!(date.map(|date| date.to_string()).as_deref(), Some(expected), "{words}");
+            assert_eq!(date.map(|date| is_today(date, here)), Some(words == "today"));
+        }
+    }
 }
