@@ -156,7 +156,8 @@ fn asking(paste: &Paste) -> String {
 }
 
 fn last_night(paste: &Paste) -> String {
-    call(paste, "get_whoop_daily_summary", &json!({ "date": "today", "day": "local" }))
+    // Not today, which is empty between the pretended owner's midnight and waking.
+    call(paste, "get_whoop_daily_summary", &json!({ "date": "yesterday", "day": "local" }))
 }
 
 fn games(paste: &Paste) -> String {
