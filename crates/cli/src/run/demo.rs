@@ -116,7 +116,7 @@ impl Demo {
         facts.insert("configuration".to_owned(), paste.http_json());
         facts.insert("allowed".to_owned(), allowed(&paste).into());
         facts.insert("denied".to_owned(), denied(&paste).into());
-        facts.insert("account".to_owned(), last_night(&self.account_paste.at(url)).into());
+        facts.insert("account".to_owned(), a_whole_day(&self.account_paste.at(url)).into());
         facts.insert("personal".to_owned(), games(&self.personal_paste.at(url)).into());
         facts
     }
@@ -137,7 +137,7 @@ impl Demo {
             allowed(&paste),
             denied(&paste),
             asking(&paste),
-            last_night(&self.account_paste.at(url)),
+            a_whole_day(&self.account_paste.at(url)),
             games(&self.personal_paste.at(url)),
         )
     }
@@ -155,7 +155,7 @@ fn asking(paste: &Paste) -> String {
     call(paste, "send_money", &json!({ "to": "Ada", "amount": 50 }))
 }
 
-fn last_night(paste: &Paste) -> String {
+fn a_whole_day(paste: &Paste) -> String {
     // Not today, which is empty between the pretended owner's midnight and waking.
     call(paste, "get_whoop_daily_summary", &json!({ "date": "yesterday", "day": "local" }))
 }
