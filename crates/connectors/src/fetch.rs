@@ -112,7 +112,11 @@ pub async fn ask(
         return Ok(reply);
     }
     token = tokens::after_401(desk, service, &token).await?;
-    send(desk, service, request.bearer(&token), patience).await
+    let reply = send(desk, service, request.bearer(&token), patience).await?;
+    if reply.status != 401 {
+        tokens::taken(desk, service);
+    }
+    Ok(reply)
 }
 
 /// The request that puts a question, still without anybody's name on it.

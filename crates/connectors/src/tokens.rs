@@ -67,6 +67,7 @@ struct Memory {
     /// Failed refreshes so far, and why the last one failed: who waited for it need not try again.
     failures: u64,
     failed: Option<TokenError>,
+    /// When tokens were fetched in place of refused ones, none of which the service has taken since.
     forced_us: Vec<u64>,
 }
 
@@ -124,8 +125,16 @@ pub async fn after_401(
     if let Some(error) = shared_failure(&flight, failures) {
         return Err(error);
     }
-    count_forced(&flight, &desk.clock, service)?;
-    refreshed(desk, service, &flight, Some(used)).await
+    check_forced(&flight, &desk.clock, service)?;
+    let token = refreshed(desk, service, &flight, Some(used)).await?;
+    flight.with(|memory| memory.forced_us.push(desk.clock.now().steady_us));
+    Ok(token)
+}
+
+/// The service has taken the token that replaced a refused one: the login is sound, however often
+/// its tokens are taken back.
+pub fn taken(desk: &Desk, service: &Service) {
+    desk.flights.of(service).with(|memory| memory.forced_us.clear());
 }
 
 /// Refreshes now, whatever the clock says: for the owner and for tools that are asked to.
@@ -133,7 +142,6 @@ pub async fn refresh_now(desk: &Desk, service: &'static Service) -> Result<(), T
     let flight = desk.flights.of(service);
     let _turn = flight.turn.lock().await;
     let (_, account) = load(desk, service)?;
-    count_forced(&flight, &desk.clock, service)?;
     refreshed(desk, service, &flight, account.access.as_ref()).await.map(drop)
 }
 
@@ -194,19 +202,17 @@ fn shared_failure(flight: &Flight, failures_before: u64) -> Option<TokenError> {
     flight.with(|memory| memory.failed.clone().filter(|_| memory.failures > failures_before))
 }
 
-fn count_forced(flight: &Flight, clock: &Clock, service: &Service) -> Result<(), TokenError> {
+fn check_forced(flight: &Flight, clock: &Clock, service: &Service) -> Result<(), TokenError> {
     let now_us = clock.now().steady_us;
     flight.with(|memory| {
         memory.forced_us.retain(|at| now_us.saturating_sub(*at) < FORCED_WINDOW_US);
-        if memory.forced_us.len() >= FORCED_MAX {
-            // Where refreshes failed, that is the reason.
-            return Err(memory.failed.clone().unwrap_or_else(|| TokenError::Outage {
-                service: service.name.to_owned(),
-                words: "the service refuses the tokens it has just issued".to_owned(),
-            }));
+        if memory.forced_us.len() < FORCED_MAX {
+            return Ok(());
         }
-        memory.forced_us.push(now_us);
-        Ok(())
+        Err(TokenError::Outage {
+            service: service.name.to_owned(),
+            words: "the service refuses the tokens it has just issued".to_owned(),
+        })
     })
 }
 

@@ -253,6 +253,30 @@ async fn a_service_that_refuses_every_token_is_not_asked_for_ever() {
 }
 
 #[tokio::test]
+async fn tokens_that_are_taken_back_again_and_again_are_replaced_each_time() {
+    let stage = Stage::new(3600);
+    let desk = stage.desk();
+    for round in 1..=25 {
+        stage.sandbox.control().expire(Which::Access);
+        check(&desk, stage.service).await.unwrap();
+        assert_eq!(stage.refreshes(), (round, 1));
+    }
+}
+
+#[tokio::test]
+async fn a_refresh_that_failed_many_times_works_as_soon_as_it_can() {
+    let stage = Stage::new(3600);
+    let desk = stage.desk();
+    stage.sandbox.control().expire(Which::Access);
+    stage.fault(status(503, ""));
+    for _ in 0..15 {
+        check(&desk, stage.service).await.unwrap_err();
+    }
+    stage.sandbox.control().clear_faults();
+    check(&desk, stage.service).await.unwrap();
+}
+
+#[tokio::test]
 async fn twenty_who_wait_for_a_refresh_that_fails_do_not_each_try() {
     let stage = Stage::new(-1);
     stage.fault(status(503, ""));
