@@ -164,8 +164,22 @@ pub async fn send(
             pace.learn(&desk.clock, reply);
         }
         match patience.retry.pause(&mut tally, request.is_repeatable(), &outcome) {
-            Some(pause) => tokio::time::sleep(pause).await,
+            Some(pause) => {
+                log_retry(service, &outcome, pause);
+                tokio::time::sleep(pause).await;
+            }
             None => return Ok(outcome?),
         }
+    }
+}
+
+/// The address is left out: what was asked for is nobody's business but the owner's.
+fn log_retry(service: &Service, outcome: &Result<Reply, HttpError>, pause: Duration) {
+    let pause_ms = u64::try_from(pause.as_millis()).unwrap_or(u64::MAX);
+    match outcome {
+        Ok(Reply { status, .. }) => {
+            tracing::info!(service = service.name, status, pause_ms, "asking again");
+        }
+        Err(error) => tracing::info!(service = service.name, %error, pause_ms, "asking again"),
     }
 }

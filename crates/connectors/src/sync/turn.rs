@@ -75,6 +75,17 @@ impl<'a> Turn<'a> {
     fn end(&self, outcome: &Result<Option<String>, Fault>) -> Result<(), RecordsError> {
         let tally = self.tally();
         let error = outcome.as_ref().err().map(Fault::line);
+        let (service, resource) = (self.service, self.resource.name);
+        match &error {
+            None => tracing::info!(
+                service,
+                resource,
+                fetched = tally.fetched,
+                upserted = tally.upserted,
+                "synced"
+            ),
+            Some(error) => tracing::warn!(service, resource, error, "not synced"),
+        }
         let end = RunEnd {
             completed_us: self.desk.clock.now().wall_us,
             status: if error.is_none() { "success" } else { "error" },
