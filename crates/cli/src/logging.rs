@@ -23,6 +23,10 @@ fn read(rules: &str) -> Option<EnvFilter> {
     if rules.split(',').all(is_rule) { EnvFilter::try_new(rules).ok() } else { None }
 }
 
+/// A line that cannot be written is dropped. The library would complain of it on stderr and panic when
+/// that fails as well: a client that has closed our stderr, or a full disk, would end the call.
+const COMPLAIN: bool = false;
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum LogFormat {
     Human,
@@ -116,6 +120,7 @@ pub(crate) fn start_served(
     let lines = tracing_subscriber::fmt()
         .with_env_filter(filter(rules)?)
         .with_writer(file::Both::new(served.file))
+        .log_internal_errors(COMPLAIN)
         .with_ansi(false);
     let started = if is_json {
         lines.event_format(lines::Lines).try_init()
@@ -133,7 +138,10 @@ fn filter(rules: &str) -> Result<EnvFilter> {
 
 pub(crate) fn start(wish: &Wish, paint: Paint) -> Result<()> {
     let Wish { rules, format } = wish;
-    let lines = tracing_subscriber::fmt().with_env_filter(filter(rules)?).with_writer(io::stderr);
+    let lines = tracing_subscriber::fmt()
+        .with_env_filter(filter(rules)?)
+        .with_writer(io::stderr)
+        .log_internal_errors(COMPLAIN);
     let started = match *format {
         LogFormat::Human => lines.with_ansi(paint.is_on()).with_target(false).try_init(),
         LogFormat::Json => lines.json().flatten_event(true).try_init(),

@@ -1,7 +1,7 @@
 //! The owner's WHOOP data through the binary: on standard streams, over HTTP, kept up to date by a
 //! running gate and by signed notices. A sandbox stands in for WHOOP.
 
-use std::io::{BufRead as _, BufReader};
+use std::io::{BufRead as _, BufReader, Write as _};
 use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
 
@@ -256,6 +256,23 @@ fn a_slow_answer_of_whoop_keeps_nobody_waiting_and_can_be_taken_back() {
     assert!(place(3).unwrap() < place(1).unwrap(), "{}", said.stdout);
     assert_eq!(place(2), None, "what was taken back is not answered");
     assert_eq!(answer(&said.stdout, 1)["result"]["isError"], false);
+}
+
+#[test]
+fn a_log_line_that_nobody_takes_ends_no_call() {
+    let (stage, sandbox) = connected("10");
+    let once = json!({
+        "path": "/developer/v2/user", "fault": "status", "code": 500, "next": 1,
+    });
+    sandbox.control("/faults", &once);
+    let full = std::fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
+    let mut command = stage.command(&["stdio", "whoop"]);
+    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(full);
+    let mut child = command.spawn().unwrap();
+    let input = lines(&[call(1, "get_whoop_profile", &json!({ "fresh": true }))]);
+    child.stdin.take().unwrap().write_all(input.as_bytes()).unwrap();
+    let said = String::from_utf8(child.wait_with_output().unwrap().stdout).unwrap();
+    assert!(answer(&said, 1)["result"]["structuredContent"]["email"].is_string(), "{said}");
 }
 
 #[test]
