@@ -39,7 +39,9 @@ pub(crate) fn run(args: &EventsArgs, context: &Context, out: &mut Out) -> Result
     };
     let found = match (mirror.events)(&desk, &asked) {
         Ok(found) => found,
-        Err(fault) => bail!("{}\nhint: `tollgate events {} --since 2d`", fault.words, args.service),
+        Err(fault) => {
+            bail!("{}\nhint: `tollgate events {} --since yesterday`", fault.words, args.service)
+        }
     };
     if out.wants_json() {
         out.json(&found)?;
