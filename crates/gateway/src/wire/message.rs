@@ -3,7 +3,7 @@
 
 use std::borrow::Cow;
 
-use policy::json::{Bounds, Doc, Kind, Value, fold};
+use policy::json::{Bounds, Doc, Kind, Refusal, RefusalKind, Value, fold};
 
 use super::id::Id;
 use super::method::{Method, Way};
@@ -15,7 +15,27 @@ const MEMBERS: [&str; 6] = ["jsonrpc", "id", "method", "params", "result", "erro
 
 /// Reads the bytes of an agent's message.
 pub fn read(bytes: &[u8]) -> Result<Doc<'_>, Refused> {
-    Ok(Doc::read(bytes, &Bounds::MESSAGE)?)
+    Doc::read(bytes, &Bounds::MESSAGE).map_err(|refusal| {
+        let id = id_beside(&refusal, bytes);
+        Refused { id, ..Refused::from(refusal) }
+    })
+}
+
+/// The id of a request that says one thing only and is refused for a number or a size in it. On a
+/// pipe nothing else tells its sender which call failed, and it would wait for ever.
+fn id_beside(refusal: &Refusal, bytes: &[u8]) -> Option<Id> {
+    match refusal.kind {
+        RefusalKind::NumberNotExact
+        | RefusalKind::LongNumber
+        | RefusalKind::LongString
+        | RefusalKind::TooDeep
+        | RefusalKind::TooManyNodes => {}
+        _ => return None,
+    }
+    let doc = Doc::read_shallow(bytes, &Bounds::ANSWER, 1).ok()?;
+    let mut ids = doc.root().entries().filter(|(key, _)| key.text() == "id");
+    let (_, id) = ids.next()?;
+    ids.next().is_none().then(|| Id::strict(id))?
 }
 
 /// A message from an agent.

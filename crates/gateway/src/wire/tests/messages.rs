@@ -104,8 +104,18 @@ fn broken_envelopes_are_refused() {
         ),
         (
             r#"{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"x","arguments":{"n":1e400}}}"#,
+            "400 -32600 1",
+        ),
+        (
+            r#"{"jsonrpc":"2.0","method":"tools/call","params":{"n":9007199254740993},"id":"a"}"#,
+            "400 -32600 \"a\"",
+        ),
+        (
+            r#"{"jsonrpc":"2.0","method":"ping","params":{"n":1e400},"id":1,"id":2}"#,
             "400 -32600 null",
         ),
+        (r#"{"jsonrpc":"2.0","method":"ping","params":{"n":1e400},"id":{}}"#, "400 -32600 null"),
+        (r#"[{"jsonrpc":"2.0","id":1,"method":"ping","params":{"n":1e400}}]"#, "400 -32600 null"),
         ("[]", "400 -32600 null"),
         (r#"[{"jsonrpc":"2.0","id":1,"method":"ping"}]"#, "400 -32600 null"),
         ("1", "400 -32600 null"),
