@@ -42,7 +42,7 @@ pub(super) fn events(ask: &Ask<'_>) -> Outcome {
     Ok(find(ask.desk, since, until, resources.as_deref(), limit, is_explicit)?)
 }
 
-/// Checks in the documented order, then looks.
+/// Checks, then looks.
 pub(super) fn find(
     desk: &Desk,
     since_text: &str,
@@ -51,6 +51,20 @@ pub(super) fn find(
     limit: i64,
     is_explicit: bool,
 ) -> Result<Value, Problem> {
+    let asked = checked(desk, since_text, until, resources, limit, is_explicit)?;
+    let found = desk.records.newest_seq().and_then(|seq| look(desk, &asked, seq));
+    found.map_err(|error| Problem::cache(ENDPOINT, &error))
+}
+
+/// Checks in the documented order.
+fn checked<'a>(
+    desk: &Desk,
+    since_text: &'a str,
+    until: Option<&str>,
+    resources: Option<&[String]>,
+    limit: i64,
+    is_explicit: bool,
+) -> Result<Asked<'a>, Problem> {
     let invalid = |words: String| Problem::invalid(ENDPOINT, words);
     let here = here(desk);
     let since = Since::read(since_text, here).ok_or_else(|| {
@@ -71,8 +85,7 @@ pub(super) fn find(
     }
     let limit = usize::try_from(limit).unwrap_or(1);
     let kinds = kinds(resources)?;
-    let asked = Asked { since_text, since, until_text, until_us, limit, is_explicit, kinds };
-    look(desk, &asked).map_err(|error| Problem::cache(ENDPOINT, &error))
+    Ok(Asked { since_text, since, until_text, until_us, limit, is_explicit, kinds })
 }
 
 fn kinds(resources: Option<&[String]>) -> Result<Vec<&'static str>, Problem> {
@@ -95,28 +108,27 @@ fn kinds(resources: Option<&[String]>) -> Result<Vec<&'static str>, Problem> {
     Ok(kinds)
 }
 
-fn look(desk: &Desk, asked: &Asked<'_>) -> Result<Value, RecordsError> {
-    // Read before the rows: whatever is written in between then counts as late and is shown again
-    // at worst, never missed.
-    let seq = desk.records.newest_seq()?;
+/// Looks at what the mirror held at its change number `seq`. What is written while we look waits for
+/// the next page, to which it is new: shown now, it would be shown there again.
+fn look(desk: &Desk, asked: &Asked<'_>, seq: i64) -> Result<Value, RecordsError> {
     let mark = late::mark(desk, asked.since_text, &asked.since);
     let mut rows = late::rows(desk, &asked.kinds, mark.as_ref(), &asked.since, asked.until_us)?;
+    let came = rows.len();
+    rows.retain(|row| row.seq <= seq);
     let late = rows.len();
     let wanted = (asked.limit + 1).saturating_sub(late);
-    rows.extend(desk.records.changes(
-        NAME,
-        &asked.kinds,
-        asked.since.after(),
-        asked.until_us,
-        wanted,
-    )?);
+    let after = asked.since.after();
+    let changes = desk.records.changes(NAME, &asked.kinds, after, asked.until_us, wanted)?;
+    let came = came + changes.len();
+    rows.extend(changes.into_iter().filter(|row| row.seq <= seq));
+    let is_waiting = rows.len() < came;
     let shown = asked.limit.min(if asked.is_explicit {
         usize::MAX
     } else {
         fit::fitting_sizes(rows.iter().map(event_bytes)).max(1)
     });
-    let has_more = rows.len() > shown;
-    let is_cut = has_more && shown < asked.limit;
+    let is_cut = rows.len() > shown && shown < asked.limit;
+    let has_more = rows.len() > shown || is_waiting;
     rows.truncate(shown);
     let start_us = mark.as_ref().map_or(asked.since.instant_us(), |mark| mark.start_us);
     let next = match rows.last() {
@@ -176,5 +188,45 @@ impl Since {
                 After { updated_us: cursor.updated_us, kind: &cursor.kind, id: &cursor.id }
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
+    use super::*;
+    use crate::whoop::keep::keep;
+    use crate::whoop::tests::stage;
+
+    #[tokio::test]
+    async fn what_is_written_while_somebody_looks_comes_once() {
+        let stage = stage(1);
+        let write = |n: u32| {
+            let updated = format!("2026-04-10T00:0{n}:00.000Z");
+            let workout = json!({"id": format!("w{n}"), "updated_at": updated}).to_string();
+            keep(&stage.desk, Kind::Workouts, &[workout]).unwrap();
+        };
+        let page = |since: &str, seq: i64| {
+            let asked = checked(&stage.desk, since, None, None, 10, true).unwrap();
+            let page = look(&stage.desk, &asked, seq).unwrap();
+            let events = page["events"].as_array().unwrap().clone();
+            let ids: Vec<_> = events.iter().map(|event| event["id"].to_string()).collect();
+            (ids.join(" "), page["next_cursor"].as_str().unwrap_or("none").to_owned())
+        };
+        let newest = || stage.desk.records.newest_seq().unwrap();
+        [1, 3].into_iter().for_each(write);
+        let seq = newest();
+        [2, 4].into_iter().for_each(write);
+        let (first, next) = page("2026-04-01", seq);
+        assert_eq!(first, r#""w1" "w3""#);
+        let (second, end) = page(&next, newest());
+        assert_eq!((second.as_str(), end.as_str()), (r#""w2" "w4""#, "none"));
+        // A sync goes on while late ones are shown.
+        let seq = newest();
+        write(0);
+        let after_w4 =
+            Cursor::of(&stage.desk.records.one(NAME, "workouts", "w4").unwrap().unwrap());
+        assert_eq!(page(&after_w4.text(), seq).0, "");
+        assert_eq!(page(&after_w4.text(), newest()).0, r#""w0""#);
     }
 }

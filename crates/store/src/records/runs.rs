@@ -84,6 +84,23 @@ impl Records {
         })
     }
 
+    /// Makes what stands under a key into something else; nobody else writes in between.
+    pub fn state_change(
+        &self,
+        service: &str,
+        key: &str,
+        change: impl FnOnce(Option<String>) -> String,
+    ) -> Result<()> {
+        self.write(|db| {
+            let sql = "SELECT value FROM state WHERE service = ?1 AND key = ?2";
+            let mut statement = db.prepare_cached(sql)?;
+            let known = statement.query_row([service, key], |r| r.get(0)).optional()?;
+            let sql = "INSERT OR REPLACE INTO state (service, key, value) VALUES (?1, ?2, ?3)";
+            db.prepare_cached(sql)?.execute([service, key, &change(known)])?;
+            Ok(())
+        })
+    }
+
     pub fn state_drop(&self, service: &str, key: &str) -> Result<()> {
         self.write(|db| {
             let sql = "DELETE FROM state WHERE service = ?1 AND key = ?2";

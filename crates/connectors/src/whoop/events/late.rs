@@ -45,20 +45,27 @@ pub(super) fn rows(
     Ok(rows)
 }
 
+/// Other readers write theirs at the same time, so it is one change of what stands there.
 pub(super) fn remember(desk: &Desk, mark: &Mark) {
-    let mut all = marks(desk);
-    all.retain(|known| known.cursor != mark.cursor);
-    all.push(mark.clone());
-    let skip = all.len().saturating_sub(MARKS_MAX);
-    let text: Vec<Value> =
-        all.iter().skip(skip).map(|mark| json!([mark.cursor, mark.seq, mark.start_us])).collect();
-    if let Err(error) = desk.records.state_put(NAME, KEY, &Value::Array(text).to_string()) {
+    let noted = desk.records.state_change(NAME, KEY, |known| {
+        let mut all = read(known.as_deref().unwrap_or_default());
+        all.retain(|known| known.cursor != mark.cursor);
+        all.push(mark.clone());
+        let skip = all.len().saturating_sub(MARKS_MAX);
+        let marks = all.iter().skip(skip);
+        let marks = marks.map(|mark| json!([mark.cursor, mark.seq, mark.start_us]));
+        Value::Array(marks.collect()).to_string()
+    });
+    if let Err(error) = noted {
         tracing::warn!(%error, "a cursor of the events is not remembered");
     }
 }
 
 fn marks(desk: &Desk) -> Vec<Mark> {
-    let text = desk.records.state_get(NAME, KEY).ok().flatten().unwrap_or_default();
-    let marks: Vec<(String, i64, i64)> = serde_json::from_str(&text).unwrap_or_default();
+    read(&desk.records.state_get(NAME, KEY).ok().flatten().unwrap_or_default())
+}
+
+fn read(text: &str) -> Vec<Mark> {
+    let marks: Vec<(String, i64, i64)> = serde_json::from_str(text).unwrap_or_default();
     marks.into_iter().map(|(cursor, seq, start_us)| Mark { cursor, seq, start_us }).collect()
 }
