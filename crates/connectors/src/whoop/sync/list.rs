@@ -43,8 +43,10 @@ pub(super) async fn fetch(turn: &Turn<'_>, kind: Kind) -> Result<Option<String>,
         let oldest_us = segments.iter().map(|segment| segment.from_us).min().unwrap_or(now_us);
         reread::unscored(turn, kind, oldest_us).await?;
     }
-    position::end(records, kind, left_off_us, (from_us, now_us))?;
     let newest = records.newest_updated(SERVICE.name, kind.name())?;
+    // What is uploaded late lies after the newest record, not after this moment.
+    let to_us = newest.as_ref().map_or(now_us, |(_, newest_us)| now_us.min(*newest_us));
+    position::end(records, kind, left_off_us, (from_us, to_us))?;
     Ok(newest.map(|(updated, _)| updated))
 }
 

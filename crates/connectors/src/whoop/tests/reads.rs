@@ -213,6 +213,28 @@ async fn a_window_without_length_holds_what_lies_across_it() {
 }
 
 #[tokio::test]
+async fn what_is_uploaded_late_is_not_hidden_by_a_newer_record_that_was_asked_for() {
+    let stage = stage(60);
+    let control = stage.whoop.control();
+    let is_late = |workout: &Value| workout["start"].as_str().unwrap() > "2026-03-20";
+    let workouts = control.records("workout").unwrap();
+    let late: Vec<&Value> = workouts.iter().filter(|workout| is_late(workout)).collect();
+    for workout in &late {
+        control.remove("workout", workout["id"].as_str().unwrap()).unwrap();
+    }
+    // The band has not been near the telephone for weeks; the syncs went on.
+    stage.call("sync_whoop", json!({})).await;
+    for workout in &late {
+        control.add("workout", workout).unwrap();
+    }
+    stage.call("list_whoop_workouts", json!({"limit": 1, "fresh": true})).await;
+    stage.call("sync_whoop", json!({})).await;
+    let all = stage.call("list_whoop_workouts", json!({"limit": 1000})).await;
+    assert!(late.len() > 10, "{}", late.len());
+    assert_eq!(ids(&all).len(), workouts.len());
+}
+
+#[tokio::test]
 async fn a_mirror_that_is_no_database_is_said_and_left_alone() {
     let stage = stage(5);
     let path = stage.desk.records.path().to_owned();
