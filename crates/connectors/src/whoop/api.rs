@@ -222,6 +222,7 @@ pub async fn collect(
     let mut tokens = Tokens::new(kind);
     loop {
         let page = page(desk, kind, bounds, tokens.last(), patience).await?;
+        let count = page.records.len();
         records.extend(page.records);
         let is_last = page.next.is_none();
         if is_last || records.len() >= limit {
@@ -229,7 +230,7 @@ pub async fn collect(
             records.truncate(limit);
             return Ok(Collected { records, complete });
         }
-        tokens.advance(page.next)?;
+        tokens.advance(page.next, count)?;
     }
 }
 
@@ -245,23 +246,38 @@ pub(crate) struct Tokens {
     kind: Kind,
     seen: HashSet<String>,
     last: Option<String>,
+    empty_in_a_row: usize,
 }
+
+/// A list that goes on without a record for so many pages has no end; one that is longer than any
+/// life of records has none either.
+const EMPTY_PAGES_MAX: usize = 20;
+const PAGES_MAX: usize = 10_000;
 
 impl Tokens {
     pub(crate) fn new(kind: Kind) -> Tokens {
-        Tokens { kind, seen: HashSet::new(), last: None }
+        Tokens { kind, seen: HashSet::new(), last: None, empty_in_a_row: 0 }
     }
 
     pub(crate) fn last(&self) -> Option<&str> {
         self.last.as_deref()
     }
 
-    /// Goes on to the next page; answers whether there is one.
-    pub(crate) fn advance(&mut self, next: Option<String>) -> Result<bool, Problem> {
-        if let Some(next) = &next
-            && !self.seen.insert(next.clone())
-        {
-            return Err(upstream(Endpoint::List(self.kind), "the same page token came twice"));
+    /// Goes on from a page of so many records to the next one; answers whether there is one.
+    pub(crate) fn advance(
+        &mut self,
+        next: Option<String>,
+        records: usize,
+    ) -> Result<bool, Problem> {
+        self.empty_in_a_row = if records == 0 { self.empty_in_a_row + 1 } else { 0 };
+        if let Some(next) = &next {
+            let wrong = |words| Err(upstream(Endpoint::List(self.kind), words));
+            if !self.seen.insert(next.clone()) {
+                return wrong("the same page token came twice");
+            }
+            if self.empty_in_a_row >= EMPTY_PAGES_MAX || self.seen.len() >= PAGES_MAX {
+                return wrong("the list of pages does not end");
+            }
         }
         self.last = next;
         Ok(self.last.is_some())
@@ -339,10 +355,24 @@ mod tests {
     #[test]
     fn a_token_that_comes_again_is_refused() {
         let mut tokens = Tokens::new(Kind::Cycles);
-        assert_eq!(tokens.advance(Some("a".into())), Ok(true));
-        assert_eq!(tokens.advance(Some("b".into())), Ok(true));
-        assert_eq!(tokens.advance(Some("a".into())).unwrap_err().code, Code::UpstreamError);
-        assert_eq!(tokens.advance(None), Ok(false));
+        assert_eq!(tokens.advance(Some("a".into()), 25), Ok(true));
+        assert_eq!(tokens.advance(Some("b".into()), 25), Ok(true));
+        assert_eq!(tokens.advance(Some("a".into()), 25).unwrap_err().code, Code::UpstreamError);
+        assert_eq!(tokens.advance(None, 0), Ok(false));
+    }
+
+    #[test]
+    fn a_list_that_goes_on_without_records_is_given_up() {
+        let mut tokens = Tokens::new(Kind::Cycles);
+        let pages = |tokens: &mut Tokens, from: usize, records: usize| {
+            let goes_on = |n: &usize| tokens.advance(Some(n.to_string()), records).is_ok();
+            (from..2 * PAGES_MAX).take_while(goes_on).count()
+        };
+        assert_eq!(tokens.advance(Some("x".into()), 0), Ok(true));
+        assert_eq!(tokens.advance(Some("y".into()), 1), Ok(true));
+        assert_eq!(pages(&mut tokens, 0, 0), EMPTY_PAGES_MAX - 1);
+        let mut tokens = Tokens::new(Kind::Cycles);
+        assert_eq!(pages(&mut tokens, 0, 25), PAGES_MAX - 1);
     }
 
     #[test]

@@ -158,10 +158,11 @@ async fn fill_gap(
     loop {
         let page = api::page(desk, kind, bounds, tokens.last(), Patience::PROMPT).await?;
         let raws: Vec<&str> = page.records.iter().map(|raw| raw.get()).collect();
+        let count = raws.len();
         let kept = keep::keep(desk, kind, &raws).map_err(|e| Problem::cache(kind.path(), &e))?;
         left.take(&kept.shaped);
         came.extend(kept.shaped);
-        if !tokens.advance(page.next)? {
+        if !tokens.advance(page.next, count)? {
             return cover(desk, kind, gap.from_us, gap.to_us.min(now_us));
         }
         if left.is_nothing() {

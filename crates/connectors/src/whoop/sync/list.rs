@@ -102,7 +102,7 @@ async fn pages(turn: &Turn<'_>, kind: Kind, segment: Segment) -> Result<HashSet<
     let mut progress = Progress::new(turn, segment);
     let mut page = fetch(None).await?;
     loop {
-        let is_last = !tokens.advance(page.next)?;
+        let is_last = !tokens.advance(page.next, page.records.len())?;
         let keeping = turn.keeper.keep(Fetched::new(kind, page.records));
         if is_last {
             let (fetched, kept) = keeping.await?;
