@@ -184,13 +184,15 @@ fn told(kind: Kind, rows: Vec<Row>, mut found: Found) -> (Vec<Row>, Found) {
     (rows, found)
 }
 
-/// One cause is told as itself; different ones are WHOOP's failure as a whole.
+/// One cause is told as itself; different ones are WHOOP's failure as a whole, and so is a list that
+/// WHOOP does not know: the day is not what was not found.
 fn all_failed(problems: &[(&'static str, Problem)]) -> Problem {
     let lines: Vec<String> =
         problems.iter().map(|(name, problem)| warning(name, problem)).collect();
     let mut codes = problems.iter().map(|(_, problem)| problem.code);
     let first = codes.next().unwrap_or(Code::UpstreamError);
-    let code = if codes.all(|code| code == first) { first } else { Code::UpstreamError };
+    let is_one = first != Code::NotFound && codes.all(|code| code == first);
+    let code = if is_one { first } else { Code::UpstreamError };
     Problem::new(code, ENDPOINT, lines.join("; "))
 }
 

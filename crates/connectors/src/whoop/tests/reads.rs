@@ -235,6 +235,15 @@ async fn what_is_uploaded_late_is_not_hidden_by_a_newer_record_that_was_asked_fo
 }
 
 #[tokio::test]
+async fn lists_that_whoop_does_not_know_are_its_failure_and_not_a_day_that_is_missing() {
+    let stage = stage(3);
+    let missing = What::Status { code: 404, retry_after: None, reset: None, body: None };
+    stage.whoop.control().fault(Fault::on("/developer", missing));
+    let day = stage.call("get_whoop_daily_summary", json!({"date": "2020-01-01"})).await;
+    assert_eq!(code(&day), "UPSTREAM_ERROR", "{day}");
+}
+
+#[tokio::test]
 async fn a_mirror_that_is_no_database_is_said_and_left_alone() {
     let stage = stage(5);
     let path = stage.desk.records.path().to_owned();
