@@ -96,12 +96,17 @@ fn answering<'a, T: Into<Answer>>(
 /// Where the owner stands: now, and on the clock of the latest cycle, because WHOOP's profile knows
 /// no time zone.
 pub(crate) fn here(desk: &Desk) -> crate::when::Here {
+    let offset_s = latest_offset_s(desk).unwrap_or(0);
+    crate::when::Here { now_us: desk.clock.now().wall_us, offset_s }
+}
+
+/// The clock of the newest cycle; nothing while the mirror has none that says it.
+pub(crate) fn latest_offset_s(desk: &Desk) -> Option<i32> {
     let latest = store::records::Window {
         limit: Some(1),
         newest_first: true,
         ..store::records::Window::default()
     };
-    let rows = desk.records.window(NAME, kind::Kind::Cycles.name(), &latest).unwrap_or_default();
-    let offset_s = rows.first().and_then(|row| row.offset_s).unwrap_or(0);
-    crate::when::Here { now_us: desk.clock.now().wall_us, offset_s }
+    let rows = desk.records.window(NAME, kind::Kind::Cycles.name(), &latest).ok()?;
+    rows.first()?.offset_s
 }

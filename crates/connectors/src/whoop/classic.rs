@@ -5,10 +5,10 @@ mod login;
 
 use serde_json::{Map, Value};
 
-use super::api::{self, Endpoint, Patience};
+use super::api::{self, Bounds, Endpoint, Patience};
 use super::kind::Kind;
 use super::problem::Problem;
-use super::{here, single};
+use super::{here, keep, latest_offset_s, single};
 use crate::coerce::{Arguments, Misread};
 use crate::when::{self, Span};
 use crate::{Answer, Ask, Desk};
@@ -63,6 +63,7 @@ pub(super) async fn activity(ask: Ask<'_>, kind: Kind) -> Answer {
 }
 
 pub(super) async fn collection(ask: Ask<'_>, kind: Kind) -> Answer {
+    learn_zone(&ask).await;
     let query = match query(ask.desk, ask.arguments) {
         Ok(query) => query,
         Err(misread) => return misread_answer(misread),
@@ -96,6 +97,25 @@ fn query(
     Ok(query)
 }
 
+/// A day is meant where the owner is. These tools read no mirror, so where they are all that is used
+/// it is empty, and WHOOP's newest cycles say where that is. Without them it is UTC.
+async fn learn_zone(ask: &Ask<'_>) {
+    let is_instant =
+        |text: &str| when::instant_us(text).is_some() && when::day(text, here(ask.desk)).is_none();
+    let bounds = ["start", "end"].map(|name| Arguments(ask.arguments).optional_text(name));
+    if bounds.into_iter().flatten().flatten().all(is_instant) || latest_offset_s(ask.desk).is_some()
+    {
+        return;
+    }
+    let anytime = Bounds { start: None, end: None };
+    if let Ok(page) = api::page(ask.desk, Kind::Cycles, anytime, None, Patience::PROMPT).await {
+        let raws: Vec<&str> = page.records.iter().map(|raw| raw.get()).collect();
+        if let Err(error) = keep::keep(ask.desk, Kind::Cycles, &raws) {
+            tracing::warn!(%error, "the newest cycles were not kept");
+        }
+    }
+}
+
 /// A bare date is the whole day where the owner is: WHOOP itself answers 404 to one.
 fn widened(desk: &Desk, name: &str, text: &str) -> Result<Span, Misread> {
     let here = here(desk);
@@ -121,7 +141,7 @@ async fn as_sent(desk: &Desk, endpoint: Endpoint<'_>, query: &[(&str, &str)]) ->
 }
 
 fn problem_answer(problem: &Problem) -> Answer {
-    failed(problem.code.as_str(), &problem.line())
+    failed(problem.code.as_str(), &problem.words)
 }
 
 fn misread_answer(Misread(words): Misread) -> Answer {

@@ -64,9 +64,27 @@ async fn older_tools_give_whoops_json_as_sent() {
         stage.call("whoop-get-user-body-measurements", json!({})).await["max_heart_rate"].is_i64()
     );
     let missing = stage.answer("whoop-get-cycle-by-id", json!({"cycleId": 1})).await;
-    assert!(matches!(missing, Answer::Failed { code: "NOT_FOUND", .. }), "{missing:?}");
+    let Answer::Failed { code: "NOT_FOUND", words } = &missing else { unreachable!("{missing:?}") };
+    assert_eq!(words, "resource not found", "the code is said once");
     let bad = stage.answer("whoop-get-sleep-collection", json!({"limit": 26})).await;
     assert!(matches!(bad, Answer::Failed { .. }), "{bad:?}");
+}
+
+#[tokio::test]
+async fn a_bare_date_of_the_older_tools_is_the_owners_day_before_there_is_a_mirror() {
+    let stage = stage(10);
+    let newest = stage.whoop.control().records("cycle").unwrap();
+    let newest = newest.iter().max_by_key(|cycle| cycle["start"].to_string()).unwrap();
+    let id = newest["id"].to_string();
+    let patch = json!({"timezone_offset": "+05:45"});
+    stage.whoop.control().edit("cycle", &id, &patch).unwrap();
+    let days = json!({"start": "2026-04-10", "end": "2026-04-10"});
+    let nights = stage.call("whoop-get-sleep-collection", days.clone()).await;
+    let instants = json!({"start": "2026-04-09T18:15:00Z", "end": "2026-04-10T18:15:00Z"});
+    assert_eq!(nights, stage.call("whoop-get-sleep-collection", instants).await);
+    let before = stage.requests();
+    stage.call("whoop-get-sleep-collection", days).await;
+    assert_eq!(stage.requests(), before + 1, "where the owner is was asked once");
 }
 
 #[tokio::test]
