@@ -55,7 +55,12 @@ pub(super) async fn summary(ask: Ask<'_>) -> Outcome {
     };
     let recovery = recovery(ask.desk, &mut lists, &picked, fresh).await;
     picked.recovery = recovery;
-    Ok(answer(ask.desk, text, day, is_today(date, here), picked, &lists))
+    let mut answer = answer(ask.desk, text, day, is_today(date, here), picked, &lists);
+    // `date` repeats what was said; who said `yesterday` wants to know which day that was.
+    if let (None, Some(answer)) = (when::strict_date(text), answer.as_object_mut()) {
+        answer.insert("resolved_date".into(), date.to_string().into());
+    }
+    Ok(answer)
 }
 
 fn which(day: Option<&str>) -> Result<Day, Problem> {

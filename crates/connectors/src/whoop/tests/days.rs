@@ -27,6 +27,14 @@ async fn a_utc_day_has_the_cycle_that_starts_on_it() {
     assert_eq!(stage.requests(), before, "what was fetched is kept");
     let unpadded = stage.call("get_whoop_daily_summary", json!({"date": "2026-4-10"})).await;
     assert_eq!(unpadded["cycle"], day["cycle"]);
+    // What was said is repeated; which day it meant is said where that is not plain.
+    assert_eq!((&unpadded["date"], day.get("resolved_date")), (&json!("2026-4-10"), None));
+    assert_eq!(unpadded["resolved_date"], "2026-04-10");
+    let words = stage.call("get_whoop_daily_summary", json!({"date": "5 days ago"})).await;
+    assert_eq!(
+        (&words["date"], &words["resolved_date"]),
+        (&json!("5 days ago"), &json!("2026-04-10"))
+    );
 }
 
 #[tokio::test]
