@@ -1,5 +1,6 @@
-//! A stream that gives up on a peer that takes nothing for too long, and that looks for the next
-//! request of a peer that was just answered before its thread goes to sleep.
+//! A stream that gives up on a peer that takes nothing for too long, that writes long answers in turns
+//! with others, and that looks for the next request of a peer that was just answered before its thread
+//! goes to sleep.
 
 use std::future::Future;
 use std::io;
@@ -16,6 +17,10 @@ use tokio::time::Sleep;
 /// An agent that was answered often has its next question ready within the time it takes a thread to
 /// go to sleep and be woken again, so a lone conversation is looked at so many times before that.
 const LOOKS_MAX: u32 = 200;
+
+/// So much is written before others get their turn: the system takes megabytes at once, and copying
+/// them is milliseconds in which the thread does nothing else.
+const TURN_BYTES: usize = 256 * 1024;
 
 /// How often to look for the next request before waiting to be told.
 #[derive(Clone, Default)]
@@ -45,13 +50,37 @@ pub(super) struct Patient {
     stream: TcpStream,
     write_wait_max: Duration,
     looks: Looks,
+    /// What was written since others had their turn.
+    turn_bytes: usize,
     /// Armed while a write is blocked; a peer that reads again disarms it.
     blocked: Option<Pin<Box<Sleep>>>,
 }
 
 impl Patient {
     pub(super) fn new(stream: TcpStream, write_wait_max: Duration, looks: Looks) -> Patient {
-        Patient { stream, write_wait_max, looks, blocked: None }
+        Patient { stream, write_wait_max, looks, turn_bytes: 0, blocked: None }
+    }
+
+    /// Writes no more than is left of this turn.
+    fn write(&mut self, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        let left = TURN_BYTES - self.turn_bytes;
+        let written = Pin::new(&mut self.stream)
+            .poll_write(context, bytes.get(..left).unwrap_or(bytes))
+            .map_ok(|written| {
+                self.turn_bytes += written;
+                written
+            });
+        self.watch(context, written)
+    }
+
+    /// Whether others must have their turn before the next write; then the task is woken for it.
+    fn lets_others(&mut self, context: &Context<'_>) -> bool {
+        let over = self.turn_bytes >= TURN_BYTES;
+        if over {
+            self.turn_bytes = 0;
+            context.waker().wake_by_ref();
+        }
+        over
     }
 
     fn watch<T>(
@@ -94,8 +123,10 @@ impl AsyncWrite for Patient {
         context: &mut Context<'_>,
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
-        let written = Pin::new(&mut self.stream).poll_write(context, bytes);
-        self.watch(context, written)
+        if self.lets_others(context) {
+            return Poll::Pending;
+        }
+        self.write(context, bytes)
     }
 
     fn poll_write_vectored(
@@ -103,7 +134,16 @@ impl AsyncWrite for Patient {
         context: &mut Context<'_>,
         slices: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
+        if self.lets_others(context) {
+            return Poll::Pending;
+        }
+        let bytes: usize = slices.iter().map(|slice| slice.len()).sum();
+        if self.turn_bytes + bytes > TURN_BYTES {
+            let first = slices.iter().find(|slice| !slice.is_empty());
+            return self.write(context, first.map_or(&[], |first| first));
+        }
         let written = Pin::new(&mut self.stream).poll_write_vectored(context, slices);
+        // Small answers that follow each other are not one turn.
         self.watch(context, written)
     }
 
