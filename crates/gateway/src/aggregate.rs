@@ -7,6 +7,7 @@ use policy::json::{Bounds, Doc, Value};
 use store::ledger::Ending;
 
 use crate::answers;
+use crate::aside::LARGE_TO_EDIT_BYTES;
 use crate::call::{self, Aim, Ask};
 use crate::gate::Gate;
 use crate::in_force::Holding;
@@ -24,6 +25,8 @@ use crate::wire::{Era, Named, Refused, result_body};
 pub(crate) const PAGES_MAX: usize = 1000;
 /// Items of one server's list that are kept.
 pub(crate) const ITEMS_MAX: usize = 10_000;
+/// And so many bytes, over all its pages.
+pub(crate) const LIST_BYTES_MAX: usize = 32 << 20;
 
 /// A request at the address of all servers.
 pub(crate) async fn request(ask: &Ask<'_>, in_flight: Option<InFlight>) -> Outbound {
@@ -153,7 +156,13 @@ async fn merged(ask: &Ask<'_>, list: List) -> Outbound {
             pins: &pins,
             prefix: Some(&holding.server.name),
         };
+        let mut turn_bytes = 0;
         for item in found {
+            turn_bytes += item.len();
+            if turn_bytes > LARGE_TO_EDIT_BYTES {
+                turn_bytes = 0;
+                tokio::task::yield_now().await;
+            }
             let Ok(doc) = Doc::read(item.as_bytes(), &Bounds::ANSWER) else { continue };
             let name = doc.root().get(list.key()).and_then(Value::as_str).unwrap_or_default();
             // One URI can lead to one server only: the first that lists it.
@@ -209,9 +218,9 @@ async fn read_all(
     if !peer.offers(capability) {
         return Ok(Vec::new());
     }
-    let found = ask.scene.gate.whole_list(ask.scene, peer, permit, list).await?;
+    let mut found = ask.scene.gate.whole_list(ask.scene, peer, permit, list).await?;
     if list == List::Tools {
-        ask.scene.gate.observe_items(peer, &found);
+        found = ask.scene.gate.observe_items(peer, found).await;
     }
     Ok(found)
 }

@@ -5,7 +5,7 @@ mod bring;
 mod judge;
 
 use crate::answers;
-use crate::flow::{Flow, Piece, Tail, until_cancelled};
+use crate::flow::{Flow, Large, Next, Piece, Tail, until_cancelled};
 use crate::lists::List;
 use crate::mrtr::{Inner, State};
 use crate::outbound::Outbound;
@@ -195,9 +195,20 @@ async fn run(ask: &Ask<'_>, aim: &Aim<'_>, mut tail: Tail, round: Round<'_>) -> 
             let mut flow = Flow::new(reply, tail);
             match flow.next().await {
                 // What a server streams stays a stream, also when it is one message.
-                Piece::Last { status: 200, body } if streamed => Outbound::stream_of(body),
-                first => bring(first, flow),
+                Next::Piece(Piece::Last { status: 200, body }) if streamed => {
+                    Outbound::stream_of(body)
+                }
+                Next::Piece(first) => bring(first, flow),
+                Next::Large(large) => Box::pin(read_on(flow, large, streamed)).await,
             }
         }
+    }
+}
+
+/// The same when a large message came first. Apart, so that the state of most calls stays small.
+async fn read_on(flow: Flow, large: Large, streamed: bool) -> Outbound {
+    match flow.read_on(large).await {
+        (Piece::Last { status: 200, body }, _) if streamed => Outbound::stream_of(body),
+        (first, flow) => bring(first, flow),
     }
 }

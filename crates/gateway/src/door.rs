@@ -13,6 +13,7 @@ use hyper::header::{
 };
 use hyper::{HeaderMap, Method, Request, Response, StatusCode};
 
+use crate::aside::{LARGE_BYTES, aside};
 use crate::gate::Gate;
 use crate::hooks;
 use crate::in_force::Holder;
@@ -378,6 +379,9 @@ async fn relay(scene: Scene, mut pieces: Pieces, feed: Feed) {
             () = turned_true(&mut revoked) => return,
         };
         let bytes = match next {
+            Ok(Some(piece)) if piece.message.len() > LARGE_BYTES => {
+                aside(move || encode(&piece)).await
+            }
             Ok(Some(piece)) => encode(&piece),
             Ok(None) => return,
             Err(_) => Bytes::from_static(b": keep-alive\n\n"),
@@ -405,7 +409,7 @@ fn encode(piece: &Outgoing) -> Bytes {
         let event = sse::Event {
             event: None,
             id: piece.event_id.clone(),
-            data: piece.message.to_vec(),
+            data: piece.message.clone(),
             retry_ms: piece.retry_ms,
         };
         sse::write_event(&event, &mut out);

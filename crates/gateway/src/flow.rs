@@ -3,6 +3,7 @@
 mod end;
 mod tail;
 
+use crate::aside::{self, aside};
 use crate::session::{AnswerTo, ClientAnswer, InFlight, Outgoing};
 use crate::standing::Under;
 use crate::translate::{self, Question};
@@ -36,6 +37,19 @@ pub(crate) enum Piece {
     /// The stream ended early; a client of a session can take it up again by its event id.
     Broken,
     Cancelled,
+}
+
+/// What came next.
+pub(crate) enum Next {
+    Piece(Piece),
+    /// A message that [`Flow::read_on`] reads aside.
+    Large(Large),
+}
+
+/// A message that would keep its thread for long.
+pub(crate) struct Large {
+    status: u16,
+    event: Event,
 }
 
 /// An admitted request and what comes of it.
@@ -72,16 +86,33 @@ impl Flow {
         Flow { source, tail, asking: None, _under: under }
     }
 
-    /// The next piece. After `Last`, `Broken` or `Cancelled` there is none.
-    pub(crate) async fn next(&mut self) -> Piece {
+    /// The next piece, when a large message came first.
+    pub(crate) async fn read_on(self, mut large: Large) -> (Piece, Flow) {
+        let mut flow = self;
+        loop {
+            let (piece, back) = flow.read(large).await;
+            flow = back;
+            if let Some(piece) = piece {
+                return (piece, flow);
+            }
+            large = match flow.next().await {
+                Next::Piece(piece) => return (piece, flow),
+                Next::Large(large) => large,
+            };
+        }
+    }
+
+    /// The next piece, or a message that must be read aside to know it. After `Last`, `Broken` or
+    /// `Cancelled` there is none.
+    pub(crate) async fn next(&mut self) -> Next {
         loop {
             if self.asking.is_some()
                 && let Some(piece) = Box::pin(self.ask_on()).await
             {
-                return piece;
+                return Next::Piece(piece);
             }
             if let Some(log) = self.tail.log_beside() {
-                return Piece::Interim(Outgoing::plain(log));
+                return Next::Piece(Piece::Interim(Outgoing::plain(log)));
             }
             let event = match std::mem::replace(&mut self.source, Source::Ended) {
                 Source::One(status, body) => {
@@ -90,7 +121,7 @@ impl Flow {
                 Source::Ours { body, failed } if !self.tail.needs_edit() => {
                     let piece = self.tail.finish_ours(&body, failed);
                     self.tail.until_on_record().await;
-                    return piece;
+                    return Next::Piece(piece);
                 }
                 Source::Ours { body, .. } => {
                     Some(Ok((200, Event { message: body, ..Event::default() })))
@@ -103,7 +134,7 @@ impl Flow {
                     };
                     self.source = Source::Events(events);
                     match next {
-                        None => return self.tail.cancelled(),
+                        None => return Next::Piece(self.tail.cancelled()),
                         Some(event) => event.map(|event| event.map(|event| (200, event))),
                     }
                 }
@@ -117,13 +148,35 @@ impl Flow {
             let piece = match event {
                 None => Some(self.tail.ran_out()),
                 Some(Err(error)) => Some(self.tail.failed(&error)),
+                Some(Ok((status, event))) if self.is_large(&event.message) => {
+                    return Next::Large(Large { status, event });
+                }
                 Some(Ok((status, event))) => self.sort(status, &event),
             };
             if let Some(piece) = piece {
                 self.tail.until_on_record().await;
-                return piece;
+                return Next::Piece(piece);
             }
         }
+    }
+
+    fn is_large(&self, message: &[u8]) -> bool {
+        let edits = self.tail.needs_edit();
+        message.len() > if edits { aside::LARGE_TO_EDIT_BYTES } else { aside::LARGE_BYTES }
+    }
+
+    /// Reads a large message without keeping the conversations of this thread waiting. Dropped before
+    /// it is read, the request ends as if its client had hung up a moment later.
+    async fn read(mut self, large: Large) -> (Option<Piece>, Flow) {
+        let (piece, mut flow) = aside(move || {
+            let piece = self.sort(large.status, &large.event);
+            (piece, self)
+        })
+        .await;
+        if piece.is_some() {
+            flow.tail.until_on_record().await;
+        }
+        (piece, flow)
     }
 
     fn sort(&mut self, status: u16, event: &Event) -> Option<Piece> {
@@ -154,6 +207,9 @@ impl Flow {
     }
 
     fn answered(&mut self, status: u16, event: &Event, root: Value<'_>) -> Option<Piece> {
+        if let Source::Events(events) = std::mem::replace(&mut self.source, Source::Ended) {
+            events.finish();
+        }
         if let Some(result) = root.get("result") {
             let kind = result.get("resultType").and_then(Value::as_str);
             if kind.as_deref() == Some("input_required") && self.tail.peer.era == Era::Modern {

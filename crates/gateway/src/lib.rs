@@ -3,6 +3,7 @@
 mod aggregate;
 mod answers;
 mod approvals;
+mod aside;
 mod bounds;
 mod builtin;
 mod call;

@@ -8,6 +8,7 @@ use policy::json::{Bounds, Doc};
 use serde_json::{Map, Value};
 use store::ledger::Permit;
 
+use crate::aside::{LARGE_BYTES, aside};
 use crate::builtin::{self, Builtin};
 use crate::server::Server;
 use crate::upstream::{Event, Link, Listening, Outgoing, Reply, State, UpstreamError};
@@ -157,11 +158,11 @@ async fn answer(builtin: &Builtin, permit: &Permit, out: &Outgoing) -> Reply {
     }
 }
 
-/// Waits for the answer to a request of our own; what comes before it goes to `aside`.
+/// Waits for the answer to a request of our own; what comes before it goes to `others`.
 pub(crate) async fn last_of(
     reply: Reply,
     id: &Id,
-    mut aside: impl FnMut(Event),
+    mut others: impl FnMut(Event),
 ) -> Result<Bytes, UpstreamError> {
     match reply {
         Reply::One { body, .. } | Reply::Ours { body, .. } => Ok(body),
@@ -171,14 +172,22 @@ pub(crate) async fn last_of(
         Reply::Many(mut events) => {
             while let Some(event) = events.next().await {
                 let event = event?;
-                if answers(&event.message, id) {
+                if is_answer(&event.message, id).await {
                     return Ok(event.message);
                 }
-                aside(event);
+                others(event);
             }
             Err(UpstreamError::Lost { why: "the stream ended without an answer".to_owned() })
         }
     }
+}
+
+async fn is_answer(message: &Bytes, id: &Id) -> bool {
+    if message.len() <= LARGE_BYTES {
+        return answers(message, id);
+    }
+    let (message, id) = (message.clone(), id.clone());
+    aside(move || answers(&message, &id)).await
 }
 
 fn answers(message: &[u8], id: &Id) -> bool {

@@ -10,7 +10,8 @@ use store::ledger::{Ending, Facts, Permit};
 use store::registry::Accept;
 use tokio::sync::broadcast;
 
-use crate::aggregate::{ITEMS_MAX, PAGES_MAX};
+use crate::aggregate::{ITEMS_MAX, LIST_BYTES_MAX, PAGES_MAX};
+use crate::aside::{LARGE_BYTES, LARGE_TO_EDIT_BYTES, aside};
 use crate::gate::Gate;
 use crate::in_force::{Holding, pins_of};
 use crate::lists::List;
@@ -88,7 +89,7 @@ impl Gate {
             let peer = self.peer_for(scene, holding, era, &permit).await?;
             let begin = Instant::now();
             let items = self.whole_list(scene, &peer, &permit, List::Tools).await?;
-            self.observe_items(&peer, &items);
+            self.observe_items(&peer, items).await;
             let took_us = u64::try_from(begin.elapsed().as_micros()).unwrap_or(u64::MAX);
             holding.server.set_checked(self.clock.now().steady_us, took_us);
             Ok(peer)
@@ -110,14 +111,20 @@ impl Gate {
         list: List,
     ) -> Result<Vec<String>, UpstreamError> {
         let client = prepare::client_words(scene);
-        let mut items: Vec<String> = Vec::new();
+        let (mut items, mut bytes) = (Vec::new(), 0);
         let mut cursor: Option<String> = None;
         for _ in 0..PAGES_MAX {
             let params = cursor.as_ref().map(|cursor| format!("{{\"cursor\":{}}}", string(cursor)));
             let prepared = prepare::own(peer, list.method(), params.as_deref(), &client);
             let reply = peer.request(permit, prepared.out).await?;
             let answer = last_of(reply, &prepared.id, drop).await?;
-            cursor = page(&answer, list, &mut items)?;
+            bytes += answer.len();
+            if bytes > LIST_BYTES_MAX {
+                break;
+            }
+            let page = page(answer, list).await?;
+            items.extend(page.items);
+            cursor = page.next;
             if cursor.is_none() {
                 return Ok(items);
             }
@@ -126,7 +133,9 @@ impl Gate {
             }
         }
         Err(UpstreamError::Garbled {
-            why: format!("its list has more than {ITEMS_MAX} items or {PAGES_MAX} pages"),
+            why: format!(
+                "its list has more than {ITEMS_MAX} items, {PAGES_MAX} pages or {LIST_BYTES_MAX} bytes"
+            ),
         })
     }
 
@@ -140,7 +149,25 @@ impl Gate {
         self.compare(peer, &tools);
     }
 
-    pub(crate) fn observe_items(&self, peer: &Arc<Peer>, items: &[String]) {
+    /// The same for a whole list, which comes back.
+    pub(crate) async fn observe_items(
+        self: &Arc<Self>,
+        peer: &Arc<Peer>,
+        items: Vec<String>,
+    ) -> Vec<String> {
+        if items.iter().map(String::len).sum::<usize>() <= LARGE_TO_EDIT_BYTES {
+            self.compare_items(peer, &items);
+            return items;
+        }
+        let (gate, peer) = (Arc::clone(self), Arc::clone(peer));
+        aside(move || {
+            gate.compare_items(&peer, &items);
+            items
+        })
+        .await
+    }
+
+    fn compare_items(&self, peer: &Arc<Peer>, items: &[String]) {
         let docs: Vec<Doc<'_>> = items
             .iter()
             .filter_map(|item| Doc::read(item.as_bytes(), &Bounds::ANSWER).ok())
@@ -250,25 +277,37 @@ fn hear_later(scene: &Scene, peer: &Arc<Peer>) {
     tokio::spawn(async move { crate::listen::start(&scene, &peer).await });
 }
 
-/// Adds one page's items and gives the place of the next page.
-fn page(
-    answer: &[u8],
-    list: List,
-    items: &mut Vec<String>,
-) -> Result<Option<String>, UpstreamError> {
+/// One page of a list.
+#[derive(Default)]
+struct Page {
+    /// As they are written.
+    items: Vec<String>,
+    /// The place of the next page, if there is one.
+    next: Option<String>,
+}
+
+async fn page(answer: Bytes, list: List) -> Result<Page, UpstreamError> {
+    if answer.len() <= LARGE_BYTES {
+        return read_page(&answer, list);
+    }
+    aside(move || read_page(&answer, list)).await
+}
+
+fn read_page(answer: &[u8], list: List) -> Result<Page, UpstreamError> {
     let garbled = |why: &str| UpstreamError::Garbled { why: why.to_owned() };
     let doc = Doc::read(answer, &Bounds::ANSWER).map_err(|_| garbled("its list is not JSON"))?;
     let Some(result) = doc.root().get("result") else {
         // A server without this feature says so with an error; it has no items.
-        return Ok(None);
+        return Ok(Page::default());
     };
     let Some(found) = result.get(list.member()) else {
         return Err(garbled("its list has no items"));
     };
-    items.extend(found.items().map(|item| item.raw().to_owned()));
-    Ok(result
+    let items = found.items().map(|item| item.raw().to_owned()).collect();
+    let next = result
         .get("nextCursor")
         .and_then(Value::as_str)
         .filter(|c| !c.is_empty())
-        .map(std::borrow::Cow::into_owned))
+        .map(std::borrow::Cow::into_owned);
+    Ok(Page { items, next })
 }

@@ -18,6 +18,8 @@ pub(crate) enum Manner {
     Drips,
     /// A result of two hundred megabytes.
     Floods,
+    /// A result of eight megabytes, which is taken and read.
+    Fills,
     /// A list of tools that never ends.
     Lists,
 }
@@ -173,7 +175,7 @@ impl Recorder {
     /// Answers a call the way a bad server does; true when it did.
     fn misbehaves(&self, body: &[u8], writer: &mut TcpStream) -> bool {
         let manner = *self.shared.manner.lock().unwrap();
-        let is_bad = matches!(manner, Manner::Drips | Manner::Floods);
+        let is_bad = matches!(manner, Manner::Drips | Manner::Floods | Manner::Fills);
         let Some(id) = is_bad.then(|| call_id(body)).flatten() else { return false };
         self.shared.calls.lock().unwrap().push("bad".to_owned());
         let head = "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\n";
@@ -184,6 +186,15 @@ impl Recorder {
                 thread::sleep(Duration::from_millis(20));
                 going = writer.write_all(b" ");
             }
+            return true;
+        }
+        if manner == Manner::Fills {
+            let filling = "{\"a\":[1,2,3]},".repeat((8 << 20) / 14);
+            let body = format!(
+                "{{\"jsonrpc\":\"2.0\",\"id\":{id},\"result\":{{\"content\":[],\"x\":[{filling}1]}}}}"
+            );
+            let head = format!("{head}content-length: {}\r\n\r\n", body.len());
+            let _ = writer.write_all((head + &body).as_bytes());
             return true;
         }
         let begin = format!(

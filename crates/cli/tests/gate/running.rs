@@ -122,12 +122,14 @@ fn p24_bad_servers_do_not_stop_the_others() {
     let (_, well) = other("well");
     let (drip, dripping) = other("drip");
     let (flood, flooding) = other("flood");
+    let (fill, filling) = other("fill");
     let (list, listing) = other("list");
     let (middle, slow) = pace(&well);
 
     recorder.hang_on("other");
     drip.behave(Manner::Drips);
     flood.behave(Manner::Floods);
+    fill.behave(Manner::Fills);
     list.behave(Manner::Lists);
     let mut waiting: Vec<_> = (0..40).map(|_| left_waiting(&hung, "other")).collect();
     waiting.extend((0..10).map(|_| left_waiting(&dripping, "echo")));
@@ -142,6 +144,12 @@ fn p24_bad_servers_do_not_stop_the_others() {
             }
         });
         scope.spawn(|| {
+            while !over.load(Ordering::Relaxed) {
+                let answer = filling.call("echo", &json!({}));
+                assert!(answer.passed(), "{} bytes of a large answer", answer.body.len());
+            }
+        });
+        scope.spawn(|| {
             let ask = json!({ "jsonrpc": "2.0", "id": 1, "method": "tools/list", "params": {} });
             while !over.load(Ordering::Relaxed) {
                 assert_eq!(listing.send(&ask).status, 200);
@@ -151,12 +159,12 @@ fn p24_bad_servers_do_not_stop_the_others() {
         over.store(true, Ordering::Relaxed);
         pace.unwrap()
     });
-    let floods = flood.calls().len();
+    let (floods, fills) = (flood.calls().len(), fill.calls().len());
     println!(
-        "P24: 40 calls hang, 10 drip, {floods} floods of 200 MB, endless lists; elsewhere calls took \
+        "P24: 40 calls hang, 10 drip, {floods} floods of 200 MB, {fills} answers of 8 MB, endless lists; elsewhere calls took \
          {with_middle:.1?} in the middle and {with_slow:.1?} at p99, without them {middle:.1?} and {slow:.1?}"
     );
-    assert!(floods > 0);
+    assert!(floods > 0 && fills > 0);
     // What a machine with two cores may need to get round to it.
     assert!(with_slow < slow * 2 + Duration::from_millis(100), "{with_slow:?} after {slow:?}");
     assert!(hung.call("echo", &json!({})).passed(), "even the same server answers other calls");

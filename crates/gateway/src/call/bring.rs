@@ -2,7 +2,7 @@
 
 use super::ask::Ask;
 use super::judge::release;
-use crate::flow::{Flow, Piece};
+use crate::flow::{Flow, Next, Piece};
 use crate::gate::Gate;
 use crate::mrtr::{Inner, ParkedCall};
 use crate::outbound::{Outbound, PIECES_WAITING_MAX};
@@ -41,9 +41,17 @@ pub(super) async fn pump(first: Outgoing, mut flow: Flow, to: mpsc::Sender<Outgo
         {
             return detach(flow);
         }
-        let piece = tokio::select! {
-            piece = flow.next() => piece,
+        let came = tokio::select! {
+            came = flow.next() => came,
             () = to.closed() => return detach(flow),
+        };
+        let piece = match came {
+            Next::Piece(piece) => piece,
+            Next::Large(large) => {
+                let (piece, back) = flow.read_on(large).await;
+                flow = back;
+                piece
+            }
         };
         match piece {
             Piece::Interim(outgoing) => next = Some(outgoing),
@@ -128,6 +136,11 @@ pub(super) async fn resume(ask: &Ask<'_>, handle: u64, permit: Permit) -> Outbou
     // The first round's permit stays with the call; this round's row only says that it went on.
     Gate::settled(permit, Ending::Ok);
     parked.flow.tail.id = id.clone();
-    let first = parked.flow.next().await;
-    bring(first, parked.flow)
+    match parked.flow.next().await {
+        Next::Piece(first) => bring(first, parked.flow),
+        Next::Large(large) => {
+            let (first, flow) = parked.flow.read_on(large).await;
+            bring(first, flow)
+        }
+    }
 }

@@ -1,6 +1,7 @@
 //! A request that is away: what is known of it, and what a server says meanwhile.
 
 use super::Piece;
+use crate::aside::LARGE_BYTES;
 use crate::call::Asked;
 use crate::in_force::Rules;
 use crate::lists::List;
@@ -85,8 +86,11 @@ impl Tail {
     /// true when there are some to be sent first.
     pub(super) async fn await_logs(&mut self, message: &[u8]) -> bool {
         let Some(mut beside) = self.beside.take() else { return false };
-        let is_answer = Doc::read_shallow(message, &Bounds::ANSWER, 1)
-            .is_ok_and(|doc| doc.root().get("method").is_none());
+        // Whether a large message is the answer is seen when it is read aside; it may well be.
+        let large = message.len() > LARGE_BYTES;
+        let is_answer = large
+            || Doc::read_shallow(message, &Bounds::ANSWER, 1)
+                .is_ok_and(|doc| doc.root().get("method").is_none());
         if is_answer && beside.is_empty() {
             let late = tokio::time::timeout(LATE_LOG_WAIT, beside.recv()).await;
             self.late_logs.extend(late.ok().and_then(Result::ok));
@@ -94,7 +98,7 @@ impl Tail {
         while let Ok(message) = beside.try_recv() {
             self.late_logs.push_back(message);
         }
-        if !is_answer {
+        if large || !is_answer {
             self.beside = Some(beside);
         }
         !self.late_logs.is_empty()

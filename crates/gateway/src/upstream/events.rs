@@ -9,6 +9,7 @@ use super::options::HttpBounds;
 use super::room::Share;
 use super::route::{self, Inbound};
 use super::waiter::{Listener, Waiter};
+use crate::aside::LARGE_BYTES;
 use crate::wire::Id;
 use crate::wire::sse::{self, Decoder};
 
@@ -94,7 +95,9 @@ impl Drop for Stream {
         if self.body.is_none() || self.answers.is_none() {
             return;
         }
-        if matches!(route::read(&self.last), Some(Inbound::Answer(id)) if Some(&id) == self.answers.as_ref())
+        // A large one is not worth reading again for a connection.
+        if self.last.len() <= LARGE_BYTES
+            && matches!(route::read(&self.last), Some(Inbound::Answer(id)) if Some(&id) == self.answers.as_ref())
         {
             self.finish();
         }
@@ -122,7 +125,7 @@ impl Stream {
                 return Ok(None);
             };
             if event.event.as_deref().is_none_or(|name| name == "message") {
-                self.last = std::mem::take(&mut self.share).of(event.data.into());
+                self.last = std::mem::take(&mut self.share).of(event.data);
                 let message = self.last.clone();
                 return Ok(Some(Event { message, id: event.id, retry_ms: event.retry_ms }));
             }

@@ -112,8 +112,8 @@ async fn pump(mut stream: Stream, in_flight: Arc<InFlight>) {
         if event.event.as_deref().is_some_and(|name| name != "message") {
             continue;
         }
-        let message = Bytes::from(event.data);
-        if let Some(inbound) = route::read(&message) {
+        let message = event.data;
+        if let Some(inbound) = route::inbound(&message).await {
             in_flight.deliver(&inbound, message).await;
         }
     }

@@ -1,7 +1,9 @@
 //! The little that must be read of a message to know whom it is for.
 
+use bytes::Bytes;
 use policy::json::{Bounds, Doc, Kind, Value};
 
+use crate::aside::{LARGE_BYTES, aside};
 use crate::wire::Id;
 
 /// How deep the members lie that say whom a message is for: `params._meta.x`.
@@ -32,6 +34,15 @@ pub(super) fn ids_of(message: &[u8]) -> Vec<Id> {
     let Ok(doc) = Doc::read_shallow(message, &Bounds::ANSWER, 1) else { return Vec::new() };
     let ids = doc.root().entries().filter(|(key, _)| key.text() == "id");
     ids.filter_map(|(_, value)| Id::lenient(value)).collect()
+}
+
+/// Reads whom a message is for, a large one aside; nothing if it is no JSON-RPC message.
+pub(super) async fn inbound(message: &Bytes) -> Option<Inbound> {
+    if message.len() <= LARGE_BYTES {
+        return read(message);
+    }
+    let message = message.clone();
+    aside(move || read(&message)).await
 }
 
 /// Reads whom a message is for; nothing if it is no JSON-RPC message.

@@ -246,7 +246,7 @@ impl Supervised {
     }
 
     async fn deliver(&self, run: &Run, message: Bytes) {
-        let Some(inbound) = route::read(&message) else {
+        let Some(inbound) = route::inbound(&message).await else {
             let lines = self.noise_lines.fetch_add(1, Ordering::Relaxed) + 1;
             tracing::debug!(lines, "a server wrote a line that is not a message");
             // Whoever waits for it would wait in vain.

@@ -5,6 +5,8 @@ mod decode;
 mod encode;
 mod lines;
 
+use bytes::Bytes;
+
 pub use decode::{Decoder, TooLong};
 pub use encode::{KEEP_ALIVE, write_comment, write_data, write_event};
 
@@ -14,6 +16,6 @@ pub struct Event {
     pub event: Option<String>,
     pub id: Option<String>,
     /// The data lines joined with line feeds, as they were sent: not yet known to be UTF-8.
-    pub data: Vec<u8>,
+    pub data: Bytes,
     pub retry_ms: Option<u64>,
 }

@@ -1,5 +1,7 @@
 //! From lines to events.
 
+use bytes::{Bytes, BytesMut};
+
 use super::Event;
 use super::lines::Lines;
 
@@ -55,18 +57,20 @@ impl Decoder {
                     None => continue,
                 }
             }
-            let field = Field::of(self.lines.line(place));
+            let field = Field::of(self.lines.line(place.clone()));
             let Some(field) = field else { continue };
             let event = self.event.get_or_insert_default();
             match field {
                 Field::Event(name) => event.event = Some(name),
                 Field::Id(id) => event.id = Some(id),
                 Field::Retry(retry_ms) => event.retry_ms = Some(retry_ms),
-                Field::Data(line) => {
+                Field::Data(value_bytes) => {
+                    let line = self.lines.take(place.end - value_bytes..place.end);
                     if std::mem::replace(&mut self.has_data, true) {
-                        event.data.push(b'\n');
+                        event.data = joined(std::mem::take(&mut event.data), &line);
+                    } else {
+                        event.data = line;
                     }
-                    event.data.extend_from_slice(line);
                 }
             }
             if event.data.len() > self.event_bytes_max {
@@ -77,24 +81,33 @@ impl Decoder {
     }
 }
 
+/// One line of data after another. The first is not copied again for each further one.
+fn joined(data: Bytes, line: &[u8]) -> Bytes {
+    let mut data = BytesMut::from(data);
+    data.extend_from_slice(b"\n");
+    data.extend_from_slice(line);
+    data.freeze()
+}
+
 /// One line of an event.
-enum Field<'l> {
+enum Field {
     Event(String),
     Id(String),
     Retry(u64),
-    Data(&'l [u8]),
+    /// The last so many bytes of the line.
+    Data(usize),
 }
 
-impl Field<'_> {
+impl Field {
     /// Comments, unknown fields and values that make no sense are passed over.
-    fn of(line: &[u8]) -> Option<Field<'_>> {
-        let colon = line.iter().position(|&byte| byte == b':');
+    fn of(line: &[u8]) -> Option<Field> {
+        let colon = memchr::memchr(b':', line);
         let (name, value) = line.split_at(colon.unwrap_or(line.len()));
         let value = value.strip_prefix(b":").unwrap_or(value);
         let value = value.strip_prefix(b" ").unwrap_or(value);
         let text = || String::from_utf8_lossy(value).into_owned();
         match name {
-            b"data" => Some(Field::Data(value)),
+            b"data" => Some(Field::Data(value.len())),
             b"event" => Some(Field::Event(text())),
             b"id" if !value.contains(&0) => Some(Field::Id(text())),
             b"retry" if value.iter().all(u8::is_ascii_digit) => {

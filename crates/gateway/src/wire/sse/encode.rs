@@ -25,7 +25,7 @@ pub fn write_data(data: &[u8], out: &mut Vec<u8>) {
     out.reserve(data.len() + 8);
     let mut rest = data;
     loop {
-        let end = rest.iter().position(|byte| matches!(byte, b'\n' | b'\r'));
+        let end = memchr::memchr2(b'\n', b'\r', rest);
         let (line, after) = rest.split_at(end.unwrap_or(rest.len()));
         out.extend_from_slice(b"data: ");
         out.extend_from_slice(line);

@@ -2,7 +2,13 @@
 
 use std::ops::Range;
 
+use bytes::Bytes;
+
 use super::decode::TooLong;
+
+/// The end of a line that is longer than this is given away with the buffer it stands in instead of
+/// being copied.
+const COPIED_BYTES_MAX: usize = 64 * 1024;
 
 const BYTE_ORDER_MARK: &[u8] = b"\xEF\xBB\xBF";
 
@@ -44,12 +50,25 @@ impl Lines {
         self.buffer.get(place).unwrap_or(&[])
     }
 
+    /// The end of the line that was given last, for longer than the buffer holds it.
+    pub(super) fn take(&mut self, place: Range<usize>) -> Bytes {
+        if place.len() <= COPIED_BYTES_MAX {
+            return Bytes::copy_from_slice(self.line(place));
+        }
+        let rest = self.buffer.split_off(self.start);
+        let mut given = std::mem::replace(&mut self.buffer, rest);
+        self.scanned -= self.start;
+        self.start = 0;
+        given.truncate(place.end);
+        Bytes::from(given).slice(place.start..)
+    }
+
     /// The place of the next whole line, without its end.
     pub(super) fn next_line(&mut self) -> Result<Option<Range<usize>>, TooLong> {
         self.skip_line_feed();
         self.skip_byte_order_mark();
         let unseen = self.buffer.get(self.scanned..).unwrap_or(&[]);
-        let Some(length) = unseen.iter().position(|byte| matches!(byte, b'\n' | b'\r')) else {
+        let Some(length) = memchr::memchr2(b'\n', b'\r', unseen) else {
             self.scanned = self.buffer.len();
             return self.check_length(self.scanned).map(|()| None);
         };

@@ -23,7 +23,7 @@ fn decode(pieces: &[&[u8]], event_bytes_max: usize) -> Result<Vec<Event>, TooLon
 }
 
 fn data(text: &str) -> Event {
-    Event { data: text.as_bytes().to_vec(), ..Event::default() }
+    Event { data: text.as_bytes().to_vec().into(), ..Event::default() }
 }
 
 #[test]
@@ -31,7 +31,7 @@ fn streams_are_read_as_the_standard_says() {
     let full = Event {
         event: Some("message".to_owned()),
         id: Some("7".to_owned()),
-        data: b"{}".to_vec(),
+        data: b"{}".to_vec().into(),
         retry_ms: Some(3000),
     };
     let priming = Event { id: Some("1".to_owned()), ..Event::default() };
@@ -82,6 +82,21 @@ fn comments_and_fields_cannot_make_events() {
 }
 
 #[test]
+fn long_data_is_the_same_however_it_arrives() {
+    let long = "x".repeat(200_000);
+    let more = "y".repeat(70_000);
+    let stream = format!(
+        ": c\r\ndata: {long}\r\n\ndata:{more}\ndata: z\ndata: {long}\n\ndata: a\n\ndata: cut"
+    );
+    let expected = [data(&long), data(&format!("{more}\nz\n{long}")), data("a")];
+    for piece in [1_000, 65_536, 199_999, stream.len()] {
+        let pieces: Vec<_> = stream.as_bytes().chunks(piece).collect();
+        let events = decode(&pieces, 1_000_000).unwrap();
+        assert!(events == expected, "in pieces of {piece}");
+    }
+}
+
+#[test]
 fn line_ends_in_data_do_not_end_the_event() {
     let mut out = Vec::new();
     write_data(b"{\n\n\"a\":\r\n1\r}", &mut out);
@@ -116,7 +131,7 @@ fn streams() -> impl Strategy<Value = Vec<u8>> {
 
 fn events() -> impl Strategy<Value = Event> {
     let text = || option::of("[^\\p{Cc}]{0,8}");
-    let data = "([ -~é]|\n){0,20}".prop_map(String::into_bytes);
+    let data = "([ -~é]|\n){0,20}".prop_map(|text| bytes::Bytes::from(text.into_bytes()));
     (text(), text(), data, option::of(any::<u64>())).prop_map(|(event, id, data, retry_ms)| Event {
         event,
         id,
