@@ -7,6 +7,7 @@ mod import;
 use anyhow::{Result, anyhow, bail};
 use clap::Args;
 use connectors::sync::{self, Asked, Mirror};
+use connectors::when::{self, Here};
 use serde_json::Value;
 
 use crate::context::Context;
@@ -38,6 +39,10 @@ pub(crate) struct SyncArgs {
 pub(crate) fn run(args: SyncArgs, context: &Context, out: &mut Out) -> Result<Ending> {
     let mirror = mirror(&args.service)?;
     let stores = context.open()?;
+    // Programs get what the tool answers, also to this.
+    if !out.wants_json() {
+        check_since(args.since.as_deref(), stores.now_us())?;
+    }
     let desk = stores.desk()?;
     let asked = Asked { full: args.full, since: args.since, resources: args.resources };
     let result = {
@@ -59,6 +64,16 @@ pub(crate) fn run(args: SyncArgs, context: &Context, out: &mut Out) -> Result<En
     let newest = cursor(&result).map(|us| format!(", up to {}", moment::local(us)));
     out.line(format_args!("{}: {said}{}", mirror.service, newest.unwrap_or_default()))?;
     Ok(ending(&result))
+}
+
+/// A time that nobody can read is a slip of the keyboard: nothing is synced, not even what needs no
+/// time. Where the owner is makes no difference to whether it can be read.
+fn check_since(since: Option<&str>, now_us: i64) -> Result<()> {
+    let Some(text) = since.filter(|text| !text.is_empty()) else { return Ok(()) };
+    match when::start_us(text, Here { now_us, offset_s: 0 }) {
+        Ok(_) => Ok(()),
+        Err(error) => bail!("`--since` is {error}"),
+    }
 }
 
 /// The mirror of a service, or which there are.

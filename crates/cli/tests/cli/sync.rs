@@ -61,6 +61,12 @@ fn a_sync_says_in_one_line_what_came() {
     assert_eq!(result["status"], "success");
     assert_eq!(result["resources"]["profile"]["records_fetched"], 1);
 
+    let slip = stage.run(&["sync", "whoop", "--since", "yesterdya"]);
+    assert_eq!((slip.code, slip.stdout.as_str()), (2, ""), "nothing is synced");
+    assert!(slip.stderr.starts_with("error: `--since` is not a date or time"), "{}", slip.stderr);
+    let slip = stage.run(&["sync", "whoop", "--since", "yesterdya", "--json"]).json();
+    assert_eq!(slip["resources"]["cycles"]["status"], "error", "{slip}");
+
     let unknown = stage.run(&["sync", "spotter"]);
     assert_eq!(unknown.code, 2);
     assert!(unknown.stderr.contains("hint: one of whoop"), "{}", unknown.stderr);
