@@ -19,6 +19,7 @@ use store::settings::Settings;
 use store::vault::{Vault, parse_key};
 
 use crate::cli::Global;
+use crate::running;
 use crate::services::{self, Look};
 
 /// The vault key as an environment variable, for machines whose secrets come from elsewhere.
@@ -303,12 +304,14 @@ impl Stores {
         Ok(self.ledger.get_or_init(|| Arc::new(ledger)))
     }
 
-    /// Every act of a person that changes something is a row of the audit log.
+    /// Every act of a person that changes something is a row of the audit log, and in force in every
+    /// running gate when the command ends.
     pub(crate) fn note(&self, act: &str, about: &str, words: &str) -> Result<()> {
         let note = Note { act, by: &self.actor, about, words };
         self.ledger()?.note(&note).with_context(|| {
             format!("`{about}` was changed, but the audit log could not record it")
         })?;
+        running::let_them_look(self.home.path());
         Ok(())
     }
 }

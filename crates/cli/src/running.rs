@@ -1,6 +1,7 @@
 //! Which gates run on a home: each one holds a lock on a small file of its own, so that what a dead
 //! one left behind is told from what a living one says. Beside it lies a socket on which a living one
-//! says how its servers stand; the folder and both are the owner's alone, and no agent gets there.
+//! takes over what the owner changed and says how its servers stand; the folder and both are the
+//! owner's alone, and no agent gets there.
 
 use std::fs::{self, DirBuilder, File, OpenOptions, Permissions};
 use std::io::{Read as _, Write as _};
@@ -110,13 +111,23 @@ async fn tell(listener: tokio::net::UnixListener, gate: Arc<Gate>) {
         let own = rustix::process::getuid().as_raw();
         // The modes say the same; a folder that somebody opened up must not be enough.
         if stream.peer_cred().is_ok_and(|peer| peer.uid() == own || peer.uid() == 0) {
+            gate.look_now();
             let text = gate.standing().to_string();
             let _ = tokio::time::timeout(ANSWER_WAIT_MAX, stream.write_all(text.as_bytes())).await;
         }
     }
 }
 
-/// How the servers of a running gate stand, if it says so in time.
+/// Waits until every running gate has taken over what was just written, so that a command can say
+/// that it is in force. A gate that does not answer in time finds it at its own next look.
+pub(crate) fn let_them_look(home: &Path) {
+    for facts in all(home).iter().filter(|facts| facts.pid != std::process::id()) {
+        let _ = standing(home, facts.pid);
+    }
+}
+
+/// How the servers of a running gate stand, if it says so in time. It has looked at its registry
+/// when it answers.
 pub(crate) fn standing(home: &Path, pid: u32) -> Option<serde_json::Value> {
     let path = short(home, &socket(home, pid)).ok()?;
     let stream = StdStream::connect(path.as_path()).ok()?;

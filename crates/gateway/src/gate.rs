@@ -4,7 +4,7 @@ mod record;
 
 use std::collections::HashMap;
 use std::ffi::OsString;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use arc_swap::{ArcSwap, ArcSwapOption};
 use bytes::Bytes;
@@ -83,6 +83,9 @@ pub struct Gate {
     pub(crate) settings: ArcSwap<Settings>,
     in_force: ArcSwap<InForce>,
     leases: Mutex<Leases>,
+    /// Held from reading what the owner wrote to putting it in force, so that an older reading never
+    /// replaces a newer one.
+    looking: Mutex<()>,
     time: GateTime,
     zone: jiff::tz::TimeZone,
     digest: Hmac<Sha256>,
@@ -128,6 +131,7 @@ impl Gate {
             settings: ArcSwap::new(options.settings),
             in_force: ArcSwap::from_pointee(in_force),
             leases: Mutex::new(leases),
+            looking: Mutex::default(),
             time,
             zone,
             metrics_token: options.metrics_token,
@@ -139,6 +143,10 @@ impl Gate {
 
     pub(crate) fn in_force(&self) -> Arc<InForce> {
         self.in_force.load_full()
+    }
+
+    pub(crate) fn turn_to_look(&self) -> MutexGuard<'_, ()> {
+        self.looking.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Puts another state in force, whole. Grants that are not in it lose their open streams.

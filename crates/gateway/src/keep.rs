@@ -40,12 +40,20 @@ pub(crate) async fn keep(gate: Arc<Gate>, read_settings: Option<ReadSettings>) {
         if let Some(read) = &read_settings {
             take_settings(&gate, read());
         }
-        take_registry(&gate);
-        sweep(&gate);
+        gate.look_now();
         ticks += 1;
         if ticks.is_multiple_of(TICKS_PER_MINUTE) {
             forget_parked(&gate);
         }
+    }
+}
+
+impl Gate {
+    /// Takes over what the registry says now, without waiting for the next look. When this returns,
+    /// the next call is judged by it.
+    pub fn look_now(self: &Arc<Self>) {
+        take_registry(self);
+        sweep(self);
     }
 }
 
@@ -55,6 +63,7 @@ fn take_settings(gate: &Gate, changed: Changed) {
         Changed::Broken(words) => return keep_the_old(gate, &words),
         Changed::Yes(settings) => Arc::new(*settings),
     };
+    let _turn = gate.turn_to_look();
     let snapshot = match gate.registry.snapshot() {
         Ok(snapshot) => snapshot,
         Err(error) => return keep_the_old(gate, &error.to_string()),
@@ -75,6 +84,7 @@ fn keep_the_old(gate: &Gate, words: &str) {
 }
 
 fn take_registry(gate: &Gate) {
+    let _turn = gate.turn_to_look();
     let generation = gate.in_force().effective.generation;
     match gate.registry.changed(generation) {
         Ok(false) => gate.set_store_trouble(None),
