@@ -1,6 +1,8 @@
 //! Looks for characters and names that mislead the eye: hidden text, direction overrides, letters
 //! of another alphabet inside a name. A finding is a fact about the bytes, not a verdict.
 
+use std::sync::LazyLock;
+
 use policy::json::{Kind, Value};
 use serde::Serialize;
 use unicode_security::{RestrictionLevel, RestrictionLevelDetection, skeleton};
@@ -53,6 +55,21 @@ pub fn oddities(tool: Value<'_>) -> Vec<Oddity> {
 /// One key for all names that look or sound the same to a person: compare keys across servers to
 /// find a tool that shadows another.
 pub fn look_alike_key(name: &str) -> String {
+    if name.is_ascii() {
+        return name.bytes().flat_map(|byte| plain_key(byte).chars()).collect();
+    }
+    whole_key(name)
+}
+
+/// The key of one ASCII character: nearly all names have no other, and the tables are slow to search.
+fn plain_key(byte: u8) -> &'static str {
+    static KEYS: LazyLock<Vec<String>> = LazyLock::new(|| {
+        (0..128_u8).map(|byte| whole_key(char::from(byte).encode_utf8(&mut [0; 4]))).collect()
+    });
+    KEYS.get(usize::from(byte)).map_or("", String::as_str)
+}
+
+fn whole_key(name: &str) -> String {
     let joined: String = skeleton(name).filter(|c| !matches!(c, '_' | '-' | '.' | ' ')).collect();
     skeleton(&joined.to_lowercase()).collect()
 }
@@ -195,4 +212,18 @@ fn describe(kind: OddityKind, found: &[char]) -> String {
     let shown: String = found.iter().take(8).map(|c| visible(&c.to_string())).collect();
     let more = if count > 8 { "…" } else { "" };
     format!("{count} {what} {plural}: {shown}{more}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_short_way_to_a_key_is_the_long_way() {
+        let all: String = (0..128_u8).map(char::from).collect();
+        let turned: String = all.chars().rev().collect();
+        for name in [all.as_str(), &turned, "", "Send_Mail.1I|l0O", "mrn-RN m"] {
+            assert_eq!(look_alike_key(name), whole_key(name), "{name:?}");
+        }
+    }
 }

@@ -1,6 +1,7 @@
 //! What a definition says about tools that are not its server's, and names that look alike across
 //! servers.
 
+use std::cell::LazyCell;
 use std::collections::{BTreeMap, BTreeSet};
 
 use policy::json::Value;
@@ -46,11 +47,12 @@ pub(super) fn orders(
     texts: &[Text],
     siblings: &[&str],
 ) -> Vec<PoisonFinding> {
-    let own = own_names(definition, texts, siblings);
+    // Most definitions name no tool, and of a server with thousands of them each has as many siblings.
+    let own = LazyCell::new(|| own_names(definition, texts, siblings));
     let mut out = Vec::new();
     for text in texts.iter().filter(|t| t.role == Role::Prose) {
         for (start, name) in identifiers(&text.said) {
-            if is_own(&own, name) || !starts_with_verb(name) {
+            if !starts_with_verb(name) || is_own(&own, name) {
                 continue;
             }
             // `create-cluster` is as often a command or an operation as a tool.
