@@ -18,8 +18,7 @@ mod recommend;
 mod stored;
 mod tests;
 
-pub(crate) use check::complain;
-pub(crate) use frame::Grade;
+pub(crate) use check::unusable;
 
 #[derive(Subcommand)]
 pub(crate) enum PolicyCommand {

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use anyhow::Result;
+use anyhow::{Result, anyhow};
 use policy::{Policy, Problem};
 use serde_json::{Value, json};
 
@@ -43,13 +43,47 @@ pub(super) fn run(files: &[PathBuf], out: &mut Out) -> Result<Ending> {
 }
 
 /// Shows problems on stderr with the line they are on; programs get them in the JSON instead.
-pub(crate) fn complain(grade: Grade, problems: &[Problem], source: &Source, out: &Out) {
+pub(super) fn complain(grade: Grade, problems: &[Problem], source: &Source, out: &Out) {
     if out.wants_json() {
         return;
     }
     for problem in problems {
         let text = paragraph(grade, problem, &source.name, &source.text, out.talk_paint());
         out.say(text);
+    }
+}
+
+/// A policy that does not load: shown with its lines to a person, and as the causes of the error to a
+/// program.
+pub(crate) fn unusable(
+    problems: &[Problem],
+    source: &Source,
+    words: String,
+    out: &Out,
+) -> anyhow::Error {
+    complain(Grade::Error, problems, source, out);
+    if !out.wants_json() {
+        return anyhow!(words);
+    }
+    let said = problems.iter().rev().map(|problem| {
+        let hint = problem.hint.as_deref().map(|hint| format!("\nhint: {hint}"));
+        format!(
+            "line {}, column {}: {}{}",
+            problem.line,
+            problem.column,
+            problem.words,
+            hint.unwrap_or_default()
+        )
+    });
+    let chain = said.fold(None, |inner: Option<anyhow::Error>, words| {
+        Some(match inner {
+            None => anyhow!(words),
+            Some(inner) => inner.context(words),
+        })
+    });
+    match chain {
+        None => anyhow!(words),
+        Some(chain) => chain.context(words),
     }
 }
 

@@ -10,7 +10,6 @@ use policy::{Call, Caller, Decision, Definition, Policy, Step, Subject, ToolFact
 use serde_json::{Value, json};
 
 use super::Source;
-use super::frame::Grade;
 use crate::context::{Context, read_text};
 use crate::failure::Ending;
 use crate::moment;
@@ -148,8 +147,8 @@ fn policy_and_name(args: &ExplainArgs, context: &Context, out: &Out) -> Result<(
         (None, None, [file, name]) => {
             let source = Source::read(Path::new(file))?;
             let policy = Policy::compile(&source.text, source.format).map_err(|error| {
-                super::complain(Grade::Error, &error.problems, &source, out);
-                anyhow!("`{}` does not load", source.name)
+                let words = format!("`{}` does not load", source.name);
+                super::unusable(&error.problems, &source, words, out)
             })?;
             Ok((policy, name.clone()))
         }

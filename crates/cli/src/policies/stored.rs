@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 use store::registry::{Origin, PolicyText, PolicyVersion};
 
 use super::Source;
+use super::check::complain;
 use super::frame::Grade;
 use crate::context::{Context, Stores};
 use crate::failure::Ending;
@@ -132,10 +133,11 @@ pub(super) fn set(args: &SetArgs, context: &Context, out: &mut Out) -> Result<En
     let stores = context.open()?;
     let source = Source::read(&args.file)?;
     match Policy::load(&source.text, source.format) {
-        Ok(policy) => super::complain(Grade::Warning, policy.warnings(), &source, out),
+        Ok(policy) => complain(Grade::Warning, policy.warnings(), &source, out),
         Err(error) => {
-            super::complain(Grade::Error, &error.problems, &source, out);
-            bail!("policy `{}` was not changed: `{}` does not load", args.name, source.name);
+            let words =
+                format!("policy `{}` was not changed: `{}` does not load", args.name, source.name);
+            return Err(super::unusable(&error.problems, &source, words, out));
         }
     }
     let before = stores.registry.policy(&args.name).ok();

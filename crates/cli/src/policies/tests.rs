@@ -2,20 +2,19 @@
 
 use std::path::Path;
 
-use anyhow::{Result, anyhow};
+use anyhow::Result;
 use policy::{Policy, TestOutcome};
 use serde_json::{Value, json};
 
 use super::Source;
-use super::frame::Grade;
 use crate::failure::Ending;
 use crate::output::{Out, visible};
 
 pub(super) fn run(file: &Path, out: &mut Out) -> Result<Ending> {
     let source = Source::read(file)?;
     let policy = Policy::compile(&source.text, source.format).map_err(|error| {
-        super::complain(Grade::Error, &error.problems, &source, out);
-        anyhow!("`{}` does not load, so its tests did not run", source.name)
+        let words = format!("`{}` does not load, so its tests did not run", source.name);
+        super::unusable(&error.problems, &source, words, out)
     })?;
     let outcomes = policy.run_tests();
     let failed = outcomes.iter().filter(|outcome| !outcome.passed).count();

@@ -6,7 +6,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context as TaskContext, Poll};
 
-use anyhow::{Context as _, Result, anyhow, bail};
+use anyhow::{Context as _, Result, bail};
 use clap::Args;
 use gateway::{Gate, Identity, RunError, Wrapped};
 use policy::Policy;
@@ -17,7 +17,7 @@ use tokio::sync::watch;
 use crate::context::{Context, Stores};
 use crate::failure::Ending;
 use crate::output::Out;
-use crate::policies::{Grade, Source, complain};
+use crate::policies::{Source, unusable};
 use crate::run::ends::{Input, Output};
 use crate::run::{builtin, facts, gate, runtime, signals};
 use crate::running::{Mark, Teller};
@@ -191,8 +191,8 @@ async fn drained(mut pipe: tokio::io::DuplexStream) -> std::io::Result<Vec<u8>> 
 fn policy_file(file: &Path, out: &Out) -> Result<PolicyText> {
     let source = Source::read(file)?;
     if let Err(error) = Policy::load(&source.text, source.format) {
-        complain(Grade::Error, &error.problems, &source, out);
-        return Err(anyhow!("policy `{}` does not load, so nothing was started", source.name));
+        let words = format!("policy `{}` does not load, so nothing was started", source.name);
+        return Err(unusable(&error.problems, &source, words, out));
     }
     let name = file.file_stem().map(|stem| stem.to_string_lossy().into_owned());
     Ok(PolicyText {

@@ -51,6 +51,26 @@ fn problems_are_data_when_json_is_asked_for() {
 }
 
 #[test]
+fn a_command_that_needs_a_policy_says_in_json_why_it_does_not_load() {
+    let stage = Stage::new();
+    stage.write("bad.json", "{\"version\":\"1\",\n\"default\":\"deny\",\"tols\":{}}");
+    for words in [
+        &["policy", "test", "bad.json", "--json"][..],
+        &["policy", "explain", "bad.json", "x", "--json"],
+        &["policy", "set", "p", "bad.json", "--json"],
+    ] {
+        let said = stage.run(words);
+        assert_eq!(said.code, 2, "{}", said.everything());
+        let account: serde_json::Value = serde_json::from_str(&said.stderr).unwrap();
+        assert_eq!(
+            account["caused_by"][0], "line 2, column 18: unknown field `tols` in policy",
+            "{account}"
+        );
+        assert_eq!(account["hints"][0], "did you mean `tools`?", "{account}");
+    }
+}
+
+#[test]
 fn a_file_that_is_not_there_is_could_not() {
     assert_snapshot!(Stage::new().told(&["policy", "check", "nowhere.json"]));
 }
