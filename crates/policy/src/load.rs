@@ -89,6 +89,7 @@ fn compile(root: &Node, loader: &mut Loader) -> Policy {
     let prompts = Section::compile(root.get("prompts"), "/prompts", names, &[], loader);
     let hide = compile_hide(root.get("hide"), uris, loader);
     warn_of_hidden(root, &hide, loader);
+    warn_of_other_wildcards(root, loader);
     Policy {
         source: String::new(),
         description: root.text_of("description").map(str::to_owned),
@@ -142,5 +143,25 @@ fn warn_of_hidden(root: &Node, hide: &Patterns, loader: &mut Loader) {
                 loader.warnings.add(member.place, &pointer, Complaint::new(words));
             }
         }
+    }
+}
+
+/// No tool may have such a name, so whoever wrote it meant a wildcard, and the entry never counts.
+fn warn_of_other_wildcards(root: &Node, loader: &mut Loader) {
+    let tools = root.get("tools").map(Node::members).unwrap_or_default();
+    let tools = tools.iter().map(|member| {
+        (member.name.as_str(), member.place, pointer::member("/tools", &member.name))
+    });
+    let hide = root.get("hide").map(Node::items).unwrap_or_default().iter().enumerate();
+    let hide = hide.filter_map(|(index, item)| {
+        // A URI may hold them.
+        let text = item.as_text().filter(|text| !text.contains(':'))?;
+        Some((text, item.place, pointer::item("/hide", index)))
+    });
+    let unlike = |name: &str| name.contains(['?', '[', ']', '{', '}']);
+    let found: Vec<_> = tools.chain(hide).filter(|(name, ..)| unlike(name)).collect();
+    for (_, place, pointer) in found {
+        let words = format!("`{pointer}` matches no tool: the only wildcard in names is `*`");
+        loader.warnings.add(place, &pointer, Complaint::new(words));
     }
 }

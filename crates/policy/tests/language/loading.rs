@@ -190,3 +190,16 @@ fn what_is_likely_a_mistake_is_a_warning() {
         ]
     );
 }
+
+#[test]
+fn a_wildcard_of_another_language_is_a_warning() {
+    let source = r#"{"version":"1","default":"allow","hide":["del?te","x://a?b","ok*"],
+        "tools":{"get_?":{"action":"deny"},"get_[ab]*":{},"{a,b}":{},"fine_*":{}},
+        "resources":{"x://a?b=[1]":{}}}"#;
+    let policy = Policy::load(source, Format::Json).unwrap();
+    let found: Vec<_> = policy.warnings().iter().map(|warning| warning.pointer.as_str()).collect();
+    assert_eq!(found, ["/hide/0", "/tools/get_?", "/tools/get_[ab]*", "/tools/{a,b}"]);
+    assert!(
+        policy.warnings().iter().all(|w| w.words.ends_with("the only wildcard in names is `*`"))
+    );
+}
