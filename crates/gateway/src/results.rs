@@ -65,10 +65,7 @@ fn redacted(effects: &Effects, result: Value<'_>) -> String {
             "content" | "contents" | "messages" => Member::Replace(blocks(effects, value)),
             // The protocol's own words; everything else may hold what the policy removes.
             "resultType" | "nextCursor" | "requestState" | "description" => Member::Keep,
-            _ => Member::Replace(match value.kind() {
-                Kind::Object | Kind::Array => cut(effects, value),
-                _ => value.raw().to_owned(),
-            }),
+            _ => Member::Replace(other(effects, value)),
         },
         &[],
     )
@@ -118,18 +115,34 @@ fn block(effects: &Effects, value: Value<'_>) -> String {
             "blob" => Member::Replace(string("")),
             "resource" => Member::Replace(block(effects, member)),
             "content" => Member::Replace(blocks(effects, member)),
-            _ => Member::Keep,
+            "type" | "data" => Member::Keep,
+            _ => Member::Replace(other(effects, member)),
         },
         &[],
     )
 }
 
-fn text(effects: &Effects, value: Value<'_>) -> String {
-    let Some(text) = value.as_str() else { return cut(effects, value) };
-    match Doc::read(text.as_bytes(), &Bounds::ANSWER) {
-        Ok(doc) if matches!(doc.root().kind(), Kind::Object | Kind::Array) => {
-            string(&cut(effects, doc.root()))
-        }
-        _ => string(WITHHELD),
+/// A member that the protocol does not name, or gives a meaning of its own: an address, a name, a
+/// word. Only what can be read as JSON can hold what the policy removes.
+fn other(effects: &Effects, value: Value<'_>) -> String {
+    match value.kind() {
+        Kind::Object | Kind::Array => cut(effects, value),
+        Kind::String => json_text(effects, value).unwrap_or_else(|| value.raw().to_owned()),
+        _ => value.raw().to_owned(),
     }
+}
+
+fn text(effects: &Effects, value: Value<'_>) -> String {
+    if value.kind() != Kind::String {
+        return cut(effects, value);
+    }
+    json_text(effects, value).unwrap_or_else(|| string(WITHHELD))
+}
+
+/// A text that holds a JSON object or array, without what the policy names.
+fn json_text(effects: &Effects, value: Value<'_>) -> Option<String> {
+    let text = value.as_str()?;
+    let doc = Doc::read(text.as_bytes(), &Bounds::ANSWER).ok()?;
+    let is_tree = matches!(doc.root().kind(), Kind::Object | Kind::Array);
+    is_tree.then(|| string(&cut(effects, doc.root())))
 }
