@@ -177,10 +177,12 @@ impl HttpLink {
         }
     }
 
-    /// A refusal in JSON-RPC's words is an answer; any other is a status.
+    /// A refusal in JSON-RPC's words is an answer; any other is a status, and so is a redirection:
+    /// nobody follows it, and the client must not read it as the gate's own.
     async fn refused_reply(&self, response: Response<Body>) -> Result<Reply, UpstreamError> {
+        let elsewhere = response.status().is_redirection();
         let status = response.status().as_u16();
-        if understood(response.headers())? != Some(Media::Json) {
+        if elsewhere || understood(response.headers())? != Some(Media::Json) {
             return Err(self.server.refusal(response).await);
         }
         let body = response.into_body().collect(self.server.bounds.answer_bytes_max).await?;
