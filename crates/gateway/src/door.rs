@@ -52,10 +52,20 @@ pub(crate) async fn answer(
     remote: Remote,
     request: Request<Incoming>,
 ) -> Response<Body> {
-    match enter(&gate, &hosts, &remote, request).await {
+    let in_chunks = match media::in_chunks(request.headers()) {
+        Ok(in_chunks) => in_chunks,
+        Err(away) => return turned_away(&gate, &remote, &away),
+    };
+    let mut response = match enter(&gate, &hosts, &remote, request).await {
         Ok(response) => response,
         Err(away) => turned_away(&gate, &remote, &away),
+    };
+    if in_chunks {
+        // A `Content-Length` beside chunks is gone before anybody here sees it, so what comes after
+        // the chunks may be what a proxy in front took for the body.
+        response.headers_mut().insert(hyper::header::CONNECTION, media::CLOSE);
     }
+    response
 }
 
 async fn enter(

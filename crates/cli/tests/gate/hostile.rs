@@ -91,6 +91,7 @@ fn filled(raw: &str, client: &Client) -> Vec<u8> {
         .replace("{token}", &client.token)
         .replace("{mlen}", &MODERN.len().to_string())
         .replace("{len}", &CALL.len().to_string())
+        .replace("{hexlen}", &format!("{:x}", CALL.len()))
         .replace("{modern}", MODERN)
         .replace("{call}", CALL);
     expand(&text)
@@ -125,6 +126,27 @@ fn p22_p34_p35_requests_that_do_not_belong_are_turned_away() {
     let modern = "POST /mcp/rec HTTP/1.1~Host: {host}~Authorization: Bearer {token}~Mcp-Protocol-Version: 2026-07-28~Mcp-Method: tools/call~Mcp-Name: echo~Content-Type: application/json~Connection: close~Content-Length: {mlen}~~{modern}";
     let good = exchange(gate.port, &filled(modern, &client), WAIT);
     assert!(good.passed(), "the same with headers that agree passes: {}", good.text());
+}
+
+/// The protocol lets chunks win over a length that follows them, and whoever stands in front may have
+/// read it the other way: what comes behind the chunks is then nobody's request.
+#[test]
+fn p22_nothing_is_read_behind_chunks() {
+    let (gate, recorder, client) = Gate::with_recorder();
+    let seen = recorder.calls().len();
+    let head = "POST /mcp/rec HTTP/1.1~Host: {host}~Authorization: Bearer {token}~Content-Type: application/json~";
+    let lengths = [
+        "Transfer-Encoding: chunked~Content-Length: 5",
+        "Content-Length: 5~Transfer-Encoding: chunked",
+    ];
+    for (at, both) in lengths.into_iter().enumerate() {
+        let twice =
+            format!("{head}{both}~~{{hexlen}}~{{call}}~0~~{head}Content-Length: {{len}}~~{{call}}");
+        let answer = exchange(gate.port, &filled(&twice, &client), WAIT);
+        assert!(answer.passed(), "{}", answer.text());
+        assert_eq!(answer.header("connection").as_deref(), Some("close"), "{}", answer.text());
+        assert_eq!(recorder.calls().len(), seen + at + 1, "only the first was passed on");
+    }
 }
 
 #[test]

@@ -1,9 +1,29 @@
 //! What a message may be sent as, and what its client must take back.
 
-use hyper::header::{ACCEPT, CONTENT_ENCODING, CONTENT_TYPE, HeaderValue};
+use hyper::header::{
+    ACCEPT, CONNECTION, CONTENT_ENCODING, CONTENT_TYPE, HeaderValue, TRANSFER_ENCODING,
+};
 use hyper::{HeaderMap, StatusCode};
 
 use super::TurnedAway;
+
+/// A connection that ends with this answer, so that nobody reads on where two readings part.
+pub(super) const CLOSE: HeaderValue = HeaderValue::from_static("close");
+
+/// Whether the body comes in chunks. Chunks that are packed into something else, or said in two
+/// headers, are turned away: a proxy in front may have read another request.
+pub(super) fn in_chunks(headers: &HeaderMap) -> Result<bool, TurnedAway> {
+    let mut codings = headers.get_all(TRANSFER_ENCODING).iter();
+    let Some(coding) = codings.next() else { return Ok(false) };
+    if !coding.as_bytes().eq_ignore_ascii_case(b"chunked") || codings.next().is_some() {
+        return Err(TurnedAway {
+            status: StatusCode::BAD_REQUEST,
+            words: "a body has a `Content-Length`, or one `Transfer-Encoding: chunked` and nothing else",
+            header: Some((CONNECTION, CLOSE)),
+        });
+    }
+    Ok(true)
+}
 
 /// Turns away what is not sent as JSON, or to a client that takes none of what we answer with.
 pub(super) fn check(headers: &HeaderMap) -> Result<(), TurnedAway> {
