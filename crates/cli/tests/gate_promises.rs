@@ -27,6 +27,8 @@ mod meaning;
 mod readers;
 #[path = "gate/recorder.rs"]
 mod recorder;
+#[path = "gate/rounds.rs"]
+mod rounds;
 #[path = "gate/running.rs"]
 mod running;
 #[path = "gate/store.rs"]

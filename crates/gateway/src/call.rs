@@ -7,7 +7,7 @@ mod judge;
 use crate::answers;
 use crate::flow::{Flow, Large, Next, Piece, Tail, until_cancelled};
 use crate::lists::List;
-use crate::mrtr::{Inner, State};
+use crate::mrtr::Inner;
 use crate::outbound::Outbound;
 use crate::peer::Peer;
 use crate::prepare::{Round, Wish};
@@ -28,6 +28,7 @@ pub(crate) use ask::{Aim, Ask, Asked, Owned, Takes};
 use bring::{bring, resume};
 use judge::{
     admit, admit_again, check_param_headers, continued_round, not_offered, pass, release, verdict,
+    waiting_call,
 };
 
 /// Argument names kept for an audit row.
@@ -78,24 +79,27 @@ async fn judged(
     if let Some(outbound) = not_offered(ask, aim, verdict.as_ref(), &pins, &facts) {
         return Err(outbound);
     }
+    let parked = waiting_call(ask, continued.as_ref())?;
     let permit = match (&verdict, &continued) {
         (None, _) => pass(ask, &facts)?,
         (Some(verdict), None) => admit(ask, aim, verdict, &facts).await?,
-        (Some(verdict), Some(state)) => admit_again(ask, aim, verdict, state, &facts)?,
+        (Some(verdict), Some(state)) => {
+            admit_again(ask, aim, verdict, state, parked.as_deref(), &facts)?
+        }
     };
-    let first_seq = continued.as_ref().map_or(permit.seq(), |state| state.call);
+    if let Some(parked) = parked {
+        return Ok(Box::pin(resume(ask, parked, permit)).await);
+    }
     let asked = Asked {
         body: ask.body.clone(),
         subject: aim.subject.map(Owned::of),
+        is_renamed: aim.rename.is_some(),
         takes: ask.takes,
         arguments: digest,
         argument_digest: args.map(|_| digest),
         rule: verdict.as_ref().map_or_else(|| Arc::from(""), Verdict::shared_rule),
-        first_seq,
+        first_seq: continued.as_ref().map_or(permit.seq(), |state| state.call),
     };
-    if let Some(State { inner: Inner::Parked(handle), .. }) = &continued {
-        return Ok(Box::pin(resume(ask, *handle, permit)).await);
-    }
     let round = match continued.as_ref().map(|state| &state.inner) {
         None => Round::First,
         Some(Inner::Server(Some(state))) => Round::FurtherWith(state),

@@ -108,6 +108,12 @@ impl Rounds {
         if fits { inside.parked.remove(&handle) } else { None }
     }
 
+    /// Ends every call that waits, because the gate stops: their permits record them.
+    pub(crate) fn give_up(&self) {
+        let parked = std::mem::take(&mut self.inside().parked);
+        drop(parked);
+    }
+
     /// Uses a state up; a second time it is refused.
     fn take(&self, state: &State) -> Result<(), StateRefused> {
         match self.inside().used.insert(state.nonce.clone(), state.until_us) {

@@ -235,22 +235,24 @@ pub(crate) fn own(
 }
 
 /// The client's request once more, with its answers to a modern server's questions.
-pub(crate) fn next_round(
-    scene: &Scene,
-    peer: &Arc<Peer>,
-    body: &Bytes,
-    answers: &[(String, String)],
-    state: Option<&str>,
-) -> Prepared {
+pub(crate) struct Again<'a> {
+    pub(crate) body: &'a Bytes,
+    /// The name the server knows, where the client used a prefixed one.
+    pub(crate) rename: Option<&'a str>,
+    pub(crate) answers: &'a [(String, String)],
+    pub(crate) state: Option<&'a str>,
+}
+
+pub(crate) fn next_round(scene: &Scene, peer: &Arc<Peer>, again: &Again<'_>) -> Prepared {
     let id = peer.mint();
     let client = client_words(scene);
-    let text = Doc::read(body, &Bounds::MESSAGE).map_or_else(
+    let text = Doc::read(again.body, &Bounds::MESSAGE).map_or_else(
         |_| String::new(),
         |doc| {
             let root = doc.root();
             let method = root.get("method").and_then(Value::as_str).unwrap_or_default();
             let params = translate::modern_params(root.get("params"), &client);
-            let params = with_answers(&params, answers, state);
+            let params = with_answers(&params, again);
             String::from_utf8(request_body(&id, &method, Some(&params))).unwrap_or_default()
         },
     );
@@ -259,12 +261,18 @@ pub(crate) fn next_round(
     Prepared { out, id, token: None }
 }
 
-fn with_answers(params: &str, answers: &[(String, String)], state: Option<&str>) -> String {
+fn with_answers(params: &str, again: &Again<'_>) -> String {
     let parts: Vec<String> =
-        answers.iter().map(|(key, raw)| format!("{}:{raw}", string(key))).collect();
+        again.answers.iter().map(|(key, raw)| format!("{}:{raw}", string(key))).collect();
     let responses = format!("{{{}}}", parts.join(","));
     let Ok(doc) = Doc::read(params.as_bytes(), &Bounds::ANSWER) else { return params.to_owned() };
     let mut extra = vec![("inputResponses", responses)];
-    extra.extend(state.map(|state| ("requestState", string(state))));
-    rebuild::object(doc.root(), |_, _| rebuild::Member::Keep, &extra)
+    extra.extend(again.state.map(|state| ("requestState", string(state))));
+    let answered = rebuild::object(doc.root(), |_, _| rebuild::Member::Keep, &extra);
+    let Some(name) = again.rename else { return answered };
+    match Doc::read(answered.as_bytes(), &Bounds::ANSWER) {
+        Ok(doc) => renamed(doc.root(), name),
+        // It was written a moment ago.
+        Err(_) => answered,
+    }
 }

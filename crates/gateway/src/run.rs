@@ -206,6 +206,7 @@ impl Gate {
 
     /// Ends every session and every conversation with a server.
     pub(crate) async fn close_everything(self: &Arc<Self>) {
+        self.rounds.give_up();
         let mut closing = tokio::task::JoinSet::new();
         for session in self.sessions.take(|_| true) {
             for peer in session.end() {

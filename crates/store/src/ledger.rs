@@ -7,7 +7,7 @@ use std::sync::Arc;
 use policy::Verdict;
 
 use crate::clock::{Clock, Now};
-use admit::{Judged, Request};
+use admit::{Carried, Judged, Request};
 use inner::Inner;
 use keeper::Keeper;
 use places::Places;
@@ -155,7 +155,20 @@ impl Ledger {
         first: u64,
         facts: &Facts<'_>,
     ) -> Result<Admission, LedgerError> {
-        self.judge(&Request { verdict, facts, held: None, continues: Some(first) })
+        let continues = Some(Carried::Awaited(first));
+        self.judge(&Request { verdict, facts, held: None, continues })
+    }
+
+    /// The caller's answer to what the server asked in the middle of a call that still runs: the same
+    /// logical call, so nothing is counted again.
+    pub fn carry_on(
+        &self,
+        verdict: &Verdict,
+        running: &Permit,
+        facts: &Facts<'_>,
+    ) -> Result<Admission, LedgerError> {
+        let continues = Some(Carried::Open(running.seq()));
+        self.judge(&Request { verdict, facts, held: None, continues })
     }
 
     /// Looks again whether a held call was decided. It comes back as `Asked` while it was not; the

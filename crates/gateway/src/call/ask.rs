@@ -3,7 +3,7 @@
 use crate::gate::Gate;
 use crate::in_force::Holding;
 use crate::peer::Peer;
-use crate::prepare::Prepared;
+use crate::prepare::{Again, Prepared};
 use crate::scene::Scene;
 use crate::wire::{self, Era, Id, Message, Request};
 use bytes::Bytes;
@@ -60,6 +60,8 @@ pub(crate) struct Asked {
     /// The whole request as the client sent it, for further rounds and rules on its result.
     pub(super) body: Bytes,
     pub(crate) subject: Option<Owned>,
+    /// The client named it with its server's name in front, and the server knows it without.
+    pub(super) is_renamed: bool,
     pub(super) takes: Takes,
     /// Digest of the arguments, of none if there are none.
     pub(super) arguments: [u8; 32],
@@ -139,7 +141,9 @@ impl Asked {
         answers: &[(String, String)],
         state: Option<&str>,
     ) -> Prepared {
-        crate::prepare::next_round(scene, peer, &self.body, answers, state)
+        let subject = self.subject.as_ref().filter(|_| self.is_renamed);
+        let rename = subject.map(|subject| subject.as_subject().name());
+        crate::prepare::next_round(scene, peer, &Again { body: &self.body, rename, answers, state })
     }
 }
 

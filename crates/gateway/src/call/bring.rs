@@ -103,17 +103,8 @@ pub(super) fn park(flow: Flow, question: translate::Question, id: Id) -> Bytes {
 }
 
 /// A further round of a call that waits here: hands the answer to its server and goes on.
-pub(super) async fn resume(ask: &Ask<'_>, handle: u64, permit: Permit) -> Outbound {
+pub(super) async fn resume(ask: &Ask<'_>, mut parked: Box<ParkedCall>, permit: Permit) -> Outbound {
     let id = &ask.request.id;
-    let Some(mut parked) = ask.scene.gate.rounds.unpark(handle, &ask.scene.holder.id) else {
-        release(permit, "the call no longer waits");
-        return Outbound::ok(error_body(
-            Some(id),
-            -32602,
-            "this call no longer waits; send it again",
-            None,
-        ));
-    };
     let responses = ask.request.params.and_then(|params| params.get("inputResponses"));
     for (key, question) in &parked.asked {
         let Some(answer) = responses.and_then(|all| all.get(key)) else {

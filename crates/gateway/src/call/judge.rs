@@ -5,7 +5,7 @@ use crate::answers;
 use crate::approvals;
 use crate::gate::Gate;
 use crate::in_force::Rules;
-use crate::mrtr::State;
+use crate::mrtr::{Inner, ParkedCall, State};
 use crate::outbound::Outbound;
 use crate::peer::Peer;
 use crate::pins::Pins;
@@ -207,9 +207,15 @@ pub(super) fn admit_again(
     aim: &Aim<'_>,
     verdict: &Verdict,
     state: &State,
+    parked: Option<&ParkedCall>,
     facts: &Facts<'_>,
 ) -> Result<Permit, Outbound> {
-    match ask.scene.gate.ledger.continue_call(verdict, state.call, facts) {
+    let ledger = &ask.scene.gate.ledger;
+    let admission = match parked.and_then(|parked| parked.flow.tail.permit.as_ref()) {
+        Some(running) => ledger.carry_on(verdict, running, facts),
+        None => ledger.continue_call(verdict, state.call, facts),
+    };
+    match admission {
         Ok(Admission::Permit(permit)) => Ok(permit),
         Ok(Admission::Denied(denial)) => Err(refuse(ask, aim, verdict, &denial)),
         Ok(Admission::Asked(waiting)) => Err(refuse(ask, aim, verdict, waiting.denial())),
@@ -256,6 +262,19 @@ pub(super) fn continued_round(
             )
         },
     )
+}
+
+/// The call that waits here for this round, if the state says that one does.
+pub(super) fn waiting_call(
+    ask: &Ask<'_>,
+    continued: Option<&State>,
+) -> Result<Option<Box<ParkedCall>>, Outbound> {
+    let Some(State { inner: Inner::Parked(handle), .. }) = continued else { return Ok(None) };
+    let parked = ask.scene.gate.rounds.unpark(*handle, &ask.scene.holder.id);
+    parked.map(|parked| Some(Box::new(parked))).ok_or_else(|| {
+        let refusal = Refused::params("this call no longer waits; send it again");
+        receive::refuse(ask.scene, &refusal.with_id(&ask.request.id), &ask.request.method_name)
+    })
 }
 
 /// The name that the agent used, with the server's in front where it stood there.

@@ -21,7 +21,24 @@ pub(crate) struct Request<'a> {
     /// The decision row of a call that waited for a human: it has its row, and goes on under it.
     pub(crate) held: Option<u64>,
     /// The call that this one carries on.
-    pub(crate) continues: Option<u64>,
+    pub(crate) continues: Option<Carried>,
+}
+
+/// An earlier part of the same logical call.
+#[derive(Clone, Copy)]
+pub(crate) enum Carried {
+    /// It ended with a question, and its row says which call may bring the answer.
+    Awaited(u64),
+    /// It is not over: whoever carries it on holds its permit.
+    Open(u64),
+}
+
+impl Carried {
+    fn seq(self) -> u64 {
+        match self {
+            Carried::Awaited(seq) | Carried::Open(seq) => seq,
+        }
+    }
 }
 
 pub(crate) enum Judged {
@@ -46,8 +63,8 @@ impl Turn<'_> {
                 self.deny(request, ruling, "denied", denial.clone())
             }
             Decision::Allow | Decision::Ask(_) if self.is_continued(request) => {
-                let ruling =
-                    Ruling { continuation_of: request.continues, ..Ruling::of(request.verdict) };
+                let continuation_of = request.continues.map(Carried::seq);
+                let ruling = Ruling { continuation_of, ..Ruling::of(request.verdict) };
                 self.admit(request, ruling, Vec::new())
             }
             Decision::Allow => self.admit_within_limits(request, ""),
@@ -57,8 +74,12 @@ impl Turn<'_> {
 
     /// The server answered the first part with a question; this brings the answer.
     fn is_continued(&self, request: &Request<'_>) -> bool {
-        request.continues.is_some_and(|first| {
-            self.core.state.is_awaited(first, &request.facts.call_binding(), self.tick)
+        let state = &self.core.state;
+        request.continues.is_some_and(|first| match first {
+            Carried::Awaited(seq) => {
+                state.is_awaited(seq, &request.facts.call_binding(), self.tick)
+            }
+            Carried::Open(seq) => state.is_open(seq),
         })
     }
 

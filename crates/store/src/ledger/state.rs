@@ -76,6 +76,10 @@ impl State {
         }
     }
 
+    pub(crate) fn is_open(&self, seq: u64) -> bool {
+        self.open.contains_key(&seq)
+    }
+
     pub(crate) fn is_awaited(&self, first: u64, binding: &str, now: u64) -> bool {
         self.awaiting.get(&first).is_some_and(|a| a.binding == binding && now < a.until)
     }

@@ -1,0 +1,169 @@
+//! Calls in which the server asks something back, where client and server are of different eras: one
+//! call for limits and for the log, under the name the server knows, and closed when the gate stops.
+
+use std::io::{BufRead, BufReader, Write};
+use std::net::TcpStream;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use crate::door::{Client, call};
+use crate::world::Gate;
+
+/// A server on standard streams whose tool `ask` wants to know a name: in the words of the older era
+/// in the middle of the call, in those of the newer one as its answer.
+const CHILD: &str = r#"
+import json, sys
+modern = sys.argv[1] == "modern"
+QUESTION = {"message": "who?", "requestedSchema": {"type": "object", "properties": {"n": {"type": "string"}}}}
+VERSION = "io.modelcontextprotocol/protocolVersion"
+def say(**message):
+    print(json.dumps({"jsonrpc": "2.0", **message}), flush=True)
+asking = None
+for line in sys.stdin:
+    message = json.loads(line)
+    id, method, params = message.get("id"), message.get("method"), message.get("params") or {}
+    if method is None and asking is not None:
+        say(id=asking, result={"content": [{"type": "text", "text": json.dumps(message["result"])}]})
+        asking = None
+    elif method is None or id is None:
+        continue
+    elif modern and VERSION not in params.get("_meta", {}):
+        say(id=id, error={"code": -32022, "message": "version", "data": {"supported": ["2026-07-28"]}})
+    elif not modern and method == "server/discover":
+        say(id=id, error={"code": -32601, "message": "no such method"})
+    elif method == "initialize":
+        say(id=id, result={"protocolVersion": "2025-11-25", "capabilities": {"tools": {}}, "serverInfo": {"name": "a", "version": "1"}})
+    elif method == "server/discover":
+        say(id=id, result={"resultType": "complete", "supportedVersions": ["2026-07-28"], "capabilities": {"tools": {}}, "ttlMs": 0, "cacheScope": "private"})
+    elif method == "tools/list":
+        say(id=id, result={"resultType": "complete", "tools": [{"name": "ask", "inputSchema": {"type": "object"}}], "ttlMs": 0, "cacheScope": "private"})
+    elif method == "tools/call" and params["name"] != "ask":
+        say(id=id, error={"code": -32602, "message": "unknown tool " + params["name"]})
+    elif method == "tools/call" and modern and "requestState" in params:
+        say(id=id, result={"resultType": "complete", "content": [{"type": "text", "text": json.dumps(params["inputResponses"]["q"])}]})
+    elif method == "tools/call" and modern:
+        say(id=id, result={"resultType": "input_required", "requestState": "s", "inputRequests": {"q": {"method": "elicitation/create", "params": {"mode": "form", **QUESTION}}}})
+    elif method == "tools/call":
+        asking = id
+        say(id="question", method="elicitation/create", params=QUESTION)
+    else:
+        say(id=id, result={})
+"#;
+
+fn gate_with(era: &str) -> (Gate, Client) {
+    let mut gate = Gate::new();
+    let script = gate.folder.path().join("asks.py");
+    std::fs::write(&script, CHILD).unwrap();
+    let rules = json!({
+        "version": "1", "default": "deny",
+        "tools": { "ask": { "limits": [{ "window": "hour", "max": 1 }] } },
+    });
+    gate.policy("rules", &rules);
+    gate.run(&["server", "add", "asks", "--", "python3", script.to_str().unwrap(), era]);
+    let token = gate.grant("agent", &["asks=rules"]);
+    gate.up();
+    let client = gate.client(&token, "/mcp");
+    (gate, client)
+}
+
+fn name() -> Value {
+    json!({ "action": "accept", "content": { "n": "bob" } })
+}
+
+/// One round of a call by a client of the newer era.
+fn round(client: &Client, id: u64, more: &Value) -> Value {
+    let mut message = call("asks.ask", &json!({}));
+    message["id"] = json!(id);
+    for (key, value) in more.as_object().unwrap() {
+        message["params"][key] = value.clone();
+    }
+    message["params"]["_meta"] = json!({
+        "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+        "io.modelcontextprotocol/clientCapabilities": { "elicitation": { "form": {} } },
+    });
+    let mut client = client.clone();
+    client.headers =
+        "Mcp-Protocol-Version: 2026-07-28\r\nMcp-Method: tools/call\r\nMcp-Name: asks.ask\r\n"
+            .to_owned();
+    client.send(&message).json()
+}
+
+/// Sends a call of the older era, answers what is asked on its stream, and gives its end.
+fn conversed(client: &Client) -> Value {
+    let hello = json!({
+        "jsonrpc": "2.0", "id": 0, "method": "initialize",
+        "params": {
+            "protocolVersion": "2025-11-25", "capabilities": { "elicitation": {} },
+            "clientInfo": { "name": "rounds", "version": "1" },
+        },
+    });
+    let mut client = client.clone();
+    let session = client.send(&hello).header("mcp-session-id").expect("a session");
+    client.headers = format!("Mcp-Session-Id: {session}\r\n");
+    client.send(&json!({ "jsonrpc": "2.0", "method": "notifications/initialized" }));
+    let mut stream = TcpStream::connect(("127.0.0.1", client.port)).unwrap();
+    stream.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
+    let body = call("asks.ask", &json!({})).to_string();
+    stream.write_all(&client.request(body.as_bytes(), "")).unwrap();
+    for line in BufReader::new(stream).lines().map(|line| line.expect("a line in time")) {
+        let Some(text) = line.strip_prefix("data: ") else { continue };
+        let message: Value = serde_json::from_str(text).unwrap();
+        if message.get("method").is_none() {
+            return message;
+        }
+        assert_eq!(message["method"], "elicitation/create", "{message}");
+        let answer = json!({ "jsonrpc": "2.0", "id": message["id"], "result": name() });
+        assert_eq!(client.send(&answer).status, 202);
+    }
+    panic!("the stream ended without an answer");
+}
+
+fn check_counted_once(gate: &Gate) {
+    gate.verify();
+    let holds = |row: &&Value| row["holds"].as_array().is_some_and(|holds| !holds.is_empty());
+    let rows = gate.decisions();
+    let admitted: Vec<_> = rows.iter().filter(|row| row["decision"] == "admitted").collect();
+    assert_eq!(admitted.iter().copied().filter(holds).count(), 1, "{admitted:?}");
+    let open = admitted.iter().filter(|row| row["outcome"].is_null()).count();
+    assert_eq!(open, 0, "{admitted:?}");
+}
+
+#[test]
+fn a_newer_client_finishes_the_one_call_it_has_with_an_older_server() {
+    let (gate, client) = gate_with("legacy");
+    let asked = round(&client, 1, &json!({}));
+    assert_eq!(asked["result"]["resultType"], "input_required", "{asked}");
+    let key = asked["result"]["inputRequests"].as_object().unwrap().keys().next().unwrap();
+    let more = json!({
+        "requestState": asked["result"]["requestState"], "inputResponses": { key: name() },
+    });
+    let done = round(&client, 2, &more);
+    assert!(done["result"]["content"][0]["text"].as_str().unwrap().contains("bob"), "{done}");
+    let again = round(&client, 3, &json!({}));
+    let code = &again["result"]["_meta"]["tollgate/denial"]["code"];
+    assert_eq!(code, "rate_limited", "the limit of one holds: {again}");
+    check_counted_once(&gate);
+}
+
+#[test]
+fn an_older_client_finishes_a_call_under_the_prefixed_name_with_a_newer_server() {
+    let (gate, client) = gate_with("modern");
+    let done = conversed(&client);
+    assert!(
+        done["result"]["content"][0]["text"].as_str().unwrap_or_default().contains("bob"),
+        "{done}"
+    );
+    check_counted_once(&gate);
+}
+
+#[test]
+fn a_call_that_waits_for_its_client_is_closed_when_the_gate_stops() {
+    let (mut gate, client) = gate_with("legacy");
+    let asked = round(&client, 1, &json!({}));
+    assert_eq!(asked["result"]["resultType"], "input_required", "{asked}");
+    gate.stop();
+    let rows = gate.decisions();
+    let row = rows.iter().find(|row| row["decision"] == "admitted").unwrap();
+    assert_eq!(row["outcome"], "unknown", "{row}");
+}
