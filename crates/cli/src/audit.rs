@@ -18,6 +18,10 @@ mod tail;
 
 pub(crate) use lines::line;
 
+/// Every decision that a row may hold.
+const DECISIONS: [&str; 8] =
+    ["admitted", "denied", "limited", "asked", "refused", "unauthenticated", "passed", "own"];
+
 #[derive(Subcommand)]
 pub(crate) enum AuditCommand {
     /// Show the newest entries, and with -f those to come
@@ -70,8 +74,8 @@ pub(crate) struct FilterArgs {
     /// Only this tool, resource or prompt
     #[arg(long, value_name = "NAME")]
     tool: Option<String>,
-    /// Only this decision: admitted, denied, limited, asked, refused, unauthenticated, passed or own
-    #[arg(long)]
+    /// Only this decision
+    #[arg(long, value_parser = DECISIONS)]
     decision: Option<String>,
     /// From this time on, such as 2h (ago) or 2026-11-15
     #[arg(long, value_name = "TIME")]
