@@ -92,6 +92,9 @@ pub(super) fn run(args: &ExplainArgs, context: &Context, out: &mut Out) -> Resul
             refusal.column
         )
     })?;
+    if doc.root().kind() != policy::json::Kind::Object {
+        bail!("the gate would refuse these arguments before any rule: they are not an object");
+    }
     let now_us = context.clock.now().wall_us;
     let at_us =
         args.time.as_deref().map_or(Ok(now_us), |time| moment::parse_moment(time, now_us))?;
