@@ -18,6 +18,7 @@ use crate::context::{Context, Stores};
 use crate::failure::Ending;
 use crate::output::Out;
 use crate::policies::{Source, unusable};
+use crate::program::find_program;
 use crate::run::ends::{Input, Output};
 use crate::run::{builtin, facts, gate, runtime, signals};
 use crate::running::{Mark, Teller};
@@ -97,6 +98,13 @@ pub(crate) fn wrap(args: &WrapArgs, context: &Context, out: &mut Out) -> Result<
     let target =
         Target::Command { argv: args.command.clone(), env: environment(&args.env)?, cwd: None };
     target.check()?;
+    // A client would only hear that the link is closed.
+    let program = args.command.first().map(String::as_str).unwrap_or_default();
+    if find_program(program, None).is_none() {
+        bail!(
+            "there is no program `{program}`, so nothing was started\nhint: install it, or give its full path"
+        );
+    }
     let server = Server {
         name: args.name.clone(),
         target,

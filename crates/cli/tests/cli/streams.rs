@@ -74,11 +74,13 @@ fn a_policy_file_stands_in_front_of_any_command() {
 fn wrong_words_start_nothing() {
     let stage = Stage::with_demo();
     stage.write("bad.json", r#"{"version":"2","default":"deny"}"#);
+    stage.write("good.json", r#"{"version":"1","default":"deny"}"#);
     let story = stage.story(&[
         &["stdio", "demo"],
         &["stdio", "demo", "--grant", "nobody"],
         &["stdio", "nothing", "--policy", "bad.json"],
         &["wrap", "--policy", "bad.json", "--", "true"],
+        &["wrap", "--policy", "good.json", "--", "/no/such/program"],
     ]);
     insta::assert_snapshot!(story);
 }
