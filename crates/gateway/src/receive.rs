@@ -359,7 +359,8 @@ fn wants_logs(era: Era, request: &Request<'_>) -> bool {
 async fn response(scene: &Scene, body: &Bytes, response: &Response<'_>) -> Outbound {
     let asked = scene.session.as_ref().and_then(|session| session.answered(&response.id));
     let Some(asked) = asked else {
-        let refused = Refused::invalid("this answers nothing that was asked").with_id(&response.id);
+        // Without the id: it is the asker's, and the client may have a request of its own under it.
+        let refused = Refused::invalid("this answers nothing that was asked");
         return refuse(scene, &refused, "(response)");
     };
     match asked.to {
