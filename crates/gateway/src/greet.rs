@@ -86,7 +86,8 @@ fn handshake<'d>(request: &Request<'d>) -> Result<Value<'d>, &'static str> {
     Ok(params)
 }
 
-/// The client's handshake without what its policies keep servers from asking.
+/// The client's handshake without what its policies keep servers from asking, and with a revision
+/// that the gate can speak: many servers agree to whatever they are asked for.
 fn greeting(ask: &Ask<'_>, params: Value<'_>) -> String {
     const QUESTIONS: [(&str, &str); 3] = [
         ("elicitation", "elicitation/create"),
@@ -109,6 +110,9 @@ fn greeting(ask: &Ask<'_>, params: Value<'_>) -> String {
                 |name, _| if kept(name) { Member::Keep } else { Member::Drop },
                 &[],
             )),
+            "protocolVersion" => {
+                Member::Replace(json!(Revision::agree(&asked_version(params)).as_str()).to_string())
+            }
             _ => Member::Keep,
         },
         &[],

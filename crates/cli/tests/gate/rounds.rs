@@ -33,7 +33,7 @@ for line in sys.stdin:
     elif not modern and method == "server/discover":
         say(id=id, error={"code": -32601, "message": "no such method"})
     elif method == "initialize":
-        say(id=id, result={"protocolVersion": "2025-11-25", "capabilities": {"tools": {}}, "serverInfo": {"name": "a", "version": "1"}})
+        say(id=id, result={"protocolVersion": params["protocolVersion"], "capabilities": {"tools": {}}, "serverInfo": {"name": "a", "version": "1"}})
     elif method == "server/discover":
         say(id=id, result={"resultType": "complete", "supportedVersions": ["2026-07-28"], "capabilities": {"tools": {}}, "ttlMs": 0, "cacheScope": "private"})
     elif method == "tools/list":
@@ -83,9 +83,8 @@ fn round(client: &Client, id: u64, more: &Value) -> Value {
         "io.modelcontextprotocol/clientCapabilities": { "elicitation": { "form": {} } },
     });
     let mut client = client.clone();
-    client.headers =
-        "Mcp-Protocol-Version: 2026-07-28\r\nMcp-Method: tools/call\r\nMcp-Name: asks.ask\r\n"
-            .to_owned();
+    "Mcp-Protocol-Version: 2026-07-28\r\nMcp-Method: tools/call\r\nMcp-Name: asks.ask\r\n"
+        .clone_into(&mut client.headers);
     client.send(&message).json()
 }
 
@@ -166,4 +165,32 @@ fn a_call_that_waits_for_its_client_is_closed_when_the_gate_stops() {
     let rows = gate.decisions();
     let row = rows.iter().find(|row| row["decision"] == "admitted").unwrap();
     assert_eq!(row["outcome"], "unknown", "{row}");
+}
+
+#[test]
+fn an_answer_that_nobody_asked_for_does_not_come_back_under_its_id() {
+    let (_gate, _recorder, client) = Gate::with_recorder();
+    let refused = client.send(&json!({ "jsonrpc": "2.0", "id": 5, "result": {} }));
+    assert_eq!(refused.status, 400, "{}", refused.text());
+    assert!(refused.json()["id"].is_null(), "{}", refused.text());
+}
+
+#[test]
+fn a_server_that_agrees_to_any_revision_is_asked_for_one_that_the_gate_speaks() {
+    let (_gate, mut client) = gate_with("legacy");
+    client.path = "/mcp/asks".to_owned();
+    for asked in ["1999-01-01", "2026-07-28", "2099-01-01"] {
+        let hello = json!({
+            "jsonrpc": "2.0", "id": 0, "method": "initialize",
+            "params": { "protocolVersion": asked, "capabilities": {}, "clientInfo": { "name": "x", "version": "1" } },
+        });
+        let answer = client.send(&hello);
+        let agreed =
+            answer.json()["result"]["protocolVersion"].as_str().unwrap_or_default().to_owned();
+        let session = answer.header("mcp-session-id").expect("a session");
+        let mut inside = client.clone();
+        inside.headers = format!("Mcp-Session-Id: {session}\r\nMcp-Protocol-Version: {agreed}\r\n");
+        let list = inside.send(&json!({ "jsonrpc": "2.0", "id": 1, "method": "tools/list" }));
+        assert_eq!(list.json()["result"]["tools"][0]["name"], "ask", "{asked}: {}", list.text());
+    }
 }
