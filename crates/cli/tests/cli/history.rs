@@ -37,6 +37,13 @@ fn the_newest_entries_are_shown_and_found() {
 }
 
 #[test]
+fn a_decision_that_no_row_can_hold_is_not_searched_for() {
+    let said = Stage::new().run(&["audit", "search", "--decision", "deny"]);
+    assert_eq!(said.code, 2, "{}", said.everything());
+    assert!(said.stderr.contains("denied"), "{}", said.stderr);
+}
+
+#[test]
 fn followers_see_entries_as_they_come() {
     use std::io::{BufRead as _, BufReader};
     let stage = Stage::with_demo();

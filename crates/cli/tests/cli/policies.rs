@@ -120,6 +120,17 @@ fn arguments_with_two_meanings_are_refused_before_any_rule() {
 }
 
 #[test]
+fn arguments_that_are_no_object_are_refused_before_any_rule() {
+    let stage = Stage::new();
+    stage.write("good.json", GOOD);
+    for args in ["[1]", "5", "null", "\"x\""] {
+        let said = stage.run(&["policy", "explain", "good.json", "pay", "--args", args]);
+        assert_eq!(said.code, 2, "{args}: {}", said.everything());
+        assert!(said.stderr.contains("they are not an object"), "{args}: {}", said.stderr);
+    }
+}
+
+#[test]
 fn the_schema_is_a_schema() {
     let schema = Stage::new().fine(&["policy", "schema"]).json();
     assert_eq!(schema["$schema"], "https://json-schema.org/draft/2020-12/schema");
