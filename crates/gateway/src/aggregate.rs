@@ -1,7 +1,10 @@
 //! All servers of a grant at one address: lists are put together, names begin with their server's, and
 //! each request goes to the one server that it names.
 
+use std::future::poll_fn;
 use std::sync::Arc;
+use std::task::Poll;
+use std::time::Duration;
 
 use policy::json::{Bounds, Doc, Value};
 use store::ledger::Ending;
@@ -27,6 +30,8 @@ pub(crate) const PAGES_MAX: usize = 1000;
 pub(crate) const ITEMS_MAX: usize = 10_000;
 /// And so many bytes, over all its pages.
 pub(crate) const LIST_BYTES_MAX: usize = 32 << 20;
+/// So long a list of several servers waits for one of them.
+const MERGED_WAIT_MAX: Duration = Duration::from_secs(15);
 
 /// A request at the address of all servers.
 pub(crate) async fn request(ask: &Ask<'_>, in_flight: Option<InFlight>) -> Outbound {
@@ -142,8 +147,10 @@ fn member(item: &str, key: &str) -> Option<String> {
 async fn merged(ask: &Ask<'_>, list: List) -> Outbound {
     let mut all = Vec::new();
     let mut seen = std::collections::HashSet::new();
-    for holding in ask.scene.holder.holdings.values() {
-        let found = match items(ask, holding, list).await {
+    let asking = ask.scene.holder.holdings.values();
+    let asking = asking.map(|holding| async move { (holding, items(ask, holding, list).await) });
+    for (holding, found) in together(asking).await {
+        let found = match found {
             Ok(found) => found,
             Err(error) => {
                 tracing::warn!(server = %holding.server.name, %error, "left out of the list of all servers");
@@ -182,12 +189,42 @@ async fn merged(ask: &Ask<'_>, list: List) -> Outbound {
     }
 }
 
+/// Waits for all at once: one server that is slow must not add its time to that of the others.
+async fn together<F: Future>(futures: impl Iterator<Item = F>) -> Vec<F::Output> {
+    let mut waiting: Vec<_> = futures.map(|future| (Box::pin(future), None)).collect();
+    poll_fn(|task| {
+        let mut is_over = true;
+        for (future, done) in waiting.iter_mut().filter(|(_, done)| done.is_none()) {
+            match future.as_mut().poll(task) {
+                Poll::Ready(output) => *done = Some(output),
+                Poll::Pending => is_over = false,
+            }
+        }
+        if is_over { Poll::Ready(()) } else { Poll::Pending }
+    })
+    .await;
+    waiting.into_iter().filter_map(|(_, done)| done).collect()
+}
+
 async fn items_of(ask: &Ask<'_>, holding: &Holding, list: List) -> Vec<String> {
     items(ask, holding, list).await.unwrap_or_default()
 }
 
-/// All items of one server's list, raw.
+/// All items of one server's list, raw. Clients give up on a list of all servers long before a server
+/// that does not answer has used up its time, so it is not waited for longer than they would.
 async fn items(ask: &Ask<'_>, holding: &Holding, list: List) -> Result<Vec<String>, UpstreamError> {
+    let all = all_items(ask, holding, list);
+    tokio::time::timeout(MERGED_WAIT_MAX, all).await.unwrap_or_else(|_| {
+        let why = format!("no list came within {} s", MERGED_WAIT_MAX.as_secs());
+        Err(UpstreamError::NeverSent { why })
+    })
+}
+
+async fn all_items(
+    ask: &Ask<'_>,
+    holding: &Holding,
+    list: List,
+) -> Result<Vec<String>, UpstreamError> {
     let gate = &ask.scene.gate;
     let permit = gate
         .pass(ask.scene, list.method(), &holding.server.name)

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use crate::door::Client;
+use crate::door::{Client, exchange};
 use crate::recorder::{Manner, Recorder};
 use crate::world::{Gate, TOOLS, Watch, number, rounds, until};
 
@@ -104,6 +104,24 @@ fn pace(client: &Client) -> (Duration, Duration) {
         .collect();
     took.sort();
     (took[calls / 2], took[calls * 99 / 100 - 1])
+}
+
+/// Servers that never greet: a client that wants the tools of all its servers gets those of the others
+/// before it gives up, however many of them there are.
+#[test]
+fn p24_servers_that_hang_are_left_out_of_the_list_of_all() {
+    let (gate, _recorder, _) = Gate::with_recorder();
+    for name in ["hang-a", "hang-b"] {
+        gate.run(&["server", "add", name, "--no-connect", "--", "sleep", "1000"]);
+    }
+    let token = gate.grant("all", &["rec=rules", "hang-a=rules", "hang-b=rules"]);
+    let ask = json!({ "jsonrpc": "2.0", "id": 1, "method": "tools/list", "params": {} });
+    let client = gate.client(&token, "/mcp");
+    let wait = Duration::from_secs(28);
+    let answer = exchange(gate.port, &client.request(ask.to_string().as_bytes(), ""), wait);
+    let tools = answer.json()["result"]["tools"].as_array().map_or(0, Vec::len);
+    assert!(tools > 0, "{}", answer.text());
+    println!("P24: 2 servers of 3 hang, {tools} tools of the third after {:.1?}", answer.took);
 }
 
 #[test]
