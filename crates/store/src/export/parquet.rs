@@ -2,13 +2,13 @@
 //! column may be null. Rows are gathered in groups of bounded size, so memory stays flat.
 
 use std::borrow::Cow;
-use std::collections::HashSet;
 use std::hash::Hash;
 use std::io::{self, Write};
 use std::ops::Range;
 use std::sync::Arc;
 
 use bytes::Bytes;
+use hashbrown::HashSet;
 use parquet::basic::{
     Compression as Packing, ConvertedType, LogicalType, Repetition, Type as Physical, ZstdLevel,
 };
@@ -135,6 +135,10 @@ fn repeats<T: Hash + Eq>(values: impl Iterator<Item = T>) -> bool {
     for value in values.take(SAMPLE_VALUES_MAX) {
         seen.insert(value);
         looked_at += 1;
+        // Whatever comes, more than half of them are different.
+        if seen.len() > SAMPLE_VALUES_MAX / 2 {
+            return false;
+        }
     }
     seen.len() * 2 <= looked_at
 }
