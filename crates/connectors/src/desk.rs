@@ -11,6 +11,7 @@ use store::random::Random;
 use store::records::Records;
 use store::vault::Vault;
 
+use crate::answers::Answers;
 use crate::http::Http;
 use crate::member::Greeted;
 use crate::pace::Paces;
@@ -47,6 +48,7 @@ pub struct Desk {
     pub(crate) sign_ins: SignIns,
     pub(crate) uses: Uses,
     pub(crate) quoted: Quoted,
+    pub(crate) answers: Answers,
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -81,6 +83,7 @@ impl Desk {
             sign_ins: SignIns::default(),
             uses: Uses::default(),
             quoted: Quoted::default(),
+            answers: Answers::default(),
         })
     }
 }

@@ -2,6 +2,7 @@
 //! Knows no MCP; the gateway shows these tables as servers.
 
 pub mod account;
+mod answers;
 pub mod bilibili;
 mod coerce;
 mod demo;
@@ -27,6 +28,7 @@ pub mod youtube;
 
 use std::future::Future;
 use std::pin::Pin;
+use std::sync::Arc;
 
 use serde_json::{Map, Value};
 use store::ledger::Permit;
@@ -127,7 +129,7 @@ pub enum Answer {
     /// A value, shown structured and as compact JSON text.
     Found(Value),
     /// The same where the text lay ready: an object.
-    Written(Written),
+    Written(Arc<Written>),
     /// A plain sentence, with the value behind it.
     Said { text: String, value: Value },
     /// It did not work; the agent sees an error.

@@ -44,6 +44,11 @@ impl Written {
         &self.quoted
     }
 
+    /// How long it is in both spellings.
+    pub(crate) fn bytes(&self) -> usize {
+        self.plain.len() + self.quoted.len()
+    }
+
     /// Adds a piece of JSON.
     pub(crate) fn push(&mut self, piece: &str) {
         self.plain.push_str(piece);

@@ -4,7 +4,7 @@
 use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -32,7 +32,7 @@ mod view;
 
 pub use error::RecordsError;
 pub(crate) use error::has_no_room_for_index;
-pub use look::Look;
+pub use look::{Look, Version};
 pub use reshape::Derived;
 pub use row::{ARCHIVED, After, Gone, Incoming, Kept, Row, Run, RunEnd, Window};
 pub use sql::{Cell, SqlError, Told};
@@ -77,7 +77,11 @@ struct Inner {
 struct Link {
     db: Connection,
     file: FileId,
+    /// Of all connections of this process only this one has it.
+    number: u64,
 }
+
+static LINKS: AtomicU64 = AtomicU64::new(0);
 
 /// Tells the file that is open from another one that was put in its place.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -220,11 +224,15 @@ impl Records {
 }
 
 impl Link {
+    fn new(db: Connection, file: FileId) -> Link {
+        Link { db, file, number: LINKS.fetch_add(1, Ordering::Relaxed) }
+    }
+
     fn for_reading(path: &Path) -> Result<Link> {
         let file = FileId::of(path)?;
         let db = Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_ONLY | ONE_THREAD)?;
         prepare(&db)?;
-        Ok(Link { db, file })
+        Ok(Link::new(db, file))
     }
 
     fn for_writing(path: &Path) -> Result<Link> {
@@ -247,7 +255,7 @@ impl Link {
         // into the file. The log is cut back when it starts over.
         db.pragma_update(None, "wal_autocheckpoint", LOG_PAGES_MAX)?;
         db.pragma_update(None, "journal_size_limit", LOG_BYTES_KEPT)?;
-        Ok(Link { db, file })
+        Ok(Link::new(db, file))
     }
 }
 

@@ -2,9 +2,10 @@
 //! caller asks for it. Bounds are instants; an open cycle ends now.
 
 use std::collections::HashSet;
+use std::sync::Arc;
 
 use serde_json::{Value, json};
-use store::records::{Look, RecordsError, Window};
+use store::records::{Look, RecordsError, Version, Window};
 
 use super::api::{self, Bounds, Patience};
 use super::fill::{self, Stretch};
@@ -12,6 +13,7 @@ use super::kind::Kind;
 use super::problem::Problem;
 use super::shape::{Shaped, shape_text};
 use super::{NAME, Trouble, fit, here, keep, takeout};
+use crate::answers::Question;
 use crate::coerce::Arguments;
 use crate::{Answer, Ask, Desk, Written, when};
 
@@ -36,6 +38,8 @@ pub(super) struct Found {
     pub(super) problem: Option<Problem>,
     /// What WHOOP has just sent, when the answer is its own.
     pub(super) sent: Vec<Shaped>,
+    /// What the records were, when all of them come from the mirror.
+    pub(super) made_of: Option<Version>,
 }
 
 pub(super) async fn list(ask: Ask<'_>, kind: Kind) -> Result<Answer, Trouble> {
@@ -49,12 +53,52 @@ pub(super) async fn list(ask: Ask<'_>, kind: Kind) -> Result<Answer, Trouble> {
         to_us: bound(ask.desk, kind, "end", end, when::end_us)?,
         limit: limit_of(kind, limit)?,
     };
+    let question = question(ask.desk, kind, wanted);
     let found = if fresh {
         live(ask.desk, kind, wanted).await?
+    } else if let Some(answer) = remembered(ask.desk, kind, &question) {
+        return Ok(Answer::Written(answer));
     } else {
         mirrored(ask.desk, kind, wanted).await?
     };
-    Ok(answer(ask.desk, kind, wanted, &found))
+    let shown = match wanted.limit {
+        Some(_) => found.texts.len(),
+        None => fit::fitting(found.texts.iter().map(String::as_str)),
+    };
+    let answer = Arc::new(answer(ask.desk, kind, wanted, &found, shown));
+    // How to get the rest of a list that was cut is looked for by itself, perhaps in newer records.
+    if let Some(made_of) = found.made_of.filter(|_| shown == found.texts.len()) {
+        ask.desk.answers.keep(question, made_of, &answer);
+    }
+    Ok(Answer::Written(answer))
+}
+
+fn question(desk: &Desk, kind: Kind, wanted: Wanted) -> Question {
+    let Wanted { from_us, to_us, limit } = wanted;
+    let with_open = window(desk, wanted).reaches_open();
+    Question { kind: kind.name(), from_us, to_us, limit, with_open }
+}
+
+/// The answer of before, if the records are still those it was made of and still count as complete.
+/// What goes wrong here goes wrong again, and is told, when the mirror is read.
+fn remembered(desk: &Desk, kind: Kind, question: &Question) -> Option<Arc<Written>> {
+    let (made_of, answer) = desk.answers.find(question)?;
+    let now_us = desk.clock.now().wall_us;
+    let stretch = asked_stretch(question.from_us, question.to_us, now_us);
+    let is_same = desk
+        .records
+        .look(|look| Ok(look.version()? == made_of && is_known(look, kind, stretch, now_us)?));
+    is_same.unwrap_or(false).then_some(answer)
+}
+
+/// The stretch that must be known.
+fn asked_stretch(from_us: Option<i64>, to_us: Option<i64>, now_us: i64) -> Stretch {
+    let mut stretch = Stretch::of(from_us, to_us, now_us);
+    if stretch.from_us == stretch.to_us {
+        // An instant: what lies across it is found.
+        stretch.to_us += MILLISECOND_US;
+    }
+    stretch
 }
 
 type ReadBound = fn(&str, when::Here) -> Result<i64, when::Unreadable>;
@@ -155,20 +199,18 @@ fn forget_deleted(desk: &Desk, kind: Kind, mut known: Vec<String>, came: &[Shape
 pub(super) async fn mirrored(desk: &Desk, kind: Kind, wanted: Wanted) -> Result<Found, Problem> {
     let failed = |error| Problem::cache(kind.path(), &error);
     let now_us = desk.clock.now().wall_us;
-    let mut stretch = Stretch::of(wanted.from_us, wanted.to_us, now_us);
-    if stretch.from_us == stretch.to_us {
-        // An instant: what lies across it is found.
-        stretch.to_us += MILLISECOND_US;
-    } else if stretch.from_us > stretch.to_us && stretch.from_us < now_us {
+    let stretch = asked_stretch(wanted.from_us, wanted.to_us, now_us);
+    if stretch.from_us > stretch.to_us && stretch.from_us < now_us {
         return Ok(Found { texts: read(desk, kind, wanted)?, ..Found::default() });
     }
     let shown = shown_window(desk, wanted);
     let known = desk.records.look(|look| {
         let is_known = is_known(look, kind, stretch, now_us)?;
-        is_known.then(|| look.window_flat(NAME, kind.name(), &shown)).transpose()
+        let read = || Ok((look.version()?, look.window_flat(NAME, kind.name(), &shown)?));
+        is_known.then(read).transpose()
     });
-    if let Some(texts) = known.map_err(failed)? {
-        return Ok(Found { texts, ..Found::default() });
+    if let Some((made_of, texts)) = known.map_err(failed)? {
+        return Ok(Found { texts, made_of: Some(made_of), ..Found::default() });
     }
     let stretch = enough(desk, kind, wanted, stretch)?;
     let gaps = fill::missing(desk, kind, stretch).map_err(failed)?;
@@ -281,11 +323,7 @@ impl Found {
 }
 
 /// The records are put together as they lie in the mirror: each is compact JSON already.
-fn answer(desk: &Desk, kind: Kind, wanted: Wanted, found: &Found) -> Answer {
-    let shown = match wanted.limit {
-        Some(_) => found.texts.len(),
-        None => fit::fitting(found.texts.iter().map(String::as_str)),
-    };
+fn answer(desk: &Desk, kind: Kind, wanted: Wanted, found: &Found, shown: usize) -> Written {
     let bytes: usize = found.texts.iter().take(shown).map(|text| text.len() + 1).sum();
     let mut out = Written::with_capacity(bytes + AROUND_BYTES);
     out.push("{");
@@ -307,7 +345,7 @@ fn answer(desk: &Desk, kind: Kind, wanted: Wanted, found: &Found) -> Answer {
         out.push(&format!(",\"warnings\":{}", json!(warnings)));
     }
     out.push("}");
-    Answer::Written(out)
+    out
 }
 
 /// How to get what did not fit.

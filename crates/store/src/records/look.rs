@@ -7,15 +7,31 @@ use rusqlite::{
 
 use super::row::{COLUMNS, Row, Window, row};
 use super::series::{self, Series};
-use super::{Records, Result};
+use super::{Link, Records, Result};
 
 /// The records as of one moment: what several questions are answered with agrees with each other, and
 /// the file is looked at once for all of them.
 pub struct Look<'a> {
     pub(super) db: &'a Connection,
+    link: u64,
+}
+
+/// Tells whether the records are as they were: two of them are equal only if nobody has changed the
+/// file in between, neither here nor in another process. Unequal ones say nothing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Version {
+    link: u64,
+    /// SQLite's own count, which is good for one connection alone.
+    seen: i64,
 }
 
 impl Look<'_> {
+    pub fn version(&self) -> Result<Version> {
+        let mut statement = self.db.prepare_cached("PRAGMA data_version")?;
+        let seen = statement.query_row([], |r| r.get(0))?;
+        Ok(Version { link: self.link, seen })
+    }
+
     pub fn one(&self, service: &str, kind: &str, id: &str) -> Result<Option<Row>> {
         self.of_series(service, kind, None, |db, series| {
             let sql = format!("SELECT {COLUMNS} FROM record WHERE series = ?1 AND id = ?2");
@@ -60,15 +76,10 @@ impl Look<'_> {
 impl Records {
     /// Several questions about one moment. None of them may wait for anything but the file.
     pub fn look<T>(&self, questions: impl FnOnce(&Look<'_>) -> Result<T>) -> Result<T> {
-        self.read(|db| {
-            db.prepare_cached("BEGIN")?.execute([])?;
-            let found = questions(&Look { db });
-            // Nothing was written, so nothing is lost.
-            let ended = db.prepare_cached("ROLLBACK").and_then(|mut end| end.execute([]));
-            let found = found?;
-            ended?;
-            Ok(found)
-        })
+        let link = self.reader()?;
+        let found = look_once(&link, questions);
+        self.give_back(link);
+        found
     }
 
     pub fn one(&self, service: &str, kind: &str, id: &str) -> Result<Option<Row>> {
@@ -164,6 +175,17 @@ impl Records {
     }
 }
 
+fn look_once<T>(link: &Link, questions: impl FnOnce(&Look<'_>) -> Result<T>) -> Result<T> {
+    let db = &link.db;
+    db.prepare_cached("BEGIN")?.execute([])?;
+    let found = questions(&Look { db, link: link.number });
+    // Nothing was written, so nothing is lost.
+    let ended = db.prepare_cached("ROLLBACK").and_then(|mut end| end.execute([]));
+    let found = found?;
+    ended?;
+    Ok(found)
+}
+
 fn count(db: &Connection, series: i64) -> Result<u64> {
     let mut statement = db.prepare_cached("SELECT count(*) FROM record WHERE series = ?1")?;
     let count: i64 = statement.query_row([series], |r| r.get(0))?;
@@ -206,7 +228,6 @@ pub(super) fn window_values(series: Series, window: &Window) -> ParamsFromIter<V
     let limit = window.limit.map_or(-1, |limit| i64::try_from(limit).unwrap_or(i64::MAX));
     // A record that ends after `from_us` cannot start earlier than this.
     let earliest_us = from_us.saturating_sub(series.longest_us).saturating_sub(1);
-    let with_open = window.open_end_us.is_none_or(|end_us| end_us > from_us);
     let mut values = vec![
         series.id.into(),
         window.except_state.map(str::to_owned).into(),
@@ -214,7 +235,7 @@ pub(super) fn window_values(series: Series, window: &Window) -> ParamsFromIter<V
         from_us.into(),
         to_us.into(),
         earliest_us.into(),
-        i64::from(with_open).into(),
+        i64::from(window.reaches_open()).into(),
     ];
     values.truncate(match Reach::of(window) {
         Reach::All => 3,

@@ -88,6 +88,14 @@ pub struct Window {
     pub except_state: Option<&'static str>,
 }
 
+impl Window {
+    /// Whether records that are still open may lie in it.
+    pub fn reaches_open(&self) -> bool {
+        let from_us = self.from_us.unwrap_or(i64::MIN);
+        self.open_end_us.is_none_or(|end_us| end_us > from_us)
+    }
+}
+
 /// A place in the order of changes by time: everything up to and including it was seen.
 #[derive(Clone, Copy, Debug)]
 pub struct After<'a> {

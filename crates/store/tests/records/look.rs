@@ -3,7 +3,7 @@
 use std::ops::ControlFlow;
 
 use proptest::prelude::*;
-use store::records::{After, Cell, SqlError, Told, Window};
+use store::records::{After, Cell, Look, Records, RecordsError, SqlError, Told, Version, Window};
 
 use super::stage::{NIGHTS, PROFILE, Record, Stage, between};
 
@@ -257,4 +257,28 @@ fn an_answer_ends_where_the_asker_has_enough() {
         })
         .unwrap();
     assert_eq!(rows, 3);
+}
+
+fn version_of(records: &Records) -> Version {
+    fn of(look: &Look<'_>) -> Result<Version, RecordsError> {
+        look.version()
+    }
+    records.look(of).unwrap()
+}
+
+#[test]
+fn a_version_is_the_same_until_anybody_changes_the_file() {
+    let stage = filled();
+    let other = stage.second();
+    let version = || version_of(&stage.records);
+    let first = version();
+    stage.ids("cycles", &between(0, 1_000));
+    other.count("svc", "cycles").unwrap();
+    assert_eq!(version(), first, "nobody wrote");
+    stage.keep(&Record::new("cycles", "c", 400, Some(500)));
+    let second = version();
+    assert_ne!(second, first, "we wrote");
+    other.cover("svc", "cycles", 0, 1_000).unwrap();
+    assert_ne!(version(), second, "another process wrote");
+    assert_ne!(version_of(&other), version(), "each has its own count");
 }

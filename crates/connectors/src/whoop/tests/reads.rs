@@ -1,10 +1,15 @@
 //! Lists and single records: what is asked of WHOOP, what comes from the mirror, what is refused.
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
 
+use std::sync::Arc;
+
 use sandbox::{Fault, What};
 use serde_json::{Value, json};
+use store::home::Home;
+use store::records::Records;
 
-use super::{code, ids, stage};
+use super::{NAME, NOW_US, Stage, code, ids, stage};
+use crate::Answer;
 
 #[tokio::test]
 async fn a_limited_call_does_not_pass_for_the_whole_window() {
@@ -257,4 +262,66 @@ async fn a_mirror_that_is_no_database_is_said_and_left_alone() {
     let health = stage.call("health_check", json!({"live": false})).await;
     assert_eq!(health["checks"]["cache_readable"]["status"], "fail");
     assert_eq!(std::fs::read_to_string(&path).unwrap(), "not a database, but mine");
+}
+
+/// The answer to a list that was asked for twice, and whether the second is the first: the same piece
+/// of memory.
+async fn twice(stage: &Stage, tool: &str, arguments: &Value) -> (Value, bool) {
+    let written = |answer| if let Answer::Written(written) = answer { Some(written) } else { None };
+    let first = written(stage.answer(tool, arguments.clone()).await).unwrap();
+    let second = written(stage.answer(tool, arguments.clone()).await).unwrap();
+    assert_eq!(first, second);
+    (serde_json::from_str(second.plain()).unwrap(), Arc::ptr_eq(&first, &second))
+}
+
+#[tokio::test]
+async fn an_answer_is_remembered_until_another_process_changes_the_mirror() {
+    let stage = stage(40);
+    stage.call("sync_whoop", json!({})).await;
+    let home = Home::open(stage.desk.records.path().parent().unwrap()).unwrap();
+    let other = Records::at(&home);
+    let month = json!({"start": "2026-03-10", "end": "2026-04-10"});
+    for (tool, kind) in [
+        ("list_whoop_cycles", "cycles"),
+        ("list_whoop_recoveries", "recoveries"),
+        ("list_whoop_sleeps", "sleeps"),
+    ] {
+        let (before, was_remembered) = twice(&stage, tool, &month).await;
+        assert!(was_remembered && ids(&before).len() > 20, "{before}");
+        let gone = ids(&before)[3].replace('"', "");
+        assert_eq!(other.remove(NAME, kind, std::slice::from_ref(&gone), NOW_US).unwrap(), 1);
+        let (after, was_remembered) = twice(&stage, tool, &month).await;
+        assert!(was_remembered, "the new one is remembered in turn");
+        let left: Vec<String> = ids(&before).into_iter().filter(|id| !id.contains(&gone)).collect();
+        assert_eq!(ids(&after), left);
+        assert_eq!(ids(&after).len(), ids(&before).len() - 1);
+    }
+}
+
+#[tokio::test]
+async fn a_list_up_to_the_present_is_remembered_only_while_it_counts_as_complete() {
+    let stage = stage(20);
+    stage.call("sync_whoop", json!({})).await;
+    let recent = json!({"start": "2026-04-10"});
+    let (first, was_remembered) = twice(&stage, "list_whoop_cycles", &recent).await;
+    assert!(was_remembered);
+    let before = stage.requests();
+    stage.clock.advance(30 * 60 * 1_000_000);
+    assert_eq!(stage.call("list_whoop_cycles", recent.clone()).await, first);
+    assert_eq!(stage.requests(), before);
+    stage.clock.advance(2 * 3_600 * 1_000_000);
+    stage.call("list_whoop_cycles", recent).await;
+    assert!(stage.requests() > before, "the mirror is too old to speak for today");
+}
+
+#[tokio::test]
+async fn a_list_that_was_cut_is_put_together_every_time() {
+    let stage = stage(400);
+    stage.call("sync_whoop", json!({"full": true})).await;
+    let all = json!({"end": "2026-04-14"});
+    let (cut, was_remembered) = twice(&stage, "list_whoop_sleeps", &all).await;
+    assert_eq!(cut["truncated"], true, "{}", ids(&cut).len());
+    assert!(!was_remembered);
+    let limited = json!({"end": "2026-04-14", "limit": 5});
+    assert!(twice(&stage, "list_whoop_sleeps", &limited).await.1);
 }
