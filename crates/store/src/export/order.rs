@@ -2,7 +2,7 @@
 //! of the owner alike. The checks come in the documented order.
 
 use std::cmp::Reverse;
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsString;
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::os::fd::OwnedFd;
@@ -169,10 +169,11 @@ impl Work<'_> {
         let (folder, name) = self.way.parent()?;
         draft::sweep(&folder);
         let full = self.way.full();
-        let spot =
-            Spot { folder: &folder, name: &name, path: self.way.asked().to_owned(), replace };
-        let written = self.write(kind, records, &spot, full.display().to_string(), told)?;
-        draft::settle(&folder).map_err(|e| spot.fault(&e))?;
+        let path = self.way.asked().to_owned();
+        let spot = Spot { folder: &folder, name, path, replace };
+        let written =
+            self.write(kind, records, spot, full.display().to_string(), told)?.finish()?;
+        draft::settle(&folder).map_err(|e| fault(self.way.asked(), &e))?;
         Ok(written)
     }
 
@@ -223,43 +224,63 @@ impl Work<'_> {
         written
     }
 
-    /// Two files at a time: the second thread takes half of the work, and one file goes to the disk
-    /// while the other is put together. Answers in the order of the kinds.
-    fn side_by_side(
+    /// Two files at a time: the second thread takes half of the work. What they have written goes to
+    /// the disk on a third, which only waits, while they put the next ones together. Answers in the
+    /// order of the kinds.
+    fn side_by_side<'f>(
         &self,
         kinds: &'static [Kind],
         queue: &[(u64, &'static Kind)],
-        folder: &OwnedFd,
+        folder: &'f OwnedFd,
         told: &mut dyn FnMut(Step),
     ) -> Result<Vec<Written>, Fault> {
         let next = AtomicUsize::new(0);
-        let take = |told: &mut dyn FnMut(Step)| {
+        // After a failure nothing more is begun.
+        let noted = |name, one: Result<Written, Fault>| {
+            if one.is_err() {
+                next.store(queue.len(), Ordering::Relaxed);
+            }
+            (name, one)
+        };
+        let take = |told: &mut dyn FnMut(Step), finisher: &mpsc::Sender<Filled<'f>>| {
             let mut written = Vec::new();
             while let Some((records, kind)) = queue.get(next.fetch_add(1, Ordering::Relaxed)) {
-                let one = self.one_of_all(kind, *records, folder, told);
-                // After a failure nothing more is begun.
-                if one.is_err() {
-                    next.store(queue.len(), Ordering::Relaxed);
+                match self.one_of_all(kind, *records, folder, told) {
+                    // Without a third thread nobody takes it.
+                    Ok(filled) => written.extend(
+                        finisher.send(filled).err().map(|back| noted(kind.name, back.0.finish())),
+                    ),
+                    Err(fault) => written.push(noted(kind.name, Err(fault))),
                 }
-                written.push((kind.name, one));
             }
             written
         };
         let (tell, steps) = mpsc::channel();
         let mut written = thread::scope(|scope| {
-            let second = || {
-                take(&mut |step| {
+            let (finisher, filled) = mpsc::channel::<Filled<'f>>();
+            let third = || {
+                let finish = |one: Filled<'_>| noted(one.written.resource, one.finish());
+                filled.into_iter().map(finish).collect::<Vec<_>>()
+            };
+            let third = thread::Builder::new().spawn_scoped(scope, third);
+            let (take, seconds) = (&take, finisher.clone());
+            let second = move || {
+                let mut told = |step| {
                     let _ = tell.send(step);
-                })
+                };
+                take(&mut told, &seconds)
             };
             let second = thread::Builder::new().spawn_scoped(scope, second);
-            let mut written = take(&mut |step| {
+            let mut told_both = |step| {
                 told(step);
                 steps.try_iter().for_each(&mut *told);
-            });
+            };
+            let mut written = take(&mut told_both, &finisher);
+            drop(finisher);
             // Without a second thread all is written by now.
-            let others = second.map(|second| second.join().unwrap_or_else(|e| resume_unwind(e)));
-            written.extend(others.into_iter().flatten());
+            for thread in [second, third].into_iter().flatten() {
+                written.extend(thread.join().unwrap_or_else(|e| resume_unwind(e)));
+            }
             written
         });
         steps.try_iter().for_each(told);
@@ -268,35 +289,36 @@ impl Work<'_> {
         written.into_iter().map(|(_, one)| one).collect()
     }
 
-    fn one_of_all(
+    fn one_of_all<'f>(
         &self,
         kind: &'static Kind,
         records_max: u64,
-        folder: &OwnedFd,
+        folder: &'f OwnedFd,
         told: &mut dyn FnMut(Step),
-    ) -> Result<Written, Fault> {
+    ) -> Result<Filled<'f>, Fault> {
         let file = format!("{}.{}", kind.file, self.format.as_str());
         let path = joined(self.way.asked(), &file);
         let full = self.way.full().join(&file);
         let name = OsString::from(file);
         let replace = if self.order.overwrite { Replace::Yes } else { Replace::No };
-        let spot = Spot { folder, name: &name, path, replace };
-        self.write(kind, records_max, &spot, full.display().to_string(), told)
+        let spot = Spot { folder, name, path, replace };
+        self.write(kind, records_max, spot, full.display().to_string(), told)
     }
 
-    fn write(
+    fn write<'f>(
         &self,
         kind: &'static Kind,
         records_max: u64,
-        spot: &Spot<'_>,
+        spot: Spot<'f>,
         saved_to: String,
         told: &mut dyn FnMut(Step),
-    ) -> Result<Written, Fault> {
+    ) -> Result<Filled<'f>, Fault> {
         let draft = Draft::create(spot.folder).map_err(|e| spot.fault(&e))?;
-        let records = self.fill(kind, records_max, draft.file(), spot, told)?;
+        let records = self.fill(kind, records_max, draft.file(), &spot, told)?;
         let bytes = draft.file().metadata().map_err(|e| spot.fault(&e))?.len();
-        draft.finish(spot.name, spot.replace).map_err(|e| spot.fault(&e))?;
-        Ok(Written { resource: kind.name, path: spot.path.clone(), saved_to, records, bytes })
+        let path = spot.path.clone();
+        let written = Written { resource: kind.name, path, saved_to, records, bytes };
+        Ok(Filled { draft, spot, written })
     }
 
     fn fill(
@@ -355,7 +377,7 @@ impl Work<'_> {
 /// The place of one file.
 struct Spot<'a> {
     folder: &'a OwnedFd,
-    name: &'a OsStr,
+    name: OsString,
     /// For answers and messages.
     path: String,
     replace: Replace,
@@ -363,10 +385,29 @@ struct Spot<'a> {
 
 impl Spot<'_> {
     fn fault(&self, error: &io::Error) -> Fault {
-        if error.kind() == io::ErrorKind::AlreadyExists {
-            return Fault::Exists(self.path.clone());
-        }
-        Fault::Write { path: self.path.clone(), words: error.to_string() }
+        fault(&self.path, error)
+    }
+}
+
+fn fault(path: &str, error: &io::Error) -> Fault {
+    if error.kind() == io::ErrorKind::AlreadyExists {
+        return Fault::Exists(path.to_owned());
+    }
+    Fault::Write { path: path.to_owned(), words: error.to_string() }
+}
+
+/// A file that holds all its records, and is neither on the disk for sure nor under its name.
+struct Filled<'a> {
+    draft: Draft,
+    spot: Spot<'a>,
+    written: Written,
+}
+
+impl Filled<'_> {
+    fn finish(self) -> Result<Written, Fault> {
+        let Filled { draft, spot, written } = self;
+        draft.finish(&spot.name, spot.replace).map_err(|e| spot.fault(&e))?;
+        Ok(written)
     }
 }
 
