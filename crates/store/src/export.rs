@@ -11,6 +11,7 @@ mod order;
 mod parquet;
 mod place;
 mod python;
+mod writer;
 
 pub use csv::CsvSafety;
 pub use order::{ALL, Done, Order, Plan, Step, Written, day};

@@ -4,7 +4,7 @@
 use std::cmp::Reverse;
 use std::ffi::OsString;
 use std::fs::File;
-use std::io::{self, BufWriter, Write};
+use std::io::{self, BufWriter};
 use std::os::fd::OwnedFd;
 use std::panic::resume_unwind;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -15,12 +15,10 @@ use jiff::civil::Date;
 use jiff::tz::TimeZone;
 use serde_json::{Value, json};
 
-use super::csv::{CsvSafety, CsvWriter};
+use super::csv::CsvSafety;
 use super::draft::{self, Draft, Replace};
-use super::fields::Splitter;
-use super::jsonl::JsonlWriter;
-use super::parquet::ParquetWriter;
 use super::place::{Lies, Reach, Way};
+use super::writer::Writer;
 use super::{Compression, Fault, Format, Kind, Shelf};
 use crate::records::{Records, Window};
 
@@ -413,53 +411,4 @@ impl Filled<'_> {
 
 fn joined(folder: &str, file: &str) -> String {
     if folder.ends_with('/') { format!("{folder}{file}") } else { format!("{folder}/{file}") }
-}
-
-/// A file in one of the formats, and what takes the records for it apart.
-struct Writer<W: Write + Send> {
-    splitter: Splitter,
-    format: Formatted<W>,
-}
-
-enum Formatted<W: Write + Send> {
-    Csv(CsvWriter<W>),
-    Jsonl(JsonlWriter<W>),
-    Parquet(ParquetWriter<W>),
-}
-
-impl<W: Write + Send> Writer<W> {
-    fn begin(
-        out: W,
-        kind: &Kind,
-        format: Format,
-        order: &Order<'_>,
-        records_max: u64,
-    ) -> io::Result<Writer<W>> {
-        let format = match format {
-            Format::Csv => Formatted::Csv(CsvWriter::begin(out, kind.view, order.csv)?),
-            Format::Jsonl => Formatted::Jsonl(JsonlWriter::begin(out)),
-            Format::Parquet => {
-                let (view, packing) = (kind.view, order.compression);
-                Formatted::Parquet(ParquetWriter::begin(out, view, packing, records_max)?)
-            }
-        };
-        Ok(Writer { splitter: Splitter::default(), format })
-    }
-
-    fn row(&mut self, flat: &str) -> io::Result<()> {
-        let fields = self.splitter.fields(flat)?;
-        match &mut self.format {
-            Formatted::Csv(writer) => writer.row(&fields),
-            Formatted::Jsonl(writer) => writer.row(&fields),
-            Formatted::Parquet(writer) => writer.row(&fields),
-        }
-    }
-
-    fn end(self) -> io::Result<()> {
-        match self.format {
-            Formatted::Csv(writer) => writer.end().flush(),
-            Formatted::Jsonl(writer) => writer.end().flush(),
-            Formatted::Parquet(writer) => writer.end(),
-        }
-    }
 }
