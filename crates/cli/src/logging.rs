@@ -79,6 +79,10 @@ pub(crate) enum Habit {
     Runs,
 }
 
+/// The server of an account logs what each part of a sync brought; a gate that nobody asked for more
+/// says it once for all of them, or its welcome would be gone from the screen.
+const ONCE_FOR_ALL: &str = "connectors::sync::turn=warn";
+
 /// What to log and how.
 pub(crate) struct Wish {
     pub(crate) rules: String,
@@ -102,10 +106,12 @@ impl Wish {
             settings::LogFormat::Human => LogFormat::Human,
             settings::LogFormat::Json => LogFormat::Json,
         });
-        Wish {
-            rules: rules.filter(|rules| !rules.is_empty()).unwrap_or(usual).to_owned(),
-            format: format.unwrap_or(written),
-        }
+        let rules = match rules.filter(|rules| !rules.is_empty()) {
+            Some(rules) => rules.to_owned(),
+            None if usual == "info" => format!("{usual},{ONCE_FOR_ALL}"),
+            None => usual.to_owned(),
+        };
+        Wish { rules, format: format.unwrap_or(written) }
     }
 }
 
@@ -197,5 +203,9 @@ mod tests {
         assert_eq!((wish.rules.as_str(), wish.format), ("debug", LogFormat::Json));
         let wish = Wish::of(None, None, Habit::OneShot, Some(&log));
         assert_eq!(wish.rules, "error", "a command that does one thing stays quiet");
+        let wish = Wish::of(None, None, Habit::Runs, None);
+        assert_eq!(wish.rules, "info,connectors::sync::turn=warn");
+        assert_eq!(Wish::of(Some("info"), None, Habit::Runs, None).rules, "info", "as asked");
+        assert!(read(&wish.rules).is_some());
     }
 }
