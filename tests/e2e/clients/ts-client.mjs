@@ -4,11 +4,13 @@
 import { Client, LOG_LEVEL_META_KEY, SSEClientTransport, StreamableHTTPClientTransport } from '@modelcontextprotocol/client';
 import { StdioClientTransport } from '@modelcontextprotocol/client/stdio';
 import { answers, main } from './lib/runner.mjs';
+import { connectAndHear } from './lib/steps.mjs';
 
 const modes = { legacy: 'legacy', auto: 'auto', modern: { pin: '2026-07-28' } };
 
 class Agent {
   name = 'ts-client';
+  heard = [];
   logs = [];
   asked = { elicitation: 0 };
   changes = { tools: 0 };
@@ -28,7 +30,7 @@ class Agent {
     this.client.setNotificationHandler('notifications/tools/list_changed', () => void (this.changes.tools += 1));
   }
 
-  connect = () => this.client.connect(this.transport);
+  connect = () => connectAndHear(this);
   protocolVersion = () => this.client.getNegotiatedProtocolVersion();
   isModern = () => this.protocolVersion() >= '2026-07-28';
   listTools = async () => (await this.client.listTools()).tools;

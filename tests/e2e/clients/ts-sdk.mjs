@@ -11,9 +11,11 @@ import {
   ToolListChangedNotificationSchema,
 } from '@modelcontextprotocol/sdk/types.js';
 import { answers, main } from './lib/runner.mjs';
+import { connectAndHear } from './lib/steps.mjs';
 
 class Agent {
   name = 'ts-sdk';
+  heard = [];
   logs = [];
   asked = { elicitation: 0 };
   changes = { tools: 0 };
@@ -39,7 +41,7 @@ class Agent {
     };
   }
 
-  connect = () => this.client.connect(this.transport);
+  connect = () => connectAndHear(this);
   protocolVersion = () => this.version;
   listTools = async () => (await this.client.listTools()).tools;
   listResources = async () => (await this.client.listResources()).resources;
