@@ -20,6 +20,8 @@ use crate::tools::process::{Fixture, Scratch};
 const DAYS: &str = "3650";
 const NOW_UNIX_SECONDS: &str = "1794744000";
 const SEED: &str = "7";
+/// What an answer takes where the server is far away; WHOOP's own takes longer.
+const FAR_ANSWER_MS: u32 = 50;
 /// Thirty days that are finished at that moment.
 const MONTH: [&str; 2] = ["2026-10-12", "2026-11-11"];
 const MONTH_OF_DATES: &str = "2026-10";
@@ -43,6 +45,8 @@ enum Figure {
     /// Requests to WHOOP during the sync, and during all reads and exports after it.
     SyncRequests,
     LaterRequests,
+    FarSync,
+    FarSyncCpu,
     List,
     Summary,
     Export(&'static str),
@@ -75,32 +79,50 @@ pub(crate) fn whoop(root: &Path, args: &[String]) -> Result<()> {
     let python = crate::tools::whoop_python()?;
     let tollgate = program(root, "TOLLGATE_BIN", "tollgate")?;
     let sandbox = program(root, "SANDBOX_BIN", "sandbox")?;
-    let sandbox = Fixture::start(Command::new(sandbox).args([
-        "whoop",
-        "--days",
-        DAYS,
-        "--seed",
-        SEED,
-        "--now",
-        NOW_UNIX_SECONDS,
-        "--stand-still",
-        "--unlimited",
-    ]))?;
-    let stage = Stage { tollgate, python, root: root.to_owned(), sandbox };
+    let stage = |sandbox| -> Result<Stage> {
+        let (tollgate, python) = (tollgate.clone(), python.clone());
+        Ok(Stage { tollgate, python, root: root.to_owned(), sandbox: stand_in(sandbox)? })
+    };
+    let (near, far) = (stage(&sandbox)?, stage(&sandbox)?);
+    far.slow_down(FAR_ANSWER_MS)?;
     let mut samples = Vec::new();
     let mut amounts = Amounts::default();
     for round in 0..plan.rounds {
         // Whoever goes second finds a warmer machine, so they take turns.
         let order =
             if round % 2 == 0 { [Who::Ours, Who::Python] } else { [Who::Python, Who::Ours] };
-        let [first, second] = order.map(|who| play(&stage, who, &plan, &mut samples));
+        let [first, second] = order.map(|who| play(&near, who, &plan, &mut samples));
         amounts = first?;
         let other = second?;
         if amounts != other {
             bail!("the servers disagree: {order:?} have {amounts:?} and {other:?}");
         }
+        for who in order {
+            sync_from_afar(&far, who, &mut samples)?;
+        }
     }
     print(&plan, &amounts, &samples);
+    Ok(())
+}
+
+fn stand_in(sandbox: &Path) -> Result<Fixture> {
+    let years = ["--days", DAYS, "--seed", SEED, "--now", NOW_UNIX_SECONDS];
+    let mut command = Command::new(sandbox);
+    Fixture::start(command.arg("whoop").args(years).args(["--stand-still", "--unlimited"]))
+}
+
+/// A full sync where the server takes its time, as one across the internet does.
+fn sync_from_afar(stage: &Stage, who: Who, samples: &mut Vec<Sample>) -> Result<()> {
+    let scratch = Scratch::new("bench-whoop")?;
+    let home = scratch.path.join("home");
+    stage.sign_in(who, &home)?;
+    let mut talk = stage.start(who, &home)?;
+    let cpu_before = talk.cpu_seconds()?;
+    let (seconds, answer) = timed(&mut talk, "sync_whoop", &json!({ "full": true }))?;
+    synced(&answer)?;
+    let cpu = talk.cpu_seconds()? - cpu_before;
+    samples.push(Sample { figure: Figure::FarSync, who, value: seconds });
+    samples.push(Sample { figure: Figure::FarSyncCpu, who, value: cpu });
     Ok(())
 }
 
@@ -188,7 +210,15 @@ fn print(plan: &Plan, amounts: &Amounts, samples: &[Sample]) {
         amounts.synced
     );
     println!("| --- | --- | --- | --- |");
-    let single = [Figure::Ready, Figure::Sync, Figure::SyncCpu, Figure::List, Figure::Summary];
+    let single = [
+        Figure::Ready,
+        Figure::Sync,
+        Figure::SyncCpu,
+        Figure::FarSync,
+        Figure::FarSyncCpu,
+        Figure::List,
+        Figure::Summary,
+    ];
     let exports = FORMATS.map(Figure::Export);
     for figure in single.into_iter().chain(exports).chain([Figure::Peak]) {
         let ours = median(samples, figure, Who::Ours);
@@ -206,7 +236,7 @@ fn print(plan: &Plan, amounts: &Amounts, samples: &[Sample]) {
         asked(Figure::LaterRequests, Who::Python),
     );
     println!(
-        "Medians of {} round(s) in turn, each with {} starts, 1 sync, {} lists, {} summaries, {} export(s) of each format.",
+        "Medians of {} round(s) in turn, each with {} starts, 2 syncs, {} lists, {} summaries, {} export(s) of each format.",
         plan.rounds, plan.starts, plan.reads, plan.reads, plan.exports
     );
 }
@@ -218,6 +248,8 @@ fn title(figure: Figure) -> String {
         Figure::SyncCpu => "processor time of the full sync".to_owned(),
         Figure::SyncRequests => "requests of the full sync".to_owned(),
         Figure::LaterRequests => "requests after it".to_owned(),
+        Figure::FarSync => format!("full sync, {FAR_ANSWER_MS} ms an answer"),
+        Figure::FarSyncCpu => "processor time of that sync".to_owned(),
         Figure::List => "30-day list".to_owned(),
         Figure::Summary => "daily summary".to_owned(),
         Figure::Export(format) => format!("export of everything, {format}"),

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result, bail};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::talk::Talk;
 use crate::tools::process::Fixture;
@@ -62,17 +62,32 @@ impl Stage {
 
     /// How many requests the stand-in has had so far.
     pub(super) fn requests(&self) -> Result<f64> {
+        let counters = self.steer("GET", "counters", "")?;
+        counters.get("requests").and_then(Value::as_f64).context("the sandbox counts no requests")
+    }
+
+    /// From now on each answer of the API takes this long.
+    pub(super) fn slow_down(&self, answer_ms: u32) -> Result<()> {
+        let fault = json!({ "path": "/developer", "fault": "delay", "ms": answer_ms });
+        self.steer("POST", "faults", &fault.to_string()).map(drop)
+    }
+
+    fn steer(&self, method: &str, what: &str, body: &str) -> Result<Value> {
         let host = self.sandbox.url.trim_start_matches("http://");
         let mut stream = TcpStream::connect(host)?;
         write!(
             stream,
-            "GET /_sandbox/counters HTTP/1.1\r\nhost: {host}\r\nconnection: close\r\n\r\n"
+            "{method} /_sandbox/{what} HTTP/1.1\r\nhost: {host}\r\ncontent-type: application/json\r\n\
+             content-length: {}\r\nconnection: close\r\n\r\n{body}",
+            body.len()
         )?;
         let mut answer = String::new();
         stream.read_to_string(&mut answer)?;
-        let (_, body) = answer.split_once("\r\n\r\n").context("no answer of the sandbox")?;
-        let counters: Value = serde_json::from_str(body)?;
-        counters.get("requests").and_then(Value::as_f64).context("the sandbox counts no requests")
+        let (head, body) = answer.split_once("\r\n\r\n").context("no answer of the sandbox")?;
+        if !head.starts_with("HTTP/1.1 2") {
+            bail!("the sandbox does not take {what}: {answer}");
+        }
+        if body.is_empty() { Ok(Value::Null) } else { Ok(serde_json::from_str(body)?) }
     }
 
     fn command(&self, who: Who, home: &Path) -> Command {
