@@ -19,8 +19,9 @@ use crate::whoop::kind::Kind;
 use crate::whoop::problem::{Code, Problem};
 use crate::whoop::takeout;
 
-/// Parts of one list that are fetched side by side; four lists make sixteen requests at a time.
-const PARTS_AT_ONCE: usize = 4;
+/// Parts of one list that are fetched side by side; four lists make twenty requests at a time, and ten
+/// years come in two turns.
+const PARTS_AT_ONCE: usize = 5;
 /// A recovery is listed by its night and kept by its cycle; the two differ by less than this.
 const RECOVERY_EDGE_US: i64 = 2 * DAY_US;
 
