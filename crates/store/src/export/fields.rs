@@ -15,7 +15,7 @@ const FIELDS_USUAL: usize = 32;
 /// A record taken apart.
 pub(super) struct Fields<'a> {
     pub(super) members: Vec<Field<'a>>,
-    /// Its keys are those of the record before, in the same order.
+    /// Its keys are those of the record before, in the same order, and no text in it has escapes.
     pub(super) is_alike: bool,
 }
 

@@ -1,32 +1,33 @@
 //! Writes Parquet with the columns of the view, whatever the rows hold: the types are fixed, every
 //! column may be null. Rows are gathered in groups of bounded size, so memory stays flat.
 
-use std::borrow::Cow;
+mod texts;
+mod values;
+
 use std::hash::Hash;
 use std::io::{self, Write};
-use std::ops::Range;
 use std::sync::Arc;
 
-use bytes::Bytes;
 use hashbrown::HashSet;
 use parquet::basic::{
     Compression as Packing, ConvertedType, LogicalType, Repetition, Type as Physical, ZstdLevel,
 };
-use parquet::data_type::{BoolType, ByteArray, ByteArrayType, DoubleType, Int64Type};
+use parquet::data_type::{BoolType, ByteArrayType, DoubleType, Int64Type};
 use parquet::errors::ParquetError;
 use parquet::file::properties::{EnabledStatistics, WriterProperties, WriterVersion};
-use parquet::file::writer::{SerializedColumnWriter, SerializedFileWriter};
+use parquet::file::writer::{
+    SerializedColumnWriter, SerializedFileWriter, SerializedRowGroupWriter,
+};
 use parquet::schema::types::{ColumnPath, Type, TypePtr};
 
+use self::texts::{Chunks, Texts};
+use self::values::{double, dumped, integer, text, truth};
 use super::Compression;
 use super::fields::{Columns, Fields, Splitter};
-use super::python;
 use crate::records::{Column, Is, View};
 
 /// Rows that are gathered before they are written.
 const GROUP_ROWS_MAX: usize = 8_192;
-/// So much room is made for the texts of a column before it is known what they need.
-const TEXTS_BYTES_AT_FIRST_MAX: usize = 512 << 10;
 /// Values that are looked at to see whether they repeat.
 const SAMPLE_VALUES_MAX: usize = 512;
 /// Beyond this more effort hardly makes files smaller.
@@ -56,75 +57,41 @@ enum Target<W: Write + Send> {
 
 /// The values of one column of the current group.
 enum Gathered {
-    Text(Leaf<Place>),
-    Json(Leaf<Place>),
+    Text(Texts),
+    Json(Texts),
     Integer(Leaf<i64>),
     Double(Leaf<f64>),
     Bool(Leaf<bool>),
     Doubles { splitter: Splitter, columns: Columns, members: Vec<Leaf<f64>> },
 }
 
-/// Where a text lies among those of its column.
-type Place = Range<usize>;
-
 /// The values of one physical column, and for each row how much of it is there.
 struct Leaf<T> {
     values: Vec<T>,
     levels: Vec<i16>,
-    /// The texts of the column, one after the other.
-    bytes: Vec<u8>,
 }
 
 impl<T> Leaf<T> {
     fn new(rows: usize) -> Leaf<T> {
-        Leaf {
-            values: Vec::with_capacity(rows),
-            levels: Vec::with_capacity(rows),
-            bytes: Vec::new(),
-        }
+        Leaf { values: Vec::with_capacity(rows), levels: Vec::with_capacity(rows) }
     }
 
     fn push(&mut self, value: Option<T>, present: i16, absent: i16) {
         self.levels.push(if value.is_some() { present } else { absent });
-        self.values.extend(value);
+        if let Some(value) = value {
+            self.values.push(value);
+        }
     }
 
     fn clear(&mut self) {
         self.values.clear();
         self.levels.clear();
-        self.bytes.clear();
     }
 }
 
 impl Leaf<f64> {
     fn repeats(&self) -> bool {
         repeats(self.values.iter().map(|value| value.to_bits()))
-    }
-}
-
-impl Leaf<Place> {
-    fn push_text(&mut self, text: Option<&str>) {
-        let place = text.map(|text| {
-            let begin = self.bytes.len();
-            if begin == 0 {
-                // The texts of a column are mostly of one length.
-                let usual = text.len().saturating_mul(self.values.capacity());
-                self.bytes.reserve(usual.min(TEXTS_BYTES_AT_FIRST_MAX));
-            }
-            self.bytes.extend_from_slice(text.as_bytes());
-            begin..self.bytes.len()
-        });
-        self.push(place, PRESENT, 0);
-    }
-
-    /// All texts share one piece of memory; taking them out leaves the column without.
-    fn take_texts(&mut self) -> Vec<ByteArray> {
-        let bytes = Bytes::from(std::mem::take(&mut self.bytes));
-        self.values.iter().map(|place| bytes.slice(place.clone()).into()).collect()
-    }
-
-    fn repeats(&self) -> bool {
-        repeats(self.values.iter().map(|place| self.bytes.get(place.clone())))
     }
 }
 
@@ -162,7 +129,7 @@ impl<W: Write + Send> ParquetWriter<W> {
     pub(super) fn row(&mut self, fields: &Fields<'_>) -> io::Result<()> {
         let values = self.columns.pick(fields);
         for (gathered, value) in self.gathered.iter_mut().zip(values) {
-            gathered.push(value.filter(|json| *json != "null"))?;
+            gathered.push(value.filter(|json| *json != "null"), fields.is_alike)?;
         }
         self.rows += 1;
         if self.rows >= GROUP_ROWS_MAX { self.write_group() } else { Ok(()) }
@@ -179,13 +146,19 @@ impl<W: Write + Send> ParquetWriter<W> {
     fn write_group(&mut self) -> io::Result<()> {
         self.file()?;
         let Target::Begun(file) = &mut self.target else { return Err(misfit("no file")) };
+        let mut columns = file.schema_descr().columns().to_vec().into_iter();
         let mut group = file.next_row_group().map_err(failed)?;
-        for gathered in &mut self.gathered {
-            for leaf in 0..gathered.leaves() {
-                let column = group.next_column().map_err(failed)?;
-                let mut column = column.ok_or_else(|| misfit("a column is missing"))?;
-                gathered.write(leaf, &mut column).map_err(failed)?;
-                column.close().map_err(failed)?;
+        let mut chunks = Chunks::of(self.gathered.iter().map(Gathered::plain));
+        for (at, gathered) in self.gathered.iter_mut().enumerate() {
+            for (leaf, column) in (0..gathered.leaves()).zip(&mut columns) {
+                match gathered.plain() {
+                    Some(texts) => {
+                        let chunk = chunks.take(at, texts).map_err(failed)?;
+                        let close = chunk.close(column).map_err(failed)?;
+                        group.append_column(chunk.bytes(), close).map_err(failed)?;
+                    }
+                    None => gathered.write(leaf, &mut group)?,
+                }
             }
             gathered.clear();
         }
@@ -199,6 +172,7 @@ impl<W: Write + Send> ParquetWriter<W> {
         self.target = match std::mem::replace(&mut self.target, Target::Gone) {
             Target::Waits { out, schema, packing } => {
                 let properties = self.properties(packing);
+                self.gathered.iter_mut().for_each(|gathered| gathered.settle(packing));
                 let file = SerializedFileWriter::new(out, schema, Arc::new(properties));
                 Target::Begun(file.map_err(failed)?)
             }
@@ -231,8 +205,8 @@ impl<W: Write + Send> ParquetWriter<W> {
 impl Gathered {
     fn of(column: &Column, rows: usize) -> Gathered {
         match column.is {
-            Is::Text => Gathered::Text(Leaf::new(rows)),
-            Is::Json => Gathered::Json(Leaf::new(rows)),
+            Is::Text => Gathered::Text(Texts::new(rows)),
+            Is::Json => Gathered::Json(Texts::new(rows)),
             Is::Integer => Gathered::Integer(Leaf::new(rows)),
             Is::Double => Gathered::Double(Leaf::new(rows)),
             Is::Bool => Gathered::Bool(Leaf::new(rows)),
@@ -244,10 +218,14 @@ impl Gathered {
         }
     }
 
-    fn push(&mut self, json: Option<&str>) -> io::Result<()> {
+    /// A value that `is_plain` has no escapes.
+    fn push(&mut self, json: Option<&str>, is_plain: bool) -> io::Result<()> {
         match self {
-            Gathered::Text(leaf) => leaf.push_text(json.map(text).transpose()?.as_deref()),
-            Gathered::Json(leaf) => leaf.push_text(json.map(dumped).as_deref()),
+            Gathered::Text(texts) => {
+                let text = json.map(|json| text(json, is_plain)).transpose()?;
+                return texts.push(text.as_deref());
+            }
+            Gathered::Json(texts) => return texts.push(json.map(dumped).as_deref()),
             Gathered::Integer(leaf) => leaf.push(json.map(integer).transpose()?, PRESENT, 0),
             Gathered::Double(leaf) => leaf.push(json.map(double).transpose()?, PRESENT, 0),
             Gathered::Bool(leaf) => leaf.push(json.map(truth).transpose()?, PRESENT, 0),
@@ -261,7 +239,7 @@ impl Gathered {
     /// For each leaf the name of the member, and whether its values repeat.
     fn repeating(&self) -> Vec<(Option<&'static str>, bool)> {
         match self {
-            Gathered::Text(leaf) | Gathered::Json(leaf) => vec![(None, leaf.repeats())],
+            Gathered::Text(texts) | Gathered::Json(texts) => vec![(None, texts.repeats())],
             Gathered::Integer(leaf) => vec![(None, repeats(leaf.values.iter()))],
             Gathered::Double(leaf) => vec![(None, leaf.repeats())],
             // Truths have no dictionary.
@@ -273,19 +251,43 @@ impl Gathered {
         }
     }
 
+    /// How texts go into the file shows in the first group.
+    fn settle(&mut self, packing: Packing) {
+        if let Gathered::Text(texts) | Gathered::Json(texts) = self {
+            texts.settle(packing);
+        }
+    }
+
+    /// Texts that are written as they are.
+    fn plain(&self) -> Option<&Texts> {
+        let (Gathered::Text(texts) | Gathered::Json(texts)) = self else { return None };
+        texts.is_plain().then_some(texts)
+    }
+
     fn leaves(&self) -> usize {
         if let Gathered::Doubles { members, .. } = self { members.len() } else { 1 }
     }
 
-    fn write(
-        &mut self,
+    fn write<W: Write + Send>(
+        &self,
+        leaf: usize,
+        group: &mut SerializedRowGroupWriter<'_, W>,
+    ) -> io::Result<()> {
+        let column = group.next_column().map_err(failed)?;
+        let mut column = column.ok_or_else(|| misfit("a column is missing"))?;
+        self.write_leaf(leaf, &mut column).map_err(failed)?;
+        column.close().map_err(failed)
+    }
+
+    fn write_leaf(
+        &self,
         leaf: usize,
         column: &mut SerializedColumnWriter<'_>,
     ) -> Result<(), ParquetError> {
         match self {
-            Gathered::Text(leaf) | Gathered::Json(leaf) => {
-                let texts = leaf.take_texts();
-                column.typed::<ByteArrayType>().write_batch(&texts, Some(&leaf.levels), None)?
+            Gathered::Text(texts) | Gathered::Json(texts) => {
+                let (texts, levels) = (texts.each(), texts.levels());
+                column.typed::<ByteArrayType>().write_batch(&texts, Some(levels), None)?
             }
             Gathered::Integer(leaf) => {
                 column.typed::<Int64Type>().write_batch(&leaf.values, Some(&leaf.levels), None)?
@@ -304,7 +306,7 @@ impl Gathered {
 
     fn clear(&mut self) {
         match self {
-            Gathered::Text(leaf) | Gathered::Json(leaf) => leaf.clear(),
+            Gathered::Text(texts) | Gathered::Json(texts) => texts.clear(),
             Gathered::Integer(leaf) => leaf.clear(),
             Gathered::Double(leaf) => leaf.clear(),
             Gathered::Bool(leaf) => leaf.clear(),
@@ -338,34 +340,6 @@ fn push_doubles(
         member.push(value, MEMBER_PRESENT, PRESENT);
     }
     Ok(())
-}
-
-fn text(json: &str) -> io::Result<Cow<'_, str>> {
-    let plain = json.strip_prefix('"').and_then(|json| json.strip_suffix('"'));
-    match plain {
-        Some(plain) if !plain.as_bytes().contains(&b'\\') => Ok(Cow::Borrowed(plain)),
-        Some(_) => serde_json::from_str(json).map(Cow::Owned).map_err(|_| misfit("not a text")),
-        None => Err(misfit("not a text")),
-    }
-}
-
-fn dumped(json: &str) -> String {
-    let mut out = String::new();
-    python::dump(json, &mut out);
-    out
-}
-
-fn integer(json: &str) -> io::Result<i64> {
-    let whole = json.strip_suffix(".0").unwrap_or(json);
-    whole.parse().map_err(|_| misfit("not a whole number"))
-}
-
-fn double(json: &str) -> io::Result<f64> {
-    json.parse().map_err(|_| misfit("not a number"))
-}
-
-fn truth(json: &str) -> io::Result<bool> {
-    json.parse().map_err(|_| misfit("neither true nor false"))
 }
 
 /// The schema of a view: columns in their order, all nullable.
