@@ -210,8 +210,9 @@ impl Work<'_> {
         if counted.iter().all(|(records, _)| *records == 0) {
             return Err(Fault::Empty("records".into()));
         }
-        // The longest first, so that both threads end at about the same time.
-        counted.sort_by_key(|(records, _)| Reverse(*records));
+        // The longest first, so that both threads end at about the same time. Before them what is
+        // put together in no time, because the disk takes as long over it as over the rest.
+        counted.sort_by_key(|(records, kind)| (!kind.is_snapshot, Reverse(*records)));
         let folder = self.way.as_folder()?;
         draft::sweep(&folder);
         let written = self.side_by_side(kinds, &counted, &folder, told);
@@ -223,8 +224,8 @@ impl Work<'_> {
     }
 
     /// Two files at a time: the second thread takes half of the work. What they have written goes to
-    /// the disk on a third, which only waits, while they put the next ones together. Answers in the
-    /// order of the kinds.
+    /// the disk on a third, which only waits, while they put the next ones together; the last file of
+    /// each they see to themselves. Answers in the order of the kinds.
     fn side_by_side<'f>(
         &self,
         kinds: &'static [Kind],
@@ -243,13 +244,18 @@ impl Work<'_> {
         let take = |told: &mut dyn FnMut(Step), finisher: &mpsc::Sender<Filled<'f>>| {
             let mut written = Vec::new();
             while let Some((records, kind)) = queue.get(next.fetch_add(1, Ordering::Relaxed)) {
-                match self.one_of_all(kind, *records, folder, told) {
-                    // Without a third thread nobody takes it.
-                    Ok(filled) => written.extend(
-                        finisher.send(filled).err().map(|back| noted(kind.name, back.0.finish())),
-                    ),
-                    Err(fault) => written.push(noted(kind.name, Err(fault))),
-                }
+                let filled = match self.one_of_all(kind, *records, folder, told) {
+                    Ok(filled) => filled,
+                    Err(fault) => {
+                        written.push(noted(kind.name, Err(fault)));
+                        continue;
+                    }
+                };
+                // The last of a thread need not wait behind what the third still has to do.
+                let is_last = next.load(Ordering::Relaxed) >= queue.len();
+                // Without a third thread nobody takes it.
+                let back = if is_last { Some(filled) } else { sent(finisher, filled) };
+                written.extend(back.map(|filled| noted(kind.name, filled.finish())));
             }
             written
         };
@@ -370,6 +376,11 @@ impl Work<'_> {
     fn exists(&self) -> Fault {
         Fault::Exists(self.way.asked().to_owned())
     }
+}
+
+/// Hands a file to the thread that finishes them; answers it when there is none.
+fn sent<'f>(finisher: &mpsc::Sender<Filled<'f>>, filled: Filled<'f>) -> Option<Filled<'f>> {
+    finisher.send(filled).err().map(|back| back.0)
 }
 
 /// The place of one file.
