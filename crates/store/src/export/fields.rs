@@ -12,6 +12,24 @@ pub(super) type Field<'a> = (&'a str, &'a str);
 /// Room for the members of an ordinary record.
 const FIELDS_USUAL: usize = 32;
 
+/// For each byte whether a number or a word such as `null` may hold it: most values are numbers, and
+/// one look is quicker than a row of comparisons.
+#[expect(
+    clippy::indexing_slicing,
+    clippy::cast_possible_truncation,
+    reason = "constants know no iterators; there are 256 bytes"
+)]
+const IS_INSIDE: [bool; 256] = {
+    let mut is_inside = [false; 256];
+    let mut byte = 0;
+    while byte < is_inside.len() {
+        is_inside[byte] =
+            (byte as u8).is_ascii_alphanumeric() || matches!(byte as u8, b'.' | b'+' | b'-');
+        byte += 1;
+    }
+    is_inside
+};
+
 /// A record taken apart.
 pub(super) struct Fields<'a> {
     pub(super) members: Vec<Field<'a>>,
@@ -94,7 +112,7 @@ fn value_end(text: &str) -> Option<usize> {
         b'"' => text_end(text),
         b'{' | b'[' => nested_end(text),
         b'-' | b'0'..=b'9' | b't' | b'f' | b'n' => {
-            let is_inside = |byte: &u8| matches!(byte, b'0'..=b'9' | b'.' | b'a'..=b'z' | b'A'..=b'Z' | b'+' | b'-');
+            let is_inside = |byte: &u8| IS_INSIDE.get(usize::from(*byte)).is_some_and(|is| *is);
             text.as_bytes().iter().position(|byte| !is_inside(byte))
         }
         _ => None,

@@ -171,8 +171,8 @@ impl<W: Write + Send> ParquetWriter<W> {
     fn file(&mut self) -> io::Result<&mut SerializedFileWriter<W>> {
         self.target = match std::mem::replace(&mut self.target, Target::Gone) {
             Target::Waits { out, schema, packing } => {
-                let properties = self.properties(packing);
                 self.gathered.iter_mut().for_each(|gathered| gathered.settle(packing));
+                let properties = self.properties(packing);
                 let file = SerializedFileWriter::new(out, schema, Arc::new(properties));
                 Target::Begun(file.map_err(failed)?)
             }
@@ -239,7 +239,7 @@ impl Gathered {
     /// For each leaf the name of the member, and whether its values repeat.
     fn repeating(&self) -> Vec<(Option<&'static str>, bool)> {
         match self {
-            Gathered::Text(texts) | Gathered::Json(texts) => vec![(None, texts.repeats())],
+            Gathered::Text(texts) | Gathered::Json(texts) => vec![(None, !texts.is_plain())],
             Gathered::Integer(leaf) => vec![(None, repeats(leaf.values.iter()))],
             Gathered::Double(leaf) => vec![(None, leaf.repeats())],
             // Truths have no dictionary.

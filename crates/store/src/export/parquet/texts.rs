@@ -26,7 +26,8 @@ const PAGE_BYTES_MAX: usize = 1 << 20;
 /// Statistics hold no longer texts; without them a reader looks into the column.
 const BOUND_BYTES_MAX: usize = 64;
 /// So much is looked at to see whether packing pays.
-const SAMPLE_BYTES_MAX: usize = 2 << 10;
+const SAMPLE_PAIRS_MAX: usize = 16;
+const SAMPLE_BYTES_MAX: usize = 4 << 10;
 /// Snappy finds nothing shorter.
 const MATCH_BYTES: usize = 4;
 /// One part in so many must have been there before.
@@ -95,9 +96,13 @@ impl Texts {
 
     /// Decides for the whole file.
     pub(super) fn settle(&mut self, packing: Packing) {
-        let is_worth_it = packing != Packing::SNAPPY || self.recurs();
-        let packing = if is_worth_it { packing } else { Packing::UNCOMPRESSED };
-        self.plain = (!self.repeats()).then_some(packing);
+        self.plain = if repeats(self.texts()) {
+            None
+        } else if packing == Packing::SNAPPY && !self.begin_alike() && !self.recurs() {
+            Some(Packing::UNCOMPRESSED)
+        } else {
+            Some(packing)
+        };
     }
 
     pub(super) fn is_plain(&self) -> bool {
@@ -108,8 +113,12 @@ impl Texts {
         &self.levels
     }
 
-    pub(super) fn repeats(&self) -> bool {
-        repeats(self.texts())
+    /// Times do, and need no closer look.
+    fn begin_alike(&self) -> bool {
+        let pairs = self.texts().zip(self.texts().skip(1)).take(SAMPLE_PAIRS_MAX);
+        let mut begins =
+            pairs.map(|(one, other)| (one.get(..MATCH_BYTES), other.get(..MATCH_BYTES)));
+        begins.all(|(one, other)| one.is_some() && one == other)
     }
 
     /// Whether Snappy makes them smaller, which knows nothing but what was there before. It takes
@@ -181,8 +190,13 @@ impl Texts {
     }
 
     fn statistics(&self) -> Statistics {
-        let short = |text: &&[u8]| text.len() <= BOUND_BYTES_MAX;
-        let bounds = self.texts().min().filter(short).zip(self.texts().max().filter(short));
+        let short = |text: &[u8]| text.len() <= BOUND_BYTES_MAX;
+        let bounds = self.texts().fold(None, |bounds, text| match bounds {
+            None => Some((text, text)),
+            Some((least, greatest)) if text > greatest => Some((least, text)),
+            Some((least, greatest)) => Some((least.min(text), greatest)),
+        });
+        let bounds = bounds.filter(|(least, greatest)| short(least) && short(greatest));
         let (least, greatest) = bounds.unzip();
         let kept = |text: &[u8]| ByteArray::from(text.to_vec());
         let nulls = (self.levels.len() - self.places.len()) as u64;
