@@ -48,6 +48,55 @@ async fn requests_one_after_another_share_a_connection() {
 }
 
 #[tokio::test]
+async fn answers_of_every_shape_share_a_connection_and_each_request_is_sent_once() {
+    /// What a server does with an answer: in one piece, in two, in chunks, after an interim one.
+    const SHAPES: [&str; 5] = ["plain", "split", "chunked", "continue", "long"];
+    let order =
+        || (0..SHAPES.len()).flat_map(|first| [first; 5]).chain(0..SHAPES.len()).chain([0, 2]);
+    let fake = Fake::new(move |mut wire| async move {
+        for shape in order().map(|shape| SHAPES[shape]) {
+            let body = wire.request().await.unwrap().body;
+            let head = "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\n";
+            let length = format!("content-length: {}\r\n\r\n", body.len());
+            match shape {
+                "split" => {
+                    wire.say(format!("{head}{length}")).await;
+                    tokio::time::sleep(Duration::from_millis(5)).await;
+                    wire.say(body).await;
+                }
+                "chunked" => {
+                    wire.say(format!("{head}transfer-encoding: chunked\r\n\r\n")).await;
+                    wire.chunk(&body).await;
+                    wire.end_of_stream().await;
+                }
+                "continue" => {
+                    wire.say(format!("HTTP/1.1 100 Continue\r\n\r\n{head}{length}{body}")).await;
+                }
+                "long" => {
+                    let room = " ".repeat(20_000);
+                    wire.json(&format!("{body}{room}")).await;
+                }
+                _ => {
+                    wire.json(&body).await;
+                }
+            }
+        }
+    })
+    .await;
+    let link = fake.link();
+    let mut sent = Vec::new();
+    for (id, _) in order().enumerate() {
+        let out = request(id as u64);
+        sent.push(String::from_utf8(out.body.to_vec()).unwrap());
+        let (status, body) = one(link.request(&pass(), out).await.unwrap());
+        assert_eq!((status, body.trim_end()), (200, sent.last().unwrap().as_str()));
+    }
+    assert_eq!(fake.connections(), 1);
+    let seen: Vec<String> = fake.seen().into_iter().map(|seen| seen.body).collect();
+    assert_eq!(seen, sent);
+}
+
+#[tokio::test]
 async fn requests_at_once_have_a_connection_each_and_leave_it_for_the_next() {
     let fake = Fake::new(|mut wire| async move {
         while let Some(seen) = wire.request().await {

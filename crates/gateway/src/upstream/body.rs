@@ -7,7 +7,7 @@ use std::task::{Context, Poll, Waker};
 
 use bytes::{Bytes, BytesMut};
 use hyper::Response;
-use hyper::body::{Body as _, Incoming};
+use hyper::body::{Body as _, Frame, Incoming};
 
 use super::error::{Excess, UpstreamError};
 use super::options::{HttpBounds, LARGE_BYTES, LARGE_PAUSE, LARGE_TURN_BYTES, TURN_BYTES};
@@ -18,9 +18,17 @@ use super::room::Share;
 /// longer piece the buffer goes along and the connection gets another.
 const COPIED_BYTES_MAX: usize = 4096;
 
+/// Where the pieces of a body come from.
+pub(super) enum Source {
+    /// All of it is here.
+    Whole(Bytes),
+    /// They come when the connection is driven.
+    Incoming(Incoming),
+}
+
 /// An answer's body with the connection it comes from.
 pub(super) struct Body {
-    incoming: Incoming,
+    source: Source,
     /// Gone once the body has ended, well or badly.
     lease: Option<Lease>,
     turn_bytes: usize,
@@ -29,9 +37,9 @@ pub(super) struct Body {
 }
 
 impl Body {
-    pub(super) fn new(incoming: Incoming, lease: Lease) -> Body {
+    pub(super) fn new(source: Source, lease: Lease) -> Body {
         let (lease, before_pause_bytes) = (Some(lease), LARGE_BYTES);
-        Body { incoming, lease, turn_bytes: 0, before_pause_bytes }
+        Body { source, lease, turn_bytes: 0, before_pause_bytes }
     }
 
     /// Of an answer, its body; the table of its headers serves the next request.
@@ -46,7 +54,10 @@ impl Body {
 
     /// The length the server announced.
     fn announced_bytes(&self) -> Option<u64> {
-        self.incoming.size_hint().exact()
+        match &self.source {
+            Source::Whole(bytes) => Some(bytes.len() as u64),
+            Source::Incoming(incoming) => incoming.size_hint().exact(),
+        }
     }
 
     /// The next piece, or `None` at the end.
@@ -100,9 +111,13 @@ impl Body {
             let Some(lease) = &mut self.lease else {
                 return Poll::Ready(None);
             };
-            let frame = match Pin::new(&mut self.incoming).poll_frame(cx) {
-                Poll::Pending => return Poll::Pending,
-                Poll::Ready(frame) => frame,
+            let frame = match &mut self.source {
+                Source::Whole(bytes) if bytes.is_empty() => None,
+                Source::Whole(bytes) => Some(Ok(Frame::data(std::mem::take(bytes)))),
+                Source::Incoming(incoming) => match Pin::new(incoming).poll_frame(cx) {
+                    Poll::Pending => return Poll::Pending,
+                    Poll::Ready(frame) => frame,
+                },
             };
             match frame {
                 Some(Ok(frame)) => {
@@ -117,12 +132,17 @@ impl Body {
                     return Poll::Ready(Some(Err(UpstreamError::from_hyper(&error))));
                 }
                 None => {
-                    if let Some(lease) = self.lease.take() {
-                        lease.give_back();
-                    }
+                    self.give_back();
                     return Poll::Ready(None);
                 }
             }
+        }
+    }
+
+    /// Lets the connection go, whose answer was read to the end.
+    fn give_back(&mut self) {
+        if let Some(lease) = self.lease.take() {
+            lease.give_back();
         }
     }
 
@@ -132,6 +152,11 @@ impl Body {
         let announced = self.announced_bytes();
         if announced.is_some_and(|bytes| bytes > bytes_max as u64) {
             return Err(too_large());
+        }
+        if let Source::Whole(bytes) = &mut self.source {
+            let whole = std::mem::take(bytes);
+            self.give_back();
+            return Ok(whole);
         }
         let Some(first) = self.piece().await.transpose()? else {
             return Ok(Bytes::new());

@@ -1,37 +1,42 @@
 //! One HTTP/1.1 connection, driven by the task that uses it: no task of its own, so an answer
-//! costs one wake-up.
+//! costs one wake-up. What is plain is spoken plainly; for what is not, hyper takes over.
 
 use std::future::{Future, poll_fn};
 use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 use std::thread::ThreadId;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use http_body_util::Full;
-use hyper::body::Incoming;
 use hyper::client::conn::http1::{self, SendRequest};
 use hyper::{HeaderMap, Request, Response};
 use hyper_util::rt::TokioIo;
 use tokio::task::coop::unconstrained;
 
+use super::body::Source;
 use super::deadline::Deadline;
 use super::error::UpstreamError;
 use super::options::{HttpBounds, Waits};
+use super::plain::Plain;
+use super::replay::Replay;
 use super::socket::{Stream, Tap};
 
 /// A server on this machine answers within the time it takes to go to sleep and be woken again, so a
-/// lone request looks so many times before its thread sleeps.
-const LOOKS_MAX: u32 = 400;
+/// lone request looks for so long before its thread sleeps.
+const LOOK_FOR: Duration = Duration::from_micros(400);
 
-type Driver = http1::Connection<TokioIo<Stream>, Full<Bytes>>;
+/// After so many exchanges in a row that were not plain, hyper keeps the connection: taking it over for
+/// each costs more than it would save.
+const ODD_MAX: u32 = 3;
 
 /// A connection with at most one request on it.
 pub(super) struct Connection {
-    sender: SendRequest<Full<Bytes>>,
-    /// Gone once it has finished; a finished driver must not be polled again.
-    driver: Option<Box<Driver>>,
+    way: Way,
+    /// The exchanges since the last plain one; of an encrypted connection all are hyper's.
+    odd: u32,
+    sizes: Sizes,
     tap: Arc<Tap>,
     /// The thread whose runtime watches the socket.
     pub(super) home: ThreadId,
@@ -43,6 +48,28 @@ pub(super) struct Connection {
     pub(super) table: HeaderMap,
 }
 
+enum Way {
+    Plain(Plain),
+    Hyper(Spoken),
+    /// Between the two; nothing can be sent.
+    Gone,
+}
+
+/// What hyper speaks.
+struct Spoken {
+    sender: SendRequest<Full<Bytes>>,
+    /// Gone once it has finished; a finished driver must not be polled again.
+    driver: Option<Box<Driver>>,
+}
+
+type Driver = http1::Connection<TokioIo<Replay>, Full<Bytes>>;
+
+#[derive(Clone, Copy)]
+struct Sizes {
+    read_bytes_max: usize,
+    head_bytes_max: usize,
+}
+
 /// Why a request has no response.
 pub(super) enum Failure {
     /// Not one byte of it left, so it may be sent again elsewhere.
@@ -50,9 +77,32 @@ pub(super) enum Failure {
     Failed(UpstreamError),
 }
 
+/// What came of a request on a connection that is spoken plainly.
+enum Plainly {
+    Answer(Response<Source>),
+    /// It or its answer is not plain; whether it left.
+    Not(Request<Bytes>, bool),
+}
+
 /// For looking without being told of changes.
 fn unheard() -> Context<'static> {
     Context::from_waker(Waker::noop())
+}
+
+impl Spoken {
+    async fn open(
+        stream: Stream,
+        tap: &Arc<Tap>,
+        read: Bytes,
+        sizes: Sizes,
+    ) -> Result<Spoken, hyper::Error> {
+        let (sender, driver) = http1::Builder::new()
+            .max_buf_size(sizes.read_bytes_max.max(8192))
+            .max_header_size(sizes.head_bytes_max)
+            .handshake(TokioIo::new(Replay::new(stream, Arc::clone(tap), read)))
+            .await?;
+        Ok(Spoken { sender, driver: Some(Box::new(driver)) })
+    }
 }
 
 impl Connection {
@@ -62,17 +112,21 @@ impl Connection {
         bounds: &HttpBounds,
         waits: &Waits,
     ) -> Result<Connection, hyper::Error> {
-        let (sender, driver) = http1::Builder::new()
-            .max_buf_size(bounds.read_bytes_max.max(8192))
-            .max_header_size(bounds.head_bytes_max)
-            .handshake(TokioIo::new(stream))
-            .await?;
-        let home = std::thread::current().id();
+        let sizes =
+            Sizes { read_bytes_max: bounds.read_bytes_max, head_bytes_max: bounds.head_bytes_max };
+        let (way, odd) = match stream {
+            Stream::Plain(socket) => (Way::Plain(Plain::new(socket)), 0),
+            Stream::Tls(_) => {
+                let spoken = Spoken::open(stream, &tap, Bytes::new(), sizes).await?;
+                (Way::Hyper(spoken), ODD_MAX)
+            }
+        };
         Ok(Connection {
-            sender,
-            driver: Some(Box::new(driver)),
+            way,
+            odd,
+            sizes,
             tap,
-            home,
+            home: std::thread::current().id(),
             keeps: None,
             deadline: Deadline::new(waits),
             table: HeaderMap::new(),
@@ -82,9 +136,31 @@ impl Connection {
     /// Lets go of the task that used it, and says whether it can take another request, as far as can
     /// be seen.
     pub(super) fn comes_to_rest(&mut self) -> bool {
-        self.drive(&mut unheard());
         self.deadline.rest();
-        self.driver.is_some() && self.sender.is_ready()
+        match &mut self.way {
+            Way::Plain(plain) => plain.is_quiet(&mut unheard()),
+            Way::Hyper(spoken) => {
+                drive(&mut spoken.driver, &mut unheard());
+                self.tap.set_left(false);
+                let rests = spoken.driver.is_some() && spoken.sender.is_ready();
+                if rests && self.odd < ODD_MAX {
+                    return self.take_back();
+                }
+                rests
+            }
+            Way::Gone => false,
+        }
+    }
+
+    /// Takes the connection from hyper, which was needed for one exchange, and says whether it rests.
+    fn take_back(&mut self) -> bool {
+        let Way::Hyper(spoken) = std::mem::replace(&mut self.way, Way::Gone) else { return false };
+        let Some(parts) = spoken.driver.map(|driver| driver.into_parts()) else { return false };
+        let Some(socket) = parts.io.into_inner().into_socket() else { return false };
+        let mut plain = Plain::new(socket);
+        let rests = parts.read_buf.is_empty() && plain.is_quiet(&mut unheard());
+        self.way = Way::Plain(plain);
+        rests
     }
 
     /// Makes the next request look whether the peer closed the connection while it was idle.
@@ -94,10 +170,8 @@ impl Connection {
 
     /// Lets the connection work; its state tells what came of it.
     pub(super) fn drive(&mut self, cx: &mut Context<'_>) {
-        if let Some(driver) = &mut self.driver
-            && Pin::new(driver).poll(cx).is_ready()
-        {
-            self.driver = None;
+        if let Way::Hyper(spoken) = &mut self.way {
+            drive(&mut spoken.driver, cx);
         }
     }
 
@@ -105,34 +179,113 @@ impl Connection {
     /// the connection together with its owner.
     pub(super) async fn exchange(
         &mut self,
-        request: Request<Full<Bytes>>,
+        request: Request<Bytes>,
         calm: bool,
-    ) -> Result<Response<Incoming>, Failure> {
+    ) -> Result<Response<Source>, Failure> {
         let written_before = self.tap.written_bytes();
+        let mut looks = calm.then(|| Instant::now() + LOOK_FOR);
+        match self.plainly(request, &mut looks, written_before).await? {
+            Plainly::Answer(response) => Ok(response),
+            Plainly::Not(request, left) => {
+                self.hand_over(left).await?;
+                self.spoken(request, looks, written_before).await
+            }
+        }
+    }
+
+    async fn plainly(
+        &mut self,
+        mut request: Request<Bytes>,
+        looks: &mut Option<Instant>,
+        written_before: u64,
+    ) -> Result<Plainly, Failure> {
+        let Way::Plain(plain) = &mut self.way else { return Ok(Plainly::Not(request, false)) };
+        if !plain.begin(&request) {
+            return Ok(Plainly::Not(request, false));
+        }
+        let mut looked = false;
+        let outcome = poll_fn(|cx| {
+            if !std::mem::replace(&mut looked, true) && !plain.is_quiet(cx) {
+                let closed = std::io::ErrorKind::ConnectionAborted;
+                return Poll::Ready(Ok(Err(closed.into())));
+            }
+            if let Poll::Ready(came) = plain.poll(cx, request.body()) {
+                return Poll::Ready(Ok(came));
+            }
+            look_again(looks, cx);
+            self.deadline.poll(cx).map(Err)
+        })
+        .await;
+        match outcome {
+            Ok(Ok(())) => {
+                let mut table = std::mem::take(request.headers_mut());
+                table.clear();
+                match plain.answer(table) {
+                    Some(response) => {
+                        self.deadline.touch();
+                        self.odd = 0;
+                        Ok(Plainly::Answer(response.map(Source::Whole)))
+                    }
+                    None => Ok(Plainly::Not(request, true)),
+                }
+            }
+            Ok(Err(error)) if self.tap.written_bytes() == written_before => {
+                Err(Failure::Unsent(error.to_string()))
+            }
+            Ok(Err(error)) => Err(Failure::Failed(UpstreamError::lost(error.to_string()))),
+            Err(timed_out) => Err(Failure::Failed(timed_out)),
+        }
+    }
+
+    /// From now on hyper speaks, if it does not yet: of a request that left, it reads the answer.
+    async fn hand_over(&mut self, left: bool) -> Result<(), Failure> {
+        if matches!(self.way, Way::Hyper(_)) {
+            return Ok(());
+        }
+        let Way::Plain(plain) = std::mem::replace(&mut self.way, Way::Gone) else {
+            return Err(Failure::Unsent("the connection is closed".to_owned()));
+        };
+        self.odd += 1;
+        self.tap.set_left(left);
+        let (socket, read) = plain.into_parts();
+        let opened = Spoken::open(Stream::Plain(socket), &self.tap, read, self.sizes);
+        // Boxed, because most answers are plain.
+        let spoken = Box::pin(opened).await;
+        let failed = |error| Failure::Failed(UpstreamError::from_hyper(&error));
+        self.way = Way::Hyper(spoken.map_err(failed)?);
+        Ok(())
+    }
+
+    async fn spoken(
+        &mut self,
+        request: Request<Bytes>,
+        mut looks: Option<Instant>,
+        written_before: u64,
+    ) -> Result<Response<Source>, Failure> {
+        let Way::Hyper(Spoken { sender, driver }) = &mut self.way else {
+            return Err(Failure::Unsent("the connection is closed".to_owned()));
+        };
         // Only driving the connection, here and below, brings the answer. So nobody need be woken for
         // it, and it is always looked at, whatever the task's budget.
-        let mut answer = pin!(unconstrained(self.sender.try_send_request(request)));
-        let mut looks = if calm { LOOKS_MAX } else { 0 };
+        let mut answer = pin!(unconstrained(sender.try_send_request(request.map(Full::new))));
         let outcome = poll_fn(|cx| {
-            self.drive(cx);
+            drive(driver, cx);
             if let Poll::Ready(outcome) = answer.as_mut().poll(&mut unheard()) {
                 return Poll::Ready(Ok(outcome));
             }
-            if looks > 0 {
-                looks -= 1;
-                cx.waker().wake_by_ref();
-            }
+            look_again(&mut looks, cx);
             self.deadline.poll(cx).map(Err)
         })
         .await;
         match outcome {
             Ok(Ok(response)) => {
                 self.deadline.touch();
-                Ok(response)
+                Ok(response.map(Source::Incoming))
             }
             Ok(Err(mut error)) => {
-                let unsent =
-                    error.take_message().is_some() || self.tap.written_bytes() == written_before;
+                let unsent = !self.tap.has_left()
+                    && (error.take_message().is_some()
+                        || self.tap.written_bytes() == written_before);
                 let error = error.into_error();
                 Err(if unsent {
                     Failure::Unsent(error.to_string())
@@ -142,5 +295,22 @@ impl Connection {
             }
             Err(timed_out) => Err(Failure::Failed(timed_out)),
         }
+    }
+}
+
+/// Lets hyper work, unless it has finished.
+fn drive(driver: &mut Option<Box<Driver>>, cx: &mut Context<'_>) {
+    if let Some(connection) = driver
+        && Pin::new(connection).poll(cx).is_ready()
+    {
+        *driver = None;
+    }
+}
+
+/// Looks again at once, as long as there is time for it.
+fn look_again(until: &mut Option<Instant>, cx: &Context<'_>) {
+    *until = until.filter(|until| Instant::now() < *until);
+    if until.is_some() {
+        cx.waker().wake_by_ref();
     }
 }

@@ -3,13 +3,15 @@
 
 use hyper::HeaderMap;
 use hyper::header::{
-    ACCEPT, CONNECTION, CONTENT_LENGTH, CONTENT_TYPE, EXPECT, HOST, HeaderName, HeaderValue, TE,
-    TRAILER, TRANSFER_ENCODING, UPGRADE,
+    ACCEPT, CONNECTION, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, EXPECT, HOST, HeaderName,
+    HeaderValue, TE, TRAILER, TRANSFER_ENCODING, UPGRADE,
 };
 
 pub(super) const SESSION_ID: HeaderName = HeaderName::from_static("mcp-session-id");
 pub(super) const PROTOCOL_VERSION: HeaderName = HeaderName::from_static("mcp-protocol-version");
 pub(super) const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
+
+const KEEP_ALIVE: HeaderName = HeaderName::from_static("keep-alive");
 
 pub(super) const JSON: HeaderValue = HeaderValue::from_static("application/json");
 pub(super) const EVENT_STREAM: HeaderValue = HeaderValue::from_static("text/event-stream");
@@ -46,7 +48,7 @@ pub(super) fn configured(
     ];
     let mut map = HeaderMap::with_capacity(headers.len());
     for (name, mut value) in headers {
-        if OURS.contains(&name) || name == "keep-alive" || name == "proxy-connection" {
+        if OURS.contains(&name) || name == KEEP_ALIVE || name == "proxy-connection" {
             return Err(HeaderRefused(name));
         }
         value.set_sensitive(true);
@@ -60,6 +62,12 @@ pub(super) fn may_travel(name: &HeaderName) -> bool {
     const TRACE: [&str; 3] = ["traceparent", "tracestate", "baggage"];
     let name = name.as_str();
     name != SESSION_ID.as_str() && (name.starts_with("mcp-") || TRACE.contains(&name))
+}
+
+/// Whether anybody reads this header of an answer.
+pub(super) fn is_read(name: &HeaderName) -> bool {
+    const READ: [HeaderName; 4] = [CONTENT_TYPE, CONTENT_ENCODING, SESSION_ID, KEEP_ALIVE];
+    READ.contains(name)
 }
 
 /// A media type without its parameters, in lower case.
@@ -85,6 +93,6 @@ pub(super) enum Media {
 
 /// How long the server says it keeps an idle connection, in seconds.
 pub(super) fn keep_alive_seconds(headers: &HeaderMap) -> Option<u64> {
-    let value = headers.get("keep-alive")?.to_str().ok()?;
+    let value = headers.get(KEEP_ALIVE)?.to_str().ok()?;
     value.split(',').find_map(|part| part.trim().strip_prefix("timeout=")?.parse().ok())
 }

@@ -5,13 +5,11 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
 
 use bytes::Bytes;
-use http_body_util::Full;
-use hyper::body::Incoming;
 use hyper::{HeaderMap, Request, Response};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::Instant;
 
-use super::body::Body;
+use super::body::{Body, Source};
 use super::connection::{Connection, Failure};
 use super::dial::Dialer;
 use super::error::{Stage, UpstreamError};
@@ -99,7 +97,7 @@ impl Pool {
         self: &Arc<Pool>,
         purpose: Purpose,
         stays_open: bool,
-        make_request: impl Fn(HeaderMap) -> Request<Full<Bytes>>,
+        make_request: impl Fn(HeaderMap) -> Request<Bytes>,
     ) -> Result<Response<Body>, UpstreamError> {
         let place = self.place(purpose).await?;
         if let Some(mut connection) = self.take_idle() {
@@ -129,7 +127,7 @@ impl Pool {
 
     fn leased(
         self: &Arc<Pool>,
-        response: Response<Incoming>,
+        response: Response<Source>,
         mut connection: Box<Connection>,
         place: OwnedSemaphorePermit,
     ) -> Response<Body> {
@@ -137,7 +135,7 @@ impl Pool {
         connection.keeps = keep_alive_seconds(response.headers())
             .map(|seconds| Duration::from_secs(seconds.saturating_sub(1)));
         let lease = Lease { connection, pool: Arc::clone(self), place };
-        response.map(|incoming| Body::new(incoming, lease))
+        response.map(|source| Body::new(source, lease))
     }
 
     /// A place among the connections in use, at once or after a bounded wait.

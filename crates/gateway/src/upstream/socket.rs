@@ -17,6 +17,7 @@ use tokio_rustls::client::TlsStream;
 pub(super) struct Tap {
     written_bytes: AtomicU64,
     probe: AtomicBool,
+    left: AtomicBool,
 }
 
 impl Tap {
@@ -28,6 +29,15 @@ impl Tap {
     /// peer closed an idle connection; the kernel does.
     pub(super) fn probe_next(&self) {
         self.probe.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether the request that is under way left before hyper was asked to write it.
+    pub(super) fn has_left(&self) -> bool {
+        self.left.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn set_left(&self, left: bool) {
+        self.left.store(left, Ordering::Relaxed);
     }
 }
 

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use http_body_util::Full;
+use bytes::Bytes;
 use hyper::header::{ACCEPT, CONTENT_TYPE, HOST, HeaderMap, HeaderName, HeaderValue};
 use hyper::{Method, Request, Response, Uri};
 use url::{Position, Url};
@@ -92,7 +92,7 @@ impl HttpServer {
             let accept = if out.prefers_stream { STREAM_FIRST } else { EITHER };
             let mut headers = self.headers(table, accept, talk, &out.headers);
             headers.insert(CONTENT_TYPE, JSON);
-            request(Method::POST, uri, headers, Full::new(out.body.clone()))
+            request(Method::POST, uri, headers, out.body.clone())
         };
         self.pool.exchange(Purpose::Request, out.stays_open, make_request).await
     }
@@ -110,7 +110,7 @@ impl HttpServer {
         let make_request = |table| {
             let mut headers = self.headers(table, accept.clone(), talk, &[]);
             headers.extend(more.cloned());
-            request(method.clone(), &self.uri, headers, Full::default())
+            request(method.clone(), &self.uri, headers, Bytes::new())
         };
         self.pool.exchange(purpose, is_stream, make_request).await
     }
@@ -181,12 +181,7 @@ fn target(url: &Url) -> Option<Uri> {
     url[Position::BeforePath..Position::AfterQuery].parse().ok()
 }
 
-fn request(
-    method: Method,
-    uri: &Uri,
-    headers: HeaderMap,
-    body: Full<bytes::Bytes>,
-) -> Request<Full<bytes::Bytes>> {
+fn request(method: Method, uri: &Uri, headers: HeaderMap, body: Bytes) -> Request<Bytes> {
     let mut request = Request::new(body);
     *request.method_mut() = method;
     *request.uri_mut() = uri.clone();
