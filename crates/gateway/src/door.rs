@@ -6,7 +6,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use hyper::body::Incoming;
 use hyper::header::{
     ACCEPT, ALLOW, AUTHORIZATION, CACHE_CONTROL, CONTENT_LENGTH, CONTENT_TYPE, HeaderName,
     HeaderValue, TRANSFER_ENCODING, WWW_AUTHENTICATE,
@@ -20,7 +19,9 @@ use crate::in_force::Holder;
 use crate::outbound::{Outbound, Pieces};
 use crate::receive;
 use crate::scene::{Endpoint, Scene, Transport};
-use crate::serve::{AllowedHosts, Body, Feed, Gathered, Remote, Ungathered, gather, turned_true};
+use crate::serve::{
+    AllowedHosts, Arriving, Body, Feed, Gathered, Remote, Ungathered, gather, turned_true,
+};
 use crate::session::{Outgoing, Session};
 use crate::wire::sse;
 
@@ -50,7 +51,7 @@ pub(crate) async fn answer(
     gate: Arc<Gate>,
     hosts: Arc<AllowedHosts>,
     remote: Remote,
-    request: Request<Incoming>,
+    request: Request<Arriving>,
 ) -> Response<Body> {
     let in_chunks = match media::in_chunks(request.headers()) {
         Ok(in_chunks) => in_chunks,
@@ -72,7 +73,7 @@ async fn enter(
     gate: &Arc<Gate>,
     hosts: &AllowedHosts,
     remote: &Remote,
-    request: Request<Incoming>,
+    request: Request<Arriving>,
 ) -> Result<Response<Body>, TurnedAway> {
     let addressed = hosts.check(request.headers()).and_then(|()| hosts.check_target(request.uri()));
     if let Err(misdirected) = addressed {
@@ -166,7 +167,7 @@ fn identify(gate: &Gate, headers: &HeaderMap) -> Result<Arc<Holder>, TurnedAway>
 
 async fn post(
     mut scene: Scene,
-    request: Request<Incoming>,
+    request: Request<Arriving>,
     place: Place,
 ) -> Result<Response<Body>, TurnedAway> {
     let (head, body) = request.into_parts();
@@ -229,7 +230,7 @@ fn no_session() -> TurnedAway {
 async fn read_body(
     gate: &Gate,
     headers: &HeaderMap,
-    body: Incoming,
+    body: Arriving,
 ) -> Result<Gathered, TurnedAway> {
     if headers.contains_key(CONTENT_LENGTH) && headers.contains_key(TRANSFER_ENCODING) {
         return Err(TurnedAway::new(
@@ -305,7 +306,7 @@ fn session_of(scene: &Scene, headers: &HeaderMap) -> Result<Arc<Session>, Turned
     scene.gate.sessions.find(id, &scene.holder.id, scene.endpoint.server()).ok_or_else(no_session)
 }
 
-fn metrics(gate: &Gate, request: &Request<Incoming>) -> Result<Response<Body>, TurnedAway> {
+fn metrics(gate: &Gate, request: &Request<Arriving>) -> Result<Response<Body>, TurnedAway> {
     let token = request
         .headers()
         .get(AUTHORIZATION)

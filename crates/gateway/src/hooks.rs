@@ -6,7 +6,6 @@ use std::sync::Arc;
 use connectors::whoop::webhook::{self, Delivery, Event};
 use connectors::{Desk, Service};
 use http_body_util::{BodyExt as _, Limited};
-use hyper::body::Incoming;
 use hyper::header::{ALLOW, HeaderValue};
 use hyper::{HeaderMap, Method, Request, Response, StatusCode};
 use store::ledger::{Facts, Note, Refusal, RefusalKind};
@@ -15,7 +14,7 @@ use tokio::sync::Semaphore;
 use crate::door::{TurnedAway, plain};
 use crate::gate::Gate;
 use crate::metrics::Came;
-use crate::serve::{Body, Remote};
+use crate::serve::{Arriving, Body, Remote};
 
 /// Notices that are followed up at the same time; others wait their turn.
 const FOLLOWED_MAX: usize = 4;
@@ -37,7 +36,7 @@ pub(crate) async fn receive(
     gate: &Arc<Gate>,
     remote: &Remote,
     name: &str,
-    request: Request<Incoming>,
+    request: Request<Arriving>,
 ) -> Result<Response<Body>, TurnedAway> {
     let service = wanted(gate, name).ok_or_else(|| {
         TurnedAway::new(StatusCode::NOT_FOUND, "there is nothing at this address")

@@ -243,7 +243,8 @@ impl Listening {
         let broken = Arc::new(move |remote: &Remote, status, words: &str| {
             gate.record_turned_away(remote, status, words);
         });
-        self.listener.serve(&lanes, answer, broken, self.gate.stopping()).await;
+        let (clock, stopping) = (self.gate.clock.clone(), self.gate.stopping());
+        self.listener.serve(&lanes, clock, answer, broken, stopping).await;
         let _ = telling.await;
         self.gate.close_everything().await;
         let _ = keeper.await;

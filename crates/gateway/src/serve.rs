@@ -2,12 +2,16 @@
 //! Nothing here knows MCP.
 
 mod body;
+mod date;
 mod gather;
 mod guard;
 mod lanes;
+mod plain;
+mod replay;
 mod stream;
 mod tls;
 
+use std::cell::Cell;
 use std::future::{Future, poll_fn};
 use std::net::SocketAddr;
 use std::pin::{Pin, pin};
@@ -16,24 +20,31 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::task::Poll;
 use std::time::Duration;
 
+use http_body_util::BodyExt as _;
 use hyper::body::Incoming;
 use hyper::service::service_fn;
 use hyper::{Request, Response};
 use hyper_util::rt::{TokioIo, TokioTimer};
+use store::clock::Clock;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 
-pub(crate) use body::{Body, Feed};
+pub(crate) use body::{Arriving, Body, Feed};
 pub(crate) use gather::{Gathered, Ungathered, gather};
 pub(crate) use guard::AllowedHosts;
 pub(crate) use lanes::Lanes;
 pub use tls::{Tls, TlsError};
 
 use crate::bounds::Bounds;
+use date::Date;
+use plain::{Ended, HandedOver, Plain};
+use replay::Replay;
 use stream::Looks;
 
 /// After the drain bound, what is in flight is given up and its clients have so long to hear of it.
 const GIVE_UP_WAIT_MAX: Duration = Duration::from_millis(500);
+
+const HEADERS_LATE: &str = "the headers took longer than `header_wait_ms_max`";
 
 /// The other end of a connection, as the audit log names it: written once, said with every request.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -97,11 +108,12 @@ impl Listener {
     pub(crate) async fn serve<F, R>(
         self,
         lanes: &Lanes,
+        clock: Clock,
         answer: F,
         broken: OnBroken,
         mut stop: watch::Receiver<bool>,
     ) where
-        F: Fn(Remote, Request<Incoming>) -> R + Clone + Send + Sync + 'static,
+        F: Fn(Remote, Request<Arriving>) -> R + Clone + Send + Sync + 'static,
         R: Future<Output = Response<Body>> + Send + 'static,
     {
         let places = Arc::new(Semaphore::new(self.bounds.connections_max));
@@ -129,6 +141,7 @@ impl Listener {
                 remote: Remote::at(address),
                 bounds: Arc::clone(&self.bounds),
                 tls: self.tls.clone(),
+                clock: clock.clone(),
                 stop: stop.clone(),
                 broken: Arc::clone(&broken),
                 busy: Arc::clone(&busy),
@@ -206,6 +219,7 @@ struct Connection {
     remote: Remote,
     bounds: Arc<Bounds>,
     tls: Option<Tls>,
+    clock: Clock,
     stop: watch::Receiver<bool>,
     broken: OnBroken,
     /// Requests that are being answered, on all connections.
@@ -214,12 +228,12 @@ struct Connection {
 }
 
 /// A request that is being answered, counted.
-struct Busy(Arc<AtomicUsize>);
+struct Busy<'c>(&'c AtomicUsize);
 
-impl Busy {
-    fn begin(count: &Arc<AtomicUsize>) -> Busy {
+impl Busy<'_> {
+    fn begin(count: &AtomicUsize) -> Busy<'_> {
         count.fetch_add(1, Ordering::Relaxed);
-        Busy(Arc::clone(count))
+        Busy(count)
     }
 
     /// Whether no other is.
@@ -228,16 +242,47 @@ impl Busy {
     }
 }
 
-impl Drop for Busy {
+impl Drop for Busy<'_> {
     fn drop(&mut self) {
         self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// What answers the requests of one connection.
+struct Answering<F> {
+    answer: F,
+    remote: Remote,
+    looks: Looks,
+    busy: Arc<AtomicUsize>,
+    /// What is under way is not waited for any longer.
+    given_up: AtomicBool,
+}
+
+impl<F, R> Answering<F>
+where
+    F: Fn(Remote, Request<Arriving>) -> R,
+    R: Future<Output = Response<Body>>,
+{
+    async fn answer(&self, request: Request<Arriving>) -> Response<Body> {
+        let busy = Busy::begin(&self.busy);
+        // The connection looks here again whenever it is driven, also to be given up.
+        let mut answering = pin!((self.answer)(self.remote.clone(), request));
+        let response = poll_fn(|context| match answering.as_mut().poll(context) {
+            Poll::Pending if self.given_up.load(Ordering::Relaxed) => Poll::Ready(stopped()),
+            other => other,
+        });
+        let response = response.await;
+        if busy.end_alone() {
+            self.looks.begin();
+        }
+        response
     }
 }
 
 impl Connection {
     async fn run<F, R>(self, stream: TcpStream, answer: F)
     where
-        F: Fn(Remote, Request<Incoming>) -> R + Clone + Send + Sync + 'static,
+        F: Fn(Remote, Request<Arriving>) -> R + Clone + Send + Sync + 'static,
         R: Future<Output = Response<Body>> + Send + 'static,
     {
         // Small answers must not wait for the peer's delayed acknowledgement.
@@ -255,34 +300,67 @@ impl Connection {
         }
     }
 
+    /// Answers requests as long as they are plain, and lets hyper go on when one is not.
     async fn speak<S, F, R>(mut self, stream: S, looks: Looks, answer: F)
     where
         S: tokio::io::AsyncRead + tokio::io::AsyncWrite + Unpin + Send + 'static,
-        F: Fn(Remote, Request<Incoming>) -> R + Clone + Send + Sync + 'static,
+        F: Fn(Remote, Request<Arriving>) -> R + Clone + Send + Sync + 'static,
         R: Future<Output = Response<Body>> + Send + 'static,
     {
-        let remote = self.remote.clone();
-        let giving_up = Arc::new(AtomicBool::new(false));
-        let given_up = Arc::clone(&giving_up);
-        let busy = Arc::clone(&self.busy);
-        let service = service_fn(move |request| {
-            let (answer, given_up) = (answer.clone(), Arc::clone(&given_up));
-            let (remote, looks) = (remote.clone(), looks.clone());
-            let busy = Busy::begin(&busy);
+        let answering = Arc::new(Answering {
+            answer,
+            remote: self.remote.clone(),
+            looks,
+            busy: Arc::clone(&self.busy),
+            given_up: AtomicBool::new(false),
+        });
+        let (bounds, stopping) = (Arc::clone(&self.bounds), AtomicBool::new(false));
+        let plain = Plain::new(stream, &bounds, &stopping, Date::new(self.clock.clone()));
+        let mut plain = pin!(plain.serve(|request| answering.answer(request)));
+        let ended = if let Some(ended) = unless_stopped(plain.as_mut(), &mut self.stop).await {
+            ended
+        } else {
+            stopping.store(true, Ordering::Relaxed);
+            let drained = tokio::time::timeout(bounds.drain_wait_max, plain.as_mut());
+            if let Ok(ended) = drained.await {
+                ended
+            } else {
+                answering.given_up.store(true, Ordering::Relaxed);
+                plain.await
+            }
+        };
+        match ended {
+            Ended::Closed => {}
+            Ended::TimedOut => (self.broken)(&self.remote, 408, HEADERS_LATE),
+            // Boxed, because most conversations stay plain.
+            Ended::NotPlain(handed) => {
+                Box::pin(self.speak_on(handed, Arc::clone(&answering))).await;
+            }
+        }
+    }
+
+    /// The rest of a conversation, which may hold anything that HTTP has.
+    async fn speak_on<S, F, R>(mut self, handed: HandedOver<S>, answering: Arc<Answering<F>>)
+    where
+        S: tokio::io::AsyncRead + tokio::io::AsyncWrite + Unpin + Send + 'static,
+        F: Fn(Remote, Request<Arriving>) -> R + Send + Sync + 'static,
+        R: Future<Output = Response<Body>> + Send + 'static,
+    {
+        let all = Arc::clone(&answering);
+        let first = Cell::new(handed.answer);
+        let service = service_fn(move |request: Request<Incoming>| {
+            let (answering, first) = (Arc::clone(&answering), first.take());
             async move {
-                // The connection looks here again whenever it is driven, also to be given up.
-                let mut answering = pin!(answer(remote, request));
-                let response = poll_fn(|context| match answering.as_mut().poll(context) {
-                    Poll::Pending if given_up.load(Ordering::Relaxed) => Poll::Ready(stopped()),
-                    other => other,
-                });
-                let response = response.await;
-                if busy.end_alone() {
-                    looks.begin();
-                }
-                Ok::<_, std::convert::Infallible>(response)
+                let Some(first) = first else {
+                    let response = answering.answer(request.map(Arriving::Incoming)).await;
+                    return Ok::<_, hyper::Error>(response);
+                };
+                // It was carried out already, and all of it is there.
+                request.into_body().collect().await?;
+                Ok(first)
             }
         });
+        let stream = Replay { stream: handed.stream, read: handed.read };
         let connection = hyper::server::conn::http1::Builder::new()
             .timer(TokioTimer::new())
             .header_read_timeout(self.bounds.header_wait_max)
@@ -299,7 +377,7 @@ impl Connection {
             if let Ok(ended) = drained.await {
                 ended
             } else {
-                giving_up.store(true, Ordering::Relaxed);
+                all.given_up.store(true, Ordering::Relaxed);
                 connection.await
             }
         };
@@ -320,7 +398,7 @@ impl Connection {
         } else if error.is_parse() {
             (self.broken)(&self.remote, 400, "the bytes are not an HTTP request");
         } else if error.is_timeout() {
-            (self.broken)(&self.remote, 408, "the headers took longer than `header_wait_ms_max`");
+            (self.broken)(&self.remote, 408, HEADERS_LATE);
         }
     }
 }

@@ -1,12 +1,50 @@
-//! What goes back over HTTP: nothing, one piece, or pieces as they come.
+//! What comes in over HTTP, whole or bit by bit, and what goes back: nothing, one piece, or pieces as
+//! they come.
 
 use std::convert::Infallible;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
 use bytes::Bytes;
-use hyper::body::{Frame, SizeHint};
+use hyper::body::{Frame, Incoming, SizeHint};
 use tokio::sync::mpsc;
+
+/// A request body.
+pub(crate) enum Arriving {
+    /// All of it is here; empty once it was taken.
+    Whole(Bytes),
+    Incoming(Incoming),
+}
+
+impl hyper::body::Body for Arriving {
+    type Data = Bytes;
+    type Error = hyper::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {
+        match &mut *self {
+            Arriving::Whole(bytes) if bytes.is_empty() => Poll::Ready(None),
+            Arriving::Whole(bytes) => Poll::Ready(Some(Ok(Frame::data(std::mem::take(bytes))))),
+            Arriving::Incoming(incoming) => Pin::new(incoming).poll_frame(context),
+        }
+    }
+
+    fn is_end_stream(&self) -> bool {
+        match self {
+            Arriving::Whole(bytes) => bytes.is_empty(),
+            Arriving::Incoming(incoming) => incoming.is_end_stream(),
+        }
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        match self {
+            Arriving::Whole(bytes) => SizeHint::with_exact(bytes.len() as u64),
+            Arriving::Incoming(incoming) => incoming.size_hint(),
+        }
+    }
+}
 
 /// A response body.
 pub(crate) enum Body {

@@ -6,42 +6,33 @@ use std::future::Future;
 use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 use tokio::time::Sleep;
 
 /// An agent that was answered often has its next question ready within the time it takes a thread to
-/// go to sleep and be woken again, so a lone conversation is looked at so many times before that.
-const LOOKS_MAX: u32 = 200;
+/// go to sleep and be woken again, so a lone conversation is looked at for so long before that.
+const LOOK_FOR: Duration = Duration::from_micros(100);
 
 /// So much is written before others get their turn: the system takes megabytes at once, and copying
 /// them is milliseconds in which the thread does nothing else.
 const TURN_BYTES: usize = 256 * 1024;
 
-/// How often to look for the next request before waiting to be told.
+/// Whether to look for the next request before waiting to be told.
 #[derive(Clone, Default)]
-pub(super) struct Looks(Arc<AtomicU32>);
+pub(super) struct Looks(Arc<AtomicBool>);
 
 impl Looks {
     pub(super) fn begin(&self) {
-        self.0.store(LOOKS_MAX, Ordering::Relaxed);
-    }
-
-    fn take(&self) -> bool {
-        // One task reads and writes it; nothing is lost between the two.
-        let left = self.0.load(Ordering::Relaxed);
-        if left > 0 {
-            self.0.store(left - 1, Ordering::Relaxed);
-        }
-        left > 0
+        self.0.store(true, Ordering::Relaxed);
     }
 
     fn end(&self) {
-        self.0.store(0, Ordering::Relaxed);
+        self.0.store(false, Ordering::Relaxed);
     }
 }
 
@@ -50,6 +41,8 @@ pub(super) struct Patient {
     stream: TcpStream,
     write_wait_max: Duration,
     looks: Looks,
+    /// Until when, once it has begun.
+    looks_until: Option<Instant>,
     /// What was written since others had their turn.
     turn_bytes: usize,
     /// Armed while a write is blocked; a peer that reads again disarms it.
@@ -58,7 +51,12 @@ pub(super) struct Patient {
 
 impl Patient {
     pub(super) fn new(stream: TcpStream, write_wait_max: Duration, looks: Looks) -> Patient {
-        Patient { stream, write_wait_max, looks, turn_bytes: 0, blocked: None }
+        Patient { stream, write_wait_max, looks, looks_until: None, turn_bytes: 0, blocked: None }
+    }
+
+    fn has_time_to_look(&mut self) -> bool {
+        let now = Instant::now();
+        now < *self.looks_until.get_or_insert(now + LOOK_FOR)
     }
 
     /// Writes no more than is left of this turn.
@@ -108,10 +106,13 @@ impl AsyncRead for Patient {
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
         let read = Pin::new(&mut self.stream).poll_read(context, buffer);
-        if read.is_ready() {
-            self.looks.end();
-        } else if self.looks.take() {
-            context.waker().wake_by_ref();
+        if self.looks.0.load(Ordering::Relaxed) {
+            if read.is_pending() && self.has_time_to_look() {
+                context.waker().wake_by_ref();
+            } else {
+                self.looks.end();
+                self.looks_until = None;
+            }
         }
         read
     }

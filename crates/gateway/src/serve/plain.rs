@@ -1,0 +1,505 @@
+//! Requests in the shape that almost all have: a POST that comes whole in one read and is answered
+//! whole. Anything else is told apart before a byte of it is used, and is hyper's from then on, with
+//! all that was read.
+
+use std::future::{Future, poll_fn};
+use std::pin::{Pin, pin};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use bytes::{Bytes, BytesMut};
+use hyper::header::{CONNECTION, CONTENT_LENGTH, TRANSFER_ENCODING};
+use hyper::header::{HeaderMap, HeaderName, HeaderValue};
+use hyper::{Method, Request, Response, StatusCode, Uri};
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::time::{Instant, Sleep, sleep_until};
+
+use super::body::{Arriving, Body};
+use super::date::Date;
+use crate::bounds::Bounds;
+
+/// A whole request, and one byte more, so that its end is seen.
+const READ_BYTES: usize = 8 * 1024;
+const HEADERS_MAX: usize = 64;
+
+/// How the plain part of a conversation ended.
+pub(super) enum Ended<S> {
+    Closed,
+    /// The next request did not come in time.
+    TimedOut,
+    /// What was read is not plain, or what must be answered to it is not.
+    NotPlain(HandedOver<S>),
+}
+
+pub(super) struct HandedOver<S> {
+    pub(super) stream: S,
+    /// What was read and not answered.
+    pub(super) read: Bytes,
+    /// The answer to the first request in it, where that was carried out.
+    pub(super) answer: Option<Response<Body>>,
+}
+
+/// What came next: at least the beginning of a request, or nothing more.
+enum Next {
+    Request,
+    End,
+    TooLate,
+}
+
+/// A conversation as far as it is plain.
+pub(super) struct Plain<'c, S> {
+    stream: S,
+    bounds: &'c Bounds,
+    /// No further request is taken.
+    stopping: &'c AtomicBool,
+    date: Date,
+    buffer: Box<[u8]>,
+    read_bytes: usize,
+    wait: Wait,
+    /// An empty table for the headers of the next request.
+    table: HeaderMap,
+    head: Vec<u8>,
+}
+
+impl<'c, S: AsyncRead + AsyncWrite + Unpin> Plain<'c, S> {
+    pub(super) fn new(
+        stream: S,
+        bounds: &'c Bounds,
+        stopping: &'c AtomicBool,
+        date: Date,
+    ) -> Plain<'c, S> {
+        Plain {
+            stream,
+            bounds,
+            stopping,
+            date,
+            buffer: vec![0; READ_BYTES].into(),
+            read_bytes: 0,
+            wait: Wait::new(bounds.header_wait_max),
+            table: HeaderMap::new(),
+            head: Vec::new(),
+        }
+    }
+
+    /// Answers one request after the other.
+    pub(super) async fn serve<F, R>(mut self, answer: F) -> Ended<S>
+    where
+        F: Fn(Request<Arriving>) -> R,
+        R: Future<Output = Response<Body>>,
+    {
+        loop {
+            self.wait.begin();
+            match poll_fn(|cx| self.poll_request(cx)).await {
+                Next::Request => {}
+                Next::End => return self.close().await,
+                Next::TooLate => return Ended::TimedOut,
+            }
+            let read = Bytes::copy_from_slice(self.buffer.get(..self.read_bytes).unwrap_or(&[]));
+            let Some(request) = self.request(&read) else { return self.hand_over(read, None) };
+            self.read_bytes = 0;
+            let response = {
+                let mut answering = pin!(answer(request));
+                poll_fn(|cx| match answering.as_mut().poll(cx) {
+                    Poll::Ready(response) => Poll::Ready(Some(response)),
+                    Poll::Pending if self.has_hung_up(cx) => Poll::Ready(None),
+                    Poll::Pending => Poll::Pending,
+                })
+                .await
+            };
+            let Some(response) = response else { return self.close().await };
+            let response = match self.encode(response) {
+                Ok(body) => body,
+                Err(response) => return self.hand_over(read, Some(*response)),
+            };
+            let mut written = 0;
+            let written = poll_fn(|cx| self.poll_write(cx, &response, &mut written)).await;
+            if written.is_err() || self.stopping.load(Ordering::Relaxed) {
+                return self.close().await;
+            }
+        }
+    }
+
+    /// Says that nothing more comes; the other end need not hear it.
+    async fn close(mut self) -> Ended<S> {
+        let _ = poll_fn(|cx| Pin::new(&mut self.stream).poll_shutdown(cx)).await;
+        Ended::Closed
+    }
+
+    fn poll_request(&mut self, cx: &mut Context<'_>) -> Poll<Next> {
+        if self.read_bytes > 0 {
+            return Poll::Ready(Next::Request);
+        }
+        if self.stopping.load(Ordering::Relaxed) {
+            return Poll::Ready(Next::End);
+        }
+        match self.poll_read(cx) {
+            Poll::Ready(Ok(0) | Err(_)) => Poll::Ready(Next::End),
+            Poll::Ready(Ok(_)) => Poll::Ready(Next::Request),
+            Poll::Pending => self.wait.poll(cx).map(|()| Next::TooLate),
+        }
+    }
+
+    fn poll_read(&mut self, cx: &mut Context<'_>) -> Poll<std::io::Result<usize>> {
+        let mut buffer = ReadBuf::new(&mut self.buffer);
+        ready!(Pin::new(&mut self.stream).poll_read(cx, &mut buffer))?;
+        self.read_bytes = buffer.filled().len();
+        Poll::Ready(Ok(self.read_bytes))
+    }
+
+    /// Whether the client is gone, as far as can be seen: behind what it sent early its end is hidden.
+    fn has_hung_up(&mut self, cx: &mut Context<'_>) -> bool {
+        self.read_bytes == 0 && matches!(self.poll_read(cx), Poll::Ready(Ok(0) | Err(_)))
+    }
+
+    fn hand_over(self, read: Bytes, answer: Option<Response<Body>>) -> Ended<S> {
+        let early = match answer {
+            Some(_) => self.buffer.get(..self.read_bytes).unwrap_or(&[]),
+            // All that was read is the request.
+            None => &[],
+        };
+        let read = if early.is_empty() {
+            read
+        } else {
+            let mut all = BytesMut::from(&*read);
+            all.extend_from_slice(early);
+            all.freeze()
+        };
+        Ended::NotPlain(HandedOver { stream: self.stream, read, answer })
+    }
+
+    /// The request that was read, if it is one and nothing else: whole, with one length and no word on
+    /// the connection or on how to go on.
+    fn request(&mut self, read: &Bytes) -> Option<Request<Arriving>> {
+        let mut slots = [httparse::EMPTY_HEADER; HEADERS_MAX];
+        let slots = slots.get_mut(..self.bounds.headers_max.min(HEADERS_MAX))?;
+        let mut head = httparse::Request::new(slots);
+        let Ok(httparse::Status::Complete(head_bytes)) = head.parse(read) else { return None };
+        let is_plain = head.version == Some(1)
+            && head.method == Some("POST")
+            && head_bytes <= self.bounds.header_bytes_max
+            && read.len() < READ_BYTES;
+        let path = head.path.filter(|path| is_plain && path.starts_with('/'))?;
+        let uri = Uri::from_maybe_shared(read.slice_ref(path.as_bytes())).ok()?;
+        let mut headers = std::mem::take(&mut self.table);
+        headers.reserve(head.headers.len());
+        let mut length = None;
+        for header in &*head.headers {
+            let name = HeaderName::from_bytes(header.name.as_bytes()).ok()?;
+            if name == CONTENT_LENGTH {
+                let said = digits(header.value)?;
+                if length.replace(said).is_some() {
+                    return None;
+                }
+            } else if changes_framing(&name, header.value) {
+                return None;
+            }
+            let value = HeaderValue::from_maybe_shared(read.slice_ref(header.value)).ok()?;
+            headers.append(name, value);
+        }
+        let body = read.slice(head_bytes..);
+        if body.is_empty() || Some(body.len()) != length {
+            return None;
+        }
+        let mut request = Request::new(Arriving::Whole(body));
+        *request.method_mut() = Method::POST;
+        *request.uri_mut() = uri;
+        *request.headers_mut() = headers;
+        Some(request)
+    }
+
+    /// Writes the head of an answer that is there as a whole, and gives its body; gives back another.
+    fn encode(&mut self, response: Response<Body>) -> Result<Bytes, Box<Response<Body>>> {
+        let is_plain = is_plain(&response);
+        let (mut parts, body) = response.into_parts();
+        let body = match body {
+            Body::Whole(body) if is_plain => body.unwrap_or_default(),
+            body => return Err(Box::new(Response::from_parts(parts, body))),
+        };
+        let head = &mut self.head;
+        head.clear();
+        head.extend_from_slice(b"HTTP/1.1 ");
+        head.extend_from_slice(parts.status.as_str().as_bytes());
+        head.push(b' ');
+        head.extend_from_slice(parts.status.canonical_reason().unwrap_or("<none>").as_bytes());
+        head.extend_from_slice(b"\r\n");
+        for (name, value) in &parts.headers {
+            head.extend_from_slice(name.as_str().as_bytes());
+            head.extend_from_slice(b": ");
+            head.extend_from_slice(value.as_bytes());
+            head.extend_from_slice(b"\r\n");
+        }
+        if self.stopping.load(Ordering::Relaxed) {
+            head.extend_from_slice(b"connection: close\r\n");
+        }
+        head.extend_from_slice(b"content-length: ");
+        head.extend_from_slice(itoa::Buffer::new().format(body.len()).as_bytes());
+        head.extend_from_slice(b"\r\ndate: ");
+        head.extend_from_slice(self.date.text());
+        head.extend_from_slice(b"\r\n\r\n");
+        parts.headers.clear();
+        self.table = parts.headers;
+        Ok(body)
+    }
+
+    fn poll_write(
+        &mut self,
+        cx: &mut Context<'_>,
+        body: &[u8],
+        written: &mut usize,
+    ) -> Poll<std::io::Result<()>> {
+        while *written < self.head.len() + body.len() {
+            let head = self.head.get(*written..).unwrap_or_default();
+            let body = body.get(written.saturating_sub(self.head.len())..).unwrap_or_default();
+            let slices = [std::io::IoSlice::new(head), std::io::IoSlice::new(body)];
+            let more = ready!(Pin::new(&mut self.stream).poll_write_vectored(cx, &slices))?;
+            if more == 0 {
+                return Poll::Ready(Err(std::io::ErrorKind::WriteZero.into()));
+            }
+            *written += more;
+        }
+        Pin::new(&mut self.stream).poll_flush(cx)
+    }
+}
+
+/// Whether an answer has a body of the length that is written, and leaves the connection as it is.
+fn is_plain(response: &Response<Body>) -> bool {
+    let status = response.status();
+    let has_length = !status.is_informational()
+        && status != StatusCode::NO_CONTENT
+        && status != StatusCode::NOT_MODIFIED;
+    let ours = [CONNECTION, CONTENT_LENGTH, TRANSFER_ENCODING];
+    has_length && !ours.iter().any(|name| response.headers().contains_key(name))
+}
+
+/// Whether a header says how the body is sent or how the connection goes on.
+fn changes_framing(name: &HeaderName, value: &[u8]) -> bool {
+    use hyper::header::{EXPECT, TE, TRAILER, UPGRADE};
+    if name == CONNECTION {
+        return !value.eq_ignore_ascii_case(b"keep-alive");
+    }
+    [TRANSFER_ENCODING, EXPECT, UPGRADE, TE, TRAILER].contains(name)
+}
+
+fn digits(value: &[u8]) -> Option<usize> {
+    let legal = !value.is_empty() && value.iter().all(u8::is_ascii_digit);
+    legal.then(|| std::str::from_utf8(value).ok()?.parse().ok())?
+}
+
+/// The wait for a request. Its timer moves only when it fires: setting one costs more than most waits
+/// last.
+struct Wait {
+    max: Duration,
+    due: Instant,
+    timer: Option<Pin<Box<Sleep>>>,
+}
+
+impl Wait {
+    fn new(max: Duration) -> Wait {
+        Wait { max, due: Instant::now() + max, timer: None }
+    }
+
+    fn begin(&mut self) {
+        self.due = Instant::now() + self.max;
+    }
+
+    /// Ready when the wait is over.
+    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        let due = self.due;
+        let timer = self.timer.get_or_insert_with(|| Box::pin(sleep_until(due)));
+        while timer.as_mut().poll(cx).is_ready() {
+            if due <= Instant::now() {
+                return Poll::Ready(());
+            }
+            timer.as_mut().reset(due);
+        }
+        Poll::Pending
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
+    use http_body_util::BodyExt as _;
+    use store::clock::{Clock, Now};
+    use store::settings::Limits;
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, DuplexStream, duplex};
+
+    use super::*;
+
+    const PLAIN: &str = "POST /mcp HTTP/1.1\r\nHost: a\r\nContent-Length: 2\r\n\r\n{}";
+
+    fn bounds() -> Bounds {
+        Bounds::from_limits(&Limits::default())
+    }
+
+    fn date() -> Date {
+        Date::new(Clock::set(Now { wall_us: 0, steady_us: 0 }))
+    }
+
+    async fn echo(request: Request<Arriving>) -> Response<Body> {
+        Response::new(Body::whole(request.into_body().collect().await.unwrap().to_bytes()))
+    }
+
+    /// How a conversation ends in which these bytes are all that comes.
+    async fn ended(sent: &str, bounds: &Bounds) -> (Ended<DuplexStream>, String) {
+        let (mut client, server) = duplex(1 << 16);
+        client.write_all(sent.as_bytes()).await.unwrap();
+        client.shutdown().await.unwrap();
+        let stopping = AtomicBool::new(false);
+        let ended = Plain::new(server, bounds, &stopping, date()).serve(echo).await;
+        let mut heard = String::new();
+        if matches!(ended, Ended::Closed) {
+            client.read_to_string(&mut heard).await.unwrap();
+        }
+        (ended, heard)
+    }
+
+    #[tokio::test]
+    async fn a_plain_request_is_answered() {
+        for request in [
+            PLAIN.to_owned(),
+            PLAIN.replace("Host", "connection: Keep-Alive\r\nHost"),
+            PLAIN.replace("/mcp", "/mcp/a?b=c"),
+        ] {
+            let (ended, heard) = ended(&request, &bounds()).await;
+            assert!(matches!(ended, Ended::Closed), "{request}");
+            let expected = "HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\
+                 date: Thu, 01 Jan 1970 00:00:00 GMT\r\n\r\n{}";
+            assert_eq!(heard, expected, "{request}");
+        }
+    }
+
+    #[tokio::test]
+    async fn what_is_not_plain_is_handed_over_as_it_came() {
+        let with = |header: &str| PLAIN.replace("Host", &format!("{header}\r\nHost"));
+        let cases = [
+            PLAIN.replace("POST", "GET"),
+            PLAIN.replace("POST", "post"),
+            PLAIN.replace("1.1", "1.0"),
+            PLAIN.replace("/mcp", "http://a/mcp"),
+            PLAIN.replace("/mcp", "*"),
+            PLAIN.replace("/mcp", "/m cp"),
+            PLAIN.replace("Host: a", "Host : a"),
+            PLAIN.replace("Host: a", "Host: a\r\n b"),
+            PLAIN.replace(": 2", ": +2"),
+            PLAIN.replace(": 2", ": 2, 2"),
+            PLAIN.replace(": 2", ": 0x2"),
+            PLAIN.replace(": 2", ": 1"),
+            PLAIN.replace(": 2", ": 3"),
+            PLAIN.replace(": 2", ": 99999999999999999999999"),
+            PLAIN.replace("Content-Length: 2\r\n", ""),
+            PLAIN.replace(": 2", ": 0").replace("{}", ""),
+            with("Content-Length: 2"),
+            with("content-length: 3"),
+            with("Transfer-Encoding: chunked"),
+            with("Transfer-Encoding: identity"),
+            with("Connection: close"),
+            with("Connection: keep-alive, upgrade"),
+            with("Upgrade: h2c"),
+            with("Expect: 100-continue"),
+            with("TE: trailers"),
+            with("Trailer: a"),
+            with("a\0b: c"),
+            format!("{PLAIN}{PLAIN}"),
+            format!("{PLAIN}\r\n"),
+            PLAIN.get(..20).unwrap().to_owned(),
+            PLAIN.get(..PLAIN.len() - 1).unwrap().to_owned(),
+            "\x16\x03\x01".to_owned(),
+            with(&"a: b\r\n".repeat(HEADERS_MAX)),
+        ];
+        for request in cases {
+            let Ended::NotPlain(handed) = ended(&request, &bounds()).await.0 else {
+                panic!("taken for plain: {request}");
+            };
+            assert_eq!(handed.read, request.as_bytes());
+            assert!(handed.answer.is_none(), "{request}");
+        }
+    }
+
+    #[tokio::test]
+    async fn bounds_are_for_hyper_to_enforce() {
+        let limits = Bounds { headers_max: 1, ..bounds() };
+        assert!(matches!(ended(PLAIN, &limits).await.0, Ended::NotPlain(_)));
+        let limits = Bounds { header_bytes_max: 40, ..bounds() };
+        assert!(matches!(ended(PLAIN, &limits).await.0, Ended::NotPlain(_)));
+        let body = "x".repeat(READ_BYTES);
+        let large = PLAIN.replace(": 2", &format!(": {READ_BYTES}")).replace("{}", &body);
+        let Ended::NotPlain(handed) = ended(&large, &bounds()).await.0 else { panic!() };
+        assert_eq!(handed.read, large.as_bytes().get(..READ_BYTES).unwrap());
+    }
+
+    #[tokio::test]
+    async fn an_answer_in_pieces_goes_along_with_what_it_answers_and_what_came_early() {
+        let (mut client, server) = duplex(1 << 16);
+        client.write_all(PLAIN.as_bytes()).await.unwrap();
+        let (stopping, bounds) = (AtomicBool::new(false), bounds());
+        let (go, gone) = tokio::sync::oneshot::channel::<()>();
+        let gone = std::cell::Cell::new(Some(gone));
+        let plain = Plain::new(server, &bounds, &stopping, date()).serve(|_| {
+            let gone = gone.take().unwrap();
+            async move {
+                gone.await.unwrap();
+                Response::new(Body::pieces().1)
+            }
+        });
+        let early = async {
+            tokio::task::yield_now().await;
+            client.write_all(b"POST ").await.unwrap();
+            tokio::task::yield_now().await;
+            go.send(()).unwrap();
+        };
+        let (Ended::NotPlain(handed), ()) = tokio::join!(plain, early) else { panic!() };
+        assert_eq!(handed.read, format!("{PLAIN}POST ").as_bytes());
+        assert!(handed.answer.is_some());
+    }
+
+    #[tokio::test]
+    async fn a_client_that_hangs_up_lets_its_request_go() {
+        let (mut client, server) = duplex(1 << 16);
+        client.write_all(PLAIN.as_bytes()).await.unwrap();
+        let (stopping, bounds) = (AtomicBool::new(false), bounds());
+        let plain = Plain::new(server, &bounds, &stopping, date())
+            .serve(|_| std::future::pending::<Response<Body>>());
+        let hang_up = async {
+            tokio::task::yield_now().await;
+            drop(client);
+        };
+        assert!(matches!(tokio::join!(plain, hang_up).0, Ended::Closed));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_client_that_says_nothing_is_dropped_in_time() {
+        let (mut client, server) = duplex(1 << 16);
+        client.write_all(PLAIN.as_bytes()).await.unwrap();
+        let (stopping, bounds) = (AtomicBool::new(false), bounds());
+        let began = Instant::now();
+        let ended = Plain::new(server, &bounds, &stopping, date())
+            .serve(|request| async {
+                tokio::time::sleep(bounds.header_wait_max * 3).await;
+                echo(request).await
+            })
+            .await;
+        assert!(matches!(ended, Ended::TimedOut));
+        // The work on a request is none of its client's time.
+        let waited = began.elapsed().checked_sub(bounds.header_wait_max * 3).unwrap();
+        assert!((bounds.header_wait_max..bounds.header_wait_max * 2).contains(&waited));
+    }
+
+    #[tokio::test]
+    async fn a_stop_lets_the_request_under_way_end_and_takes_no_other() {
+        let (mut client, server) = duplex(1 << 16);
+        client.write_all(PLAIN.as_bytes()).await.unwrap();
+        let (stopping, bounds) = (AtomicBool::new(false), bounds());
+        let ended = Plain::new(server, &bounds, &stopping, date())
+            .serve(|request| {
+                stopping.store(true, Ordering::Relaxed);
+                echo(request)
+            })
+            .await;
+        assert!(matches!(ended, Ended::Closed));
+        let mut heard = String::new();
+        client.read_to_string(&mut heard).await.unwrap();
+        assert!(heard.contains("\r\nconnection: close\r\n") && heard.ends_with("{}"), "{heard}");
+    }
+}
