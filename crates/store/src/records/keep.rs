@@ -135,6 +135,9 @@ struct Keeping<'a> {
     db: &'a Transaction<'a>,
     service: &'a str,
     numbers: Numbers,
+    /// Whether the service has ever taken a record away: mostly it has not, and then none that comes
+    /// need be looked for among those.
+    has_gone: bool,
     /// Looked up once a page.
     places: HashMap<&'a str, Place<'a>>,
     /// The longest record of this page in each list.
@@ -144,7 +147,9 @@ struct Keeping<'a> {
 impl<'a> Keeping<'a> {
     fn begin(db: &'a Transaction<'a>, service: &'a str) -> Result<Keeping<'a>> {
         let numbers = Numbers::take_over(db)?;
-        Ok(Keeping { db, service, numbers, places: HashMap::new(), longest_us: HashMap::new() })
+        let has_gone = db.prepare_cached("SELECT 1 FROM gone LIMIT 1")?.exists([])?;
+        let (places, longest_us) = (HashMap::new(), HashMap::new());
+        Ok(Keeping { db, service, numbers, has_gone, places, longest_us })
     }
 
     fn finish(self) -> Result<()> {
@@ -169,6 +174,9 @@ impl<'a> Keeping<'a> {
             }
             Judgement::Insert => {
                 insert(self.db, place.series, incoming, times, self.numbers.next())?;
+                if self.has_gone {
+                    forget_gone(self.db, place.series, incoming.id)?;
+                }
                 (1, 0)
             }
             Judgement::Replace => {
@@ -182,6 +190,9 @@ impl<'a> Keeping<'a> {
 
     /// Did the service take it away after it had brought it?
     fn is_gone(&self, place: Place<'a>, id: &str) -> Result<bool> {
+        if !self.has_gone {
+            return Ok(false);
+        }
         let sql = "SELECT 1 FROM gone WHERE series = ?1 AND id = ?2";
         Ok(self.db.prepare_cached(sql)?.exists((place.series, id))?)
     }
@@ -320,6 +331,11 @@ fn insert(
     .execute(params![
         series, id, start_us, end_us, offset_s, updated, updated_us, parent, state, seq, flat, raw
     ])?;
+    Ok(())
+}
+
+/// It is there again.
+fn forget_gone(db: &Transaction<'_>, series: i64, id: &str) -> Result<()> {
     db.prepare_cached("DELETE FROM gone WHERE series = ?1 AND id = ?2")?.execute((series, id))?;
     Ok(())
 }
