@@ -19,6 +19,9 @@ pub const VERSION: u32 = 1;
 /// The `state` column of a record that is kept raw but could not be read.
 pub const INVALID: &str = "INVALID";
 
+/// No flat record has more members; room for them is made once.
+const MEMBERS_MAX: usize = 24;
+
 /// A raw record with everything the mirror wants to know about it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Shaped {
@@ -116,7 +119,7 @@ fn columns(kind: Kind, part: &Part<'_>, flat: Result<Map<String, Value>, Fault>)
 type Flat = Result<Map<String, Value>, Fault>;
 
 fn cycle(raw: &Part<'_>) -> Flat {
-    let mut flat = Map::new();
+    let mut flat = Map::with_capacity(MEMBERS_MAX);
     flat.insert("id".into(), raw.required_int("id")?);
     let (start, end) = times(raw, &mut flat)?;
     let score = score(raw, &mut flat)?;
@@ -127,7 +130,7 @@ fn cycle(raw: &Part<'_>) -> Flat {
 }
 
 fn recovery(raw: &Part<'_>) -> Flat {
-    let mut flat = Map::new();
+    let mut flat = Map::with_capacity(MEMBERS_MAX);
     flat.insert("cycle_id".into(), raw.int("cycle_id")?);
     flat.insert("sleep_id".into(), raw.text("sleep_id")?);
     let score = score(raw, &mut flat)?;
@@ -145,7 +148,7 @@ fn recovery(raw: &Part<'_>) -> Flat {
 }
 
 fn sleep(raw: &Part<'_>) -> Flat {
-    let mut flat = Map::new();
+    let mut flat = Map::with_capacity(MEMBERS_MAX);
     flat.insert("id".into(), raw.required_text("id")?);
     flat.insert("cycle_id".into(), raw.int("cycle_id")?);
     let (start, end) = times(raw, &mut flat)?;
@@ -195,7 +198,7 @@ const ZONES: [(&str, &str); 6] = [
 ];
 
 fn workout(raw: &Part<'_>) -> Flat {
-    let mut flat = Map::new();
+    let mut flat = Map::with_capacity(MEMBERS_MAX);
     flat.insert("id".into(), raw.required_text("id")?);
     let (start, end) = times(raw, &mut flat)?;
     flat.insert("sport_id".into(), raw.int("sport_id")?);
@@ -215,7 +218,7 @@ fn workout(raw: &Part<'_>) -> Flat {
 }
 
 fn profile(raw: &Part<'_>) -> Flat {
-    let mut flat = Map::new();
+    let mut flat = Map::with_capacity(MEMBERS_MAX);
     for name in ["email", "first_name", "last_name"] {
         flat.insert(name.into(), raw.text(name)?);
     }
@@ -223,7 +226,7 @@ fn profile(raw: &Part<'_>) -> Flat {
 }
 
 fn body(raw: &Part<'_>) -> Flat {
-    let mut flat = Map::new();
+    let mut flat = Map::with_capacity(MEMBERS_MAX);
     flat.insert("height_meter".into(), raw.float("height_meter")?);
     flat.insert("max_hr_bpm".into(), raw.int("max_heart_rate")?);
     flat.insert("weight_kilogram".into(), raw.float("weight_kilogram")?);

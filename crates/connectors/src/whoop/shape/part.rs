@@ -83,7 +83,7 @@ impl<'a> Part<'a> {
         if self.object.is_none() {
             return Ok(Value::Null);
         }
-        let mut members = Map::new();
+        let mut members = Map::with_capacity(fields.len());
         for (name, source) in fields {
             members.insert((*name).to_owned(), self.seconds(source)?);
         }
