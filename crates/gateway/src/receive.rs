@@ -120,6 +120,13 @@ pub(crate) fn revoked(scene: &Scene, body: &[u8]) -> Outbound {
     refuse(scene, &Refused { id, ..Refused::new(401, answers::code::DENIED, words) }, "(revoked)")
 }
 
+/// What is left to say to a request that a fault of ours broke off; its row says the same.
+pub(crate) fn broken(body: &[u8]) -> Option<Bytes> {
+    let id = id_of(body)?;
+    let words = "the gate failed while it worked on this; whether the call happened is unknown";
+    is_request(body).then(|| wire::error_body(Some(&id), -32603, words, None).into())
+}
+
 /// Whether a message asks for a stream of news.
 pub(crate) fn listens(body: &[u8]) -> bool {
     method_of(body).as_deref() == Some("subscriptions/listen")

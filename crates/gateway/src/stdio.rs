@@ -1,9 +1,13 @@
 //! The gate as a child process of a client: one message a line, in and out.
 
+use std::io::{self, ErrorKind};
+use std::time::Duration;
+
 use bytes::{Bytes, BytesMut};
 use tokio::io::{AsyncBufRead, AsyncBufReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
+use tokio::time::timeout;
 
 use crate::outbound::{Outbound, Pieces};
 use crate::receive;
@@ -16,21 +20,27 @@ const LINES_WAITING_MAX: usize = 256;
 /// Longer lines that lie where nothing can be added are written from there, and their end after them.
 const LINE_BYTES_COPIED_MAX: usize = 256 << 10;
 
-/// Serves one client until its input ends, then lets what is in flight finish within the drain bound;
-/// streams of news, which never finish, end with the input.
-pub(crate) async fn serve<R, W>(mut scene: Scene, mut input: R, output: W) -> std::io::Result<()>
+/// Serves one client until its input ends or it hears us no longer, then lets what is in flight finish
+/// within the drain bound; streams of news, which never finish, end with the input.
+pub(crate) async fn serve<R, W>(mut scene: Scene, mut input: R, output: W) -> io::Result<()>
 where
     R: AsyncBufRead + Unpin,
     W: AsyncWrite + Unpin + Send + 'static,
 {
     let (lines, waiting) = mpsc::channel(LINES_WAITING_MAX);
-    let writer = tokio::spawn(write_lines(waiting, output));
+    let wait_max = scene.gate.bounds.write_wait_max;
+    let writer = tokio::spawn(write_lines(waiting, output, wait_max));
     let mut working = JoinSet::new();
     let gone = watch::Sender::new(false);
     let line_bytes_max = scene.gate.bounds.body_bytes_max;
     let mut line = Vec::new();
     loop {
-        match read_line(&mut input, &mut line, line_bytes_max).await? {
+        let read = tokio::select! {
+            biased;
+            read = read_line(&mut input, &mut line, line_bytes_max) => read?,
+            () = lines.closed() => break,
+        };
+        match read {
             Line::End => break,
             Line::Blank => continue,
             Line::TooLong => {
@@ -67,6 +77,7 @@ where
         let (scene, lines, gone) = (scene.clone(), lines.clone(), gone.subscribe());
         working.spawn(async move {
             let _place = place;
+            let _broken = Broken { message: message.clone(), lines: lines.clone() };
             match receive::receive(&scene, &message, None).await {
                 Outbound::Many(news) if receive::listens(&message) => {
                     put_until(gone, &lines, news).await;
@@ -78,14 +89,29 @@ where
     }
     gone.send_replace(true);
     let drain = scene.gate.bounds.drain_wait_max;
-    let _ =
-        tokio::time::timeout(drain, async { while working.join_next().await.is_some() {} }).await;
+    let _ = timeout(drain, async { while working.join_next().await.is_some() {} }).await;
     working.shutdown().await;
     if let Some(session) = &scene.session {
         scene.gate.end_session(&session.id).await;
     }
     drop(lines);
     writer.await.unwrap_or(Ok(()))
+}
+
+/// Answers for a call that a fault of ours broke off: a client on a pipe would wait for it for ever.
+struct Broken {
+    message: Bytes,
+    lines: mpsc::Sender<Bytes>,
+}
+
+impl Drop for Broken {
+    fn drop(&mut self) {
+        if std::thread::panicking()
+            && let Some(answer) = receive::broken(&self.message)
+        {
+            let _ = self.lines.try_send(answer);
+        }
+    }
 }
 
 enum Line {
@@ -96,7 +122,7 @@ enum Line {
 }
 
 /// Reads one line without its end. A line over the bound is skipped to its end and refused.
-async fn read_line<R>(input: &mut R, line: &mut Vec<u8>, bytes_max: usize) -> std::io::Result<Line>
+async fn read_line<R>(input: &mut R, line: &mut Vec<u8>, bytes_max: usize) -> io::Result<Line>
 where
     R: AsyncBufRead + Unpin,
 {
@@ -178,17 +204,22 @@ async fn hear(scene: Scene, lines: mpsc::Sender<Bytes>) {
     }
 }
 
-async fn write_lines<W>(mut lines: mpsc::Receiver<Bytes>, mut output: W) -> std::io::Result<()>
+/// A client that takes nothing for so long is given up: it would keep us, and its server, for ever.
+async fn write_lines<W>(
+    mut lines: mpsc::Receiver<Bytes>,
+    mut output: W,
+    wait_max: Duration,
+) -> io::Result<()>
 where
     W: AsyncWrite + Unpin,
 {
     while let Some(line) = lines.recv().await {
         // In one piece: a client that is woken by half a line only waits again.
         match in_one_piece(line) {
-            Ok(whole) => output.write_all(&whole).await?,
+            Ok(whole) => write(&mut output, &whole, wait_max).await?,
             Err(line) => {
-                output.write_all(&line).await?;
-                output.write_all(b"\n").await?;
+                write(&mut output, &line, wait_max).await?;
+                write(&mut output, b"\n", wait_max).await?;
             }
         }
         if lines.is_empty() {
@@ -196,6 +227,20 @@ where
         }
     }
     output.flush().await
+}
+
+async fn write<W>(output: &mut W, mut bytes: &[u8], wait_max: Duration) -> io::Result<()>
+where
+    W: AsyncWrite + Unpin,
+{
+    while !bytes.is_empty() {
+        let taken = timeout(wait_max, output.write(bytes)).await??;
+        if taken == 0 {
+            return Err(ErrorKind::WriteZero.into());
+        }
+        bytes = bytes.get(taken..).unwrap_or_default();
+    }
+    Ok(())
 }
 
 /// A message with the end of its line, added where it lies if it can be; a long one that others hold is
@@ -238,6 +283,31 @@ mod tests {
         match in_one_piece(message) {
             Ok(whole) => whole.to_vec(),
             Err(long) => [&long, &b"\n"[..]].concat(),
+        }
+    }
+
+    #[tokio::test]
+    async fn a_call_that_breaks_off_is_answered_under_its_id() {
+        let cases: [(&'static str, Option<&str>); 2] = [
+            (
+                r#"{"jsonrpc":"2.0","id":7,"method":"tools/call"}"#,
+                Some(r#"{"jsonrpc":"2.0","id":7,"error":{"code":-32603,"#),
+            ),
+            (r#"{"jsonrpc":"2.0","method":"notifications/cancelled"}"#, None),
+        ];
+        for (message, begins) in cases {
+            let (lines, mut waiting) = mpsc::channel(1);
+            let broken = Broken { message: Bytes::from_static(message.as_bytes()), lines };
+            let work = tokio::spawn(async move {
+                let _broken = broken;
+                std::panic::resume_unwind(Box::new("a fault"));
+            });
+            assert!(work.await.is_err());
+            let line = waiting.recv().await;
+            assert_eq!(line.is_some(), begins.is_some(), "{message}");
+            let answered =
+                line.is_none_or(|line| line.starts_with(begins.unwrap_or("").as_bytes()));
+            assert!(answered, "{message}");
         }
     }
 

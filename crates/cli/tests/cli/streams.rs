@@ -5,7 +5,7 @@ use std::io::{Read, Write};
 use std::net::Shutdown;
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
-use std::process::Stdio;
+use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
@@ -232,4 +232,56 @@ fn who_does_not_read_the_answers_yet_can_still_ask() {
         assert_eq!(heard.lines().count(), 101, "{held:?}");
         assert!((1..=100).all(|id| answer(&heard, id).get("result").is_some()), "{held:?}");
     }
+}
+
+/// A child that ends by itself, however busy the machine is.
+fn ends(mut child: Child, what: &str) {
+    let began = Instant::now();
+    while child.try_wait().unwrap().is_none() {
+        if began.elapsed() > Duration::from_secs(90) {
+            let _ = child.kill();
+            panic!("{what}: it is still there");
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+#[test]
+fn who_reads_nothing_any_more_is_given_up() {
+    let stage = Stage::with_demo();
+    stage.grant("alice");
+    let settings = "[limits]\ndrain_wait_ms_max = 300\nwrite_wait_ms_max = 300\n";
+    std::fs::write(stage.home().join("tollgate.toml"), settings).unwrap();
+    let ping =
+        |id: usize| json!({ "jsonrpc": "2.0", "id": format!("{id:0300}"), "method": "ping" });
+    // More than a pipe holds, within the bound on calls in flight and beyond it.
+    for count in [800, 3_000] {
+        let pings: Vec<Value> = (0..count).map(ping).collect();
+        let mut command = stage.command(&["stdio", "demo", "--grant", "alice"]);
+        let mut child = command
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        let unread = child.stdout.take();
+        // It may be gone before it was told everything.
+        let _ = child.stdin.take().unwrap().write_all(lines(&pings).as_bytes());
+        ends(child, &format!("{count} answers that nobody reads"));
+        drop(unread);
+    }
+}
+
+#[test]
+fn who_no_longer_listens_ends_the_conversation() {
+    let stage = Stage::with_demo();
+    stage.grant("alice");
+    let mut command = stage.command(&["stdio", "demo", "--grant", "alice"]);
+    let mut child =
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+    drop(child.stdout.take());
+    let mut said = child.stdin.take().unwrap();
+    said.write_all(lines(&[]).as_bytes()).unwrap();
+    ends(child, "nobody listens, and its input is still open");
+    drop(said);
 }

@@ -68,13 +68,13 @@ limits! {
     headers_max: 64, 8, 1_000,
         "Headers of one request; more is answered 431.";
     header_wait_ms_max: 30 * SECOND_MS, 100, HOUR_MS,
-        "From the first byte of a request to the end of its headers; then the connection is dropped.";
+        "From the opening of a connection, or the end of an answer, to the end of the next request's headers; then the connection is dropped.";
     body_wait_ms_max: 20 * SECOND_MS, 100, HOUR_MS,
         "From the end of the headers to the end of the body; then 408.";
     tls_handshake_wait_ms_max: 10 * SECOND_MS, 100, HOUR_MS,
         "A TLS handshake; then the connection is dropped.";
     write_wait_ms_max: 30 * SECOND_MS, 100, HOUR_MS,
-        "A client that takes none of an event stream for so long is dropped.";
+        "A client that takes none of an event stream, or of what `stdio` and `wrap` say, for so long is dropped.";
     keep_alive_every_ms: 15 * SECOND_MS, SECOND_MS, HOUR_MS,
         "A comment is sent on a quiet event stream this often.";
     drain_wait_ms_max: 4 * SECOND_MS, 0, 10 * MINUTE_MS,
