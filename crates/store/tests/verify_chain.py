@@ -79,7 +79,8 @@ def verify(source, checkpoint):
                 hashes[row["seq"]] = head["hash"]
         if not lines or (place + 1 < len(listed) and not head["closed"]):
             raise Bad(f"{name}: rows are missing at its end")
-    if head["first"][0] and head["first"] not in retired:
+    begins = head["first"][0]
+    if begins and head["first"] not in retired and not any(last > begins for last, _ in retired):
         raise Bad(f"rows 1 to {head['first'][0]} are missing and were not retired")
     if checkpoint:
         known = hashes.get(checkpoint["seq"]) or dict([head["first"]]).get(checkpoint["seq"])

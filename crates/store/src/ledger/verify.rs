@@ -276,19 +276,25 @@ impl<'a> Check<'a> {
         if self.first.seq == 0 {
             return Ok(None);
         }
-        let hash = chain::as_text(&self.first.hash);
-        match self.retired.get(&self.first.seq) {
-            Some((last_hash, time)) if last_hash == hash => {
-                Ok(Some(Retired { last_seq: self.first.seq, time: time.clone() }))
-            }
-            _ => {
-                let words = format!(
-                    "rows 1 to {} are missing, and no row says that they were retired",
-                    self.first.seq
-                );
-                Err(self.record_at(1, 0, &words))
-            }
-        }
+        let Some(time) = self.retired_up_to(&self.first) else {
+            let words = format!(
+                "rows 1 to {} are missing, and no row says that they were retired",
+                self.first.seq
+            );
+            return Err(self.record_at(1, 0, &words));
+        };
+        Ok(Some(Retired { last_seq: self.first.seq, time: time.to_owned() }))
+    }
+
+    /// When the rows up to here were retired. Of those that a row has named some may be left, because
+    /// they go one segment after the other and whoever removes them may be killed in between; what is
+    /// left of them leads to the row that named them like everything else.
+    fn retired_up_to(&self, head: &Head) -> Option<&str> {
+        let mut named = self.retired.range(head.seq..);
+        let found = named.find(|(last_seq, (last_hash, _))| {
+            **last_seq > head.seq || last_hash == chain::as_text(&head.hash)
+        });
+        found.map(|(_, (_, time))| time.as_str())
     }
 
     fn check_checkpoint(&self) -> Result<(), VerifyError> {

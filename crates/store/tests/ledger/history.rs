@@ -1,6 +1,7 @@
 //! Reading back: forwards, backwards, by filter, as it grows, as files; and letting old rows go.
 
 use std::fs;
+use std::path::PathBuf;
 
 use policy::Subject;
 use store::ledger::{
@@ -9,6 +10,7 @@ use store::ledger::{
 };
 
 use super::support::{Desk, MINUTE_US, NOON, SECOND_US, facts, limited, ok, try_call, verdict};
+use super::tamper::python;
 
 fn rules() -> policy::Policy {
     limited(r#"{"counter":"c","window":"day","max":1000000}"#)
@@ -244,6 +246,75 @@ fn old_rows_go_by_size_but_never_those_of_an_open_call() {
     assert!(size() < with_open);
     desk.reader().verify(None).unwrap();
     assert!(call_counts(&desk, &ledger), "counters outlive the rows they came from");
+}
+
+/// Segments in order.
+fn segments_of(desk: &Desk) -> Vec<PathBuf> {
+    let files = fs::read_dir(desk.audit()).unwrap().map(|entry| entry.unwrap().path());
+    let mut logs: Vec<PathBuf> =
+        files.filter(|path| path.extension().is_some_and(|e| e == "log")).collect();
+    logs.sort();
+    logs
+}
+
+#[test]
+fn who_is_killed_while_retired_rows_go_leaves_a_log_that_verifies() {
+    let (desk, ledger) = written();
+    drop(ledger);
+    // Another name for each, so that what is still written to the newest one is kept, too.
+    let kept = |path: &PathBuf| path.with_extension("log.kept");
+    let first = segments_of(&desk).remove(0);
+    let mut before = Vec::new();
+    for _ in 0..50 {
+        before = segments_of(&desk);
+        for path in before.iter().filter(|path| !kept(path).exists()) {
+            fs::hard_link(path, kept(path)).unwrap();
+        }
+        drop(retiring(&desk, Retention { age_seconds_max: None, bytes_max: Some(1) }));
+        // On a busy machine the ledger may be closed before it comes to that.
+        if !first.exists() {
+            break;
+        }
+    }
+    let left = segments_of(&desk);
+    let gone = before.iter().rev().skip_while(|path| left.contains(path));
+    let mut last_first_seq = u64::MAX;
+    let mut count = 0;
+    // As if the removal had been cut short before this one, and the one before, and so on.
+    for path in gone {
+        fs::copy(kept(path), path).unwrap();
+        let verified = desk.reader().verify(None).unwrap();
+        assert!(verified.first_seq < last_first_seq);
+        assert_eq!(verified.retired.is_none(), verified.first_seq == 1);
+        let (agrees, said) = python(&desk.audit(), None);
+        assert!(agrees, "{said}");
+        last_first_seq = verified.first_seq;
+        count += 1;
+    }
+    assert!(count > 1 && last_first_seq == 1, "{count}");
+    fs::remove_file(&segments_of(&desk)[1]).unwrap();
+    assert!(desk.reader().verify(None).is_err(), "a hole is no beginning");
+}
+
+#[test]
+fn a_follower_that_was_stopped_goes_on_after_the_rows_that_were_retired() {
+    let (desk, ledger) = written();
+    let mut follower = desk.reader().follow().unwrap();
+    drop(ledger);
+    let behind = segments_of(&desk).pop().unwrap();
+    let retention = Retention { age_seconds_max: None, bytes_max: Some(1) };
+    let gone = (0..50).any(|_| {
+        drop(retiring(&desk, retention));
+        !behind.exists()
+    });
+    assert!(gone, "where it was is still there");
+    follower.poll().unwrap();
+    let ledger = desk.open();
+    let permit = try_call(&ledger, &rules()).unwrap();
+    let seq = permit.seq();
+    permit.settle(&ok()).unwrap();
+    let found = follower.poll().unwrap();
+    assert!(found.iter().any(|entry| entry.seq == seq && entry.outcome == "ok"), "{found:?}");
 }
 
 fn call_counts(desk: &Desk, ledger: &Ledger) -> bool {

@@ -33,7 +33,7 @@ fn verify(audit: &Path, checkpoint: Option<&Checkpoint>) -> Result<Verified, Ver
     Reader::open(audit)?.verify(checkpoint)
 }
 
-fn python(audit: &Path, checkpoint: Option<&Checkpoint>) -> (bool, String) {
+pub(super) fn python(audit: &Path, checkpoint: Option<&Checkpoint>) -> (bool, String) {
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/verify_chain.py");
     let mut command = Command::new("python3");
     command.arg(script).arg(audit);
