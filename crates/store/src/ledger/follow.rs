@@ -47,12 +47,23 @@ impl Follower {
                 let Ok(row) = Row::read(line.json) else { continue };
                 self.see(&row, &mut ready)?;
             }
-            if !is_closed {
-                return Ok(ready);
-            }
-            self.segment += 1;
+            self.segment = match self.retired()? {
+                _ if is_closed => self.segment + 1,
+                Some(oldest) => oldest,
+                None => return Ok(ready),
+            };
             self.offset = 0;
         }
+    }
+
+    /// The oldest segment that is left, if ours and the next were retired since we looked: who was
+    /// stopped meanwhile goes on there.
+    fn retired(&self) -> Result<Option<u32>, LedgerError> {
+        if self.reader.places.segment(self.segment).exists() {
+            return Ok(None);
+        }
+        let oldest = self.reader.places.segments()?.first().copied();
+        Ok(oldest.filter(|oldest| *oldest > self.segment))
     }
 
     fn read_new(&self) -> Result<Vec<u8>, LedgerError> {
