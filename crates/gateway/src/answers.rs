@@ -18,6 +18,9 @@ pub(crate) mod code {
     pub(crate) const RESULT_TOO_LARGE: i64 = -31060;
 }
 
+/// Where a denied call's result has the twin of its words; no server may speak there.
+pub(crate) const DENIAL: &str = "tollgate/denial";
+
 /// The machine-readable twin of a refusal.
 pub(crate) fn denial_data(denial: &Denial) -> serde_json::Value {
     let mut data = json!({
@@ -58,7 +61,7 @@ pub(crate) fn denied_call(id: &Id, denial: &Denial, era: Era) -> Vec<u8> {
     let mut result = json!({
         "content": [{ "type": "text", "text": denial_words(denial) }],
         "isError": true,
-        "_meta": { "tollgate/denial": denial_data(denial) },
+        "_meta": { DENIAL: denial_data(denial) },
     });
     if let (Era::Modern, Some(object)) = (era, result.as_object_mut()) {
         object.insert("resultType".to_owned(), "complete".into());

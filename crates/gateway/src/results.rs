@@ -4,6 +4,7 @@
 use policy::json::{Bounds, Doc, Kind, Value};
 use policy::{Effects, cuts};
 
+use crate::answers::DENIAL;
 use crate::rebuild::{self, Member, string};
 
 /// Stands where a text could not be checked for what must not be shown.
@@ -47,6 +48,27 @@ pub(crate) fn apply_to_error(
         _ => Member::Replace(checked(effects, value)),
     };
     Ok(Some(rebuild::object(error, change, &[])))
+}
+
+/// Whether a server's result says of itself that the gate has refused the call.
+pub(crate) fn speaks_for_us(result: Value<'_>) -> bool {
+    let Some(meta) = result.get("_meta") else { return false };
+    if meta.is_unopened() {
+        let meta = Doc::read_shallow(meta.raw().as_bytes(), &Bounds::ANSWER, 1);
+        return meta.is_ok_and(|meta| meta.root().get(DENIAL).is_some());
+    }
+    meta.get(DENIAL).is_some()
+}
+
+/// The result without what only the gate may say.
+pub(crate) fn without_our_words(result: Value<'_>) -> String {
+    let Some(meta) = result.get("_meta") else { return result.raw().to_owned() };
+    let meta = match Doc::read_shallow(meta.raw().as_bytes(), &Bounds::ANSWER, 1) {
+        Ok(doc) => rebuild::without(doc.root(), &[DENIAL]),
+        // It was read a moment ago.
+        Err(_) => "{}".to_owned(),
+    };
+    rebuild::with(result, "_meta", meta)
 }
 
 /// Whether anything must be looked at.

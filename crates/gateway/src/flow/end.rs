@@ -86,6 +86,9 @@ impl Tail {
     pub(super) fn edited(&self, result: Value<'_>) -> Result<Option<String>, Denial> {
         self.scene.gate.tasks.note(result, &self.asked, &self.scene, &self.peer.server.name);
         let mut text = self.effects_on(result)?;
+        if results::speaks_for_us(result) {
+            text = Some(on(text.as_deref(), result, results::without_our_words));
+        }
         if let Some(list) = self.list {
             text = Some(on(text.as_deref(), result, |result| self.seen(list, result)));
         }
