@@ -161,7 +161,15 @@ impl Sheet {
         let linked = cells.text(Column::CycleStart).and_then(|start| zones.get(start).copied());
         let offset = cells.offset()?.or(linked).ok_or("the row says no time zone")?;
         match self.header.table {
-            Table::Cycles => into.days.push(rows::day(&cells, offset)?),
+            Table::Cycles => {
+                let day = rows::day(&cells, offset)?;
+                let is_open = day.cycle.end_us.is_none();
+                into.days.push(day);
+                if is_open {
+                    let why = "the cycle was open when the export was made; a sync brings it";
+                    return Err(why.to_owned());
+                }
+            }
             Table::Sleeps => into.sleeps.push(rows::sleep(&cells, offset)?),
             Table::Workouts => into.workouts.push(rows::workout(&cells, offset)?),
             Table::Journal => into.answers.push(journal::answer(&cells, offset)?),

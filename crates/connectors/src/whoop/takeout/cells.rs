@@ -30,7 +30,7 @@ impl Cells<'_> {
         let Some(text) = self.text(column) else { return Ok(None) };
         match text.parse::<f64>() {
             Ok(number) if number.is_finite() => Ok(Some(number)),
-            _ => Err(format!("{column:?} is no number")),
+            _ => Err(format!("{column} is no number")),
         }
     }
 
@@ -39,7 +39,7 @@ impl Cells<'_> {
             None => Ok(None),
             Some("true" | "yes" | "1" | "verdadero" | "sí" | "si") => Ok(Some(true)),
             Some("false" | "no" | "0" | "falso") => Ok(Some(false)),
-            Some(_) => Err(format!("{column:?} is neither true nor false")),
+            Some(_) => Err(format!("{column} is neither true nor false")),
         }
     }
 
@@ -51,7 +51,7 @@ impl Cells<'_> {
 
     pub(super) fn moment(&self, column: Column, offset: Offset) -> Result<Option<Moment>, String> {
         let Some(text) = self.text(column) else { return Ok(None) };
-        let at = instant(text, offset).ok_or_else(|| format!("{column:?} is not a time"))?;
+        let at = instant(text, offset).ok_or_else(|| format!("{column} is not a time"))?;
         Ok(Some(Moment { at, offset }))
     }
 }

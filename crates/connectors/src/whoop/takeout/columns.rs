@@ -143,6 +143,15 @@ impl Header {
     }
 }
 
+impl std::fmt::Display for Column {
+    /// As English exports call it.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let named = NAMES.iter().find(|(column, _)| column == self);
+        let name = named.and_then(|(_, names)| names.first()).copied().unwrap_or_default();
+        write!(f, "`{name}`")
+    }
+}
+
 fn column(name: &str) -> Option<Column> {
     let folded = fold(name);
     let is_it = |names: &&[&str]| names.iter().any(|known| fold(known) == folded);

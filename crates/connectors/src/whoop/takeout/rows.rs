@@ -178,7 +178,7 @@ fn slug(name: &str) -> String {
 }
 
 fn required(cells: &Cells<'_>, column: Column, offset: Offset) -> Result<Moment, String> {
-    cells.moment(column, offset)?.ok_or_else(|| format!("{column:?} is empty"))
+    cells.moment(column, offset)?.ok_or_else(|| format!("{column} is empty"))
 }
 
 fn after(start: Moment, end: Option<Moment>) -> Result<Option<Moment>, String> {
