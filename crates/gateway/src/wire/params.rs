@@ -7,7 +7,7 @@ use policy::json::{Kind, Value, fold};
 
 use super::id::Id;
 use super::method::Method;
-use super::refused::Refused;
+use super::refused::{Refused, code};
 
 /// A tool's own name has at most 128 characters, a server's prefix and its dot 64.
 const TOOL_NAME_BYTES_MAX: usize = 192;
@@ -98,7 +98,7 @@ pub(super) fn check_keys(method: Method, params: Option<Value<'_>>) -> Result<()
     check_exact(params, known)?;
     let Some(meta) = params.get("_meta") else { return Ok(()) };
     if meta.kind() != Kind::Object {
-        return Err(Refused::params("`_meta` must be an object"));
+        return Err(Refused::new(400, code::INVALID_PARAMS, "`_meta` must be an object"));
     }
     if meta.get(meta_keys::PROGRESS_TOKEN).is_some_and(|token| Id::strict(token).is_none()) {
         return Err(Refused::params(

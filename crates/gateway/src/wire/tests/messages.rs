@@ -206,7 +206,7 @@ fn params_that_do_not_fit_their_method_are_refused() {
         ),
         (
             r#"{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"x","_meta":[]}}"#,
-            "200 -32602 1",
+            "400 -32602 1",
         ),
         (
             r#"{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"x","_meta":{"ProgressToken":1}}}"#,
