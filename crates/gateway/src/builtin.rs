@@ -123,7 +123,7 @@ impl Builtin {
         let working = connectors::run(permit, &desk, tool, arguments);
         let answer = match tool.effect {
             // Syncs and exports work through much; others must get their turn meanwhile.
-            Effect::Runs => heavy::aside(working).await,
+            Effect::Runs => heavy::in_long_steps(working).await,
             _ => working.await,
         };
         match answer {

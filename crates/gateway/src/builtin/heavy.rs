@@ -12,7 +12,7 @@ const LONG_STEP: Duration = Duration::from_millis(2);
 
 /// Runs a future whose steps may be long. Where the runtime has threads to hand the other calls to,
 /// they go on meanwhile. The first step is taken to be long: an export is only one.
-pub(super) async fn aside<T>(working: impl Future<Output = T>) -> T {
+pub(super) async fn in_long_steps<T>(working: impl Future<Output = T>) -> T {
     let threads = Handle::current().runtime_flavor() == RuntimeFlavor::MultiThread;
     let mut working = pin!(working);
     let mut is_long = true;
