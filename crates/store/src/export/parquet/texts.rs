@@ -38,8 +38,6 @@ const LENGTH_BYTES: usize = 4;
 pub(super) struct Texts {
     /// One after the other, each with its length before it.
     bytes: Vec<u8>,
-    /// Where the texts lie.
-    places: Vec<Range<usize>>,
     /// For each row whether there is a text.
     levels: Vec<i16>,
     /// How they are packed where they are written as they are; else they go into a dictionary.
@@ -67,8 +65,7 @@ pub(super) struct Chunk {
 
 impl Texts {
     pub(super) fn new(rows: usize) -> Texts {
-        let (places, levels) = (Vec::with_capacity(rows), Vec::with_capacity(rows));
-        Texts { bytes: Vec::new(), places, levels, plain: None }
+        Texts { bytes: Vec::new(), levels: Vec::with_capacity(rows), plain: None }
     }
 
     pub(super) fn push(&mut self, text: Option<&str>) -> io::Result<()> {
@@ -76,21 +73,18 @@ impl Texts {
         let Some(text) = text else { return Ok(()) };
         if self.bytes.is_empty() {
             // The texts of a column are mostly of one length.
-            let usual = (text.len() + LENGTH_BYTES).saturating_mul(self.places.capacity());
+            let usual = (text.len() + LENGTH_BYTES).saturating_mul(self.levels.capacity());
             self.bytes.reserve(usual.min(BYTES_AT_FIRST_MAX));
         }
         let length = u32::try_from(text.len()).map_err(|_| misfit("a text is too long"))?;
         self.bytes.extend_from_slice(&length.to_le_bytes());
-        let begin = self.bytes.len();
         self.bytes.extend_from_slice(text.as_bytes());
-        self.places.push(begin..self.bytes.len());
         Ok(())
     }
 
     /// Texts need most of the room; it is given back before the next column is written.
     pub(super) fn clear(&mut self) {
         self.bytes = Vec::new();
-        self.places.clear();
         self.levels.clear();
     }
 
@@ -133,11 +127,22 @@ impl Texts {
     /// For the writer of the crate. All share one piece of memory.
     pub(super) fn each(&self) -> Vec<ByteArray> {
         let bytes = Bytes::copy_from_slice(&self.bytes);
-        self.places.iter().map(|place| bytes.slice(place.clone()).into()).collect()
+        self.places().map(|place| bytes.slice(place).into()).collect()
     }
 
     fn texts(&self) -> impl Iterator<Item = &[u8]> {
-        self.places.iter().filter_map(|place| self.bytes.get(place.clone()))
+        self.places().filter_map(|place| self.bytes.get(place))
+    }
+
+    /// Where the texts lie: each begins after its length, and the next after its end.
+    fn places(&self) -> impl Iterator<Item = Range<usize>> {
+        let mut end = 0;
+        std::iter::from_fn(move || {
+            let length = self.bytes.get(end..)?.first_chunk::<LENGTH_BYTES>()?;
+            let begin = end + LENGTH_BYTES;
+            end = begin + usize::try_from(u32::from_le_bytes(*length)).ok()?;
+            Some(begin..end)
+        })
     }
 
     fn is_same(&self, other: &Texts) -> bool {
@@ -174,7 +179,7 @@ impl Texts {
 
     /// The levels of each page and its texts. Without rows there is no page.
     fn pages(&self) -> Vec<(&[i16], &[u8])> {
-        let (mut pages, mut places) = (Vec::new(), self.places.iter());
+        let (mut pages, mut places) = (Vec::new(), self.places());
         let (mut first_row, mut first_byte, mut end) = (0, 0, 0);
         for (row, level) in self.levels.iter().enumerate() {
             if *level > 0 {
@@ -199,7 +204,7 @@ impl Texts {
         let bounds = bounds.filter(|(least, greatest)| short(least) && short(greatest));
         let (least, greatest) = bounds.unzip();
         let kept = |text: &[u8]| ByteArray::from(text.to_vec());
-        let nulls = (self.levels.len() - self.places.len()) as u64;
+        let nulls = self.levels.iter().filter(|level| **level == 0).count() as u64;
         ValueStatistics::new(least.map(kept), greatest.map(kept), None, Some(nulls), false).into()
     }
 }
