@@ -44,8 +44,6 @@ use stream::Looks;
 /// After the drain bound, what is in flight is given up and its clients have so long to hear of it.
 const GIVE_UP_WAIT_MAX: Duration = Duration::from_millis(500);
 
-const HEADERS_LATE: &str = "the headers took longer than `header_wait_ms_max`";
-
 /// The other end of a connection, as the audit log names it: written once, said with every request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Remote(Arc<str>);
@@ -329,13 +327,9 @@ impl Connection {
                 plain.await
             }
         };
-        match ended {
-            Ended::Closed => {}
-            Ended::TimedOut => (self.broken)(&self.remote, 408, HEADERS_LATE),
+        if let Ended::NotPlain(handed) = ended {
             // Boxed, because most conversations stay plain.
-            Ended::NotPlain(handed) => {
-                Box::pin(self.speak_on(handed, Arc::clone(&answering))).await;
-            }
+            Box::pin(self.speak_on(handed, Arc::clone(&answering))).await;
         }
     }
 
@@ -348,19 +342,24 @@ impl Connection {
     {
         let all = Arc::clone(&answering);
         let first = Cell::new(handed.answer);
+        let heard = Arc::new(AtomicBool::new(true));
+        let answered = Arc::clone(&heard);
         let service = service_fn(move |request: Request<Incoming>| {
             let (answering, first) = (Arc::clone(&answering), first.take());
+            let heard = Arc::clone(&answered);
             async move {
-                let Some(first) = first else {
-                    let response = answering.answer(request.map(Arriving::Incoming)).await;
-                    return Ok::<_, hyper::Error>(response);
+                let response = if let Some(first) = first {
+                    // It was carried out already, and all of it is there.
+                    request.into_body().collect().await?;
+                    first
+                } else {
+                    answering.answer(request.map(Arriving::Incoming)).await
                 };
-                // It was carried out already, and all of it is there.
-                request.into_body().collect().await?;
-                Ok(first)
+                heard.store(false, Ordering::Relaxed);
+                Ok::<_, hyper::Error>(response)
             }
         });
-        let stream = Replay { stream: handed.stream, read: handed.read };
+        let stream = Replay { stream: handed.stream, read: handed.read, heard: Arc::clone(&heard) };
         let connection = hyper::server::conn::http1::Builder::new()
             .timer(TokioTimer::new())
             .header_read_timeout(self.bounds.header_wait_max)
@@ -382,13 +381,14 @@ impl Connection {
             }
         };
         if let Err(error) = ended {
-            self.tell_broken(&error);
+            self.tell_broken(&error, heard.load(Ordering::Relaxed));
         }
         drop(self.place);
     }
 
     /// Bytes that are no HTTP request were answered by the protocol itself; they are a row, too.
-    fn tell_broken(&self, error: &hyper::Error) {
+    /// A connection that was only kept open, and closed because nothing was heard, is none.
+    fn tell_broken(&self, error: &hyper::Error, heard: bool) {
         if error.is_parse_too_large() {
             (self.broken)(
                 &self.remote,
@@ -397,8 +397,8 @@ impl Connection {
             );
         } else if error.is_parse() {
             (self.broken)(&self.remote, 400, "the bytes are not an HTTP request");
-        } else if error.is_timeout() {
-            (self.broken)(&self.remote, 408, HEADERS_LATE);
+        } else if error.is_timeout() && heard {
+            (self.broken)(&self.remote, 408, "the headers took longer than `header_wait_ms_max`");
         }
     }
 }

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use serde_json::json;
 
+use crate::door::{call, exchange};
 use crate::recorder::Recorder;
 use crate::world::{Gate, TOOLS, any_below, number, rounds};
 
@@ -136,6 +137,33 @@ fn p03_each_request_leaves_exactly_one_decision() {
     assert!(distinct.is_subset(&known), "every id that was told has its row");
     assert_eq!(recorder.count("echo"), gate.admitted("echo"));
     gate.verify();
+}
+
+/// Many clients keep a connection for longer than the gate does.
+#[test]
+fn a_connection_that_was_only_kept_open_is_no_refusal() {
+    let (mut gate, _recorder, _) = Gate::with_recorder();
+    let token = gate.grant("keeper", &["rec=rules"]);
+    gate.settings("[limits]\nheader_wait_ms_max = 300\n");
+    gate.stop();
+    gate.up();
+    let asked = call("echo", &json!({})).to_string();
+    let client = gate.client(&token, "/mcp/rec");
+    let [request, odd] = ["", "TE: trailers\r\n"]
+        .map(|more| client.request_that("keep-alive", asked.as_bytes(), more));
+    let half = request.get(..request.len() / 4).unwrap();
+    // Each waits until the gate hangs up: without a word, after an answer, and in mid-request.
+    let answers = [&b""[..], &request, &odd, half]
+        .map(|sent| exchange(gate.port, sent, Duration::from_secs(30)).status);
+    assert_eq!(answers, [0, 200, 200, 0]);
+    gate.stop();
+    let decisions = gate.decisions();
+    let codes: Vec<_> = decisions
+        .iter()
+        .filter(|row| row["method"] == "(http)")
+        .map(|row| row["code"].as_str().unwrap_or_default())
+        .collect();
+    assert_eq!(codes, ["408"], "only what began is refused");
 }
 
 #[test]

@@ -143,7 +143,7 @@ impl Client {
         self.request_that("close", body, more)
     }
 
-    fn request_that(&self, connection: &str, body: &[u8], more: &str) -> Vec<u8> {
+    pub(crate) fn request_that(&self, connection: &str, body: &[u8], more: &str) -> Vec<u8> {
         let Client { port, token, path, headers } = self;
         let mut bytes = format!(
             "POST {path} HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\nAuthorization: Bearer {token}\r\n\

@@ -25,9 +25,8 @@ const HEADERS_MAX: usize = 64;
 
 /// How the plain part of a conversation ended.
 pub(super) enum Ended<S> {
+    /// By either end; also because no request came in time.
     Closed,
-    /// The next request did not come in time.
-    TimedOut,
     /// What was read is not plain, or what must be answered to it is not.
     NotPlain(HandedOver<S>),
 }
@@ -38,13 +37,6 @@ pub(super) struct HandedOver<S> {
     pub(super) read: Bytes,
     /// The answer to the first request in it, where that was carried out.
     pub(super) answer: Option<Response<Body>>,
-}
-
-/// What came next: at least the beginning of a request, or nothing more.
-enum Next {
-    Request,
-    End,
-    TooLate,
 }
 
 /// A conversation as far as it is plain.
@@ -90,10 +82,8 @@ impl<'c, S: AsyncRead + AsyncWrite + Unpin> Plain<'c, S> {
     {
         loop {
             self.wait.begin();
-            match poll_fn(|cx| self.poll_request(cx)).await {
-                Next::Request => {}
-                Next::End => return self.close().await,
-                Next::TooLate => return Ended::TimedOut,
+            if !poll_fn(|cx| self.poll_request(cx)).await {
+                return self.close().await;
             }
             let read = Bytes::copy_from_slice(self.buffer.get(..self.read_bytes).unwrap_or(&[]));
             let Some(request) = self.request(&read) else { return self.hand_over(read, None) };
@@ -126,17 +116,17 @@ impl<'c, S: AsyncRead + AsyncWrite + Unpin> Plain<'c, S> {
         Ended::Closed
     }
 
-    fn poll_request(&mut self, cx: &mut Context<'_>) -> Poll<Next> {
+    /// Whether at least the beginning of a request came.
+    fn poll_request(&mut self, cx: &mut Context<'_>) -> Poll<bool> {
         if self.read_bytes > 0 {
-            return Poll::Ready(Next::Request);
+            return Poll::Ready(true);
         }
         if self.stopping.load(Ordering::Relaxed) {
-            return Poll::Ready(Next::End);
+            return Poll::Ready(false);
         }
         match self.poll_read(cx) {
-            Poll::Ready(Ok(0) | Err(_)) => Poll::Ready(Next::End),
-            Poll::Ready(Ok(_)) => Poll::Ready(Next::Request),
-            Poll::Pending => self.wait.poll(cx).map(|()| Next::TooLate),
+            Poll::Ready(came) => Poll::Ready(matches!(came, Ok(bytes) if bytes > 0)),
+            Poll::Pending => self.wait.poll(cx).map(|()| false),
         }
     }
 
@@ -480,7 +470,7 @@ mod tests {
                 echo(request).await
             })
             .await;
-        assert!(matches!(ended, Ended::TimedOut));
+        assert!(matches!(ended, Ended::Closed));
         // The work on a request is none of its client's time.
         let waited = began.elapsed().checked_sub(bounds.header_wait_max * 3).unwrap();
         assert!((bounds.header_wait_max..bounds.header_wait_max * 2).contains(&waited));

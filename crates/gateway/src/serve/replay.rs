@@ -2,6 +2,8 @@
 
 use std::io;
 use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll};
 
 use bytes::{Buf, Bytes};
@@ -11,6 +13,8 @@ pub(super) struct Replay<S> {
     pub(super) stream: S,
     /// Read before, and not yet by whoever reads now.
     pub(super) read: Bytes,
+    /// Set when something is read, so that a peer that is slow is told from one that says nothing.
+    pub(super) heard: Arc<AtomicBool>,
 }
 
 impl<S: AsyncRead + Unpin> AsyncRead for Replay<S> {
@@ -20,7 +24,11 @@ impl<S: AsyncRead + Unpin> AsyncRead for Replay<S> {
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
         if self.read.is_empty() {
-            return Pin::new(&mut self.stream).poll_read(context, buffer);
+            let read = Pin::new(&mut self.stream).poll_read(context, buffer);
+            if read.is_ready() {
+                self.heard.store(true, Ordering::Relaxed);
+            }
+            return read;
         }
         let bytes = self.read.len().min(buffer.remaining());
         buffer.put_slice(self.read.get(..bytes).unwrap_or_default());
