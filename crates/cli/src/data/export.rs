@@ -108,22 +108,45 @@ fn say(args: &ExportArgs, done: &Done, out: &mut Out) -> Result<()> {
 /// How far it has come, over all files of the order.
 struct Telling {
     progress: Progress,
-    resource: &'static str,
-    before: u64,
-    last: u64,
+    written: Written,
 }
 
 impl Telling {
     fn new() -> Telling {
-        Telling { progress: Progress::new("exporting"), resource: "", before: 0, last: 0 }
+        Telling { progress: Progress::new("exporting"), written: Written::default() }
     }
 
     fn at(&mut self, step: Step) {
-        if step.resource != self.resource {
-            self.resource = step.resource;
-            self.before += self.last;
+        self.progress.at(self.written.after(step));
+    }
+}
+
+/// The records of each file so far; files are written side by side and tell of themselves in turns.
+#[derive(Default)]
+struct Written(Vec<(&'static str, u64)>);
+
+impl Written {
+    /// All records that are written after this step.
+    fn after(&mut self, step: Step) -> u64 {
+        match self.0.iter_mut().find(|(resource, _)| *resource == step.resource) {
+            Some((_, records)) => *records = step.records,
+            None => self.0.push((step.resource, step.records)),
         }
-        self.last = step.records;
-        self.progress.at(self.before + self.last);
+        self.0.iter().map(|(_, records)| records).sum()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn files_that_tell_of_themselves_in_turns_are_counted_once() {
+        let steps =
+            [("sleeps", 100, 100), ("cycles", 50, 150), ("sleeps", 200, 250), ("cycles", 90, 290)];
+        let mut written = Written::default();
+        for (resource, records, all) in steps {
+            assert_eq!(written.after(Step { resource, records, records_max: 1_000 }), all);
+        }
     }
 }
