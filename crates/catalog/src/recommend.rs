@@ -79,7 +79,13 @@ impl Treatment {
 
     /// The policy entry of a tool; nothing when the tool is hidden instead.
     pub fn entry(self, tool: &str, reason: &str) -> Option<Value> {
-        let limit = |max: u32| json!([{ "counter": format!("{tool}_rate"), "window": "minute", "max": max, "scope": "grant" }]);
+        let limit = |max: u32| {
+            let mut limit = json!({ "window": "minute", "max": max, "scope": "grant" });
+            if let (Some(counter), Some(members)) = (rate_counter(tool), limit.as_object_mut()) {
+                members.shift_insert(0, "counter".to_owned(), counter.into());
+            }
+            json!([limit])
+        };
         Some(match self {
             Self::Allow => json!({}),
             Self::Limit { max_a_minute } => json!({ "limits": limit(max_a_minute) }),
@@ -90,6 +96,12 @@ impl Treatment {
             Self::Hide => return None,
         })
     }
+}
+
+/// The counter of a tool's limit. None where no counter can be named like that: the limit then counts
+/// for itself.
+pub(crate) fn rate_counter(tool: &str) -> Option<String> {
+    (!tool.starts_with('/')).then(|| format!("{tool}_rate"))
 }
 
 /// What we recommend for one tool, and why.

@@ -290,6 +290,22 @@ fn sarif_names_a_rule_for_every_result() {
     ));
 }
 
+#[test]
+fn a_tool_after_which_no_counter_can_be_named_has_limits_all_the_same() {
+    let name = "/update";
+    let rated = |rule: &Value| rule["tools"][name]["limits"][0]["max"].is_number();
+    let server = assessed("odd", &[tool(name, "Update a record", &["text"])]);
+    let offer = Offer { resources: false, prompts: false };
+    let policy = for_server("odd", &server.tools, offer, Preset::Recommended).policy;
+    loads(&policy);
+    assert!(rated(&policy), "{policy:#}");
+    for pattern in PATTERNS {
+        loads(&pattern.rule_for(name, Some("where")));
+    }
+    let rule = pattern("runaway-cost").unwrap().rule_for(name, None);
+    assert!(rated(&rule), "{rule:#}");
+}
+
 fn any_tool() -> impl Strategy<Value = Value> {
     let words = prop::sample::select(vec![
         "get", "delete", "run", "pay", "send", "refresh", "token", "file", "all", "query", "page",

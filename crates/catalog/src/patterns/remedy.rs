@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
-use crate::recommend::can_be_named;
+use crate::recommend::{can_be_named, rate_counter};
 
 /// The rule with its placeholders filled.
 pub(super) fn rule(template: &str, tool: &str, parameter: Option<&str>) -> Value {
@@ -38,12 +38,15 @@ fn ask() -> Value {
 fn fill(value: Value, tool: &str, parameter: &str) -> Value {
     match value {
         Value::String(text) if text == "TOOL" => tool.into(),
-        Value::String(text) if text == "TOOL_rate" => format!("{tool}_rate").into(),
         Value::String(text) if text == "args.PARAM" => policy_path(parameter).into(),
         Value::Array(items) => items.into_iter().map(|item| fill(item, tool, parameter)).collect(),
         Value::Object(members) => {
             let mut out = Map::new();
             for (key, member) in members {
+                if member == "TOOL_rate" {
+                    out.extend(rate_counter(tool).map(|counter| (key, counter.into())));
+                    continue;
+                }
                 let member = fill(member, tool, parameter);
                 match key.as_str() {
                     "TOOL" => drop(out.insert(tool.to_owned(), member)),
