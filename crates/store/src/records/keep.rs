@@ -135,7 +135,7 @@ struct Keeping<'a> {
     db: &'a Transaction<'a>,
     service: &'a str,
     numbers: Numbers,
-    /// Whether the service has ever taken a record away: mostly it has not, and then none that comes
+    /// Whether any service has ever taken a record away: mostly none has, and then none that comes
     /// need be looked for among those.
     has_gone: bool,
     /// Looked up once a page.
