@@ -46,6 +46,7 @@ pub(crate) fn test(root: &Path, only: &[String]) -> Result<bool> {
         let known: Vec<&str> = STEPS.iter().map(|step| step.name).collect();
         bail!("there is no step `{unknown}`; the steps are {}", known.join(", "));
     }
+    crate::tools::programs::ensure()?;
     let wanted = |step: &&Step| only.is_empty() || only.iter().any(|name| name == step.name);
     let mut total = Tally::default();
     let mut failed_steps = Vec::new();

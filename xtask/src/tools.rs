@@ -3,6 +3,7 @@
 
 pub(crate) mod gate;
 pub(crate) mod process;
+pub(crate) mod programs;
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -52,6 +53,7 @@ pub(crate) fn whoop_python() -> Result<PathBuf> {
 
 /// Where everything is installed, locked: two runs at once would install over each other.
 fn folder() -> Result<(PathBuf, fs::File)> {
+    programs::ensure()?;
     let root = crate::root()?;
     let dir = std::env::var_os("TOLLGATE_TEST_TOOLS")
         .map_or_else(|| root.join(".test-tools"), PathBuf::from);
@@ -156,10 +158,7 @@ fn make_venv(venv: &Path) -> Result<()> {
     if first.status.success() {
         return Ok(());
     }
-    println!("python3 has no venv; trying apt-get install python3-venv");
-    for arguments in [&["update", "-qq"][..], &["install", "-y", "-qq", "python3-venv"]] {
-        let _ = output(Command::new("apt-get").args(arguments));
-    }
+    programs::install(&["python3-venv"])?;
     let second = make()?;
     if second.status.success() {
         return Ok(());
