@@ -11,6 +11,7 @@ mod classifier;
 mod clients;
 mod conformance;
 mod docs;
+mod fuzz;
 mod promises;
 mod test;
 mod tidy;
@@ -26,6 +27,7 @@ const HELP: &str = "\
 cargo xtask up [ARGS…]       build tollgate and run `tollgate up --demo`
 cargo xtask test [STEP…]     everything that must pass, or only the steps named
 cargo xtask promises [P01…]  every promise with its tests and their figures [--full]
+cargo xtask fuzz [WORD…]     made-up bytes, guided by coverage, where bytes from outside are read [--seconds N]
 cargo xtask direct           the suite and the clients without a gate: is the harness whole?
 cargo xtask bench gate       what the gate costs, beside a direct connection [--quick]
 cargo xtask bench catalog    how fast the catalogue is made and asked [--quick]
@@ -57,6 +59,7 @@ fn run(task: &str, rest: &[String]) -> Result<bool> {
         "up" => up::up(&root, rest),
         "test" => test::test(&root, rest),
         "promises" => promises::run(&root, rest),
+        "fuzz" => fuzz::fuzz(&root, rest),
         "direct" => test::direct(),
         "bench" => measure(&root, rest),
         "eval" => eval(&root, rest),
