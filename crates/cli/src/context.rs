@@ -168,20 +168,27 @@ pub(crate) fn open_vault(home: &Home, random: &Random) -> Result<Vault> {
 }
 
 pub(crate) fn load_settings(path: &Path) -> Result<Settings> {
+    load_settings_noting(path, &|_| {})
+}
+
+/// The same for one who wants to know of each file just before it is read, also of one that cannot be.
+pub(crate) fn load_settings_noting(path: &Path, note: &dyn Fn(&Path)) -> Result<Settings> {
     let shown = path.display();
+    note(path);
     let text = read_text(path).with_context(|| format!("cannot read settings `{shown}`"))?;
-    let folder = path.parent().unwrap_or(Path::new("")).to_owned();
-    Settings::load(&text, &variable, &move |file: &Path| read_beside(&folder, file))
+    let folder = path.parent().unwrap_or(Path::new(""));
+    // A path in the settings file is taken from the folder the file stands in.
+    let read_beside = |file: &Path| {
+        let file = folder.join(file);
+        note(&file);
+        read_text(&file)
+    };
+    Settings::load(&text, &variable, &read_beside)
         .with_context(|| format!("cannot use settings `{shown}`"))
 }
 
 fn variable(name: &str) -> Option<String> {
     std::env::var(name).ok()
-}
-
-/// A path in the settings file is taken from the folder the file stands in.
-fn read_beside(folder: &Path, file: &Path) -> io::Result<String> {
-    read_text(&folder.join(file))
 }
 
 /// A text file that the owner names. One without end, such as `/dev/zero`, is refused and not read on.

@@ -8,7 +8,7 @@ use std::time::Duration;
 use anyhow::{Context as _, Result};
 use clap::Args;
 use gateway::upstream::Shim;
-use gateway::{Gate, GateOptions, Tls};
+use gateway::{Gate, GateOptions, ReadSettings, Tls};
 use serde_json::json;
 use store::ledger::Durability;
 use store::secret::Secret;
@@ -59,20 +59,23 @@ pub(crate) struct UpArgs {
 pub(crate) fn up(args: &UpArgs, context: &Context, out: &mut Out) -> Result<Ending> {
     if args.demo {
         let place = demo::place(context)?;
+        let reader = reload::reader(&place.context)?;
         let stores = place.context.open()?;
         let demo = demo::prepare(&place, &stores)?;
-        return serve(args, &place.context, &stores, Some(&demo), out);
+        return serve(args, &place.context, &stores, reader, Some(&demo), out);
     }
+    let reader = reload::reader(context)?;
     let look = |name: &str| std::env::var(name).ok();
     let stores = context.open_with(builtin::with_profile(context.settings()?, &look))?;
     builtin::check_profile(&stores, &look)?;
-    serve(args, context, &stores, None, out)
+    serve(args, context, &stores, reader, None, out)
 }
 
 fn serve(
     args: &UpArgs,
     context: &Context,
     stores: &Stores,
+    reader: ReadSettings,
     demo: Option<&demo::Demo>,
     out: &mut Out,
 ) -> Result<Ending> {
@@ -96,7 +99,7 @@ fn serve(
         stores.note("start", "gate", &url)?;
         welcome(&url, stores, demo, out)?;
         sync::start(stores, context, &gate, &stop)?;
-        listening.serve(reload::reader(context)?, stop).await;
+        listening.serve(Some(reader), stop).await;
         stores.note("stop", "gate", "")?;
         ledger.flush()?;
         drop((mark, teller));
