@@ -216,6 +216,11 @@ fn live_text(server: &Value, now_us: i64) -> String {
             .map(|at| moment::ago(at, now_us));
         parts.push(format!("last error {}: {words}", ago.unwrap_or_default()));
     }
+    let troubled = matches!(server["state"].as_str(), Some("restarting" | "failing"));
+    let said = server["stderr"].as_str().and_then(|said| said.lines().last());
+    if let Some(said) = said.filter(|_| troubled) {
+        parts.push(format!("last on its stderr: {said}"));
+    }
     parts.join(", ")
 }
 

@@ -304,6 +304,9 @@ fn child(
 ) -> Reach {
     let mut words = argv.into_iter();
     let Some(program) = words.next() else { return Reach::broken("the command is empty") };
+    let is_secret = |value: &EnvValue| matches!(value, EnvValue::Hidden(_));
+    let secret_env = env.iter().filter(|(_, value)| is_secret(value)).map(|(name, _)| name.into());
+    let secret_env = secret_env.collect();
     let configured = env.into_iter().filter_map(|(name, value)| {
         let value = match value {
             EnvValue::Plain(value) => value,
@@ -314,7 +317,9 @@ fn child(
         Some((OsString::from(name), OsString::from(value)))
     });
     let mut options = ChildOptions::new(makings.shim.clone(), program);
+    options.name.clone_from(&spec.name);
     options.args = words.map(OsString::from).collect();
+    options.secret_env = secret_env;
     options.env = base_env(makings.env.iter().cloned(), configured);
     options.cwd = cwd;
     options.route_to_request = true;

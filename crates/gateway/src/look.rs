@@ -44,7 +44,10 @@ impl Gate {
         if let Some(peer) = server.shared(&scene.holder.id).get() {
             peer.close().await;
         }
-        looked.map_err(|error| RunError::Unreachable { server: spec.name.clone(), error })
+        match looked {
+            Ok(offered) => Ok(offered),
+            Err(error) => Err(RunError::unreachable(&server, error).await),
+        }
     }
 
     fn owners_scene(self: &Arc<Self>, server: &str, holding: &Holding) -> Scene {

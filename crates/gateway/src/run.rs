@@ -48,10 +48,21 @@ pub enum RunError {
     NotHeld { grant: String, server: String },
     #[error("the policy does not load: {0}")]
     Policy(#[from] policy::LoadError),
-    #[error("server `{server}` cannot be used: {error}")]
-    Unreachable { server: String, error: UpstreamError },
+    #[error("server `{server}` cannot be used: {error}{}", said(.last_words.as_deref()))]
+    Unreachable { server: String, error: UpstreamError, last_words: Option<String> },
     #[error("standard input or output failed: {0}")]
     Streams(#[from] std::io::Error),
+}
+
+impl RunError {
+    pub(crate) async fn unreachable(server: &Server, error: UpstreamError) -> RunError {
+        let last_words = server.last_words_soon().await;
+        RunError::Unreachable { server: server.name.clone(), error, last_words }
+    }
+}
+
+fn said(last_words: Option<&str>) -> String {
+    last_words.map(|words| format!("\nlast on its stderr: {words}")).unwrap_or_default()
 }
 
 /// A gate that listens and does not serve yet.
@@ -200,8 +211,10 @@ impl Gate {
         };
         let looked = self.checked_peer(&scene, &holding, Era::Modern).await;
         self.close_everything().await;
-        looked.map_err(|error| RunError::Unreachable { server: server.to_owned(), error })?;
-        Ok(holding.server.pins().names())
+        match looked {
+            Ok(_) => Ok(holding.server.pins().names()),
+            Err(error) => Err(RunError::unreachable(&holding.server, error).await),
+        }
     }
 
     /// Ends every session and every conversation with a server.

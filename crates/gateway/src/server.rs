@@ -84,6 +84,32 @@ impl Server {
         Server { is_kept: false, ..Server::new(spec, reach, Pins::default(), start_wait_max) }
     }
 
+    /// What its processes said last on stderr, for the owner's eyes.
+    pub(crate) fn last_words(&self) -> Option<String> {
+        match &self.reach {
+            Reach::Child(options) => options.last_words(),
+            _ => None,
+        }
+    }
+
+    /// The same of one that has failed just now: what it wrote may not have been read yet.
+    pub(crate) async fn last_words_soon(&self) -> Option<String> {
+        const WAIT_MAX: Duration = Duration::from_millis(500);
+        const LOOK_EVERY: Duration = Duration::from_millis(20);
+        if !matches!(self.reach, Reach::Child(_)) {
+            return None;
+        }
+        let words = async {
+            loop {
+                if let Some(words) = self.last_words() {
+                    return words;
+                }
+                tokio::time::sleep(LOOK_EVERY).await;
+            }
+        };
+        tokio::time::timeout(WAIT_MAX, words).await.ok()
+    }
+
     pub(crate) fn is_builtin(&self) -> bool {
         matches!(self.reach, Reach::Builtin(_))
     }

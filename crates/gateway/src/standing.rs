@@ -79,6 +79,7 @@ fn one(server: &Arc<Server>, peers: &[Arc<Peer>]) -> Value {
         "conversations": own.len(),
         "processes": processes,
         "in_flight": marks.in_flight.load(Ordering::Relaxed),
+        "stderr": server.last_words(),
         "last_error": last_error.map(|(at_us, words)| json!({ "at_us": at_us, "words": words })),
     })
 }

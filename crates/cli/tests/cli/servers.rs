@@ -78,6 +78,22 @@ fn a_server_that_does_not_answer_is_not_kept() {
 }
 
 #[test]
+fn a_server_that_ends_is_quoted_without_its_secrets() {
+    let mut stage = Stage::new();
+    stage.set("PLANTED", "planted-secret");
+    let script = stage.write("end.sh", "echo \"no config for $KEY\" >&2\nexit 3\n");
+    let key = ["--secret-env", "KEY=env:PLANTED", "--", "sh", &script];
+    let said = stage.run(&[&["server", "add", "odd"], &key[..]].concat());
+    assert_eq!(said.code, 2);
+    assert!(said.stderr.contains("no config for [secret]"), "{}", said.stderr);
+    assert!(!said.stderr.contains("planted-secret"), "{}", said.stderr);
+    stage.fine(&[&["server", "add", "odd", "--no-connect"], &key[..]].concat());
+    let said = stage.run(&["doctor", "--thorough"]);
+    assert!(said.stdout.contains("no config for [secret]"), "{}", said.stdout);
+    assert!(!said.everything().contains("planted-secret"), "{}", said.everything());
+}
+
+#[test]
 fn wrong_words_about_servers_are_answered_with_the_right_ones() {
     let stage = Stage::with_demo();
     let story = stage.story(&[

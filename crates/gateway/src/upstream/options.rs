@@ -8,6 +8,8 @@ use std::time::Duration;
 use hyper::header::{HeaderName, HeaderValue};
 use url::Url;
 
+use super::ring::{Ring, STDERR_BYTES_MAX};
+
 const KIB: usize = 1024;
 const MIB: usize = 1024 * KIB;
 
@@ -145,8 +147,6 @@ pub struct ChildBounds {
     pub unheard_max: usize,
     /// And in bytes.
     pub unheard_bytes_max: usize,
-    /// The end of its stderr that is kept.
-    pub stderr_bytes_max: usize,
     /// The first pause before a restart; each further one is twice as long.
     pub backoff_min: Duration,
     pub backoff_max: Duration,
@@ -169,7 +169,6 @@ impl Default for ChildBounds {
             slow_reader_wait_max: Duration::from_secs(5),
             unheard_max: 256,
             unheard_bytes_max: 16 * MIB,
-            stderr_bytes_max: 64 * KIB,
             backoff_min: Duration::from_millis(200),
             backoff_max: Duration::from_secs(30),
             healthy_after: Duration::from_mins(1),
@@ -190,30 +189,47 @@ pub struct Shim {
 /// A server that is a child process. Not for showing: its environment may hold secrets.
 #[derive(Clone)]
 pub struct ChildOptions {
+    /// What the log calls it.
+    pub name: String,
     pub shim: Shim,
     pub program: OsString,
     pub args: Vec<OsString>,
     /// The whole environment of the child; see [`base_env`].
     pub env: Vec<(OsString, OsString)>,
+    /// Which of its variables are secrets of the owner.
+    pub secret_env: Vec<OsString>,
     pub cwd: Option<PathBuf>,
     /// Whether what the server says on its own goes to the newest request instead of the listener.
     pub route_to_request: bool,
     pub waits: Waits,
     pub bounds: ChildBounds,
+    /// What its processes say on stderr, of all that are started with these options.
+    pub(super) stderr: Arc<Ring>,
 }
 
 impl ChildOptions {
     pub fn new(shim: Shim, program: impl Into<OsString>) -> ChildOptions {
+        let program = program.into();
         ChildOptions {
+            name: program.to_string_lossy().into_owned(),
             shim,
-            program: program.into(),
+            program,
             args: Vec::new(),
             env: Vec::new(),
+            secret_env: Vec::new(),
             cwd: None,
             route_to_request: false,
             waits: Waits::default(),
             bounds: ChildBounds::default(),
+            stderr: Arc::new(Ring::new(STDERR_BYTES_MAX)),
         }
+    }
+
+    /// What its processes said last on stderr, for the owner's eyes: it may quote an agent's arguments.
+    pub fn last_words(&self) -> Option<String> {
+        let is_secret = |name: &OsString| self.secret_env.contains(name);
+        let secrets = self.env.iter().filter(|(name, _)| is_secret(name));
+        self.stderr.last_words(secrets.filter_map(|(_, value)| value.to_str()))
     }
 }
 

@@ -3,6 +3,12 @@
 use std::collections::VecDeque;
 use std::sync::{Mutex, PoisonError};
 
+/// Of a child's stderr so much is kept.
+pub(super) const STDERR_BYTES_MAX: usize = 64 * 1024;
+/// And so much of that is told to the owner: the lines before its end, which say why.
+const LAST_LINES_MAX: usize = 10;
+const LAST_CHARS_MAX: usize = 2000;
+
 /// Keeps the last bytes written to it.
 pub(super) struct Ring {
     bytes: Mutex<VecDeque<u8>>,
@@ -27,6 +33,22 @@ impl Ring {
         let mut bytes = self.bytes.lock().unwrap_or_else(PoisonError::into_inner);
         String::from_utf8_lossy(bytes.make_contiguous()).into_owned()
     }
+
+    /// Its last lines without these secrets; none when nothing was written.
+    pub(super) fn last_words<'s>(&self, secrets: impl Iterator<Item = &'s str>) -> Option<String> {
+        // A shorter one is no secret, and would blacken whatever happens to look like it.
+        const SECRET_CHARS_MIN: usize = 4;
+        let mut tail = self.tail();
+        for secret in secrets.filter(|secret| secret.chars().count() >= SECRET_CHARS_MIN) {
+            tail = tail.replace(secret, "[secret]");
+        }
+        let lines: Vec<&str> = tail.lines().filter(|line| !line.trim().is_empty()).collect();
+        let last = lines.get(lines.len().saturating_sub(LAST_LINES_MAX)..).unwrap_or_default();
+        let words = last.join("\n");
+        let over = words.chars().count().saturating_sub(LAST_CHARS_MAX);
+        let words: String = words.chars().skip(over).collect();
+        (!words.is_empty()).then_some(words)
+    }
 }
 
 #[cfg(test)]
@@ -42,5 +64,21 @@ mod tests {
         assert_eq!(ring.tail(), "o\nthree\n");
         ring.write(b"a line longer than the ring");
         assert_eq!(ring.tail(), "the ring");
+    }
+
+    #[test]
+    fn the_owner_is_told_the_last_lines_without_secrets() {
+        let ring = Ring::new(STDERR_BYTES_MAX);
+        assert_eq!(ring.last_words([].into_iter()), None);
+        ring.write(b"first\n\n");
+        for line in 0..LAST_LINES_MAX {
+            ring.write(format!("line {line} key=hunter22\n").as_bytes());
+        }
+        let words = ring.last_words(["hunter22", "1"].into_iter()).unwrap_or_default();
+        assert_eq!(words.lines().count(), LAST_LINES_MAX);
+        assert!(words.starts_with("line 0 key=[secret]\nline 1 key=[secret]"), "{words}");
+        ring.write("ü".repeat(LAST_CHARS_MAX + 1).as_bytes());
+        let words = ring.last_words([].into_iter()).unwrap_or_default();
+        assert_eq!(words, "ü".repeat(LAST_CHARS_MAX));
     }
 }

@@ -60,7 +60,7 @@ impl StdioLink {
 
     /// The end of what the child wrote on stderr, over all its runs.
     pub fn stderr_tail(&self) -> String {
-        self.child.stderr.tail()
+        self.child.options.stderr.tail()
     }
 
     /// Lines of its output so far that were no messages.

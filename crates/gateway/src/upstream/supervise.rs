@@ -68,7 +68,6 @@ impl Run {
 /// What the link and the task that keeps the child share.
 pub(super) struct Supervised {
     pub(super) options: ChildOptions,
-    pub(super) stderr: Arc<Ring>,
     pub(super) noise_lines: AtomicU64,
     state: watch::Sender<State>,
     stop: watch::Sender<bool>,
@@ -86,7 +85,6 @@ impl Supervised {
     /// Starts the child and the task that keeps it. A child that cannot start is tried again.
     pub(super) fn start(options: ChildOptions) -> Arc<Supervised> {
         let supervised = Arc::new(Supervised {
-            stderr: Arc::new(Ring::new(options.bounds.stderr_bytes_max)),
             noise_lines: AtomicU64::new(0),
             state: watch::Sender::new(State::Stopped),
             stop: watch::Sender::new(false),
@@ -124,7 +122,7 @@ impl Supervised {
 
     fn begin(&self, number: u64) -> Result<Started, String> {
         let spawned = spawn(&self.options).inspect_err(|why| {
-            tracing::warn!(%why, "cannot start a server");
+            tracing::warn!(server = self.options.name, %why, "cannot start a server");
         })?;
         let bounds = &self.options.bounds;
         let (sender, writes) = mpsc::channel(bounds.writes_max);
@@ -164,7 +162,9 @@ impl Supervised {
                 break;
             }
             let pause = backoff.pause_after(began.elapsed());
-            tracing::warn!(%reason, pause_ms = pause.as_millis(), "a server ended and will be restarted");
+            let server = &self.options.name;
+            let pause_ms = u64::try_from(pause.as_millis()).unwrap_or(u64::MAX);
+            tracing::warn!(server, %reason, pause_ms, "a server ended and will be restarted");
             self.state.send_replace(State::Backoff { until: Instant::now() + pause, reason });
             if tokio::time::timeout(pause, stop.wait_for(|stop| *stop)).await.is_ok() {
                 break;
@@ -179,7 +179,7 @@ impl Supervised {
         let Started { run, writes, spawned } = started;
         let Spawned { mut process, input, output, stderr, .. } = spawned;
         // What it says on stderr is kept whatever else happens; the pipe ends with the last writer.
-        let noting = tokio::spawn(note(Arc::clone(&self.stderr), stderr));
+        let mut noting = tokio::spawn(note(Arc::clone(&self.options.stderr), stderr));
         let mut reading = Box::pin(self.read(&run, output));
         let mut writing = Box::pin(write(input, writes));
         let mut output_ended = false;
@@ -205,7 +205,10 @@ impl Supervised {
             run.in_flight.close("its output cannot be read any further");
             ending.await
         };
-        noting.abort();
+        // Its last words say why. Everybody who could write any has ended, so they are all there.
+        if tokio::time::timeout(LAST_WORD_WAIT, &mut noting).await.is_err() {
+            noting.abort();
+        }
         run.in_flight.close(&reason);
         reason
     }
@@ -235,7 +238,8 @@ impl Supervised {
                 Line::Overlong { head, tail } => {
                     let error = UpstreamError::TooLarge { what: Excess::Line, bytes_max };
                     let owner = route::id_at_an_end(&head, &tail);
-                    tracing::warn!(bytes_max, "a server wrote a line over the bound");
+                    let server = &self.options.name;
+                    tracing::warn!(server, bytes_max, "a server wrote a line over the bound");
                     if !owner.is_some_and(|id| run.in_flight.fail_id(&id, error)) {
                         // Somebody waits for it, and nobody can tell who.
                         return;
@@ -248,7 +252,8 @@ impl Supervised {
     async fn deliver(&self, run: &Run, message: Bytes) {
         let Some(inbound) = route::inbound(&message).await else {
             let lines = self.noise_lines.fetch_add(1, Ordering::Relaxed) + 1;
-            tracing::debug!(lines, "a server wrote a line that is not a message");
+            let server = &self.options.name;
+            tracing::debug!(server, lines, "a server wrote a line that is not a message");
             // Whoever waits for it would wait in vain.
             if let Some(id) = route::id_of_broken(&message) {
                 run.in_flight.fail_id(&id, UpstreamError::garbled("its line is not a message"));
@@ -259,12 +264,14 @@ impl Supervised {
             Delivery::Delivered | Delivery::Kept { dropped: 0 } => {}
             Delivery::Kept { dropped } => {
                 tracing::warn!(
+                    server = self.options.name,
                     dropped,
                     "nobody listens to a server; its oldest messages are dropped"
                 );
             }
             Delivery::Unclaimed => {
-                tracing::debug!("a server answered a request that nobody waits for");
+                let server = &self.options.name;
+                tracing::debug!(server, "a server answered a request that nobody waits for");
                 // A second id may be that of somebody who does: for them it is no answer either.
                 for id in route::ids_of(&message) {
                     run.in_flight.fail_id(&id, UpstreamError::garbled("its answer has two ids"));
