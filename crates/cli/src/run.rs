@@ -37,6 +37,7 @@ pub(crate) fn served(command: &crate::cli::Command) -> Option<&'static str> {
 }
 
 pub(crate) use sandbox::{SandboxArgs, sandbox};
+pub(crate) use signals::stop;
 pub(crate) use streams::{StdioArgs, WrapArgs, converse, stdio, wrap};
 
 /// The first argument of the process that guards a child.

@@ -9,7 +9,7 @@ use tokio::sync::watch;
 const ENDED_AT_ONCE: i32 = 130;
 
 /// Turns true at the first signal.
-pub(super) fn stop() -> Result<watch::Receiver<bool>> {
+pub(crate) fn stop() -> Result<watch::Receiver<bool>> {
     let (tell, told) = watch::channel(false);
     let mut interrupt = listen(SignalKind::interrupt())?;
     let mut terminate = listen(SignalKind::terminate())?;

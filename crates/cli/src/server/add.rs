@@ -88,7 +88,7 @@ fn check_program(name: &str, target: &Target) -> Result<()> {
 
 /// The gate can only look at what is registered; a server that does not answer is not kept.
 fn look_or_take_back(name: &str, stores: &Stores, context: &Context) -> Result<()> {
-    let Err(error) = crate::probe::look(name, stores, context) else { return Ok(()) };
+    let Err(error) = crate::probe::first_look(name, stores, context) else { return Ok(()) };
     stores.registry.remove_server(name)?;
     Err(error.context(format!(
         "server `{name}` was not added: it could not be asked for its tools\nhint: `--no-connect` adds it without asking"

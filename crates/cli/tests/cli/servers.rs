@@ -83,14 +83,32 @@ fn a_server_that_ends_is_quoted_without_its_secrets() {
     stage.set("PLANTED", "planted-secret");
     let script = stage.write("end.sh", "echo \"no config for $KEY\" >&2\nexit 3\n");
     let key = ["--secret-env", "KEY=env:PLANTED", "--", "sh", &script];
-    let said = stage.run(&[&["server", "add", "odd"], &key[..]].concat());
+    let said = stage.run(&[&["server", "add", "odd"][..], &key].concat());
     assert_eq!(said.code, 2);
     assert!(said.stderr.contains("no config for [secret]"), "{}", said.stderr);
     assert!(!said.stderr.contains("planted-secret"), "{}", said.stderr);
-    stage.fine(&[&["server", "add", "odd", "--no-connect"], &key[..]].concat());
+    stage.fine(&[&["server", "add", "odd", "--no-connect"][..], &key].concat());
     let said = stage.run(&["doctor", "--thorough"]);
     assert!(said.stdout.contains("no config for [secret]"), "{}", said.stdout);
     assert!(!said.everything().contains("planted-secret"), "{}", said.everything());
+}
+
+#[test]
+fn a_server_whose_first_look_is_broken_off_is_not_kept() {
+    let stage = Stage::new();
+    let script = stage.write("mute.sh", "touch started\nexec cat >/dev/null\n");
+    let mut adding =
+        stage.command(&["server", "add", "mute", "--", "sh", &script]).spawn().unwrap();
+    let folder = stage.path("started");
+    let limit = std::time::Instant::now() + std::time::Duration::from_secs(30);
+    while !folder.exists() {
+        assert!(std::time::Instant::now() < limit, "the server was not started");
+        std::thread::sleep(std::time::Duration::from_millis(20));
+    }
+    let pid = rustix::process::Pid::from_child(&adding);
+    rustix::process::kill_process(pid, rustix::process::Signal::INT).unwrap();
+    assert_eq!(adding.wait().unwrap().code(), Some(2));
+    assert_eq!(stage.fine(&["server", "list", "--json"]).json(), serde_json::json!([]));
 }
 
 #[test]
