@@ -4,6 +4,7 @@
 use std::fmt::Write as _;
 use std::path::PathBuf;
 
+use clap::error::ErrorKind;
 use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand};
 
 use crate::logging::LogFormat;
@@ -179,7 +180,15 @@ pub(crate) fn command() -> clap::Command {
 }
 
 pub(crate) fn parse() -> Cli {
-    let matches = command().try_get_matches().unwrap_or_else(|error| tamed(error).exit());
+    let matches = command().try_get_matches().or_else(|error| match error.kind() {
+        // A variable counts as an argument there, and whoever set one would get a complaint instead
+        // of the help that everybody else gets.
+        ErrorKind::MissingSubcommand => {
+            command().mut_args(|arg| arg.env(None::<&'static str>)).try_get_matches()
+        }
+        _ => Err(error),
+    });
+    let matches = matches.unwrap_or_else(|error| tamed(error).exit());
     Cli::from_arg_matches(&matches).unwrap_or_else(|error| tamed(error).exit())
 }
 

@@ -12,6 +12,19 @@ fn the_first_screen_is_grouped_by_intent() {
 }
 
 #[test]
+fn a_command_that_is_not_finished_is_answered_with_help_whatever_the_environment() {
+    // The home of a stage is named by a variable.
+    let stage = Stage::new();
+    for words in [&[][..], &["server"]] {
+        let said = stage.run(words);
+        assert_eq!(said.code, 2);
+        assert!(said.stderr.contains("Usage: tollgate"), "{}", said.stderr);
+        assert!(!said.stderr.contains("requires a subcommand"), "{}", said.stderr);
+        assert!(!said.stderr.contains("__re"), "hidden words: {}", said.stderr);
+    }
+}
+
+#[test]
 fn an_unknown_command_is_could_not_and_names_the_nearest() {
     assert_snapshot!(Stage::new().told(&["polcy"]));
 }
