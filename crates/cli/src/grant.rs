@@ -89,7 +89,7 @@ fn create(args: &CreateArgs, stores: &Stores, out: &mut Out) -> Result<Ending> {
     let expires_at_us = args.expires.as_deref().map(|span| after(span, now_us)).transpose()?;
     let new = NewGrant {
         label: args.label.clone(),
-        holdings: args.servers.iter().map(|text| holding(text)).collect::<Result<_>>()?,
+        holdings: holdings(&args.servers)?,
         expires_at_us,
     };
     let (grant, token) = stores.registry.create_grant(&new, &stores.file_names, now_us)?;
@@ -261,6 +261,19 @@ fn refuse_file(label: &str, stores: &Stores) -> Result<()> {
         bail!("grant `{label}` stands in tollgate.toml\nhint: change it in that file");
     }
     Ok(())
+}
+
+/// Two policies for one server have two meanings.
+fn holdings(texts: &[String]) -> Result<Vec<Holding>> {
+    let mut holdings: Vec<Holding> = Vec::new();
+    for text in texts {
+        let new = holding(text)?;
+        if holdings.iter().any(|held| held.server == new.server) {
+            bail!("`--server {}` is given twice\nhint: name each server once", new.server);
+        }
+        holdings.push(new);
+    }
+    Ok(holdings)
 }
 
 fn holding(text: &str) -> Result<Holding> {

@@ -80,6 +80,16 @@ fn wrong_words_are_answered_with_the_right_ones() {
 }
 
 #[test]
+fn a_server_that_is_named_twice_is_refused() {
+    let stage = Stage::with_demo();
+    let said =
+        stage.run(&["grant", "create", "alice", "--server", "demo=demo", "--server", "demo"]);
+    assert_eq!(said.code, 2, "{}", said.everything());
+    assert!(said.stderr.contains("`--server demo` is given twice"), "{}", said.stderr);
+    assert_eq!(stage.fine(&["grant", "list", "--json"]).json(), serde_json::json!([]));
+}
+
+#[test]
 fn a_grant_without_a_policy_of_its_own_shows_the_built_in_one_that_counts() {
     let stage = Stage::with_demo();
     stage.fine(&["server", "add", "whoop", "--builtin", "whoop"]);
