@@ -70,6 +70,11 @@ impl Finding {
         let mend = hints.first().map(|hint| hint.trim_start_matches("hint: ").to_owned());
         Finding { about, health: Health::Wrong, words: words.join("; "), mend }
     }
+
+    /// What mends it where the error itself does not say.
+    fn or_mend(self, mend: String) -> Finding {
+        Finding { mend: self.mend.or(Some(mend)), ..self }
+    }
 }
 
 pub(crate) fn run(args: &DoctorArgs, context: &Context, out: &mut Out) -> Result<Ending> {
@@ -96,11 +101,14 @@ fn look(args: &DoctorArgs, context: &Context) -> Result<Vec<Finding>> {
     files::settings(context, &mut findings);
     machine::clock(context, &mut findings);
     if !home.exists() {
-        findings.push(Finding::good(
-            "home",
-            format!("`{}` is not there yet; the first command makes it", home.display()),
-        ));
+        findings.push(files::to_be_made(&home));
         machine::port(context, &home, &mut findings);
+        return Ok(findings);
+    }
+    if !home.is_dir() {
+        let words = format!("`{}` is not a folder", home.display());
+        let mend = "`--home DIR` or `TOLLGATE_HOME` names another place";
+        findings.push(Finding::wrong("home", words, mend));
         return Ok(findings);
     }
     machine::disk(&home, &mut findings);

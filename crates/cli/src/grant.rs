@@ -87,11 +87,8 @@ impl GrantCommand {
 fn create(args: &CreateArgs, stores: &Stores, out: &mut Out) -> Result<Ending> {
     let now_us = stores.now_us();
     let expires_at_us = args.expires.as_deref().map(|span| after(span, now_us)).transpose()?;
-    let new = NewGrant {
-        label: args.label.clone(),
-        holdings: holdings(&args.servers)?,
-        expires_at_us,
-    };
+    let new =
+        NewGrant { label: args.label.clone(), holdings: holdings(&args.servers)?, expires_at_us };
     let (grant, token) = stores.registry.create_grant(&new, &stores.file_names, now_us)?;
     stores.note("grant_created", &grant.label, &holdings_text(&grant, stores))?;
     for open in grant.holdings.iter().filter(|holding| holding.policy.is_none()) {

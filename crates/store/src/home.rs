@@ -77,7 +77,7 @@ pub enum HomeError {
     Symlink(PathBuf),
     #[error("`{}` belongs to user {owner}, tollgate runs as user {runs_as}\nhint: run tollgate as the owner, or `chown` the folder", .path.display())]
     ForeignOwner { path: PathBuf, owner: u32, runs_as: u32 },
-    #[error("cannot {act} `{}`: {source}", .path.display())]
+    #[error("cannot {act} `{}`: {source}\nhint: `--home DIR` or `TOLLGATE_HOME` names another place", .path.display())]
     Io { act: &'static str, path: PathBuf, source: io::Error },
 }
 

@@ -4,7 +4,11 @@ use std::fs;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 
+use gateway::Tls;
+use rustix::fs::{Access, access};
+use rustix::io::Errno;
 use store::ledger::{Reader, VerifyError};
+use store::registry::RegistryError;
 use store::settings::{Problem, SettingsError};
 
 use super::Finding;
@@ -30,7 +34,9 @@ pub(super) fn settings(context: &Context, findings: &mut Vec<Finding>) {
 /// One finding for each thing that is wrong in the file.
 fn settings_problems(path: &Path, error: &anyhow::Error) -> Vec<Finding> {
     let Some(wrong) = error.chain().find_map(|cause| cause.downcast_ref::<SettingsError>()) else {
-        return vec![Finding::from_error("settings", error)];
+        let mend =
+            format!("make `{}` a text file that you can read, or move it away", path.display());
+        return vec![Finding::from_error("settings", error).or_mend(mend)];
     };
     let edit = |line: usize| format!("mend line {line} of `{}`", path.display());
     let finding = |problem: &Problem| {
@@ -44,12 +50,29 @@ fn settings_problems(path: &Path, error: &anyhow::Error) -> Vec<Finding> {
 fn tls(settings: &store::settings::Settings, beside: &Path, findings: &mut Vec<Finding>) {
     let Some(tls) = &settings.tls else { return };
     let folder = beside.parent().unwrap_or(Path::new(""));
-    for file in [&tls.cert_file, &tls.key_file] {
-        let path = folder.join(file);
-        if let Err(e) = fs::File::open(&path) {
-            let shown = path.display();
-            let words = format!("cannot read the TLS file `{shown}`: {e}");
-            findings.push(Finding::wrong("settings", words, format!("`ls -l {shown}`")));
+    // Read as a gate reads them: a start would fail for the same reason.
+    if let Err(e) = Tls::from_files(&folder.join(&tls.cert_file), &folder.join(&tls.key_file)) {
+        findings.push(Finding::from_error("settings", &e.into()));
+    }
+}
+
+/// A home that is not there: can it be made?
+pub(super) fn to_be_made(home: &Path) -> Finding {
+    let whole = std::path::absolute(home).unwrap_or_else(|_| home.to_owned());
+    let near = whole.ancestors().find(|folder| folder.exists()).unwrap_or(Path::new("/"));
+    let (shown, near_shown) = (home.display(), near.display());
+    let elsewhere = "`--home DIR` or `TOLLGATE_HOME` names another place";
+    if !near.is_dir() {
+        let words = format!("`{shown}` cannot be made: `{near_shown}` is not a folder");
+        return Finding::wrong("home", words, elsewhere);
+    }
+    match access(near, Access::WRITE_OK | Access::EXEC_OK) {
+        Ok(()) => {
+            Finding::good("home", format!("`{shown}` is not there yet; the first command makes it"))
+        }
+        Err(e) => {
+            let words = format!("`{shown}` cannot be made in `{near_shown}`: {e}");
+            Finding::wrong("home", words, elsewhere)
         }
     }
 }
@@ -87,6 +110,7 @@ fn check_modes(path: &Path, depth: usize, findings: &mut Vec<Finding>) {
         let words = format!("others may get at `{shown}` (mode {mode:04o})");
         findings.push(Finding::wrong("modes", words, format!("`chmod {right} {shown}`")));
     }
+    findings.extend(locked(path, &found));
     if found.is_dir() && depth < DEPTH_MAX {
         for entry in fs::read_dir(path).into_iter().flatten().flatten() {
             // What else the owner keeps here is behind the mode of the folder.
@@ -95,6 +119,27 @@ fn check_modes(path: &Path, depth: usize, findings: &mut Vec<Finding>) {
             }
         }
     }
+}
+
+/// What a gate writes and cannot. The key is only read, and old parts of the log only go.
+fn locked(path: &Path, found: &fs::Metadata) -> Option<Finding> {
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    let (wanted, bits) = if found.is_dir() {
+        (Access::READ_OK | Access::WRITE_OK | Access::EXEC_OK, "rwx")
+    } else if name.starts_with("gate.db") || name.starts_with("data.db") {
+        (Access::READ_OK | Access::WRITE_OK, "rw")
+    } else {
+        return None;
+    };
+    let error = access(path, wanted).err()?;
+    let shown = path.display();
+    let words = format!("`{shown}` cannot be written: {error}");
+    let mend = if error == Errno::ROFS {
+        format!("`findmnt -T {shown}` shows what is mounted for reading only there")
+    } else {
+        format!("`chmod u+{bits} {shown}`")
+    };
+    Some(Finding::wrong("modes", words, mend))
 }
 
 fn is_ours(name: &str) -> bool {
@@ -118,18 +163,46 @@ pub(super) fn stores(context: &Context, findings: &mut Vec<Finding>) -> Option<S
     let stores = match context.open_with(settings) {
         Ok(stores) => stores,
         Err(e) => {
-            findings.push(Finding::from_error("database", &e));
+            findings.push(database(&e, context));
             return None;
         }
     };
-    findings.push(match stores.registry.check() {
-        Ok(()) => Finding::good(
-            "database",
-            "`gate.db` is whole, and the vault key is the one it was made with",
-        ),
-        Err(e) => Finding::from_error("database", &anyhow::Error::new(e)),
-    });
+    if let Err(e) = stores.registry.check() {
+        // Whatever else is read from it would only say the same.
+        findings.push(database(&e.into(), context));
+        return None;
+    }
+    let words = "`gate.db` is whole, and the vault key is the one it was made with";
+    findings.push(Finding::good("database", words));
     Some(stores)
+}
+
+fn database(error: &anyhow::Error, context: &Context) -> Finding {
+    let finding = Finding::from_error("database", error);
+    match (error.downcast_ref(), context.home_path()) {
+        (Some(RegistryError::Corrupt(_)), Ok(home)) => {
+            Finding { mend: Some(put_back(&home)), ..finding }
+        }
+        _ => finding,
+    }
+}
+
+/// How to come by a whole `gate.db` again: the newest copy, which an upgrade made, or a new one.
+fn put_back(home: &Path) -> String {
+    let gate = home.join("gate.db");
+    let gate = gate.display();
+    let copies = fs::read_dir(home.join("backups")).into_iter().flatten().flatten();
+    let copies = copies.filter(|copy| copy.file_name().to_string_lossy().starts_with("gate-"));
+    let made = |copy: &fs::DirEntry| copy.metadata().and_then(|found| found.modified()).ok();
+    match copies.max_by_key(made) {
+        Some(copy) => format!(
+            "stop the gate, then `cp {} {gate}`: the copy of before the last upgrade",
+            copy.path().display()
+        ),
+        None => format!(
+            "there is no copy in `backups/`; put one of yours back, or `mv {gate} {gate}.damaged` and add servers, policies and grants again"
+        ),
+    }
 }
 
 /// A log up to this size is verified whole at every look.

@@ -113,10 +113,20 @@ fn reachable(server: &Server, stores: &Stores, context: &Context, thorough: bool
         Ok(tools) => {
             Finding::good("servers", format!("`{name}` answers with {}", count(tools, "tool")))
         }
-        Err(e) => Finding::from_error(
-            "servers",
-            &e.context(format!("`{name}` does not answer as a server should")),
-        ),
+        Err(e) => {
+            let e = e.context(format!("`{name}` does not answer as a server should"));
+            Finding::from_error("servers", &e).or_mend(by_hand(&target))
+        }
+    }
+}
+
+/// Where to look for the reason.
+fn by_hand(target: &Target) -> String {
+    match target {
+        Target::Command { argv, .. } => {
+            format!("start it by hand and see what it lacks: `{}`", argv.join(" "))
+        }
+        _ => "look at the log of that server".to_owned(),
     }
 }
 

@@ -147,3 +147,83 @@ fn a_damaged_database_a_lost_key_and_an_edited_log_are_found() {
     let (code, words) = about("database");
     assert!(code == 1 && words.contains("damaged"), "{words}");
 }
+
+/// What is wrong in the eyes of `doctor`, and what mends it.
+fn wrong(stage: &Stage, arguments: &[&str]) -> Vec<(String, String)> {
+    let said = stage.run(&[&["doctor", "--json"][..], arguments].concat());
+    let findings = said.json();
+    let wrong = findings.as_array().unwrap().iter().filter(|f| {
+        // Whoever else has the usual port is not what these are about.
+        f["health"] == "wrong" && f["about"] != "port"
+    });
+    let text = |value: &serde_json::Value| value.as_str().unwrap_or_default().to_owned();
+    let wrong: Vec<_> = wrong.map(|f| (text(&f["words"]), text(&f["mend"]))).collect();
+    wrong
+}
+
+#[test]
+fn a_home_that_cannot_be_one_is_found() {
+    let stage = Stage::new();
+    let file = stage.write("file", "");
+    for (home, words) in
+        [(file.clone(), "is not a folder"), (format!("{file}/below"), "cannot be made")]
+    {
+        let found = wrong(&stage, &["--home", &home]);
+        assert!(matches!(&found[..], [(said, _)] if said.contains(words)), "{found:?}");
+        assert!(found[0].1.contains("TOLLGATE_HOME"), "{found:?}");
+    }
+}
+
+#[test]
+fn tls_files_that_are_no_pair_are_found() {
+    let stage = Stage::new();
+    with_port(&stage);
+    let settings = stage.home().join("tollgate.toml");
+    let text = fs::read_to_string(&settings).unwrap();
+    let tls = "tls_cert_file = \"cert.pem\"\ntls_key_file = \"key.pem\"\n";
+    fs::write(&settings, format!("{tls}{text}")).unwrap();
+    fs::write(stage.home().join("cert.pem"), "junk").unwrap();
+    let found = wrong(&stage, &[]);
+    assert!(matches!(&found[..], [(said, _)] if said.contains("cert.pem")), "{found:?}");
+    assert!(found[0].1.contains("PEM"), "{found:?}");
+}
+
+#[test]
+fn a_damaged_database_is_put_back_from_the_newest_copy() {
+    let stage = Stage::new();
+    with_port(&stage);
+    stage.fine(&["server", "add", "demo", "--builtin", "demo"]);
+    let (gate, copy) =
+        (stage.home().join("gate.db"), stage.home().join("backups").join("gate-schema1-x.db"));
+    let whole = fs::read(&gate).unwrap();
+    fs::write(&gate, "no database ".repeat(99)).unwrap();
+    let found = wrong(&stage, &[]);
+    assert!(matches!(&found[..], [(_, mend)] if mend.contains("no copy in")), "{found:?}");
+    fs::write(&copy, whole).unwrap();
+    fs::set_permissions(&copy, fs::Permissions::from_mode(0o600)).unwrap();
+    let found = wrong(&stage, &[]);
+    let command = format!("`cp {} {}`", copy.display(), gate.display());
+    assert!(found[0].1.contains(&command), "{found:?}");
+    fs::copy(&copy, &gate).unwrap();
+    assert!(wrong(&stage, &[]).is_empty(), "the command mends it");
+}
+
+#[test]
+fn what_a_gate_cannot_write_is_found() {
+    // The modes of a file stop nobody who may do everything.
+    if rustix::process::geteuid().is_root() {
+        return;
+    }
+    let stage = Stage::new();
+    with_port(&stage);
+    stage.fine(&["server", "add", "demo", "--builtin", "demo"]);
+    for (path, mode) in [(stage.home().join("gate.db"), 0o400), (stage.home().join("audit"), 0o500)]
+    {
+        let right = fs::metadata(&path).unwrap().permissions();
+        fs::set_permissions(&path, fs::Permissions::from_mode(mode)).unwrap();
+        let found = wrong(&stage, &[]);
+        assert!(found[0].1.starts_with("`chmod u+rw"), "{found:?}");
+        fs::set_permissions(&path, right).unwrap();
+        assert!(wrong(&stage, &[]).is_empty(), "the command mends it");
+    }
+}

@@ -49,7 +49,9 @@ pub enum TlsError {
         "cannot read a private key from `{path}`: {words}\nhint: it must be a PEM file with one private key"
     )]
     Key { path: PathBuf, words: String },
-    #[error("certificate and key do not fit each other: {0}")]
+    #[error(
+        "certificate and key do not fit each other: {0}\nhint: `tls_key_file` must be the key that the certificate in `tls_cert_file` was made for"
+    )]
     Mismatch(rustls::Error),
 }
 
