@@ -27,6 +27,7 @@ use crate::wire::sse;
 
 pub(crate) const SESSION_ID: HeaderName = HeaderName::from_static("mcp-session-id");
 pub(crate) const PROTOCOL_VERSION: HeaderName = HeaderName::from_static("mcp-protocol-version");
+const NO_GRANT: &str = "this grant is not known, has expired, or was revoked";
 const HOOKS: &str = "/hooks/";
 const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
 
@@ -141,12 +142,6 @@ fn not_allowed() -> TurnedAway {
 
 /// The grant that the bearer token names. A token is compared by its hash.
 fn identify(gate: &Gate, headers: &HeaderMap) -> Result<Arc<Holder>, TurnedAway> {
-    const REALM: HeaderValue = HeaderValue::from_static("Bearer realm=\"tollgate\"");
-    let unknown = |words| TurnedAway {
-        status: StatusCode::UNAUTHORIZED,
-        words,
-        header: Some((WWW_AUTHENTICATE, REALM)),
-    };
     let mut values = headers.get_all(AUTHORIZATION).iter();
     let value = values.next().ok_or_else(|| {
         unknown("a grant is needed: send `Authorization: Bearer tg_…`; make one with `tollgate grant create`")
@@ -161,8 +156,12 @@ fn identify(gate: &Gate, headers: &HeaderMap) -> Result<Arc<Holder>, TurnedAway>
         .filter(|(scheme, _)| scheme.eq_ignore_ascii_case("bearer"))
         .map(|(_, token)| token.trim())
         .ok_or_else(|| unknown("the Authorization header must read `Bearer tg_…`"))?;
-    gate.holder_of(token)
-        .ok_or_else(|| unknown("this grant is not known, has expired, or was revoked"))
+    gate.holder_of(token).ok_or_else(|| unknown(NO_GRANT))
+}
+
+fn unknown(words: &'static str) -> TurnedAway {
+    const REALM: HeaderValue = HeaderValue::from_static("Bearer realm=\"tollgate\"");
+    TurnedAway { status: StatusCode::UNAUTHORIZED, words, header: Some((WWW_AUTHENTICATE, REALM)) }
 }
 
 async fn post(
@@ -176,7 +175,8 @@ async fn post(
     if let Some(id) = only(&head.headers, &SESSION_ID)? {
         scene.session = session_named(&scene, id, &body.bytes, &head.headers)?;
     }
-    let outbound = receive::receive(&scene, &body.bytes, Some(&head.headers)).await;
+    let received = receive::unless_revoked(&scene, &body.bytes, &head.headers).await;
+    let outbound = received.ok_or_else(|| unknown(NO_GRANT))?;
     // What a client listens to may stay open for days and is not worked on.
     let listens = matches!(outbound, Outbound::Many(_)) && receive::listens(&body.bytes);
     // The table of the request's headers, emptied, is the table of the answer's: the connection hands

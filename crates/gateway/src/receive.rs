@@ -1,6 +1,7 @@
 //! A message arrives: it has one meaning or is refused, it belongs to one era, and each kind of it
 //! goes its own way.
 
+use std::pin::pin;
 use std::sync::Mutex;
 
 use bytes::Bytes;
@@ -17,6 +18,7 @@ use crate::greet;
 use crate::lists::List;
 use crate::outbound::Outbound;
 use crate::scene::{Endpoint, Scene};
+use crate::serve::unless_stopped;
 use crate::session::{AnswerTo, ClientAnswer};
 use crate::subscribe;
 use crate::tasks::Owner;
@@ -29,6 +31,18 @@ use crate::wire::{
 /// Answers one message.
 pub(crate) async fn receive(scene: &Scene, body: &Bytes, http: Option<&HeaderMap>) -> Outbound {
     again(scene, body, http, None).await
+}
+
+/// The same unless its grant ends meanwhile. Then it ends as if the client had hung up: nobody hears an
+/// answer who has no grant any more.
+pub(crate) async fn unless_revoked(
+    scene: &Scene,
+    body: &Bytes,
+    http: &HeaderMap,
+) -> Option<Outbound> {
+    let mut revoked = scene.holder.lease();
+    let received = pin!(receive(scene, body, Some(http)));
+    unless_stopped(received, &mut revoked).await
 }
 
 /// Answers a message that was held for a human, now that there may be an answer.

@@ -163,7 +163,7 @@ pub(crate) async fn turned_true(flag: &mut watch::Receiver<bool>) {
 /// What `work` comes to, or nothing when the flag turns true first. One task drives `work` from its
 /// beginning to its end, so its place among those who hear of the flag is taken once, not with every
 /// look at `work`.
-async fn unless_stopped<W: Future>(
+pub(crate) async fn unless_stopped<W: Future>(
     mut work: Pin<&mut W>,
     stop: &mut watch::Receiver<bool>,
 ) -> Option<W::Output> {

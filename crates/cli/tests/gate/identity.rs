@@ -124,6 +124,29 @@ fn p19_a_revoked_grant_ends_at_once() {
 }
 
 #[test]
+fn p19_a_call_under_way_ends_with_its_grant() {
+    let (gate, recorder, _) = Gate::with_recorder();
+    let client = gate.client(&gate.grant("leaver", &["rec=rules"]), "/mcp/rec");
+    until("the grant counts", Duration::from_secs(5), || client.call("echo", &json!({})).passed());
+    let before = recorder.count("echo");
+    recorder.hang_on("echo");
+    thread::scope(|scope| {
+        let call = scope.spawn(|| client.call("echo", &json!({})).status);
+        until("the call is with the server", Duration::from_secs(10), || {
+            recorder.count("echo") > before
+        });
+        gate.run(&["grant", "revoke", "leaver"]);
+        until("the call ends", Duration::from_secs(5), || call.is_finished());
+        assert_eq!(call.join().unwrap(), 401, "nobody hears an answer who has no grant any more");
+    });
+    recorder.let_go();
+    let is_closed = |row: &Value| row["outcome"].is_string();
+    until("the row is closed", Duration::from_secs(10), || {
+        gate.decisions().iter().filter(|row| row["grant"] == "leaver").all(is_closed)
+    });
+}
+
+#[test]
 fn p20_one_grant_never_gets_what_belongs_to_another() {
     let (gate, _recorder, alice) = Gate::with_recorder();
     let bob = gate.client(&gate.grant("bob", &["rec=rules"]), "/mcp/rec");
