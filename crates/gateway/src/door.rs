@@ -317,11 +317,10 @@ fn metrics(gate: &Gate, request: &Request<Arriving>) -> Result<Response<Body>, T
             "metrics need the token that the gate was started with in `TOLLGATE_METRICS_TOKEN`",
         ));
     }
-    let mut response = plain(StatusCode::OK, Body::whole(gate.metrics_text()));
-    response.headers_mut().insert(
-        CONTENT_TYPE,
-        HeaderValue::from_static("application/openmetrics-text; version=1.0.0; charset=utf-8"),
-    );
+    let wanted = request.headers().get(ACCEPT).and_then(|value| value.to_str().ok());
+    let (text, kind) = gate.metrics_now().text_for(wanted);
+    let mut response = plain(StatusCode::OK, Body::whole(text));
+    response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(kind));
     Ok(response)
 }
 

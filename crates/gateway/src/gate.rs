@@ -207,9 +207,10 @@ impl Gate {
         self.metrics.synced(service.name, came, self.clock.now().wall_us);
     }
 
-    pub(crate) fn metrics_text(&self) -> String {
+    /// The numbers of this moment.
+    pub(crate) fn metrics_now(&self) -> &Metrics {
         self.metrics.sessions.set(i64::try_from(self.sessions.count()).unwrap_or(i64::MAX));
-        self.metrics.text()
+        &self.metrics
     }
 
     /// Turns true when the gate begins to stop.

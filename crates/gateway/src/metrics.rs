@@ -161,11 +161,62 @@ impl Metrics {
         self.turned_away.inc();
     }
 
-    /// The numbers in the text format.
-    pub(crate) fn text(&self) -> String {
+    /// The numbers as a reader wants them, and what that format is called. The older one of Prometheus
+    /// is known to every reader.
+    pub(crate) fn text_for(&self, accept: Option<&str>) -> (String, &'static str) {
+        if accept.is_some_and(|kinds| kinds.contains("application/openmetrics-text")) {
+            (self.open_text(), "application/openmetrics-text; version=1.0.0; charset=utf-8")
+        } else {
+            (plain_of(&self.open_text()), "text/plain; version=0.0.4; charset=utf-8")
+        }
+    }
+
+    fn open_text(&self) -> String {
         let mut out = String::new();
         // Writing to a string cannot fail.
         let _ = text::encode(&mut out, &self.registry);
         out
+    }
+}
+
+/// There a counter is described under the whole name of its samples, and nothing marks the end.
+fn plain_of(open: &str) -> String {
+    let counters: Vec<&str> = open
+        .lines()
+        .filter_map(|line| line.strip_prefix("# TYPE ")?.strip_suffix(" counter"))
+        .collect();
+    let mut out = String::with_capacity(open.len());
+    for line in open.lines().filter(|line| *line != "# EOF") {
+        let described = ["# HELP ", "# TYPE "].iter().find_map(|word| {
+            let (name, rest) = line.strip_prefix(word)?.split_once(' ')?;
+            counters.contains(&name).then(|| format!("{word}{name}_total {rest}"))
+        });
+        out.push_str(described.as_deref().unwrap_or(line));
+        out.push('\n');
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_older_format_describes_counters_under_their_whole_name() {
+        let metrics = Metrics::default();
+        metrics.turned_away();
+        let prometheus = "application/openmetrics-text;version=1.0.0,text/plain;q=0.5";
+        let (open, _) = metrics.text_for(Some(prometheus));
+        let (plain, kind) = metrics.text_for(Some("*/*"));
+        assert_eq!(kind, "text/plain; version=0.0.4; charset=utf-8");
+        assert!(open.ends_with("# EOF\n") && !plain.contains("# EOF"), "{plain}");
+        let samples = |text: &str| -> Vec<String> {
+            text.lines().filter(|line| !line.starts_with('#')).map(str::to_owned).collect()
+        };
+        assert_eq!(samples(&open), samples(&plain), "the numbers are the same");
+        let begin = "# HELP tollgate_turned_away_total HTTP requests refused at the door.\n\
+                     # TYPE tollgate_turned_away_total counter\ntollgate_turned_away_total 1\n";
+        assert!(plain.contains(begin), "{plain}");
+        assert!(plain.contains("# TYPE tollgate_request_seconds histogram\n"), "{plain}");
     }
 }
