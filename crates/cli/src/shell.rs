@@ -18,9 +18,22 @@ pub(crate) struct CompletionsArgs {
 
 pub(crate) fn completions(args: &CompletionsArgs, out: &mut Out) -> Result<Ending> {
     let mut script = Vec::new();
-    clap_complete::generate(args.shell, &mut crate::cli::command(), "tollgate", &mut script);
+    clap_complete::generate(args.shell, &mut visible_command(), "tollgate", &mut script);
     out.raw(&script)?;
     Ok(Ending::Yes)
+}
+
+/// The whole command without what is hidden, which the generators would offer all the same.
+fn visible_command() -> clap::Command {
+    let whole = crate::cli::plain_command();
+    let visible = whole.get_subcommands().filter(|command| !command.is_hide_set()).cloned();
+    let visible: Vec<clap::Command> = visible.collect();
+    clap::Command::new("tollgate")
+        .version(env!("CARGO_PKG_VERSION"))
+        .about(whole.get_about().cloned().unwrap_or_default())
+        .disable_help_subcommand(true)
+        .args(whole.get_arguments().cloned())
+        .subcommands(visible)
 }
 
 /// One page for the whole program: the overview, then every command with its options.
@@ -28,29 +41,71 @@ pub(crate) fn man(out: &mut Out) -> Result<Ending> {
     let command = crate::cli::plain_command();
     let mut page = Vec::new();
     let man = clap_mangen::Man::new(command.clone());
-    man.render_title(&mut page)?;
+    writeln!(page, ".TH TOLLGATE 1 \"\" \"tollgate {}\"", env!("CARGO_PKG_VERSION"))?;
     man.render_name_section(&mut page)?;
     man.render_synopsis_section(&mut page)?;
     man.render_description_section(&mut page)?;
     man.render_options_section(&mut page)?;
     writeln!(page, ".SH COMMANDS")?;
     for sub in command.get_subcommands().filter(|c| !c.is_hide_set()) {
-        section(sub, &mut page)?;
+        section(sub, "tollgate", &mut page)?;
     }
+    page.extend_from_slice(ENDINGS.as_bytes());
     man.render_version_section(&mut page)?;
     out.raw(&page)?;
     Ok(Ending::Yes)
 }
 
-fn section(command: &clap::Command, page: &mut Vec<u8>) -> Result<()> {
-    let name = command.get_name();
+/// What is true of every command.
+const ENDINGS: &str = ".SH EXIT STATUS
+0 yes, 1 no, 2 could not. Data goes to stdout, talk to stderr.
+.SH ENVIRONMENT
+.TP
+\\fBTOLLGATE_HOME\\fR, \\fBTOLLGATE_CONFIG\\fR, \\fBTOLLGATE_LOG\\fR, \\fBTOLLGATE_LOG_FORMAT\\fR
+As the options of these names.
+.TP
+\\fBTOLLGATE_VAULT_KEY\\fR
+The key that seals secrets, instead of the file vault.key.
+.TP
+\\fBTOLLGATE_METRICS_TOKEN\\fR
+The token that opens /metrics of a running gate.
+.TP
+\\fBNO_COLOR\\fR
+Anything in it turns colour off.
+.SH FILES
+.TP
+\\fI~/.local/share/tollgate\\fR
+The home unless another is named: gate.db, audit, vault.key and, if there is one, tollgate.toml.
+";
+
+/// A command with its arguments, then those below it.
+fn section(command: &clap::Command, above: &str, page: &mut Vec<u8>) -> Result<()> {
+    let name = format!("{above} {}", command.get_name());
     let about = command.get_about().map(ToString::to_string).unwrap_or_default();
-    writeln!(page, ".SS \"tollgate {name}\"\n{}", roff(&about))?;
+    writeln!(page, ".SS \"{name}\"\n{}", roff(&about))?;
+    for argument in command.get_arguments().filter(|a| !a.is_hide_set()) {
+        let help = argument.get_help().map(ToString::to_string).unwrap_or_default();
+        writeln!(page, ".TP\n\\fB{}\\fR\n{}", roff(&spelled(argument)), roff(&help))?;
+    }
     for sub in command.get_subcommands().filter(|c| !c.is_hide_set()) {
-        let about = sub.get_about().map(ToString::to_string).unwrap_or_default();
-        writeln!(page, ".TP\n\\fB{name} {}\\fR\n{}", sub.get_name(), roff(&about))?;
+        section(sub, &name, page)?;
     }
     Ok(())
+}
+
+/// `-n, --number <N>`, or `<NAME>` for one without a word before it.
+fn spelled(argument: &clap::Arg) -> String {
+    let short = argument.get_short().map(|short| format!("-{short}"));
+    let long = argument.get_long().map(|long| format!("--{long}"));
+    let values = argument.get_value_names().unwrap_or_default().iter();
+    let values: Vec<String> = values.map(|value| format!("<{value}>")).collect();
+    let words: Vec<String> = short.into_iter().chain(long).collect();
+    let takes_values = argument.get_action().takes_values();
+    match (words.is_empty(), takes_values) {
+        (true, _) => values.join(" "),
+        (false, true) => format!("{} {}", words.join(", "), values.join(" ")),
+        (false, false) => words.join(", "),
+    }
 }
 
 /// A line that begins with a full stop or an apostrophe would be a request to the formatter.

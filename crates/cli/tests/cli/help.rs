@@ -37,14 +37,26 @@ fn completions_know_every_command() {
         for command in ["approvals", "checkpoint", "rotate"] {
             assert!(script.contains(command), "{shell} does not know {command}");
         }
+        for hidden in ["__reference", "__refresh"] {
+            assert!(!script.contains(hidden), "{shell} offers {hidden}");
+        }
     }
 }
 
 #[test]
-fn the_manual_page_has_every_command() {
+fn the_manual_page_has_every_command_with_its_options() {
     let page = Stage::new().fine(&["man"]).stdout;
-    assert!(page.contains(".TH tollgate 1"), "{page}");
-    for words in ["tollgate up", "policy explain", "grant rotate", "audit verify"] {
+    assert!(page.contains(".TH TOLLGATE 1"), "{page}");
+    for words in [
+        "tollgate up",
+        "policy explain",
+        "grant rotate",
+        "audit verify",
+        r"\fB\-\-overlap <SPAN>\fR",
+        r"\fB\-f, \-\-follow\fR",
+        r"\fB\-\-secret\-env <NAME[=SOURCE]>\fR",
+        ".SH EXIT STATUS",
+    ] {
         assert!(page.contains(words), "{words}");
     }
     assert!(!page.contains("__reference"));
