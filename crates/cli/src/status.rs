@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 use store::accounts::State;
 use store::ledger::{Entry, Filter, Reader};
 use store::registry::{Grant, GrantState, PinState};
+use store::settings::Settings;
 
 use crate::audit;
 use crate::context::{Context, Stores};
@@ -40,8 +41,13 @@ pub(crate) fn run(args: &StatusArgs, context: &Context, out: &mut Out) -> Result
         .into_iter()
         .map(|facts| Running { live: running::standing(&home, facts.pid), facts })
         .collect();
-    let stores = context.open()?;
-    let standing = Standing::look(args.number, &stores)?;
+    // A gate that runs goes on under the settings it has taken; whoever asks for it is told of both.
+    let (settings, broken) = match context.settings() {
+        Ok(settings) => (settings, None),
+        Err(error) => (Settings::default(), Some(in_a_line(&error))),
+    };
+    let stores = context.open_with(settings)?;
+    let standing = Standing { broken, ..Standing::look(args.number, &stores)? };
     if out.wants_json() {
         out.json(&standing.json(&gates, &stores))?;
     } else {
@@ -56,8 +62,16 @@ struct Running {
     live: Option<Value>,
 }
 
+/// What failed, and the first word of why.
+fn in_a_line(error: &anyhow::Error) -> String {
+    let why = error.root_cause().to_string();
+    format!("{error}: {}", why.lines().next().unwrap_or_default())
+}
+
 /// What the stores say, whether or not a gate runs.
 struct Standing {
+    /// Why the settings file cannot be used; what it holds is not told then.
+    broken: Option<String>,
     servers: Vec<(String, usize, usize)>,
     grants: Vec<(GrantState, usize)>,
     accounts: Vec<services::Standing>,
@@ -83,6 +97,7 @@ impl Standing {
             .take(number)
             .collect::<Result<_, _>>()?;
         Ok(Standing {
+            broken: None,
             servers,
             grants: by_state(effective.grants(), stores.now_us()),
             accounts: services::standings(stores),
@@ -119,6 +134,7 @@ impl Standing {
             "gates": gates,
             "home": stores.home.path(),
             "exists": true,
+            "settings_error": self.broken,
             "durability": durability_word(stores.settings.durability),
             "servers": servers,
             "grants": grants,
@@ -148,6 +164,9 @@ fn show(gates: &[Running], standing: &Standing, stores: &Stores, out: &mut Out) 
         out.line(format_args!("gate       {place}, since {since} ({ago}), process {}", gate.pid))?;
     }
     out.line(format_args!("home       {}", stores.home.path().display()))?;
+    if let Some(broken) = &standing.broken {
+        out.line(format_args!("settings   {}; `tollgate doctor` says more", visible(broken)))?;
+    }
     let durability = durability_word(stores.settings.durability);
     out.line(format_args!("audit      {}, durability {durability}", count_rows(standing.rows)))?;
     let servers: Vec<String> = standing.servers.iter().map(server_text).collect();

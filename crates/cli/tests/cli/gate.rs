@@ -275,6 +275,9 @@ fn the_settings_file_is_read_again_and_a_broken_one_changes_nothing() {
     put("tollgate.toml", &settings.replace("builtin", "bulitin"));
     std::thread::sleep(Duration::from_millis(600));
     assert_eq!(list().status, 200, "a broken file leaves what was in force");
+    let status = stage.fine(&["status", "--json"]).json();
+    let broken = status["settings_error"].as_str().unwrap_or_default();
+    assert!(status["running"] == true && broken.contains("tollgate.toml`: line "), "{status}");
     put("tollgate.toml", &settings);
     put("open.json", r#"{"version":"1","default":"deny"}"#);
     eventually("a changed policy file counts", || list().text().starts_with("[POLICY DENIED]"));
