@@ -80,6 +80,12 @@ fn to_stdout(
 pub(super) fn write_whole<T>(path: &Path, write: impl FnOnce(&mut File) -> Result<T>) -> Result<T> {
     let shown = path.display();
     let Some(name) = path.file_name() else { bail!("`{shown}` is not the name of a file") };
+    // The move at the end would put a file in the place of a device or a pipe.
+    if fs::metadata(path).is_ok_and(|found| !found.is_file()) {
+        bail!(
+            "`{shown}` is there and is no file\nhint: without `--out` it goes to standard output"
+        );
+    }
     let mut beside = name.to_owned();
     beside.push(format!(".{}.part", std::process::id()));
     let part = Part(path.with_file_name(beside));
@@ -158,5 +164,17 @@ mod tests {
         assert_eq!(fs::read(&path).unwrap(), b"whole");
         assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
         assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn what_is_no_file_is_left_alone() {
+        use std::os::unix::fs::FileTypeExt as _;
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("socket");
+        let _socket = std::os::unix::net::UnixListener::bind(&path).unwrap();
+        for place in [folder.path(), path.as_path()] {
+            assert!(write_whole(place, |file| Ok(file.write_all(b"whole")?)).is_err());
+        }
+        assert!(fs::metadata(&path).unwrap().file_type().is_socket());
     }
 }
