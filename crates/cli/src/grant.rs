@@ -10,6 +10,7 @@ use crate::context::{Context, Stores};
 use crate::failure::Ending;
 use crate::moment;
 use crate::output::{Out, Table};
+use crate::running;
 
 pub(crate) mod paste;
 
@@ -134,7 +135,10 @@ fn hand_over(
     stores: &Stores,
     out: &mut Out,
 ) -> Result<Ending> {
-    let paste = Paste::new(grant, token, &stores.settings, stores.home.path());
+    let mut paste = Paste::new(grant, token, &stores.settings, stores.home.path());
+    if let Some(url) = running_at(stores) {
+        paste = paste.at(&url);
+    }
     if out.wants_json() {
         let mut fact = grant_json(grant, stores);
         if let Value::Object(fields) = &mut fact {
@@ -148,6 +152,13 @@ fn hand_over(
         out.raw(paste.text().as_bytes())?;
     }
     Ok(Ending::Yes)
+}
+
+/// Where a gate of this home listens now, which may be elsewhere than the settings say.
+fn running_at(stores: &Stores) -> Option<String> {
+    let is_everywhere = |url: &String| url.contains("//0.0.0.0:") || url.contains("//[::]:");
+    let mut urls = running::all(stores.home.path()).into_iter().filter_map(|facts| facts.url);
+    urls.find(|url| !is_everywhere(url))
 }
 
 fn list(stores: &Stores, out: &mut Out) -> Result<Ending> {

@@ -47,8 +47,7 @@ impl Paste {
         settings: &Settings,
         home: &Path,
     ) -> Paste {
-        let scheme = if settings.tls.is_some() { "https" } else { "http" };
-        let base = format!("{scheme}://{}/mcp", settings.listen);
+        let base = base(settings);
         Paste {
             name: server.clone().unwrap_or_else(|| "tollgate".to_owned()),
             url: server.as_ref().map_or_else(|| base.clone(), |server| format!("{base}/{server}")),
@@ -135,9 +134,41 @@ impl Paste {
     }
 }
 
+/// Where clients reach a gate of these settings. Nobody reaches an address that stands for all of them.
+fn base(settings: &Settings) -> String {
+    let scheme = if settings.tls.is_some() { "https" } else { "http" };
+    let listen = settings.listen;
+    let host = match settings.hostnames.first() {
+        Some(name) if listen.ip().is_unspecified() && name.contains(':') => name.clone(),
+        Some(name) if listen.ip().is_unspecified() => format!("{name}:{}", listen.port()),
+        _ => listen.to_string(),
+    };
+    format!("{scheme}://{host}/mcp")
+}
+
 const REVISION: &str = "2026-07-28";
 
 fn indented(value: &Value) -> String {
     let text = serde_json::to_string_pretty(value).unwrap_or_default();
     format!("  {}\n", text.replace('\n', "\n  "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_gate_that_listens_everywhere_is_called_by_its_name() {
+        let called = |listen: &str, names: &[&str]| {
+            let mut settings = Settings::default();
+            settings.listen = listen.parse().unwrap_or(settings.listen);
+            settings.hostnames = names.iter().map(|name| (*name).to_owned()).collect();
+            base(&settings)
+        };
+        let names = ["gate.example.com"];
+        assert_eq!(called("127.0.0.1:4180", &names), "http://127.0.0.1:4180/mcp");
+        assert_eq!(called("0.0.0.0:4180", &names), "http://gate.example.com:4180/mcp");
+        assert_eq!(called("[::]:4180", &["a.example:9"]), "http://a.example:9/mcp");
+        assert_eq!(called("0.0.0.0:4180", &[]), "http://0.0.0.0:4180/mcp");
+    }
 }

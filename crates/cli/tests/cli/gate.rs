@@ -224,11 +224,18 @@ fn status_knows_a_running_gate_from_a_dead_one() {
     assert_eq!(status["gates"][0]["pid"], up.pid());
     assert_eq!(status["gates"][0]["url"], up.url());
     assert_snapshot!(stage.told(&["status", "-n", "3"]));
+    let bob = stage.fine(&["grant", "create", "bob", "--server", "demo=demo", "--json"]).json();
+    assert_eq!(
+        bob["url"],
+        format!("{}/demo", up.url()),
+        "what to paste leads to the gate that runs"
+    );
+    stage.fine(&["grant", "revoke", "bob"]);
     drop(up); // killed, not stopped
     let said = stage.run(&["status", "--json"]);
     assert_eq!(said.code, 1);
     assert_eq!(said.json()["running"], false);
-    assert_eq!(said.json()["grants"], json!({ "active": 1, "expired": 0, "revoked": 0 }));
+    assert_eq!(said.json()["grants"], json!({ "active": 1, "expired": 0, "revoked": 1 }));
 }
 
 #[test]
