@@ -35,7 +35,15 @@ pub(super) fn run(args: &PinsArgs, context: &Context, out: &mut Out) -> Result<E
     let open: Vec<&Pin> = pins.iter().filter(|pin| pin.state != PinState::Accepted).collect();
     show(&args.name, &pins, &open, out)?;
     match &args.accept {
-        None => Ok(Ending::of(open.is_empty())),
+        None => {
+            if !open.is_empty() && !out.wants_json() {
+                out.say(format_args!(
+                    "if that is as it should be: `tollgate server pins {} --accept`",
+                    args.name
+                ));
+            }
+            Ok(Ending::of(open.is_empty()))
+        }
         Some(tools) => accept(&args.name, tools, &open, &stores, out),
     }
 }
