@@ -67,7 +67,7 @@ impl Bounds {
             write_wait_max: ms(limits.write_wait_ms_max),
             keep_alive_every: ms(limits.keep_alive_every_ms),
             drain_wait_max: ms(limits.drain_wait_ms_max),
-            approval_hold: ms(limits.approval_hold_ms),
+            approval_hold: Duration::from_secs(limits.approval_hold_seconds),
         }
     }
 }

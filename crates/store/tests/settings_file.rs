@@ -72,7 +72,7 @@ days_max = 90
 
 [limits]
 body_bytes_max = 1_048_576
-approval_hold_ms = 0
+approval_hold_seconds = 3
 
 [log]
 format = "json"
@@ -119,7 +119,10 @@ token_sha256 = ["{}", "{}"]
     assert_eq!(settings.tls.as_ref().unwrap().key_file, Path::new("key.pem"));
     assert_eq!(settings.durability, Durability::Power);
     assert_eq!(settings.retention.age_seconds_max, Some(90 * 86_400));
-    assert_eq!((settings.limits.body_bytes_max, settings.limits.approval_hold_ms), (1 << 20, 0));
+    assert_eq!(
+        (settings.limits.body_bytes_max, settings.limits.approval_hold_seconds),
+        (1 << 20, 3)
+    );
     assert_eq!((settings.log.format, settings.log.level), (LogFormat::Json, LogLevel::Debug));
 
     let files = &settings.servers["files"];
@@ -303,8 +306,18 @@ fn every_limit_can_be_set_and_stays_in_its_range() {
         let set = |value: u64| load(&format!("[limits]\n{} = {value}", row.name));
         assert_ne!(set(row.most).unwrap().limits, Limits::default(), "{}", row.name);
         assert!(set(row.most + 1).is_err(), "{}", row.name);
-        assert!(row.name.contains("_max") || row.name.contains("_ms"), "{} has no unit", row.name);
+        let has_unit = ["_max", "_ms", "_seconds"].iter().any(|unit| row.name.contains(unit));
+        assert!(has_unit, "{} has no unit", row.name);
     }
+}
+
+#[test]
+fn the_hold_of_an_approval_is_read_by_its_former_name() {
+    let hold = |text: &str| load(text).unwrap().limits.approval_hold_seconds;
+    assert_eq!(hold(""), 25);
+    assert_eq!(hold("[limits]\napproval_hold_ms = 4500"), 5);
+    assert_eq!(hold("[limits]\napproval_hold_ms = 4500\napproval_hold_seconds = 2"), 2);
+    assert!(load("[limits]\napproval_hold_ms = 3600001").is_err());
 }
 
 #[test]

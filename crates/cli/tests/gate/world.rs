@@ -124,7 +124,7 @@ impl Gate {
     /// Server `rec`, policy `rules`, grant `agent`: answers with its token.
     pub(crate) fn furnish(&self, recorder: &Recorder) -> String {
         // A call that waits for a human answers at once, so that tests need not wait.
-        self.settings("[limits]\napproval_hold_ms = 0\n");
+        self.settings("[limits]\napproval_hold_seconds = 0\n");
         self.policy("rules", &rules());
         self.run(&["server", "add", "rec", "--url", &recorder.url()]);
         self.grant("agent", &["rec=rules"])

@@ -140,9 +140,14 @@ fn read_time_zone(root: &Section<'_>, problems: &mut Problems<'_>) -> Option<Str
 }
 
 fn read_limits(root: &Section<'_>, limits: &mut Limits, problems: &mut Problems<'_>) {
-    let known: Vec<&str> = Limits::TABLE.iter().map(|row| row.name).collect();
+    /// What `approval_hold_seconds` was called first; files may still have it.
+    const HOLD_MS: &str = "approval_hold_ms";
+    let known: Vec<&str> = Limits::TABLE.iter().map(|row| row.name).chain([HOLD_MS]).collect();
     let section = root.field("limits").and_then(|field| field.section(&known, problems));
     let Some(section) = section else { return };
+    if let Some(value) = section.integer(HOLD_MS, (0, 3_600_000), problems) {
+        limits.approval_hold_seconds = value.div_ceil(1_000);
+    }
     for row in Limits::TABLE {
         if let Some(value) = section.integer(row.name, (row.least, row.most), problems) {
             limits.set(row.name, value);

@@ -79,7 +79,7 @@ limits! {
         "A comment is sent on a quiet event stream this often.";
     drain_wait_ms_max: 4 * SECOND_MS, 0, 10 * MINUTE_MS,
         "How long a stop waits for calls in flight before it records them as unknown.";
-    approval_hold_ms: 25 * SECOND_MS, 0, HOUR_MS,
+    approval_hold_seconds: 25, 0, 3_600,
         "How long a call that waits for a human is held open.";
     upstream_connect_wait_ms_max: 10 * SECOND_MS, 100, HOUR_MS,
         "Connecting to a server by address; then the call fails.";
