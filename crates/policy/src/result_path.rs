@@ -75,7 +75,9 @@ fn collect<'d>(value: Value<'d>, ways: Vec<&'d [Step]>, cuts: &mut Vec<Range<usi
     let mut kept_before = false;
     let mut end_before = 0;
     for (index, part) in parts.iter().enumerate() {
-        let removed = part.ways.iter().any(|way| way.is_empty());
+        // A text where more steps were due may hold what they lead to, and nobody can tell.
+        let closed = part.value.kind() == Kind::String && !part.ways.is_empty();
+        let removed = closed || part.ways.iter().any(|way| way.is_empty());
         if removed {
             // One comma goes with each part: the one before it if something stays before it.
             let next = parts.get(index + 1).map_or(part.span.end, |next| next.span.start);

@@ -14,7 +14,7 @@ fn redact(paths: &[&str], json: &str) -> String {
 
 #[test]
 fn named_parts_are_cut_with_one_comma_each() {
-    let cases: [(&[&str], &str, &str); 22] = [
+    let cases: [(&[&str], &str, &str); 24] = [
         (&["email"], r#"{"email":"x"}"#, "{}"),
         (&["email"], r#"{"email":"x","a":1}"#, r#"{"a":1}"#),
         (&["email"], r#"{"a":1,"email":"x"}"#, r#"{"a":1}"#),
@@ -39,6 +39,8 @@ fn named_parts_are_cut_with_one_comma_each() {
         (&["items.email"], r#"{"items":[{"email":1},[{"email":2}]]}"#, r#"{"items":[{},[{}]]}"#),
         (&["items[*].email"], r#"{"items":{"email":1,"n":2}}"#, r#"{"items":{"n":2}}"#),
         (&["items[*].email"], r#"{"items":{"ann":{"email":1}}}"#, r#"{"items":{"ann":{}}}"#),
+        (&["a.email"], r#"{"a":"{\"email\":1}","b":2}"#, r#"{"b":2}"#),
+        (&["a[*].email"], r#"{"a":["email: 1",{"n":2}]}"#, r#"{"a":[{"n":2}]}"#),
         // Nothing to remove.
         (&["email"], r#"{"a":{"email":1}}"#, r#"{"a":{"email":1}}"#),
         (&["a.b.c"], r#"{"a":5}"#, r#"{"a":5}"#),
