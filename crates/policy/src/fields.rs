@@ -35,7 +35,8 @@ pub(crate) const ON_CHANGE: &[&str] = &["refuse", "warn", "allow"];
 pub(crate) const SERVER_REQUESTS: &[&str] = &["elicitation", "sampling", "roots"];
 pub(crate) const SCOPES: &[&str] = &["grant", "session", "server", "everyone"];
 pub(crate) const WINDOWS: &[&str] = &["second", "minute", "hour", "day"];
-pub(crate) const EXPECTATIONS: &[&str] = &["allow", "deny", "ask", "hide"];
+/// The decisions, and the action that leads to `ask`.
+pub(crate) const EXPECTATIONS: &[&str] = &["allow", "deny", "ask", "hide", "require_approval"];
 const DEFINITIONS: &[&str] = &["unchanged", "changed", "new", "conflict"];
 const WEEKDAYS: &[&str] =
     &["monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday"];
@@ -182,7 +183,7 @@ pub(crate) static TEST: Object = Object {
     name: "test",
     words: "a call and what must come of it",
     fields: &[
-        required("expect", Shape::Word(EXPECTATIONS), "the decision"),
+        required("expect", Shape::Word(EXPECTATIONS), "the decision; `require_approval` is `ask`"),
         optional("name", Shape::Text, "what the test shows"),
         optional("tool", Shape::Text, "the tool that is called"),
         optional("resource", Shape::Text, "or the URI that is read"),

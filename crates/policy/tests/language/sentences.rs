@@ -517,3 +517,16 @@ fn a_test_that_expects_something_else_stops_the_load() {
     let passed: Vec<bool> = policy.run_tests().iter().map(|outcome| outcome.passed).collect();
     assert_eq!(passed, [true, false, false]);
 }
+
+#[test]
+fn a_test_may_expect_a_question_by_the_word_of_the_action() {
+    let policy = |expect: &str| {
+        format!(
+            r#"{{"version":"1","default":"deny","tools":{{"x":{{"action":"require_approval"}}}},
+            "tests":[{{"tool":"x","expect":"{expect}"}}]}}"#
+        )
+    };
+    for (expect, loads) in [("ask", true), ("require_approval", true), ("allow", false)] {
+        assert_eq!(Policy::load(&policy(expect), Format::Json).is_ok(), loads, "{expect}");
+    }
+}
