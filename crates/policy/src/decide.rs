@@ -4,7 +4,7 @@
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
-use crate::call::{Call, Definition, Subject, described};
+use crate::call::{Call, Definition, Subject, ToolFacts, described};
 use crate::condition::{APPROVAL_SECONDS, Quantifier, Rule};
 use crate::entry::{Action, Entry, OnChange, Rules};
 use crate::explain::{Finding, Recorder, Silent, Step, Trace};
@@ -13,7 +13,7 @@ use crate::names::Name;
 use crate::pointer;
 use crate::policy::{Found, Policy, hide_pointer};
 use crate::truth::Truth;
-use crate::verdict::{Ask, Code, Decision, Denial, Effects, Hold, Verdict};
+use crate::verdict::{Ask, Code, Decision, Denial, Effects, Hold, Told, Verdict};
 
 impl Policy {
     /// The one answer of this policy to this call.
@@ -128,15 +128,22 @@ impl<'w, R: Recorder> Walk<'w, R> {
                 );
                 Flow::Break(deny(Code::DeniedByRule, &pointer, reason))
             }
-            Found::Nobody => {
-                self.note("/default", "the name, which no entry names", Finding::NoMatch);
-                if self.policy.allows_unnamed {
-                    return Flow::Continue(None);
-                }
-                self.note("/default", "what happens to the rest", Finding::Denies);
-                Flow::Break(deny(Code::DeniedByDefault, "/default", self.unnamed()))
-            }
+            Found::Nobody => self.by_default(),
         }
+    }
+
+    /// What happens to a name that no entry names.
+    fn by_default(&mut self) -> Flow<Option<&'w Entry>> {
+        self.note("/default", "the name, which no entry names", Finding::NoMatch);
+        if self.policy.allows_unnamed {
+            return Flow::Continue(None);
+        }
+        self.note("/default", "what happens to the rest", Finding::Denies);
+        let reason = format!(
+            "no rule allows {}; this policy denies what it does not name",
+            self.described()
+        );
+        Flow::Break(deny(Code::DeniedByDefault, "/default", reason))
     }
 
     /// `deny` and `hide` end the walk before any rule is looked at.
@@ -160,17 +167,40 @@ impl<'w, R: Recorder> Walk<'w, R> {
     /// The agent is told what it would be told about a name that does not exist; the audit row is told
     /// the rule.
     fn hidden(&self, pointer: &str) -> Verdict {
-        let reason = if self.policy.allows_unnamed {
-            format!("unknown {}", self.described())
-        } else {
-            self.unnamed()
+        let definition = match self.call.subject {
+            Subject::Tool(_) => Definition::New,
+            _ => Definition::Unknown,
         };
-        let denial = Denial::new(Code::DeniedByDefault, "/default", reason);
-        Verdict::refusing(Decision::Hidden(denial), pointer.into())
+        // Nothing that is known of the real one may show.
+        let tool = ToolFacts { definition, ..ToolFacts::default() };
+        let call = Call { tool, ..*self.call };
+        let told = match Walk::new(self.policy, &call, Silent).made_up() {
+            Flow::Break(Verdict { decision: Decision::Deny(denial), .. })
+                if denial.code != Code::ToolChanged =>
+            {
+                Told::Denied(denial)
+            }
+            _ => {
+                let reason = format!("unknown {}", self.described());
+                Told::Unknown(Denial::new(Code::DeniedByDefault, "/default", reason))
+            }
+        };
+        Verdict::refusing(Decision::Hidden(told), pointer.into())
     }
 
-    fn unnamed(&self) -> String {
-        format!("no rule allows {}; this policy denies what it does not name", self.described())
+    /// The same order for a name that no entry writes out, as far as it can stop one.
+    fn made_up(&mut self) -> Flow<()> {
+        let entry = match self.policy.find_for_made_up(self.call.subject) {
+            Some(entry) => {
+                self.action(entry)?;
+                Some(entry)
+            }
+            None => self.by_default()?,
+        };
+        self.require(entry)?;
+        self.deny_if(entry)?;
+        self.definition(entry)?;
+        self.limits(entry).map_continue(drop)
     }
 
     fn described(&self) -> String {

@@ -45,4 +45,4 @@ pub use selftest::TestOutcome;
 pub use shape::{Field, Object, Shape};
 pub use tree::Format;
 pub use truth::Truth;
-pub use verdict::{Ask, Code, Decision, Denial, Effects, Hold, Scope, Verdict};
+pub use verdict::{Ask, Code, Decision, Denial, Effects, Hold, Scope, Told, Verdict};

@@ -103,24 +103,33 @@ impl Names {
     pub(crate) fn find(&self, name: &Name<'_>) -> Option<Match> {
         match self.exact.get(name.text.as_ref()) {
             Some(&entry) => Some(Match::Exact(entry)),
-            None if name.oddness.is_none() => self.find_glob(&name.text).map(Match::Glob),
-            None => None,
+            None => self.find_glob_where(name, |_| true).map(Match::Glob),
         }
+    }
+
+    /// The glob that speaks for a name among those that are wanted, whether or not the name is written out.
+    pub(crate) fn find_glob_where(
+        &self,
+        name: &Name<'_>,
+        wanted: impl Fn(u32) -> bool,
+    ) -> Option<u32> {
+        if name.oddness.is_some() { None } else { self.find_glob(&name.text, wanted) }
     }
 
     /// The same by text alone, for names that were folded.
     pub(crate) fn find_text(&self, text: &str) -> Option<u32> {
-        self.exact.get(text).copied().or_else(|| self.find_glob(text))
+        self.exact.get(text).copied().or_else(|| self.find_glob(text, |_| true))
     }
 
-    fn find_glob(&self, name: &str) -> Option<u32> {
+    fn find_glob(&self, name: &str, wanted: impl Fn(u32) -> bool) -> Option<u32> {
         for (prefix_len, suffixes) in self.globs.climb(name) {
             for (suffix_len, middles) in suffixes.climb(name) {
                 // A name shorter than prefix and suffix together has no middle.
                 let end = name.len() - suffix_len;
                 let Some(between) = name.get(prefix_len..end) else { continue };
-                let matching =
-                    middles.iter().find(|middle| glob::contains_in_order(between, &middle.parts));
+                let matching = middles.iter().find(|middle| {
+                    wanted(middle.entry) && glob::contains_in_order(between, &middle.parts)
+                });
                 if let Some(middle) = matching {
                     return Some(middle.entry);
                 }

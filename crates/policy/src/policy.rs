@@ -138,6 +138,15 @@ impl Policy {
         }
     }
 
+    /// The entry that would speak for a name that nobody has heard of: a glob that does not itself hide.
+    pub(crate) fn find_for_made_up(&self, subject: Subject<'_>) -> Option<&Entry> {
+        let section = self.section(subject)?;
+        let is_open =
+            |index| section.entry(index).is_some_and(|entry| entry.action != Action::Hide);
+        let found = section.patterns.find_glob_where(&Name::of(subject.name()), is_open)?;
+        section.entry(found)
+    }
+
     /// The part of the policy that a name could be meant to slip past: because a server may read the URI
     /// as a name there, or because it looks like one. A name that the owner wrote out is beyond doubt.
     fn doubt(

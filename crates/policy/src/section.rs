@@ -37,6 +37,15 @@ impl Patterns {
         self.names.find(name)
     }
 
+    /// The glob that speaks for a name among those that are wanted.
+    pub(crate) fn find_glob_where(
+        &self,
+        name: &Name<'_>,
+        wanted: impl Fn(u32) -> bool,
+    ) -> Option<u32> {
+        self.names.find_glob_where(name, wanted)
+    }
+
     /// The pattern that matches a URI as a server may read it.
     pub(crate) fn find_reading(&self, reading: &str) -> Option<u32> {
         self.readings.as_ref().and_then(|names| names.find_text(reading))

@@ -65,8 +65,8 @@ pub enum Decision {
     /// A human must approve first.
     Ask(Ask),
     Deny(Denial),
-    /// The caller must not learn that it exists. The denial is the one a made-up name gets.
-    Hidden(Denial),
+    /// The caller must not learn that it exists, so it is told what it would be told of a made-up name.
+    Hidden(Told),
 }
 
 impl Decision {
@@ -77,6 +77,23 @@ impl Decision {
             Decision::Ask(_) => "ask",
             Decision::Deny(_) => "deny",
             Decision::Hidden(_) => "hide",
+        }
+    }
+}
+
+/// What a caller hears of something that does not exist, or must not exist for it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Told {
+    /// The rules refuse every such name.
+    Denied(Denial),
+    /// They would let it pass, and nobody answers to it. The denial is for the record.
+    Unknown(Denial),
+}
+
+impl Told {
+    pub const fn denial(&self) -> &Denial {
+        match self {
+            Told::Denied(denial) | Told::Unknown(denial) => denial,
         }
     }
 }

@@ -6,7 +6,9 @@ use std::path::Path;
 use anyhow::{Context as _, Result, anyhow, bail};
 use clap::{Args, ValueEnum};
 use policy::json::{Bounds, Doc};
-use policy::{Call, Caller, Decision, Definition, Policy, Step, Subject, ToolFacts, Verdict};
+use policy::{
+    Call, Caller, Decision, Definition, Denial, Policy, Step, Subject, ToolFacts, Verdict,
+};
 use serde_json::{Value, json};
 
 use super::Source;
@@ -217,10 +219,8 @@ fn show(verdict: &Verdict, steps: &[Step], out: &mut Out) -> Result<()> {
             out.line(format_args!("  reason: {}", visible(&ask.reason)))?;
             out.line(format_args!("  a human has {span} to answer"))?;
         }
-        Decision::Deny(denial) | Decision::Hidden(denial) => {
-            out.line(format_args!("  code: {}", denial.code))?;
-            out.line(format_args!("  reason: {}", visible(&denial.reason)))?;
-        }
+        Decision::Deny(denial) => show_denial(denial, out)?,
+        Decision::Hidden(told) => show_denial(told.denial(), out)?,
     }
     for hold in verdict.holds() {
         let span = moment::span(hold.window_ms / 1000);
@@ -239,12 +239,18 @@ fn show(verdict: &Verdict, steps: &[Step], out: &mut Out) -> Result<()> {
     Ok(())
 }
 
+fn show_denial(denial: &Denial, out: &mut Out) -> Result<()> {
+    out.line(format_args!("  code: {}", denial.code))?;
+    out.line(format_args!("  reason: {}", visible(&denial.reason)))
+}
+
 fn verdict_json(verdict: &Verdict, steps: &[Step]) -> Value {
     let (code, reason, timeout_seconds) = match verdict.decision() {
         Decision::Allow => (None, None, None),
         Decision::Ask(ask) => (None, Some(&ask.reason), Some(ask.timeout_seconds)),
-        Decision::Deny(denial) | Decision::Hidden(denial) => {
-            (Some(denial.code.as_str()), Some(&denial.reason), None)
+        Decision::Deny(denial) => (Some(denial.code.as_str()), Some(&denial.reason), None),
+        Decision::Hidden(told) => {
+            (Some(told.denial().code.as_str()), Some(&told.denial().reason), None)
         }
     };
     let holds: Vec<Value> = verdict

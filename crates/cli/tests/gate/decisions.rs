@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use crate::door::Client;
+use crate::door::{Client, call};
 use crate::recorder::{Recorder, tool};
 use crate::world::{Gate, TOOLS, rounds, until};
 
@@ -162,4 +162,68 @@ fn p38_every_denial_names_its_rule_its_reason_and_its_row() {
         whole += 1;
     }
     println!("P38: {whole} of {} denials name rule, reason and row", answers.len());
+}
+
+/// What a client hears of a tool, without what tells any two calls apart.
+fn told(client: &Client, tool: &str, arguments: &Value, modern: bool) -> (u16, Value) {
+    let mut client = client.clone();
+    let name = if client.path == "/mcp" { format!("rec.{tool}") } else { tool.to_owned() };
+    let mut message = call(&name, arguments);
+    if modern {
+        message["params"]["_meta"] = json!({
+            "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+            "io.modelcontextprotocol/clientCapabilities": {},
+        });
+        client.headers = format!(
+            "Mcp-Protocol-Version: 2026-07-28\r\nMcp-Method: tools/call\r\nMcp-Name: {name}\r\n"
+        );
+    }
+    let answer = client.send(&message);
+    let mut body: Value = serde_json::from_str(&answer.text().replace(tool, "NAME")).unwrap();
+    for place in ["/error/data", "/result/_meta/tollgate~1denial"] {
+        if let Some(data) = body.pointer_mut(place).and_then(Value::as_object_mut) {
+            data.remove("audit_id").expect("a row");
+        }
+    }
+    (answer.status, body)
+}
+
+#[test]
+fn a_hidden_tool_is_answered_like_one_that_does_not_exist() {
+    let mut gate = Gate::new();
+    let recorder = Recorder::new(&[]);
+    let mut secret = tool("get_secret", "its schema names a header, which must not tell of it");
+    secret["inputSchema"]["properties"]["nonce"]["x-mcp-header"] = json!("Nonce");
+    recorder.set_tools(vec![tool("echo", "echo"), secret]);
+    gate.furnish(&recorder);
+    let rule = json!({ "conditions": [{ "path": "args.nonce", "op": "eq", "value": "x" }] });
+    let policies = [
+        json!({ "default": "deny", "tools": { "echo": {} } }),
+        json!({ "default": "deny", "tools": { "*": {} } }),
+        json!({ "default": "deny", "tools": { "get_secret": {}, "*": { "deny_if": [rule] } } }),
+        json!({ "default": "allow", "tools": { "get_*": { "action": "deny", "reason": "no" } } }),
+        json!({ "default": "allow" }),
+        json!({ "default": "allow", "all_tools": { "deny_if": [rule] } }),
+    ];
+    let mut grants = Vec::new();
+    for (index, mut policy) in policies.into_iter().enumerate() {
+        policy["version"] = json!("1");
+        policy["hide"] = json!(["get_secret"]);
+        let name = format!("hiding-{index}");
+        gate.policy(&name, &policy);
+        grants.push((gate.grant(&name, &[&format!("rec={name}")]), policy));
+    }
+    gate.up();
+    for (token, policy) in &grants {
+        for path in ["/mcp/rec", "/mcp"] {
+            let client = gate.client(token, path);
+            for arguments in [json!({}), json!({ "nonce": "x" })] {
+                for modern in [false, true] {
+                    let told = |tool| told(&client, tool, &arguments, modern);
+                    assert_eq!(told("get_secret"), told("get_nowhere"), "{path} {policy}");
+                }
+            }
+        }
+    }
+    assert_eq!(recorder.calls(), Vec::<String>::new());
 }

@@ -14,7 +14,7 @@ use crate::scene::Endpoint;
 use crate::upstream::{self};
 use crate::wire::{Era, Method, Refused};
 use policy::{
-    Call, Caller, Code, Decision, Definition, Denial, OnChange, Subject, ToolFacts, Verdict,
+    Call, Caller, Code, Decision, Definition, Denial, OnChange, Subject, Told, ToolFacts, Verdict,
 };
 use std::sync::{Arc, PoisonError};
 use store::ledger::{Admission, Facts, LedgerError, Permit, Refusal, RefusalKind, Soon};
@@ -47,12 +47,13 @@ pub(super) async fn verdict(
     if pins.is_known() && ask.scene.gate.is_fresh(ask.scene, server) {
         return Ok((Some(decide(ask, rules, subject, tool_facts(ask, aim, &pins, subject))), None));
     }
-    // What is refused whatever the definition says needs no conversation with the server.
+    // What is refused whatever the definition says needs no conversation with the server. A name that
+    // would pass and is hidden has one like any other, or the missing wait would tell that it is there.
     let known = ToolFacts { definition: Definition::Unknown, ..pins.facts(subject.name()) };
     let early = decide(ask, rules, subject, known);
     let by_name = |denial: &Denial| pins.is_known() || denial.code == Code::DeniedByDefault;
-    if matches!(early.decision(), Decision::Hidden(_))
-        || matches!(early.decision(), Decision::Deny(denial) if by_name(denial))
+    if let Decision::Deny(denial) | Decision::Hidden(Told::Denied(denial)) = early.decision()
+        && by_name(denial)
     {
         return Ok((Some(early), None));
     }
@@ -232,6 +233,11 @@ pub(super) fn check_param_headers(ask: &Ask<'_>, aim: &Aim<'_>) -> Result<(), Ou
     };
     let pins = aim.holding.server.pins();
     let Some(declared) = pins.param_headers(name) else { return Ok(()) };
+    // A complaint about headers would tell of a tool that this caller must not know of.
+    let rules = aim.holding.rules.as_ref();
+    if !rules.is_some_and(|rules| rules.policy.shows(Subject::Tool(name))) {
+        return Ok(());
+    }
     declared
         .check(ask.request.arguments(), headers, &ask.request.id)
         .map_err(|refused| receive::refuse(ask.scene, &refused, &ask.request.method_name))
@@ -291,10 +297,7 @@ fn as_asked(ask: &Ask<'_>, aim: &Aim<'_>) -> String {
 pub(super) fn refuse(ask: &Ask<'_>, aim: &Aim<'_>, verdict: &Verdict, denial: &Denial) -> Outbound {
     let id = &ask.request.id;
     ask.scene.gate.metrics.denied(denial.code);
-    let hidden = matches!(verdict.decision(), Decision::Hidden(_));
-    let default_allows =
-        aim.holding.rules.as_ref().is_some_and(|rules| rules.policy.allows_unnamed());
-    if hidden && default_allows {
+    if let Decision::Hidden(Told::Unknown(_)) = verdict.decision() {
         let what = aim.subject.map_or("method", Subject::kind);
         let name = as_asked(ask, aim);
         return Outbound::ok(answers::unknown(id, what, &name, denial.audit_id));

@@ -3,7 +3,7 @@
 use policy::json::{Bounds, Doc};
 use policy::{
     Amount, Call, Caller, Code, Decision, Definition, Denial, Format, LocalTime, OnChange, Policy,
-    Scope, ServerRequest, Subject, ToolFacts, Verdict, Weekday,
+    Scope, ServerRequest, Subject, Told, ToolFacts, Verdict, Weekday,
 };
 
 pub(crate) fn load(source: &str) -> Policy {
@@ -27,7 +27,8 @@ fn decide(policy: &Policy, subject: Subject<'_>, args: &str) -> Verdict {
 
 fn denial(verdict: &Verdict) -> &Denial {
     match verdict.decision() {
-        Decision::Deny(denial) | Decision::Hidden(denial) => denial,
+        Decision::Deny(denial) => denial,
+        Decision::Hidden(told) => told.denial(),
         other => panic!("{other:?}"),
     }
 }
@@ -94,6 +95,40 @@ fn a_hidden_call_is_told_what_a_made_up_name_is_told() {
     let verdict = decide(&open, Subject::Tool("x"), "{}");
     assert_eq!(denial(&verdict).reason, "unknown tool `x`");
     assert_eq!(verdict.rule(), "/hide/0");
+}
+
+#[test]
+fn a_hidden_name_meets_the_rules_that_a_made_up_one_would_meet() {
+    let rule = r#"{"conditions":[{"path":"args.n","op":"eq","value":1}],"on_deny":"no ones"}"#;
+    let real = r#"{"conditions":[{"path":"tool.risk","op":"eq","value":"high"}]}"#;
+    let cases = [
+        (r#""default":"deny","hide":["get_x"],"tools":{"get_*":{}}"#.to_owned(), None),
+        (r#""default":"deny","hide":["get_x"],"tools":{"get_x":{"action":"deny"},"*":{}}"#.into(), None),
+        (r#""default":"deny","tools":{"get_x":{"action":"hide"},"get_*":{}}"#.into(), None),
+        (r#""default":"deny","tools":{"get_*":{"action":"hide"},"*":{"action":"require_approval"}}"#.into(), None),
+        (r#""default":"deny","hide":["get_x"],"tools":{"get_x":{}}"#.into(), Some("/default")),
+        (r#""default":"allow","hide":["get_x"],"tools":{"get_*":{"action":"deny"}}"#.into(), Some("/tools/get_*/action")),
+        (format!(r#""default":"allow","hide":["get_x"],"all_tools":{{"deny_if":[{rule}]}}"#), Some("/all_tools/deny_if/0")),
+        (format!(r#""default":"deny","hide":["get_x"],"tools":{{"*":{{"require":[{real}]}}}}"#), Some("/tools/*/require/0")),
+        (format!(r#""default":"allow","hide":["get_x"],"all_tools":{{"deny_if":[{real}]}}"#), None),
+        (r#""default":"allow","hide":["get_x"],"all_tools":{"limits":[{"window":1,"max":1,"increment":"args.m"}]}"#.into(), None),
+    ];
+    for (text, stopped_by) in cases {
+        let policy = load(&format!(r#"{{"version":"1",{text}}}"#));
+        let doc = Doc::read(br#"{"n":1}"#, &Bounds::MESSAGE).unwrap();
+        let tool = ToolFacts {
+            category: Some("write"),
+            risk: Some("high"),
+            definition: Definition::Unchanged,
+        };
+        let verdict = policy.decide(&Call { tool, ..call(Subject::Tool("get_x"), Some(&doc)) });
+        let told = match verdict.decision() {
+            Decision::Hidden(Told::Denied(denial)) => Some(denial.rule.as_str()),
+            Decision::Hidden(Told::Unknown(_)) => None,
+            other => panic!("{text}: {other:?}"),
+        };
+        assert_eq!(told, stopped_by, "{text}");
+    }
 }
 
 #[test]

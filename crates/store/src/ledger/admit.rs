@@ -58,9 +58,13 @@ pub(crate) enum Judged {
 impl Turn<'_> {
     pub(crate) fn judge(&mut self, request: &Request<'_>) -> Result<Judged, LedgerError> {
         match request.verdict.decision() {
-            Decision::Deny(denial) | Decision::Hidden(denial) => {
+            Decision::Deny(denial) => {
                 let ruling = Ruling::of(request.verdict);
                 self.deny(request, ruling, "denied", denial.clone())
+            }
+            Decision::Hidden(told) => {
+                let ruling = Ruling::of(request.verdict);
+                self.deny(request, ruling, "denied", told.denial().clone())
             }
             Decision::Allow | Decision::Ask(_) if self.is_continued(request) => {
                 let continuation_of = request.continues.map(Carried::seq);
