@@ -20,6 +20,11 @@ pub(crate) fn parse_seconds(text: &str) -> Result<u64> {
 
 /// A point in time in unix microseconds: a date, a date with a time, or `2h` for two hours ago.
 pub(crate) fn parse_moment(text: &str, now_us: i64) -> Result<i64> {
+    parse_moment_in(&TimeZone::system(), text, now_us)
+}
+
+/// The same, where a date without a zone is one of this zone.
+pub(crate) fn parse_moment_in(zone: &TimeZone, text: &str, now_us: i64) -> Result<i64> {
     let text = text.trim();
     if let Ok(at) = text.parse::<Timestamp>() {
         return Ok(at.as_microsecond());
@@ -33,7 +38,7 @@ pub(crate) fn parse_moment(text: &str, now_us: i64) -> Result<i64> {
             "`{text}` is not a time\nhint: write `2h` (ago), `2026-11-15`, or `2026-11-15T08:30`"
         );
     };
-    Ok(civil.to_zoned(TimeZone::system())?.timestamp().as_microsecond())
+    Ok(civil.to_zoned(zone.clone())?.timestamp().as_microsecond())
 }
 
 /// The time in the owner's zone, to the second.
@@ -79,10 +84,10 @@ pub(crate) fn seconds_between(from_us: i64, to_us: i64) -> u64 {
 }
 
 /// The hour and weekday a policy sees at `us`, in the owner's zone.
-pub(crate) fn policy_time(us: i64) -> Result<policy::LocalTime> {
+pub(crate) fn policy_time(us: i64, zone: &TimeZone) -> Result<policy::LocalTime> {
     use jiff::civil::Weekday as Day;
     use policy::Weekday;
-    let at = Timestamp::from_microsecond(us)?.to_zoned(TimeZone::system());
+    let at = Timestamp::from_microsecond(us)?.to_zoned(zone.clone());
     let weekday = match at.weekday() {
         Day::Monday => Weekday::Monday,
         Day::Tuesday => Weekday::Tuesday,

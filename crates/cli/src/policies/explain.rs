@@ -5,6 +5,7 @@ use std::path::Path;
 
 use anyhow::{Context as _, Result, anyhow, bail};
 use clap::{Args, ValueEnum};
+use jiff::tz::TimeZone;
 use policy::json::{Bounds, Doc};
 use policy::{
     Call, Caller, Decision, Definition, Denial, Policy, Step, Subject, ToolFacts, Verdict,
@@ -98,8 +99,9 @@ pub(super) fn run(args: &ExplainArgs, context: &Context, out: &mut Out) -> Resul
         bail!("the gate would refuse these arguments before any rule: they are not an object");
     }
     let now_us = context.clock.now().wall_us;
-    let at_us =
-        args.time.as_deref().map_or(Ok(now_us), |time| moment::parse_moment(time, now_us))?;
+    let zone = owners_zone(context, out);
+    let read = |time: &str| moment::parse_moment_in(&zone, time, now_us);
+    let at_us = args.time.as_deref().map_or(Ok(now_us), read)?;
     let call = Call {
         subject: subject(args.kind, &name),
         args: Some(doc.root()),
@@ -113,7 +115,7 @@ pub(super) fn run(args: &ExplainArgs, context: &Context, out: &mut Out) -> Resul
             risk: args.risk.as_deref(),
             definition: definition(args),
         },
-        time: moment::policy_time(at_us)?,
+        time: moment::policy_time(at_us, &zone)?,
     };
     let (verdict, steps) = policy.explain(&call);
     if out.wants_json() {
@@ -122,6 +124,18 @@ pub(super) fn run(args: &ExplainArgs, context: &Context, out: &mut Out) -> Resul
         show(&verdict, &steps, out)?;
     }
     Ok(Ending::of(matches!(verdict.decision(), Decision::Allow)))
+}
+
+/// The zone that the gate itself would use: that of the settings file, or the machine's.
+fn owners_zone(context: &Context, out: &Out) -> TimeZone {
+    let named = if let Ok(settings) = context.settings() {
+        settings.time_zone
+    } else {
+        out.warn("the settings file does not load, so times are those of the machine's zone");
+        None
+    };
+    let zone = named.and_then(|name| TimeZone::get(&name).ok());
+    zone.unwrap_or_else(TimeZone::system)
 }
 
 fn policy_and_name(args: &ExplainArgs, context: &Context, out: &Out) -> Result<(Policy, String)> {

@@ -131,6 +131,30 @@ fn arguments_that_are_no_object_are_refused_before_any_rule() {
 }
 
 #[test]
+fn times_are_explained_in_the_zone_that_the_gate_uses() {
+    let mut stage = Stage::new();
+    stage.set("TZ", "America/New_York");
+    stage.write(
+        "early.json",
+        r#"{"version":"1","default":"deny","tools":{"x":{"require":[{"conditions":[
+        {"path":"time.hour","op":"eq","value":3},{"path":"time.weekday","op":"eq","value":"tuesday"}]}]}}}"#,
+    );
+    stage.write("tokyo.toml", "time_zone = \"Asia/Tokyo\"\n");
+    stage.write("broken.toml", "time_zone =\n");
+    let at = |config: &str, time: &str| {
+        let explain = ["policy", "explain", "early.json", "x", "--time", time];
+        stage.run(&[&["--config", config], &explain[..]].concat())
+    };
+    for time in ["2026-11-16T18:30:00Z", "2026-11-17T03:30"] {
+        let said = at("tokyo.toml", time);
+        assert_eq!(said.code, 0, "{time}: {}", said.everything());
+    }
+    let said = at("broken.toml", "2026-11-17T03:30");
+    assert_eq!(said.code, 0, "{}", said.everything());
+    assert!(said.stderr.contains("the settings file does not load"), "{}", said.stderr);
+}
+
+#[test]
 fn the_schema_is_a_schema() {
     let schema = Stage::new().fine(&["policy", "schema"]).json();
     assert_eq!(schema["$schema"], "https://json-schema.org/draft/2020-12/schema");
