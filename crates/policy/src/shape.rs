@@ -108,7 +108,7 @@ impl Shape {
 pub(crate) fn check(node: &Node, shape: Shape, pointer: &str, problems: &mut Problems) {
     if !shape.fits(&node.value) {
         let words = format!("{} where {} is due", node.kind(), shape.describe());
-        problems.add(node.place, pointer, with_null_hint(node, Complaint::new(words)));
+        problems.add(node.place, pointer, with_hint(node, shape, Complaint::new(words)));
         return;
     }
     match shape {
@@ -129,11 +129,15 @@ pub(crate) fn check(node: &Node, shape: Shape, pointer: &str, problems: &mut Pro
     }
 }
 
-fn with_null_hint(node: &Node, complaint: Complaint) -> Complaint {
-    if node.value == Value::Null {
-        return complaint.hint("leave the field out when it is not needed");
+/// In YAML, `version: 1` and `reason: true` are no text.
+fn with_hint(node: &Node, shape: Shape, complaint: Complaint) -> Complaint {
+    match node.value {
+        Value::Null => complaint.hint("leave the field out when it is not needed"),
+        Value::Number(_) | Value::Bool(_) if shape.fits(&Value::Text(String::new())) => {
+            complaint.hint("put it in quotes")
+        }
+        _ => complaint,
     }
-    complaint
 }
 
 fn check_word(node: &Node, words: &[&str], pointer: &str, problems: &mut Problems) {

@@ -85,6 +85,13 @@ pub(super) const FAULTS: &[(&str, &str, &str, &str)] = &[
     ),
     // Wrong types and words.
     (r#""hide":‸"x""#, "/hide", "text where a list of a name", ""),
+    (r#""hide":[‸1]"#, "/hide/0", "a number where a name", "put it in quotes"),
+    (
+        r#""tools":{"x":{"reason":‸true}}"#,
+        "/tools/x/reason",
+        "where text is due",
+        "put it in quotes",
+    ),
     (
         r#""tools":{"x":{"action":‸"block"}}"#,
         "/tools/x/action",
