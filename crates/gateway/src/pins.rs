@@ -21,6 +21,8 @@ struct Tool {
     /// As the owner accepted it, canonical.
     accepted: Option<String>,
     fingerprint: Option<String>,
+    /// Of the definition that the server has now, which a policy may let through unaccepted.
+    offered: Option<String>,
     category: Option<&'static str>,
     risk: Option<&'static str>,
     param_headers: Option<ParamHeaders>,
@@ -62,12 +64,14 @@ impl Pins {
             let entry = tools_now.entry(name.clone().into_owned()).or_insert_with(|| Tool {
                 definition: state,
                 accepted: (!self.known).then(|| definition.clone()),
-                fingerprint: Some(fingerprint),
+                fingerprint: Some(fingerprint.clone()),
+                offered: None,
                 category: None,
                 risk: None,
                 param_headers: param_headers(&definition),
             });
             entry.definition = state;
+            entry.offered = Some(fingerprint);
             if let Some((category, risk)) = crate::classify::of(server, &definition) {
                 (entry.category, entry.risk) = (Some(category), Some(risk));
             }
@@ -103,9 +107,10 @@ impl Pins {
         }
     }
 
+    /// Of the definition that a call meets: what a human approves, and what the audit row names.
     pub(crate) fn fingerprint(&self, subject: Subject<'_>) -> Option<&str> {
         match subject {
-            Subject::Tool(name) => self.tools.get(name)?.fingerprint.as_deref(),
+            Subject::Tool(name) => self.tools.get(name)?.offered.as_deref(),
             _ => None,
         }
     }
@@ -154,11 +159,13 @@ impl Tool {
             PinState::Conflict => Definition::Conflict,
         };
         let accepted = pin.accepted.as_ref().or(pin.seen.as_ref());
+        let offered = pin.seen.as_ref().or(pin.accepted.as_ref());
         let classed = accepted.and_then(|pinned| crate::classify::of(server, &pinned.definition));
         Tool {
             definition,
             accepted: pin.accepted.as_ref().map(|pinned| pinned.definition.clone()),
             fingerprint: accepted.map(|pinned| pinned.fingerprint.to_string()),
+            offered: offered.map(|pinned| pinned.fingerprint.to_string()),
             category: classed.map(|classed| classed.0),
             risk: classed.map(|classed| classed.1),
             param_headers: accepted.and_then(|pinned| param_headers(&pinned.definition)),

@@ -164,6 +164,43 @@ fn p38_every_denial_names_its_rule_its_reason_and_its_row() {
     println!("P38: {whole} of {} denials name rule, reason and row", answers.len());
 }
 
+#[test]
+fn an_approval_does_not_fit_a_definition_that_changed_meanwhile() {
+    let mut gate = Gate::new();
+    let recorder = Recorder::new(&["pay"]);
+    // The list is read anew as soon as may be.
+    gate.settings(&format!(
+        "[limits]\napproval_hold_seconds = 0\n[servers.rec]\nurl = \"{}\"\npins_fresh_seconds = 0\n",
+        recorder.url()
+    ));
+    gate.policy(
+        "trusting",
+        &json!({
+            "version": "1", "default": "deny", "on_change": "allow",
+            "tools": { "pay": { "action": "require_approval" } },
+        }),
+    );
+    let token = gate.grant("trusting", &["rec=trusting"]);
+    gate.up();
+    let client = gate.client(&token, "/mcp/rec");
+    let approved = || {
+        let id = client.call("pay", &json!({})).denial()["approval_id"].clone();
+        gate.run(&["approvals", "approve", id.as_str().unwrap()]);
+        id
+    };
+    let first = approved();
+    recorder.set_tools(vec![tool("pay", "now to somebody else")]);
+    until("the change is seen", Duration::from_secs(20), || {
+        client.call("pay", &json!({ "nonce": "something else" }));
+        !gate.cli(&["server", "pins", "rec"]).status.success()
+    });
+    let again = client.call("pay", &json!({}));
+    assert_eq!(again.denial()["code"], "approval_pending", "{}", again.text());
+    assert_ne!(again.denial()["approval_id"], first);
+    approved();
+    assert!(client.call("pay", &json!({})).passed());
+}
+
 /// What a client hears of a tool, without what tells any two calls apart.
 fn told(client: &Client, tool: &str, arguments: &Value, modern: bool) -> (u16, Value) {
     let mut client = client.clone();
