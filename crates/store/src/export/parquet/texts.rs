@@ -33,6 +33,9 @@ const MATCH_BYTES: usize = 4;
 /// One part in so many must have been there before.
 const WORTH_ONE_IN: usize = 8;
 const LENGTH_BYTES: usize = 4;
+/// Snappy works on blocks of this size; a literal of a whole one says its length in two bytes.
+const SNAPPY_BLOCK_BYTES: usize = 1 << 16;
+const SNAPPY_LITERAL_OF_TWO_BYTES: u8 = 61 << 2;
 
 /// The texts of one column of the current group.
 pub(super) struct Texts {
@@ -41,7 +44,15 @@ pub(super) struct Texts {
     /// For each row whether there is a text.
     levels: Vec<i16>,
     /// How they are packed where they are written as they are; else they go into a dictionary.
-    plain: Option<Packing>,
+    plain: Option<Plain>,
+}
+
+/// How texts that do not repeat are packed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Plain {
+    packing: Packing,
+    /// Packing would not make them smaller: they only get the form.
+    in_form_only: bool,
 }
 
 /// Columns of a group that hold the same, as `start` does what `start_utc` has: they are packed once.
@@ -90,13 +101,10 @@ impl Texts {
 
     /// Decides for the whole file.
     pub(super) fn settle(&mut self, packing: Packing) {
-        self.plain = if repeats(self.texts()) {
-            None
-        } else if packing == Packing::SNAPPY && !self.begin_alike() && !self.recurs() {
-            Some(Packing::UNCOMPRESSED)
-        } else {
-            Some(packing)
-        };
+        self.plain = (!repeats(self.texts())).then(|| Plain {
+            packing,
+            in_form_only: packing == Packing::SNAPPY && !self.begin_alike() && !self.recurs(),
+        });
     }
 
     pub(super) fn is_plain(&self) -> bool {
@@ -151,7 +159,8 @@ impl Texts {
 
     /// As they are, one after the other.
     fn chunk(&self) -> Result<Chunk, ParquetError> {
-        let packing = self.plain.unwrap_or(Packing::UNCOMPRESSED);
+        let unpacked = Plain { packing: Packing::UNCOMPRESSED, in_form_only: false };
+        let plain = self.plain.unwrap_or(unpacked);
         let mut sink = TrackedWrite::new(Vec::new());
         let mut writer = SerializedPageWriter::new(&mut sink);
         let (mut unpacked_bytes, mut pages) = (0, 0);
@@ -161,7 +170,7 @@ impl Texts {
             page.extend_from_slice(texts);
             let page_bytes = page.len();
             let page = Page::DataPage {
-                buf: packed(page, packing)?.into(),
+                buf: packed(page, plain)?.into(),
                 num_values: u32::try_from(levels.len())?,
                 encoding: Encoding::PLAIN,
                 def_level_encoding: Encoding::RLE,
@@ -174,7 +183,8 @@ impl Texts {
         }
         sink.flush()?;
         let (bytes, rows) = (sink.into_inner()?.into(), self.levels.len());
-        Ok(Chunk { bytes, packing, unpacked_bytes, pages, rows, statistics: self.statistics() })
+        let (packing, statistics) = (plain.packing, self.statistics());
+        Ok(Chunk { bytes, packing, unpacked_bytes, pages, rows, statistics })
     }
 
     /// The levels of each page and its texts. Without rows there is no page.
@@ -299,8 +309,9 @@ fn put_number(mut number: usize, out: &mut Vec<u8>) {
     }
 }
 
-fn packed(page: Vec<u8>, packing: Packing) -> Result<Vec<u8>, ParquetError> {
-    Ok(match packing {
+fn packed(page: Vec<u8>, plain: Plain) -> Result<Vec<u8>, ParquetError> {
+    Ok(match plain.packing {
+        Packing::SNAPPY if plain.in_form_only => as_literals(&page)?,
         Packing::SNAPPY => {
             snap::raw::Encoder::new().compress_vec(&page).map_err(io::Error::other)?
         }
@@ -308,6 +319,20 @@ fn packed(page: Vec<u8>, packing: Packing) -> Result<Vec<u8>, ParquetError> {
         Packing::UNCOMPRESSED => page,
         other => return Err(ParquetError::General(format!("nobody packs as {other:?} here"))),
     })
+}
+
+/// Snappy without the search for what came before: the length, then the bytes as literals. A reader
+/// that was promised Snappy finds it in every column.
+fn as_literals(page: &[u8]) -> Result<Vec<u8>, ParquetError> {
+    let blocks = page.chunks(SNAPPY_BLOCK_BYTES);
+    let mut out = Vec::with_capacity(page.len() + blocks.len() * 3 + 8);
+    put_number(page.len(), &mut out);
+    for block in blocks {
+        out.push(SNAPPY_LITERAL_OF_TWO_BYTES);
+        out.extend_from_slice(&u16::try_from(block.len() - 1)?.to_le_bytes());
+        out.extend_from_slice(block);
+    }
+    Ok(out)
 }
 
 #[cfg(test)]
@@ -422,12 +447,12 @@ mod tests {
     }
 
     #[test]
-    fn snappy_leaves_ids_as_they_are_and_zstd_does_not() {
-        for (text, packing, expected) in [
-            (id as fn(usize) -> String, Compression::Snappy, "UNCOMPRESSED"),
-            (id, Compression::Zstd, "ZSTD"),
-            (moment, Compression::Snappy, "SNAPPY"),
-            (moment, Compression::Zstd, "ZSTD"),
+    fn snappy_leaves_ids_as_they_are_in_its_own_form_and_zstd_does_not() {
+        for (text, packing, expected, smaller) in [
+            (id as fn(usize) -> String, Compression::Snappy, "SNAPPY", false),
+            (id, Compression::Zstd, "ZSTD", true),
+            (moment, Compression::Snappy, "SNAPPY", true),
+            (moment, Compression::Zstd, "ZSTD", true),
         ] {
             let texts: Vec<_> = (0..1_000).map(|at| Some(text(at))).collect();
             let reader = file(&texts, packing);
@@ -435,7 +460,16 @@ mod tests {
             let found = format!("{:?}", chunk.compression());
             assert!(found.starts_with(expected), "{found} and not {expected}");
             let is_smaller = chunk.compressed_size() < chunk.uncompressed_size();
-            assert_eq!(is_smaller, expected != "UNCOMPRESSED");
+            assert_eq!(is_smaller, smaller);
+        }
+    }
+
+    #[test]
+    fn literals_are_read_by_what_reads_snappy() {
+        for length in [0, 1, 59, 60, 61, 256, SNAPPY_BLOCK_BYTES, SNAPPY_BLOCK_BYTES + 1, 200_000] {
+            let page: Vec<u8> = (0..length).map(|at| at.to_le_bytes()[0]).collect();
+            let packed = as_literals(&page).unwrap();
+            assert!(snap::raw::Decoder::new().decompress_vec(&packed).unwrap() == page, "{length}");
         }
     }
 
