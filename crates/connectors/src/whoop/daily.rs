@@ -172,11 +172,19 @@ async fn part(desk: &Desk, kind: Kind, span: Span, fresh: bool) -> (Vec<Row>, Fo
     }
     match lists::live(desk, kind, wanted).await {
         Ok(mut found) => {
-            let rows = found.sent.drain(..).map(|shaped| pick::row(kind, shaped)).collect();
-            (rows, found)
+            let now_us = desk.clock.now().wall_us;
+            let rows = found.sent.drain(..).map(|shaped| pick::row(kind, shaped));
+            (rows.filter(|row| touches(row, span, now_us)).collect(), found)
         }
         Err(problem) => failed(problem),
     }
+}
+
+/// Does a record lie in the window, at least partly? WHOOP counts an open cycle to every day to come;
+/// it ends now.
+fn touches(row: &Row, span: Span, now_us: i64) -> bool {
+    let end_us = row.end_us.unwrap_or(now_us);
+    row.start_us.is_some_and(|start_us| start_us < span.to_us && end_us > span.from_us)
 }
 
 fn failed(problem: Problem) -> (Vec<Row>, Found) {

@@ -61,9 +61,13 @@ async fn today_says_how_fresh_it_is_and_tomorrow_has_nothing() {
         stage.call("get_whoop_daily_summary", json!({"date": "today", "day": "local"})).await;
     assert_eq!(today["age_seconds"], json!(600), "{today}");
     assert_eq!(today["as_of"], "2026-04-15T10:00:00.000000Z");
-    let tomorrow = stage.call("get_whoop_daily_summary", json!({"date": "2026-04-17"})).await;
-    assert_eq!(tomorrow["cycle"], Value::Null, "{tomorrow}");
-    assert_eq!(tomorrow["workouts"], json!([]));
+    for fresh in [false, true] {
+        let ask = json!({"date": "2026-04-17", "fresh": fresh});
+        let tomorrow = stage.call("get_whoop_daily_summary", ask).await;
+        assert_eq!(tomorrow["cycle"], Value::Null, "{tomorrow}");
+        assert_eq!(tomorrow["workouts"], json!([]));
+        assert_eq!(tomorrow.get("warnings"), None, "{tomorrow}");
+    }
 }
 
 #[tokio::test]
