@@ -67,6 +67,20 @@ pub fn day(text: &str, here: Here) -> Option<Date> {
     (span.to_us - span.from_us == DAY_US).then(|| local_date(span.from_us, here.offset_s))?
 }
 
+/// The UTC days that a text names: one for a bare ISO date, all of a stretch for words.
+pub fn utc_days(text: &str, now_us: i64) -> Option<Span> {
+    let here = Here { now_us, offset_s: 0 };
+    let (first, last) = match iso::read(text) {
+        Some(iso) => (iso.bare_date?, iso.bare_date?),
+        None => {
+            let span = natural::read(text, here)?;
+            let last_us = span.from_us.max(span.to_us - 1);
+            (local_date(span.from_us, 0)?, local_date(last_us, 0)?)
+        }
+    };
+    Some(Span { from_us: midnight_us(first, 0)?, to_us: day_span(last, 0)?.to_us })
+}
+
 /// `YYYY-MM-DD` exactly, and a day that exists.
 pub fn strict_date(text: &str) -> Option<Date> {
     let dashed = text.len() == 10
@@ -178,6 +192,27 @@ mod tests {
             ("2026-04-14T00:30:00+05", "2026-04-13T19:30:00.000Z"),
         ] {
             assert_eq!(instant_us(given).map(utc_millis).as_deref(), Some(expected), "{given}");
+        }
+    }
+
+    #[test]
+    fn words_name_one_day_or_several() {
+        for (given, expected) in [
+            ("2026-04-14", "2026-04-14 2026-04-15"),
+            ("2026-4-9", "2026-04-09 2026-04-10"),
+            ("yesterday", "2026-04-14 2026-04-15"),
+            ("last 7 days", "2026-04-08 2026-04-16"),
+            ("last week", "2026-04-06 2026-04-13"),
+            ("2026-02", "2026-02-01 2026-03-01"),
+            ("now", "2026-04-15 2026-04-16"),
+            ("2026-04-14T06:30:00Z", "none"),
+            ("2026-02-30", "none"),
+            ("", "none"),
+        ] {
+            let midnight = |us| utc_millis(us).replace("T00:00:00.000Z", "");
+            let found = utc_days(given, HERE.now_us)
+                .map(|span| format!("{} {}", midnight(span.from_us), midnight(span.to_us)));
+            assert_eq!(found.as_deref().unwrap_or("none"), expected, "{given}");
         }
     }
 

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use anyhow::{Context as _, Result, anyhow, bail};
-use connectors::when::{self, Here};
+use connectors::when;
 use store::export::{ALL, CsvSafety, Done, Fault, Order, Plan, Reach, Shelf, Step};
 
 use super::ExportArgs;
@@ -15,9 +15,9 @@ pub(crate) fn run(args: &ExportArgs, context: &Context, out: &mut Out) -> Result
     let shelf = shelf(&args.service)?;
     let plan = Plan::new(shelf, &args.kind, args.format.format().as_str())
         .map_err(|fault| told(fault, &args.service))?;
-    let here = Here { now_us: context.clock.now().wall_us, offset_s: 0 };
-    let from_us = day(args.start.as_deref(), "--start", here)?.map(|span| span.from_us);
-    let to_us = day(args.end.as_deref(), "--end", here)?.map(|span| span.to_us);
+    let now_us = context.clock.now().wall_us;
+    let from_us = days(args.start.as_deref(), "--start", now_us)?.map(|span| span.from_us);
+    let to_us = days(args.end.as_deref(), "--end", now_us)?.map(|span| span.to_us);
     let (_, records) = super::records(context)?;
     let base = std::env::current_dir().context("cannot tell the current folder")?;
     let tilde = std::env::var_os("HOME").filter(|home| !home.is_empty()).map(PathBuf::from);
@@ -31,7 +31,7 @@ pub(crate) fn run(args: &ExportArgs, context: &Context, out: &mut Out) -> Result
         path: &path,
         from_us,
         to_us,
-        now_us: here.now_us,
+        now_us,
         overwrite: args.overwrite,
         csv: if args.safe { CsvSafety::Neutral } else { CsvSafety::AsIs },
         compression: args.compression.compression(),
@@ -65,10 +65,9 @@ fn usual_path(args: &ExportArgs) -> String {
     }
 }
 
-fn day(text: Option<&str>, option: &str, here: Here) -> Result<Option<when::Span>> {
+fn days(text: Option<&str>, option: &str, now_us: i64) -> Result<Option<when::Span>> {
     let Some(text) = text else { return Ok(None) };
-    let span = when::day(text, here).and_then(|date| when::day_span(date, 0));
-    span.map(Some).ok_or_else(|| {
+    when::utc_days(text, now_us).map(Some).ok_or_else(|| {
         anyhow!("`{option} {text}` is not a day\nhint: write it as 2026-04-01, or as `today` or `yesterday`")
     })
 }

@@ -10,7 +10,7 @@ use super::problem::{Code, Problem};
 use super::views::VIEWS;
 use super::{NAME, Outcome, Trouble};
 use crate::coerce::Arguments;
-use crate::{Ask, when};
+use crate::{Ask, Desk, when};
 
 const ENDPOINT: &str = "export_whoop";
 
@@ -43,8 +43,8 @@ pub(super) fn export(ask: &Ask<'_>) -> Outcome {
     let desk = ask.desk;
     let plan = Plan::new(&SHELF, kind, format).map_err(|fault| told(&fault))?;
     // A record that ends with the midnight before still counts, unlike in lists.
-    let from_us = day(start, "start")?.map(|span| span.from_us - 1);
-    let to_us = day(end, "end")?.map(|span| span.to_us);
+    let from_us = days(desk, start, "start")?.map(|span| span.from_us - 1);
+    let to_us = days(desk, end, "end")?.map(|span| span.to_us);
     let whole = expanded(path, desk.tilde.as_deref());
     let order = Order {
         path: &whole,
@@ -73,18 +73,13 @@ fn expanded<'a>(path: &'a str, tilde: Option<&Path>) -> Cow<'a, str> {
     }
 }
 
-/// A UTC day, both bounds included; the last instant of the end day still counts.
-fn day(text: Option<&str>, name: &str) -> Result<Option<when::Span>, Trouble> {
+/// The UTC days that a bound names, both included.
+fn days(desk: &Desk, text: Option<&str>, name: &str) -> Result<Option<when::Span>, Trouble> {
     let Some(text) = text else { return Ok(None) };
-    let date =
-        when::instant_us(text).and_then(|_| when::day(text, when::Here { now_us: 0, offset_s: 0 }));
-    let span = date.and_then(|date| when::day_span(date, 0));
-    match span {
-        Some(span) => Ok(Some(span)),
-        None => {
-            Err(Problem::invalid(ENDPOINT, format!("`{name}` must be a day, YYYY-MM-DD")).into())
-        }
-    }
+    when::utc_days(text, desk.clock.now().wall_us).map(Some).ok_or_else(|| {
+        let words = format!("`{name}` must be a day, YYYY-MM-DD, or words such as `yesterday`");
+        Problem::invalid(ENDPOINT, words).into()
+    })
 }
 
 fn told(fault: &Fault) -> Problem {

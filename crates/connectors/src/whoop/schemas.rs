@@ -262,9 +262,9 @@ pub(super) const EXPORT_INPUT: &str = input!(
     r#","path":"#,
     text!("File, or folder for `all`; below the folder for agents' exports."),
     r#","start":"#,
-    text_or_null!("First day, YYYY-MM-DD."),
+    text_or_null!("First day, YYYY-MM-DD, or words such as `yesterday` or `last 30 days`."),
     r#","end":"#,
-    text_or_null!("Last day, included."),
+    text_or_null!("Last day, included, written the same way."),
     r#","overwrite":{"type":"boolean","default":false}"#
 );
 pub(super) const HEALTH_INPUT: &str = input!(

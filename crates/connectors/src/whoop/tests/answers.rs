@@ -178,6 +178,27 @@ async fn exports_check_what_they_are_asked_and_stay_in_their_folder() {
     assert_eq!(code(&outside), "EXPORT_ERROR", "{outside}");
 }
 
+#[tokio::test]
+async fn the_bounds_of_an_export_may_be_words() {
+    let stage = stage(40);
+    stage.call("sync_whoop", json!({})).await;
+    let count = async |path: &str, start: &str, end: &str| {
+        let ask =
+            json!({"kind": "cycles", "format": "csv", "path": path, "start": start, "end": end});
+        let done = stage.call("export_whoop", ask).await;
+        assert_eq!(done["range"], json!({"start": start, "end": end}), "{done}");
+        done["files"][0]["records"].clone()
+    };
+    let days = count("a.csv", "2026-04-14", "2026-04-14").await;
+    assert_eq!(count("b.csv", "yesterday", "yesterday").await, days);
+    let days = count("c.csv", "2026-03-01", "2026-03-31").await;
+    assert_eq!(count("d.csv", "last month", "last month").await, days);
+    for start in ["2026-04-14T00:00:00Z", "soon", ""] {
+        let ask = json!({"kind": "cycles", "format": "csv", "path": "e.csv", "start": start});
+        assert_eq!(code(&stage.call("export_whoop", ask).await), "VALIDATION_ERROR", "{start}");
+    }
+}
+
 #[test]
 fn the_table_has_the_documented_tools_and_addresses() {
     let of = |set: &str| SERVICE.tools.iter().filter(|tool| tool.set == set).count();
