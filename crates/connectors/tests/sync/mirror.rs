@@ -186,6 +186,26 @@ async fn since_and_resources_choose_what_is_fetched() {
     assert_eq!((run.status.as_str(), run.since.as_deref()), ("error", Some("soonish")));
 }
 
+#[tokio::test]
+async fn a_since_that_lies_ahead_brings_nothing_and_one_before_all_time_asks_no_more_than_full() {
+    let stage = Stage::new(60);
+    let since = |since: &str| Asked { since: Some(since.into()), ..Asked::default() };
+    for ahead in ["tomorrow", "2099-01-01"] {
+        let result = stage.sync(&since(ahead)).await;
+        assert_eq!(result["status"], "success", "{ahead}: {result}");
+        assert!(stage.mirrored("workouts").is_empty(), "{ahead}");
+    }
+    let requests = || stage.sandbox.control().counters().requests;
+    let before = requests();
+    stage.full().await;
+    let full = requests() - before;
+    stage.assert_equal();
+    let result = stage.sync(&since("0001-01-01")).await;
+    assert_eq!(result["status"], "success", "{result}");
+    assert_eq!(requests() - before - full, full, "the years before 2010 are asked for one by one");
+    stage.assert_equal();
+}
+
 /// P32: any page, in any order, any number of times.
 #[tokio::test]
 async fn keeping_pages_again_in_any_order_changes_nothing() {

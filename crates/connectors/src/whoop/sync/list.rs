@@ -127,7 +127,7 @@ struct Progress<'a> {
 
 impl<'a> Progress<'a> {
     fn new(turn: &'a Turn<'a>, segment: Segment) -> Progress<'a> {
-        let reached_us = segment.to_us.unwrap_or(turn.started_us);
+        let (_, reached_us) = segment.covers(turn.started_us);
         Progress { turn, segment, seen: HashSet::new(), reached_us }
     }
 

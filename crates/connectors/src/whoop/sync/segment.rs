@@ -8,6 +8,8 @@ use super::position::Gap;
 const PART_US: i64 = 365 * DAY_US;
 /// Up to here one part is enough: asked as WHOOP's clients always have, without an end.
 const WHOLE_US: i64 = 400 * DAY_US;
+/// 2010: nothing was recorded before, so all the time before it is one part, however long.
+const OLDEST_US: i64 = 14_610 * DAY_US;
 /// No record lasts longer than this but the odd one, and a night belongs to its cycle's day.
 const EDGE_US: i64 = 2 * DAY_US;
 
@@ -23,9 +25,10 @@ pub(super) struct Segment {
 }
 
 impl Segment {
-    /// The time that is completely here once the part was fetched at `now_us`.
+    /// The time that is completely here once the part was fetched at `now_us`; none of it when the
+    /// part lies ahead.
     pub(super) fn covers(&self, now_us: i64) -> (i64, i64) {
-        (self.from_us, self.to_us.unwrap_or(now_us))
+        (self.from_us, self.to_us.unwrap_or(now_us).max(self.from_us))
     }
 
     pub(super) fn length_us(&self, now_us: i64) -> i64 {
@@ -45,8 +48,9 @@ fn cut_one((from_us, to_us): Gap, now_us: i64) -> Vec<Segment> {
     let end_us = to_us.unwrap_or(now_us).max(from_us);
     let mut edges = Vec::new();
     if end_us - from_us > WHOLE_US {
+        let oldest_us = from_us.max(OLDEST_US);
         let mut edge_us = end_us - PART_US;
-        while edge_us > from_us + PART_US / 2 {
+        while edge_us > oldest_us + PART_US / 2 {
             edges.push(edge_us);
             edge_us -= PART_US;
         }
@@ -93,6 +97,24 @@ mod tests {
                 assert!(pair[1].ask_to_us > pair[1].to_us && pair[0].ask_from_us < pair[0].from_us);
             }
         }
+    }
+
+    #[test]
+    fn the_time_before_anything_was_recorded_is_not_cut() {
+        let now = 20_000 * DAY_US;
+        let since_2010 = cut(&[(OLDEST_US, None)], now);
+        for from in [OLDEST_US - 10_000 * DAY_US, OLDEST_US - 700_000 * DAY_US] {
+            let parts = cut(&[(from, None)], now);
+            assert_eq!(parts.len(), since_2010.len());
+            assert_eq!(parts.last().map(|part| part.from_us), Some(from));
+        }
+    }
+
+    #[test]
+    fn a_part_that_lies_ahead_covers_nothing() {
+        let now = 1_000 * DAY_US;
+        let ahead = now + DAY_US;
+        assert_eq!(segment(ahead, None, ahead).covers(now), (ahead, ahead));
     }
 
     #[test]
