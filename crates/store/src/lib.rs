@@ -7,6 +7,7 @@ pub mod effective;
 pub mod export;
 pub mod foreign;
 pub mod gate_time;
+mod half_made;
 mod hex;
 pub mod home;
 pub mod index;

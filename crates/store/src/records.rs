@@ -11,6 +11,7 @@ use std::time::Duration;
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags, Transaction, TransactionBehavior};
 
+use crate::half_made;
 use crate::home::{Home, private};
 
 mod changes;
@@ -133,6 +134,10 @@ impl Records {
     /// to. Of several threads at once each may do it; the file is made once.
     fn first_link(&self) -> Result<(Link, Option<Link>)> {
         let path = &self.inner.path;
+        if half_made::is_left(path) {
+            let _turn = opening::turn(path)?;
+            half_made::undo(path, Duration::from_millis(BUSY_MS_MAX))?;
+        }
         if is_written(path) {
             let link = Link::for_reading(path)?;
             if schema::standing(&link.db, path)? == Standing::Current {

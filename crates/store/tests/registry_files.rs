@@ -7,6 +7,7 @@ mod stage;
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;
+use std::path::Path;
 use std::sync::Arc;
 
 use rusqlite::Connection;
@@ -28,6 +29,29 @@ fn the_database_and_its_log_are_private() {
         let mode = fs::metadata(&path).unwrap().mode() & 0o777;
         assert_eq!(mode, 0o600, "{}", path.display());
     }
+}
+
+/// A database that a process was making when it was killed: its pages are there, and so is the
+/// journal that takes them back.
+fn leave_half_made(path: &Path) {
+    let journal = path.with_extension("db-journal");
+    let db = Connection::open(path).unwrap();
+    db.execute_batch("BEGIN; CREATE TABLE half (made)").unwrap();
+    let mut undoing = fs::read(&journal).unwrap();
+    // Its first bytes are written when the rest of it is safe on the disk.
+    undoing.splice(..8, [0xd9, 0xd5, 0x05, 0xf9, 0x20, 0xa1, 0x63, 0xd7]);
+    db.execute_batch("COMMIT").unwrap();
+    drop(db);
+    fs::write(&journal, undoing).unwrap();
+}
+
+#[test]
+fn a_file_whose_making_was_cut_short_is_made_anew() {
+    let folder = tempfile::tempdir().unwrap();
+    let home = Home::create(&folder.path().join("home")).unwrap();
+    leave_half_made(&home.gate_db());
+    let vault = Arc::new(Vault::from_key(Secret::new([7; 32])));
+    Registry::open(&home, vault, Random::seeded(1)).unwrap().check().unwrap();
 }
 
 #[test]

@@ -106,6 +106,32 @@ fn database(make: impl FnOnce(&Connection)) -> Vec<u8> {
     fs::read(&path).unwrap()
 }
 
+/// A database that a process was making when it was killed: its pages are there, and so is the
+/// journal that takes them back.
+fn leave_half_made(path: &Path) {
+    let journal = path.with_extension("db-journal");
+    let db = Connection::open(path).unwrap();
+    db.execute_batch("BEGIN; CREATE TABLE half (made)").unwrap();
+    let mut undoing = fs::read(&journal).unwrap();
+    // Its first bytes are written when the rest of it is safe on the disk.
+    undoing.splice(..8, [0xd9, 0xd5, 0x05, 0xf9, 0x20, 0xa1, 0x63, 0xd7]);
+    db.execute_batch("COMMIT").unwrap();
+    drop(db);
+    fs::write(&journal, undoing).unwrap();
+}
+
+#[test]
+fn a_file_whose_making_was_cut_short_is_made_anew() {
+    let folder = tempfile::tempdir().unwrap();
+    let home = Home::create(&folder.path().join("home")).unwrap();
+    let path = home.path().join("data.db");
+    leave_half_made(&path);
+    let records = Records::open(&home).unwrap();
+    assert_eq!(records.counts("whoop").unwrap(), []);
+    records.state_put("whoop", "key", "value").unwrap();
+    records.check().unwrap();
+}
+
 /// Opening fails with these words and changes nothing.
 fn check_refused(bytes: &[u8], words: &str) {
     let (_folder, home) = home_with(bytes);
