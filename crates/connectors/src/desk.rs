@@ -18,6 +18,7 @@ use crate::pace::Paces;
 use crate::personal::SignIns;
 use crate::settings::Settings;
 use crate::tokens::{Flights, Helper};
+use crate::whoop::Marks;
 use crate::written::Quoted;
 use crate::{Service, personal};
 
@@ -49,6 +50,7 @@ pub struct Desk {
     pub(crate) uses: Uses,
     pub(crate) quoted: Quoted,
     pub(crate) answers: Answers,
+    pub(crate) marks: Marks,
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -84,6 +86,7 @@ impl Desk {
             uses: Uses::default(),
             quoted: Quoted::default(),
             answers: Answers::default(),
+            marks: Marks::default(),
         })
     }
 }

@@ -33,6 +33,7 @@ use serde_json::Value;
 use crate::account::WHOOP;
 use crate::coerce::Misread;
 use crate::{Answer, Desk, Service, Working};
+pub(crate) use events::Marks;
 use problem::Problem;
 
 /// The service's name in records, accounts and addresses.

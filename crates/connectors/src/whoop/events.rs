@@ -15,6 +15,7 @@ use crate::coerce::Arguments;
 use crate::{Ask, Desk, when};
 use cursor::{Cursor, Since};
 use late::Mark;
+pub(crate) use late::Marks;
 
 const ENDPOINT: &str = "get_whoop_events";
 pub(super) const LIMIT_DEFAULT: i64 = 500;
@@ -112,13 +113,14 @@ fn kinds(resources: Option<&[String]>) -> Result<Vec<&'static str>, Problem> {
 /// the next page, to which it is new: shown now, it would be shown there again.
 fn look(desk: &Desk, asked: &Asked<'_>, seq: i64) -> Result<Value, RecordsError> {
     let mark = late::mark(desk, asked.since_text, &asked.since);
-    let mut rows = late::rows(desk, &asked.kinds, mark.as_ref(), &asked.since, asked.until_us)?;
+    let place = place(asked, mark.as_ref());
+    let mut rows = late::rows(desk, &asked.kinds, mark.as_ref(), &place, asked.until_us)?;
     let came = rows.len();
     rows.retain(|row| row.seq <= seq);
     let late = rows.len();
     let wanted = (asked.limit + 1).saturating_sub(late);
-    let after = asked.since.after();
-    let changes = desk.records.changes(NAME, &asked.kinds, after, asked.until_us, wanted)?;
+    let changes =
+        desk.records.changes(NAME, &asked.kinds, place.after(), asked.until_us, wanted)?;
     let came = came + changes.len();
     rows.extend(changes.into_iter().filter(|row| row.seq <= seq));
     let is_waiting = rows.len() < came;
@@ -130,17 +132,29 @@ fn look(desk: &Desk, asked: &Asked<'_>, seq: i64) -> Result<Value, RecordsError>
     let is_cut = rows.len() > shown && shown < asked.limit;
     let has_more = rows.len() > shown || is_waiting;
     rows.truncate(shown);
-    let start_us = mark.as_ref().map_or(asked.since.instant_us(), |mark| mark.start_us);
-    let next = match rows.last() {
-        // Only late ones fitted: the place stays, and the mark moves on.
-        Some(last) if has_more && shown <= late => Some((asked.since_text.to_owned(), last.seq)),
-        Some(last) if shown > late => Some((Cursor::of(last).text(), seq)),
-        _ => None,
-    };
-    if let Some((text, seq)) = &next {
-        late::remember(desk, &Mark { cursor: text.clone(), seq: *seq, start_us });
+    // Where only late ones fitted, the place stays and the next page goes on behind the last of them.
+    let late_seq = rows.last().filter(|_| rows.len() <= late).map(|row| row.seq);
+    rows.sort_unstable_by(|one, other| Cursor::order(one).cmp(&Cursor::order(other)));
+    let next = rows.last().map(|last| Mark {
+        cursor: Cursor::of(last).text(),
+        seq: late_seq.unwrap_or(seq),
+        start_us: mark.as_ref().map_or(asked.since.instant_us(), |mark| mark.start_us),
+        place: late_seq.map(|_| place_text(asked, mark.as_ref()).to_owned()),
+    });
+    if let Some(mark) = &next {
+        late::remember(desk, mark);
     }
-    Ok(answer(asked, &rows, next.filter(|_| has_more).map(|(text, _)| text), is_cut))
+    Ok(answer(asked, &rows, next.filter(|_| has_more).map(|mark| mark.cursor), is_cut))
+}
+
+/// How far the reader has come: to its cursor, unless that is of a change that came late.
+fn place(asked: &Asked<'_>, mark: Option<&Mark>) -> Since {
+    let moved = mark.and_then(|mark| Cursor::read(mark.place.as_deref()?));
+    moved.map_or_else(|| asked.since.clone(), Since::Cursor)
+}
+
+fn place_text<'a>(asked: &Asked<'a>, mark: Option<&'a Mark>) -> &'a str {
+    mark.and_then(|mark| mark.place.as_deref()).unwrap_or(asked.since_text)
 }
 
 /// What an event takes in the answer, its keys included.
@@ -228,5 +242,25 @@ mod tests {
             Cursor::of(&stage.desk.records.one(NAME, "workouts", "w4").unwrap().unwrap());
         assert_eq!(page(&after_w4.text(), seq).0, "");
         assert_eq!(page(&after_w4.text(), newest()).0, r#""w0""#);
+    }
+
+    #[tokio::test]
+    async fn a_late_change_is_found_behind_any_number_of_newer_ones() {
+        let stage = stage(1);
+        let workout =
+            |id: &str, updated: &str| json!({"id": id, "updated_at": updated}).to_string();
+        let write = |texts: &[String]| drop(keep(&stage.desk, Kind::Workouts, texts).unwrap());
+        let page = |since: &str| find(&stage.desk, since, None, None, 1, true).unwrap();
+        let ids = |page: &Value| page["events"][0]["id"].as_str().unwrap_or("none").to_owned();
+        write(&["a", "c"].map(|id| workout(id, "2026-04-10T00:00:00.000Z")));
+        let first = page("2026-04-01");
+        let newer: Vec<String> =
+            (0..5_100).map(|n| workout(&format!("n{n}"), "2026-04-11T00:00:00.000Z")).collect();
+        write(&newer);
+        write(&[workout("late", "2026-04-09T00:00:00.000Z")]);
+        let second = page(first["next_cursor"].as_str().unwrap());
+        assert_eq!((ids(&first).as_str(), ids(&second).as_str()), ("a", "late"));
+        let third = page(second["next_cursor"].as_str().unwrap());
+        assert_eq!(ids(&third), "c", "the place stays while late ones come");
     }
 }

@@ -7,6 +7,7 @@
     reason = "tests"
 )]
 
+mod events;
 mod faults;
 mod imports;
 mod members;

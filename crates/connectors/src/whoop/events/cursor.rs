@@ -57,7 +57,7 @@ impl Cursor {
         URL_SAFE.encode(format!("{}|{}|{}", self.updated, self.kind, self.id))
     }
 
-    fn read(text: &str) -> Option<Cursor> {
+    pub(super) fn read(text: &str) -> Option<Cursor> {
         let plain = String::from_utf8(URL_SAFE.decode(text).ok()?).ok()?;
         let mut fields = plain.splitn(3, '|');
         let (updated, kind, id) = (fields.next()?, fields.next()?, fields.next()?);
@@ -70,10 +70,14 @@ impl Cursor {
         })
     }
 
+    /// Where a record stands in the order of changes.
+    pub(super) fn order(row: &Row) -> (i64, &str, &str) {
+        (row.updated_us, &row.kind, &row.id)
+    }
+
     /// Does a record come at or before this place?
     pub(super) fn is_past(&self, row: &Row) -> bool {
-        (row.updated_us, row.kind.as_str(), row.id.as_str())
-            <= (self.updated_us, self.kind.as_str(), self.id.as_str())
+        Cursor::order(row) <= (self.updated_us, &self.kind, &self.id)
     }
 }
 
