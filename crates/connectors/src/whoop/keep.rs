@@ -8,6 +8,7 @@ use store::records::{Incoming, Kept, RecordsError};
 use super::SERVICE;
 use super::kind::Kind;
 use super::shape::{CURRENT, INVALID, Shaped, shape};
+use super::takeout;
 use crate::Desk;
 use crate::sync::{Page, is_same};
 use crate::when::utc_micros;
@@ -23,12 +24,17 @@ pub struct KeptPage {
     pub warnings: Vec<String>,
 }
 
-/// Keeps a page of a list. A record that cannot be read is kept, too, and said.
+/// Keeps a page of a list. A record that cannot be read is kept, too, and said; what an export had
+/// brought of the same gives way.
 pub fn keep(desk: &Desk, kind: Kind, raws: &[impl AsRef<str>]) -> Result<KeptPage, RecordsError> {
     let raws = || raws.iter().map(AsRef::as_ref);
     let derived = Derived::of(kind, raws());
     let kept = desk.records.keep_all(SERVICE.name, &derived.rows(kind, raws()))?;
-    Ok(derived.kept(kind, &kept))
+    let kept = derived.kept(kind, &kept);
+    if kept.written > 0 {
+        takeout::give_way_to(desk, kind, &kept.shaped)?;
+    }
+    Ok(kept)
 }
 
 /// A page that a sync has fetched.

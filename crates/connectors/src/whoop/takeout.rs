@@ -23,7 +23,7 @@ use journal::Answer;
 use rows::{Day, Draft};
 
 pub use journal::{KIND as JOURNAL, VIEW as JOURNAL_VIEW};
-pub use twins::give_way;
+pub use twins::{give_way, give_way_to};
 
 /// Odd rows are named so often; then they are only counted.
 const ODD_NAMED_MAX: usize = 20;

@@ -3,6 +3,7 @@
 use std::io::{Cursor, Write};
 use std::path::Path;
 
+use connectors::sync::Asked;
 use connectors::when;
 use connectors::whoop::legacy::{self, Login};
 use connectors::whoop::takeout::{self, Imported, TakeoutError};
@@ -104,29 +105,44 @@ fn row_of(cycle: &Value) -> String {
     format!("{},{},UTC,50,55,60,33,96,9.9,2000,150,70,,\n", civil("start"), civil("end"))
 }
 
-#[tokio::test]
-async fn what_the_api_has_is_left_to_it_whichever_comes_first() {
-    let stage = Stage::new(40);
+/// An export of the oldest twenty cycles that the API has, too.
+fn known_to_both(stage: &Stage) -> Cursor<Vec<u8>> {
     let upstream = stage.upstream("cycle");
     let mut closed: Vec<&Value> =
         upstream.values().filter(|cycle| !cycle["end"].is_null()).collect();
     closed.sort_by_key(|cycle| cycle["start"].as_str().unwrap().to_owned());
     let header = CYCLES.lines().next().unwrap();
     let rows: String = closed.iter().take(20).map(|cycle| row_of(cycle)).collect();
-    let file = format!("{header}\n{rows}");
-    let zip = || export(&[("physiological_cycles.csv", &file)]);
+    export(&[("physiological_cycles.csv", &format!("{header}\n{rows}"))])
+}
 
-    let first = takeout::import(&stage.desk, zip()).unwrap();
+fn imported(stage: &Stage, kind: &str) -> usize {
+    stage.mirrored(kind).keys().filter(|id| takeout::is_imported(id)).count()
+}
+
+#[tokio::test]
+async fn what_the_api_has_is_left_to_it_whichever_comes_first() {
+    let stage = Stage::new(40);
+    let first = takeout::import(&stage.desk, known_to_both(&stage)).unwrap();
     assert_eq!(first.kinds["cycles"].written, 20);
     assert_eq!(first.kinds["recoveries"].written, 20);
     stage.full().await;
-    let mirrored = stage.mirrored("cycles");
-    assert_eq!(mirrored.keys().filter(|id| takeout::is_imported(id)).count(), 0);
-    assert_eq!(mirrored.len(), upstream.len());
+    stage.assert_equal();
 
-    let second = takeout::import(&stage.desk, zip()).unwrap();
+    let second = takeout::import(&stage.desk, known_to_both(&stage)).unwrap();
     assert_eq!((second.kinds["cycles"].written, second.kinds["cycles"].known), (0, 20));
-    assert_eq!(stage.mirrored("cycles").len(), upstream.len());
+    stage.assert_equal();
+}
+
+#[tokio::test]
+async fn recoveries_that_come_before_their_cycles_replace_the_exports_as_well() {
+    let stage = Stage::new(40);
+    takeout::import(&stage.desk, known_to_both(&stage)).unwrap();
+    for resource in ["recoveries", "cycles"] {
+        let resources = Some(vec![resource.to_owned()]);
+        stage.sync(&Asked { full: true, resources, ..Asked::default() }).await;
+    }
+    assert_eq!((imported(&stage, "cycles"), imported(&stage, "recoveries")), (0, 0));
 }
 
 #[tokio::test]

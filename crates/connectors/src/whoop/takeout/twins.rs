@@ -8,6 +8,7 @@ use super::rows::Draft;
 use crate::Desk;
 use crate::whoop::SERVICE;
 use crate::whoop::kind::Kind;
+use crate::whoop::shape::Shaped;
 
 const MINUTE_US: i64 = 60_000_000;
 /// The export drops fractions of seconds and sometimes counts from the first minute asleep.
@@ -73,7 +74,40 @@ pub fn give_way(
     kind: Kind,
     from_us: i64,
     to_us: Option<i64>,
-) -> Result<usize, RecordsError> {
+) -> Result<(), RecordsError> {
+    one_kind(desk, kind, from_us, to_us)?;
+    // A recovery has the times of its cycle. The API's may have come before its cycle did, and until
+    // now nobody could tell when it was.
+    if kind == Kind::Cycles {
+        one_kind(desk, Kind::Recoveries, from_us, to_us)?;
+    }
+    Ok(())
+}
+
+/// The same for records that the API has just brought.
+pub fn give_way_to(desk: &Desk, kind: Kind, came: &[Shaped]) -> Result<(), RecordsError> {
+    let mut known_us = Vec::new();
+    for shaped in came {
+        let Some(id) = shaped.id.as_deref().filter(|id| !is_imported(id)) else { continue };
+        let start_us = match shaped.start_us {
+            None if kind == Kind::Recoveries => {
+                desk.records.one(SERVICE.name, kind.name(), id)?.and_then(|row| row.start_us)
+            }
+            start_us => start_us,
+        };
+        known_us.extend(start_us);
+    }
+    match (known_us.iter().min(), known_us.iter().max()) {
+        (Some(first_us), Some(last_us)) => give_way(desk, kind, *first_us, Some(*last_us)),
+        _ => Ok(()),
+    }
+}
+
+fn one_kind(desk: &Desk, kind: Kind, from_us: i64, to_us: Option<i64>) -> Result<(), RecordsError> {
+    let ids = desk.records.ids_in(SERVICE.name, kind.name(), &window(from_us, to_us))?;
+    if !ids.iter().any(|id| is_imported(id)) {
+        return Ok(());
+    }
     let rows = around(desk, kind, from_us, to_us)?;
     let (imported, ours): (Vec<Row>, Vec<Row>) =
         rows.into_iter().partition(|row| is_imported(&row.id));
@@ -82,7 +116,7 @@ pub fn give_way(
         |row: &Row| row.start_us.is_some_and(|start_us| twins.find(start_us, row.end_us).is_some());
     let superseded: Vec<String> = imported.into_iter().filter(has_twin).map(|row| row.id).collect();
     let now_us = desk.clock.now().wall_us;
-    desk.records.remove(SERVICE.name, kind.name(), &superseded, now_us)
+    desk.records.remove(SERVICE.name, kind.name(), &superseded, now_us).map(drop)
 }
 
 fn around(
@@ -91,10 +125,13 @@ fn around(
     from_us: i64,
     to_us: Option<i64>,
 ) -> Result<Vec<Row>, RecordsError> {
-    let window = Window {
+    desk.records.window(SERVICE.name, kind.name(), &window(from_us, to_us))
+}
+
+fn window(from_us: i64, to_us: Option<i64>) -> Window {
+    Window {
         from_us: Some(from_us.saturating_sub(AROUND_US)),
         to_us: to_us.map(|to_us| to_us.saturating_add(AROUND_US)),
         ..Window::default()
-    };
-    desk.records.window(SERVICE.name, kind.name(), &window)
+    }
 }

@@ -1,15 +1,18 @@
 //! Lists and single records: what is asked of WHOOP, what comes from the mirror, what is refused.
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
 
+use std::io::{Cursor, Write as _};
 use std::sync::Arc;
 
 use sandbox::{Fault, What};
 use serde_json::{Value, json};
 use store::home::Home;
 use store::records::Records;
+use zip::write::SimpleFileOptions;
 
 use super::{NAME, NOW_US, Stage, code, ids, stage};
 use crate::Answer;
+use crate::whoop::takeout;
 
 #[tokio::test]
 async fn a_limited_call_does_not_pass_for_the_whole_window() {
@@ -324,4 +327,33 @@ async fn a_list_that_was_cut_is_put_together_every_time() {
     assert!(!was_remembered);
     let limited = json!({"end": "2026-04-14", "limit": 5});
     assert!(twice(&stage, "list_whoop_sleeps", &limited).await.1);
+}
+
+fn export_row(cycle: &Value) -> String {
+    let civil = |key: &str| cycle[key].as_str().unwrap()[..19].replace('T', " ");
+    format!("{},{},UTC,50\n", civil("start"), civil("end"))
+}
+
+/// A data export of what the API has, too: its cycles that have ended, with their recoveries.
+fn export_of(cycles: &[Value]) -> Cursor<Vec<u8>> {
+    let header = "Cycle start time,Cycle end time,Cycle timezone,Recovery score %\n";
+    let rows = cycles.iter().filter(|cycle| cycle["end"].is_string()).map(export_row);
+    let table = [header.to_owned()].into_iter().chain(rows).collect::<String>();
+    let mut archive = zip::ZipWriter::new(Cursor::new(Vec::new()));
+    archive.start_file("physiological_cycles.csv", SimpleFileOptions::default()).unwrap();
+    archive.write_all(table.as_bytes()).unwrap();
+    archive.finish().unwrap()
+}
+
+#[tokio::test]
+async fn an_answer_that_is_fetched_has_no_doubles_of_an_export() {
+    let stage = stage(20);
+    let cycles = stage.whoop.control().records("cycle").unwrap();
+    let imported = takeout::import(&stage.desk, export_of(&cycles)).unwrap();
+    assert_eq!(imported.kinds["cycles"].written, cycles.len() - 1, "all but the open one");
+    for (tool, kind) in [("list_whoop_cycles", "cycle"), ("list_whoop_recoveries", "recovery")] {
+        let answer = stage.call(tool, json!({"start": "2026-01-01", "limit": 500})).await;
+        let count = answer["records"].as_array().unwrap().len();
+        assert_eq!(count, stage.whoop.control().records(kind).unwrap().len(), "{tool}");
+    }
 }
