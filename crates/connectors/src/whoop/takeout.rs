@@ -146,7 +146,7 @@ impl Sheet {
         let mut rows = Vec::new();
         // Text in memory that is UTF-8 and may have rows of any length cannot fail to be read.
         for row in reader.records().map_while(Result::ok) {
-            rows.push((row.position().map_or(0, csv::Position::line), row));
+            rows.push((row.position().map_or(0, |at| line(text, at)), row));
         }
         Some(Sheet { name: entry.name.clone(), header, rows })
     }
@@ -176,6 +176,12 @@ impl Sheet {
         }
         Ok(())
     }
+}
+
+/// The line a row begins in. Where lines end with two characters the reader stops between them.
+fn line(text: &str, at: &csv::Position) -> u64 {
+    let next = usize::try_from(at.byte()).ok().and_then(|byte| text.as_bytes().get(byte));
+    at.line() + u64::from(next == Some(&b'\n'))
 }
 
 /// Offsets by the start of a cycle as the tables write it.

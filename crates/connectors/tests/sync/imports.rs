@@ -145,6 +145,17 @@ async fn recoveries_that_come_before_their_cycles_replace_the_exports_as_well() 
     assert_eq!((imported(&stage, "cycles"), imported(&stage, "recoveries")), (0, 0));
 }
 
+#[test]
+fn a_line_is_counted_as_an_editor_does_whatever_ends_it() {
+    let stage = Stage::new(1);
+    for end in ["\n", "\r\n"] {
+        let file = CYCLES.replace('\n', end);
+        let imported = takeout::import(&stage.desk, export(&[("c.csv", &file)])).unwrap();
+        let lines: Vec<u64> = imported.odd.iter().map(|odd| odd.line).collect();
+        assert_eq!(lines, [4, 5], "{end:?}");
+    }
+}
+
 #[tokio::test]
 async fn a_sync_leaves_what_only_the_export_has() {
     let stage = Stage::new(30);

@@ -27,11 +27,9 @@ pub(super) fn tables(source: impl Read + Seek) -> Result<Vec<Entry>, TakeoutErro
     let mut left_bytes = TOTAL_BYTES_MAX;
     let mut entries = Vec::new();
     for index in 0..archive.len() {
-        let file = archive.by_index(index).map_err(|e| TakeoutError::NotAZip(e.to_string()))?;
-        let name = file.name().map(Cow::into_owned).unwrap_or_default();
-        if !is_table(&name) {
-            continue;
-        }
+        let name = archive.name_for_index(index).and_then(Result::ok).map(Cow::into_owned);
+        let Some(name) = name.filter(|name| is_table(name)) else { continue };
+        let file = archive.by_index(index).map_err(|e| unreadable(&name, &e))?;
         let entry = read(name, file, left_bytes.min(ENTRY_BYTES_MAX))?;
         left_bytes = left_bytes.saturating_sub(entry.bytes.len() as u64);
         entries.push(entry);
@@ -50,11 +48,13 @@ fn is_table(name: &str) -> bool {
 /// The size in the archive's directory is a claim; what counts is what comes out.
 fn read(name: String, file: impl Read, bytes_max: u64) -> Result<Entry, TakeoutError> {
     let mut bytes = Vec::new();
-    file.take(bytes_max + 1)
-        .read_to_end(&mut bytes)
-        .map_err(|e| TakeoutError::Unreadable { name: name.clone(), why: e.to_string() })?;
+    file.take(bytes_max + 1).read_to_end(&mut bytes).map_err(|e| unreadable(&name, &e))?;
     if bytes.len() as u64 > bytes_max {
         return Err(TakeoutError::TooMuch);
     }
     Ok(Entry { name, bytes })
+}
+
+fn unreadable(name: &str, why: &dyn std::error::Error) -> TakeoutError {
+    TakeoutError::Unreadable { name: name.to_owned(), why: why.to_string() }
 }
