@@ -27,12 +27,20 @@ pub enum ForeignError {
     Random(#[from] RandomError),
 }
 
+/// How the names of the copies begin. One that was killed leaves its own behind, and forgetting
+/// removes it.
+pub(crate) const COPY_PREFIX: &str = "data.db.import-";
+
 /// An open copy of somebody else's database.
 pub struct Foreign {
     source: PathBuf,
-    copies: Vec<PathBuf>,
+    // The copy goes after its connection, which writes beside it to the end.
     db: Connection,
+    _copy: Copied,
 }
+
+/// A copy on the disk, with what SQLite keeps beside it.
+struct Copied(PathBuf);
 
 impl Foreign {
     /// Copies the database, with what its log still holds, beside our own records and opens that.
@@ -41,28 +49,19 @@ impl Foreign {
         records: &Records,
         random: &Random,
     ) -> Result<Foreign, ForeignError> {
-        let copy = records.path().with_extension(format!("db.import-{}", random.name()?));
-        let mut copies = Vec::new();
+        let copy =
+            Copied(records.path().with_file_name(format!("{COPY_PREFIX}{}", random.name()?)));
         for end in ["", "-wal"] {
-            let (from, to) = (with_end(source, end), with_end(&copy, end));
+            let from = with_end(source, end);
             if end.is_empty() || from.exists() {
-                let outcome = take(&from, &to);
-                copies.push(to);
-                if let Err(error) = outcome {
-                    sweep(&copies);
-                    return Err(error);
-                }
+                take(&from, &with_end(&copy.0, end))?;
             }
         }
-        copies.push(with_end(&copy, "-shm"));
         let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-        match Connection::open_with_flags(&copy, flags) {
-            Ok(db) => Ok(Foreign { source: source.into(), copies, db }),
-            Err(error) => {
-                sweep(&copies);
-                Err(ForeignError::Database { path: source.into(), words: error.to_string() })
-            }
-        }
+        let db = Connection::open_with_flags(&copy.0, flags).map_err(|error| {
+            ForeignError::Database { path: source.into(), words: error.to_string() }
+        })?;
+        Ok(Foreign { source: source.into(), db, _copy: copy })
     }
 
     /// Hands each text of a column to `take`, in the order of the table. A table that is not there
@@ -98,9 +97,17 @@ impl Foreign {
     }
 }
 
-impl Drop for Foreign {
+impl Drop for Copied {
+    /// The copies hold the owner's data; a failure to remove one is said and not hidden.
     fn drop(&mut self) {
-        sweep(&self.copies);
+        for path in ["", "-wal", "-shm"].map(|end| with_end(&self.0, end)) {
+            match fs::remove_file(&path) {
+                Err(e) if e.kind() != io::ErrorKind::NotFound => {
+                    tracing::warn!("cannot remove `{}`: {e}", path.display());
+                }
+                _ => {}
+            }
+        }
     }
 }
 
@@ -118,18 +125,6 @@ fn take(from: &Path, to: &Path) -> Result<(), ForeignError> {
     let mut target = OpenOptions::new().write(true).open(to).map_err(failed("open", to))?;
     io::copy(&mut source, &mut target).map_err(failed("copy", from))?;
     fs::set_permissions(to, Permissions::from_mode(0o600)).map_err(failed("set the mode of", to))
-}
-
-/// The copies hold the owner's data; a failure to remove one is said and not hidden.
-fn sweep(copies: &[PathBuf]) {
-    for copy in copies {
-        match fs::remove_file(copy) {
-            Err(e) if e.kind() != io::ErrorKind::NotFound => {
-                tracing::warn!("cannot remove `{}`: {e}", copy.display());
-            }
-            _ => {}
-        }
-    }
 }
 
 fn with_end(path: &Path, end: &str) -> PathBuf {

@@ -246,13 +246,18 @@ fn the_python_servers_home_is_taken_over_and_not_touched() {
     assert_eq!(account.expires_us, when::instant_us("2026-11-16T10:00:00Z"));
     assert_eq!(taken.kinds["cycles"].written, 0, "the records were here before");
     assert_eq!(contents(&folder), before);
-    let left: Vec<_> = std::fs::read_dir(stage.folder.path().join("home"))
-        .unwrap()
-        .map(|entry| entry.unwrap().file_name().to_string_lossy().into_owned())
-        .filter(|name| name.contains("import"))
-        .collect();
-    assert!(left.is_empty(), "copies of health data stay nowhere: {left:?}");
+    let left = || -> Vec<String> {
+        std::fs::read_dir(stage.folder.path().join("home"))
+            .unwrap()
+            .map(|entry| entry.unwrap().file_name().to_string_lossy().into_owned())
+            .filter(|name| name.contains("import"))
+            .collect()
+    };
+    assert_eq!(left(), [""; 0], "copies of health data stay nowhere");
+    // Closed, it has no log beside it.
     drop(open);
+    legacy::import(&stage.desk, &folder, None, &local).unwrap();
+    assert_eq!(left(), [""; 0], "nor what SQLite keeps beside them");
     let nothing = legacy::import(&stage.desk, &stage.folder.path().join("empty"), None, &local);
     assert!(nothing.unwrap_err().to_string().contains("nothing of whoop-mcp"));
 }

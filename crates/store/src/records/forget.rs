@@ -4,8 +4,8 @@
 use std::fs;
 use std::path::Path;
 
-use super::schema::COPY_PREFIX;
-use super::{Records, RecordsError, Result};
+use super::{Records, RecordsError, Result, schema};
+use crate::foreign;
 
 /// What a service leaves in each table, children before what they point at.
 const DELETES: &[&str] = &[
@@ -19,8 +19,8 @@ const DELETES: &[&str] = &[
 ];
 
 impl Records {
-    /// Deletes everything of a service and writes the file anew without it. Copies that upgrades
-    /// made go as well: they hold the same rows. Answers how many records there were.
+    /// Deletes everything of a service and writes the file anew without it. Copies that upgrades and
+    /// imports made go as well: they hold the same rows. Answers how many records there were.
     pub fn forget(&self, service: &str) -> Result<u64> {
         let counts = self.counts(service)?;
         self.write(|db| {
@@ -30,7 +30,11 @@ impl Records {
             Ok(())
         })?;
         self.rewrite()?;
-        remove_copies(&self.inner.backups)?;
+        remove_beginning(&self.inner.backups, schema::COPY_PREFIX)?;
+        // An import that was killed has left what it read.
+        if let Some(home) = self.inner.path.parent() {
+            remove_beginning(home, foreign::COPY_PREFIX)?;
+        }
         Ok(counts.iter().map(|(_, count)| count).sum())
     }
 
@@ -46,11 +50,12 @@ impl Records {
     }
 }
 
-fn remove_copies(backups: &Path) -> Result<()> {
-    let Ok(entries) = fs::read_dir(backups) else { return Ok(()) };
+/// Removes the files of a folder whose names begin so.
+fn remove_beginning(folder: &Path, prefix: &str) -> Result<()> {
+    let Ok(entries) = fs::read_dir(folder) else { return Ok(()) };
     for entry in entries {
         let entry = entry?;
-        if entry.file_name().to_string_lossy().starts_with(COPY_PREFIX) {
+        if entry.file_name().to_string_lossy().starts_with(prefix) {
             fs::remove_file(entry.path())?;
         }
     }

@@ -56,6 +56,7 @@ fn what_is_forgotten_is_in_no_file_any_more() {
     stage.keep(&Record::new("cycles", "kept", 0, None));
     fs::write(stage.home.backups().join("data-schema1-1.db"), PLANTED).unwrap();
     fs::write(stage.home.backups().join("gate-schema1-1.db"), "another's").unwrap();
+    fs::write(stage.home.path().join("data.db.import-killed"), PLANTED).unwrap();
     assert!(bytes_of(stage.home.path()).iter().any(|(_, bytes)| holds(bytes, PLANTED)));
     // A second process has read them and keeps its connection.
     let other = stage.second();
