@@ -12,7 +12,6 @@ const OURS: &[(&str, &str)] = &[
     ("accounts", "accounts with their tokens"),
     ("data.db", "records fetched from your accounts"),
     ("exports", "files that agents exported"),
-    ("gate.db", "servers, policies, grants and pins"),
     ("audit", "the audit log"),
     ("ledger", "the audit log"),
     ("approvals", "calls that wait for a human"),
@@ -22,7 +21,11 @@ const OURS: &[(&str, &str)] = &[
     ("running", "marks of running gates"),
     ("demo", "the demonstration"),
     ("tollgate.toml", "settings"),
+    ("gate.db", "servers, policies, grants and pins"),
 ];
+
+/// What only a home has. `gate.db` goes last, so that a purge that was cut short can be run again.
+const MARKS: &[&str] = &["vault.key", "gate.db", "gate.db.lock", "data.db.lock"];
 
 static ZEROS: [u8; 64 << 10] = [0; 64 << 10];
 /// Folders of our own are not deeper.
@@ -52,6 +55,11 @@ pub struct Plan {
 pub struct PurgeError {
     path: PathBuf,
     source: io::Error,
+}
+
+/// Is a folder a home? In another one named by mistake, `logs` and `backups` are somebody's own.
+pub fn is_home(folder: &Path) -> bool {
+    MARKS.iter().any(|name| folder.join(name).is_file())
 }
 
 impl Plan {

@@ -5,7 +5,7 @@ use std::io::{self, BufRead as _, IsTerminal as _};
 use anyhow::{Result, bail};
 use serde_json::{Value, json};
 use store::home::Home;
-use store::purge::Plan;
+use store::purge::{self, Plan};
 
 use super::PurgeArgs;
 use crate::context::Context;
@@ -14,8 +14,15 @@ use crate::output::{Out, Progress, Table, count};
 use crate::running;
 
 pub(crate) fn run(args: &PurgeArgs, context: &Context, out: &mut Out) -> Result<Ending> {
-    // Opening it first makes sure that it is a tollgate home, and not a folder named by mistake.
-    let home = Home::open(&context.home_path()?)?;
+    let path = context.home_path()?;
+    // Looked at before it is opened, which mends whatever folder it is given.
+    if path.is_dir() && !purge::is_home(&path) {
+        bail!(
+            "`{}` is not a tollgate home; nothing was deleted\nhint: `TOLLGATE_HOME` and `--home` name the folder",
+            path.display()
+        );
+    }
+    let home = Home::open(&path)?;
     if let Some(gate) = running::all(home.path()).first() {
         bail!(
             "a gate is running on this home (`{}`, process {})\nhint: stop it first",

@@ -208,3 +208,17 @@ fn a_purge_says_what_goes_asks_and_leaves_nothing() {
     stage.fine(&["purge", "--yes", "--json"]);
     assert!(!stage.home().exists(), "the folder goes with the last file");
 }
+
+#[test]
+fn a_folder_that_is_no_home_is_not_purged() {
+    let stage = Stage::new();
+    let folder = stage.home();
+    fs::create_dir_all(folder.join("logs")).unwrap();
+    fs::write(folder.join("logs/mine.txt"), "the owner's own").unwrap();
+    let before = fs::metadata(&folder).unwrap().mode();
+    let said = stage.run(&["purge", "--yes"]);
+    assert_eq!(said.code, 2);
+    assert!(said.stderr.contains("is not a tollgate home; nothing was deleted"), "{}", said.stderr);
+    assert!(folder.join("logs/mine.txt").exists());
+    assert_eq!(fs::metadata(&folder).unwrap().mode(), before, "it was not even opened");
+}
