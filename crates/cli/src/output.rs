@@ -67,6 +67,19 @@ impl Out {
         self.line(terminal_safe(&text))
     }
 
+    /// One fact of a list that is too long to be held: printed as `json` prints the whole list.
+    pub(crate) fn json_item(&mut self, nth: usize, fact: &impl Serialize) -> Result<()> {
+        let text = serde_json::to_string_pretty(fact)?.replace('\n', "\n  ");
+        let before = if nth == 0 { "[\n  " } else { ",\n  " };
+        self.raw(before.as_bytes())?;
+        self.raw(terminal_safe(&text).as_bytes())
+    }
+
+    /// Closes a list of so many.
+    pub(crate) fn json_end(&mut self, count: usize) -> Result<()> {
+        self.line(if count == 0 { "[]" } else { "\n]" })
+    }
+
     /// A row as one line of JSON, for streams.
     pub(crate) fn json_line(&mut self, fact: &impl Serialize) -> Result<()> {
         let text = serde_json::to_string(fact)?;

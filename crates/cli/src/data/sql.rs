@@ -114,18 +114,19 @@ fn ask(
 
 fn as_json(records: &Records, question: &str, limit: Option<usize>, out: &mut Out) -> Result<()> {
     let mut names = Vec::new();
-    let mut rows = Vec::new();
+    let mut rows = 0;
     ask(records, question, limit.unwrap_or(0), |told| {
         match told {
             Told::Columns(columns) => names = columns.to_vec(),
             Told::Row(cells) => {
                 let members = names.iter().cloned().zip(cells.iter().map(value));
-                rows.push(Value::Object(members.collect::<Map<_, _>>()));
+                out.json_item(rows, &members.collect::<Map<_, _>>())?;
+                rows += 1;
             }
         }
         Ok(())
     })?;
-    out.json(&rows)
+    out.json_end(rows)
 }
 
 fn value(cell: &Cell) -> Value {

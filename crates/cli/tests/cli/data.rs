@@ -1,7 +1,9 @@
 //! The owner's data through the binary: taken out, asked, deleted.
 
 use std::fs;
+use std::io::Read as _;
 use std::os::unix::fs::MetadataExt as _;
+use std::process::Stdio;
 
 use serde_json::json;
 use store::home::Home;
@@ -161,6 +163,20 @@ fn questions_are_answered_as_a_table_as_csv_and_as_json() {
     assert_eq!(asked.stdout, "n\r\n3\r\n");
     let hostile = stage.fine(&["sql", "select '\u{1b}[2J' as \"a\u{1b}b\""]).stdout;
     assert!(!hostile.contains('\u{1b}'), "{hostile}");
+}
+
+#[test]
+fn an_answer_without_an_end_is_written_as_it_comes() {
+    let stage = with_cycles();
+    let endless = "with recursive c(n) as (select 1 union all select n + 1 from c) select n from c";
+    let mut command = stage.command(&["sql", endless, "--json"]);
+    let mut child = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+    let mut first = [0; 64];
+    child.stdout.take().unwrap().read_exact(&mut first).unwrap();
+    // Whoever stops reading ends it.
+    assert!(child.wait().is_ok());
+    assert!(first.starts_with(b"[\n  {\n    \"n\": 1\n  },\n  {\n    \"n\": 2\n  },\n"));
+    assert_eq!(stage.fine(&["sql", "select 1 where 0", "--json"]).stdout, "[]\n");
 }
 
 #[test]
