@@ -1,7 +1,7 @@
 //! Signs in, tries the credentials for real, and only then says that the account is connected.
 
 use anyhow::{Context as _, Result, anyhow, bail};
-use connectors::account::{CheckError, SignIn, check};
+use connectors::account::{CheckError, Client as ClientAs, SignIn, check};
 use connectors::oauth::answer::Tokens;
 use connectors::oauth::grant::Grant;
 use connectors::{Account, Desk, Service};
@@ -123,8 +123,11 @@ async fn keep(
         if let CheckError::OtherPerson(_) = error {
             bail!("{kept}: {error}");
         }
+        // What it hints at is what was just tried.
+        let words = error.to_string();
+        let words = words.lines().next().unwrap_or_default();
         bail!(
-            "{error}; {kept}\nhint: check what you gave, then `tollgate connect {}` again",
+            "{words}; {kept}\nhint: check what you gave, then `tollgate connect {}` again",
             service.name
         );
     }
@@ -162,6 +165,10 @@ fn told(
     }
     if is_oauth && !facts.has("refresh") {
         out.warn("no refresh token came: the login ends when its access token does");
+    } else if let Some(unknown) = unknown_client(service, facts) {
+        out.warn(format_args!(
+            "{unknown}: without it the login ends when its access token does; connect again with it"
+        ));
     }
     if out.wants_json() {
         out.json(&json!({
@@ -180,6 +187,21 @@ fn told(
         out.say(format_args!("next: `tollgate sync {}`", service.name));
     }
     Ok(Ending::Yes)
+}
+
+/// What a refresh would lack. A login from a file may come without the app it belongs to.
+fn unknown_client(service: &Service, facts: &accounts::Facts) -> Option<String> {
+    let account = service.account?;
+    let needs_secret = match account.sign_in.client()? {
+        ClientAs::Public | ClientAs::BasicIfSecret => false,
+        ClientAs::Basic | ClientAs::Post => true,
+    };
+    let missing = match &facts.client_id {
+        None => account.client_id,
+        Some(_) if needs_secret && !facts.has("client_secret") => account.client_secret,
+        Some(_) => return None,
+    };
+    Some(format!("`{missing}` is not known"))
 }
 
 /// Asked for but not granted. An account that does not know what was granted lacks nothing.

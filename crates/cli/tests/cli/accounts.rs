@@ -155,6 +155,15 @@ fn a_token_response_on_standard_input_connects_too() {
     let said = stage.run_with(&["connect", "whoop", "--tokens", "-", "--json"], &tokens);
     assert_eq!(said.code, 0, "{}", said.everything());
     assert_eq!(said.json()["checked"], true);
+    assert!(!said.stderr.contains("is not known"), "{}", said.stderr);
+    // Without the app the login cannot be refreshed, and that is said while it is easy to mend.
+    let mut without = stage;
+    without.set("WHOOP_CLIENT_SECRET", "");
+    without.set("TOLLGATE_HOME", without.path("another").to_str().unwrap());
+    let tokens = sandbox.control().tokens().to_string();
+    let said = without.run_with(&["connect", "whoop", "--tokens", "-"], &tokens);
+    assert_eq!(said.code, 0, "{}", said.everything());
+    assert!(said.stderr.contains("`WHOOP_CLIENT_SECRET` is not known"), "{}", said.stderr);
 }
 
 #[test]
@@ -163,7 +172,10 @@ fn credentials_that_do_not_work_are_not_kept_and_the_old_ones_are() {
     let wrong = json!({ "access_token": "wrong-1", "refresh_token": "wrong-2" }).to_string();
     let said = stage.run_with(&["connect", "whoop", "--tokens", "-"], &wrong);
     assert_eq!(said.code, 2, "{}", said.everything());
-    assert!(said.stderr.contains("nothing is kept"), "{}", said.stderr);
+    let words =
+        "has ended: it answered `invalid_grant`; nothing is kept\nhint: check what you gave";
+    assert!(said.stderr.contains(words), "{}", said.stderr);
+    assert_eq!(said.stderr.matches("hint: ").count(), 1, "{}", said.stderr);
     assert!(!said.everything().contains("wrong-"), "{}", said.everything());
     assert_eq!(account(&stage)["state"], "not_connected");
     let (stage, _sandbox, _) = connected();
