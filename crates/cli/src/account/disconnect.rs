@@ -1,6 +1,7 @@
 //! Takes consent back at the service, and wipes the account and its records here.
 
 use std::io::{self, BufRead as _, IsTerminal as _};
+use std::path::Path;
 
 use anyhow::{Result, anyhow, bail};
 use connectors::account::revoke;
@@ -34,6 +35,10 @@ pub(crate) fn disconnect(
     let wiped = desk.accounts.lock(name)?.wipe()?;
     let records = if args.keep_data { None } else { Some(desk.records.forget(name)?) };
     stores.note("disconnect", name, if revoked { "consent taken back" } else { "" })?;
+    if records.is_some() && holds_something(&desk.exports) {
+        let shown = desk.exports.display();
+        out.say(format_args!("what agents exported stays in `{shown}`; it is yours to delete"));
+    }
     if out.wants_json() {
         out.json(&json!({
             "service": name,
@@ -51,6 +56,10 @@ pub(crate) fn disconnect(
     };
     out.line(format_args!("{name}: {consent}{account}, {records}"))?;
     Ok(Ending::Yes)
+}
+
+fn holds_something(folder: &Path) -> bool {
+    std::fs::read_dir(folder).is_ok_and(|mut entries| entries.next().is_some())
 }
 
 fn agreed(name: &str, keep_data: bool, out: &Out) -> Result<bool> {
