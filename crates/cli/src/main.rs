@@ -30,6 +30,8 @@ mod status;
 mod sync;
 
 use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 use anyhow::Result;
 
@@ -44,6 +46,7 @@ fn main() -> ExitCode {
     if std::env::args_os().nth(1).is_some_and(|word| word == run::CHILD_WORD) {
         return gateway::upstream::shim::run(std::env::args_os());
     }
+    outlive_file_limits();
     let cli = cli::parse();
     let mut out = Out::new(cli.global.json, cli.global.color);
     let ending = run(cli, &mut out).and_then(|ending| out.flush().map(|()| ending));
@@ -56,6 +59,14 @@ fn main() -> ExitCode {
             ExitCode::from(COULD_NOT)
         }
     }
+}
+
+/// A file that reaches a limit on its size ends a process in the middle of its write. With somebody
+/// to hear of it the write fails instead, as on a full disk, and whoever wrote says so.
+fn outlive_file_limits() {
+    let heard = Arc::new(AtomicBool::new(false));
+    // Where that cannot be had, everything is as it was.
+    let _ = signal_hook::flag::register(signal_hook::consts::SIGXFSZ, heard);
 }
 
 fn run(cli: Cli, out: &mut Out) -> Result<Ending> {

@@ -3,7 +3,7 @@
 use std::fs;
 use std::io::Read as _;
 use std::os::unix::fs::MetadataExt as _;
-use std::process::Stdio;
+use std::process::{Command, Stdio};
 
 use serde_json::json;
 use store::home::Home;
@@ -223,6 +223,21 @@ fn a_purge_says_what_goes_asks_and_leaves_nothing() {
     stage.fine(&["server", "add", "demo", "--builtin", "demo"]);
     stage.fine(&["purge", "--yes", "--json"]);
     assert!(!stage.home().exists(), "the folder goes with the last file");
+}
+
+#[test]
+fn a_limit_on_files_is_an_error_with_words_and_no_death() {
+    let stage = with_cycles();
+    let plain = stage.command(&["export", "whoop", "cycles", "--out", "cycles.csv"]);
+    let mut limited = Command::new("sh");
+    limited.args(["-c", "ulimit -f 0; exec \"$@\"", "sh"]).arg(plain.get_program());
+    limited.args(plain.get_args()).current_dir(stage.path("")).env_clear();
+    limited.envs(plain.get_envs().filter_map(|(name, value)| Some((name, value?))));
+    let output = limited.output().unwrap();
+    let words = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(2), "{:?} {words}", output.status);
+    assert!(words.starts_with("error: "), "{words}");
+    assert!(!stage.path("cycles.csv").exists());
 }
 
 #[test]
