@@ -6,6 +6,7 @@ mod date;
 mod gather;
 mod guard;
 mod lanes;
+mod linger;
 mod plain;
 mod replay;
 mod stream;
@@ -36,7 +37,9 @@ pub(crate) use lanes::Lanes;
 pub use tls::{Tls, TlsError};
 
 use crate::bounds::Bounds;
+use body::Coming;
 use date::Date;
+use linger::Linger;
 use plain::{Ended, HandedOver, Plain};
 use replay::Replay;
 use stream::Looks;
@@ -344,22 +347,26 @@ impl Connection {
         let first = Cell::new(handed.answer);
         let heard = Arc::new(AtomicBool::new(true));
         let answered = Arc::clone(&heard);
+        let left = Arc::new(AtomicBool::new(false));
+        let linger = Linger::new(Arc::clone(&left));
         let service = service_fn(move |request: Request<Incoming>| {
             let (answering, first) = (Arc::clone(&answering), first.take());
-            let heard = Arc::clone(&answered);
+            let (heard, left) = (Arc::clone(&answered), Arc::clone(&left));
             async move {
                 let response = if let Some(first) = first {
                     // It was carried out already, and all of it is there.
                     request.into_body().collect().await?;
                     first
                 } else {
-                    answering.answer(request.map(Arriving::Incoming)).await
+                    let coming = |body| Arriving::Coming(Coming::new(body, left));
+                    answering.answer(request.map(coming)).await
                 };
                 heard.store(false, Ordering::Relaxed);
                 Ok::<_, hyper::Error>(response)
             }
         });
-        let stream = Replay { stream: handed.stream, read: handed.read, heard: Arc::clone(&heard) };
+        let heard_now = Arc::clone(&heard);
+        let stream = Replay { stream: handed.stream, read: handed.read, heard: heard_now, linger };
         let connection = hyper::server::conn::http1::Builder::new()
             .timer(TokioTimer::new())
             .header_read_timeout(self.bounds.header_wait_max)

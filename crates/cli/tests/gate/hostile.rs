@@ -3,7 +3,7 @@
 
 use std::collections::HashSet;
 use std::fs;
-use std::io::{BufRead, BufReader, Write};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::process::Stdio;
 use std::time::Duration;
@@ -206,6 +206,24 @@ fn p22_messages_without_one_meaning_are_refused_over_stdio() {
     let passed = fs::read_to_string(notes.with_extension("calls")).unwrap().lines().count();
     println!("P22: {sent} hostile lines over stdio, {rows} rows, {} passed on", passed - 1);
     assert_eq!((rows, passed), (sent, 1));
+}
+
+/// A client that is still writing when it is refused must not meet a closed door: many give up there and
+/// never read why.
+#[test]
+fn p22_who_sends_all_of_a_message_that_is_refused_early_hears_why() {
+    let (gate, _recorder, client) = Gate::with_recorder();
+    let stranger = gate.client("tg_nobody", "/mcp/rec");
+    for (client, bytes, status) in [(&client, 8 << 20, "413"), (&stranger, 3 << 20, "401")] {
+        let mut stream = TcpStream::connect(("127.0.0.1", client.port)).unwrap();
+        stream.set_read_timeout(Some(WAIT)).unwrap();
+        let request = client.request_that("keep-alive", &vec![b' '; bytes], "");
+        stream.write_all(&request).expect("the gate takes what it will not read");
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).unwrap();
+        assert!(answer.starts_with(&format!("HTTP/1.1 {status} ")), "{answer}");
+    }
+    println!("P22: 2 large messages refused before their end, and the client heard why");
 }
 
 /// How many threads open hostile connections.

@@ -3,6 +3,8 @@
 
 use std::convert::Infallible;
 use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll};
 
 use bytes::Bytes;
@@ -13,7 +15,29 @@ use tokio::sync::mpsc;
 pub(crate) enum Arriving {
     /// All of it is here; empty once it was taken.
     Whole(Bytes),
-    Incoming(Incoming),
+    Coming(Coming),
+}
+
+/// What hyper reads, bit by bit.
+pub(crate) struct Coming {
+    incoming: Incoming,
+    has_ended: bool,
+    /// Set when it is let go of before its end.
+    left: Arc<AtomicBool>,
+}
+
+impl Coming {
+    pub(super) fn new(incoming: Incoming, left: Arc<AtomicBool>) -> Coming {
+        Coming { incoming, has_ended: false, left }
+    }
+}
+
+impl Drop for Coming {
+    fn drop(&mut self) {
+        if !self.has_ended && !hyper::body::Body::is_end_stream(&self.incoming) {
+            self.left.store(true, Ordering::Relaxed);
+        }
+    }
 }
 
 impl hyper::body::Body for Arriving {
@@ -27,21 +51,25 @@ impl hyper::body::Body for Arriving {
         match &mut *self {
             Arriving::Whole(bytes) if bytes.is_empty() => Poll::Ready(None),
             Arriving::Whole(bytes) => Poll::Ready(Some(Ok(Frame::data(std::mem::take(bytes))))),
-            Arriving::Incoming(incoming) => Pin::new(incoming).poll_frame(context),
+            Arriving::Coming(coming) => {
+                let frame = Pin::new(&mut coming.incoming).poll_frame(context);
+                coming.has_ended |= matches!(frame, Poll::Ready(None));
+                frame
+            }
         }
     }
 
     fn is_end_stream(&self) -> bool {
         match self {
             Arriving::Whole(bytes) => bytes.is_empty(),
-            Arriving::Incoming(incoming) => incoming.is_end_stream(),
+            Arriving::Coming(coming) => coming.incoming.is_end_stream(),
         }
     }
 
     fn size_hint(&self) -> SizeHint {
         match self {
             Arriving::Whole(bytes) => SizeHint::with_exact(bytes.len() as u64),
-            Arriving::Incoming(incoming) => incoming.size_hint(),
+            Arriving::Coming(coming) => coming.incoming.size_hint(),
         }
     }
 }

@@ -4,10 +4,12 @@ use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 
 use bytes::{Buf, Bytes};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+
+use super::linger::Linger;
 
 pub(super) struct Replay<S> {
     pub(super) stream: S,
@@ -15,6 +17,7 @@ pub(super) struct Replay<S> {
     pub(super) read: Bytes,
     /// Set when something is read, so that a peer that is slow is told from one that says nothing.
     pub(super) heard: Arc<AtomicBool>,
+    pub(super) linger: Linger,
 }
 
 impl<S: AsyncRead + Unpin> AsyncRead for Replay<S> {
@@ -37,7 +40,7 @@ impl<S: AsyncRead + Unpin> AsyncRead for Replay<S> {
     }
 }
 
-impl<S: AsyncWrite + Unpin> AsyncWrite for Replay<S> {
+impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for Replay<S> {
     fn poll_write(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
@@ -62,7 +65,11 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Replay<S> {
         Pin::new(&mut self.stream).poll_flush(context)
     }
 
-    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_shutdown(context)
+    fn poll_shutdown(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let this = self.get_mut();
+        if !this.linger.has_begun() {
+            ready!(Pin::new(&mut this.stream).poll_shutdown(context))?;
+        }
+        this.linger.poll(&mut this.stream, context).map(Ok)
     }
 }
