@@ -2,15 +2,17 @@
 
 use std::collections::{HashMap, HashSet};
 use std::fs;
+use std::io::Write;
+use std::net::TcpStream;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::door::{call, exchange};
 use crate::recorder::Recorder;
-use crate::world::{Gate, TOOLS, any_below, number, rounds};
+use crate::world::{Gate, TOOLS, any_below, number, rounds, until};
 
 const WORKERS: usize = 4;
 /// Who calls while the gate is killed.
@@ -91,6 +93,23 @@ fn p01_p04_every_call_that_left_has_its_row_after_kills() {
     assert!(unknown <= kills * CALLERS, "only what was in flight is unknown");
     assert!(recorder.count("limited") <= 3);
     gate.verify();
+}
+
+/// A server that never says what it offers keeps a call waiting before it is judged.
+#[test]
+fn p03_a_client_that_hangs_up_before_it_was_judged_leaves_a_row() {
+    let (gate, _recorder, _) = Gate::with_recorder();
+    gate.run(&["server", "add", "hang", "--no-connect", "--", "sleep", "1000"]);
+    let client = gate.client(&gate.grant("left", &["hang=rules"]), "/mcp/hang");
+    let request = client.request(call("echo", &json!({})).to_string().as_bytes(), "");
+    until("the row", Duration::from_secs(20), || {
+        let mut stream = TcpStream::connect(("127.0.0.1", gate.port)).unwrap();
+        stream.write_all(&request).unwrap();
+        drop(stream);
+        thread::sleep(Duration::from_millis(50));
+        let hung_up = |row: &Value| row["code"] == "hung_up" && row["tool"] == "echo";
+        gate.decisions().iter().any(hung_up)
+    });
 }
 
 #[test]

@@ -33,8 +33,7 @@ pub(super) async fn verdict(
         if !unseen {
             return Ok((None, None));
         }
-        let peer = Box::pin(ask.scene.gate.checked_peer(ask.scene, aim.holding, ask.era)).await;
-        return Ok((None, Some(peer.map_err(|error| never_left(ask, aim, facts, &error))?)));
+        return Ok((None, Some(checked_peer(ask, aim, facts).await?)));
     };
     let Some(rules) = &aim.holding.rules else {
         return Ok((Some(Verdict::no_policy(subject)), None));
@@ -57,10 +56,45 @@ pub(super) async fn verdict(
     {
         return Ok((Some(early), None));
     }
-    let peer = Box::pin(ask.scene.gate.checked_peer(ask.scene, aim.holding, ask.era)).await;
-    let peer = peer.map_err(|error| never_left(ask, aim, facts, &error))?;
+    let peer = checked_peer(ask, aim, facts).await?;
     let pins = server.pins();
     Ok((Some(decide(ask, rules, subject, tool_facts(ask, aim, &pins, subject))), Some(peer)))
+}
+
+/// The server's conversation, once its tools were looked at.
+async fn checked_peer(
+    ask: &Ask<'_>,
+    aim: &Aim<'_>,
+    facts: &Facts<'_>,
+) -> Result<Arc<Peer>, Outbound> {
+    let mut unjudged = Unjudged { ask, facts, is_over: false };
+    let peer = Box::pin(ask.scene.gate.checked_peer(ask.scene, aim.holding, ask.era)).await;
+    unjudged.is_over = true;
+    peer.map_err(|error| never_left(ask, aim, facts, &error))
+}
+
+/// A request that waits for its server before it can be judged. Its client may hang up meanwhile, and
+/// this is the only row that says so.
+struct Unjudged<'a> {
+    ask: &'a Ask<'a>,
+    facts: &'a Facts<'a>,
+    is_over: bool,
+}
+
+impl Drop for Unjudged<'_> {
+    fn drop(&mut self) {
+        if self.is_over {
+            return;
+        }
+        let refusal = Refusal {
+            kind: RefusalKind::Denied,
+            code: "hung_up",
+            reason: "the client hung up, or the gate stopped, before the request was judged",
+        };
+        if let Err(error) = self.ask.scene.gate.ledger.record(&refusal, self.facts) {
+            tracing::error!(%error, "a request whose client hung up could not be recorded");
+        }
+    }
 }
 
 /// A tool that the server does not have is answered by the gate, in the words that a hidden one gets.
