@@ -82,6 +82,8 @@ fn nowhere(ask: &Ask<'_>, named: &Named<'_>) -> Outbound {
     let mut refused = Refused::params(format!("Unknown {what}: {name}")).with_id(&ask.request.id);
     if what == "method" {
         refused.code = crate::wire::code::UNKNOWN_METHOD;
+        // To older clients 404 means that their session is gone.
+        refused.http_status = if ask.era == Era::Modern { 404 } else { 200 };
     }
     receive::refuse(ask.scene, &refused, &ask.request.method_name)
 }
