@@ -37,13 +37,9 @@ pub(super) fn check(headers: &HeaderMap) -> Result<(), TurnedAway> {
             "a message is sent as `Content-Type: application/json`, UTF-8, not compressed",
         ));
     }
+    // Almost every client spells them in lower case, so look before folding.
     let accepts = |value: &HeaderValue| {
-        value.to_str().is_ok_and(|text| {
-            text.contains("application/json")
-                || text.contains("text/event-stream")
-                || text.contains("application/*")
-                || text.contains("*/*")
-        })
+        value.to_str().is_ok_and(|text| names_ours(text) || names_ours(&text.to_ascii_lowercase()))
     };
     let mut accept = headers.get_all(ACCEPT).iter().peekable();
     if accept.peek().is_some() && !accept.any(accepts) {
@@ -55,6 +51,13 @@ pub(super) fn check(headers: &HeaderMap) -> Result<(), TurnedAway> {
     Ok(())
 }
 
+fn names_ours(accepted: &str) -> bool {
+    accepted.contains("application/json")
+        || accepted.contains("text/event-stream")
+        || accepted.contains("application/*")
+        || accepted.contains("*/*")
+}
+
 fn is_json(value: &str) -> bool {
     let mut parts = value.split(';').map(str::trim);
     let essence = parts.next().unwrap_or_default();
@@ -64,4 +67,25 @@ fn is_json(value: &str) -> bool {
                 || part.eq_ignore_ascii_case("charset=utf-8")
                 || part.eq_ignore_ascii_case("charset=\"utf-8\"")
         })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn media_types_are_the_same_in_any_case() {
+        let cases = [
+            ("application/json", "application/json, text/event-stream", true),
+            ("Application/JSON; Charset=UTF-8", "Text/Event-Stream", true),
+            ("application/json", "image/png", false),
+            ("text/json", "*/*", false),
+        ];
+        for (sent, accepted, expected) in cases {
+            let mut headers = HeaderMap::new();
+            headers.insert(CONTENT_TYPE, HeaderValue::from_static(sent));
+            headers.insert(ACCEPT, HeaderValue::from_static(accepted));
+            assert_eq!(check(&headers).is_ok(), expected, "{sent} {accepted}");
+        }
+    }
 }
