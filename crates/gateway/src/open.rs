@@ -116,7 +116,12 @@ pub(crate) async fn shared(
         "clientInfo": serde_json::from_str::<Value>(&our_info()).unwrap_or_default(),
     });
     let id = Id::minted("tollgate-hello", 0);
-    let answer = initialize(server, &link, permit, &id, &params.to_string()).await?;
+    let answer = initialize(server, &link, permit, &id, &params.to_string()).await;
+    if !answer.as_deref().is_ok_and(|answer| result_of(answer).is_some()) {
+        // It may only have been too busy to say that it speaks the newer revision; it is asked again.
+        server.learn(|eras| eras.modern = None);
+    }
+    let answer = answer?;
     let Some(greeting) = result_of(&answer) else {
         link.close().await;
         return Err(refused_handshake(&answer));

@@ -22,6 +22,10 @@ pub(crate) enum Manner {
     Fills,
     /// A list of tools that never ends.
     Lists,
+    /// Of the newer revision only, and not ready to say so.
+    Asleep,
+    /// Of the newer revision only.
+    Newer,
 }
 
 type Look = fn(&[u8]) -> Option<String>;
@@ -252,13 +256,19 @@ impl Recorder {
     }
 
     fn result(&self, message: &Value) -> Option<Value> {
+        let manner = *self.shared.manner.lock().unwrap();
         Some(match message["method"].as_str()? {
+            "initialize" if matches!(manner, Manner::Asleep | Manner::Newer) => return None,
+            "server/discover" if manner == Manner::Newer => json!({
+                "supportedVersions": ["2026-07-28"], "capabilities": { "tools": {} },
+                "resultType": "complete", "ttlMs": 0, "cacheScope": "private",
+            }),
             "initialize" => json!({
                 "protocolVersion": "2025-06-18",
                 "capabilities": { "tools": {} },
                 "serverInfo": { "name": "recorder", "version": "1" },
             }),
-            "tools/list" if *self.shared.manner.lock().unwrap() == Manner::Lists => {
+            "tools/list" if manner == Manner::Lists => {
                 let page: usize =
                     message["params"]["cursor"].as_str().unwrap_or("0").parse().unwrap_or(0);
                 let tools: Vec<Value> =

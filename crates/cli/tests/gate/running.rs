@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 
 use crate::door::{Client, exchange};
 use crate::recorder::{Manner, Recorder};
-use crate::world::{Gate, TOOLS, Watch, number, rounds, until};
+use crate::world::{Gate, TOOLS, Watch, number, rounds, rules, until};
 
 /// A server on standard streams that starts a child of its own and notes both and every call.
 const SERVER: &str = r#"
@@ -81,6 +81,23 @@ fn p26_no_child_outlives_a_killed_gate() {
         slowest = slowest.max(took);
     }
     println!("P26: {kills} kills with children of children, 0 left after {slowest:.0?}");
+}
+
+/// One that is started together with the gate may not be ready when it is first asked what it speaks.
+#[test]
+fn a_server_that_refused_both_revisions_is_asked_for_both_again() {
+    let mut gate = Gate::new();
+    let recorder = Recorder::new(TOOLS);
+    recorder.behave(Manner::Asleep);
+    gate.policy("rules", &rules());
+    gate.run(&["server", "add", "rec", "--no-connect", "--url", &recorder.url()]);
+    let token = gate.grant("agent", &["rec=rules"]);
+    gate.up();
+    let client = gate.client(&token, "/mcp/rec");
+    assert!(!client.call("echo", &json!({})).passed());
+    recorder.behave(Manner::Newer);
+    let answer = client.call("echo", &json!({}));
+    assert!(answer.passed(), "{}", answer.text());
 }
 
 /// Sends a call and reads nothing.
