@@ -359,6 +359,101 @@ async fn only_the_opening_answer_gives_a_session_and_closing_ends_it() {
     assert_eq!(link.session(), None);
 }
 
+/// A server with one session at a time, which it forgets before the third message of each.
+async fn forgetful(refusal: &'static str) -> Fake {
+    let forgets = Arc::new(std::sync::Mutex::new((0, 0)));
+    Fake::new(move |mut wire| {
+        let forgets = Arc::clone(&forgets);
+        async move {
+            while let Some(seen) = wire.request().await {
+                let (session, is_known) = {
+                    let mut now = forgets.lock().unwrap();
+                    if seen.body.contains("\"id\":7") {
+                        *now = (now.0 + 1, 0);
+                    }
+                    now.1 += 1;
+                    let said = seen.headers.get("mcp-session-id").cloned();
+                    let known = now.1 == 1 || said == Some(format!("s-{}", now.0)) && now.1 < 4;
+                    (now.0, known)
+                };
+                if !is_known {
+                    wire.say(refusal).await;
+                    continue;
+                }
+                let body = r#"{"jsonrpc":"2.0","id":7,"result":{"protocolVersion":"2025-06-18"}}"#;
+                let head = "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\n";
+                let length = body.len();
+                wire.say(format!(
+                    "{head}mcp-session-id: s-{session}\r\ncontent-length: {length}\r\n\r\n{body}"
+                ))
+                .await;
+            }
+        }
+    })
+    .await
+}
+
+#[tokio::test]
+async fn a_server_that_lost_the_session_is_greeted_again_and_asked_once_more() {
+    let json = "content-type: application/json\r\n";
+    let nobodys = r#"{"jsonrpc":"2.0","id":null,"error":{"code":-32001,"message":"no session"}}"#;
+    let length = nobodys.len();
+    let refusals = [
+        "HTTP/1.1 404 Not Found\r\ncontent-length: 0\r\n\r\n".to_owned(),
+        format!("HTTP/1.1 404 Not Found\r\n{json}content-length: {length}\r\n\r\n{nobodys}"),
+        format!("HTTP/1.1 400 Bad Request\r\n{json}content-length: {length}\r\n\r\n{nobodys}"),
+    ];
+    for refusal in refusals {
+        let fake = forgetful(refusal.leak()).await;
+        let link = fake.link();
+        let mut hello = request(7);
+        hello.opens_session = true;
+        one(link.request(&pass(), hello).await.unwrap());
+        for id in [1, 2, 3] {
+            assert_eq!(one(link.request(&pass(), request(id)).await.unwrap()).0, 200);
+        }
+        let said = |seen: &fake::Seen| {
+            let is_told = seen.body.contains("notifications/initialized");
+            let id = seen.body.split("\"id\":").nth(1).and_then(|rest| rest.chars().next());
+            let session = seen.headers.get("mcp-session-id").cloned().unwrap_or_default();
+            (if is_told { 'i' } else { id.unwrap() }, session)
+        };
+        let seen: Vec<(char, String)> = fake.seen().iter().map(said).collect();
+        let expected = [
+            ('7', ""),
+            ('1', "s-1"),
+            ('2', "s-1"),
+            ('3', "s-1"),
+            ('7', ""),
+            ('i', "s-2"),
+            ('3', "s-2"),
+        ];
+        let seen: Vec<(char, &str)> = seen.iter().map(|(id, at)| (*id, at.as_str())).collect();
+        assert_eq!(seen, expected);
+    }
+}
+
+#[tokio::test]
+async fn a_refusal_that_answers_the_request_is_no_lost_session() {
+    let fake = Fake::new(|mut wire| async move {
+        while let Some(seen) = wire.request().await {
+            let head = "content-type: application/json\r\nmcp-session-id: s\r\n";
+            let body = if seen.body.contains("\"id\":7") { answer(7) } else { answer(1) };
+            let status = if seen.body.contains("\"id\":7") { "200 OK" } else { "404 Not Found" };
+            let length = body.len();
+            wire.say(format!("HTTP/1.1 {status}\r\n{head}content-length: {length}\r\n\r\n{body}"))
+                .await;
+        }
+    })
+    .await;
+    let link = fake.link();
+    let mut hello = request(7);
+    hello.opens_session = true;
+    one(link.request(&pass(), hello).await.unwrap());
+    assert_eq!(one(link.request(&pass(), request(1)).await.unwrap()), (404, answer(1)));
+    assert_eq!(fake.seen().len(), 2);
+}
+
 #[tokio::test]
 async fn a_farewell_that_nobody_takes_is_short() {
     let fake = Fake::new(|mut wire| async move {

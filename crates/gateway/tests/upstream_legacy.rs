@@ -35,6 +35,9 @@ fn events_for(body: &str) -> Vec<String> {
         5 => vec![progress(55), progress(55), answer(5)],
         6 => vec!["{\"method\":\"notifications/message\"}".to_owned()],
         7 => Vec::new(),
+        10 => vec![
+            r#"{"jsonrpc":"2.0","id":10,"result":{"protocolVersion":"2024-11-05"}}"#.to_owned(),
+        ],
         _ => vec![answer(id)],
     }
 }
@@ -157,6 +160,29 @@ async fn when_the_stream_ends_what_was_sent_is_lost_and_the_next_handshake_opens
     let unsent = link.request(&pass(), request(8)).await.err().unwrap();
     assert!(matches!(unsent, UpstreamError::NeverSent { .. }), "{unsent}");
     assert_eq!(one(link.request(&pass(), hello(9)).await.unwrap()).1, answer(9));
+}
+
+#[tokio::test]
+async fn a_conversation_whose_stream_ended_begins_anew_with_a_request() {
+    let (fake, said) = server("/messages?session=1").await;
+    let link = fake.link();
+    one(link.request(&pass(), hello(10)).await.unwrap());
+    said.send("bye".to_owned()).unwrap();
+    let mut answered = None;
+    for _ in 0..500 {
+        // What is sent while the stream ends may be lost.
+        if let Ok(reply) = link.request(&pass(), request(2)).await {
+            answered = Some(one(reply).1);
+            break;
+        }
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    assert_eq!(answered, Some(answer(2)));
+    let seen = fake.seen();
+    let greeted = seen.iter().filter(|seen| seen.body.contains("\"id\":10")).count();
+    let told = seen.iter().filter(|seen| seen.body.contains("notifications/initialized")).count();
+    // The first handshake was refused at the newer address before it was said at the older one.
+    assert_eq!((greeted, told), (3, 1));
 }
 
 #[tokio::test]

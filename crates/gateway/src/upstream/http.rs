@@ -1,5 +1,6 @@
 //! The link to a server over HTTP: bytes out, bytes back, and one session remembered.
 
+mod renewal;
 mod server;
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -20,35 +21,35 @@ use super::pass::Pass;
 use super::waiter::{Listener, Shared};
 use super::{Listening, Reply};
 use crate::wire::Id;
+use renewal::is_lost;
 use server::Conversation;
 
 /// One conversation with an HTTP server.
 pub struct HttpLink {
     server: Arc<HttpServer>,
     state: Mutex<State>,
+    /// Held by the one that greets the server again.
+    greeting: tokio::sync::Mutex<()>,
 }
 
 #[derive(Default)]
 struct State {
     talk: Conversation,
+    /// What opened the session.
+    hello: Option<Box<Outgoing>>,
     /// The stream of a server that speaks HTTP+SSE of 2024-11-05.
     channel: Option<Arc<Channel>>,
 }
 
 impl HttpLink {
     pub fn new(server: Arc<HttpServer>) -> HttpLink {
-        HttpLink { server, state: Mutex::new(State::default()) }
+        HttpLink { server, state: Mutex::default(), greeting: tokio::sync::Mutex::default() }
     }
 
     /// The session the server gave us, if it did.
     pub fn session(&self) -> Option<String> {
         let state = self.lock();
         state.talk.session.as_ref().and_then(|id| id.to_str().ok()).map(str::to_owned)
-    }
-
-    /// The server does not know the session any more (404): the next `initialize` opens another.
-    pub fn forget_session(&self) {
-        self.lock().talk.session = None;
     }
 
     /// The revision that was agreed on; from now on every request names it.
@@ -74,14 +75,18 @@ impl HttpLink {
             Box::pin(self.open_channel()).await?;
         }
         if let Some(channel) = self.channel() {
-            return Box::pin(channel.request(&out, &self.server.waits)).await;
+            return Box::pin(self.request_on(channel, &out)).await;
         }
-        let error = match self.post_request(&out).await {
+        let talk = self.talk();
+        let error = match self.post_request(&talk, &out).await {
+            outcome if talk.session.is_some() && is_lost(&outcome, &out) => {
+                return Box::pin(self.ask_again(&talk, &out)).await;
+            }
             Err(error) if out.opens_session && may_mean_legacy(&error) => error,
             outcome => return outcome,
         };
         match Box::pin(self.open_channel()).await {
-            Ok(channel) => Box::pin(channel.request(&out, &self.server.waits)).await,
+            Ok(channel) => Box::pin(self.request_on(channel, &out)).await,
             Err(_) => Err(error),
         }
     }
@@ -138,12 +143,18 @@ impl HttpLink {
         }
     }
 
-    async fn post_request(&self, out: &Outgoing) -> Result<Reply, UpstreamError> {
-        let response = self.server.post(&self.talk(), out).await?;
+    async fn post_request(
+        &self,
+        talk: &Conversation,
+        out: &Outgoing,
+    ) -> Result<Reply, UpstreamError> {
+        let response = self.server.post(talk, out).await?;
         if out.opens_session
             && let Some(id) = response.headers().get(SESSION_ID)
         {
-            self.lock().talk.session = Some(id.clone());
+            let mut state = self.lock();
+            state.talk.session = Some(id.clone());
+            state.hello = Some(Box::new(out.clone()));
         }
         let answers = match &out.kind {
             Kind::Request(id) => Some(id.clone()),

@@ -66,6 +66,11 @@ impl Channel {
         &self.in_flight
     }
 
+    /// Whether the server's stream is over, and with it the conversation.
+    pub(super) fn has_ended(&self) -> bool {
+        self.pump.is_finished()
+    }
+
     pub(super) async fn request(
         self: &Arc<Channel>,
         out: &Outgoing,
