@@ -1,11 +1,12 @@
-//! A call that needs a human is held open for a while, in case the answer comes.
+//! A call that needs a human is held open for a while, in case the answer comes. Then it is judged anew:
+//! meanwhile the grant may have been taken back, and the policy or the tool may have changed.
 
+use std::pin::Pin;
 use std::time::Duration;
 
 use bytes::Bytes;
 use hyper::HeaderMap;
-use policy::Verdict;
-use store::ledger::{Admission, ApprovalStatus, Facts, LedgerError, Waiting};
+use store::ledger::{ApprovalStatus, Waiting};
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 
@@ -14,7 +15,8 @@ use crate::call::Ask;
 use crate::outbound::{Outbound, PIECES_WAITING_MAX};
 use crate::receive;
 use crate::scene::Scene;
-use crate::session::Outgoing;
+use crate::serve::turned_true;
+use crate::session::{InFlight, Outgoing};
 use crate::wire::{Era, Id, Method, notification_body};
 
 /// How often a waiting call looks for its answer. The decision may come from another process.
@@ -23,31 +25,26 @@ const LOOK_EVERY: Duration = Duration::from_millis(150);
 /// A client that asked for progress hears this often that the call still waits.
 const PROGRESS_EVERY: Duration = Duration::from_secs(3);
 
-/// Waits for the decision on a call whose client wants no progress.
-pub(crate) async fn wait(
+/// Holds a call whose client wants no progress. What comes of it goes the path of a call again, hence
+/// the box.
+pub(crate) fn wait(
     ask: &Ask<'_>,
-    verdict: &Verdict,
-    facts: &Facts<'_>,
     waiting: Waiting,
-) -> Result<Admission, LedgerError> {
-    let gate = &ask.scene.gate;
-    keep_arguments(ask, &waiting);
-    let begin = Instant::now();
-    let mut generation = gate.ledger.generation();
-    let mut waiting = waiting;
-    while begin.elapsed() < gate.bounds.approval_hold {
-        tokio::time::sleep(LOOK_EVERY).await;
-        let now = gate.ledger.poll()?;
-        if now == generation {
-            continue;
-        }
-        generation = now;
-        match gate.ledger.resume(waiting, verdict, facts)? {
-            Admission::Asked(still) => waiting = still,
-            decided => return Ok(decided),
-        }
-    }
-    Ok(Admission::Asked(waiting))
+    in_flight: Option<InFlight>,
+) -> Pin<Box<dyn Future<Output = Outbound> + Send>> {
+    let held = Held::new(ask, waiting, in_flight);
+    Box::pin(async move { held.answer(None).await })
+}
+
+/// Holds a call open with signs of life.
+pub(crate) fn hold(ask: &Ask<'_>, waiting: Waiting, in_flight: Option<InFlight>) -> Outbound {
+    let held = Held::new(ask, waiting, in_flight);
+    let (to, pieces) = mpsc::channel(PIECES_WAITING_MAX);
+    tokio::spawn(async move {
+        let outbound = held.answer(Some(&to)).await;
+        pass_on(outbound, &to).await;
+    });
+    Outbound::Many(pieces)
 }
 
 /// Keeps the arguments sealed, for the human to read.
@@ -72,65 +69,93 @@ struct Held {
     is_call: bool,
     token: String,
     waiting: Waiting,
+    in_flight: Option<InFlight>,
 }
 
-/// Holds a call open with signs of life.
-pub(crate) fn hold(ask: &Ask<'_>, waiting: Waiting) -> Outbound {
-    keep_arguments(ask, &waiting);
-    let held = Held {
-        scene: ask.scene.clone(),
-        body: ask.body.clone(),
-        headers: ask.headers.cloned(),
-        id: ask.request.id.clone(),
-        era: ask.era,
-        is_call: ask.request.method == Method::ToolsCall,
-        token: ask.request.progress_token().unwrap_or("0").to_owned(),
-        waiting,
-    };
-    let (sender, pieces) = mpsc::channel(PIECES_WAITING_MAX);
-    tokio::spawn(held.run(sender));
-    Outbound::Many(pieces)
+/// Why a held call waits no longer.
+enum Ended {
+    Decided,
+    /// The client hung up or took the call back.
+    Unwanted,
+    /// It was held long enough, or the gate stops.
+    Late,
 }
 
 impl Held {
-    async fn run(self, to: mpsc::Sender<Outgoing>) {
+    fn new(ask: &Ask<'_>, waiting: Waiting, in_flight: Option<InFlight>) -> Held {
+        keep_arguments(ask, &waiting);
+        Held {
+            scene: ask.scene.clone(),
+            body: ask.body.clone(),
+            headers: ask.headers.cloned(),
+            id: ask.request.id.clone(),
+            era: ask.era,
+            is_call: ask.request.method == Method::ToolsCall,
+            token: ask.request.progress_token().unwrap_or("0").to_owned(),
+            waiting,
+            in_flight,
+        }
+    }
+
+    /// The answer to the call; `to` hears that it still waits.
+    async fn answer(self, to: Option<&mpsc::Sender<Outgoing>>) -> Outbound {
+        match self.until_ended(to).await {
+            Ended::Decided => self.go_on().await,
+            Ended::Unwanted => Outbound::Silent,
+            Ended::Late => self.still_asked(),
+        }
+    }
+
+    async fn until_ended(&self, to: Option<&mpsc::Sender<Outgoing>>) -> Ended {
         let gate = &self.scene.gate;
         let begin = Instant::now();
         let (mut told_at, mut steps) = (begin, 0_u64);
         let mut generation = gate.ledger.generation();
+        let mut stopping = gate.stopping();
         while begin.elapsed() < gate.bounds.approval_hold {
             tokio::select! {
                 () = tokio::time::sleep(LOOK_EVERY) => {}
-                () = to.closed() => return,
+                () = closed(to) => return Ended::Unwanted,
+                () = taken_back(self.in_flight.as_ref()) => return Ended::Unwanted,
+                () = turned_true(&mut stopping) => return Ended::Late,
             }
-            // A ledger that cannot be read is told by the judgement below.
+            // A ledger that cannot be read is told by the judgement that follows.
             let now = gate.ledger.poll().unwrap_or(generation + 1);
             if now != generation && !self.is_pending() {
-                let outbound = receive::again(
-                    &self.scene,
-                    &self.body,
-                    self.headers.as_ref(),
-                    Some(self.waiting),
-                )
-                .await;
-                return pass_on(outbound, &to).await;
+                return Ended::Decided;
             }
             generation = now;
+            let Some(to) = to else { continue };
             if steps == 0 || told_at.elapsed() >= PROGRESS_EVERY {
                 (told_at, steps) = (Instant::now(), steps + 1);
                 if to.send(Outgoing::plain(self.progress(steps))).await.is_err() {
-                    return;
+                    return Ended::Unwanted;
                 }
             }
         }
+        Ended::Late
+    }
+
+    /// Judges the call by the grant, the policy and the tool as they are now.
+    async fn go_on(self) -> Outbound {
+        let Held { mut scene, body, headers, waiting, in_flight, .. } = self;
+        // Its id departs once more.
+        drop(in_flight);
+        let Some(holder) = scene.gate.renewed(&scene.holder, scene.endpoint.server()) else {
+            return receive::revoked(&scene, &body);
+        };
+        scene.holder = holder;
+        receive::again(&scene, &body, headers.as_ref(), Some(waiting)).await
+    }
+
+    fn still_asked(&self) -> Outbound {
         let denial = self.waiting.denial();
-        let body = if self.is_call {
+        self.scene.gate.metrics.denied(denial.code);
+        Outbound::ok(if self.is_call {
             answers::denied_call(&self.id, denial, self.era)
         } else {
             answers::denied(&self.id, denial)
-        };
-        // The client may have gone.
-        let _ = to.send(Outgoing::plain(body)).await;
+        })
     }
 
     fn is_pending(&self) -> bool {
@@ -163,5 +188,21 @@ async fn pass_on(outbound: Outbound, to: &mpsc::Sender<Outgoing>) {
             }
         }
         Outbound::Accepted | Outbound::Silent => {}
+    }
+}
+
+/// Comes back when nobody listens any more.
+async fn closed(to: Option<&mpsc::Sender<Outgoing>>) {
+    match to {
+        Some(to) => to.closed().await,
+        None => std::future::pending().await,
+    }
+}
+
+/// Comes back when the client has taken its request back.
+async fn taken_back(in_flight: Option<&InFlight>) {
+    match in_flight {
+        Some(in_flight) => in_flight.flight.cancelled.notified().await,
+        None => std::future::pending().await,
     }
 }

@@ -45,7 +45,7 @@ pub(crate) async fn carry(ask: &Ask<'_>, aim: &Aim<'_>, in_flight: Option<InFlig
 async fn judged(
     ask: &Ask<'_>,
     aim: &Aim<'_>,
-    in_flight: Option<InFlight>,
+    mut in_flight: Option<InFlight>,
 ) -> Result<Outbound, Outbound> {
     let gate = &ask.scene.gate;
     let args = ask.request.arguments();
@@ -82,7 +82,7 @@ async fn judged(
     let parked = waiting_call(ask, continued.as_ref())?;
     let permit = match (&verdict, &continued) {
         (None, _) => pass(ask, &facts)?,
-        (Some(verdict), None) => admit(ask, aim, verdict, &facts).await?,
+        (Some(verdict), None) => admit(ask, aim, verdict, &facts, &mut in_flight).await?,
         (Some(verdict), Some(state)) => {
             admit_again(ask, aim, verdict, state, parked.as_deref(), &facts)?
         }

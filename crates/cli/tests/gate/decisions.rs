@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use crate::door::{Client, call};
 use crate::recorder::{Recorder, tool};
-use crate::world::{Gate, TOOLS, rounds, until};
+use crate::world::{Gate, TOOLS, rounds, rules, until};
 
 /// The same call from many clients at once; answers with how many got through.
 fn race(clients: usize, client: &Client, tool: &str, arguments: &Value) -> usize {
@@ -99,6 +99,120 @@ fn p07_p36_an_approval_lets_one_exact_call_through_once() {
         recorder.count("pay")
     );
     println!("P36: whole call shown, other arguments refused, second approval refused");
+}
+
+/// A gate that holds calls which wait for a human.
+fn that_holds() -> (Gate, Recorder) {
+    let mut gate = Gate::new();
+    let recorder = Recorder::new(TOOLS);
+    gate.furnish(&recorder);
+    gate.settings("[limits]\napproval_hold_ms = 60000\n");
+    gate.up();
+    (gate, recorder)
+}
+
+/// The id of the approval that a held call of this grant waits for.
+fn held(gate: &Gate, grant: &str) -> String {
+    let mut id = None;
+    until("the call is held", Duration::from_secs(10), || {
+        let all: Value = serde_json::from_str(&gate.run(&["--json", "approvals", "list"])).unwrap();
+        let waits = |one: &&Value| one["grant"] == grant && one["state"] == "waiting";
+        let found = all.as_array().unwrap().iter().find(waits);
+        id = found.map(|one| one["id"].as_str().unwrap().to_owned());
+        id.is_some()
+    });
+    id.unwrap()
+}
+
+/// Something that the owner does to a grant.
+type Act<'a> = &'a dyn Fn(&str);
+
+#[test]
+fn a_held_call_is_judged_by_what_is_in_force_when_it_goes_on() {
+    let (gate, recorder) = that_holds();
+    let mut denies = rules();
+    denies["tools"]["pay"] = json!({ "action": "deny", "reason": "not any more" });
+    let mut edited = rules();
+    edited["description"] = json!("another version");
+    let changed: Vec<Value> = TOOLS.iter().map(|name| tool(name, "not as it was")).collect();
+    let watcher = gate.client(&gate.grant("watcher", &["rec=rules"]), "/mcp/rec");
+    // What the owner does while the call waits, and the code of the refusal that follows.
+    let acts: [(&str, Act<'_>, Value); 4] = [
+        ("denied", &|_| gate.policy("rules", &denies), json!("denied_by_rule")),
+        ("edited", &|_| gate.policy("rules", &edited), json!("approval_expired")),
+        ("revoked", &|label| drop(gate.run(&["grant", "revoke", label])), Value::Null),
+        (
+            "changed",
+            &|_| {
+                recorder.set_tools(changed.clone());
+                // It fails like `diff` when there is something to show.
+                gate.cli(&["server", "pins", "rec", "--look"]);
+                until("the gate knows", Duration::from_secs(5), || {
+                    !watcher.call("echo", &json!({})).passed()
+                });
+            },
+            json!("tool_changed"),
+        ),
+    ];
+    for (label, act, code) in acts {
+        gate.policy("rules", &rules());
+        let client = gate.client(&gate.grant(label, &["rec=rules"]), "/mcp/rec");
+        for message in [call("pay", &json!({})), with_progress(call("pay", &json!({})))] {
+            // A stream of a revoked grant is cut off, and a changed tool stays changed.
+            let is_told = message["params"]["_meta"].is_object();
+            if is_told && ["revoked", "changed"].contains(&label) {
+                continue;
+            }
+            gate.policy("rules", &rules());
+            let answer = thread::scope(|scope| {
+                let calling = scope.spawn(|| client.send(&message));
+                let id = held(&gate, label);
+                act(label);
+                gate.run(&["approvals", "approve", &id]);
+                calling.join().unwrap()
+            });
+            assert!(!answer.passed(), "{label}: {}", answer.text());
+            let says = code.as_str().is_none_or(|code| answer.text().contains(code));
+            assert!(says, "{label}: {}", answer.text());
+        }
+    }
+    assert_eq!(recorder.count("pay"), 0);
+}
+
+fn with_progress(mut call: Value) -> Value {
+    call["params"]["_meta"] = json!({ "progressToken": "p" });
+    call
+}
+
+#[test]
+fn a_held_call_that_its_client_took_back_does_not_go_on() {
+    let (gate, recorder) = that_holds();
+    let client = gate.client(&gate.grant("fickle", &["rec=rules"]), "/mcp/rec").with_session();
+    let nonce = |nonce: &str| call("pay", &json!({ "nonce": nonce }));
+    for message in [nonce("quiet"), with_progress(nonce("told"))] {
+        thread::scope(|scope| {
+            let calling = scope.spawn(|| client.send(&message));
+            let id = held(&gate, "fickle");
+            client.send(&json!({
+                "jsonrpc": "2.0", "method": "notifications/cancelled",
+                "params": { "requestId": message["id"] },
+            }));
+            gate.run(&["approvals", "approve", &id]);
+            calling.join().unwrap();
+        });
+    }
+    assert_eq!(recorder.count("pay"), 0);
+}
+
+#[test]
+fn a_stop_answers_held_calls_at_once() {
+    let (mut gate, _recorder) = that_holds();
+    let client = gate.client(&gate.grant("patient", &["rec=rules"]), "/mcp/rec");
+    let calling = thread::spawn(move || client.call("pay", &json!({})));
+    held(&gate, "patient");
+    gate.stop();
+    let denial = calling.join().unwrap().denial();
+    assert_eq!(denial["code"], "approval_pending", "{denial}");
 }
 
 #[test]

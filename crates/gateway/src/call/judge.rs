@@ -11,6 +11,7 @@ use crate::peer::Peer;
 use crate::pins::Pins;
 use crate::receive;
 use crate::scene::Endpoint;
+use crate::session::InFlight;
 use crate::upstream::{self};
 use crate::wire::{Era, Method, Refused};
 use policy::{
@@ -178,6 +179,7 @@ pub(super) async fn admit(
     aim: &Aim<'_>,
     verdict: &Verdict,
     facts: &Facts<'_>,
+    in_flight: &mut Option<InFlight>,
 ) -> Result<Permit, Outbound> {
     let gate = &ask.scene.gate;
     let held = ask.held.lock().unwrap_or_else(PoisonError::into_inner).take();
@@ -188,10 +190,10 @@ pub(super) async fn admit(
     };
     let admission = match admission {
         Ok(Admission::Asked(waiting)) if !again && ask.request.progress_token().is_some() => {
-            return Err(approvals::hold(ask, waiting));
+            return Err(approvals::hold(ask, waiting, in_flight.take()));
         }
         Ok(Admission::Asked(waiting)) if !again => {
-            Box::pin(approvals::wait(ask, verdict, facts, waiting)).await
+            return Err(approvals::wait(ask, waiting, in_flight.take()).await);
         }
         other => other,
     };

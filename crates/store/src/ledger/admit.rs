@@ -256,7 +256,7 @@ impl Turn<'_> {
     /// One row: the decision about a request, or how a held one went on.
     fn write(&mut self, request: &Request<'_>, ruling: &Ruling<'_>) -> Result<u64, LedgerError> {
         self.append(|stamp, out| match request.held {
-            Some(of) => rows::resolved(stamp, of, ruling, out),
+            Some(of) => rows::resolved(stamp, of, ruling, request.facts.policy, out),
             None => rows::decision(stamp, ruling, request.facts, out),
         })
     }

@@ -166,6 +166,10 @@ impl Entry {
                 self.reason = row.reason.to_string();
                 self.holds = row.holds.iter().map(super::row::HoldRow::to_held).collect();
                 self.retry_after_seconds = row.retry_after_seconds;
+                if row.policy_version.is_some() {
+                    self.policy = row.policy.to_string();
+                    self.policy_version = row.policy_version;
+                }
             }
             Kind::Outcome => {
                 self.outcome = row.outcome.to_string();

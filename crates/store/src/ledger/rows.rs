@@ -6,7 +6,7 @@ use policy::{Amount, Subject, Verdict};
 
 use super::counters::Taken;
 use super::encode::{self, Fields};
-use super::facts::{Facts, Note, Outcome};
+use super::facts::{Facts, Note, Outcome, PolicyVersion};
 use super::load::Cut;
 use super::snapshot::Snapshot;
 use crate::clock::Now;
@@ -81,10 +81,7 @@ pub(crate) fn decision(stamp: &Stamp, ruling: &Ruling<'_>, facts: &Facts<'_>, ou
         Some(Subject::Method(_)) | None => {}
     }
     write_ruling(&mut row, ruling);
-    if let Some(policy) = facts.policy {
-        row.text("policy", policy.name);
-        row.number("policy_version", policy.version);
-    }
+    write_policy(&mut row, facts.policy);
     row.list("keys", facts.argument_keys.iter().take(ARGUMENT_KEYS_MAX), |key, out| {
         encode::write_text_within(key, ARGUMENT_KEY_BYTES_MAX, out);
     });
@@ -97,12 +94,26 @@ pub(crate) fn decision(stamp: &Stamp, ruling: &Ruling<'_>, facts: &Facts<'_>, ou
     row.close();
 }
 
-/// How a call that waited for a human went on.
-pub(crate) fn resolved(stamp: &Stamp, of: u64, ruling: &Ruling<'_>, out: &mut Vec<u8>) {
+/// How a call that waited for a human went on, and under which policy, which may be a newer one.
+pub(crate) fn resolved(
+    stamp: &Stamp,
+    of: u64,
+    ruling: &Ruling<'_>,
+    policy: Option<PolicyVersion<'_>>,
+    out: &mut Vec<u8>,
+) {
     let mut row = stamp.open("resolved", out);
     row.number("of", of);
     write_ruling(&mut row, ruling);
+    write_policy(&mut row, policy);
     row.close();
+}
+
+fn write_policy(row: &mut Fields<'_>, policy: Option<PolicyVersion<'_>>) {
+    if let Some(policy) = policy {
+        row.text("policy", policy.name);
+        row.number("policy_version", policy.version);
+    }
 }
 
 fn write_ruling(row: &mut Fields<'_>, ruling: &Ruling<'_>) {

@@ -55,6 +55,22 @@ fn the_same_call_sent_again_goes_through_after_approval_and_once_only() {
 }
 
 #[test]
+fn a_held_call_goes_on_under_the_policy_of_then_and_its_entry_names_it() {
+    let desk = Desk::new();
+    let ledger = desk.open();
+    let held = waiting(&ledger, &facts());
+    ledger.decide_approval(held.approval_id(), &Answer::ApproveOnce, "owner").unwrap();
+    let policy_now = PolicyVersion { name: "rules", version: 77 };
+    let now = Facts { policy: Some(policy_now), ..facts() };
+    match ledger.resume(held, &verdict(&policy(ASK), "{}"), &now).unwrap() {
+        Admission::Denied(denial) => assert_eq!(denial.code, Code::ApprovalExpired),
+        other => panic!("{other:?}"),
+    }
+    let entry = desk.entries().remove(0);
+    assert_eq!((entry.policy.as_str(), entry.policy_version), ("rules", Some(77)));
+}
+
+#[test]
 fn an_approval_serves_no_other_call() {
     let desk = Desk::new();
     let ledger = desk.open();
