@@ -132,6 +132,7 @@ impl Core {
 
     /// From the files, which must still hold the last row we know.
     fn read_again(&mut self) -> Result<(), LedgerError> {
+        self.follow_folder()?;
         let tail = &self.journal.tail;
         let known = Known { segment: tail.segment, seq: tail.head.seq, hash: tail.head.hash };
         let loaded = load::load(&self.journal.places, Some(known), Mend::Torn)?;
@@ -143,6 +144,19 @@ impl Core {
         self.state = state;
         self.cuts.extend(cuts);
         self.suspect = false;
+        Ok(())
+    }
+
+    /// Locks the folder that has the name now, because the others do. In a copy nobody holds the file
+    /// of our writer, so that we would be taken for dead: another is announced.
+    fn follow_folder(&mut self) -> Result<(), LedgerError> {
+        if self.lock.is_current() {
+            return Ok(());
+        }
+        let mut lock = FileLock::open(self.journal.places.folder())?;
+        lock.acquire()?;
+        self.lock = lock;
+        self.writer = None;
         Ok(())
     }
 

@@ -4,7 +4,7 @@
 use std::fs::{File, OpenOptions};
 use std::io;
 use std::os::unix::fs::FileExt;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -33,6 +33,8 @@ pub(crate) struct Flush {
     /// Ends of the written and of the flushed journal, packed.
     appended: AtomicU64,
     synced: AtomicU64,
+    /// Address of the file that is being flushed, to tell it from another of the same number.
+    file_at: AtomicUsize,
     failed: AtomicBool,
     places: Places,
     /// One flush at a time; who waits here shares the next one.
@@ -80,6 +82,7 @@ impl Flush {
             durability,
             appended: AtomicU64::new(at.pack()),
             synced: AtomicU64::new(synced.pack()),
+            file_at: AtomicUsize::new(Arc::as_ptr(&file).addr()),
             places: places.clone(),
             failed: AtomicBool::new(false),
             flushing: Mutex::new(Mark::open(places)?),
@@ -108,13 +111,21 @@ impl Flush {
 
     /// The journal now ends here. Called under the ledger's own lock.
     pub(crate) fn appended(&self, file: &Arc<File>, at: Position) {
-        if Position::unpack(self.appended.load(Ordering::Relaxed)).segment == at.segment {
+        let (before, file_at) = (self.appended.load(Ordering::Relaxed), Arc::as_ptr(file).addr());
+        let is_same_file = self.file_at.load(Ordering::Relaxed) == file_at;
+        if is_same_file && Position::unpack(before).segment == at.segment {
             self.appended.store(at.pack(), Ordering::Release);
             return;
         }
         let mut shared = self.shared();
+        if shared.segment == at.segment {
+            // Put back from a copy, of which nothing need be on disk.
+            let beginning = Position { segment: at.segment, offset: 0 };
+            self.synced.store(beginning.pack(), Ordering::Release);
+        }
         shared.file = Arc::clone(file);
         shared.segment = at.segment;
+        self.file_at.store(file_at, Ordering::Relaxed);
         self.appended.store(at.pack(), Ordering::Release);
     }
 
@@ -277,6 +288,11 @@ impl Flush {
         let idle = |shared: &mut Shared| !shared.stop && shared.waiters.is_empty();
         let waited = self.wake_flusher.wait_while(self.shared(), idle);
         !waited.unwrap_or_else(PoisonError::into_inner).stop
+    }
+
+    #[cfg(test)]
+    pub(crate) fn flushed_file(&self) -> Arc<File> {
+        Arc::clone(&self.shared().file)
     }
 
     #[cfg(test)]

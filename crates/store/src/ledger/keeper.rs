@@ -92,6 +92,8 @@ fn rotate(inner: &Inner) -> Result<(), LedgerError> {
 fn look_after(inner: &Inner, beats: u32, asked: &mut bool) -> Result<(), LedgerError> {
     inner.turn(|turn| {
         *asked = turn.core.state.approvals.any_pending(turn.tick);
+        // The log may lie in another folder by now and be the same files.
+        turn.core.suspect |= !turn.core.lock.is_current();
         if beats.is_multiple_of(SWEEP_BEATS) {
             turn.core.close_calls_of_the_dead(turn.now, turn.tick)?;
             turn.core.state.forget_expired(turn.tick);

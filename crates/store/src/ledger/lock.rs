@@ -2,8 +2,9 @@
 //! the log is not removed and made anew by mistake, as a lock file may be; and two processes that lock
 //! two files of one name exclude nobody.
 
-use std::fs::{File, TryLockError};
+use std::fs::{self, File, TryLockError};
 use std::io;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -24,6 +25,8 @@ const PAUSE_US_MAX: u64 = 1_000;
 pub(crate) struct FileLock {
     file: File,
     path: PathBuf,
+    /// Device and inode of what is locked.
+    identity: (u64, u64),
     stuck: bool,
 }
 
@@ -33,7 +36,15 @@ impl FileLock {
             io::ErrorKind::NotFound => LedgerError::Gone(path.to_owned()),
             _ => LedgerError::io("open", path)(e),
         })?;
-        Ok(FileLock { file, path: path.to_owned(), stuck: false })
+        let found = file.metadata().map_err(LedgerError::io("look at", path))?;
+        let identity = (found.dev(), found.ino());
+        Ok(FileLock { file, path: path.to_owned(), identity, stuck: false })
+    }
+
+    /// Whether what is locked still has its name. A folder that was put back from a copy is another
+    /// one, and that is what the other processes lock.
+    pub(crate) fn is_current(&self) -> bool {
+        fs::metadata(&self.path).is_ok_and(|found| (found.dev(), found.ino()) == self.identity)
     }
 
     pub(crate) fn release(&self) {

@@ -1,8 +1,9 @@
 //! The synced mark: how far the journal is known to be on disk. Below it a broken row is damage;
 //! beyond it, it is what a power cut leaves behind.
 
-use std::fs::File;
+use std::io;
 use std::os::unix::fs::FileExt;
+use std::path::PathBuf;
 
 use super::chain;
 use super::error::LedgerError;
@@ -44,15 +45,14 @@ fn parse(found: &str) -> Option<Position> {
 
 #[derive(Debug)]
 pub(crate) struct Mark {
-    file: File,
+    path: PathBuf,
 }
 
 impl Mark {
     pub(crate) fn open(places: &Places) -> Result<Mark, LedgerError> {
         let path = places.mark();
-        places::open_or_make(&path)
-            .map(|file| Mark { file })
-            .map_err(LedgerError::io("open", &path))
+        places::open_or_make(&path).map_err(LedgerError::io("open", &path))?;
+        Ok(Mark { path })
     }
 
     /// What was marked last; nothing if there is no mark or it is torn.
@@ -60,17 +60,23 @@ impl Mark {
         parse(&std::fs::read_to_string(places.mark()).ok()?)
     }
 
-    /// Never moves the mark back: another process may have flushed more.
-    pub(crate) fn advance(&self, position: Position) -> std::io::Result<()> {
+    /// Never moves the mark back: another process may have flushed more. Opened anew each time, because
+    /// the folder may have been put back from a copy.
+    pub(crate) fn advance(&self, position: Position) -> io::Result<()> {
+        let file = match places::open_or_make(&self.path) {
+            // The folder is away; a mark that stays behind only says less than is true.
+            Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(()),
+            opened => opened?,
+        };
         let mut found = vec![0; text(position).len()];
-        let known = match self.file.read_at(&mut found, 0) {
+        let known = match file.read_at(&mut found, 0) {
             Ok(_) => std::str::from_utf8(&found).ok().and_then(parse),
             Err(_) => None,
         };
         if known.is_some_and(|known| known >= position) {
             return Ok(());
         }
-        self.file.write_all_at(text(position).as_bytes(), 0)
+        file.write_all_at(text(position).as_bytes(), 0)
     }
 }
 

@@ -150,3 +150,28 @@ fn a_flush_that_failed_stops_everything_until_one_succeeds() {
     assert_eq!(ledger.standing().unwrap().open_calls, 0, "the dropped one was closed later");
     super::Reader::open(folder.path()).unwrap().verify(None).unwrap();
 }
+
+#[test]
+fn a_log_that_was_put_back_from_a_copy_is_what_is_flushed() {
+    use std::os::unix::fs::MetadataExt;
+    let folder = tempfile::tempdir().unwrap();
+    let options = Options { durability: Durability::Power, ..Options::default() };
+    let ledger = Ledger::open(folder.path(), Clock::System, options).unwrap();
+    let path = folder.path().join("00000001.log");
+    let mut files = Vec::new();
+    for _ in 0..2 {
+        let Admission::Permit(permit) = ledger.admit(&verdict("free"), &facts("free", 1)).unwrap()
+        else {
+            panic!("denied")
+        };
+        permit.wait_durable().unwrap();
+        permit.settle(&Outcome::new(Ending::Ok)).unwrap();
+        let flushed = ledger.inner.flush.flushed_file().metadata().unwrap().ino();
+        assert_eq!(flushed, std::fs::metadata(&path).unwrap().ino());
+        files.push(flushed);
+        let copy = folder.path().join("copy");
+        std::fs::copy(&path, &copy).unwrap();
+        std::fs::rename(&copy, &path).unwrap();
+    }
+    assert_ne!(files.first(), files.last());
+}

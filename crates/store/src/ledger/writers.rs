@@ -9,6 +9,7 @@ use std::sync::Arc;
 
 use super::error::LedgerError;
 use super::places::{self, Places};
+use crate::home::private;
 
 #[derive(Debug)]
 pub(crate) struct Writer {
@@ -23,7 +24,14 @@ impl Writer {
     pub(crate) fn open(places: &Places, seq: u64) -> Result<Writer, LedgerError> {
         let id = format!("w{seq}");
         let path = places.writers().join(&id);
-        let file = places::open_or_make(&path).map_err(LedgerError::io("make", &path))?;
+        let file = match places::open_or_make(&path) {
+            // It is empty most of the time, which copies of a folder may leave out.
+            Err(e) if e.kind() == io::ErrorKind::NotFound => {
+                private::make_folder(&places.writers()).and_then(|()| places::open_or_make(&path))
+            }
+            opened => opened,
+        };
+        let file = file.map_err(LedgerError::io("make", &path))?;
         file.try_lock().map_err(|e| match e {
             TryLockError::Error(e) => LedgerError::io("lock", &path)(e),
             TryLockError::WouldBlock => LedgerError::Locked { path: path.clone(), waited_ms: 0 },

@@ -85,6 +85,30 @@ fn another_file_in_its_place_stops_everything_until_it_is_gone() {
 fn an_older_copy_in_its_place_is_not_accepted() {
     let (desk, ledger) = begun();
     let older = fs::read(desk.segment(1)).unwrap();
+#[test]
+fn a_folder_that_was_put_back_from_a_copy_is_shared_with_others_as_before() {
+    let (desk, ledger) = begun();
+    let away = desk.audit().with_file_name("away");
+    fs::rename(desk.audit(), &away).unwrap();
+    fs::create_dir(desk.audit()).unwrap();
+    // Only the files: empty folders are what copies lack first.
+    for file in fs::read_dir(&away).unwrap().map(Result::unwrap).filter(|e| e.path().is_file()) {
+        fs::copy(file.path(), desk.audit().join(file.file_name())).unwrap();
+    }
+    fs::remove_dir_all(&away).unwrap();
+    let open = try_call(&ledger, &rules()).unwrap();
+    let other = desk.open();
+    open.settle(&ok()).unwrap();
+    std::thread::scope(|scope| {
+        for one in [&ledger, &other] {
+            scope.spawn(|| (0..300).for_each(|_| assert!(call(one, &rules()))));
+        }
+    });
+    desk.reader().verify(None).unwrap();
+    let endings: Vec<String> = desk.entries().into_iter().map(|entry| entry.outcome).collect();
+    assert_eq!((endings.len(), endings.iter().all(|ending| ending == "ok")), (604, true));
+}
+
     assert!(call(&ledger, &rules()));
     let newer = fs::read(desk.segment(1)).unwrap();
     fs::remove_file(desk.segment(1)).unwrap();
