@@ -134,7 +134,8 @@ impl Core {
     fn read_again(&mut self) -> Result<(), LedgerError> {
         self.follow_folder()?;
         let tail = &self.journal.tail;
-        let known = Known { segment: tail.segment, seq: tail.head.seq, hash: tail.head.hash };
+        let Head { seq, hash, .. } = tail.head;
+        let known = Known { segment: tail.segment, file: tail.file_id(), seq, hash };
         let loaded = load::load(&self.journal.places, Some(known), Mend::Torn)?;
         let Some(Loaded { tail, state, cuts }) = loaded else {
             return Err(LedgerError::Gone(self.journal.tail.path.clone()));

@@ -95,6 +95,11 @@ impl Tail {
         Position { segment: self.segment, offset: self.offset }
     }
 
+    /// Tells the file from another one of its name.
+    pub(crate) fn file_id(&self) -> (u64, u64) {
+        (self.device, self.inode)
+    }
+
     /// Is the segment still the file of that name, and how long is it? By name, because a file that
     /// was moved or replaced can still be written to while nobody will ever read it.
     pub(crate) fn look(&self) -> Result<Look, LedgerError> {
@@ -105,7 +110,7 @@ impl Tail {
             }
             Err(e) => return Err(LedgerError::io("look at", &self.path)(e.into())),
         };
-        if (found.st_dev, found.st_ino) != (self.device, self.inode) {
+        if (found.st_dev, found.st_ino) != self.file_id() {
             return Err(self.replaced("another file has its name"));
         }
         let size = u64::try_from(found.st_size).unwrap_or(0);

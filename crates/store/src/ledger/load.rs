@@ -21,6 +21,8 @@ const PIECE_BYTES: u64 = 1 << 20;
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Known {
     pub(crate) segment: u32,
+    /// Device and inode of that segment.
+    pub(crate) file: (u64, u64),
     pub(crate) seq: u64,
     pub(crate) hash: Hash,
 }
@@ -198,12 +200,23 @@ impl Load<'_> {
             if !is_torn {
                 return Err(LedgerError::Foreign { path: tail.path.clone(), offset: tail.offset });
             }
+            if self.may_be_coming_back(&tail) {
+                return Err(self.damaged(tail.segment, tail.offset, told(stop)));
+            }
         }
         self.set_aside(tail.segment + 1)?;
         if !rest.is_empty() {
             self.cuts.push(cut(self.places, &tail, rest)?);
         }
         Ok(Some(tail))
+    }
+
+    /// Whether this may be a copy that somebody is still writing: it is not the file that we knew, or
+    /// our last row is not in it yet. What we cut off would be missing in it for good.
+    fn may_be_coming_back(&self, tail: &Tail) -> bool {
+        self.known.is_some_and(|known| {
+            !self.met || (known.segment == tail.segment && known.file != tail.file_id())
+        })
     }
 
     /// Takes segments out of the journal, from this one on, and keeps them.
