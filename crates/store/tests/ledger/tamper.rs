@@ -5,6 +5,8 @@ use std::fs;
 use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout, Command, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
 
 use store::ledger::{Checkpoint, ExportFormat, Filter, Options, Reader, Verified, VerifyError};
 
@@ -169,6 +171,26 @@ fn mutate(log: &mut Log, dice: &mut Dice) -> (&'static str, u64, bool) {
             ("roll back", first, cut > 0)
         }
     }
+}
+
+#[test]
+fn a_change_is_found_while_the_log_grows_by_whole_segments() {
+    let (desk, _) = written();
+    let text = fs::read_to_string(desk.segment(1)).unwrap();
+    fs::write(desk.segment(1), text.replacen("tools/call", "tools/cell", 1)).unwrap();
+    let ledger = desk.open();
+    let rules = limited(r#"{"counter":"c","window":"minute","max":3}"#);
+    let (found, began) = (AtomicBool::new(false), Instant::now());
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !found.load(Ordering::Relaxed) && began.elapsed() < Duration::from_mins(1) {
+                call(&ledger, &rules);
+            }
+        });
+        assert!(matches!(verify(&desk.audit(), None), Err(VerifyError::Found(_))));
+        found.store(true, Ordering::Relaxed);
+    });
+    assert!(began.elapsed() < Duration::from_mins(1), "found when nothing came any more");
 }
 
 #[test]
