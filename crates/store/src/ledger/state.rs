@@ -1,6 +1,7 @@
 //! What the rows so far amount to: allowances, open calls, approvals, ledger time. Every process that
 //! shares a ledger folds the same rows into the same state.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use hashbrown::HashMap;
@@ -15,6 +16,10 @@ use super::time::{Anchor, LedgerTime};
 /// A retry must come within this time to count as the same logical call.
 const CONTINUE_US_MAX: u64 = 60 * 60 * 1_000_000;
 
+/// So many calls may wait for their retry; then the oldest is forgotten, and its retry is a call like
+/// any other.
+const AWAITING_MAX: usize = 10_000;
+
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct State {
     /// Hash of the very first row: the name of this ledger.
@@ -23,7 +28,7 @@ pub(crate) struct State {
     pub(crate) counters: Counters,
     pub(crate) open: HashMap<u64, OpenCall>,
     /// Calls that the server answered with a question of its own; the answer is the same call.
-    pub(crate) awaiting: HashMap<u64, Awaiting>,
+    pub(crate) awaiting: BTreeMap<u64, Awaiting>,
     pub(crate) approvals: Approvals,
     pub(crate) archived: Option<Archived>,
 }
@@ -73,6 +78,9 @@ impl State {
         if !continues.is_empty() {
             let until = tick.saturating_add(CONTINUE_US_MAX);
             self.awaiting.insert(of, Awaiting { binding: continues.to_owned(), until });
+            if self.awaiting.len() > AWAITING_MAX {
+                self.awaiting.pop_first();
+            }
         }
     }
 
@@ -207,5 +215,24 @@ fn asked(row: &Row<'_>) -> Approval {
 impl State {
     pub(crate) fn ledger_text(&self) -> &str {
         self.ledger.as_ref().map_or("", |hash| chain::as_text(hash))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{AWAITING_MAX, OpenCall, State};
+
+    #[test]
+    fn calls_that_wait_for_their_retry_are_bounded_and_the_oldest_goes_first() {
+        let mut state = State::default();
+        let calls = AWAITING_MAX as u64 + 5;
+        for seq in 1..=calls {
+            let call = OpenCall { writer: "w".into(), tick: 0, taken: Vec::new() };
+            state.admitted(seq, call, "");
+            state.ended(seq, 0, false, "call");
+        }
+        let awaited = |seq| state.is_awaited(seq, "call", 1);
+        assert_eq!((awaited(5), awaited(6), awaited(calls)), (false, true, true));
+        assert_eq!(state.awaiting.len(), AWAITING_MAX);
     }
 }
