@@ -295,14 +295,12 @@ impl Gate {
         })
     }
 
-    /// Whether a session's grant is still in force and still holds its server.
-    pub(crate) fn still_holds(in_force: &InForce, session: &Session) -> bool {
-        match in_force.holders.get(&session.grant) {
-            Some(holder) => {
-                session.server.as_deref().is_none_or(|server| holder.holdings.contains_key(server))
-            }
+    /// Whether a grant is in force and holds the server, or any if none is named.
+    pub(crate) fn holds(in_force: &InForce, grant: &str, server: Option<&str>) -> bool {
+        match in_force.holders.get(grant) {
+            Some(holder) => server.is_none_or(|server| holder.holdings.contains_key(server)),
             // Owners on standard streams are in no registry.
-            None => !session.grant.starts_with("g_") && !session.grant.starts_with("file:"),
+            None => !grant.starts_with("g_") && !grant.starts_with("file:"),
         }
     }
 

@@ -120,10 +120,15 @@ fn sweep(gate: &Arc<Gate>) {
     let in_force = gate.in_force();
     let ended = gate.sessions.take(|session| {
         let idle = now.wall_us.saturating_sub(session.used_at_us()) > idle_us;
-        idle && !session.is_listened_to() || !Gate::still_holds(&in_force, session)
+        idle && !session.is_listened_to()
+            || !Gate::holds(&in_force, &session.grant, session.server.as_deref())
     });
     for session in ended {
         Gate::close_peers(session.end());
+    }
+    for server in in_force.servers.values() {
+        let name = Some(server.name.as_str());
+        Gate::close_peers(server.take_shared(|grant| !Gate::holds(&in_force, grant, name)));
     }
     match gate.registry.expire_due(gate.now_us()) {
         Ok(expired) if !expired.is_empty() => {

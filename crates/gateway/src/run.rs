@@ -227,7 +227,7 @@ impl Gate {
             }
         }
         for server in self.in_force().servers.values() {
-            for peer in server.take_shared() {
+            for peer in server.take_shared(|_| true) {
                 closing.spawn(async move { peer.close().await });
             }
         }

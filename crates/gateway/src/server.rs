@@ -148,10 +148,11 @@ impl Server {
         self.state().shared.values().filter_map(|place| place.get().cloned()).collect()
     }
 
-    /// Every shared conversation, to be closed.
-    pub(crate) fn take_shared(&self) -> Vec<Arc<Peer>> {
-        let shared = std::mem::take(&mut self.state().shared);
-        shared.into_values().filter_map(|place| place.get().cloned()).collect()
+    /// The shared conversations of grants for which `goes` is true, to be closed.
+    pub(crate) fn take_shared(&self, goes: impl Fn(&str) -> bool) -> Vec<Arc<Peer>> {
+        let mut state = self.state();
+        let gone = state.shared.extract_if(|grant, _| goes(grant));
+        gone.filter_map(|(_, place)| place.get().cloned()).collect()
     }
 
     /// Whether the tool list was read not too long ago. Reading a long list is not repeated so often

@@ -14,9 +14,10 @@ use crate::door::{Client, exchange};
 use crate::recorder::{Manner, Recorder};
 use crate::world::{Gate, TOOLS, Watch, number, rounds, rules, until};
 
-/// A server on standard streams that starts a child of its own and notes both and every call.
+/// A server on standard streams that starts a child of its own and notes both and every call. It does
+/// not say its tools while there is a file `.wait` beside its notes.
 const SERVER: &str = r#"
-import json, os, subprocess, sys
+import json, os, subprocess, sys, time
 child = subprocess.Popen(["sleep", "600"])
 with open(sys.argv[1] + ".pids", "a") as pids:
     pids.write("%d\n%d\n" % (os.getpid(), child.pid))
@@ -29,6 +30,8 @@ for line in sys.stdin:
     if method == "initialize":
         result = {"protocolVersion": "2025-06-18", "capabilities": {"tools": {}}, "serverInfo": {"name": "s", "version": "1"}}
     elif method == "tools/list":
+        while os.path.exists(sys.argv[1] + ".wait"):
+            time.sleep(0.01)
         result = {"tools": tools}
     elif method == "tools/call":
         with open(sys.argv[1] + ".calls", "a") as calls:
@@ -62,6 +65,41 @@ fn alive(notes: &Path) -> usize {
         stat.rsplit(") ").next().is_some_and(|rest| !rest.is_empty() && !rest.starts_with('Z'))
     };
     pids.lines().filter(lives).count()
+}
+
+#[test]
+fn p19_a_grant_that_is_revoked_while_its_server_starts_opens_nothing() {
+    let mut gate = Gate::new();
+    let (_, notes) = with_child(&gate);
+    let token = gate.grant("leaver", &["child=open"]);
+    gate.up();
+    let client = gate.client(&token, "/mcp/child");
+    let (wait, begun) = (notes.with_extension("wait"), alive(&notes));
+    fs::write(&wait, "").unwrap();
+    thread::scope(|scope| {
+        let calling = scope.spawn(|| client.call("echo", &json!({})));
+        until("its server starts", Duration::from_secs(10), || alive(&notes) > begun);
+        gate.run(&["grant", "revoke", "leaver"]);
+        fs::remove_file(&wait).unwrap();
+        let answer = calling.join().unwrap();
+        assert!(!answer.passed(), "{}", answer.text());
+    });
+    assert!(!notes.with_extension("calls").exists(), "the call did not reach its server");
+}
+
+#[test]
+fn the_servers_of_a_revoked_grant_end() {
+    let mut gate = Gate::new();
+    let (token, notes) = with_child(&gate);
+    let leaver = gate.grant("leaver", &["child=open"]);
+    gate.up();
+    assert!(gate.client(&token, "/mcp/child").call("echo", &json!({})).passed());
+    let one = alive(&notes);
+    assert!(gate.client(&leaver, "/mcp/child").call("echo", &json!({})).passed());
+    assert!(alive(&notes) > one, "each grant has its own");
+    gate.run(&["grant", "revoke", "leaver"]);
+    until("its server ends", Duration::from_secs(10), || alive(&notes) == one);
+    assert!(gate.client(&token, "/mcp/child").call("echo", &json!({})).passed());
 }
 
 #[test]

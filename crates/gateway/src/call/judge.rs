@@ -62,16 +62,22 @@ pub(super) async fn verdict(
     Ok((Some(decide(ask, rules, subject, tool_facts(ask, aim, &pins, subject))), Some(peer)))
 }
 
-/// The server's conversation, once its tools were looked at.
+/// The conversation with a server whose tools were just looked at. That may take as long as a server
+/// takes to start, and a grant that was taken back meanwhile opens nothing.
 async fn checked_peer(
     ask: &Ask<'_>,
     aim: &Aim<'_>,
     facts: &Facts<'_>,
 ) -> Result<Arc<Peer>, Outbound> {
+    let gate = &ask.scene.gate;
     let mut unjudged = Unjudged { ask, facts, is_over: false };
-    let peer = Box::pin(ask.scene.gate.checked_peer(ask.scene, aim.holding, ask.era)).await;
+    let peer = Box::pin(gate.checked_peer(ask.scene, aim.holding, ask.era)).await;
     unjudged.is_over = true;
-    peer.map_err(|error| never_left(ask, aim, facts, &error))
+    let peer = peer.map_err(|error| never_left(ask, aim, facts, &error))?;
+    match gate.renewed(&ask.scene.holder, Some(&aim.holding.server.name)) {
+        Some(_) => Ok(peer),
+        None => Err(receive::revoked(ask.scene, ask.body)),
+    }
 }
 
 /// A request that waits for its server before it can be judged. Its client may hang up meanwhile, and
