@@ -49,6 +49,7 @@ pub(crate) async fn with_handshake(
             Some(greeting) => {
                 server.learn(|eras| eras.legacy = Some(true));
                 agree(&link, &greeting);
+                opens_again(&link, params);
                 let peer =
                     Peer::new(Arc::clone(server), Way::Link(link), Era::Legacy, greeting, false);
                 return Ok(Opened { peer, answer: Some(answer) });
@@ -115,8 +116,9 @@ pub(crate) async fn shared(
         "capabilities": { "elicitation": {}, "sampling": {}, "roots": { "listChanged": false } },
         "clientInfo": serde_json::from_str::<Value>(&our_info()).unwrap_or_default(),
     });
+    let params = params.to_string();
     let id = Id::minted("tollgate-hello", 0);
-    let answer = initialize(server, &link, permit, &id, &params.to_string()).await;
+    let answer = initialize(server, &link, permit, &id, &params).await;
     if !answer.as_deref().is_ok_and(|answer| result_of(answer).is_some()) {
         // It may only have been too busy to say that it speaks the newer revision; it is asked again.
         server.learn(|eras| eras.modern = None);
@@ -128,6 +130,7 @@ pub(crate) async fn shared(
     };
     server.learn(|eras| eras.legacy = Some(true));
     agree(&link, &greeting);
+    opens_again(&link, &params);
     link.send(
         permit,
         Outgoing::notification(notification_body("notifications/initialized", None).into()),
@@ -178,6 +181,17 @@ async fn initialize(
             why: "the server did not answer the handshake in time".to_owned(),
         }),
     }
+}
+
+/// A process that was started again is greeted like the one before; what it answers is known.
+fn opens_again(link: &Link, params: &str) {
+    let Link::Stdio(link) = link else { return };
+    let params = params.to_owned();
+    link.opens_with(move |run| {
+        let id = Id::minted("tollgate-hello-again", run);
+        let hello = request_body(&id, "initialize", Some(&params));
+        [hello.into(), notification_body("notifications/initialized", None).into()]
+    });
 }
 
 /// Asks a server whether it speaks 2026-07-28.

@@ -1,6 +1,6 @@
 //! One conversation with one server, in the server's own era.
 
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::Bytes;
@@ -24,8 +24,8 @@ pub(crate) struct Peer {
     /// Requests of several clients share this conversation, so their ids must be ours.
     pub(crate) shared: bool,
     ids: AtomicU64,
-    /// Whether this conversation's tool list was compared with the pins.
-    checked: AtomicBool,
+    /// The start of its process whose tool list was compared with the pins; 0 if none was.
+    checked: AtomicU64,
     /// The log level the server was told, where the gate tells it.
     level: Mutex<Option<String>>,
 }
@@ -50,7 +50,7 @@ impl Peer {
             greeting,
             shared,
             ids: AtomicU64::new(0),
-            checked: AtomicBool::new(false),
+            checked: AtomicU64::new(0),
             level: Mutex::new(None),
         }
     }
@@ -76,12 +76,21 @@ impl Peer {
         matches!(self.way, Way::Builtin(_))
     }
 
+    /// A process that was started again may be of another version.
     pub(crate) fn is_checked(&self) -> bool {
-        self.checked.load(Ordering::Acquire)
+        self.checked.load(Ordering::Acquire) == self.runs()
     }
 
     pub(crate) fn set_checked(&self, checked: bool) {
-        self.checked.store(checked, Ordering::Release);
+        self.checked.store(if checked { self.runs() } else { 0 }, Ordering::Release);
+    }
+
+    /// How often its process was started; 1 where it has none.
+    fn runs(&self) -> u64 {
+        match &self.way {
+            Way::Link(Link::Stdio(link)) => link.runs().max(1),
+            _ => 1,
+        }
     }
 
     /// Notes a log level; false when it is the one already told.

@@ -21,7 +21,7 @@ use crate::pins::Pins;
 use crate::prepare;
 use crate::rebuild::string;
 use crate::scene::Scene;
-use crate::server::Server;
+use crate::server::{Reach, Server};
 use crate::translate::ClientWords;
 use crate::upstream::{Listening, UpstreamError};
 use crate::wire::Era;
@@ -68,10 +68,19 @@ impl Gate {
             return server.pins().is_known();
         }
         match scene.session.as_ref().and_then(|session| session.peer(&server.name)) {
-            // A child's tools are its program's: looked at once, and when it says they changed.
+            // A child's tools are its program's: looked at once for each start of it, and when it says
+            // they changed.
             Some(peer) if peer.is_child() => peer.is_checked(),
+            None if Gate::is_new_process(scene, server) => false,
             _ => server.is_fresh(self.clock.now().steady_us),
         }
+    }
+
+    /// Whether the process that the clients of the grant share was started since its tools were looked
+    /// at.
+    fn is_new_process(scene: &Scene, server: &Server) -> bool {
+        matches!(server.reach, Reach::Child(_))
+            && server.shared(&scene.holder.id).get().is_some_and(|peer| !peer.is_checked())
     }
 
     /// A conversation whose server's tools were just compared with the pins.

@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 
 use crate::door::{Client, exchange};
@@ -22,13 +23,18 @@ child = subprocess.Popen(["sleep", "600"])
 with open(sys.argv[1] + ".pids", "a") as pids:
     pids.write("%d\n%d\n" % (os.getpid(), child.pid))
 tools = [{"name": name, "inputSchema": {"type": "object"}} for name in ("echo", "secret")]
+greeted = False
 for line in sys.stdin:
     message = json.loads(line)
     method, id = message.get("method"), message.get("id")
     if id is None or method is None:
         continue
     if method == "initialize":
+        greeted = True
         result = {"protocolVersion": "2025-06-18", "capabilities": {"tools": {}}, "serverInfo": {"name": "s", "version": "1"}}
+    elif not greeted:
+        print(json.dumps({"jsonrpc": "2.0", "id": id, "error": {"code": -32600, "message": "not greeted"}}), flush=True)
+        continue
     elif method == "tools/list":
         while os.path.exists(sys.argv[1] + ".wait"):
             time.sleep(0.01)
@@ -85,6 +91,28 @@ fn p19_a_grant_that_is_revoked_while_its_server_starts_opens_nothing() {
         assert!(!answer.passed(), "{}", answer.text());
     });
     assert!(!notes.with_extension("calls").exists(), "the call did not reach its server");
+}
+
+#[test]
+fn a_server_that_was_started_again_is_greeted_again() {
+    let mut gate = Gate::new();
+    let (token, notes) = with_child(&gate);
+    gate.up();
+    let client = gate.client(&token, "/mcp/child");
+    let session = client.with_session();
+    for client in [&client, &session] {
+        assert!(client.call("echo", &json!({})).passed());
+    }
+    let pids = fs::read_to_string(notes.with_extension("pids")).unwrap();
+    for pid in pids.lines().step_by(2).map(|pid| pid.parse().unwrap()) {
+        // That of `server add` is gone already.
+        let _ = kill_process(Pid::from_raw(pid).unwrap(), Signal::KILL);
+    }
+    for client in [&client, &session] {
+        until("it answers again", Duration::from_secs(10), || {
+            client.call("echo", &json!({})).passed()
+        });
+    }
 }
 
 #[test]

@@ -58,6 +58,18 @@ impl StdioLink {
         }
     }
 
+    /// How often the child was started: another number means another process, which knows nothing of
+    /// what was said to the one before.
+    pub fn runs(&self) -> u64 {
+        self.child.runs.load(Ordering::Acquire)
+    }
+
+    /// What a child that is started again hears before all else; told the number of its run, so that
+    /// nobody else waits for the answer to it.
+    pub fn opens_with(&self, opening: impl Fn(u64) -> [Bytes; 2] + Send + Sync + 'static) {
+        self.child.opens_with(Box::new(opening));
+    }
+
     /// The end of what the child wrote on stderr, over all its runs.
     pub fn stderr_tail(&self) -> String {
         self.child.options.stderr.tail()

@@ -69,10 +69,17 @@ impl Run {
 pub(super) struct Supervised {
     pub(super) options: ChildOptions,
     pub(super) noise_lines: AtomicU64,
+    /// How often it was started.
+    pub(super) runs: AtomicU64,
     state: watch::Sender<State>,
     stop: watch::Sender<bool>,
     run: Mutex<Option<Arc<Run>>>,
+    /// What opened the conversation; a child that was started again hears it before all else.
+    opening: Mutex<Option<Opening>>,
 }
+
+/// The messages that open a conversation, for the run with this number.
+type Opening = Box<dyn Fn(u64) -> [Bytes; 2] + Send + Sync>;
 
 /// A child that was just started.
 struct Started {
@@ -86,6 +93,8 @@ impl Supervised {
     pub(super) fn start(options: ChildOptions) -> Arc<Supervised> {
         let supervised = Arc::new(Supervised {
             noise_lines: AtomicU64::new(0),
+            runs: AtomicU64::new(0),
+            opening: Mutex::new(None),
             state: watch::Sender::new(State::Stopped),
             stop: watch::Sender::new(false),
             run: Mutex::new(None),
@@ -102,6 +111,10 @@ impl Supervised {
 
     pub(super) fn stop(&self) {
         self.stop.send_replace(true);
+    }
+
+    pub(super) fn opens_with(&self, opening: Opening) {
+        *self.opening.lock().unwrap_or_else(PoisonError::into_inner) = Some(opening);
     }
 
     /// The life the child is in now, or why there is none.
@@ -132,6 +145,13 @@ impl Supervised {
             writes: sender,
             shares: Arc::new(Semaphore::new(bounds.write_bytes_max)),
         });
+        self.runs.store(number, Ordering::Release);
+        // Lines are read in order, so the child knows us when the next request comes.
+        if let Some(opening) = &*self.opening.lock().unwrap_or_else(PoisonError::into_inner) {
+            for line in opening(number) {
+                run.tell(line);
+            }
+        }
         self.set_run(Some(Arc::clone(&run)));
         self.state.send_replace(State::Running { pid: spawned.pid, run: number });
         Ok(Started { run, writes, spawned })
