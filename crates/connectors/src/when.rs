@@ -11,6 +11,7 @@ use jiff::tz::Offset;
 pub use natural::NATURAL_FORMS;
 
 const DAY_US: i64 = 86_400_000_000;
+const EPOCH: Date = Date::constant(1970, 1, 1);
 
 /// Where and when the reader of a date stands.
 #[derive(Clone, Copy, Debug)]
@@ -70,13 +71,12 @@ pub fn day(text: &str, here: Here) -> Option<Date> {
 /// The UTC days that a text names: one for a bare ISO date, all of a stretch for words.
 pub fn utc_days(text: &str, now_us: i64) -> Option<Span> {
     let here = Here { now_us, offset_s: 0 };
-    let (first, last) = match iso::read(text) {
-        Some(iso) => (iso.bare_date?, iso.bare_date?),
-        None => {
-            let span = natural::read(text, here)?;
-            let last_us = span.from_us.max(span.to_us - 1);
-            (local_date(span.from_us, 0)?, local_date(last_us, 0)?)
-        }
+    let (first, last) = if let Some(iso) = iso::read(text) {
+        (iso.bare_date?, iso.bare_date?)
+    } else {
+        let span = natural::read(text, here)?;
+        let last_us = span.from_us.max(span.to_us - 1);
+        (local_date(span.from_us, 0)?, local_date(last_us, 0)?)
     };
     Some(Span { from_us: midnight_us(first, 0)?, to_us: day_span(last, 0)?.to_us })
 }
@@ -98,8 +98,9 @@ pub fn day_span(date: Date, offset_s: i32) -> Option<Span> {
 }
 
 pub(crate) fn midnight_us(date: Date, offset_s: i32) -> Option<i64> {
-    let offset = Offset::from_seconds(offset_s).ok()?;
-    offset.to_timestamp(date.at(0, 0, 0, 0)).ok().map(Timestamp::as_microsecond)
+    // Timestamps end a day before the calendar does, and `9999-12-31` is how programs say "for ever".
+    let utc_us = date.duration_since(EPOCH).as_secs().checked_mul(1_000_000)?;
+    utc_us.checked_sub(i64::from(offset_s) * 1_000_000)
 }
 
 /// The calendar day of an instant where the offset holds.
@@ -193,6 +194,14 @@ mod tests {
         ] {
             assert_eq!(instant_us(given).map(utc_millis).as_deref(), Some(expected), "{given}");
         }
+    }
+
+    #[test]
+    fn the_last_day_of_the_calendar_is_a_day_like_others() {
+        assert_eq!(instant_us("9999-12-31T23:59:59Z"), Some(253_402_300_799_000_000));
+        let last = strict_date("9999-12-31").unwrap();
+        assert_eq!(day_span(last, 0).unwrap().to_us, 253_402_300_800_000_000);
+        assert_eq!(instant_us("1969-12-31T23:00-02:00"), Some(3_600_000_000));
     }
 
     #[test]
