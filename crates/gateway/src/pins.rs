@@ -1,5 +1,7 @@
 //! The pinned tool definitions of one server, as calls and lists need them.
 
+use std::borrow::Cow;
+
 use hashbrown::HashMap;
 use policy::OnChange;
 use policy::json::{Bounds, Doc, Value};
@@ -43,17 +45,19 @@ impl Pins {
     /// The pins after a list of a server that nobody keeps pins of: its first list is accepted, and
     /// what differs from it later is marked.
     pub(crate) fn seen(&self, server: &str, tools: &[Value<'_>]) -> Pins {
+        let named =
+            |tool: &Value<'_>| tool.get("name").and_then(Value::as_str).map(Cow::into_owned);
+        let mut times: HashMap<String, usize> = HashMap::new();
+        for name in tools.iter().filter_map(named) {
+            *times.entry(name).or_default() += 1;
+        }
         let mut tools_now = self.tools.clone();
         for tool in tools {
-            let Some(name) = tool.get("name").and_then(Value::as_str) else { continue };
+            let Some(name) = named(tool) else { continue };
             let fingerprint = catalog::pins::fingerprint(*tool).to_string();
             let definition = catalog::pins::canonical_definition(*tool);
-            let twice = tools
-                .iter()
-                .filter(|other| other.get("name").and_then(Value::as_str).as_ref() == Some(&name))
-                .count()
-                > 1;
-            let state = match self.tools.get(name.as_ref()) {
+            let twice = times.get(&name).is_some_and(|times| *times > 1);
+            let state = match self.tools.get(&name) {
                 _ if twice => Definition::Conflict,
                 None if self.known => Definition::New,
                 Some(pinned) if pinned.fingerprint.as_deref() != Some(&fingerprint) => {
@@ -61,7 +65,7 @@ impl Pins {
                 }
                 _ => Definition::Unchanged,
             };
-            let entry = tools_now.entry(name.clone().into_owned()).or_insert_with(|| Tool {
+            let entry = tools_now.entry(name).or_insert_with(|| Tool {
                 definition: state,
                 accepted: (!self.known).then(|| definition.clone()),
                 fingerprint: Some(fingerprint.clone()),
