@@ -238,7 +238,9 @@ impl Flow {
                 let mut asking = Asking { to_send: Vec::new(), waiting: Vec::new(), state };
                 for question in questions {
                     let (answer, waiting) = oneshot::channel();
-                    let id = session.ask(None, AnswerTo::Call(answer));
+                    let Some(id) = session.ask(None, AnswerTo::Call(answer)) else {
+                        return Some(self.tail.question_refused(&question.method));
+                    };
                     asking
                         .to_send
                         .push(request_body(&id, &question.method, Some(&question.params)).into());

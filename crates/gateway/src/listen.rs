@@ -210,19 +210,16 @@ pub(crate) fn heard(
             let allowed = scene.holding(&peer.server.name).is_some_and(|holding| {
                 holding.rules.as_ref().is_some_and(|rules| rules.server_may_ask(&method))
             });
-            if !allowed || !session.takes.takes(&method) {
-                let refusal = error_body(
-                    Some(&id),
-                    -32601,
-                    "the client does not take this request here",
-                    None,
-                );
-                scene.gate.answer_server(peer, refusal.into());
-                return None;
-            }
             let alone = session.server.is_some();
             let to = AnswerTo::Server { peer: Arc::clone(peer), id: id.clone() };
-            let shown = session.ask(alone.then_some(id), to);
+            let asked = (allowed && session.takes.takes(&method))
+                .then(|| session.ask(alone.then(|| id.clone()), to));
+            let Some(shown) = asked.flatten() else {
+                let words = "the client does not take this request here";
+                let refusal = error_body(Some(&id), -32601, words, None);
+                scene.gate.answer_server(peer, refusal.into());
+                return None;
+            };
             if alone {
                 return as_it_is(event.message.clone());
             }

@@ -18,6 +18,8 @@ use crate::wire::{Id, Revision};
 const UNDELIVERED_MAX: usize = 256;
 /// Requests of one session that may wait for a lost stream to be taken up again.
 const DETACHED_MAX: usize = 64;
+/// Questions of servers that a session's client may owe answers to; one more is refused.
+const ASKED_MAX: usize = 1024;
 
 /// One conversation.
 pub(crate) struct Session {
@@ -94,6 +96,15 @@ impl Flight {
 /// A server's question to the client: where the answer goes.
 pub(crate) struct Asked {
     pub(crate) to: AnswerTo,
+}
+
+impl Asked {
+    fn is_waited_for(&self) -> bool {
+        match &self.to {
+            AnswerTo::Server { .. } => true,
+            AnswerTo::Call(waiting) => !waiting.is_closed(),
+        }
+    }
 }
 
 pub(crate) enum AnswerTo {
@@ -184,15 +195,22 @@ impl Session {
     }
 
     /// Remembers a server's question. With `keep_id` the client sees the server's own id; otherwise
-    /// one of ours, because two servers may use the same.
-    pub(crate) fn ask(&self, keep_id: Option<Id>, to: AnswerTo) -> Id {
+    /// one of ours, because two servers may use the same. Nothing when too many wait for their answers.
+    pub(crate) fn ask(&self, keep_id: Option<Id>, to: AnswerTo) -> Option<Id> {
         let mut state = self.state();
+        if state.asked.len() >= ASKED_MAX {
+            state.asked.retain(|_, asked| asked.is_waited_for());
+        }
+        if state.asked.len() >= ASKED_MAX {
+            tracing::warn!(session = %self.id, "a client owes {ASKED_MAX} answers; a server's question is refused");
+            return None;
+        }
         let id = keep_id.unwrap_or_else(|| {
             state.next_ask += 1;
             Id::minted("ask", state.next_ask)
         });
         state.asked.insert(id.clone(), Asked { to });
-        id
+        Some(id)
     }
 
     pub(crate) fn answered(&self, id: &Id) -> Option<Asked> {
@@ -390,5 +408,35 @@ impl Sessions {
             .map(|session| session.id.clone())
             .collect();
         gone.iter().filter_map(|id| table.remove(id)).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests")]
+    use tokio::sync::oneshot;
+
+    use super::*;
+
+    #[test]
+    fn a_client_owes_so_many_answers_and_those_nobody_waits_for_are_forgotten() {
+        let session = Session::new(NewSession {
+            id: "s".to_owned(),
+            grant: "g".to_owned(),
+            server: None,
+            revision: Revision::LEGACY_NEWEST,
+            client: String::new(),
+            greeting: "{}".to_owned(),
+            takes: Takes::default(),
+            now_us: 0,
+        });
+        let ask = || {
+            let (answer, waiting) = oneshot::channel();
+            session.ask(None, AnswerTo::Call(answer)).map(|_| waiting)
+        };
+        let mut waiting: Vec<_> = (0..ASKED_MAX).map(|_| ask().unwrap()).collect();
+        assert!(ask().is_none());
+        waiting.pop();
+        assert!(ask().is_some(), "a call that ended waits for nothing");
     }
 }

@@ -201,10 +201,7 @@ impl Tail {
             return None;
         }
         if !self.may_ask(method) {
-            let refusal =
-                error_body(Some(&id), -32601, "the client does not take this request here", None);
-            self.scene.gate.answer_server(&self.peer, refusal.into());
-            return None;
+            return self.refuse_question(&id);
         }
         match (self.era, &self.scene.session) {
             (Era::Modern, _) => {
@@ -218,7 +215,9 @@ impl Tail {
             (Era::Legacy, Some(session)) => {
                 let alone = session.server.is_some();
                 let to = AnswerTo::Server { peer: Arc::clone(&self.peer), id: id.clone() };
-                let shown = session.ask(alone.then(|| id.clone()), to);
+                let Some(shown) = session.ask(alone.then(|| id.clone()), to) else {
+                    return self.refuse_question(&id);
+                };
                 let message = if alone {
                     event.message.clone()
                 } else {
@@ -228,6 +227,13 @@ impl Tail {
             }
             (Era::Legacy, None) => None,
         }
+    }
+
+    fn refuse_question(&self, id: &Id) -> Option<Piece> {
+        let words = "the client does not take this request here";
+        let refusal = error_body(Some(id), -32601, words, None);
+        self.scene.gate.answer_server(&self.peer, refusal.into());
+        None
     }
 
     /// Whether this client can be asked, and its policy lets servers ask.
