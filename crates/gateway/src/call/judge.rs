@@ -344,10 +344,15 @@ pub(super) fn refuse(ask: &Ask<'_>, aim: &Aim<'_>, verdict: &Verdict, denial: &D
         let name = as_asked(ask, aim);
         return Outbound::ok(answers::unknown(id, what, &name, denial.audit_id));
     }
-    match ask.request.method {
-        Method::ToolsCall => Outbound::ok(answers::denied_call(id, denial, ask.era)),
-        _ => Outbound::ok(answers::denied(id, denial)),
-    }
+    denied(ask, denial)
+}
+
+fn denied(ask: &Ask<'_>, denial: &Denial) -> Outbound {
+    let id = &ask.request.id;
+    Outbound::ok(match ask.request.method {
+        Method::ToolsCall => answers::denied_call(id, denial, ask.era),
+        _ => answers::denied(id, denial),
+    })
 }
 
 /// The server could not be reached before anything was decided; the attempt is on record.
@@ -360,7 +365,7 @@ pub(super) fn never_left(
     let refusal =
         Refusal { kind: RefusalKind::Denied, code: "unreachable", reason: &error.to_string() };
     if let Err(error) = ask.scene.gate.ledger.record(&refusal, facts) {
-        return Outbound::ok(answers::denied(&ask.request.id, &answers::no_record(&error)));
+        return denied(ask, &answers::no_record(&error));
     }
     Outbound::ok(answers::upstream_failed(&ask.request.id, &aim.holding.server.name, error))
 }
