@@ -1,5 +1,11 @@
 //! The ledger: every decision, every allowance and every approval, in one chain of rows that any
 //! number of processes share. Only the ledger makes a [`Permit`], and it makes none without its row.
+//!
+//! The way of an admission through the files: `inner` takes both locks and learns what others wrote
+//! (`load`), `admit` asks `state` for room (`counters`, `series`, `approvals`), `core` and `journal` write
+//! the row that `rows` puts together, `permit` is what comes out, and `flush` says when it is on disk.
+//! `draft` lets several share one write; `keeper` does in the background what can wait. What was written
+//! is read by `reader`, `follow`, `export` and `verify`, which need no lock.
 
 use std::path::Path;
 use std::sync::Arc;

@@ -54,7 +54,7 @@ impl Places {
         self.folder.join("writers")
     }
 
-    /// A segment on its way; it gets its name when it is whole and on disk.
+    /// A segment on its way; it gets its name when it is whole.
     pub(crate) fn draft(&self) -> PathBuf {
         self.folder.join("next.tmp")
     }
