@@ -122,7 +122,8 @@ impl Left {
 
     fn take(&mut self, page: &[Shaped]) {
         if let Some(records) = &mut self.records {
-            *records = records.saturating_sub(page.len());
+            let readable = page.iter().filter(|shaped| shaped.flat.is_ok()).count();
+            *records = records.saturating_sub(readable);
         } else {
             let bytes: usize = page.iter().map(|shaped| shaped.flat_text().len()).sum();
             self.bytes = self.bytes.saturating_sub(bytes);

@@ -21,6 +21,25 @@ pub(super) const RECORDS_MAX: usize = RECORDS_BYTES_MAX / 150;
 /// How the derived text of a record that cannot be read begins.
 const INVALID_OPENING: &str = "{\"invalid\":";
 
+/// So many records that cannot be read are named one by one.
+const NAMED_MAX: usize = 20;
+
+/// Is it what stands in the place of a record that cannot be read?
+pub(super) fn is_unreadable(text: &str) -> bool {
+    text.starts_with(INVALID_OPENING)
+}
+
+/// What is said of records that cannot be read: the first by name, the rest by number.
+pub(super) fn named<'a>(kind: Kind, warnings: impl Iterator<Item = &'a String>) -> Vec<String> {
+    let mut named: Vec<String> = warnings.cloned().collect();
+    if named.len() > NAMED_MAX {
+        let more = named.len() - NAMED_MAX;
+        named.truncate(NAMED_MAX);
+        named.push(format!("{}: {more} more like these", kind.name()));
+    }
+    named
+}
+
 /// How many of these texts fit.
 pub(super) fn fitting<'a>(texts: impl Iterator<Item = &'a str>) -> usize {
     fitting_sizes(texts.map(|text| text.len() + 1))
@@ -47,7 +66,7 @@ pub(super) fn join<'a>(
     let mut warnings = Vec::new();
     let mut is_first = true;
     for text in texts {
-        if text.starts_with(INVALID_OPENING)
+        if is_unreadable(text)
             && let Err(warning) = record(kind, text)
         {
             warnings.push(warning);

@@ -83,7 +83,7 @@ pub(super) async fn health(ask: Ask<'_>) -> Outcome {
 fn shown(check: Check) -> (String, Value) {
     let mut shown = Map::new();
     shown.insert("status".into(), check.mark.as_str().into());
-    shown.insert("detail".into(), check.detail.into());
+    shown.insert("detail".into(), check.detail.replace("\nhint: ", "; ").into());
     for (name, value) in check.more {
         shown.insert(name.into(), value);
     }

@@ -206,7 +206,7 @@ pub(super) async fn mirrored(desk: &Desk, kind: Kind, wanted: Wanted) -> Result<
     let shown = shown_window(desk, wanted);
     let known = desk.records.look(|look| {
         let is_known = is_known(look, kind, stretch, now_us)?;
-        let read = || Ok((look.version()?, look.window_flat(NAME, kind.name(), &shown)?));
+        let read = || Ok((look.version()?, readable(look, kind, &shown)?));
         is_known.then(read).transpose()
     });
     if let Some((made_of, texts)) = known.map_err(failed)? {
@@ -262,7 +262,7 @@ async fn completed(
             found.push(kind, shaped);
         }
     }
-    found.texts.truncate(wanted.limit.unwrap_or(usize::MAX));
+    cut(&mut found.texts, wanted.limit.unwrap_or(usize::MAX));
     Ok(found)
 }
 
@@ -282,7 +282,8 @@ fn enough(desk: &Desk, kind: Kind, wanted: Wanted, stretch: Stretch) -> Result<S
     let needed = wanted.limit.unwrap_or_else(|| {
         fit::fitting(rows.iter().map(|row| row.flat.as_str())).saturating_add(1)
     });
-    let last = needed.checked_sub(1).and_then(|at| rows.get(at)).and_then(|row| row.start_us);
+    let mut readable = rows.iter().filter(|row| !fit::is_unreadable(&row.flat));
+    let last = needed.checked_sub(1).and_then(|at| readable.nth(at)).and_then(|row| row.start_us);
     Ok(match last {
         Some(start_us) => Stretch { from_us: stretch.from_us.max(start_us), ..stretch },
         None => stretch,
@@ -290,9 +291,36 @@ fn enough(desk: &Desk, kind: Kind, wanted: Wanted, stretch: Stretch) -> Result<S
 }
 
 fn read(desk: &Desk, kind: Kind, wanted: Wanted) -> Result<Vec<String>, Problem> {
+    let shown = shown_window(desk, wanted);
     desk.records
-        .window_flat(NAME, kind.name(), &shown_window(desk, wanted))
+        .look(|look| readable(look, kind, &shown))
         .map_err(|error| Problem::cache(kind.path(), &error))
+}
+
+/// The texts of a window, with those that cannot be read between them. The limit is one of records that
+/// can: others are told, and take nobody's place.
+fn readable(look: &Look<'_>, kind: Kind, window: &Window) -> Result<Vec<String>, RecordsError> {
+    let wanted = window.limit.unwrap_or(usize::MAX);
+    let mut limit = wanted;
+    loop {
+        let window = Window { limit: Some(limit), ..*window };
+        let mut texts = look.window_flat(NAME, kind.name(), &window)?;
+        let is_all = texts.len() < limit;
+        let unreadable = texts.iter().filter(|text| fit::is_unreadable(text)).count();
+        if is_all || texts.len() - unreadable >= wanted {
+            cut(&mut texts, wanted);
+            return Ok(texts);
+        }
+        limit = limit.saturating_mul(2);
+    }
+}
+
+/// Leaves no more after the last of so many that can be read.
+fn cut(texts: &mut Vec<String>, wanted: usize) {
+    let mut readable = texts.iter().enumerate().filter(|(_, text)| !fit::is_unreadable(text));
+    if let Some((at, _)) = wanted.checked_sub(1).and_then(|last| readable.nth(last)) {
+        texts.truncate(at + 1);
+    }
 }
 
 /// The window, as far as an answer can show it.
@@ -339,8 +367,8 @@ fn answer(desk: &Desk, kind: Kind, wanted: Wanted, found: &Found, shown: usize) 
         .problem
         .as_ref()
         .map(|problem| format!("{}: {}; this is what the mirror has", kind.name(), problem.line()));
-    let warnings: Vec<&String> =
-        incomplete.iter().chain(&found.warnings).chain(&left_out).collect();
+    let unreadable = fit::named(kind, found.warnings.iter().chain(&left_out));
+    let warnings: Vec<&String> = incomplete.iter().chain(&unreadable).collect();
     if !warnings.is_empty() {
         out.push(&format!(",\"warnings\":{}", json!(warnings)));
     }

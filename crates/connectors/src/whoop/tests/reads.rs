@@ -163,6 +163,28 @@ async fn a_record_that_cannot_be_read_is_told_and_not_lost() {
     assert_eq!(mirrored["warnings"], again["warnings"]);
     let one = stage.call("get_whoop_cycle", json!({"cycle_id": id})).await;
     assert_eq!(code(&one), "UPSTREAM_ERROR");
+    // It takes no place of one that can be read, and is not told where it is not reached.
+    let three = stage.call("list_whoop_cycles", json!({"limit": 3})).await;
+    assert_eq!(ids(&three), ids(&mirrored)[..3]);
+    assert_eq!(three["warnings"], again["warnings"]);
+    let two = stage.call("list_whoop_cycles", json!({"limit": 2})).await;
+    assert_eq!((ids(&two).len(), two.get("warnings")), (2, None));
+}
+
+#[tokio::test]
+async fn many_records_that_cannot_be_read_are_told_in_few_words() {
+    let stage = stage(60);
+    let cycles = stage.call("list_whoop_cycles", json!({"fresh": true})).await;
+    let broken = json!({"score": {"strain": "much"}, "updated_at": "2026-04-15T09:00:00.000Z"});
+    for id in ids(&cycles).iter().skip(1).take(50) {
+        stage.whoop.control().edit("cycle", id, &broken).unwrap();
+    }
+    let fresh = stage.call("list_whoop_cycles", json!({"fresh": true})).await;
+    let warnings = fresh["warnings"].as_array().unwrap();
+    assert_eq!((warnings.len(), &warnings[20]), (21, &json!("cycles: 30 more like these")));
+    let some = stage.call("list_whoop_cycles", json!({"limit": 4})).await;
+    assert_eq!(ids(&some), ids(&fresh)[..4]);
+    assert_eq!(some["warnings"], fresh["warnings"]);
 }
 
 #[tokio::test]
@@ -263,7 +285,9 @@ async fn a_mirror_that_is_no_database_is_said_and_left_alone() {
     let day = stage.call("get_whoop_daily_summary", json!({"date": "2026-04-13"})).await;
     assert!(day["cycle"]["id"].is_i64(), "WHOOP stands in for the mirror: {day}");
     let health = stage.call("health_check", json!({"live": false})).await;
-    assert_eq!(health["checks"]["cache_readable"]["status"], "fail");
+    let readable = &health["checks"]["cache_readable"];
+    assert_eq!(readable["status"], "fail");
+    assert!(!readable["detail"].as_str().unwrap().contains('\n'), "one line: {readable}");
     assert_eq!(std::fs::read_to_string(&path).unwrap(), "not a database, but mine");
 }
 
