@@ -288,3 +288,18 @@ fn p23_slow_and_large_clients_neither_fill_the_memory_nor_stop_the_others() {
     assert!(slowest < Duration::from_secs(2));
     assert!(memory < 256, "{memory} MiB");
 }
+
+/// What is read of a large message is read into room that its connection would keep.
+#[test]
+fn p23_among_many_connections_a_large_message_ends_its_own() {
+    let (_gate, _recorder, client) = Gate::with_recorder();
+    let ends = || {
+        let answer = client.line().post(&vec![b' '; 100_000]);
+        assert_eq!(answer.status, 400, "{}", answer.text());
+        answer.header("connection").is_some_and(|word| word == "close")
+    };
+    assert!(!ends(), "alone it is kept");
+    let many: Vec<_> = (0..200).map(|_| TcpStream::connect(("127.0.0.1", client.port))).collect();
+    assert!(many.iter().all(Result::is_ok));
+    assert!(ends());
+}
