@@ -1,7 +1,7 @@
 //! Reads a message body within its bound, its time, and the room that all large bodies share: many
 //! clients that each send half of a large message must not fill the memory.
 
-use bytes::{Bytes, BytesMut};
+use bytes::Bytes;
 use http_body_util::BodyExt;
 use hyper::body::Body;
 use tokio::sync::OwnedSemaphorePermit;
@@ -10,6 +10,8 @@ use crate::bounds::Bounds;
 
 /// So much of every message needs none of the shared room; ordinary messages are smaller.
 const BYTES_FREE: usize = 16 * 1024;
+/// A message that comes in many pieces is moved when it has grown by this part of it.
+const GROWS_BY_ONE_IN: usize = 4;
 
 /// A message as it arrived. It gives its room back when it is dropped.
 pub(crate) struct Gathered {
@@ -48,12 +50,16 @@ where
     if body.is_end_stream() {
         return Ok(Gathered { bytes: first, _room: room });
     }
-    let mut all = BytesMut::from(first);
+    let mut all = Vec::from(first);
     while let Some(piece) = next(&mut body).await? {
         take_room(&mut room, all.len() + piece.len(), bounds)?;
+        if all.capacity() - all.len() < piece.len() {
+            // A vector would double, and the room is counted by what came.
+            all.reserve_exact(piece.len().max(all.len() / GROWS_BY_ONE_IN));
+        }
         all.extend_from_slice(&piece);
     }
-    Ok(Gathered { bytes: all.freeze(), _room: room })
+    Ok(Gathered { bytes: all.into(), _room: room })
 }
 
 /// The next piece of data; trailers mean nothing here.
