@@ -182,21 +182,26 @@ fn check_folder(path: &Path, notices: &mut Vec<Notice>) -> Result<(), HomeError>
     if !found.is_dir() {
         return Err(HomeError::NotAFolder(path.into()));
     }
-    check_is_ours(path)?;
+    check_is_ours(path, &found)?;
     repair_folder(path, notices)
 }
 
-/// Changing modes in a folder that was named by mistake (`/`, the user's own home) would be harm.
-fn check_is_ours(path: &Path) -> Result<(), HomeError> {
-    let mut has_others = false;
+/// Changing modes in a folder that was named by mistake (`/`, the user's own home) would be harm. One
+/// that is private already and holds nothing but files, such as policies laid down beforehand, is none.
+fn check_is_ours(path: &Path, found: &Metadata) -> Result<(), HomeError> {
+    let is_private = found.mode() & PERMISSION_BITS == FOLDER_MODE;
+    let mut is_anothers = false;
     for entry in fs::read_dir(path).map_err(io_error("read", path))? {
-        let name = entry.map_err(io_error("read", path))?.file_name();
+        let entry = entry.map_err(io_error("read", path))?;
+        let name = entry.file_name();
         if is_our_name(&name.to_string_lossy()) || name == SETTINGS_FILE {
             return Ok(());
         }
-        has_others = true;
+        let is_file = entry.file_type().is_ok_and(|kind| kind.is_file());
+        let is_hidden = name.to_string_lossy().starts_with('.');
+        is_anothers |= !is_private || !is_file || is_hidden;
     }
-    if has_others { Err(HomeError::NotOurs(path.into())) } else { Ok(()) }
+    if is_anothers { Err(HomeError::NotOurs(path.into())) } else { Ok(()) }
 }
 
 fn is_our_name(name: &str) -> bool {

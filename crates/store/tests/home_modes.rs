@@ -88,6 +88,22 @@ fn a_folder_with_other_files_is_not_taken_over() {
 }
 
 #[test]
+fn a_private_folder_with_policies_laid_down_beforehand_is_a_home() {
+    let base = tempfile::tempdir().unwrap();
+    let folder = base.path().join("home");
+    fs::create_dir(&folder).unwrap();
+    set_mode(&folder, 0o700);
+    fs::write(folder.join("policy.json"), "{}").unwrap();
+    for (name, is_folder) in [("photos", true), (".profile", false)] {
+        let other = folder.join(name);
+        if is_folder { fs::create_dir(&other) } else { fs::write(&other, "") }.unwrap();
+        assert!(matches!(Home::create(&folder), Err(HomeError::NotOurs(_))), "{name}");
+        if is_folder { fs::remove_dir(&other) } else { fs::remove_file(&other) }.unwrap();
+    }
+    Home::create(&folder).unwrap();
+}
+
+#[test]
 fn a_missing_home_and_a_file_in_its_place_are_told_apart() {
     let base = tempfile::tempdir().unwrap();
     let missing = base.path().join("nowhere/home");
