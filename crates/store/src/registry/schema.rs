@@ -24,7 +24,8 @@ const STEPS: &[&str] = &[include_str!("schema/1.sql"), include_str!("schema/2.sq
 pub(super) const VERSION: i64 = STEPS.len() as i64;
 
 /// Looks at a file without changing a byte of it, unless it is half-made and nobody's: another
-/// program's database and a newer one stay as they are. Even closing a writable connection could fold its write-ahead log into the file.
+/// program's database and a newer one stay as they are. Even closing a writable connection could fold
+/// its write-ahead log into the file.
 pub(super) fn refuse_foreign(path: &Path) -> Result<(), RegistryError> {
     half_made::undo(path, Duration::from_millis(BUSY_MS_MAX))?;
     let is_empty = fs::metadata(path).is_ok_and(|found| found.len() == 0);
