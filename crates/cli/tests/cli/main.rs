@@ -20,6 +20,7 @@ mod history;
 mod hostile;
 mod http;
 mod media;
+mod network;
 mod packaging;
 mod personal;
 mod policies;
