@@ -1,4 +1,4 @@
-//! `cargo xtask promises`: every promise of the gate, the tests that hold it, and the figures they
+//! `cargo xtask promises`: every promise, the tests that hold it, and the figures they
 //! print. `TOLLGATE_ROUNDS` repeats the random parts more often; `--full` takes the counts that the
 //! promises name, in a build for speed, which takes about two hours for all of them.
 
@@ -20,6 +20,11 @@ const ORPHANS: Suite = ("gateway", "upstream_orphans");
 const DAMAGE: Suite = ("gateway", "damage");
 const CLOCK: Suite = ("gateway", "clock_jumps");
 const CLASSES: Suite = ("catalog", "classify");
+const RECORDS: Suite = ("store", "records_story");
+const SEALS: Suite = ("store", "vault_seals");
+const MODES: Suite = ("store", "home_modes");
+const FILES: Suite = ("store", "registry_files");
+const COMMANDS: Suite = ("tollgate", "cli");
 const GRANTS: Suite = ("store", "registry_grants");
 /// The tests inside a package stand for a target, too.
 const READER: Suite = ("policy", INSIDE);
@@ -55,6 +60,7 @@ const FULL: &[(&str, &[(&str, &str)])] = &[
     ("P24", &[("TOLLGATE_ROUNDS", "20")]),
     ("P25", &[("TOLLGATE_AUDIT_ROWS", "1000000")]),
     ("P26", &[("TOLLGATE_ROUNDS", "100")]),
+    ("P28", &[("TOLLGATE_ROUNDS", "200")]),
 ];
 
 /// How the tests are run.
@@ -188,6 +194,41 @@ const PROMISES: &[Promise] = &[
         id: "P26",
         words: "no child outlives the gate",
         held_by: &[(GATE, "p26_"), (ORPHANS, "")],
+    },
+    Promise {
+        id: "P27",
+        words: "tokens are sealed to their rows, and files are the owner's alone",
+        held_by: &[(SEALS, ""), (MODES, "")],
+    },
+    Promise {
+        id: "P28",
+        words: "a login outlives kills around its renewal",
+        held_by: &[(COMMANDS, "kill_around_the_rotation")],
+    },
+    Promise {
+        id: "P29",
+        words: "nothing is sent anywhere but to what the owner configured",
+        held_by: &[(COMMANDS, "p29_")],
+    },
+    Promise {
+        id: "P30",
+        words: "exports are whole or absent, private, and where they belong",
+        held_by: &[(RECORDS, "place::"), (RECORDS, "export::")],
+    },
+    Promise {
+        id: "P31",
+        words: "what is forgotten is in no file any more",
+        held_by: &[(RECORDS, "forgotten")],
+    },
+    Promise {
+        id: "P32",
+        words: "a page that comes again, in any order, changes nothing",
+        held_by: &[(RECORDS, "replay::")],
+    },
+    Promise {
+        id: "P33",
+        words: "an upgrade keeps the data, and what is newer or another's stays as it is",
+        held_by: &[(RECORDS, "files::"), (FILES, "")],
     },
     Promise {
         id: "P34",
