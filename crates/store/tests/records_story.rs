@@ -13,6 +13,8 @@
 mod export;
 #[path = "records/files.rs"]
 mod files;
+#[path = "support/half_made.rs"]
+mod half_made;
 #[path = "records/keep.rs"]
 mod keep;
 #[path = "records/look.rs"]

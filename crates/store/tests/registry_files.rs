@@ -2,14 +2,16 @@
 //! under another key, and found again after it was away.
 #![allow(clippy::unwrap_used, reason = "a test that cannot set up its stage should fail loudly")]
 
+#[path = "support/half_made.rs"]
+mod half_made;
 #[path = "support/stage.rs"]
 mod stage;
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;
-use std::path::Path;
 use std::sync::Arc;
 
+use half_made::leave_half_made;
 use rusqlite::Connection;
 use stage::{DENY_ALL, NOW_US, Stage, bytes_of, open};
 use store::home::Home;
@@ -29,20 +31,6 @@ fn the_database_and_its_log_are_private() {
         let mode = fs::metadata(&path).unwrap().mode() & 0o777;
         assert_eq!(mode, 0o600, "{}", path.display());
     }
-}
-
-/// A database that a process was making when it was killed: its pages are there, and so is the
-/// journal that takes them back.
-fn leave_half_made(path: &Path) {
-    let journal = path.with_extension("db-journal");
-    let db = Connection::open(path).unwrap();
-    db.execute_batch("BEGIN; CREATE TABLE half (made)").unwrap();
-    let mut undoing = fs::read(&journal).unwrap();
-    // Its first bytes are written when the rest of it is safe on the disk.
-    undoing.splice(..8, [0xd9, 0xd5, 0x05, 0xf9, 0x20, 0xa1, 0x63, 0xd7]);
-    db.execute_batch("COMMIT").unwrap();
-    drop(db);
-    fs::write(&journal, undoing).unwrap();
 }
 
 #[test]

@@ -11,6 +11,7 @@ use rusqlite::Connection;
 use store::home::Home;
 use store::records::{Records, RecordsError, RunEnd, Window};
 
+use super::half_made::leave_half_made;
 use super::stage::{Dice, Record, Stage, bytes_of, holds, lasting_bytes_of};
 
 const HOME: &str = "TOLLGATE_TEST_RECORDS";
@@ -105,20 +106,6 @@ fn database(make: impl FnOnce(&Connection)) -> Vec<u8> {
     make(&db);
     drop(db);
     fs::read(&path).unwrap()
-}
-
-/// A database that a process was making when it was killed: its pages are there, and so is the
-/// journal that takes them back.
-fn leave_half_made(path: &Path) {
-    let journal = path.with_extension("db-journal");
-    let db = Connection::open(path).unwrap();
-    db.execute_batch("BEGIN; CREATE TABLE half (made)").unwrap();
-    let mut undoing = fs::read(&journal).unwrap();
-    // Its first bytes are written when the rest of it is safe on the disk.
-    undoing.splice(..8, [0xd9, 0xd5, 0x05, 0xf9, 0x20, 0xa1, 0x63, 0xd7]);
-    db.execute_batch("COMMIT").unwrap();
-    drop(db);
-    fs::write(&journal, undoing).unwrap();
 }
 
 #[test]
