@@ -57,7 +57,7 @@ const FULL: &[(&str, &[(&str, &str)])] = &[
     // A day and a night on each core would be 86400.
     ("P22", &[("TOLLGATE_FUZZ_SECONDS", "1200")]),
     ("P23", &[("TOLLGATE_CLIENTS", "1000")]),
-    ("P24", &[("TOLLGATE_ROUNDS", "20")]),
+    ("P24", &[("TOLLGATE_ROUNDS", "60")]),
     ("P25", &[("TOLLGATE_AUDIT_ROWS", "1000000")]),
     ("P26", &[("TOLLGATE_ROUNDS", "100")]),
     ("P28", &[("TOLLGATE_ROUNDS", "200")]),

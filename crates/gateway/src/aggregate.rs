@@ -26,6 +26,11 @@ use crate::wire::{Era, Named, Refused, result_body};
 
 /// Pages of one server's list that are read; a server with more is cut off with a warning.
 pub(crate) const PAGES_MAX: usize = 1000;
+/// A list of more pages than this is gone through with pauses while others ask on the same thread: an
+/// endless one would be the whole work of two cores, its server's and ours.
+pub(crate) const PAGES_AT_ONCE: usize = 10;
+/// One pause, before each page.
+pub(crate) const PAGE_PAUSE: Duration = Duration::from_millis(20);
 /// Items of one server's list that are kept.
 pub(crate) const ITEMS_MAX: usize = 10_000;
 /// And so many bytes, over all its pages.

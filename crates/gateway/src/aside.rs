@@ -12,7 +12,7 @@ use tokio::sync::{Semaphore, oneshot};
 /// it over and back.
 pub(crate) const LARGE_BYTES: usize = 256 * 1024;
 /// The same for one that must be edited or compared with pins, which takes some ten times as long.
-pub(crate) const LARGE_TO_EDIT_BYTES: usize = 32 * 1024;
+pub(crate) const LARGE_TO_EDIT_BYTES: usize = 16 * 1024;
 /// So many are read at once, and further ones wait in line: one server's cannot take every core.
 const AT_ONCE_MAX: usize = 4;
 

@@ -40,6 +40,7 @@ mod tasks;
 mod tell;
 mod trace;
 mod translate;
+mod turns;
 pub mod upstream;
 mod watch_tools;
 pub mod wire;

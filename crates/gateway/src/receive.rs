@@ -23,6 +23,7 @@ use crate::session::{AnswerTo, ClientAnswer};
 use crate::subscribe;
 use crate::tasks::Owner;
 use crate::tell;
+use crate::turns;
 use crate::wire::{
     self, Era, Message, Method, Named, Outcome, Refused, Request, Response, Revision, Sender,
     headers, meta_keys, result_body,
@@ -30,6 +31,7 @@ use crate::wire::{
 
 /// Answers one message.
 pub(crate) async fn receive(scene: &Scene, body: &Bytes, http: Option<&HeaderMap>) -> Outbound {
+    turns::asked();
     again(scene, body, http, None).await
 }
 

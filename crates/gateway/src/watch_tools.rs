@@ -10,8 +10,8 @@ use store::ledger::{Ending, Facts, Permit};
 use store::registry::Accept;
 use tokio::sync::broadcast;
 
-use crate::aggregate::{ITEMS_MAX, LIST_BYTES_MAX, PAGES_MAX};
-use crate::aside::{LARGE_BYTES, LARGE_TO_EDIT_BYTES, aside};
+use crate::aggregate::{ITEMS_MAX, LIST_BYTES_MAX, PAGE_PAUSE, PAGES_AT_ONCE, PAGES_MAX};
+use crate::aside::{LARGE_TO_EDIT_BYTES, aside};
 use crate::gate::Gate;
 use crate::in_force::{Holding, pins_of};
 use crate::lists::List;
@@ -23,6 +23,7 @@ use crate::rebuild::string;
 use crate::scene::Scene;
 use crate::server::{Reach, Server};
 use crate::translate::ClientWords;
+use crate::turns;
 use crate::upstream::{Listening, UpstreamError};
 use crate::wire::Era;
 
@@ -122,7 +123,11 @@ impl Gate {
         let client = prepare::client_words(scene);
         let (mut items, mut bytes) = (Vec::new(), 0);
         let mut cursor: Option<String> = None;
-        for _ in 0..PAGES_MAX {
+        let begin = Instant::now();
+        for number in 0..PAGES_MAX {
+            if number >= PAGES_AT_ONCE {
+                turns::let_others(begin, PAGE_PAUSE).await;
+            }
             let params = cursor.as_ref().map(|cursor| format!("{{\"cursor\":{}}}", string(cursor)));
             let prepared = prepare::own(peer, list.method(), params.as_deref(), &client);
             let reply = peer.request(permit, prepared.out).await?;
@@ -296,7 +301,7 @@ struct Page {
 }
 
 async fn page(answer: Bytes, list: List) -> Result<Page, UpstreamError> {
-    if answer.len() <= LARGE_BYTES {
+    if answer.len() <= LARGE_TO_EDIT_BYTES {
         return read_page(&answer, list);
     }
     aside(move || read_page(&answer, list)).await

@@ -4,7 +4,7 @@ use std::fs;
 use std::io::Write;
 use std::net::TcpStream;
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
 use std::time::Duration;
 
@@ -207,25 +207,49 @@ fn p24_servers_that_hang_are_left_out_of_the_list_of_all() {
     println!("P24: 2 servers of 3 hang, {tools} tools of the third after {:.1?}", answer.took);
 }
 
+/// How long calls take, in the middle and at p99, while something rests and while it is at work. In
+/// turns, so that both are measured in the same moments.
+fn paces(client: &Client, at_work: &AtomicBool) -> [(Duration, Duration); 2] {
+    const TURNS: usize = 8;
+    let calls = 20 * rounds(2);
+    let mut line = client.line();
+    let mut took = [Vec::new(), Vec::new()];
+    for turn in 0..TURNS {
+        at_work.store(turn % 2 == 1, Ordering::Relaxed);
+        // What is under way ends, or begins.
+        thread::sleep(Duration::from_millis(200));
+        for _ in 0..calls {
+            let answer = line.call("echo", &json!({}));
+            assert!(answer.passed(), "{}", answer.text());
+            took[turn % 2].push(answer.took);
+        }
+    }
+    took.map(|mut took| {
+        took.sort();
+        (took[took.len() / 2], took[took.len() * 99 / 100 - 1])
+    })
+}
+
 #[test]
 fn p24_bad_servers_do_not_stop_the_others() {
     let (gate, recorder, hung) = Gate::with_recorder();
-    let other = |name: &str| {
+    let list_tools = json!({ "jsonrpc": "2.0", "id": 1, "method": "tools/list", "params": {} });
+    let other = |name: &str, path: &str| {
         let server = Recorder::new(TOOLS);
         gate.run(&["server", "add", name, "--url", &server.url()]);
         let token = gate.grant(name, &[&format!("{name}=rules")]);
-        let client = gate.client(&token, &format!("/mcp/{name}"));
+        let client = gate.client(&token, path);
         until("the grant counts", Duration::from_secs(5), || {
-            client.call("echo", &json!({})).passed()
+            client.send(&list_tools).status == 200
         });
         (server, client)
     };
-    let (_, well) = other("well");
-    let (drip, dripping) = other("drip");
-    let (flood, flooding) = other("flood");
-    let (fill, filling) = other("fill");
-    let (list, listing) = other("list");
-    let (middle, slow) = pace(&well);
+    let (_, well) = other("well", "/mcp/well");
+    let (drip, dripping) = other("drip", "/mcp/drip");
+    let (flood, flooding) = other("flood", "/mcp/flood");
+    let (fill, filling) = other("fill", "/mcp/fill");
+    // There the gate itself goes through all pages of a list.
+    let (list, listing) = other("list", "/mcp");
 
     recorder.hang_on("other");
     drip.behave(Manner::Drips);
@@ -236,41 +260,56 @@ fn p24_bad_servers_do_not_stop_the_others() {
     waiting.extend((0..10).map(|_| left_waiting(&dripping, "echo")));
     until("all calls hang", Duration::from_secs(10), || recorder.count("other") == 40);
     until("all calls drip", Duration::from_secs(10), || drip.calls().len() >= 10);
-    let over = AtomicBool::new(false);
-    let (with_middle, with_slow) = thread::scope(|scope| {
-        scope.spawn(|| {
-            while !over.load(Ordering::Relaxed) {
-                let answer = flooding.call("echo", &json!({}));
-                assert!(answer.refused(), "{} bytes of a flood", answer.body.len());
+    println!("P24: 40 calls hang and 10 drip all the time; calls elsewhere beside");
+
+    let floods = || {
+        let answer = flooding.call("echo", &json!({}));
+        assert!(answer.refused(), "{} bytes of a flood", answer.body.len());
+    };
+    let fills = || {
+        let answer = filling.call("echo", &json!({}));
+        assert!(answer.passed(), "{} bytes of a large answer", answer.body.len());
+    };
+    let lists = || assert_eq!(listing.send(&list_tools).status, 200);
+    let trials: [(&str, &[&(dyn Fn() + Sync)]); 4] = [
+        ("answers of 200 MB", &[&floods]),
+        ("answers of 8 MB, which are taken", &[&fills]),
+        ("lists without end", &[&lists]),
+        ("all of these at once", &[&floods, &fills, &lists]),
+    ];
+    for (what, bad) in trials {
+        let (at_work, over, asked) = Default::default();
+        let [(middle, slow), (with_middle, with_slow)] = thread::scope(|scope| {
+            for ask in bad {
+                scope.spawn(|| again_and_again(ask, &at_work, &over, &asked));
             }
+            let paces = std::panic::catch_unwind(|| paces(&well, &at_work));
+            over.store(true, Ordering::Relaxed);
+            paces.unwrap()
         });
-        scope.spawn(|| {
-            while !over.load(Ordering::Relaxed) {
-                let answer = filling.call("echo", &json!({}));
-                assert!(answer.passed(), "{} bytes of a large answer", answer.body.len());
-            }
-        });
-        scope.spawn(|| {
-            let ask = json!({ "jsonrpc": "2.0", "id": 1, "method": "tools/list", "params": {} });
-            while !over.load(Ordering::Relaxed) {
-                assert_eq!(listing.send(&ask).status, 200);
-            }
-        });
-        let pace = std::panic::catch_unwind(|| pace(&well));
-        over.store(true, Ordering::Relaxed);
-        pace.unwrap()
-    });
-    let (floods, fills) = (flood.calls().len(), fill.calls().len());
-    println!(
-        "P24: 40 calls hang, 10 drip, {floods} floods of 200 MB, {fills} answers of 8 MB, endless lists; elsewhere calls took \
-         {with_middle:.1?} in the middle and {with_slow:.1?} at p99, without them {middle:.1?} and {slow:.1?}"
-    );
-    assert!(floods > 0 && fills > 0);
-    // What a machine with two cores may need to get round to it.
-    assert!(with_slow < slow * 2 + Duration::from_millis(100), "{with_slow:?} after {slow:?}");
+        let asked = asked.into_inner();
+        println!(
+            "P24: {asked} {what}: {with_middle:.1?} in the middle and {with_slow:.1?} at p99, without them {middle:.1?} and {slow:.1?}"
+        );
+        assert!(asked > 0, "{what}");
+        // What a machine with two cores may need to get round to it.
+        assert!(with_slow < slow * 2 + Duration::from_millis(100), "{what}: {with_slow:?}");
+    }
     assert!(hung.call("echo", &json!({})).passed(), "even the same server answers other calls");
     assert!(gate.rss_mib() < 256, "{} MiB", gate.rss_mib());
     drop(waiting);
+}
+
+/// Asks a bad server while it is to be at work.
+fn again_and_again(ask: &dyn Fn(), at_work: &AtomicBool, over: &AtomicBool, asked: &AtomicUsize) {
+    while !over.load(Ordering::Relaxed) {
+        if at_work.load(Ordering::Relaxed) {
+            asked.fetch_add(1, Ordering::Relaxed);
+            ask();
+        } else {
+            thread::sleep(Duration::from_millis(1));
+        }
+    }
 }
 
 #[test]

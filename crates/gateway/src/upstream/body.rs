@@ -4,15 +4,17 @@
 use std::future::poll_fn;
 use std::pin::Pin;
 use std::task::{Context, Poll, Waker};
+use std::time::Instant;
 
 use bytes::{Bytes, BytesMut};
 use hyper::Response;
 use hyper::body::{Body as _, Frame, Incoming};
 
 use super::error::{Excess, UpstreamError};
-use super::options::{HttpBounds, LARGE_BYTES, LARGE_PAUSE, LARGE_TURN_BYTES, TURN_BYTES};
+use super::options::{HttpBounds, LARGE_BYTES, LARGE_PAUSE, TURN_BYTES};
 use super::pool::Lease;
 use super::room::Share;
+use crate::turns;
 
 /// So much is copied out of the connection's buffer, which then takes the next answer as well; of a
 /// longer piece the buffer goes along and the connection gets another.
@@ -32,14 +34,15 @@ pub(super) struct Body {
     /// Gone once the body has ended, well or badly.
     lease: Option<Lease>,
     turn_bytes: usize,
-    /// How much is read before the next pause.
-    before_pause_bytes: usize,
+    /// What was read in turns that are over.
+    read_bytes: usize,
+    /// When the second turn began, once it has.
+    since: Option<Instant>,
 }
 
 impl Body {
     pub(super) fn new(source: Source, lease: Lease) -> Body {
-        let (lease, before_pause_bytes) = (Some(lease), LARGE_BYTES);
-        Body { source, lease, turn_bytes: 0, before_pause_bytes }
+        Body { source, lease: Some(lease), turn_bytes: 0, read_bytes: 0, since: None }
     }
 
     /// Of an answer, its body; the table of its headers serves the next request.
@@ -74,14 +77,12 @@ impl Body {
 
     /// Ends a turn.
     async fn let_others(&mut self) {
-        let turn_bytes = std::mem::take(&mut self.turn_bytes);
-        if let Some(left) = self.before_pause_bytes.checked_sub(turn_bytes) {
-            self.before_pause_bytes = left;
+        self.read_bytes += std::mem::take(&mut self.turn_bytes);
+        let since = *self.since.get_or_insert_with(Instant::now);
+        if self.read_bytes <= LARGE_BYTES {
             return tokio::task::yield_now().await;
         }
-        self.before_pause_bytes = LARGE_TURN_BYTES;
-        // Boxed, because most answers never come here.
-        Box::pin(tokio::time::sleep(LARGE_PAUSE)).await;
+        turns::let_others(since, LARGE_PAUSE).await;
     }
 
     fn poll_piece(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Bytes, UpstreamError>>> {

@@ -26,6 +26,9 @@ use super::socket::{Stream, Tap};
 /// A server on this machine answers within the time it takes to go to sleep and be woken again, so a
 /// lone request looks for so long before its thread sleeps.
 const LOOK_FOR: Duration = Duration::from_micros(400);
+/// After so long without an answer the server may be waiting for the very core that looks for it, so
+/// whoever else is ready to run there goes first.
+const LOOK_ALONE_FOR: Duration = Duration::from_micros(60);
 
 /// After so many exchanges in a row that were not plain, hyper keeps the connection: taking it over for
 /// each costs more than it would save.
@@ -309,8 +312,12 @@ fn drive(driver: &mut Option<Box<Driver>>, cx: &mut Context<'_>) {
 
 /// Looks again at once, as long as there is time for it.
 fn look_again(until: &mut Option<Instant>, cx: &Context<'_>) {
-    *until = until.filter(|until| Instant::now() < *until);
-    if until.is_some() {
+    let now = Instant::now();
+    *until = until.filter(|until| now < *until);
+    if let Some(until) = *until {
+        if until.saturating_duration_since(now) < LOOK_FOR - LOOK_ALONE_FOR {
+            std::thread::yield_now();
+        }
         cx.waker().wake_by_ref();
     }
 }

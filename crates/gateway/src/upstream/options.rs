@@ -15,12 +15,11 @@ const MIB: usize = 1024 * KIB;
 
 /// A server that sends without a pause lets others have their turn after so much of it.
 pub(super) const TURN_BYTES: usize = 64 * KIB;
-/// An answer of more than this is read with pauses, at some hundred megabytes a second: reading it at
-/// full speed would be a thread's whole work, and calls at other servers wait for that thread.
-pub(super) const LARGE_BYTES: usize = MIB;
-/// What is read of a large answer between two pauses.
-pub(super) const LARGE_TURN_BYTES: usize = 256 * KIB;
-pub(super) const LARGE_PAUSE: Duration = Duration::from_millis(1);
+/// An answer of more than this is read with pauses while others ask on the same thread, at some thirty
+/// megabytes a second: at full speed it would be the thread's whole work.
+pub(super) const LARGE_BYTES: usize = 512 * KIB;
+/// One pause, after each turn.
+pub(super) const LARGE_PAUSE: Duration = Duration::from_millis(2);
 
 /// How long a message may take. Each wait ends in `TimedOut`, except connecting: `NeverSent`.
 #[derive(Clone, Debug)]
