@@ -22,7 +22,7 @@ use std::task::Poll;
 use std::time::Duration;
 
 use http_body_util::BodyExt as _;
-use hyper::body::{Body as _, Incoming};
+use hyper::body::Incoming;
 use hyper::service::service_fn;
 use hyper::{Request, Response};
 use hyper_util::rt::{TokioIo, TokioTimer};
@@ -44,10 +44,9 @@ use plain::{Ended, HandedOver, Plain};
 use replay::Replay;
 use stream::Looks;
 
-/// What is read of a large message is read into room that a connection keeps until it ends. Among more
-/// connections than so many, one that brought a larger message than this ends with its answer.
-const CROWD: usize = 128;
-const KEPT_BODY_BYTES_MAX: u64 = 64 * 1024;
+/// What is read at once beyond the largest head. A connection keeps as much while it is open, and a
+/// quicker client gains nothing from more.
+const READ_BYTES: usize = 8 * 1024;
 
 /// After the drain bound, what is in flight is given up and its clients have so long to hear of it.
 const GIVE_UP_WAIT_MAX: Duration = Duration::from_millis(500);
@@ -254,23 +253,6 @@ impl Drop for Busy<'_> {
     }
 }
 
-/// The connections that are open.
-#[derive(Clone)]
-struct Crowd {
-    places: Arc<Semaphore>,
-    places_max: usize,
-}
-
-impl Crowd {
-    fn of(place: &OwnedSemaphorePermit, places_max: usize) -> Crowd {
-        Crowd { places: Arc::clone(place.semaphore()), places_max }
-    }
-
-    fn is_there(&self) -> bool {
-        self.places_max.saturating_sub(self.places.available_permits()) > CROWD
-    }
-}
-
 /// What answers the requests of one connection.
 struct Answering<F> {
     answer: F,
@@ -369,16 +351,13 @@ impl Connection {
         let first = Cell::new(handed.answer);
         let heard = Arc::new(AtomicBool::new(true));
         let answered = Arc::clone(&heard);
-        let crowd = Crowd::of(&self.place, self.bounds.connections_max);
         let left = Arc::new(AtomicBool::new(false));
         let linger = Linger::new(Arc::clone(&left));
         let service = service_fn(move |request: Request<Incoming>| {
             let (answering, first) = (Arc::clone(&answering), first.take());
             let (heard, left) = (Arc::clone(&answered), Arc::clone(&left));
-            let crowd = crowd.clone();
             async move {
-                let is_large = request.body().size_hint().upper() > Some(KEPT_BODY_BYTES_MAX);
-                let mut response = if let Some(first) = first {
+                let response = if let Some(first) = first {
                     // It was carried out already, and all of it is there.
                     request.into_body().collect().await?;
                     first
@@ -386,10 +365,6 @@ impl Connection {
                     let coming = |body| Arriving::Coming(Coming::new(body, left));
                     answering.answer(request.map(coming)).await
                 };
-                if is_large && crowd.is_there() {
-                    let close = hyper::header::HeaderValue::from_static("close");
-                    response.headers_mut().insert(hyper::header::CONNECTION, close);
-                }
                 heard.store(false, Ordering::Relaxed);
                 Ok::<_, hyper::Error>(response)
             }
@@ -401,6 +376,7 @@ impl Connection {
             .header_read_timeout(self.bounds.header_wait_max)
             .max_headers(self.bounds.headers_max)
             .max_header_size(self.bounds.header_bytes_max)
+            .max_buf_size(self.bounds.header_bytes_max + READ_BYTES)
             .serve_connection(TokioIo::new(stream), service);
         let mut connection = pin!(connection);
         let ended = unless_stopped(connection.as_mut(), &mut self.stop).await;

@@ -1,6 +1,8 @@
 //! Reads a message body within its bound, its time, and the room that all large bodies share: many
 //! clients that each send half of a large message must not fill the memory.
 
+use std::time::Duration;
+
 use bytes::Bytes;
 use http_body_util::BodyExt;
 use hyper::body::Body;
@@ -10,8 +12,10 @@ use crate::bounds::Bounds;
 
 /// So much of every message needs none of the shared room; ordinary messages are smaller.
 const BYTES_FREE: usize = 16 * 1024;
-/// A message that comes in many pieces is moved when it has grown by this part of it.
+/// A message of unknown length is moved when it has grown by this part of it.
 const GROWS_BY_ONE_IN: usize = 4;
+/// Large messages that come together wait for each other so long: one is read in milliseconds.
+const ROOM_WAIT_MAX: Duration = Duration::from_secs(3);
 
 /// A message as it arrived. It gives its room back when it is dropped.
 pub(crate) struct Gathered {
@@ -44,13 +48,17 @@ async fn read<B>(mut body: B, bounds: &Bounds) -> Result<Gathered, Ungathered>
 where
     B: Body<Data = Bytes> + Unpin,
 {
+    let announced = body.size_hint().exact().map(|bytes| usize::try_from(bytes));
+    let announced = announced.transpose().map_err(|_| Ungathered::TooLarge)?;
+    let mut room = reserve(announced.unwrap_or_default(), bounds).await?;
     let first = next(&mut body).await?.unwrap_or_default();
-    let mut room = None;
     take_room(&mut room, first.len(), bounds)?;
     if body.is_end_stream() {
         return Ok(Gathered { bytes: first, _room: room });
     }
-    let mut all = Vec::from(first);
+    let mut all = Vec::with_capacity(announced.unwrap_or(first.len()));
+    all.extend_from_slice(&first);
+    drop(first);
     while let Some(piece) = next(&mut body).await? {
         take_room(&mut room, all.len() + piece.len(), bounds)?;
         if all.capacity() - all.len() < piece.len() {
@@ -73,6 +81,27 @@ where
         }
     }
     Ok(None)
+}
+
+/// Room for the whole of a message of known length, before any of it is read: of many that come
+/// together some are read to their end, instead of a part of each.
+async fn reserve(
+    bytes: usize,
+    bounds: &Bounds,
+) -> Result<Option<OwnedSemaphorePermit>, Ungathered> {
+    if bytes > bounds.body_bytes_max {
+        return Err(Ungathered::TooLarge);
+    }
+    let needed = u32::try_from(bytes.saturating_sub(BYTES_FREE));
+    let needed = needed.map_err(|_| Ungathered::TooLarge)?;
+    if needed == 0 {
+        return Ok(None);
+    }
+    let room = bounds.large_bodies.clone().acquire_many_owned(needed);
+    match tokio::time::timeout(ROOM_WAIT_MAX, room).await {
+        Ok(Ok(room)) => Ok(Some(room)),
+        Ok(Err(_)) | Err(_) => Err(Ungathered::NoRoom),
+    }
 }
 
 /// Makes sure that a message of `bytes` so far holds the room it needs.
@@ -111,7 +140,7 @@ mod tests {
         Full::new(Bytes::from(vec![b' '; bytes]))
     }
 
-    #[tokio::test]
+    #[tokio::test(start_paused = true)]
     async fn large_messages_share_their_room_and_give_it_back() {
         let bounds = Bounds::from_limits(&Limits::default());
         let large = bounds.body_bytes_max;
