@@ -13,6 +13,7 @@ pub mod member;
 pub mod oauth;
 pub mod pace;
 pub mod personal;
+mod reader;
 pub mod reddit;
 mod resource;
 pub mod settings;
@@ -36,6 +37,7 @@ use store::ledger::Permit;
 pub use account::Account;
 pub use desk::Desk;
 pub use personal::Profile;
+pub use reader::Reader;
 pub use resource::{Contents, Read, Reading, Resource, Template};
 pub use settings::{Base, ServiceSettings, Settings};
 pub use written::Written;
@@ -114,9 +116,10 @@ impl Effect {
     }
 }
 
-/// What a tool is given: the desk to work at and the arguments of the call.
+/// What a tool is given: the desk to work at, who asks, and the arguments of the call.
 pub struct Ask<'a> {
     pub desk: &'a Desk,
+    pub reader: &'a Reader,
     pub arguments: &'a Map<String, Value>,
 }
 
@@ -178,13 +181,8 @@ impl Service {
 }
 
 /// Runs one admitted call. The permit is the proof that it was judged and recorded.
-pub async fn run(
-    _permit: &Permit,
-    desk: &Desk,
-    tool: &Tool,
-    arguments: &Map<String, Value>,
-) -> Answer {
-    (tool.run)(Ask { desk, arguments }).await
+pub async fn run(_permit: &Permit, tool: &Tool, ask: Ask<'_>) -> Answer {
+    (tool.run)(ask).await
 }
 
 /// Reads one admitted resource; nothing when the service has none of that address. The second part
@@ -192,10 +190,11 @@ pub async fn run(
 pub async fn read(
     _permit: &Permit,
     desk: &Desk,
+    reader: &Reader,
     service: &Service,
     uri: &str,
 ) -> Option<(Contents, &'static str)> {
-    resource::read(desk, service, uri).await
+    resource::read(desk, reader, service, uri).await
 }
 
 #[cfg(test)]

@@ -3,7 +3,7 @@
 use std::future::Future;
 use std::pin::Pin;
 
-use crate::{Desk, Service};
+use crate::{Desk, Reader, Service};
 
 /// Something to read at a fixed address.
 pub struct Resource {
@@ -28,7 +28,7 @@ pub struct Template {
 
 pub type Reading<'a> = Pin<Box<dyn Future<Output = Contents> + Send + 'a>>;
 /// Reads a resource. The strings are the decoded values of the template, in its order.
-pub type Read = for<'a> fn(&'a Desk, &'a [String]) -> Reading<'a>;
+pub type Read = for<'a> fn(&'a Desk, &'a Reader, &'a [String]) -> Reading<'a>;
 
 /// What stood there.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -40,15 +40,16 @@ pub enum Contents {
 /// Reads the resource of an address; a fixed one comes before a template that would also match.
 pub(crate) async fn read(
     desk: &Desk,
+    reader: &Reader,
     service: &Service,
     uri: &str,
 ) -> Option<(Contents, &'static str)> {
     if let Some(resource) = service.resources.iter().find(|resource| resource.uri == uri) {
-        return Some(((resource.read)(desk, &[]).await, resource.mime));
+        return Some(((resource.read)(desk, reader, &[]).await, resource.mime));
     }
     for template in service.templates {
         if let Some(values) = values(template.uri, uri) {
-            return Some(((template.read)(desk, &values).await, template.mime));
+            return Some(((template.read)(desk, reader, &values).await, template.mime));
         }
     }
     None

@@ -6,7 +6,7 @@ mod heavy;
 
 use std::sync::{Arc, OnceLock};
 
-use connectors::{Answer, Contents, Effect, Service, Tool};
+use connectors::{Answer, Ask, Contents, Effect, Reader, Service, Tool};
 use serde_json::{Map, Value, json};
 use store::ledger::Permit;
 use store::registry::{Origin, PolicyText};
@@ -65,23 +65,29 @@ impl Builtin {
         describe::greeting(self.service, revision)
     }
 
+    /// The one reader at the other end of a new conversation.
+    pub(crate) fn new_reader(&self, grant: &str) -> Reader {
+        Reader::in_conversation(grant, self.desk.next_conversation())
+    }
+
     /// Answers one request as the service's own server would: the result as JSON text, after what `out`
     /// holds. Both eras share the shapes; the caller adds what only one of them has.
     pub(crate) async fn answer(
         &self,
         permit: &Permit,
+        reader: &Reader,
         method: &str,
         params: &Map<String, Value>,
         out: &mut Vec<u8>,
     ) -> Result<(), RpcError> {
         let found = match method {
-            "tools/call" => return self.call(permit, params, out).await,
+            "tools/call" => return self.call(permit, reader, params, out).await,
             "tools/list" => self.tools().to_owned(),
             "initialize" => self.initialize(params).to_string(),
             "ping" | "logging/setLevel" => "{}".to_owned(),
             "resources/list" => describe::resources(self.service).to_string(),
             "resources/templates/list" => describe::templates(self.service).to_string(),
-            "resources/read" => self.read(permit, params).await?.to_string(),
+            "resources/read" => self.read(permit, reader, params).await?.to_string(),
             "prompts/list" => json!({ "prompts": [] }).to_string(),
             _ => return Err(RpcError::new(METHOD_NOT_FOUND, "method not found")),
         };
@@ -104,6 +110,7 @@ impl Builtin {
     async fn call(
         &self,
         permit: &Permit,
+        reader: &Reader,
         params: &Map<String, Value>,
         out: &mut Vec<u8>,
     ) -> Result<(), RpcError> {
@@ -120,7 +127,7 @@ impl Builtin {
                 return Ok(());
             }
         };
-        let working = connectors::run(permit, &desk, tool, arguments);
+        let working = connectors::run(permit, tool, Ask { desk: &desk, reader, arguments });
         let answer = match tool.effect {
             // Syncs and exports work through much; others must get their turn meanwhile.
             Effect::Runs => heavy::in_long_steps(working).await,
@@ -141,10 +148,15 @@ impl Builtin {
         Ok(())
     }
 
-    async fn read(&self, permit: &Permit, params: &Map<String, Value>) -> Result<Value, RpcError> {
+    async fn read(
+        &self,
+        permit: &Permit,
+        reader: &Reader,
+        params: &Map<String, Value>,
+    ) -> Result<Value, RpcError> {
         let uri = params.get("uri").and_then(Value::as_str).unwrap_or_default();
         let desk = self.desk.get().map_err(|words| RpcError::new(INTERNAL_ERROR, words))?;
-        match connectors::read(permit, &desk, self.service, uri).await {
+        match connectors::read(permit, &desk, reader, self.service, uri).await {
             Some((Contents::Text(text), mime)) => {
                 Ok(json!({ "contents": [{ "uri": uri, "mimeType": mime, "text": text }] }))
             }

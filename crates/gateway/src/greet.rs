@@ -132,7 +132,10 @@ async fn with_server(
     permit: Permit,
     params: Value<'_>,
 ) -> Outbound {
-    match open::with_handshake(&holding.server, &permit, &ask.request.id, &greeting).await {
+    let grant = &ask.scene.holder.id;
+    let opened =
+        open::with_handshake(&holding.server, grant, &permit, &ask.request.id, &greeting).await;
+    match opened {
         Ok(Opened { peer, answer }) => {
             let (agreed, body) = if let Some(body) = answer {
                 (agreed_on(&peer.greeting), body.to_vec())

@@ -5,13 +5,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
+use connectors::Reader;
 use policy::json::{Bounds, Doc};
 use serde_json::{Value, json};
 use store::ledger::Permit;
 
 use crate::in_force::Holding;
 use crate::peer::{Peer, Way, last_of};
-use crate::scene::Scene;
+use crate::scene::{Scene, Transport};
 use crate::server::{Reach, Server};
 use crate::translate::{self, ClientWords};
 use crate::upstream::{HttpLink, Link, Outgoing, StdioLink, UpstreamError};
@@ -29,6 +30,7 @@ pub(crate) struct Opened {
 /// Opens a conversation with a client's own handshake. `params` are the client's, word for word.
 pub(crate) async fn with_handshake(
     server: &Arc<Server>,
+    grant: &str,
     permit: &Permit,
     id: &Id,
     params: &str,
@@ -37,7 +39,7 @@ pub(crate) async fn with_handshake(
         let asked = asked_revision(params);
         let greeting = builtin.greeting(Revision::agree(&asked).as_str());
         let body = crate::wire::result_body(id, &greeting.to_string());
-        let way = Way::Builtin(Arc::clone(builtin));
+        let way = Way::Builtin(Arc::clone(builtin), builtin.new_reader(grant));
         let peer = Peer::new(Arc::clone(server), way, Era::Legacy, greeting, false);
         return Ok(Opened { peer, answer: Some(body.into()) });
     }
@@ -80,13 +82,19 @@ pub(crate) async fn with_handshake(
 
 /// Opens a conversation for clients without a session.
 pub(crate) async fn shared(
+    scene: &Scene,
     server: &Arc<Server>,
     permit: &Permit,
     client_era: Era,
 ) -> Result<Peer, UpstreamError> {
     if let Reach::Builtin(builtin) = &server.reach {
         let greeting = builtin.greeting(translate::NEWEST_LEGACY);
-        let way = Way::Builtin(Arc::clone(builtin));
+        let reader = match scene.transport {
+            // Its clients are all who hold the grant.
+            Transport::Http { .. } => Reader::of_grant(&scene.holder.id),
+            Transport::Stdio => builtin.new_reader(&scene.holder.id),
+        };
+        let way = Way::Builtin(Arc::clone(builtin), reader);
         return Ok(Peer::new(Arc::clone(server), way, Era::Legacy, greeting, false));
     }
     let link = link(server)?;
@@ -147,7 +155,8 @@ pub(crate) async fn joining(
 ) -> Result<Peer, UpstreamError> {
     let Some(session) = &scene.session else { return Err(UpstreamError::Closed) };
     let id = Id::minted("tollgate-hello", 0);
-    let opened = with_handshake(&holding.server, permit, &id, &session.greeting).await?;
+    let opened =
+        with_handshake(&holding.server, &scene.holder.id, permit, &id, &session.greeting).await?;
     if opened.peer.era == Era::Legacy {
         let told = notification_body("notifications/initialized", None);
         opened.peer.send(permit, Outgoing::notification(told.into())).await?;

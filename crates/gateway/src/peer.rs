@@ -4,6 +4,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::Bytes;
+use connectors::Reader;
 use policy::json::{Bounds, Doc};
 use serde_json::{Map, Value};
 use store::ledger::Permit;
@@ -32,7 +33,7 @@ pub(crate) struct Peer {
 
 pub(crate) enum Way {
     Link(Link),
-    Builtin(Arc<Builtin>),
+    Builtin(Arc<Builtin>, Reader),
 }
 
 impl Peer {
@@ -73,7 +74,7 @@ impl Peer {
     }
 
     pub(crate) fn is_builtin(&self) -> bool {
-        matches!(self.way, Way::Builtin(_))
+        matches!(self.way, Way::Builtin(..))
     }
 
     /// A process that was started again may be of another version.
@@ -114,9 +115,9 @@ impl Peer {
         let _under = self.server.marks.under_way();
         match &self.way {
             Way::Link(link) => link.request(permit, out).await,
-            Way::Builtin(builtin) => {
+            Way::Builtin(builtin, reader) => {
                 // Boxed, so that calls to other servers do not carry its size about.
-                Ok(Box::pin(answer(builtin, permit, &out)).await)
+                Ok(Box::pin(answer(builtin, reader, permit, &out)).await)
             }
         }
     }
@@ -124,7 +125,7 @@ impl Peer {
     pub(crate) async fn send(&self, permit: &Permit, out: Outgoing) -> Result<(), UpstreamError> {
         match &self.way {
             Way::Link(link) => link.send(permit, out).await,
-            Way::Builtin(_) => Ok(()),
+            Way::Builtin(..) => Ok(()),
         }
     }
 
@@ -135,7 +136,7 @@ impl Peer {
     ) -> Result<Listening, UpstreamError> {
         match &self.way {
             Way::Link(link) => link.listen(permit, last_event_id).await,
-            Way::Builtin(_) => Ok(Listening::NotOffered),
+            Way::Builtin(..) => Ok(Listening::NotOffered),
         }
     }
 
@@ -146,14 +147,14 @@ impl Peer {
     }
 }
 
-async fn answer(builtin: &Builtin, permit: &Permit, out: &Outgoing) -> Reply {
+async fn answer(builtin: &Builtin, reader: &Reader, permit: &Permit, out: &Outgoing) -> Reply {
     let message: Value = serde_json::from_slice(&out.body).unwrap_or_default();
     let method = message.get("method").and_then(Value::as_str).unwrap_or_default();
     let none = Map::new();
     let params = message.get("params").and_then(Value::as_object).unwrap_or(&none);
     let crate::upstream::Kind::Request(id) = &out.kind else { return Reply::Accepted };
     let mut body = before_result(id);
-    match builtin.answer(permit, method, params, &mut body).await {
+    match builtin.answer(permit, reader, method, params, &mut body).await {
         Ok(()) => {
             let failed = builtin::is_failure(&body);
             body.push(b'}');

@@ -51,7 +51,7 @@ impl Gate {
         }
         let place = holding.server.shared(&scene.holder.id);
         let opened = place.get_or_try_init(|| async {
-            Box::pin(open::shared(&holding.server, permit, era)).await.map(Arc::new)
+            Box::pin(open::shared(scene, &holding.server, permit, era)).await.map(Arc::new)
         });
         Ok(Arc::clone(opened.await.map_err(|error| self.not_begun(holding, error))?))
     }

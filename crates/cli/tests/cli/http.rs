@@ -9,12 +9,18 @@ use serde_json::{Value, json};
 
 pub(crate) struct Answer {
     pub(crate) status: u16,
+    head: String,
     pub(crate) body: String,
 }
 
 impl Answer {
     pub(crate) fn json(&self) -> Value {
         serde_json::from_str(&self.body).unwrap_or_else(|e| panic!("{e}: {}", self.body))
+    }
+
+    pub(crate) fn header(&self, name: &str) -> Option<&str> {
+        let mut headers = self.head.lines().filter_map(|line| line.split_once(": "));
+        headers.find(|(header, _)| header.eq_ignore_ascii_case(name)).map(|(_, value)| value)
     }
 
     /// The text of a tool's result.
@@ -53,7 +59,8 @@ fn ask(method: &str, url: &str, headers: &[(&str, &str)], body: &str) -> Answer 
     let (head, body) = answer.split_once("\r\n\r\n").unwrap();
     let status = head.split(' ').nth(1).unwrap().parse().unwrap();
     let chunked = head.to_ascii_lowercase().contains("transfer-encoding: chunked");
-    Answer { status, body: if chunked { unchunked(body) } else { body.to_owned() } }
+    let body = if chunked { unchunked(body) } else { body.to_owned() };
+    Answer { status, head: head.to_owned(), body }
 }
 
 fn unchunked(body: &str) -> String {

@@ -13,6 +13,7 @@ mod catalog;
 mod clients;
 mod data;
 mod doctor;
+mod events;
 mod gate;
 mod grants;
 mod help;

@@ -11,7 +11,7 @@ use crate::http;
 use crate::stage::Stage;
 
 /// A sandbox in a process of its own.
-struct Sandbox {
+pub(crate) struct Sandbox {
     child: Child,
     ready: Value,
 }
@@ -44,7 +44,7 @@ impl Drop for Sandbox {
 }
 
 /// A stage whose WHOOP is the sandbox, and whose account is connected.
-fn connected(days: &str) -> (Stage, Sandbox) {
+pub(crate) fn connected(days: &str) -> (Stage, Sandbox) {
     let (mut stage, sandbox) = unconnected(days);
     let tokens = stage.write("tokens.json", &sandbox.ready["tokens"].to_string());
     stage.fine(&["connect", "whoop", "--tokens", &tokens]);

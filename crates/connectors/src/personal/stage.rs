@@ -14,7 +14,7 @@ use store::vault::Vault;
 use tempfile::TempDir;
 
 use crate::oauth::answer::Tokens;
-use crate::{Answer, Ask, Desk, Service, Settings};
+use crate::{Answer, Ask, Desk, Reader, Service, Settings};
 
 /// Sent where older agents send secrets; it may never come back.
 pub(crate) const PLANTED: &str = "PLANTED-SECRET-0451";
@@ -106,7 +106,8 @@ impl Stage {
         }
         let tool = self.service.tool(tool).unwrap();
         let arguments = arguments.as_object().unwrap();
-        let answer = (tool.run)(Ask { desk: &self.desk, arguments }).await;
+        let reader = &Reader::of_grant("alice");
+        let answer = (tool.run)(Ask { desk: &self.desk, reader, arguments }).await;
         if let Answer::Found(value) | Answer::Said { value, .. } = &answer {
             let schema = serde_json::from_str(tool.output_schema).unwrap();
             fits(&schema, value, tool.name);

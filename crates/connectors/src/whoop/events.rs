@@ -12,7 +12,8 @@ use super::problem::Problem;
 use super::shape::INVALID;
 use super::{NAME, Outcome, fit, here};
 use crate::coerce::Arguments;
-use crate::{Ask, Desk, when};
+use crate::sync::EventsAsked;
+use crate::{Ask, Desk, Reader, when};
 use cursor::{Cursor, Since};
 use late::Mark;
 pub(crate) use late::Marks;
@@ -23,6 +24,7 @@ const LIMIT_MAX: i64 = 5000;
 
 /// A checked question.
 struct Asked<'a> {
+    reader: &'a Reader,
     since_text: &'a str,
     since: Since,
     until_text: String,
@@ -40,19 +42,18 @@ pub(super) fn events(ask: &Ask<'_>) -> Outcome {
     let resources = arguments.optional_names("resources")?;
     let limit = arguments.int_or("limit", LIMIT_DEFAULT)?;
     let is_explicit = ask.arguments.contains_key("limit");
-    Ok(find(ask.desk, since, until, resources.as_deref(), limit, is_explicit)?)
+    let asked = EventsAsked { since, until, resources: resources.as_deref(), limit };
+    Ok(find(ask.desk, ask.reader, &asked, is_explicit)?)
 }
 
 /// Checks, then looks.
 pub(super) fn find(
     desk: &Desk,
-    since_text: &str,
-    until: Option<&str>,
-    resources: Option<&[String]>,
-    limit: i64,
+    reader: &Reader,
+    asked: &EventsAsked<'_>,
     is_explicit: bool,
 ) -> Result<Value, Problem> {
-    let asked = checked(desk, since_text, until, resources, limit, is_explicit)?;
+    let asked = checked(desk, reader, asked, is_explicit)?;
     let found = desk.records.newest_seq().and_then(|seq| look(desk, &asked, seq));
     found.map_err(|error| Problem::cache(ENDPOINT, &error))
 }
@@ -60,12 +61,11 @@ pub(super) fn find(
 /// Checks in the documented order.
 fn checked<'a>(
     desk: &Desk,
-    since_text: &'a str,
-    until: Option<&str>,
-    resources: Option<&[String]>,
-    limit: i64,
+    reader: &'a Reader,
+    asked: &EventsAsked<'a>,
     is_explicit: bool,
 ) -> Result<Asked<'a>, Problem> {
+    let EventsAsked { since: since_text, until, resources, limit } = *asked;
     let invalid = |words: String| Problem::invalid(ENDPOINT, words);
     let here = here(desk);
     let since = Since::read(since_text, here).ok_or_else(|| {
@@ -86,7 +86,7 @@ fn checked<'a>(
     }
     let limit = usize::try_from(limit).unwrap_or(1);
     let kinds = kinds(resources)?;
-    Ok(Asked { since_text, since, until_text, until_us, limit, is_explicit, kinds })
+    Ok(Asked { reader, since_text, since, until_text, until_us, limit, is_explicit, kinds })
 }
 
 fn kinds(resources: Option<&[String]>) -> Result<Vec<&'static str>, Problem> {
@@ -112,7 +112,7 @@ fn kinds(resources: Option<&[String]>) -> Result<Vec<&'static str>, Problem> {
 /// Looks at what the mirror held at its change number `seq`. What is written while we look waits for
 /// the next page, to which it is new: shown now, it would be shown there again.
 fn look(desk: &Desk, asked: &Asked<'_>, seq: i64) -> Result<Value, RecordsError> {
-    let mark = late::mark(desk, asked.since_text, &asked.since);
+    let mark = late::mark(desk, asked.reader, asked.since_text, &asked.since);
     let place = place(asked, mark.as_ref());
     let mut rows = late::rows(desk, &asked.kinds, mark.as_ref(), &place, asked.until_us)?;
     let came = rows.len();
@@ -136,15 +136,18 @@ fn look(desk: &Desk, asked: &Asked<'_>, seq: i64) -> Result<Value, RecordsError>
     let late_seq = rows.last().filter(|_| rows.len() <= late).map(|row| row.seq);
     rows.sort_unstable_by(|one, other| Cursor::order(one).cmp(&Cursor::order(other)));
     let next = rows.last().map(|last| Mark {
+        reader: asked.reader.clone(),
+        given_us: desk.clock.now().wall_us,
         cursor: Cursor::of(last).text(),
         seq: late_seq.unwrap_or(seq),
         start_us: mark.as_ref().map_or(asked.since.instant_us(), |mark| mark.start_us),
         place: late_seq.map(|_| place_text(asked, mark.as_ref()).to_owned()),
     });
-    if let Some(mark) = &next {
+    let next_cursor = next.as_ref().filter(|_| has_more).map(|mark| mark.cursor.clone());
+    if let Some(mark) = next {
         late::remember(desk, mark);
     }
-    Ok(answer(asked, &rows, next.filter(|_| has_more).map(|mark| mark.cursor), is_cut))
+    Ok(answer(asked, &rows, next_cursor, is_cut))
 }
 
 /// How far the reader has come: to its cursor, unless that is of a change that came late.
@@ -221,7 +224,9 @@ mod tests {
             keep(&stage.desk, Kind::Workouts, &[workout]).unwrap();
         };
         let page = |since: &str, seq: i64| {
-            let asked = checked(&stage.desk, since, None, None, 10, true).unwrap();
+            let asked = EventsAsked { since, until: None, resources: None, limit: 10 };
+            let reader = Reader::in_conversation("alice", 1);
+            let asked = checked(&stage.desk, &reader, &asked, true).unwrap();
             let page = look(&stage.desk, &asked, seq).unwrap();
             let events = page["events"].as_array().unwrap().clone();
             let ids: Vec<_> = events.iter().map(|event| event["id"].to_string()).collect();
@@ -250,7 +255,11 @@ mod tests {
         let workout =
             |id: &str, updated: &str| json!({"id": id, "updated_at": updated}).to_string();
         let write = |texts: &[String]| drop(keep(&stage.desk, Kind::Workouts, texts).unwrap());
-        let page = |since: &str| find(&stage.desk, since, None, None, 1, true).unwrap();
+        let reader = Reader::in_conversation("alice", 1);
+        let page = |since: &str| {
+            let asked = EventsAsked { since, until: None, resources: None, limit: 1 };
+            find(&stage.desk, &reader, &asked, true).unwrap()
+        };
         let ids = |page: &Value| page["events"][0]["id"].as_str().unwrap_or("none").to_owned();
         write(&["a", "c"].map(|id| workout(id, "2026-04-10T00:00:00.000Z")));
         let first = page("2026-04-01");

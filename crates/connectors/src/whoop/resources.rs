@@ -8,7 +8,8 @@ use super::kind::{CURRENT, Kind};
 use super::problem::{Code, Problem};
 use super::shape::INVALID;
 use super::{NAME, events, fit};
-use crate::{Contents, Desk, Reading, Resource, Template, when};
+use crate::sync::EventsAsked;
+use crate::{Contents, Desk, Reader, Reading, Resource, Template, when};
 
 const JSON: &str = "application/json";
 const RUNS_MAX: i64 = 500;
@@ -20,7 +21,7 @@ pub(super) const RESOURCES: &[Resource] = &[
         title: "Profile",
         description: "Name and e-mail as last synced.",
         mime: JSON,
-        read: |desk, _| at_once(snapshot(desk, Kind::Profile)),
+        read: |desk, _, _| at_once(snapshot(desk, Kind::Profile)),
     },
     Resource {
         uri: "whoop://db/body_measurement",
@@ -28,7 +29,7 @@ pub(super) const RESOURCES: &[Resource] = &[
         title: "Body measurements",
         description: "Height, weight and maximum heart rate as last synced.",
         mime: JSON,
-        read: |desk, _| at_once(snapshot(desk, Kind::BodyMeasurement)),
+        read: |desk, _, _| at_once(snapshot(desk, Kind::BodyMeasurement)),
     },
 ];
 
@@ -39,7 +40,7 @@ pub(super) const TEMPLATES: &[Template] = &[
         title: "Cycles of a window",
         description: "Mirrored cycles between two UTC dates, the second excluded.",
         mime: JSON,
-        read: |desk, values| at_once(window(desk, Kind::Cycles, values)),
+        read: |desk, _, values| at_once(window(desk, Kind::Cycles, values)),
     },
     Template {
         uri: "whoop://db/recoveries/{start}/{end}",
@@ -47,7 +48,7 @@ pub(super) const TEMPLATES: &[Template] = &[
         title: "Recoveries of a window",
         description: "Mirrored recoveries between two UTC dates, the second excluded.",
         mime: JSON,
-        read: |desk, values| at_once(window(desk, Kind::Recoveries, values)),
+        read: |desk, _, values| at_once(window(desk, Kind::Recoveries, values)),
     },
     Template {
         uri: "whoop://db/sleeps/{start}/{end}",
@@ -55,7 +56,7 @@ pub(super) const TEMPLATES: &[Template] = &[
         title: "Sleeps of a window",
         description: "Mirrored sleeps between two UTC dates, the second excluded.",
         mime: JSON,
-        read: |desk, values| at_once(window(desk, Kind::Sleeps, values)),
+        read: |desk, _, values| at_once(window(desk, Kind::Sleeps, values)),
     },
     Template {
         uri: "whoop://db/workouts/{start}/{end}",
@@ -63,7 +64,7 @@ pub(super) const TEMPLATES: &[Template] = &[
         title: "Workouts of a window",
         description: "Mirrored workouts between two UTC dates, the second excluded.",
         mime: JSON,
-        read: |desk, values| at_once(window(desk, Kind::Workouts, values)),
+        read: |desk, _, values| at_once(window(desk, Kind::Workouts, values)),
     },
     Template {
         uri: "whoop://db/sync_runs/{limit}",
@@ -71,7 +72,7 @@ pub(super) const TEMPLATES: &[Template] = &[
         title: "History of syncs",
         description: "The newest runs, 1 to 500 of them.",
         mime: JSON,
-        read: |desk, values| at_once(runs(desk, values)),
+        read: |desk, _, values| at_once(runs(desk, values)),
     },
     Template {
         uri: "whoop://db/events/{since}",
@@ -79,7 +80,7 @@ pub(super) const TEMPLATES: &[Template] = &[
         title: "Changes",
         description: "What changed in the mirror since a time or a cursor.",
         mime: JSON,
-        read: |desk, values| at_once(Ok(changes(desk, values))),
+        read: |desk, reader, values| at_once(Ok(changes(desk, reader, values))),
     },
     Template {
         uri: "whoop://db/events/{since}/{until}",
@@ -87,7 +88,7 @@ pub(super) const TEMPLATES: &[Template] = &[
         title: "Changes between two times",
         description: "What changed in the mirror after one time and before another.",
         mime: JSON,
-        read: |desk, values| at_once(Ok(changes(desk, values))),
+        read: |desk, reader, values| at_once(Ok(changes(desk, reader, values))),
     },
 ];
 
@@ -161,9 +162,12 @@ fn runs(desk: &Desk, values: &[String]) -> Result<Value, Problem> {
     Ok(Value::Array(rows))
 }
 
-fn changes(desk: &Desk, values: &[String]) -> Value {
-    let since = values.first().map_or("", String::as_str);
-    let until = values.get(1).map(String::as_str);
-    events::find(desk, since, until, None, events::LIMIT_DEFAULT, true)
-        .unwrap_or_else(|problem| problem.envelope())
+fn changes(desk: &Desk, reader: &Reader, values: &[String]) -> Value {
+    let asked = EventsAsked {
+        since: values.first().map_or("", String::as_str),
+        until: values.get(1).map(String::as_str),
+        resources: None,
+        limit: events::LIMIT_DEFAULT,
+    };
+    events::find(desk, reader, &asked, true).unwrap_or_else(|problem| problem.envelope())
 }

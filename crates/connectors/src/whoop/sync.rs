@@ -13,9 +13,9 @@ use super::api::{self, Endpoint, Patience};
 use super::keep::keep_snapshot;
 use super::kind::Kind;
 use super::problem::{Code, Problem};
-use crate::Desk;
 use crate::sync::{self, Asked, EventsAsked, Fault, Fetching, Mirror, Resource, Turn};
 use crate::when::{self, Here, utc_millis};
+use crate::{Desk, Reader};
 
 pub const MIRROR: Mirror = Mirror {
     service: "whoop",
@@ -31,8 +31,7 @@ pub const MIRROR: Mirror = Mirror {
 };
 
 fn events(desk: &Desk, asked: &EventsAsked<'_>) -> Result<Value, Fault> {
-    let EventsAsked { since, until, resources, limit } = *asked;
-    Ok(super::events::find(desk, since, until, resources, limit, true)?)
+    Ok(super::events::find(desk, &Reader::owner(), asked, true)?)
 }
 
 const SECOND_US: i64 = 1_000_000;

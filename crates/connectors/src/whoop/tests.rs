@@ -20,7 +20,7 @@ use tempfile::TempDir;
 
 use super::{NAME, SERVICE};
 use crate::oauth::answer::Tokens;
-use crate::{Answer, Ask, Contents, Desk, Settings};
+use crate::{Answer, Ask, Contents, Desk, Reader, Settings};
 
 /// Wednesday 15 April 2026, 10:00 UTC.
 pub(super) const NOW_US: i64 = 1_776_247_200_000_000;
@@ -76,11 +76,12 @@ impl Stage {
         let none = Map::new();
         let arguments = arguments.as_object().unwrap_or(&none).clone();
         let tool = SERVICE.tool(tool).unwrap();
-        (tool.run)(Ask { desk: &self.desk, arguments: &arguments }).await
+        let reader = &Reader::in_conversation("alice", 1);
+        (tool.run)(Ask { desk: &self.desk, reader, arguments: &arguments }).await
     }
 
     pub(super) async fn read(&self, uri: &str) -> Option<Value> {
-        match crate::resource::read(&self.desk, &SERVICE, uri).await? {
+        match crate::resource::read(&self.desk, &Reader::of_grant("alice"), &SERVICE, uri).await? {
             (Contents::Text(text), _) => serde_json::from_str(&text).ok(),
             (Contents::Missing, _) => None,
         }

@@ -1,6 +1,7 @@
 //! The desk that built-in servers work at, opened when the first of them is called: a gate that only
 //! stands before other servers touches no account.
 
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use connectors::Desk;
@@ -11,11 +12,17 @@ type Make = Box<dyn Fn() -> Result<Desk, String> + Send + Sync>;
 pub struct LazyDesk {
     make: Make,
     made: Mutex<Option<Arc<Desk>>>,
+    conversations: AtomicU64,
 }
 
 impl LazyDesk {
     pub fn new(make: impl Fn() -> Result<Desk, String> + Send + Sync + 'static) -> LazyDesk {
-        LazyDesk { make: Box::new(make), made: Mutex::new(None) }
+        LazyDesk { make: Box::new(make), made: Mutex::new(None), conversations: AtomicU64::new(0) }
+    }
+
+    /// A number that no other conversation at this desk has.
+    pub(super) fn next_conversation(&self) -> u64 {
+        self.conversations.fetch_add(1, Ordering::Relaxed)
     }
 
     /// The desk, opened if need be. What failed is tried again the next time: the owner may have

@@ -232,7 +232,11 @@ async fn a_problem_names_the_service_it_is_of() {
     for (tool, platform) in [("get_steam_profile", "steam"), ("get_user_saved_tracks", "spotify")] {
         let tool = SERVICE.tool(tool).unwrap();
         let none = serde_json::Map::new();
-        let ask = crate::Ask { desk: &stage.desk, arguments: &none };
+        let ask = crate::Ask {
+            desk: &stage.desk,
+            reader: &crate::Reader::of_grant("alice"),
+            arguments: &none,
+        };
         let value = match (tool.run)(ask).await {
             crate::Answer::Refused(value) => value,
             answer => panic!("{answer:?}"),

@@ -75,9 +75,14 @@ impl Cursor {
         (row.updated_us, &row.kind, &row.id)
     }
 
+    /// Where it stands itself in that order.
+    pub(super) fn place(&self) -> (i64, &str, &str) {
+        (self.updated_us, &self.kind, &self.id)
+    }
+
     /// Does a record come at or before this place?
     pub(super) fn is_past(&self, row: &Row) -> bool {
-        Cursor::order(row) <= (self.updated_us, &self.kind, &self.id)
+        Cursor::order(row) <= self.place()
     }
 }
 
