@@ -40,6 +40,7 @@ pub(super) fn export(ask: &Ask<'_>) -> Outcome {
     let start = arguments.optional_text("start")?;
     let end = arguments.optional_text("end")?;
     let overwrite = arguments.flag("overwrite", false)?;
+    let is_safe = arguments.flag("safe", false)?;
     let desk = ask.desk;
     let plan = Plan::new(&SHELF, kind, format).map_err(|fault| told(&fault))?;
     // A record that ends with the midnight before still counts, unlike in lists.
@@ -52,7 +53,7 @@ pub(super) fn export(ask: &Ask<'_>) -> Outcome {
         to_us,
         now_us: desk.clock.now().wall_us,
         overwrite,
-        csv: CsvSafety::default(),
+        csv: if is_safe { CsvSafety::Neutral } else { CsvSafety::AsIs },
         compression: Compression::default(),
         reach: Reach::Below(&desk.exports),
     };

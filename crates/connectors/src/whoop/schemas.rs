@@ -265,7 +265,8 @@ pub(super) const EXPORT_INPUT: &str = input!(
     text_or_null!("First day, YYYY-MM-DD, or words such as `yesterday` or `last 30 days`."),
     r#","end":"#,
     text_or_null!("Last day, included, written the same way."),
-    r#","overwrite":{"type":"boolean","default":false}"#
+    r#","overwrite":{"type":"boolean","default":false}"#,
+    r#","safe":{"type":"boolean","default":false,"description":"CSV that no spreadsheet takes for formulas: an apostrophe before risky text."}"#
 );
 pub(super) const HEALTH_INPUT: &str = input!(
     "",

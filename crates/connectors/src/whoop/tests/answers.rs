@@ -7,6 +7,8 @@ use serde_json::{Value, json};
 
 use super::{code, ids, stage};
 use crate::whoop::SERVICE;
+use crate::whoop::keep::keep;
+use crate::whoop::kind::Kind;
 
 fn keys(answer: &Value) -> Vec<String> {
     let events = answer["events"].as_array().unwrap();
@@ -176,6 +178,35 @@ async fn exports_check_what_they_are_asked_and_stay_in_their_folder() {
     assert_eq!(code(&beside), "EXPORT_ERROR", "{beside}");
     let outside = stage.call("export_whoop", ask("cycles", "csv", "../../x.csv")).await;
     assert_eq!(code(&outside), "EXPORT_ERROR", "{outside}");
+}
+
+#[tokio::test]
+async fn csv_can_be_asked_for_that_no_spreadsheet_takes_for_formulas() {
+    let stage = stage(1);
+    let workout = json!({
+        "id": "w1", "updated_at": "2026-04-10T00:00:00.000Z", "start": "2026-04-09T23:00:00.000Z",
+        "sport_name": "=HYPERLINK(\"http://example.invalid\")",
+    });
+    keep(&stage.desk, Kind::Workouts, &[workout.to_string()]).unwrap();
+    for (format, safe, expected) in [
+        ("csv", json!(null), ",\"=HYPERLINK"),
+        ("csv", json!(false), ",\"=HYPERLINK"),
+        ("csv", json!(true), ",\"'=HYPERLINK"),
+        ("csv", json!("true"), ",\"'=HYPERLINK"),
+        // As on the command line, it says nothing to the other formats.
+        ("jsonl", json!(true), ": \"=HYPERLINK"),
+    ] {
+        let mut ask = json!({"kind": "workouts", "format": format, "path": "w", "overwrite": true});
+        if !safe.is_null() {
+            ask["safe"] = safe.clone();
+        }
+        let done = stage.call("export_whoop", ask).await;
+        assert_eq!(done["status"], "success", "{done}");
+        let text = std::fs::read_to_string(stage.desk.exports.join("w")).unwrap();
+        assert!(text.contains(expected), "{format} {safe}: {text}");
+    }
+    let unread = json!({"kind": "workouts", "format": "csv", "path": "w", "safe": "perhaps"});
+    assert_eq!(stage.call("export_whoop", unread).await["failed"], "invalid_arguments");
 }
 
 #[tokio::test]
