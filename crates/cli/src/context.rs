@@ -7,16 +7,18 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use anyhow::{Context as _, Result, anyhow};
-use connectors::Desk;
+use connectors::{Desk, Locked};
 use gateway::LazyDesk;
 use store::clock::Clock;
 use store::effective::Effective;
 use store::home::Home;
 use store::ledger::{Ledger, Note, Options, Retention};
 use store::random::Random;
-use store::registry::{FileNames, Grant, Origin, PolicyText, Registry, Server, Target};
+use store::registry::{
+    FileNames, Grant, Origin, PolicyText, Registry, RegistryError, Server, Target,
+};
 use store::settings::Settings;
-use store::vault::{Vault, parse_key};
+use store::vault::{KeyError, Vault, parse_key};
 
 use crate::cli::Global;
 use crate::running;
@@ -112,8 +114,29 @@ impl Context {
         let registry = Registry::open(&home, Arc::clone(&vault), self.random.clone())?;
         let settings = Arc::new(settings);
         let pretends = registry.value(DEMONSTRATION)?.is_some();
-        Ok(Stores {
-            desk: self.desk(&home, vault, &settings, pretends),
+        let desk = self.desk(&home, vault, &settings, pretends);
+        Ok(self.stores(home, registry, settings, desk))
+    }
+
+    /// Opens a home whose key is not to be had, for a server that can say so to its client. Whatever
+    /// is sealed stays so, and nobody works at the desk.
+    pub(crate) fn open_locked(&self) -> Result<Stores> {
+        let settings = Arc::new(self.settings()?);
+        let home = Home::create(&self.home_path()?)?;
+        let vault = Arc::new(Vault::locked(&self.random)?);
+        let registry = Registry::open(&home, vault, self.random.clone())?;
+        let desk = Arc::new(LazyDesk::locked(Locked { clock: self.clock.clone() }));
+        Ok(self.stores(home, registry, settings, desk))
+    }
+
+    fn stores(
+        &self,
+        home: Home,
+        registry: Registry,
+        settings: Arc<Settings>,
+        desk: Arc<LazyDesk>,
+    ) -> Stores {
+        Stores {
             home,
             registry: Arc::new(registry),
             file_names: settings.names(),
@@ -121,7 +144,8 @@ impl Context {
             clock: self.clock.clone(),
             actor: actor(),
             ledger: OnceCell::new(),
-        })
+            desk,
+        }
     }
 
     /// The desk of the connectors. Nothing is opened before somebody works at it.
@@ -165,6 +189,12 @@ pub(crate) fn open_vault(home: &Home, random: &Random) -> Result<Vault> {
         )),
         Err(_) => Ok(Vault::open_home(home, random)?),
     }
+}
+
+/// Whether a home did not open because its key is damaged, gone or another's.
+pub(crate) fn is_about_the_key(error: &anyhow::Error) -> bool {
+    error.downcast_ref::<KeyError>().is_some()
+        || matches!(error.downcast_ref(), Some(RegistryError::KeyChanged))
 }
 
 pub(crate) fn load_settings(path: &Path) -> Result<Settings> {
@@ -237,7 +267,7 @@ impl Stores {
 
     /// Where connectors work: the owner's accounts, records and settings of services.
     pub(crate) fn desk(&self) -> Result<Arc<Desk>> {
-        self.desk.get().map_err(|words| anyhow!(words))
+        self.desk.get().map_err(|why| anyhow!(why.to_string()))
     }
 
     /// The same for a gate, which opens it at the first call of a built-in server.

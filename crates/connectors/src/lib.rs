@@ -9,6 +9,7 @@ mod demo;
 pub mod desk;
 pub mod fetch;
 pub mod http;
+mod locked;
 pub mod member;
 pub mod oauth;
 pub mod pace;
@@ -36,6 +37,7 @@ use store::ledger::Permit;
 
 pub use account::Account;
 pub use desk::Desk;
+pub use locked::Locked;
 pub use personal::Profile;
 pub use reader::Reader;
 pub use resource::{Contents, Read, Reading, Resource, Template};

@@ -14,6 +14,7 @@ pub mod keep;
 pub mod kind;
 pub mod legacy;
 mod lists;
+mod locked;
 pub mod problem;
 mod resources;
 mod schemas;
@@ -34,6 +35,7 @@ use crate::account::WHOOP;
 use crate::coerce::Misread;
 use crate::{Answer, Desk, Service, Working};
 pub(crate) use events::Marks;
+pub(crate) use locked::locked;
 use problem::Problem;
 
 /// The service's name in records, accounts and addresses.

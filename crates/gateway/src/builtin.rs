@@ -11,7 +11,7 @@ use serde_json::{Map, Value, json};
 use store::ledger::Permit;
 use store::registry::{Origin, PolicyText};
 
-pub use desk::LazyDesk;
+pub use desk::{LazyDesk, NoDesk};
 
 /// A set of this name stands for every tool there is.
 const ALL_TOOLS: &str = "all";
@@ -120,18 +120,10 @@ impl Builtin {
         };
         let none = Map::new();
         let arguments = params.get("arguments").and_then(Value::as_object).unwrap_or(&none);
-        let desk = match self.desk.get() {
-            Ok(desk) => desk,
-            Err(words) => {
-                failed("store_unavailable", &words, out);
-                return Ok(());
-            }
-        };
-        let working = connectors::run(permit, tool, Ask { desk: &desk, reader, arguments });
-        let answer = match tool.effect {
-            // Syncs and exports work through much; others must get their turn meanwhile.
-            Effect::Runs => heavy::in_long_steps(working).await,
-            _ => working.await,
+        let answer = match self.desk.get() {
+            Ok(desk) => worked(permit, tool, Ask { desk: &desk, reader, arguments }).await,
+            Err(NoDesk::Locked(locked)) => locked.answer(permit, self.service, tool),
+            Err(NoDesk::Failed(words)) => Answer::Failed { code: "store_unavailable", words },
         };
         match answer {
             Answer::Found(found) => shown(&found, false, out),
@@ -155,7 +147,8 @@ impl Builtin {
         params: &Map<String, Value>,
     ) -> Result<Value, RpcError> {
         let uri = params.get("uri").and_then(Value::as_str).unwrap_or_default();
-        let desk = self.desk.get().map_err(|words| RpcError::new(INTERNAL_ERROR, words))?;
+        let no_desk = |why: NoDesk| RpcError::new(INTERNAL_ERROR, why.to_string());
+        let desk = self.desk.get().map_err(no_desk)?;
         match connectors::read(permit, &desk, reader, self.service, uri).await {
             Some((Contents::Text(text), mime)) => {
                 Ok(json!({ "contents": [{ "uri": uri, "mimeType": mime, "text": text }] }))
@@ -165,6 +158,15 @@ impl Builtin {
                 ..RpcError::new(RESOURCE_NOT_FOUND, "Resource not found")
             }),
         }
+    }
+}
+
+async fn worked(permit: &Permit, tool: &Tool, ask: Ask<'_>) -> Answer {
+    let working = connectors::run(permit, tool, ask);
+    match tool.effect {
+        // Syncs and exports work through much; others must get their turn meanwhile.
+        Effect::Runs => heavy::in_long_steps(working).await,
+        _ => working.await,
     }
 }
 

@@ -46,7 +46,7 @@ mod watch_tools;
 pub mod wire;
 
 pub use bounds::Bounds;
-pub use builtin::{LazyDesk, check_sets, own_policy};
+pub use builtin::{LazyDesk, NoDesk, check_sets, own_policy};
 pub use gate::{Gate, GateError, GateOptions};
 pub use keep::{Changed, ReadSettings};
 pub use look::Offered;

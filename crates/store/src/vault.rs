@@ -64,6 +64,10 @@ pub enum VaultError {
     TooLarge { bytes: usize },
     #[error("a sealed value for `{row}` is not text\nhint: enter the value again")]
     NotText { row: String },
+    #[error(
+        "nothing is sealed or opened while the vault key cannot be used\nhint: `tollgate doctor` says what is wrong with it"
+    )]
+    Locked,
     #[error(transparent)]
     Random(#[from] RandomError),
 }
@@ -91,6 +95,7 @@ impl Sealed {
 /// The key of one home. Cheap to share behind an `Arc`; never printed.
 pub struct Vault {
     master: Secret<[u8; KEY_BYTES]>,
+    is_locked: bool,
 }
 
 impl std::fmt::Debug for Vault {
@@ -102,7 +107,19 @@ impl std::fmt::Debug for Vault {
 impl Vault {
     /// A vault over a key that `cli` was given, for example in an environment variable.
     pub fn from_key(master: Secret<[u8; KEY_BYTES]>) -> Vault {
-        Vault { master }
+        Vault { master, is_locked: false }
+    }
+
+    /// A vault whose key is not to be had: it seals nothing and opens nothing. What it digests can be
+    /// compared within this process only.
+    pub fn locked(random: &Random) -> Result<Vault, VaultError> {
+        let mut passing = Zeroizing::new([0; KEY_BYTES]);
+        random.fill(passing.as_mut())?;
+        Ok(Vault { master: Secret::new(*passing), is_locked: true })
+    }
+
+    pub(crate) fn is_locked(&self) -> bool {
+        self.is_locked
     }
 
     /// A key for one use, made from the key of this home. The same purpose gives the same key.
@@ -126,6 +143,9 @@ impl Vault {
         plain: &[u8],
         random: &Random,
     ) -> Result<Sealed, VaultError> {
+        if self.is_locked {
+            return Err(VaultError::Locked);
+        }
         if plain.len() > SEALED_BYTES_MAX {
             return Err(VaultError::TooLarge { bytes: plain.len() });
         }
@@ -145,6 +165,9 @@ impl Vault {
 
     /// Opens a value in the place it was read from.
     pub fn open(&self, sealed: &Sealed) -> Result<Secret<Vec<u8>>, VaultError> {
+        if self.is_locked {
+            return Err(VaultError::Locked);
+        }
         self.open_bytes(sealed).map(Secret::new).ok_or_else(|| VaultError::DoesNotOpen {
             purpose: sealed.purpose,
             row: sealed.row.clone(),

@@ -3,9 +3,11 @@
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;
+use std::sync::Arc;
 
 use store::home::Home;
 use store::random::Random;
+use store::registry::{Registry, RegistryError};
 use store::secret::{Secret, redact_known};
 use store::vault::{KeyError, Purpose, Vault, VaultError, parse_key};
 
@@ -22,6 +24,22 @@ fn what_was_sealed_opens_again() {
         assert_eq!(vault(1).open_text(&sealed).unwrap().expose(), plain);
         assert!(matches!(vault(2).open(&sealed), Err(VaultError::DoesNotOpen { .. })));
     }
+}
+
+#[test]
+fn a_locked_vault_seals_nothing_opens_nothing_and_leaves_no_mark() {
+    let random = Random::System;
+    let locked = Vault::locked(&random).unwrap();
+    let sealed = vault(1).seal(Purpose::ServerCredential, "3/x", b"kept", &random).unwrap();
+    assert!(matches!(locked.open(&sealed), Err(VaultError::Locked)));
+    let tried = locked.seal(Purpose::ServerCredential, "3/x", b"new", &random);
+    assert!(matches!(tried, Err(VaultError::Locked)));
+    let base = tempfile::tempdir().unwrap();
+    let home = Home::create(&base.path().join("home")).unwrap();
+    Registry::open(&home, Arc::new(locked), random.clone()).unwrap();
+    Registry::open(&home, Arc::new(vault(1)), random.clone()).unwrap();
+    let other = Registry::open(&home, Arc::new(vault(2)), random.clone());
+    assert!(matches!(other, Err(RegistryError::KeyChanged)), "the first real key left its mark");
 }
 
 #[test]

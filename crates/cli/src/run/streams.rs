@@ -14,7 +14,7 @@ use store::registry::{EnvValue, Origin, PolicyText, Server, ServerOptions, Targe
 use tokio::io::{AsyncRead, BufReader, ReadBuf};
 use tokio::sync::watch;
 
-use crate::context::{Context, Stores};
+use crate::context::{Context, Stores, is_about_the_key};
 use crate::failure::Ending;
 use crate::output::Out;
 use crate::policies::{Source, unusable};
@@ -66,17 +66,29 @@ pub(crate) struct WrapArgs {
 }
 
 pub(crate) fn stdio(args: &StdioArgs, context: &Context, out: &mut Out) -> Result<Ending> {
-    let stores = context.open()?;
     let text = args.policy.as_deref().map(|file| policy_file(file, out)).transpose()?;
+    let (stores, locked) = match context.open() {
+        Err(error) if args.grant.is_none() && is_about_the_key(&error) => {
+            (context.open_locked()?, Some(error))
+        }
+        opened => (opened?, None),
+    };
     let look = |name: &str| std::env::var(name).ok();
     if args.grant.is_none()
         && let Some(builtin) = builtin::find(&args.server, &args.tools, &stores, &look)?
         && let Some(policy) = text.clone().or_else(|| builtin.policy.clone())
     {
+        if let Some(error) = locked {
+            // Its client hears so with every call; whoever reads the log may mend it.
+            tracing::error!("{}", format!("{error:#}").replace("\nhint: ", "; "));
+        }
         return speak("stdio", context, &stores, |gate, input, output| async move {
             let wrapped = Wrapped { label: "stdio", server: &builtin.server, policy: &policy };
             Box::pin(gate.wrap(wrapped, None, input, output)).await
         });
+    }
+    if let Some(error) = locked {
+        return Err(error);
     }
     if args.grant.is_none() && text.is_none() {
         bail!(

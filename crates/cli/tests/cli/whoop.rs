@@ -25,12 +25,12 @@ impl Sandbox {
         Sandbox { child, ready: serde_json::from_str(&line).unwrap() }
     }
 
-    fn word(&self, name: &str) -> &str {
+    pub(crate) fn word(&self, name: &str) -> &str {
         self.ready[name].as_str().unwrap()
     }
 
     /// Asks the hand behind the sandbox.
-    fn control(&self, path: &str, body: &Value) -> http::Answer {
+    pub(crate) fn control(&self, path: &str, body: &Value) -> http::Answer {
         let url = format!("{}{path}", self.word("control"));
         http::post(&url, &[("Content-Type", "application/json")], &body.to_string())
     }
@@ -67,7 +67,7 @@ fn unconnected(days: &str) -> (Stage, Sandbox) {
 }
 
 /// A handshake and then these requests, one a line.
-fn lines(requests: &[Value]) -> String {
+pub(crate) fn lines(requests: &[Value]) -> String {
     let hello = json!({
         "jsonrpc": "2.0", "id": 0, "method": "initialize",
         "params": { "protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": { "name": "t", "version": "1" } },
@@ -77,15 +77,15 @@ fn lines(requests: &[Value]) -> String {
     all.map(|message| message.to_string() + "\n").collect()
 }
 
-fn request(id: u64, method: &str, params: &Value) -> Value {
+pub(crate) fn request(id: u64, method: &str, params: &Value) -> Value {
     json!({ "jsonrpc": "2.0", "id": id, "method": method, "params": params })
 }
 
-fn call(id: u64, tool: &str, arguments: &Value) -> Value {
+pub(crate) fn call(id: u64, tool: &str, arguments: &Value) -> Value {
     request(id, "tools/call", &json!({ "name": tool, "arguments": arguments }))
 }
 
-fn answer(stdout: &str, id: u64) -> Value {
+pub(crate) fn answer(stdout: &str, id: u64) -> Value {
     let mut answers = stdout.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
     answers.find(|answer| answer["id"] == id).unwrap_or_else(|| panic!("no answer {id}: {stdout}"))
 }

@@ -17,7 +17,7 @@ use crate::{Ask, Desk, when};
 const PROBE_WAIT: Duration = Duration::from_secs(5);
 const PROBE_KEY: &str = "health_probe";
 
-/// The verdict of one check; the worst decides.
+/// The verdict of one check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Mark {
     Skipped,
@@ -64,20 +64,43 @@ pub(super) async fn health(ask: Ask<'_>) -> Outcome {
         readable(desk),
         writable(desk),
         schema(desk),
-        Check::new("pypi_update_available", Mark::Skipped, "no third party is asked"),
+        no_third_party(),
     ];
+    Ok(verdict(checks, desk.clock.now().wall_us))
+}
+
+/// The same without the key of the home: nothing is opened and nobody asked.
+pub(super) fn locked(words: &str, now_us: i64) -> Value {
+    let skipped = |name| Check::new(name, Mark::Skipped, "not looked at without the vault key");
+    let checks = [
+        Check::new("auth", Mark::Fail, words),
+        skipped("api_reachable"),
+        skipped("cache_readable"),
+        skipped("cache_writable"),
+        skipped("schema_version"),
+        no_third_party(),
+    ];
+    verdict(checks, now_us)
+}
+
+fn no_third_party() -> Check {
+    Check::new("pypi_update_available", Mark::Skipped, "no third party is asked")
+}
+
+/// The worst decides.
+fn verdict(checks: [Check; 6], now_us: i64) -> Value {
     let worst = checks.iter().map(|check| check.mark).max().unwrap_or(Mark::Ok);
     let status = match worst {
         Mark::Skipped | Mark::Ok => "healthy",
         Mark::Warn => "degraded",
         Mark::Fail => "unhealthy",
     };
-    Ok(json!({
+    json!({
         "status": status,
         "checks": checks.into_iter().map(shown).collect::<Map<String, Value>>(),
         "server_version": env!("CARGO_PKG_VERSION"),
-        "timestamp": when::utc_micros(desk.clock.now().wall_us),
-    }))
+        "timestamp": when::utc_micros(now_us),
+    })
 }
 
 fn shown(check: Check) -> (String, Value) {

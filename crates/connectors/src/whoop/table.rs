@@ -7,7 +7,7 @@ use crate::whoop::kind::Kind;
 use crate::{Effect, MAIN_SET, Reach, Run, Tool};
 
 /// The set of the 16 older tools.
-const CLASSIC: &str = "classic";
+pub(super) const CLASSIC: &str = "classic";
 
 /// What differs from row to row; the rest is the same for all tools of a set.
 #[derive(Clone, Copy)]

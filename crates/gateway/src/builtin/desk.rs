@@ -4,9 +4,18 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use connectors::Desk;
+use connectors::{Desk, Locked};
 
-type Make = Box<dyn Fn() -> Result<Desk, String> + Send + Sync>;
+type Make = Box<dyn Fn() -> Result<Desk, NoDesk> + Send + Sync>;
+
+/// Why there is no desk to work at.
+#[derive(Clone, Debug, thiserror::Error)]
+pub enum NoDesk {
+    #[error("{0}")]
+    Locked(Arc<Locked>),
+    #[error("{0}")]
+    Failed(String),
+}
 
 /// A desk that may not be open yet.
 pub struct LazyDesk {
@@ -17,6 +26,16 @@ pub struct LazyDesk {
 
 impl LazyDesk {
     pub fn new(make: impl Fn() -> Result<Desk, String> + Send + Sync + 'static) -> LazyDesk {
+        LazyDesk::made_by(move || make().map_err(NoDesk::Failed))
+    }
+
+    /// Nobody works at it: the key of the home is not to be had.
+    pub fn locked(locked: Locked) -> LazyDesk {
+        let locked = Arc::new(locked);
+        LazyDesk::made_by(move || Err(NoDesk::Locked(Arc::clone(&locked))))
+    }
+
+    fn made_by(make: impl Fn() -> Result<Desk, NoDesk> + Send + Sync + 'static) -> LazyDesk {
         LazyDesk { make: Box::new(make), made: Mutex::new(None), conversations: AtomicU64::new(0) }
     }
 
@@ -27,7 +46,7 @@ impl LazyDesk {
 
     /// The desk, opened if need be. What failed is tried again the next time: the owner may have
     /// mended it.
-    pub fn get(&self) -> Result<Arc<Desk>, String> {
+    pub fn get(&self) -> Result<Arc<Desk>, NoDesk> {
         let mut made = self.made.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(desk) = made.as_ref() {
             return Ok(Arc::clone(desk));

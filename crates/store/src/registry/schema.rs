@@ -91,8 +91,12 @@ fn back_up(home: &Home, from: i64, random: &Random) -> Result<(), RegistryError>
     Ok(())
 }
 
-/// Compares the key with a mark of the one that was first used here; the first one leaves it.
+/// Compares the key with a mark of the one that was first used here; the first one leaves it. A
+/// locked vault opens nothing of what is sealed here and has no key to leave a mark of.
 pub(super) fn check_key(db: &mut Connection, vault: &Vault) -> Result<(), RegistryError> {
+    if vault.is_locked() {
+        return Ok(());
+    }
     let mark = *vault.derive(Purpose::KeyCheck);
     let known: Option<Vec<u8>> =
         db.query_row("SELECT key_mark FROM meta", [], |r| r.get(0)).optional()?.flatten();
