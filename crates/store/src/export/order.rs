@@ -196,7 +196,7 @@ impl Work<'_> {
         told: &mut dyn FnMut(Step),
     ) -> Result<Vec<Written>, Fault> {
         match self.way.lies()? {
-            Lies::Folder if !self.order.overwrite => return Err(self.exists()),
+            Lies::Folder | Lies::File if !self.order.overwrite => return Err(self.exists()),
             Lies::File | Lies::EmptyFile => {
                 let asked = self.way.asked();
                 return Err(Fault::Refused(format!("`{asked}` is a file; `{ALL}` needs a folder")));

@@ -169,6 +169,12 @@ async fn exports_check_what_they_are_asked_and_stay_in_their_folder() {
     assert_eq!(done["range"], json!({"start": null, "end": null}));
     assert!(stage.desk.exports.join("out/body_measurements.jsonl").exists());
     assert_eq!(code(&stage.call("export_whoop", ask("all", "jsonl", "out")).await), "FILE_EXISTS");
+    std::fs::write(stage.desk.exports.join("taken"), "mine").unwrap();
+    let mut onto_a_file = ask("all", "jsonl", "taken");
+    assert_eq!(code(&stage.call("export_whoop", onto_a_file.clone()).await), "FILE_EXISTS");
+    onto_a_file["overwrite"] = json!(true);
+    assert_eq!(code(&stage.call("export_whoop", onto_a_file).await), "EXPORT_ERROR");
+    assert_eq!(std::fs::read(stage.desk.exports.join("taken")).unwrap(), b"mine");
     stage.desk.tilde = stage.desk.exports.parent().map(Into::into);
     let path = "~/exports/tilde.csv";
     let tilde = stage.call("export_whoop", ask("cycles", "csv", path)).await;
