@@ -61,7 +61,7 @@ fn zip(path: &Path, context: &Context, out: &mut Out) -> Result<Ending> {
     stores.note("imported", "whoop", &written(&imported.kinds))?;
     if out.wants_json() {
         out.json(&zip_value(&imported))?;
-        return Ok(Ending::Yes);
+        return Ok(Ending::of(!imported.took_nothing()));
     }
     for odd in &imported.odd {
         out.warn(visible(&format!("{} line {}: {}", odd.file, odd.line, odd.why)));
@@ -74,7 +74,15 @@ fn zip(path: &Path, context: &Context, out: &mut Out) -> Result<Ending> {
         out.say(visible(&format!("`{name}` is no table of an export and was left out")));
     }
     table(&imported.kinds, out)?;
-    Ok(Ending::Yes)
+    Ok(ending(imported.took_nothing(), out))
+}
+
+/// An import of which nothing is here afterwards is no success, however well it was read.
+fn ending(took_nothing: bool, out: &mut Out) -> Ending {
+    if took_nothing {
+        out.warn("nothing was taken in: none of the rows can be used");
+    }
+    Ending::of(!took_nothing)
 }
 
 fn python(folder: Option<PathBuf>, context: &Context, out: &mut Out) -> Result<Ending> {
@@ -98,14 +106,14 @@ fn python(folder: Option<PathBuf>, context: &Context, out: &mut Out) -> Result<E
             "kinds": kinds(&taken.kinds),
             "warnings": taken.warnings,
         }))?;
-        return Ok(Ending::Yes);
+        return Ok(Ending::of(!taken.took_nothing()));
     }
     for warning in taken.warnings.iter().take(5) {
         out.warn(visible(warning));
     }
     table(&taken.kinds, out)?;
     out.say(login(&taken));
-    Ok(Ending::Yes)
+    Ok(Ending::of(!taken.took_nothing()))
 }
 
 fn login(taken: &Taken) -> &'static str {

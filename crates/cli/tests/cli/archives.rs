@@ -3,6 +3,7 @@
 
 use std::fmt::Write as _;
 use std::fs;
+use std::io::Write as _;
 use std::process::Stdio;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
@@ -29,6 +30,45 @@ fn reddit(stage: &Stage, votes: usize) -> String {
     }
     fs::write(folder.join("post_votes.csv"), text).unwrap();
     folder.display().to_string()
+}
+
+#[test]
+fn an_import_that_takes_nothing_says_so_and_is_no_success() {
+    let stage = Stage::new();
+    let whoop = |rows: &str| {
+        let header =
+            "Cycle start time;Cycle end time;Cycle timezone;Day Strain;Energy burned (cal)\n";
+        let path = stage.path("whoop.zip");
+        let mut archive = zip::ZipWriter::new(fs::File::create(&path).unwrap());
+        archive.start_file("cycles.csv", zip::write::SimpleFileOptions::default()).unwrap();
+        archive.write_all(format!("{header}{rows}").as_bytes()).unwrap();
+        archive.finish().unwrap();
+        path.display().to_string()
+    };
+    let unread = whoop("9.5.2019 23:00;10.5.2019 23:30;UTC+02:00;12,5;2600\n");
+    let said = stage.run(&["import", "whoop", &unread]);
+    assert_eq!(said.code, 1, "{}", said.everything());
+    assert!(
+        said.stderr.contains("nothing was taken in: none of the rows can be used"),
+        "{}",
+        said.stderr
+    );
+    assert!(said.stderr.contains("`Cycle start time` is not a time"), "{}", said.stderr);
+    let said = stage.run(&["import", "whoop", &unread, "--json"]);
+    assert_eq!((said.code, &said.json()["odd_rows"]), (1, &serde_json::json!(1)));
+    let read = whoop("2019-05-09 23:00;2019-05-10 23:30;UTC+02:00;12,5;2600\n");
+    for taken in ["1", "0"] {
+        let said = stage.fine(&["import", "whoop", &read]);
+        assert!(said.stdout.contains(&format!("cycles      1     {taken}")), "{}", said.stdout);
+    }
+    let strain = stage.fine(&["sql", "select strain from whoop_cycles"]).stdout;
+    assert!(strain.contains("12.5"), "{strain}");
+    let reddit = stage.path("nothing");
+    fs::create_dir_all(&reddit).unwrap();
+    fs::write(reddit.join("post_votes.csv"), "id,permalink,direction\n,,\n,,\n").unwrap();
+    let said = stage.run(&["import", "reddit", reddit.to_str().unwrap()]);
+    assert_eq!(said.code, 1, "{}", said.everything());
+    assert!(said.stderr.contains("nothing was taken in"), "{}", said.stderr);
 }
 
 #[test]

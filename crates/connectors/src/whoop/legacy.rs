@@ -61,6 +61,13 @@ pub struct Taken {
     pub warnings: Vec<String>,
 }
 
+impl Taken {
+    /// There was a login, which cannot be opened, and nothing besides.
+    pub fn took_nothing(&self) -> bool {
+        self.login == Login::Unreadable && self.kinds.values().all(Tally::is_nothing)
+    }
+}
+
 /// Takes over a folder. `database` names the file when it lies elsewhere (`WHOOP_DB_PATH`).
 pub fn import(
     desk: &Desk,

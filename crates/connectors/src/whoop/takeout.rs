@@ -27,6 +27,9 @@ pub use twins::{give_way, give_way_to};
 
 /// Odd rows are named so often; then they are only counted.
 const ODD_NAMED_MAX: usize = 20;
+/// WHOOP's own first, then those of spreadsheets where the comma is of decimals. With a wrong one the
+/// header is a single column that no table has.
+const SEPARATORS: [u8; 3] = [b',', b';', b'\t'];
 
 #[derive(Debug, thiserror::Error)]
 pub enum TakeoutError {
@@ -64,6 +67,12 @@ pub struct Tally {
     pub unchanged: usize,
     /// The API has brought it, so the export's version was not needed.
     pub known: usize,
+}
+
+impl Tally {
+    pub fn is_nothing(&self) -> bool {
+        self.written + self.unchanged + self.known == 0
+    }
 }
 
 /// A row that could not be used.
@@ -121,6 +130,11 @@ fn read(entries: Vec<Entry>, imported: &mut Imported) -> Result<Export, TakeoutE
 }
 
 impl Imported {
+    /// There were rows, and none of them is in the mirror now.
+    pub fn took_nothing(&self) -> bool {
+        self.odd_count > 0 && self.kinds.values().all(Tally::is_nothing)
+    }
+
     fn odd(&mut self, file: &str, line: u64, why: String) {
         self.odd_count += 1;
         if self.odd.len() < ODD_NAMED_MAX {
@@ -141,14 +155,21 @@ impl Sheet {
     fn read(entry: &Entry) -> Option<Sheet> {
         let text = String::from_utf8_lossy(&entry.bytes);
         let text = text.strip_prefix('\u{feff}').unwrap_or(&text);
-        let mut reader = csv::ReaderBuilder::new().flexible(true).from_reader(text.as_bytes());
-        let header = Header::read(reader.headers().ok()?.iter())?;
+        SEPARATORS.iter().find_map(|separator| Sheet::split(&entry.name, text, *separator))
+    }
+
+    fn split(name: &str, text: &str, separator: u8) -> Option<Sheet> {
+        let mut reader = csv::ReaderBuilder::new();
+        let reader = reader.flexible(true).delimiter(separator);
+        let mut reader = reader.from_reader(text.as_bytes());
+        let mut header = Header::read(reader.headers().ok()?.iter())?;
         let mut rows = Vec::new();
         // Text in memory that is UTF-8 and may have rows of any length cannot fail to be read.
         for row in reader.records().map_while(Result::ok) {
             rows.push((row.position().map_or(0, |at| line(text, at)), row));
         }
-        Some(Sheet { name: entry.name.clone(), header, rows })
+        header.learn_decimals(rows.iter().map(|(_, row)| row));
+        Some(Sheet { name: name.to_owned(), header, rows })
     }
 
     fn take(

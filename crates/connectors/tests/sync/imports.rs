@@ -96,6 +96,64 @@ async fn an_export_joins_the_mirror_with_units_and_zones_of_the_api() {
     assert_eq!(stage.desk.records.newest_seq().unwrap(), seq);
 }
 
+#[tokio::test]
+async fn tables_with_semicolons_and_decimal_commas_are_the_same_export() {
+    let plain = Stage::new(30);
+    import(&plain);
+    // As a spreadsheet of a country with decimal commas writes the same table.
+    let with_semicolons = |text: &str| text.replace(',', ";").replace('.', ",");
+    let cycles = with_semicolons(CYCLES);
+    let sleeps = with_semicolons(SLEEPS);
+    let workouts = with_semicolons(WORKOUTS).replace(';', "\t");
+    // Commas as decimals between commas have quotes around them.
+    let quoted =
+        CYCLES.replace("33.1", "\"33,1\"").replace("12.5", "\"12,5\"").replace("4.5", "\"4,5\"");
+    for cycles in [cycles, quoted] {
+        let stage = Stage::new(30);
+        let files = [
+            ("c.csv", cycles.as_str()),
+            ("s.csv", &sleeps),
+            ("w.csv", &workouts),
+            ("j.csv", JOURNAL),
+        ];
+        let imported = takeout::import(&stage.desk, export(&files)).unwrap();
+        assert_eq!(imported.odd_count, 2, "{:?}", imported.odd);
+        for kind in ["cycles", "recoveries", "sleeps", "workouts", takeout::JOURNAL] {
+            assert_eq!(flats(&stage, kind), flats(&plain, kind), "{kind}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_comma_that_may_be_either_is_refused_with_words() {
+    let stage = Stage::new(30);
+    let header = CYCLES.lines().next().unwrap();
+    let row = |energy: &str, strain: &str| {
+        format!(
+            "{header}\n2019-05-09 23:00:00,2019-05-10 23:30:00,UTC+02:00,72,52,58,33,96,{strain},{energy},165,75,,\n"
+        )
+    };
+    for (energy, strain, why) in [
+        (
+            "\"2,600\"",
+            "12",
+            "`Energy burned (cal)` has a comma that may be of decimals or of thousands",
+        ),
+        // Beside a decimal point a comma is none.
+        ("\"2,600\"", "12.5", "`Energy burned (cal)` is no number"),
+        ("2.600", "\"12,5\"", "`Day Strain` is no number"),
+    ] {
+        let files = [("c.csv", row(energy, strain))];
+        let imported = takeout::import(&stage.desk, export(&[(files[0].0, &files[0].1)])).unwrap();
+        assert_eq!(imported.odd[0].why, why);
+        assert!(imported.took_nothing());
+    }
+    let good = [("c.csv", row("2600", "12"))];
+    let good = || takeout::import(&stage.desk, export(&[(good[0].0, &good[0].1)])).unwrap();
+    assert!(!good().took_nothing());
+    assert!(!good().took_nothing(), "what is here already was taken before");
+}
+
 /// The row that the export would have for a cycle of the API.
 fn row_of(cycle: &Value) -> String {
     let civil = |key: &str| {

@@ -57,7 +57,7 @@ fn import(
     stores.note("imported", service, &format!("{written} records taken in"))?;
     if out.wants_json() {
         out.json(&whole(&imported))?;
-        return Ok(ending(&imported));
+        return Ok(Ending::of(imported.problem_count == 0 && !took_nothing(&imported)));
     }
     for (name, why) in &imported.problems {
         out.warn(visible(&format!("`{name}` was left out: {why}")));
@@ -67,12 +67,15 @@ fn import(
         out.warn(format_args!("{unnamed} more files could not be read"));
     }
     show(&imported, out)?;
-    Ok(ending(&imported))
+    let ended = super::ending(took_nothing(&imported), out);
+    // No as well if some of it could not be read.
+    Ok(if imported.problem_count == 0 { ended } else { Ending::No })
 }
 
-/// No, if some of it could not be read.
-fn ending(imported: &Imported) -> Ending {
-    Ending::of(imported.problem_count == 0)
+/// There were rows, and every one of them was left out.
+fn took_nothing(imported: &Imported) -> bool {
+    let left_out: usize = imported.kinds.values().map(|taken| taken.odd).sum();
+    left_out > 0 && imported.kinds.values().all(|taken| taken.odd == taken.rows)
 }
 
 fn show(imported: &Imported, out: &mut Out) -> Result<()> {

@@ -5,7 +5,7 @@ use jiff::Timestamp;
 use jiff::civil::DateTime;
 use jiff::tz::{Offset, TimeZone};
 
-use super::columns::{Column, Header};
+use super::columns::{Column, Decimals, Header};
 
 /// A row under its header.
 pub(super) struct Cells<'a> {
@@ -28,7 +28,15 @@ impl Cells<'_> {
 
     pub(super) fn number(&self, column: Column) -> Result<Option<f64>, String> {
         let Some(text) = self.text(column) else { return Ok(None) };
-        match text.parse::<f64>() {
+        let parsed = match self.header.decimals {
+            Decimals::Comma => text.replacen(',', ".", 1).parse::<f64>(),
+            Decimals::Unclear if text.contains(',') => {
+                let why = "has a comma that may be of decimals or of thousands";
+                return Err(format!("{column} {why}"));
+            }
+            Decimals::Point | Decimals::Unclear => text.parse::<f64>(),
+        };
+        match parsed {
             Ok(number) if number.is_finite() => Ok(Some(number)),
             _ => Err(format!("{column} is no number")),
         }

@@ -108,10 +108,20 @@ pub(super) enum Table {
     Journal,
 }
 
+/// How a table writes its numbers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Decimals {
+    Point,
+    Comma,
+    /// Every comma has three digits behind it, so it may as well be of thousands.
+    Unclear,
+}
+
 /// A header row that was understood.
 #[derive(Debug)]
 pub(super) struct Header {
     pub(super) table: Table,
+    pub(super) decimals: Decimals,
     places: Vec<Option<Column>>,
 }
 
@@ -134,12 +144,56 @@ impl Header {
         } else {
             return None;
         };
-        Some(Header { table, places })
+        Some(Header { table, decimals: Decimals::Point, places })
     }
 
     /// Where a column stands in a row.
     pub(super) fn place(&self, column: Column) -> Option<usize> {
         self.places.iter().position(|place| *place == Some(column))
+    }
+}
+
+impl Header {
+    /// Learns from all rows together how numbers are written. A point anywhere settles it.
+    pub(super) fn learn_decimals<'a>(&mut self, rows: impl Iterator<Item = &'a csv::StringRecord>) {
+        let numbers = rows.flat_map(|row| row.iter().zip(&self.places));
+        let numbers = numbers.filter(|(_, place)| place.is_some_and(Column::is_number));
+        let mut decimals = None;
+        for (text, _) in numbers {
+            if text.contains('.') {
+                self.decimals = Decimals::Point;
+                return;
+            }
+            match text.trim().split_once(',') {
+                Some((_, behind)) if behind.len() == 3 => {
+                    decimals = decimals.or(Some(Decimals::Unclear));
+                }
+                Some(_) => decimals = Some(Decimals::Comma),
+                None => {}
+            }
+        }
+        self.decimals = decimals.unwrap_or(Decimals::Point);
+    }
+}
+
+impl Column {
+    fn is_number(self) -> bool {
+        !matches!(
+            self,
+            Column::CycleStart
+                | Column::CycleEnd
+                | Column::Zone
+                | Column::SleepOnset
+                | Column::WakeOnset
+                | Column::Nap
+                | Column::WorkoutStart
+                | Column::WorkoutEnd
+                | Column::Activity
+                | Column::Gps
+                | Column::Question
+                | Column::AnsweredYes
+                | Column::Notes
+        )
     }
 }
 
