@@ -28,6 +28,7 @@ impl Patience {
             limited_max: 1,
             fault_max: 3,
             lost_max: 2,
+            slow_max: 0,
             first_wait_ms: 1_000,
             wait_ms_max: 60_000,
         },
@@ -41,6 +42,7 @@ impl Patience {
             limited_max: 1,
             fault_max: 2,
             lost_max: 2,
+            slow_max: 0,
             first_wait_ms: 500,
             wait_ms_max: 8_000,
         },
@@ -49,10 +51,16 @@ impl Patience {
     /// The same where the service counts for itself and says so.
     pub const PROMPT: Patience = Patience { table: Table::Counts, ..Patience::BRIEF };
     /// A sync waits for its turn, and is not ended by a limit that many share: without a word from
-    /// the service its pauses together outlast a minute.
+    /// the service its pauses together outlast a minute. Nobody waits for it, so it also asks again for
+    /// what did not come in time.
     pub const SYNC: Patience = Patience {
         wait_max: Duration::from_mins(15),
-        retry: Retry { limited_max: 6, wait_ms_max: 15 * 60_000, ..Patience::BRIEF.retry },
+        retry: Retry {
+            limited_max: 6,
+            slow_max: 2,
+            wait_ms_max: 15 * 60_000,
+            ..Patience::BRIEF.retry
+        },
         table: Table::Holds,
     };
 }

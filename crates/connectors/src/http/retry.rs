@@ -13,6 +13,8 @@ pub struct Retry {
     pub fault_max: u32,
     /// Connections that were not made or broke.
     pub lost_max: u32,
+    /// Answers that did not come in time. Each has cost its wait already.
+    pub slow_max: u32,
     /// The first pause; each further one is twice as long.
     pub first_wait_ms: u64,
     /// A service that asks for a longer pause is not waited for.
@@ -24,6 +26,7 @@ impl Retry {
         limited_max: 1,
         fault_max: 3,
         lost_max: 2,
+        slow_max: 0,
         first_wait_ms: 500,
         wait_ms_max: 20_000,
     };
@@ -44,6 +47,7 @@ impl Retry {
                 (&mut tally.faults, self.fault_max)
             }
             Err(HttpError::Lost { .. }) if is_repeatable => (&mut tally.lost, self.lost_max),
+            Err(HttpError::TimedOut { .. }) if is_repeatable => (&mut tally.slow, self.slow_max),
             _ => return None,
         };
         if *count >= max {
@@ -69,6 +73,7 @@ pub struct Tally {
     limited: u32,
     faults: u32,
     lost: u32,
+    slow: u32,
 }
 
 #[cfg(test)]
@@ -109,6 +114,18 @@ mod tests {
                 .map(|pause| pause.as_secs())
                 .collect();
         assert_eq!(pauses, [1, 2, 4, 8, 16, 32]);
+    }
+
+    #[test]
+    fn an_answer_that_is_late_is_asked_for_again_where_there_is_time() {
+        let retry = Retry { slow_max: 2, ..Retry::USUAL };
+        let late = Err(HttpError::TimedOut { host: "h".into(), seconds: 30 });
+        let mut tally = Tally::default();
+        let pauses: Vec<u128> = std::iter::from_fn(|| retry.pause(&mut tally, true, &late))
+            .map(|pause| pause.as_millis())
+            .collect();
+        assert_eq!(pauses, [500, 1_000]);
+        assert_eq!(retry.pause(&mut Tally::default(), false, &late), None, "it may have worked");
     }
 
     #[test]

@@ -1,6 +1,11 @@
 //! WHOOP has a bad day. What can be got is got, what fails is said, and nothing is taken for deleted.
 
+use std::time::Duration;
+
+use connectors::fetch::{self, Patience};
+use connectors::http::Request;
 use connectors::sync::Asked;
+use connectors::whoop::SERVICE;
 use sandbox::{Fault, What, Which};
 
 use crate::stage::Stage;
@@ -29,6 +34,19 @@ async fn trouble_that_passes_is_waited_out() {
         let result = stage.full().await;
         assert_eq!(result["status"], "success", "{what:?}: {result}");
         stage.assert_equal();
+    }
+}
+
+#[tokio::test]
+async fn a_page_that_hangs_is_asked_for_again_by_a_sync_and_not_while_an_agent_waits() {
+    let stage = Stage::new(5);
+    let base = &stage.desk.settings.of(&SERVICE).unwrap().api_base;
+    let asked = || Request::get(base, &["cycle"]).wait_max(Duration::from_millis(300));
+    for (patience, is_answered) in [(Patience::SYNC, true), (Patience::SOON, false)] {
+        let hang = Fault::on("/developer/v2/cycle", What::Delay { ms: 1_000 }).next(1);
+        stage.sandbox.control().fault(hang);
+        let reply = fetch::send(&stage.desk, &SERVICE, asked(), patience).await;
+        assert_eq!(reply.is_ok(), is_answered, "{:?}", reply.err());
     }
 }
 
