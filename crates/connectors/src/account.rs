@@ -84,6 +84,15 @@ impl SignIn {
         }
     }
 
+    /// What is asked for below the OAuth base.
+    pub fn paths(&self) -> Vec<&'static [&'static str]> {
+        match self {
+            SignIn::Code { authorize, token, .. } => vec![authorize, token],
+            SignIn::Device { device, token, .. } => vec![device, token],
+            SignIn::Values(_) => Vec::new(),
+        }
+    }
+
     /// How we show who we are at the token endpoint, where there is one.
     pub fn client(&self) -> Option<Client> {
         match self {

@@ -77,8 +77,8 @@ impl ServiceSettings {
         let values =
             fields.filter_map(|f| Some((f.name, Secret::new(look(f.variable)?)))).collect();
         Ok(ServiceSettings {
-            api_base: place(&account.api, &look)?,
-            oauth_base: place(&account.oauth, &look)?,
+            api_base: place(&account.api, &[], &look)?,
+            oauth_base: place(&account.oauth, &account.sign_in.paths(), &look)?,
             client_id: look(account.client_id),
             client_secret: look(account.client_secret).map(Secret::new),
             access: account.access_token.and_then(look).filter(|t| t != "null").map(Secret::new),
@@ -88,11 +88,26 @@ impl ServiceSettings {
     }
 }
 
-fn place(place: &Place, look: &dyn Fn(&str) -> Option<String>) -> Result<Base, SettingsError> {
+/// `paths` are what is asked for below the place.
+fn place(
+    place: &Place,
+    paths: &[&[&str]],
+    look: &dyn Fn(&str) -> Option<String>,
+) -> Result<Base, SettingsError> {
     let mut names = std::iter::once(place.variable).chain(place.also.iter().copied());
     let set = names.find_map(|name| Some((name, look(name)?)));
     let (variable, text) = set.unwrap_or_else(|| (place.variable, place.url.to_owned()));
-    Base::parse(&completed(&text, place.completions)).map_err(|why| SettingsError { variable, why })
+    let base = above(&text, paths).unwrap_or_else(|| completed(&text, place.completions));
+    Base::parse(&base).map_err(|why| SettingsError { variable, why })
+}
+
+/// People also write the whole address that is asked in the end; what stands above it was meant.
+fn above(text: &str, paths: &[&[&str]]) -> Option<String> {
+    let text = text.trim_end_matches('/');
+    paths.iter().find_map(|path| {
+        let rest = text.strip_suffix(&format!("/{}", path.join("/")))?;
+        Some(rest.to_owned())
+    })
 }
 
 /// People write an origin, or half of the path; the rest of it is known.
@@ -205,6 +220,11 @@ mod tests {
             ("http://127.0.0.1:8080/oauth/oauth2/", "http://127.0.0.1:8080/oauth/oauth2"),
             ("http://127.0.0.1:8080/oauth/", "http://127.0.0.1:8080/oauth/oauth2"),
             ("https://x.example/oauth2", "https://x.example/oauth2"),
+            ("https://x.example/oauth/oauth2/token", "https://x.example/oauth/oauth2"),
+            ("https://x.example/oauth/oauth2/token/", "https://x.example/oauth/oauth2"),
+            ("https://x.example/oauth/oauth2/auth", "https://x.example/oauth/oauth2"),
+            ("https://x.example/token", "https://x.example/"),
+            ("https://x.example/mytoken", "https://x.example/mytoken"),
         ] {
             assert_eq!(whoop("", given).unwrap().1, oauth, "{given}");
         }
