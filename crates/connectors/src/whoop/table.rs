@@ -31,7 +31,7 @@ const fn tool(row: Row, set: &'static str) -> Tool {
         output_schema: row.output,
         effect: row.effect,
         set,
-        // What needs no scope tells of the mirror or of the login.
+        // What needs no scope tells of the mirror or of the login, most of the time.
         reach: if row.scopes.is_empty() { Reach::Here } else { Reach::Outside },
         scopes: row.scopes,
         run: row.run,
@@ -44,6 +44,11 @@ const fn main(row: Row) -> Tool {
 
 const fn older(row: Row) -> Tool {
     tool(row, CLASSIC)
+}
+
+/// A row that asks WHOOP although it needs no scope there.
+const fn outside(tool: Tool) -> Tool {
+    Tool { reach: Reach::Outside, ..tool }
 }
 
 const CYCLES: &[&str] = &["read:cycles"];
@@ -223,7 +228,7 @@ pub(super) const TOOLS: &[Tool] = &[
         scopes: &[],
         run: |ask| answering(ready(export::export(&ask))),
     }),
-    main(Row {
+    outside(main(Row {
         name: "health_check",
         title: "Health check",
         description: "Checks the sign-in, WHOOP itself and the local mirror. live=false stays offline.",
@@ -232,7 +237,7 @@ pub(super) const TOOLS: &[Tool] = &[
         effect: Effect::Reads,
         scopes: &[],
         run: |ask| answering(health::health(ask)),
-    }),
+    })),
     older(Row {
         name: "whoop-get-user-profile",
         title: "User profile",
@@ -253,7 +258,7 @@ pub(super) const TOOLS: &[Tool] = &[
         scopes: BODY,
         run: |ask| Box::pin(classic::snapshot(ask, Kind::BodyMeasurement)),
     }),
-    older(Row {
+    outside(older(Row {
         name: "whoop-revoke-user-access",
         title: "Revoke access",
         description: "Takes the consent back at WHOOP and forgets the login here.",
@@ -262,7 +267,7 @@ pub(super) const TOOLS: &[Tool] = &[
         effect: Effect::Destroys,
         scopes: &[],
         run: |ask| Box::pin(classic::revoke(ask)),
-    }),
+    })),
     older(Row {
         name: "whoop-get-cycle-by-id",
         title: "Cycle by id",
@@ -363,7 +368,7 @@ pub(super) const TOOLS: &[Tool] = &[
         scopes: &[],
         run: |ask| Box::pin(classic::authorization_url(ask)),
     }),
-    older(Row {
+    outside(older(Row {
         name: "whoop-exchange-code-for-token",
         title: "Exchange a code",
         description: "Exchanges an authorization code and seals the login in the vault. No token is shown.",
@@ -372,8 +377,8 @@ pub(super) const TOOLS: &[Tool] = &[
         effect: Effect::Destroys,
         scopes: &[],
         run: |ask| Box::pin(classic::exchange(ask)),
-    }),
-    older(Row {
+    })),
+    outside(older(Row {
         name: "whoop-refresh-token",
         title: "Refresh the login",
         description: "Refreshes the login in the vault. No token is shown, and one that is passed is not used.",
@@ -382,8 +387,8 @@ pub(super) const TOOLS: &[Tool] = &[
         effect: Effect::Adds,
         scopes: &[],
         run: |ask| Box::pin(classic::refresh(ask)),
-    }),
-    older(Row {
+    })),
+    outside(older(Row {
         name: "whoop-set-access-token",
         title: "Set an access token",
         description: "Puts an access token into the vault. Refused unless the owner allows it: tokens should not travel through a conversation.",
@@ -392,5 +397,5 @@ pub(super) const TOOLS: &[Tool] = &[
         effect: Effect::Destroys,
         scopes: &[],
         run: |ask| Box::pin(classic::set_access_token(ask)),
-    }),
+    })),
 ];

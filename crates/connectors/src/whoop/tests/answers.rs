@@ -6,6 +6,7 @@ use std::collections::BTreeSet;
 use serde_json::{Value, json};
 
 use super::{code, ids, stage};
+use crate::Reach;
 use crate::whoop::SERVICE;
 use crate::whoop::keep::keep;
 use crate::whoop::kind::Kind;
@@ -234,6 +235,25 @@ async fn the_bounds_of_an_export_may_be_words() {
         let ask = json!({"kind": "cycles", "format": "csv", "path": "e.csv", "start": start});
         assert_eq!(code(&stage.call("export_whoop", ask).await), "VALIDATION_ERROR", "{start}");
     }
+}
+
+#[test]
+fn what_may_ask_whoop_says_so() {
+    let here: Vec<&str> = SERVICE
+        .tools
+        .iter()
+        .filter(|tool| tool.reach == Reach::Here)
+        .map(|tool| tool.name)
+        .collect();
+    assert_eq!(
+        here,
+        [
+            "get_whoop_auth_status",
+            "get_whoop_events",
+            "export_whoop",
+            "whoop-get-authorization-url"
+        ]
+    );
 }
 
 #[test]
