@@ -11,7 +11,7 @@ use crate::logging::LogFormat;
 use crate::output::{ColorWhen, visible_lines};
 use crate::{
     account, approvals, audit, catalog, clients, data, doctor, grant, personal, policies,
-    reference, run, scan, server, shell, status, sync,
+    reference, run, scan, server, shell, status, sync, vault,
 };
 
 #[derive(Parser)]
@@ -80,6 +80,9 @@ pub(crate) enum Command {
     Status(status::StatusArgs),
     /// Find what is wrong and the command that mends it
     Doctor(doctor::DoctorArgs),
+    /// The key that seals your secrets: status, move
+    #[command(subcommand)]
+    Vault(vault::VaultCommand),
     /// The programs that use MCP servers: list, import, install
     #[command(subcommand)]
     Clients(clients::ClientsCommand),
@@ -142,7 +145,7 @@ pub(crate) enum Command {
 
 /// The first screen of help. Every visible command stands in exactly one group; a test says so.
 const GROUPS: &[(&str, &[&str])] = &[
-    ("Run", &["up", "stdio", "wrap", "status", "doctor", "clients"]),
+    ("Run", &["up", "stdio", "wrap", "status", "doctor", "vault", "clients"]),
     ("Rules", &["server", "policy", "grant", "approvals"]),
     ("Catalogue", &["scan", "catalog"]),
     (

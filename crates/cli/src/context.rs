@@ -18,14 +18,15 @@ use store::registry::{
     FileNames, Grant, Origin, PolicyText, Registry, RegistryError, Server, Target,
 };
 use store::settings::Settings;
-use store::vault::{KeyError, Vault, parse_key};
+use store::vault::{Ask, KeyError, Vault, ask_nobody, parse_key};
 
 use crate::cli::Global;
 use crate::running;
 use crate::services::{self, Look};
+use crate::vault;
 
 /// The vault key as an environment variable, for machines whose secrets come from elsewhere.
-const KEY_VARIABLE: &str = "TOLLGATE_VAULT_KEY";
+pub(crate) const KEY_VARIABLE: &str = "TOLLGATE_VAULT_KEY";
 /// The folder below which agents may export; an absolute path.
 const EXPORTS_VARIABLE: &str = "TOLLGATE_EXPORTS";
 /// A setting of a home whose accounts are pretended, so that no command asks a real service in it.
@@ -41,6 +42,8 @@ pub(crate) struct Context {
     pub(crate) random: Random,
     /// Where the settings of services come from before the settings file is asked.
     look: Look,
+    /// How a vault key is had that is not in the home.
+    pub(crate) ask: Ask,
 }
 
 impl Context {
@@ -51,10 +54,11 @@ impl Context {
             clock: Clock::System,
             random: Random::System,
             look: Arc::new(variable),
+            ask: vault::ask,
         }
     }
 
-    /// The same context with another home, for what must not touch the real one.
+    /// The same context with another home, for what must not touch the real one, nor a keyring.
     pub(crate) fn with_home(&self, home: PathBuf) -> Context {
         Context {
             home: Some(home),
@@ -62,6 +66,7 @@ impl Context {
             clock: self.clock.clone(),
             random: self.random.clone(),
             look: Arc::clone(&self.look),
+            ask: ask_nobody,
         }
     }
 
@@ -110,7 +115,7 @@ impl Context {
     /// The same under other settings than those of the file.
     pub(crate) fn open_with(&self, settings: Settings) -> Result<Stores> {
         let home = Home::create(&self.home_path()?)?;
-        let vault = Arc::new(open_vault(&home, &self.random)?);
+        let vault = Arc::new(self.open_vault(&home)?);
         let registry = Registry::open(&home, Arc::clone(&vault), self.random.clone())?;
         let settings = Arc::new(settings);
         let pretends = registry.value(DEMONSTRATION)?.is_some();
@@ -148,6 +153,15 @@ impl Context {
         }
     }
 
+    fn open_vault(&self, home: &Home) -> Result<Vault> {
+        match std::env::var(KEY_VARIABLE) {
+            Ok(text) => Ok(Vault::from_key(
+                parse_key(&text).with_context(|| format!("`{KEY_VARIABLE}` cannot be used"))?,
+            )),
+            Err(_) => Ok(Vault::open_home(home, &self.random, self.ask)?),
+        }
+    }
+
     /// The desk of the connectors. Nothing is opened before somebody works at it.
     fn desk(
         &self,
@@ -182,13 +196,9 @@ fn exports_folder() -> Option<PathBuf> {
     std::env::var_os(EXPORTS_VARIABLE).map(PathBuf::from).filter(|path| path.is_absolute())
 }
 
-pub(crate) fn open_vault(home: &Home, random: &Random) -> Result<Vault> {
-    match std::env::var(KEY_VARIABLE) {
-        Ok(text) => Ok(Vault::from_key(
-            parse_key(&text).with_context(|| format!("`{KEY_VARIABLE}` cannot be used"))?,
-        )),
-        Err(_) => Ok(Vault::open_home(home, random)?),
-    }
+/// Does whoever started us bring the vault key along?
+pub(crate) fn key_is_handed_in() -> bool {
+    std::env::var(KEY_VARIABLE).is_ok()
 }
 
 /// Whether a home did not open because its key is damaged, gone or another's.

@@ -28,6 +28,7 @@ mod services;
 mod shell;
 mod status;
 mod sync;
+mod vault;
 
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -94,6 +95,7 @@ fn run(cli: Cli, out: &mut Out) -> Result<Ending> {
         Command::Wrap(args) => run::wrap(&args, &context, out),
         Command::Status(args) => status::run(&args, &context, out),
         Command::Doctor(args) => doctor::run(&args, &context, out),
+        Command::Vault(command) => command.run(&context, out),
         Command::Clients(command) => command.run(&context, out),
         Command::Scan(args) => scan::run(&args, &context, out),
         Command::Catalog(command) => command.run(&context, out),

@@ -65,7 +65,7 @@ const ENDINGS: &str = ".SH EXIT STATUS
 As the options of these names.
 .TP
 \\fBTOLLGATE_VAULT_KEY\\fR
-The key that seals secrets, instead of the file vault.key.
+The key that seals secrets, instead of the file vault.key and what that names.
 .TP
 \\fBTOLLGATE_METRICS_TOKEN\\fR
 The token that opens /metrics of a running gate.

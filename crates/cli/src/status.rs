@@ -17,6 +17,7 @@ use crate::output::{Out, count, visible};
 use crate::run::durability_word;
 use crate::running::{self, Facts};
 use crate::services;
+use crate::vault::KeyPlace;
 
 #[derive(Args)]
 pub(crate) struct StatusArgs {
@@ -72,6 +73,7 @@ fn in_a_line(error: &anyhow::Error) -> String {
 struct Standing {
     /// Why the settings file cannot be used; what it holds is not told then.
     broken: Option<String>,
+    key: KeyPlace,
     servers: Vec<(String, usize, usize)>,
     grants: Vec<(GrantState, usize)>,
     accounts: Vec<services::Standing>,
@@ -98,6 +100,7 @@ impl Standing {
             .collect::<Result<_, _>>()?;
         Ok(Standing {
             broken: None,
+            key: KeyPlace::of(&stores.home)?,
             servers,
             grants: by_state(effective.grants(), stores.now_us()),
             accounts: services::standings(stores),
@@ -135,6 +138,7 @@ impl Standing {
             "home": stores.home.path(),
             "exists": true,
             "settings_error": self.broken,
+            "vault_key": self.key.json(),
             "durability": durability_word(stores.settings.durability),
             "servers": servers,
             "grants": grants,
@@ -167,6 +171,7 @@ fn show(gates: &[Running], standing: &Standing, stores: &Stores, out: &mut Out) 
     if let Some(broken) = &standing.broken {
         out.line(format_args!("settings   {}; `tollgate doctor` says more", visible(broken)))?;
     }
+    out.line(format_args!("key        from {}", visible(&standing.key.to_string())))?;
     let durability = durability_word(stores.settings.durability);
     out.line(format_args!("audit      {}, durability {durability}", count_rows(standing.rows)))?;
     let servers: Vec<String> = standing.servers.iter().map(server_text).collect();

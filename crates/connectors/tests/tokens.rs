@@ -22,7 +22,7 @@ use store::clock::Clock;
 use store::home::Home;
 use store::random::Random;
 use store::secret::Secret;
-use store::vault::Vault;
+use store::vault::{Vault, ask_nobody};
 
 const TOKEN_PATH: &str = "/oauth/oauth2/token";
 const HOUR_US: i64 = 3_600_000_000;
@@ -57,7 +57,7 @@ impl Stage {
     /// A desk of its own: another process, as far as the memory of tokens is concerned.
     fn desk(&self) -> Desk {
         let home = Home::create(&self.folder.path().join("home")).unwrap();
-        let vault = Arc::new(Vault::open_home(&home, &Random::System).unwrap());
+        let vault = Arc::new(Vault::open_home(&home, &Random::System, ask_nobody).unwrap());
         let ready = self.sandbox.control().ready();
         let url = self.sandbox.url().to_owned();
         let settings = Settings::read(&|name| match name {

@@ -15,7 +15,7 @@ use store::ledger::{Ledger, Options};
 use store::random::Random;
 use store::registry::{FileNames, Holding, NewGrant, NewServer, Registry, ServerOptions, Target};
 use store::settings::Settings;
-use store::vault::Vault;
+use store::vault::{Vault, ask_nobody};
 use tokio::sync::watch;
 
 const SECOND_US: i64 = 1_000_000;
@@ -41,7 +41,7 @@ impl World {
         let folder = tempfile::tempdir().unwrap();
         let (clock, random) = (Clock::set(START), Random::System);
         let home = Home::create(&folder.path().join("home")).unwrap();
-        let vault = Arc::new(Vault::open_home(&home, &random).unwrap());
+        let vault = Arc::new(Vault::open_home(&home, &random, ask_nobody).unwrap());
         let registry = Registry::open(&home, Arc::clone(&vault), random.clone()).unwrap();
         let token = furnish(&registry);
         let boot_id = Some("one boot".to_owned());

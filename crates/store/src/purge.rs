@@ -2,9 +2,11 @@
 //! whatever is sealed cannot be opened any more even where a drive keeps old blocks.
 
 use std::fs::{self, File, OpenOptions};
-use std::io::{self, Write};
+use std::io;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
+
+use crate::home::private;
 
 /// What lies in a home, in the order in which it goes: beginnings of names, and words for the owner.
 const OURS: &[(&str, &str)] = &[
@@ -27,7 +29,6 @@ const OURS: &[(&str, &str)] = &[
 /// What only a home has. `gate.db` goes last, so that a purge that was cut short can be run again.
 const MARKS: &[&str] = &["vault.key", "gate.db", "gate.db.lock", "data.db.lock"];
 
-static ZEROS: [u8; 64 << 10] = [0; 64 << 10];
 /// Folders of our own are not deeper.
 const DEPTH_MAX: usize = 16;
 
@@ -161,13 +162,7 @@ fn remove(
 fn write_over(path: &Path, bytes: u64) -> io::Result<()> {
     const NO_FOLLOW: i32 = rustix::fs::OFlags::NOFOLLOW.bits().cast_signed();
     let mut file = OpenOptions::new().write(true).custom_flags(NO_FOLLOW).open(path)?;
-    let mut left = bytes;
-    while left > 0 {
-        let step = usize::try_from(left).unwrap_or(usize::MAX).min(ZEROS.len());
-        file.write_all(ZEROS.get(..step).unwrap_or(&ZEROS))?;
-        left -= step as u64;
-    }
-    file.sync_data()
+    private::write_over(&mut file, bytes)
 }
 
 fn sync(folder: &Path) -> io::Result<()> {

@@ -10,9 +10,16 @@ use zeroize::Zeroizing;
 use crate::random::{Random, RandomError};
 use crate::secret::Secret;
 
+mod elsewhere;
 mod keyfile;
+mod moving;
 
-pub use keyfile::{KeyError, parse_key};
+pub use elsewhere::{
+    Ask, AskError, Elsewhere, Keeper, KeyId, Program, WAIT_SECONDS, WAIT_SECONDS_MAX, Wait,
+    ask_nobody,
+};
+pub use keyfile::{KeyError, KeyFile, parse_key};
+pub use moving::copies;
 
 pub const KEY_BYTES: usize = 32;
 const NONCE_BYTES: usize = 24;

@@ -18,7 +18,7 @@ use store::home::Home;
 use store::random::Random;
 use store::registry::{Registry, RegistryError};
 use store::secret::Secret;
-use store::vault::Vault;
+use store::vault::{Vault, ask_nobody};
 
 /// A database as the first schema left it, with a row in most tables.
 const OLDER: &str = include_str!("fixtures/gate-schema1.sql");
@@ -113,7 +113,7 @@ fn a_snapshot_is_of_one_moment() {
 fn older_home() -> (tempfile::TempDir, Home) {
     let folder = tempfile::tempdir().unwrap();
     let home = Home::create(&folder.path().join("home")).unwrap();
-    Vault::open_home(&home, &Random::System).unwrap();
+    Vault::open_home(&home, &Random::System, ask_nobody).unwrap();
     Connection::open(home.gate_db()).unwrap().execute_batch(OLDER).unwrap();
     (folder, Home::open(home.path()).unwrap())
 }
@@ -194,7 +194,7 @@ fn a_newer_database_is_refused_and_left_byte_for_byte() {
 fn another_programs_database_is_refused() {
     let folder = tempfile::tempdir().unwrap();
     let home = Home::create(&folder.path().join("home")).unwrap();
-    Vault::open_home(&home, &Random::System).unwrap();
+    Vault::open_home(&home, &Random::System, ask_nobody).unwrap();
     Connection::open(home.gate_db()).unwrap().execute_batch("CREATE TABLE notes (x)").unwrap();
     let before = fs::read(home.gate_db()).unwrap();
     assert!(matches!(open(&home), Err(RegistryError::NotOurs(_))));

@@ -6,12 +6,14 @@ use anyhow::{Result, bail};
 use serde_json::{Value, json};
 use store::home::Home;
 use store::purge::{self, Plan};
+use store::vault::{Keeper, KeyFile, KeyId};
 
 use super::PurgeArgs;
 use crate::context::Context;
 use crate::failure::Ending;
 use crate::output::{Out, Progress, Table, count};
 use crate::running;
+use crate::vault::Keyring;
 
 pub(crate) fn run(args: &PurgeArgs, context: &Context, out: &mut Out) -> Result<Ending> {
     let path = context.home_path()?;
@@ -38,6 +40,7 @@ pub(crate) fn run(args: &PurgeArgs, context: &Context, out: &mut Out) -> Result<
         out.say("nothing was deleted");
         return Ok(Ending::No);
     }
+    let kept = in_the_keyring(&home);
     let mut progress = Progress::new("deleting");
     let gone = plan.run(&mut |files| progress.at(files))?;
     drop(progress);
@@ -48,13 +51,25 @@ pub(crate) fn run(args: &PurgeArgs, context: &Context, out: &mut Out) -> Result<
             .iter()
             .map(|item| json!({ "path": item.path, "what": item.what, "files": item.files, "bytes": item.bytes }))
             .collect();
-        out.json(&json!({ "deleted": items, "files": gone, "kept": plan.others }))?;
+        out.json(&json!({ "deleted": items, "files": gone, "kept": plan.others, "kept_in_keyring": kept }))?;
     } else {
         let rest =
             if plan.others.is_empty() { "is gone" } else { "holds only what is not tollgate's" };
         out.line(format_args!("{files} deleted; `{}` {rest}", home.path().display()))?;
     }
+    if let Some(id) = &kept {
+        let removal = Keyring::of_this_system().removal(id);
+        out.warn(format_args!("the keyring keeps the vault key; `{removal}` takes it out"));
+    }
     Ok(Ending::Yes)
+}
+
+/// The key that is not ours to delete: a copy of this home may need it.
+fn in_the_keyring(home: &Home) -> Option<KeyId> {
+    match KeyFile::of(home) {
+        Ok(Some(KeyFile::Elsewhere(place))) if place.keeper == Keeper::Keyring => Some(place.key),
+        _ => None,
+    }
 }
 
 fn show(plan: &Plan, home: &Home, out: &mut Out) -> Result<()> {

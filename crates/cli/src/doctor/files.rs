@@ -10,9 +10,11 @@ use rustix::io::Errno;
 use store::ledger::{Reader, VerifyError};
 use store::registry::RegistryError;
 use store::settings::{Problem, SettingsError};
+use store::vault::{KeyError, copies};
 
 use super::Finding;
 use crate::context::{Context, Stores};
+use crate::vault::KeyPlace;
 
 pub(super) fn settings(context: &Context, findings: &mut Vec<Finding>) {
     let path = match context.settings_path() {
@@ -174,11 +176,32 @@ pub(super) fn stores(context: &Context, findings: &mut Vec<Finding>) -> Option<S
     }
     let words = "`gate.db` is whole, and the vault key is the one it was made with";
     findings.push(Finding::good("database", words));
+    key(&stores, findings);
     Some(stores)
 }
 
+/// Where the key is, and what else holds it in clear.
+fn key(stores: &Stores, findings: &mut Vec<Finding>) {
+    match KeyPlace::of(&stores.home) {
+        Ok(place) => {
+            findings.push(Finding::good("key", format!("the vault key comes from {place}")));
+            if !matches!(place, KeyPlace::File) {
+                findings.extend(copies(&stores.home).iter().map(|copy| clear_copy(copy)));
+            }
+        }
+        Err(e) => findings.push(Finding::from_error("key", &e)),
+    }
+}
+
+fn clear_copy(copy: &Path) -> Finding {
+    let shown = copy.display();
+    let words = format!("`{shown}` holds a vault key in clear");
+    Finding::careful("key", words, format!("keep it elsewhere if you need it, then `rm {shown}`"))
+}
+
 fn database(error: &anyhow::Error, context: &Context) -> Finding {
-    let finding = Finding::from_error("database", error);
+    let about = if error.is::<KeyError>() { "key" } else { "database" };
+    let finding = Finding::from_error(about, error);
     match (error.downcast_ref(), context.home_path()) {
         (Some(RegistryError::Corrupt(_)), Ok(home)) => {
             Finding { mend: Some(put_back(&home)), ..finding }

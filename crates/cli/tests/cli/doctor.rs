@@ -134,7 +134,7 @@ fn a_damaged_database_a_lost_key_and_an_edited_log_are_found() {
 
     let key = fs::read(stage.home().join("vault.key")).unwrap();
     fs::remove_file(stage.home().join("vault.key")).unwrap();
-    let (code, words) = about("database");
+    let (code, words) = about("key");
     assert!(code == 1 && words.contains("has gone"), "{words}");
     fs::write(stage.home().join("vault.key"), key).unwrap();
     fs::set_permissions(stage.home().join("vault.key"), fs::Permissions::from_mode(0o600)).unwrap();

@@ -32,4 +32,5 @@ mod servers;
 mod stage;
 mod streams;
 mod sync;
+mod vault;
 mod whoop;

@@ -14,7 +14,7 @@ use store::home::Home;
 use store::random::Random;
 use store::records::Window;
 use store::secret::Secret;
-use store::vault::Vault;
+use store::vault::{Vault, ask_nobody};
 use tempfile::TempDir;
 
 pub(crate) const DAY_US: u64 = 86_400_000_000;
@@ -114,7 +114,7 @@ fn member(seed: u64, days: u32, now_us: i64) -> Running {
 
 fn desk(sandbox: &Running, folder: &TempDir, clock: Clock) -> Desk {
     let home = Home::create(&folder.path().join("home")).unwrap();
-    let vault = Arc::new(Vault::open_home(&home, &Random::System).unwrap());
+    let vault = Arc::new(Vault::open_home(&home, &Random::System, ask_nobody).unwrap());
     let ready = sandbox.control().ready();
     let word = |key: &str| ready[key].as_str().map(str::to_owned);
     let settings = Settings::read(&|name| match name {

@@ -42,12 +42,25 @@ pub(crate) fn write_new(path: &Path, content: &[u8], unique: &str) -> io::Result
 /// Puts a whole file in place of whatever is there, or leaves what is there as it was.
 pub(crate) fn replace(path: &Path, content: &[u8], unique: &str) -> io::Result<()> {
     let draft = draft_path(path, unique);
-    let placed = write_draft(&draft, content).and_then(|()| fs::rename(&draft, path));
+    let placed = write_draft(&draft, content).and_then(|()| put(&draft, path));
     if placed.is_err() {
         // Half a draft on a full disk would keep the room that the next try needs.
         let _ = fs::remove_file(&draft);
     }
-    placed?;
+    placed
+}
+
+/// Gives a file a second name beside the first, under which it outlives being replaced.
+pub(crate) fn link_aside(path: &Path, unique: &str) -> io::Result<PathBuf> {
+    let aside = draft_path(path, unique);
+    fs::hard_link(path, &aside)?;
+    sync_folder_of(path)?;
+    Ok(aside)
+}
+
+/// Puts one file in place of another.
+pub(crate) fn put(file: &Path, path: &Path) -> io::Result<()> {
+    fs::rename(file, path)?;
     sync_folder_of(path)
 }
 
@@ -55,6 +68,18 @@ pub(crate) fn replace(path: &Path, content: &[u8], unique: &str) -> io::Result<(
 pub(crate) fn remove(path: &Path) -> io::Result<()> {
     fs::remove_file(path)?;
     sync_folder_of(path)
+}
+
+/// Writes zeros over what an open file holds, from its beginning.
+pub(crate) fn write_over(file: &mut File, bytes: u64) -> io::Result<()> {
+    static ZEROS: [u8; 64 << 10] = [0; 64 << 10];
+    let mut left = bytes;
+    while left > 0 {
+        let step = usize::try_from(left).unwrap_or(usize::MAX).min(ZEROS.len());
+        file.write_all(ZEROS.get(..step).unwrap_or(&ZEROS))?;
+        left -= step as u64;
+    }
+    file.sync_data()
 }
 
 fn draft_path(path: &Path, unique: &str) -> PathBuf {

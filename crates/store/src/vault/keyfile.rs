@@ -1,5 +1,5 @@
-//! The key file `vault.key`: made once, whole or not at all, and never replaced behind the owner's
-//! back, because everything sealed with the old key would be lost.
+//! The key file `vault.key`: the key itself or the words where it is. Made once, whole or not at all, and
+//! never replaced behind the owner's back, because everything sealed with the old key would be lost.
 
 use std::fs;
 use std::io::{self, Read};
@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use sha2::{Digest, Sha256};
 use zeroize::Zeroizing;
 
+use super::elsewhere::{Ask, AskError, Elsewhere};
 use super::{KEY_BYTES, Vault};
 use crate::home::{Home, private};
 use crate::random::{Random, RandomError};
@@ -15,7 +16,13 @@ use crate::secret::Secret;
 
 /// How a key is written: `tgvk1_`, 64 hexadecimal digits, `_`, and 8 digits that tell a damaged key.
 const KEY_PREFIX: &str = "tgvk1_";
-const KEY_TEXT_BYTES_MAX: u64 = 256;
+const FILE_BYTES_MAX: u64 = 4096;
+
+/// What `vault.key` holds.
+pub enum KeyFile {
+    Key(Secret<[u8; KEY_BYTES]>),
+    Elsewhere(Elsewhere),
+}
 
 #[derive(Debug, thiserror::Error)]
 pub enum KeyError {
@@ -32,6 +39,13 @@ pub enum KeyError {
         "the vault key that was handed in is not one\nhint: a key is one line that starts with `tgvk1_`, or 64 hexadecimal digits"
     )]
     NotAKey,
+    #[error("`{}` does not say where the vault key is: {words}\nhint: mend the file, or put the key itself into it: one line that starts with `tgvk1_`", .path.display())]
+    Unclear { path: PathBuf, words: String },
+    #[error(
+        "the vault key does not come from {place}\nhint: {}\nhint: without that, hand the key `{}` in as `TOLLGATE_VAULT_KEY`, or write its line into `vault.key`",
+        .place.way_out(.source), .place.key
+    )]
+    Elsewhere { place: Box<Elsewhere>, source: AskError },
     #[error("cannot {act} the vault key `{}`: {source}", .path.display())]
     Io { act: &'static str, path: PathBuf, source: io::Error },
     #[error(transparent)]
@@ -39,19 +53,34 @@ pub enum KeyError {
 }
 
 impl Vault {
-    /// Opens the vault of a home by its key file. A fresh home gets a new key.
-    pub fn open_home(home: &Home, random: &Random) -> Result<Vault, KeyError> {
+    /// Opens the vault of a home by its key file, asking for the key where that says it is. A fresh
+    /// home gets a new key, in the file: a gate that starts at night has nobody to unlock a keyring.
+    pub fn open_home(home: &Home, random: &Random, ask: Ask) -> Result<Vault, KeyError> {
         let path = home.vault_key();
-        if let Some(key) = read_key(&path)? {
-            return Ok(Vault::from_key(key));
+        if let Some(found) = read(&path)? {
+            return found.vault(ask);
         }
         if has_content(&home.gate_db()) {
             // Another process may have made both between the two looks.
-            let key = read_key(&path)?;
+            let found = read(&path)?;
             let lost = || KeyError::Lost { path, database: home.gate_db() };
-            return key.map(Vault::from_key).ok_or_else(lost);
+            return found.ok_or_else(lost)?.vault(ask);
         }
-        create_key(&path, random).map(Vault::from_key)
+        create_key(&path, random)?.vault(ask)
+    }
+}
+
+impl KeyFile {
+    /// What the file of a home holds; nothing when there is none.
+    pub fn of(home: &Home) -> Result<Option<KeyFile>, KeyError> {
+        read(&home.vault_key())
+    }
+
+    fn vault(self, ask: Ask) -> Result<Vault, KeyError> {
+        match self {
+            KeyFile::Key(key) => Ok(Vault::from_key(key)),
+            KeyFile::Elsewhere(place) => place.key(ask).map(Vault::from_key),
+        }
     }
 }
 
@@ -71,37 +100,53 @@ fn has_content(database: &Path) -> bool {
     fs::metadata(database).is_ok_and(|found| found.len() > 0)
 }
 
-fn read_key(path: &Path) -> Result<Option<Secret<[u8; KEY_BYTES]>>, KeyError> {
+/// A file that was replaced while it was read may have been written over by then.
+pub(super) fn read(path: &Path) -> Result<Option<KeyFile>, KeyError> {
+    match read_once(path) {
+        Err(KeyError::Damaged(_)) => read_once(path),
+        read => read,
+    }
+}
+
+fn read_once(path: &Path) -> Result<Option<KeyFile>, KeyError> {
     let mut text = Zeroizing::new(String::new());
     let file = match fs::File::open(path) {
         Ok(file) => file,
         Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(None),
         Err(e) => return Err(io_error("open", path)(e)),
     };
-    match file.take(KEY_TEXT_BYTES_MAX).read_to_string(&mut text) {
+    match file.take(FILE_BYTES_MAX).read_to_string(&mut text) {
         Ok(_) => {}
         Err(e) if e.kind() == io::ErrorKind::InvalidData => {
             return Err(KeyError::Damaged(path.into()));
         }
         Err(e) => return Err(io_error("read", path)(e)),
     }
-    parse_key(&text).map(Some).map_err(|_| KeyError::Damaged(path.into()))
+    if let Ok(key) = parse_key(&text) {
+        return Ok(Some(KeyFile::Key(key)));
+    }
+    // No part of a key has this character, so it is not a damaged one.
+    if !text.contains('=') {
+        return Err(KeyError::Damaged(path.into()));
+    }
+    let unclear = |words| KeyError::Unclear { path: path.into(), words };
+    Elsewhere::parse(&text).map(|place| Some(KeyFile::Elsewhere(place))).map_err(unclear)
 }
 
-fn create_key(path: &Path, random: &Random) -> Result<Secret<[u8; KEY_BYTES]>, KeyError> {
+fn create_key(path: &Path, random: &Random) -> Result<KeyFile, KeyError> {
     let mut key = Zeroizing::new([0; KEY_BYTES]);
     random.fill(key.as_mut())?;
     let text = key_text(&key);
     match private::write_new(path, text.as_bytes(), &random.name()?) {
-        Ok(()) => Ok(Secret::new(*key)),
+        Ok(()) => Ok(KeyFile::Key(Secret::new(*key))),
         Err(e) if e.kind() == io::ErrorKind::AlreadyExists => {
-            read_key(path)?.ok_or_else(|| KeyError::Damaged(path.into()))
+            read(path)?.ok_or_else(|| KeyError::Damaged(path.into()))
         }
         Err(e) => Err(io_error("write", path)(e)),
     }
 }
 
-fn key_text(key: &[u8; KEY_BYTES]) -> Zeroizing<String> {
+pub(super) fn key_text(key: &[u8; KEY_BYTES]) -> Zeroizing<String> {
     let hex = Zeroizing::new(crate::hex::encode(key));
     Zeroizing::new(format!("{KEY_PREFIX}{}_{}\n", *hex, check_digits(key)))
 }
@@ -115,7 +160,7 @@ fn check_digits(key: &[u8; KEY_BYTES]) -> String {
     crate::hex::encode(digest.finalize().get(..4).unwrap_or_default())
 }
 
-fn io_error(act: &'static str, path: &Path) -> impl FnOnce(io::Error) -> KeyError {
+pub(super) fn io_error(act: &'static str, path: &Path) -> impl FnOnce(io::Error) -> KeyError {
     let path = path.to_owned();
     move |source| KeyError::Io { act, path, source }
 }

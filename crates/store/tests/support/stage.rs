@@ -15,7 +15,7 @@ use store::registry::{
 };
 use store::secret::Secret;
 use store::settings::Settings;
-use store::vault::Vault;
+use store::vault::{Vault, ask_nobody};
 
 pub(crate) const NOW_US: i64 = 1_800_000_000_000_000;
 pub(crate) const SECOND_US: i64 = 1_000_000;
@@ -98,7 +98,7 @@ impl Stage {
 }
 
 pub(crate) fn open(home: &Home) -> Result<Registry, RegistryError> {
-    let vault = Vault::open_home(home, &Random::System).unwrap();
+    let vault = Vault::open_home(home, &Random::System, ask_nobody).unwrap();
     Registry::open(home, Arc::new(vault), Random::System)
 }
 
