@@ -22,6 +22,7 @@ const CLOCK: Suite = ("gateway", "clock_jumps");
 const CLASSES: Suite = ("catalog", "classify");
 const RECORDS: Suite = ("store", "records_story");
 const SEALS: Suite = ("store", "vault_seals");
+const MOVES: Suite = ("store", "vault_moves");
 const MODES: Suite = ("store", "home_modes");
 const FILES: Suite = ("store", "registry_files");
 const COMMANDS: Suite = ("tollgate", "cli");
@@ -60,6 +61,7 @@ const FULL: &[(&str, &[(&str, &str)])] = &[
     ("P24", &[("TOLLGATE_ROUNDS", "60")]),
     ("P25", &[("TOLLGATE_AUDIT_ROWS", "1000000")]),
     ("P26", &[("TOLLGATE_ROUNDS", "100")]),
+    ("P27", &[("TOLLGATE_ROUNDS", "200")]),
     ("P28", &[("TOLLGATE_ROUNDS", "200")]),
 ];
 
@@ -197,8 +199,8 @@ const PROMISES: &[Promise] = &[
     },
     Promise {
         id: "P27",
-        words: "tokens are sealed to their rows, and files are the owner's alone",
-        held_by: &[(SEALS, ""), (MODES, "")],
+        words: "tokens are sealed to their rows with a key from the keyring or a private file",
+        held_by: &[(SEALS, ""), (MOVES, ""), (MODES, ""), (COMMANDS, "vault::")],
     },
     Promise {
         id: "P28",
