@@ -86,6 +86,12 @@ pub fn compare_numbers(left: &str, right: &str) -> Ordering {
     Decimal::of(left).unwrap_or(zero).cmp_value(&Decimal::of(right).unwrap_or(zero))
 }
 
+/// The whole number that a text is by its value: `60`, and `60.0` or `6e1` as well, as in JSON Schema.
+pub(crate) fn whole(number: &str) -> Option<u64> {
+    let units = Amount::parse(number)?.units();
+    if units % SCALE == 0 { u64::try_from(units / SCALE).ok() } else { None }
+}
+
 /// Whether a text follows the grammar of a JSON number.
 pub(crate) fn is_number(text: &str) -> bool {
     Decimal::of(text).is_some()

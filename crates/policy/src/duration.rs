@@ -94,7 +94,9 @@ mod tests {
             (number("0"), None),
             (number("-60"), None),
             (number("0.5"), None),
-            (number("6e1"), None),
+            (number("6e1"), Some(60)),
+            (number("60.0"), Some(60)),
+            (number("60.5"), None),
         ];
         for (node, expected) in cases {
             assert_eq!(window_seconds(&node).ok(), expected, "{node:?}");

@@ -2,6 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
+use crate::duration::SECONDS_MAX;
 use crate::fields::{POLICY, fields};
 use crate::operator::{Takes, operators};
 use crate::shape::{ENTRIES_MAX, Field, Object, Shape};
@@ -87,8 +88,8 @@ fn shape_schema(shape: Shape) -> Value {
 
 fn duration_schema(words: &[&str]) -> Value {
     let mut forms = vec![
-        json!({ "type": "integer", "minimum": 1 }),
-        json!({ "type": "string", "pattern": "^[0-9]+[smhd]$" }),
+        json!({ "type": "integer", "minimum": 1, "maximum": SECONDS_MAX }),
+        json!({ "type": "string", "pattern": "^0*[1-9][0-9]*[smhd]$" }),
     ];
     if !words.is_empty() {
         forms.insert(0, json!({ "enum": words }));

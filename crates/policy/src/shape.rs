@@ -1,6 +1,7 @@
 //! The shape that each field must have, and the check that a policy text has it. The loader, the JSON
 //! Schema and the reference all read the same tables of [`Field`] rows.
 
+use crate::amount;
 use crate::operator;
 use crate::pointer;
 use crate::problem::{Complaint, Problems, list, suggest};
@@ -158,7 +159,7 @@ fn check_whole(node: &Node, max: u64, pointer: &str, problems: &mut Problems) {
 
 /// The whole number that a node holds.
 pub(crate) fn whole(node: &Node) -> Option<u64> {
-    node.as_number().and_then(|number| number.parse().ok())
+    node.as_number().and_then(amount::whole)
 }
 
 fn check_list(node: &Node, of: Shape, pointer: &str, problems: &mut Problems) {

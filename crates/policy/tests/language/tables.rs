@@ -129,6 +129,48 @@ fn what_the_schema_refuses_does_not_load() {
     }
 }
 
+/// By JSON Schema a number is whole by its value, however it is written.
+#[test]
+fn the_loader_and_the_schema_take_the_same_whole_numbers() {
+    let holders = [
+        |number: &str| format!(r#""limits":[{{"max":1,"window":{number}}}]"#),
+        |number: &str| format!(r#""rate_limit":{{"max":1,"window":{number}}}"#),
+        |number: &str| format!(r#""result_bytes_max":{number}"#),
+        |number: &str| {
+            format!(
+                r#""require":[{{"conditions":[{{"path":"args.a","op":"length_lte","value":{number}}}]}}]"#
+            )
+        },
+    ];
+    let numbers = [
+        "60",
+        "60.0",
+        "6e1",
+        "0.6e2",
+        "600e-1",
+        "60.5",
+        "6e-1",
+        "-60",
+        "-60.0",
+        "1e1",
+        "\"60\"",
+        "\"0s\"",
+        "\"00s\"",
+        "\"60s\"",
+        "\"060s\"",
+        "31622400",
+        "31622400.0",
+        "31622401",
+    ];
+    for (number, holder) in numbers.iter().flat_map(|n| holders.iter().map(move |h| (n, h))) {
+        let entry = holder(number);
+        let source = format!(r#"{{"version":"1","default":"deny","tools":{{"x":{{{entry}}}}}}}"#);
+        assert_eq!(Policy::load(&source, Format::Json).is_ok(), passes(&source), "{source}");
+    }
+    let hour = r#"{"version":"1","default":"deny","tests":[{"tool":"x","expect":"deny","time":{"hour":23.0}}]}"#;
+    assert!(passes(hour) && Policy::load(hour, Format::Json).is_ok());
+}
+
 #[test]
 fn every_field_has_words_and_one_row() {
     for object in fields() {
