@@ -239,7 +239,7 @@ const PROMISES: &[Promise] = &[
     },
     Promise {
         id: "P35",
-        words: "an agent's token opens the MCP addresses only",
+        words: "an agent's token opens the MCP addresses only; the schema of policies is public",
         held_by: &[(GATE, "p35_")],
     },
     Promise {

@@ -1,6 +1,7 @@
 //! One HTTP request becomes one message, or is turned away with its reason and its audit row.
 
 mod media;
+mod pages;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -84,7 +85,8 @@ async fn enter(
     let server = match path.strip_prefix("/mcp") {
         Some("" | "/") => None,
         Some(rest) => rest.strip_prefix('/'),
-        None if path == "/metrics" => return metrics(gate, &request),
+        None if path == "/metrics" => return pages::metrics(gate, &request),
+        None if path == pages::POLICY_SCHEMA => return pages::policy_schema(&request),
         None => {
             if let Some(service) = path.strip_prefix(HOOKS).map(str::to_owned) {
                 return Box::pin(hooks::receive(gate, remote, &service, request)).await;
@@ -304,24 +306,6 @@ fn session_of(scene: &Scene, headers: &HeaderMap) -> Result<Arc<Session>, Turned
         }
     };
     scene.gate.sessions.find(id, &scene.holder.id, scene.endpoint.server()).ok_or_else(no_session)
-}
-
-fn metrics(gate: &Gate, request: &Request<Arriving>) -> Result<Response<Body>, TurnedAway> {
-    let token = request
-        .headers()
-        .get(AUTHORIZATION)
-        .and_then(|value| value.to_str().ok()?.strip_prefix("Bearer "));
-    if !token.is_some_and(|token| gate.is_metrics_token(token)) {
-        return Err(TurnedAway::new(
-            StatusCode::UNAUTHORIZED,
-            "metrics need the token that the gate was started with in `TOLLGATE_METRICS_TOKEN`",
-        ));
-    }
-    let wanted = request.headers().get(ACCEPT).and_then(|value| value.to_str().ok());
-    let (text, kind) = gate.metrics_now().text_for(wanted);
-    let mut response = plain(StatusCode::OK, Body::whole(text));
-    response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(kind));
-    Ok(response)
 }
 
 /// The answer, with `table` for its headers.

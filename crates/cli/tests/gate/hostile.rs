@@ -128,6 +128,44 @@ fn p22_p34_p35_requests_that_do_not_belong_are_turned_away() {
     assert!(good.passed(), "the same with headers that agree passes: {}", good.text());
 }
 
+/// The schema of policies holds nothing of the owner's, so everybody may read it who may address the
+/// gate at all.
+#[test]
+fn p34_p35_the_schema_of_policies_is_public_and_nothing_else_opens_there() {
+    let (gate, _recorder, client) = Gate::with_recorder();
+    let ask = |line: &str, more: &str| {
+        let raw = format!("{line} HTTP/1.1~Host: {{host}}~{more}Connection: close~~");
+        exchange(gate.port, &filled(&raw, &client), WAIT)
+    };
+    let schema = ask("GET /schema/policy.json", "");
+    assert_eq!(schema.status, 200, "{}", schema.text());
+    assert_eq!(schema.text(), gate.run(&["policy", "schema"]), "what the command prints");
+    assert_eq!(schema.header("content-type").as_deref(), Some("application/schema+json"));
+    assert_eq!(schema.header("cache-control").as_deref(), Some("no-cache"));
+    let tag = schema.header("etag").unwrap();
+    let head = ask("HEAD /schema/policy.json", "");
+    assert_eq!((head.status, head.body.len()), (200, 0));
+    assert_eq!(head.header("content-length"), schema.header("content-length"));
+    for known in [tag.clone(), format!("\"other\", W/{tag}"), "*".to_owned()] {
+        let same = ask("GET /schema/policy.json", &format!("If-None-Match: {known}~"));
+        assert_eq!((same.status, same.body.len()), (304, 0), "{known}");
+    }
+    assert_eq!(ask("GET /schema/policy.json", "If-None-Match: \"other\"~").status, 200);
+    let refused = [
+        ("POST /schema/policy.json", "", 405),
+        ("GET /schema/policy.json", "Origin: https://evil.example~", 403),
+        ("GET http://evil.example/schema/policy.json", "", 403),
+        ("GET /schema/", "", 404),
+        ("GET /schema/policy.json/..", "", 404),
+    ];
+    for (line, more, status) in refused {
+        assert_eq!(ask(line, more).status, status, "{line} {more}");
+    }
+    println!("P35: the schema of policies is public; it is the same with and without a token");
+    let with = ask("GET /schema/policy.json", "Authorization: Bearer {token}~");
+    assert_eq!(with.body, schema.body);
+}
+
 /// The protocol lets chunks win over a length that follows them, and whoever stands in front may have
 /// read it the other way: what comes behind the chunks is then nobody's request.
 #[test]

@@ -137,6 +137,15 @@ fn a_flood_of_faults_is_cut_short() {
     assert_eq!(found.last().unwrap().hint.as_deref(), Some("and 450 more problems"));
 }
 
+/// What `docs/guide/policies.md` shows for editors.
+#[test]
+fn a_policy_may_say_where_its_schema_is() {
+    let json = r#"{ "$schema": "http://127.0.0.1:4180/schema/policy.json", "version": "1", "default": "deny" }"#;
+    assert!(Policy::load(json, Format::Json).is_ok());
+    let yaml = "# yaml-language-server: $schema=http://127.0.0.1:4180/schema/policy.json\nversion: \"1\"\ndefault: deny\n";
+    assert!(Policy::load(yaml, Format::Yaml).is_ok());
+}
+
 #[test]
 fn yaml_has_the_same_fields_and_the_same_faults() {
     let yaml = "# notes\nversion: \"1\"\ndefault: deny\nhide: [delete_*]\ntools:\n  create_charge:\n    deny_if:\n      - conditions:\n          - {path: args.amount, op: gt, value: 100}\n        on_deny: too much\n    rate_limit: {max: 10, window: 60}\n  'get_*': {}\ntests:\n  - {name: small, tool: create_charge, args: {amount: 5, note: ~}, expect: allow}\n  - {name: large, tool: create_charge, args: {amount: 500}, expect: deny, rule: /tools/create_charge/deny_if/0}\n  - {tool: delete_x, expect: hide}\n  - {tool: get_x, expect: allow}\n";
