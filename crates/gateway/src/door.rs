@@ -1,5 +1,6 @@
 //! One HTTP request becomes one message, or is turned away with its reason and its audit row.
 
+mod away;
 mod media;
 mod pages;
 
@@ -13,6 +14,7 @@ use hyper::header::{
 };
 use hyper::{HeaderMap, Method, Request, Response, StatusCode};
 
+use self::away::{Rejected, turned_away};
 use crate::aside::{LARGE_BYTES, aside};
 use crate::gate::Gate;
 use crate::hooks;
@@ -26,6 +28,8 @@ use crate::serve::{
 use crate::session::{Outgoing, Session};
 use crate::wire::sse;
 
+pub(crate) use self::away::TurnedAway;
+
 pub(crate) const SESSION_ID: HeaderName = HeaderName::from_static("mcp-session-id");
 pub(crate) const PROTOCOL_VERSION: HeaderName = HeaderName::from_static("mcp-protocol-version");
 const NO_GRANT: &str = "this grant is not known, has expired, or was revoked";
@@ -34,19 +38,6 @@ const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
 
 /// Room among the requests of one grant that may be in flight.
 type Place = tokio::sync::OwnedSemaphorePermit;
-
-/// A request that gets no further than the door.
-pub(crate) struct TurnedAway {
-    pub(crate) status: StatusCode,
-    pub(crate) words: &'static str,
-    pub(crate) header: Option<(HeaderName, HeaderValue)>,
-}
-
-impl TurnedAway {
-    pub(crate) fn new(status: StatusCode, words: &'static str) -> TurnedAway {
-        TurnedAway { status, words, header: None }
-    }
-}
 
 /// Answers one HTTP request.
 pub(crate) async fn answer(
@@ -57,11 +48,11 @@ pub(crate) async fn answer(
 ) -> Response<Body> {
     let in_chunks = match media::in_chunks(request.headers()) {
         Ok(in_chunks) => in_chunks,
-        Err(away) => return turned_away(&gate, &remote, &away),
+        Err(away) => return turned_away(&gate, &remote, &away.into()),
     };
     let mut response = match enter(&gate, &hosts, &remote, request).await {
         Ok(response) => response,
-        Err(away) => turned_away(&gate, &remote, &away),
+        Err(rejected) => turned_away(&gate, &remote, &rejected),
     };
     if in_chunks {
         // A `Content-Length` beside chunks is gone before anybody here sees it, so what comes after
@@ -76,40 +67,53 @@ async fn enter(
     hosts: &AllowedHosts,
     remote: &Remote,
     request: Request<Arriving>,
-) -> Result<Response<Body>, TurnedAway> {
+) -> Result<Response<Body>, Rejected> {
     let addressed = hosts.check(request.headers()).and_then(|()| hosts.check_target(request.uri()));
     if let Err(misdirected) = addressed {
-        return Err(TurnedAway::new(StatusCode::FORBIDDEN, misdirected.words()));
+        return Err(TurnedAway::new(StatusCode::FORBIDDEN, misdirected.words()).into());
     }
     let path = request.uri().path();
     let server = match path.strip_prefix("/mcp") {
         Some("" | "/") => None,
         Some(rest) => rest.strip_prefix('/'),
-        None if path == "/metrics" => return pages::metrics(gate, &request),
-        None if path == pages::POLICY_SCHEMA => return pages::policy_schema(&request),
+        None if path == "/metrics" => return Ok(pages::metrics(gate, &request)?),
+        None if path == pages::POLICY_SCHEMA => return Ok(pages::policy_schema(&request)?),
         None => {
             if let Some(service) = path.strip_prefix(HOOKS).map(str::to_owned) {
-                return Box::pin(hooks::receive(gate, remote, &service, request)).await;
+                return Ok(Box::pin(hooks::receive(gate, remote, &service, request)).await?);
             }
-            return Err(TurnedAway::new(StatusCode::NOT_FOUND, "there is nothing at this address"));
+            return Err(nothing_here().into());
         }
     };
     if path != "/mcp" && server.is_none() && path != "/mcp/" {
-        return Err(TurnedAway::new(StatusCode::NOT_FOUND, "there is nothing at this address"));
+        return Err(nothing_here().into());
     }
     let holder = identify(gate, request.headers())?;
-    let endpoint = match server {
-        None => Endpoint::All,
-        Some(name) => match holder.holdings.get_key_value(name) {
-            Some((name, _)) => Endpoint::One(Arc::clone(name)),
-            None => {
-                return Err(TurnedAway::new(
-                    StatusCode::NOT_FOUND,
-                    "this grant holds no server of that name",
-                ));
-            }
-        },
-    };
+    let known = Arc::clone(&holder);
+    let endpoint = endpoint(&known, server);
+    let answered = at_mcp(gate, remote, holder, endpoint, request).await;
+    answered.map_err(|away| Rejected { away, holder: Some(known) })
+}
+
+fn nothing_here() -> TurnedAway {
+    TurnedAway::new(StatusCode::NOT_FOUND, "there is nothing at this address")
+}
+
+fn endpoint(holder: &Holder, server: Option<&str>) -> Option<Endpoint> {
+    let Some(name) = server else { return Some(Endpoint::All) };
+    holder.holdings.get_key_value(name).map(|(name, _)| Endpoint::One(Arc::clone(name)))
+}
+
+async fn at_mcp(
+    gate: &Arc<Gate>,
+    remote: &Remote,
+    holder: Arc<Holder>,
+    endpoint: Option<Endpoint>,
+    request: Request<Arriving>,
+) -> Result<Response<Body>, TurnedAway> {
+    let endpoint = endpoint.ok_or_else(|| {
+        TurnedAway::new(StatusCode::NOT_FOUND, "this grant holds no server of that name")
+    })?;
     let Some(place) = holder.place() else {
         return Err(TurnedAway {
             status: StatusCode::TOO_MANY_REQUESTS,
@@ -409,25 +413,4 @@ fn encode(piece: &Outgoing) -> Bytes {
         sse::write_event(&event, &mut out);
     }
     out.into()
-}
-
-/// The words for a request that was turned away, as JSON-RPC so that clients show them.
-fn turned_away(gate: &Gate, remote: &Remote, away: &TurnedAway) -> Response<Body> {
-    let audit = gate.record_turned_away(remote, away.status.as_u16(), away.words);
-    let mut data = serde_json::json!({ "status": away.status.as_u16() });
-    if let (Some(seq), Some(data)) = (audit, data.as_object_mut()) {
-        data.insert("audit_id".to_owned(), seq.into());
-    }
-    let code = if away.status == StatusCode::UNSUPPORTED_MEDIA_TYPE { -32700 } else { -32600 };
-    let body = serde_json::json!({
-        "jsonrpc": "2.0",
-        "id": null,
-        "error": { "code": code, "message": away.words, "data": data },
-    });
-    let mut response = plain(away.status, Body::whole(body.to_string()));
-    response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
-    if let Some((name, value)) = &away.header {
-        response.headers_mut().insert(name, value.clone());
-    }
-    response
 }

@@ -254,7 +254,7 @@ impl Listening {
         });
         let gate = Arc::clone(&self.gate);
         let broken = Arc::new(move |remote: &Remote, status, words: &str| {
-            gate.record_turned_away(remote, status, words);
+            gate.record_turned_away(remote, None, status, words);
         });
         let (clock, stopping) = (self.gate.clock.clone(), self.gate.stopping());
         self.listener.serve(&lanes, clock, answer, broken, stopping).await;

@@ -166,6 +166,24 @@ fn p34_p35_the_schema_of_policies_is_public_and_nothing_else_opens_there() {
     assert_eq!(with.body, schema.body);
 }
 
+/// Whoever is known is named in the row, although the request got no further than the door.
+#[test]
+fn p03_a_request_that_is_turned_away_names_its_grant() {
+    let (gate, _recorder, client) = Gate::with_recorder();
+    let elsewhere = gate.client(&client.token, "/mcp/other");
+    let gone = Client { headers: "Mcp-Session-Id: gone\r\n".to_owned(), ..client.clone() };
+    let stranger = gate.client("tg_unknown", "/mcp/rec");
+    for (client, status, grant) in
+        [(&elsewhere, 404, "agent"), (&gone, 404, "agent"), (&stranger, 401, "")]
+    {
+        let answer = client.call("echo", &json!({}));
+        assert_eq!(answer.status, status, "{}", answer.text());
+        let seq = audit_id(&answer.json()).unwrap();
+        let row = gate.decisions().into_iter().find(|row| row["seq"] == seq).unwrap();
+        assert_eq!(row["grant"].as_str().unwrap_or_default(), grant, "{row}");
+    }
+}
+
 /// The protocol lets chunks win over a length that follows them, and whoever stands in front may have
 /// read it the other way: what comes behind the chunks is then nobody's request.
 #[test]

@@ -67,6 +67,7 @@ impl Gate {
     pub(crate) fn record_turned_away(
         &self,
         remote: &Remote,
+        grant: Option<&str>,
         status: u16,
         words: &str,
     ) -> Option<u64> {
@@ -74,7 +75,12 @@ impl Gate {
         let kind =
             if status == 401 { RefusalKind::Unauthenticated } else { RefusalKind::Malformed };
         let code = status.to_string();
-        let facts = Facts { method: "(http)", remote: Some(remote.as_str()), ..Facts::default() };
+        let facts = Facts {
+            grant: grant.unwrap_or_default(),
+            method: "(http)",
+            remote: Some(remote.as_str()),
+            ..Facts::default()
+        };
         self.ledger.record(&Refusal { kind, code: &code, reason: words }, &facts).ok()
     }
 
