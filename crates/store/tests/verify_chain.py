@@ -83,7 +83,7 @@ def verify(source, checkpoint):
     if begins and head["first"] not in retired and not any(last > begins for last, _ in retired):
         raise Bad(f"rows 1 to {head['first'][0]} are missing and were not retired")
     if checkpoint:
-        known = hashes.get(checkpoint["seq"]) or dict([head["first"]]).get(checkpoint["seq"])
+        known = hashes.get(checkpoint["seq"]) or dict([*retired, head["first"]]).get(checkpoint["seq"])
         if checkpoint["ledger"] != ledger or known != checkpoint["hash"]:
             raise Bad(f"row {checkpoint['seq']} is not the row of the checkpoint, or is missing")
     return head

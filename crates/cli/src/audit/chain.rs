@@ -31,6 +31,10 @@ pub(super) fn verify(args: &VerifyArgs, stores: &Stores, out: &mut Out) -> Resul
             }
             Ok(Ending::No)
         }
+        Err(VerifyError::Unproven(log)) => {
+            unproven(&log, checkpoint.as_ref(), out)?;
+            Ok(Ending::No)
+        }
         Err(VerifyError::Ledger(error)) => Err(error.into()),
     }
 }
@@ -54,13 +58,37 @@ fn whole(verified: &Verified, checkpoint: Option<&Checkpoint>, out: &mut Out) ->
         ))?;
     }
     match checkpoint {
-        Some(checkpoint) => {
-            out.line(format_args!("holds the checkpoint of row {}", checkpoint.seq))?;
+        Some(Checkpoint { seq, .. }) if *seq < verified.first_seq => {
+            out.line(format_args!("holds the checkpoint of row {seq}, which was retired"))?;
+        }
+        Some(Checkpoint { seq, .. }) => {
+            out.line(format_args!("holds the checkpoint of row {seq}"))?;
         }
         None => out.say(
             "without a checkpoint kept elsewhere, a cut-off end cannot be told; `tollgate audit checkpoint --out FILE`",
         ),
     }
+    Ok(())
+}
+
+/// No, because whoever asks with a checkpoint wants to know whether this is still that log.
+fn unproven(log: &Verified, checkpoint: Option<&Checkpoint>, out: &mut Out) -> Result<()> {
+    if out.wants_json() {
+        let told =
+            json!({ "whole": false, "unproven": true, "checkpoint": checkpoint, "log": log });
+        return out.json(&told);
+    }
+    let word = out.paint().bad("unproven");
+    let seq = checkpoint.map_or(0, |checkpoint| checkpoint.seq);
+    out.line(format_args!(
+        "{word}: row {seq} of the checkpoint was retired, and nothing that is left tells its hash"
+    ))?;
+    out.line(format_args!("rows {} to {} hold together", log.first_seq, log.last_seq))?;
+    if let Some(retired) = &log.retired {
+        let time = visible(&retired.time);
+        out.line(format_args!("rows up to {} were retired at {time}", retired.last_seq))?;
+    }
+    out.say("verify with a newer checkpoint; `tollgate audit checkpoint --out FILE` makes one");
     Ok(())
 }
 

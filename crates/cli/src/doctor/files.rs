@@ -262,8 +262,8 @@ fn verified(folder: &Path, findings: &mut Vec<Finding>) -> bool {
             findings.push(Finding::wrong("audit", words, MEND));
             false
         }
-        Err(VerifyError::Ledger(e)) => {
-            findings.push(Finding::from_error("audit", &e.into()));
+        Err(error) => {
+            findings.push(Finding::from_error("audit", &error.into()));
             false
         }
     }

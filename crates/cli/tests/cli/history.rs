@@ -1,9 +1,12 @@
 //! `tollgate audit`: what is shown, found, verified and taken out.
 
 use std::fs;
+use std::time::Duration;
 
 use insta::assert_snapshot;
 use serde_json::{Value, json};
+use store::clock::Clock;
+use store::ledger::{Ledger, Note, Options, Retention};
 
 use crate::http;
 use crate::stage::Stage;
@@ -119,6 +122,58 @@ fn an_edited_log_is_found_and_a_cut_off_end_with_a_checkpoint() {
     let said = stage.run(&["audit", "verify", "--checkpoint", &kept]);
     assert_eq!(said.code, 1, "{}", said.everything());
     assert!(said.stdout.contains("missing"), "{}", said.stdout);
+}
+
+/// Lets all rows go that are not in the newest segments.
+fn retire(stage: &Stage) {
+    let options = Options {
+        segment_bytes_max: 4_000,
+        retention: Retention { age_seconds_max: None, bytes_max: Some(1) },
+        ..Options::default()
+    };
+    let ledger = Ledger::open(&stage.home().join("audit"), Clock::System, options).unwrap();
+    let first = stage.home().join("audit/00000001.log");
+    for _ in 0..2_000 {
+        let note = Note { act: "fill", by: "test", about: "", words: "a row like any other" };
+        ledger.note(&note).unwrap();
+        std::thread::sleep(Duration::from_millis(1));
+        if !first.exists() {
+            return;
+        }
+    }
+    panic!("no row was retired");
+}
+
+#[test]
+fn a_checkpoint_of_a_retired_row_is_neither_broken_nor_proven() {
+    let stage = stage();
+    let kept = stage.path("checkpoint.json").display().to_string();
+    stage.fine(&["audit", "checkpoint", "--out", &kept]);
+    retire(&stage);
+    assert_eq!(stage.run(&["audit", "verify"]).code, 0);
+    let said = stage.run(&["audit", "verify", "--checkpoint", &kept]);
+    assert_eq!(said.code, 1, "{}", said.everything());
+    assert!(said.stdout.starts_with("unproven: row "), "{}", said.everything());
+    assert!(said.stdout.contains("hold together") && said.stdout.contains("retired at 20"));
+    assert!(said.stderr.contains("a newer checkpoint"), "{}", said.stderr);
+    let told = stage.run(&["audit", "verify", "--checkpoint", &kept, "--json"]);
+    assert_eq!((told.code, &told.json()["whole"]), (1, &json!(false)));
+    assert_eq!(told.json()["unproven"], true);
+    // The last row that went is told by the first that is left.
+    let retired = &stage.fine(&["audit", "verify", "--json"]).json()["log"]["retired"]["last_seq"];
+    let chain = stage.fine(&["audit", "export", "--format", "chain"]).stdout;
+    let (_, after) = chain.split_once("\"previous\":\"").unwrap();
+    let mut checkpoint: Value = serde_json::from_str(&fs::read_to_string(&kept).unwrap()).unwrap();
+    checkpoint["seq"] = retired.clone();
+    checkpoint["hash"] = after[..64].into();
+    fs::write(&kept, checkpoint.to_string()).unwrap();
+    let said = stage.fine(&["audit", "verify", "--checkpoint", &kept]);
+    assert!(said.stdout.contains(", which was retired"), "{}", said.everything());
+    checkpoint["hash"] = "0".repeat(64).into();
+    fs::write(&kept, checkpoint.to_string()).unwrap();
+    let said = stage.run(&["audit", "verify", "--checkpoint", &kept]);
+    assert_eq!(said.code, 1);
+    assert!(said.stdout.contains("rewritten"), "{}", said.everything());
 }
 
 #[test]

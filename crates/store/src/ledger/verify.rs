@@ -72,6 +72,12 @@ impl std::fmt::Display for Finding {
 pub enum VerifyError {
     #[error("the audit log is not as it was written\nfirst bad record: {0}")]
     Found(Finding),
+    /// What is left holds, but the row of the checkpoint is among those that were retired, and nothing
+    /// that is left tells its hash: a log that somebody wrote anew could say the same.
+    #[error(
+        "the row of the checkpoint was retired, and nothing that is left shows that it was in this log\nhint: verify with a newer checkpoint"
+    )]
+    Unproven(Box<Verified>),
     #[error(transparent)]
     Ledger(#[from] LedgerError),
 }
@@ -129,6 +135,16 @@ impl Reader {
         }
         check.finish(segments.len(), flushed).map(Some)
     }
+}
+
+const REWRITTEN: &str =
+    "this is not the row of the checkpoint: the log was rewritten here or before";
+
+/// What a chain that holds says about the checkpoint, if there is one.
+enum Proof {
+    Whole,
+    /// Its row is gone, and nothing tells the hash that it had.
+    Gone,
 }
 
 struct Check<'a> {
@@ -241,9 +257,7 @@ impl<'a> Check<'a> {
                 if checkpoint.hash == chain::as_text(hash) {
                     return Ok(());
                 }
-                let words =
-                    "this is not the row of the checkpoint: the log was rewritten here or before";
-                Err(self.record_at(row.seq, 0, words))
+                Err(self.record_at(row.seq, 0, REWRITTEN))
             }
             _ => Ok(()),
         }
@@ -262,8 +276,8 @@ impl<'a> Check<'a> {
             ));
         }
         let retired = self.check_beginning()?;
-        self.check_checkpoint()?;
-        Ok(Verified {
+        let proof = self.check_checkpoint()?;
+        let verified = Verified {
             first_seq: self.first.seq + 1,
             last_seq: last,
             hash: chain::as_text(&self.head.hash).to_owned(),
@@ -271,7 +285,11 @@ impl<'a> Check<'a> {
             retired,
             unfinished_bytes: self.unfinished_bytes,
             ledger: self.ledger,
-        })
+        };
+        match proof {
+            Proof::Whole => Ok(verified),
+            Proof::Gone => Err(VerifyError::Unproven(Box::new(verified))),
+        }
     }
 
     fn check_beginning(&self) -> Result<Option<Retired>, VerifyError> {
@@ -299,24 +317,34 @@ impl<'a> Check<'a> {
         found.map(|(_, (_, time))| time.as_str())
     }
 
-    fn check_checkpoint(&self) -> Result<(), VerifyError> {
-        let Some(checkpoint) = self.checkpoint else { return Ok(()) };
+    fn check_checkpoint(&self) -> Result<Proof, VerifyError> {
+        let Some(checkpoint) = self.checkpoint else { return Ok(Proof::Whole) };
         if checkpoint.ledger != self.ledger {
             return Err(self.record_at(1, 0, "this is not the ledger that the checkpoint is of"));
         }
         let Checkpoint { seq, time, .. } = checkpoint;
-        let is_end_of_retired =
-            *seq == self.first.seq && checkpoint.hash == chain::as_text(&self.first.hash);
-        if self.met || is_end_of_retired {
-            Ok(())
-        } else if *seq > self.head.seq {
+        if self.met {
+            return Ok(Proof::Whole);
+        }
+        if *seq > self.head.seq {
             let words =
                 format!("rows up to {seq} were there at {time} and are missing from here on");
-            Err(self.record_at(self.head.seq + 1, 0, &words))
-        } else {
-            let words = "the row of the checkpoint was retired; verify with a newer checkpoint";
-            Err(self.record_at(*seq, 0, words))
+            return Err(self.record_at(self.head.seq + 1, 0, &words));
         }
+        match self.hash_of_retired(*seq) {
+            Some(hash) if hash == checkpoint.hash => Ok(Proof::Whole),
+            Some(_) => Err(self.record_at(*seq, 0, REWRITTEN)),
+            None => Ok(Proof::Gone),
+        }
+    }
+
+    /// The hash of a row that is gone, where what is left tells it: the last one before the first that
+    /// is left, and those with which rows ended that were retired before.
+    fn hash_of_retired(&self, seq: u64) -> Option<&str> {
+        if seq == self.first.seq {
+            return Some(chain::as_text(&self.first.hash));
+        }
+        self.retired.get(&seq).map(|(hash, _)| hash.as_str())
     }
 
     fn record(&self, line: u64, words: &str) -> VerifyError {

@@ -5,8 +5,8 @@ use std::path::PathBuf;
 
 use policy::Subject;
 use store::ledger::{
-    Admission, EntryKind, ExportFormat, Facts, Filter, Ledger, Note, Options, Reader, Retention,
-    VerifyError,
+    Admission, Checkpoint, EntryKind, ExportFormat, Facts, Filter, Ledger, Note, Options, Reader,
+    Retention, Verified, VerifyError,
 };
 
 use super::support::{Desk, MINUTE_US, NOON, SECOND_US, facts, limited, ok, try_call, verdict};
@@ -246,6 +246,56 @@ fn old_rows_go_by_size_but_never_those_of_an_open_call() {
     assert!(size() < with_open);
     desk.reader().verify(None).unwrap();
     assert!(call_counts(&desk, &ledger), "counters outlive the rows they came from");
+}
+
+type Expected = fn(&Result<Verified, VerifyError>) -> bool;
+
+/// A row that is gone tells nothing any more, unless what is left tells the hash it had.
+#[test]
+fn a_checkpoint_of_a_retired_row_holds_only_where_the_log_still_tells_its_hash() {
+    let (desk, ledger) = written();
+    let newest = ledger.checkpoint().unwrap();
+    let first = desk.reader().verify(None).unwrap();
+    drop(ledger);
+    // Rows are retired more than once, so that the end of the former ones is told by a row alone.
+    let mut ends = Vec::new();
+    while ends.len() < 2 {
+        desk.clock.advance(20 * SECOND_US);
+        drop(retiring(&desk, Retention { age_seconds_max: Some(60), bytes_max: None }));
+        let verified = desk.reader().verify(None).unwrap();
+        ends.extend(verified.retired.filter(|now| ends.last().is_none_or(|last| last != now)));
+    }
+    let text: String =
+        segments_of(&desk).iter().map(|path| fs::read_to_string(path).unwrap()).collect();
+    let told = |seq: u64| -> String {
+        let (_, after) = text.split_once(&format!("\"last_seq\":{seq},\"last_hash\":\"")).unwrap();
+        after.get(..64).unwrap().to_owned()
+    };
+    let at = |seq: u64, hash: String| Checkpoint { seq, hash, ..newest.clone() };
+    let nothing = || "0".repeat(64);
+    let (former, last) = (ends[0].last_seq, ends[1].last_seq);
+    let holds: Expected = |found| found.is_ok();
+    let unproven: Expected =
+        |found| matches!(found, Err(VerifyError::Unproven(log)) if log.retired.is_some());
+    let rewritten: Expected = |found| matches!(found, Err(VerifyError::Found(_)));
+    let cases = [
+        (newest.clone(), holds),
+        (at(last, told(last)), holds),
+        (at(former, told(former)), holds),
+        (at(last, nothing()), rewritten),
+        (at(former, nothing()), rewritten),
+        (at(former - 1, nothing()), unproven),
+        (at(1, first.ledger.clone()), unproven),
+        (at(newest.seq + 100_000, nothing()), rewritten),
+        (Checkpoint { ledger: nothing(), ..at(former, told(former)) }, rewritten),
+        (Checkpoint { ledger: nothing(), ..at(former - 1, nothing()) }, rewritten),
+    ];
+    for (checkpoint, expected) in cases {
+        let found = desk.reader().verify(Some(&checkpoint));
+        assert!(expected(&found), "{checkpoint:?}: {found:?}");
+        let (agrees, said) = python(&desk.audit(), Some(&checkpoint));
+        assert_eq!(agrees, found.is_ok(), "{checkpoint:?}: {said}");
+    }
 }
 
 /// Segments in order.
