@@ -153,14 +153,20 @@ impl Gate {
         })
     }
 
-    /// Compares a list that passes to a client with the pins. One page of several is not a list.
+    /// Compares a list that passes to a client with the pins. One page of several is not a list, but a
+    /// tool on it that nobody knew is a reason to read the whole one before the next call.
     pub(crate) fn observe(&self, peer: &Arc<Peer>, result: Value<'_>, is_first_page: bool) {
-        if !is_first_page || result.get("nextCursor").is_some() {
-            return;
-        }
         let Some(tools) = result.get("tools") else { return };
         let tools: Vec<Value<'_>> = tools.items().collect();
-        self.compare(peer, &tools);
+        if is_first_page && result.get("nextCursor").is_none() {
+            return self.compare(peer, &tools);
+        }
+        let pins = peer.server.pins();
+        let mut names = tools.iter().filter_map(|tool| tool.get("name")?.as_str());
+        if names.any(|name| !pins.has(&name)) {
+            peer.set_checked(false);
+            peer.server.forget_check();
+        }
     }
 
     /// The same for a whole list, which comes back.

@@ -7,7 +7,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use crate::door::{Client, call};
-use crate::recorder::{Recorder, tool};
+use crate::recorder::{Manner, Recorder, tool};
 use crate::world::{Gate, TOOLS, rounds, rules, until};
 
 /// The same call from many clients at once; answers with how many got through.
@@ -355,6 +355,10 @@ fn a_hidden_tool_is_answered_like_one_that_does_not_exist() {
         json!({ "default": "allow", "tools": { "get_*": { "action": "deny", "reason": "no" } } }),
         json!({ "default": "allow" }),
         json!({ "default": "allow", "all_tools": { "deny_if": [rule] } }),
+        json!({ "default": "allow", "on_change": "allow" }),
+        json!({ "default": "deny", "on_change": "warn", "tools": { "get_*": {} } }),
+        json!({ "default": "deny", "tools": { "*": { "on_change": "allow" } } }),
+        json!({ "default": "allow", "on_change": "allow", "all_tools": { "approve_if": [rule] } }),
     ];
     let mut grants = Vec::new();
     for (index, mut policy) in policies.into_iter().enumerate() {
@@ -377,4 +381,47 @@ fn a_hidden_tool_is_answered_like_one_that_does_not_exist() {
         }
     }
     assert_eq!(recorder.calls(), Vec::<String>::new());
+}
+
+/// A name that no list showed is made up, but one that a page of a list has just shown is not.
+#[test]
+fn a_new_tool_can_be_called_as_soon_as_a_list_showed_it() {
+    let mut gate = Gate::new();
+    let recorder = Recorder::new(&[]);
+    recorder.set_tools(vec![tool("echo", "echo"), tool("other", "other")]);
+    // Nothing but what passes tells the gate of news.
+    let url = recorder.url();
+    gate.settings(&format!("[servers.rec]\nurl = \"{url}\"\npins_fresh_seconds = 60\n"));
+    gate.policy("tolerant", &json!({ "version": "1", "default": "allow", "on_change": "allow" }));
+    let token = gate.grant("tolerant", &["rec=tolerant"]);
+    gate.up();
+    let client = gate.client(&token, "/mcp/rec");
+    assert!(client.call("echo", &json!({})).passed());
+    for (manner, name) in [(Manner::Honest, "late"), (Manner::Pages, "later")] {
+        assert!(client.call(name, &json!({})).refused(), "{name} is not there yet");
+        let names = ["echo", "other", "late", "later"];
+        let known = names.iter().take_while(|known| **known != name).chain([&name]);
+        recorder.set_tools(known.map(|name| tool(name, name)).collect());
+        recorder.behave(manner);
+        let last = listed(&client);
+        assert!(last.iter().any(|shown| shown == name), "{last:?}");
+        let answer = client.call(name, &json!({}));
+        assert!(answer.passed(), "{name}: {}", answer.text());
+    }
+}
+
+/// The names of all tools, page by page.
+fn listed(client: &Client) -> Vec<String> {
+    let mut names = Vec::new();
+    let mut params = json!({});
+    loop {
+        let list = json!({ "jsonrpc": "2.0", "id": 1, "method": "tools/list", "params": params });
+        let page = client.send(&list).json();
+        let tools = page["result"]["tools"].as_array().unwrap().iter();
+        names.extend(tools.map(|tool| tool["name"].as_str().unwrap().to_owned()));
+        match page["result"]["nextCursor"].as_str() {
+            Some(next) if !next.is_empty() => params = json!({ "cursor": next }),
+            _ => return names,
+        }
+    }
 }

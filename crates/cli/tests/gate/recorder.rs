@@ -22,6 +22,8 @@ pub(crate) enum Manner {
     Fills,
     /// A list of tools that never ends.
     Lists,
+    /// Its tools one after the other, each on a page of its own.
+    Pages,
     /// Of the newer revision only, and not ready to say so.
     Asleep,
     /// Of the newer revision only.
@@ -274,6 +276,15 @@ impl Recorder {
                 let tools: Vec<Value> =
                     (0..100).map(|n| tool(&format!("t{page}-{n}"), "x")).collect();
                 json!({ "tools": tools, "nextCursor": (page + 1).to_string() })
+            }
+            "tools/list" if manner == Manner::Pages => {
+                let page: usize =
+                    message["params"]["cursor"].as_str().unwrap_or("0").parse().unwrap();
+                let tools = self.shared.tools.lock().unwrap();
+                let more = (page + 1 < tools.len()).then(|| (page + 1).to_string());
+                let mut result = json!({ "tools": [tools[page]] });
+                result["nextCursor"] = more.map_or(json!(""), Value::from);
+                result
             }
             "tools/list" => json!({ "tools": *self.shared.tools.lock().unwrap() }),
             "tools/call" => self.call(&message["params"]),

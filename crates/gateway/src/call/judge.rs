@@ -14,9 +14,7 @@ use crate::scene::Endpoint;
 use crate::session::InFlight;
 use crate::upstream::{self};
 use crate::wire::{Era, Method, Refused};
-use policy::{
-    Call, Caller, Code, Decision, Definition, Denial, OnChange, Subject, Told, ToolFacts, Verdict,
-};
+use policy::{Call, Caller, Code, Decision, Definition, Denial, Subject, Told, ToolFacts, Verdict};
 use std::sync::{Arc, PoisonError};
 use store::ledger::{Admission, Facts, LedgerError, Permit, Refusal, RefusalKind, Soon};
 
@@ -118,12 +116,7 @@ pub(super) fn not_offered(
         Decision::Deny(denial) => denial.code == Code::ToolChanged,
         Decision::Hidden(_) => false,
     };
-    let tolerant = aim
-        .holding
-        .rules
-        .as_ref()
-        .is_some_and(|rules| rules.policy.on_change(Subject::Tool(name)) != OnChange::Refuse);
-    if !open || tolerant || !pins.is_known() || pins.has(name) {
+    if !open || !pins.is_known() || pins.has(name) {
         return None;
     }
     let refusal = Refusal {
