@@ -10,6 +10,22 @@ use crate::rebuild::{self, Member, string};
 /// Stands where a text could not be checked for what must not be shown.
 const WITHHELD: &str = "[withheld: the policy removes parts of this result, and this text is not JSON, so it could not be checked]";
 
+/// Members of a result and of a content block that the protocol names. A path such as `name` does not
+/// mean them: what is left must still be a result.
+const RESULT_MEMBERS: [&str; 9] = [
+    "resultType",
+    "nextCursor",
+    "requestState",
+    "description",
+    "isError",
+    "_meta",
+    "task",
+    "inputRequests",
+    "completion",
+];
+const BLOCK_MEMBERS: [&str; 10] =
+    ["type", "role", "data", "uri", "name", "mimeType", "size", "icons", "annotations", "_meta"];
+
 /// A result over `result_bytes_max`.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct TooLarge {
@@ -45,7 +61,8 @@ pub(crate) fn apply_to_error(
     let change = |key: &str, value: Value<'_>| match key {
         // An agent must learn why a call failed; what a server writes there is its own words.
         "message" | "code" => Member::Keep,
-        _ => Member::Replace(checked(effects, value)),
+        "data" => Member::Replace(checked(effects, value)),
+        _ => unnamed(effects, key, value),
     };
     Ok(Some(rebuild::object(error, change, &[])))
 }
@@ -86,8 +103,13 @@ fn redacted(effects: &Effects, result: Value<'_>) -> String {
             "structuredContent" => Member::Replace(checked(effects, value)),
             "content" | "contents" | "messages" => Member::Replace(blocks(effects, value)),
             // The protocol's own words; everything else may hold what the policy removes.
-            "resultType" | "nextCursor" | "requestState" | "description" => Member::Keep,
-            _ => Member::Replace(other(effects, value)),
+            "resultType" | "nextCursor" | "requestState" | "description"
+                if value.kind() == Kind::String =>
+            {
+                Member::Keep
+            }
+            name if RESULT_MEMBERS.contains(&name) => Member::Replace(other(effects, value)),
+            _ => unnamed(effects, key, value),
         },
         &[],
     )
@@ -132,20 +154,36 @@ fn block(effects: &Effects, value: Value<'_>) -> String {
     rebuild::object(
         value,
         |key, member| match key {
-            "text" => Member::Replace(text(effects, member)),
+            "text" | "title" | "description" => Member::Replace(text(effects, member)),
             // Bytes that may well be text cannot be checked either.
             "blob" => Member::Replace(string("")),
             "resource" => Member::Replace(block(effects, member)),
             "content" => Member::Replace(blocks(effects, member)),
-            "type" | "data" => Member::Keep,
-            _ => Member::Replace(other(effects, member)),
+            name if BLOCK_MEMBERS.contains(&name) => Member::Replace(other(effects, member)),
+            _ => unnamed(effects, key, member),
         },
         &[],
     )
 }
 
-/// A member that the protocol does not name, or gives a meaning of its own: an address, a name, a
-/// word. Only what can be read as JSON can hold what the policy removes.
+/// A member that the protocol does not name. A path may lead into it, or begin with its name: the
+/// result is where paths begin, too.
+fn unnamed(effects: &Effects, key: &str, value: Value<'_>) -> Member {
+    let alone = format!("{{{}:{}}}", string(key), other(effects, value));
+    let cut = Doc::read(alone.as_bytes(), &Bounds::ANSWER).map(|doc| cut(effects, doc.root()));
+    let left = cut.as_ref().map(|text| Doc::read(text.as_bytes(), &Bounds::ANSWER));
+    match left {
+        Ok(Ok(doc)) => doc
+            .root()
+            .get(key)
+            .map_or(Member::Drop, |value| Member::Replace(value.raw().to_owned())),
+        // It cannot be read any deeper, so nobody can tell what it holds.
+        _ => Member::Drop,
+    }
+}
+
+/// A member to which the protocol gives a meaning of its own: an address, a name, a word. It is no
+/// place where a path begins. Only what can be read as JSON can hold what the policy removes.
 fn other(effects: &Effects, value: Value<'_>) -> String {
     match value.kind() {
         Kind::Object | Kind::Array => cut(effects, value),
