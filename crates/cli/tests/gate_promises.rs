@@ -11,6 +11,8 @@
 
 #[path = "gate/audit.rs"]
 mod audit;
+#[path = "gate/children.rs"]
+mod children;
 #[path = "gate/decisions.rs"]
 mod decisions;
 #[path = "gate/door.rs"]

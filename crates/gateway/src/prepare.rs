@@ -9,7 +9,7 @@ use hyper::header::{HeaderName, HeaderValue};
 use policy::json::{Bounds, Doc, Value};
 
 use crate::peer::Peer;
-use crate::rebuild::{self, string};
+use crate::rebuild::{self, Member, string};
 use crate::scene::Scene;
 use crate::trace::Trace;
 use crate::translate::{self, ClientWords};
@@ -99,12 +99,21 @@ fn trace_headers(trace: &Trace) -> Vec<(HeaderName, HeaderValue)> {
     [named("traceparent", parent), named("tracestate", state)].into_iter().flatten().collect()
 }
 
-/// A child has no headers, so the trace goes into the message.
+/// A child has no headers, so the trace goes into the message: its parent, and the state that belongs to
+/// that parent and no other.
 fn with_trace(params: Value<'_>, trace: &Trace) -> String {
     let Some(parent) = trace.parent_text() else { return params.raw().to_owned() };
-    let meta = match params.get("_meta") {
-        Some(meta) => rebuild::with(meta, meta_keys::TRACEPARENT, string(&parent)),
-        None => format!("{{{}:{}}}", string(meta_keys::TRACEPARENT), string(&parent)),
+    let mut ours = vec![(meta_keys::TRACEPARENT, string(&parent))];
+    ours.extend(trace.state_text().map(|state| (meta_keys::TRACESTATE, string(state))));
+    let keep = |key: &str, _: Value<'_>| match key {
+        meta_keys::TRACEPARENT | meta_keys::TRACESTATE => Member::Drop,
+        _ => Member::Keep,
+    };
+    let meta = if let Some(meta) = params.get("_meta") {
+        rebuild::object(meta, keep, &ours)
+    } else {
+        let parts = ours.iter().map(|(key, raw)| format!("{}:{raw}", string(key)));
+        format!("{{{}}}", parts.collect::<Vec<_>>().join(","))
     };
     rebuild::with(params, "_meta", meta)
 }
@@ -268,7 +277,7 @@ fn with_answers(params: &str, again: &Again<'_>) -> String {
     let Ok(doc) = Doc::read(params.as_bytes(), &Bounds::ANSWER) else { return params.to_owned() };
     let mut extra = vec![("inputResponses", responses)];
     extra.extend(again.state.map(|state| ("requestState", string(state))));
-    let answered = rebuild::object(doc.root(), |_, _| rebuild::Member::Keep, &extra);
+    let answered = rebuild::object(doc.root(), |_, _| Member::Keep, &extra);
     let Some(name) = again.rename else { return answered };
     match Doc::read(answered.as_bytes(), &Bounds::ANSWER) {
         Ok(doc) => renamed(doc.root(), name),

@@ -40,7 +40,7 @@ impl Trace {
         let header = |name: &str| headers.and_then(|headers| headers.get(name)?.to_str().ok());
         let in_meta = |key: &str| meta.and_then(|meta| meta.get(key)?.as_str());
         let (parent, state) = match header("traceparent") {
-            Some(parent) => (parent.into(), header("tracestate").map(Into::into)),
+            Some(parent) => (parent.into(), headers.and_then(state_of).map(Into::into)),
             None => (in_meta("traceparent")?, in_meta("tracestate")),
         };
         let mut trace = Trace::parse(&parent)?;
@@ -80,6 +80,13 @@ impl Trace {
     pub(crate) fn id_text(&self) -> String {
         hex(&self.id)
     }
+}
+
+/// A state may come in several headers, which are one list.
+fn state_of(headers: &HeaderMap) -> Option<String> {
+    let parts: Result<Vec<&str>, _> =
+        headers.get_all("tracestate").iter().map(hyper::header::HeaderValue::to_str).collect();
+    parts.ok().filter(|parts| !parts.is_empty()).map(|parts| parts.join(","))
 }
 
 fn hex(bytes: &[u8]) -> String {
