@@ -73,6 +73,11 @@ impl Peer {
         }
     }
 
+    /// Whether its process ended and is started again after a pause, without anybody asking for it.
+    pub(crate) fn is_down(&self) -> bool {
+        matches!(&self.way, Way::Link(Link::Stdio(link)) if link.is_down())
+    }
+
     pub(crate) fn is_builtin(&self) -> bool {
         matches!(self.way, Way::Builtin(..))
     }

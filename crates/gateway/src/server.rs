@@ -8,12 +8,13 @@ use std::time::Duration;
 use arc_swap::ArcSwap;
 use store::registry;
 use tokio::sync::OnceCell;
+use tokio::time::Instant;
 
 use crate::builtin::Builtin;
 use crate::peer::Peer;
 use crate::pins::Pins;
 use crate::standing::Marks;
-use crate::upstream::{ChildOptions, HttpServer, UpstreamError};
+use crate::upstream::{Backoff, ChildOptions, HttpServer, UpstreamError};
 
 /// A registered server.
 pub(crate) struct Server {
@@ -43,8 +44,15 @@ pub(crate) enum Reach {
 struct State {
     eras: Eras,
     shared: HashMap<String, Shared>,
+    /// By grant: starts of a process that failed, one after the other.
+    failing: HashMap<String, Failing>,
     checked_at_us: Option<u64>,
     check_took_us: u64,
+}
+
+struct Failing {
+    backoff: Backoff,
+    until: Instant,
 }
 
 pub(crate) type Shared = Arc<OnceCell<Arc<Peer>>>;
@@ -139,8 +147,42 @@ impl Server {
         Arc::clone(self.state().shared.entry(grant.to_owned()).or_default())
     }
 
+    /// Gives up a conversation that failed. A process that ended stays: it is started again in its own
+    /// time, and another one in its place would be started at once.
     pub(crate) fn forget_shared(&self, grant: &str) {
-        self.state().shared.remove(grant);
+        let is_down = |place: &Shared| place.get().is_some_and(|peer| peer.is_down());
+        let mut state = self.state();
+        if !state.shared.get(grant).is_some_and(is_down) {
+            state.shared.remove(grant);
+        }
+    }
+
+    /// Refuses to start a process again right after it failed to.
+    pub(crate) fn may_start(&self, grant: &str) -> Result<(), UpstreamError> {
+        let until = self.state().failing.get(grant).map(|failing| failing.until);
+        let Some(left) = until.and_then(|until| until.checked_duration_since(Instant::now()))
+        else {
+            return Ok(());
+        };
+        let seconds = left.as_secs() + 1;
+        let why = format!("the server did not start; it is tried again in {seconds} s");
+        Err(UpstreamError::NeverSent { why })
+    }
+
+    /// Notes how a start went; the next one after a failure has to wait, longer each time.
+    pub(crate) fn tried_to_start(&self, grant: &str, it_did: bool) {
+        let Reach::Child(options) = &self.reach else { return };
+        let mut state = self.state();
+        if it_did {
+            state.failing.remove(grant);
+            return;
+        }
+        let now = Instant::now();
+        let failing = state
+            .failing
+            .entry(grant.to_owned())
+            .or_insert_with(|| Failing { backoff: Backoff::new(&options.bounds), until: now });
+        failing.until = now + failing.backoff.pause_after(Duration::ZERO);
     }
 
     /// The shared conversations there are now.
@@ -151,6 +193,7 @@ impl Server {
     /// The shared conversations of grants for which `goes` is true, to be closed.
     pub(crate) fn take_shared(&self, goes: impl Fn(&str) -> bool) -> Vec<Arc<Peer>> {
         let mut state = self.state();
+        state.failing.retain(|grant, _| !goes(grant));
         let gone = state.shared.extract_if(|grant, _| goes(grant));
         gone.filter_map(|(_, place)| place.get().cloned()).collect()
     }

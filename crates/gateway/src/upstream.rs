@@ -35,6 +35,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 
+pub(crate) use backoff::Backoff;
 pub use dial::TargetRefused;
 pub use error::{Excess, Stage, UpstreamError};
 pub use events::{Event, Events};

@@ -51,7 +51,10 @@ impl Gate {
         }
         let place = holding.server.shared(&scene.holder.id);
         let opened = place.get_or_try_init(|| async {
-            Box::pin(open::shared(scene, &holding.server, permit, era)).await.map(Arc::new)
+            holding.server.may_start(&scene.holder.id)?;
+            let opened = Box::pin(open::shared(scene, &holding.server, permit, era)).await;
+            holding.server.tried_to_start(&scene.holder.id, opened.is_ok());
+            opened.map(Arc::new)
         });
         Ok(Arc::clone(opened.await.map_err(|error| self.not_begun(holding, error))?))
     }

@@ -1,11 +1,53 @@
 //! Servers on standard streams: when they are started, how long they stay, what they hear.
 
 use std::fs;
+use std::thread;
+use std::time::Duration;
 
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 
+use crate::door::Client;
 use crate::running::with_child;
-use crate::world::Gate;
+use crate::world::{Gate, Watch, until};
+
+#[test]
+fn a_server_that_keeps_ending_is_not_started_for_every_call() {
+    for place in ["start", "list"] {
+        let mut gate = Gate::new();
+        let (token, notes) = with_child(&gate);
+        gate.up();
+        let client = gate.client(&token, "/mcp/child");
+        assert!(client.call("echo", &json!({})).passed());
+        let starts =
+            || fs::read_to_string(notes.with_extension("pids")).unwrap().lines().count() / 2;
+        fs::write(notes.with_extension("end"), place).unwrap();
+        let pids = fs::read_to_string(notes.with_extension("pids")).unwrap();
+        let last = pids.lines().rev().nth(1).unwrap().parse().unwrap();
+        kill_process(Pid::from_raw(last).unwrap(), Signal::KILL).unwrap();
+        let check = |client: &Client| {
+            let (before, began) = (starts(), Watch::start());
+            let mut calls = 0;
+            while began.elapsed() < Duration::from_secs(3) {
+                assert!(!client.call("echo", &json!({})).passed());
+                calls += 1;
+                thread::sleep(Duration::from_millis(10));
+            }
+            // At once, and after 0.2, 0.4, 0.8 and 1.6 seconds.
+            let started = starts() - before;
+            assert!(started <= 5, "{place}: {started} starts for {calls} calls");
+        };
+        check(&client);
+        gate.stop();
+        gate.up();
+        let client = gate.client(&token, "/mcp/child");
+        check(&client);
+        fs::remove_file(notes.with_extension("end")).unwrap();
+        until("it answers again", Duration::from_secs(20), || {
+            client.call("echo", &json!({})).passed()
+        });
+    }
+}
 
 #[test]
 fn a_child_hears_of_a_trace_as_a_whole() {

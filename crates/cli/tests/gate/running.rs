@@ -16,12 +16,18 @@ use crate::recorder::{Manner, Recorder};
 use crate::world::{Gate, TOOLS, Watch, number, rounds, rules, until};
 
 /// A server on standard streams that starts a child of its own and notes both and every call. It does
-/// not say its tools while there is a file `.wait` beside its notes.
+/// not say its tools while there is a file `.wait` beside its notes, and ends where `.end` says:
+/// at its `start`, or when it is asked for its `list`.
 const SERVER: &str = r#"
 import json, os, subprocess, sys, time
 child = subprocess.Popen(["sleep", "600"])
 with open(sys.argv[1] + ".pids", "a") as pids:
     pids.write("%d\n%d\n" % (os.getpid(), child.pid))
+def end_at(place):
+    if os.path.exists(sys.argv[1] + ".end") and open(sys.argv[1] + ".end").read() == place:
+        child.kill()
+        sys.exit(3)
+end_at("start")
 tools = [{"name": name, "inputSchema": {"type": "object"}} for name in ("echo", "secret")]
 greeted = False
 for line in sys.stdin:
@@ -36,6 +42,7 @@ for line in sys.stdin:
         print(json.dumps({"jsonrpc": "2.0", "id": id, "error": {"code": -32600, "message": "not greeted"}}), flush=True)
         continue
     elif method == "tools/list":
+        end_at("list")
         while os.path.exists(sys.argv[1] + ".wait"):
             time.sleep(0.01)
         result = {"tools": tools}
@@ -63,7 +70,7 @@ pub(crate) fn with_child(gate: &Gate) -> (String, std::path::PathBuf) {
     (gate.grant("agent", &["child=open"]), notes)
 }
 
-fn alive(notes: &Path) -> usize {
+pub(crate) fn alive(notes: &Path) -> usize {
     let pids = fs::read_to_string(notes.with_extension("pids")).unwrap();
     let lives = |pid: &&str| {
         // A zombie is dead; its parent has not looked yet.

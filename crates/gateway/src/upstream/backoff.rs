@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::options::ChildBounds;
 
 /// The pauses of one child: each twice the one before, until it has been healthy for a while.
-pub(super) struct Backoff {
+pub(crate) struct Backoff {
     next: Duration,
     min: Duration,
     max: Duration,
@@ -13,13 +13,13 @@ pub(super) struct Backoff {
 }
 
 impl Backoff {
-    pub(super) fn new(bounds: &ChildBounds) -> Backoff {
+    pub(crate) fn new(bounds: &ChildBounds) -> Backoff {
         let (min, max) = (bounds.backoff_min, bounds.backoff_max);
         Backoff { next: min, min, max, healthy_after: bounds.healthy_after }
     }
 
     /// The pause after a run that lasted so long.
-    pub(super) fn pause_after(&mut self, ran: Duration) -> Duration {
+    pub(crate) fn pause_after(&mut self, ran: Duration) -> Duration {
         let pause = if ran >= self.healthy_after { self.min } else { self.next };
         self.next = (pause * 2).min(self.max);
         pause

@@ -39,6 +39,11 @@ impl StdioLink {
         self.child.state().borrow().clone()
     }
 
+    /// Whether the child ended and is started again after a pause.
+    pub fn is_down(&self) -> bool {
+        self.child.is_down()
+    }
+
     /// Follows the state. A new run is a new conversation: it must be opened again.
     pub fn watch(&self) -> watch::Receiver<State> {
         self.child.state()

@@ -129,6 +129,12 @@ impl Supervised {
         })
     }
 
+    /// Whether it ended and is to be started again.
+    pub(super) fn is_down(&self) -> bool {
+        let runs = self.run.lock().unwrap_or_else(PoisonError::into_inner).is_some();
+        !runs && *self.state.borrow() != State::Stopped
+    }
+
     fn set_run(&self, run: Option<Arc<Run>>) {
         *self.run.lock().unwrap_or_else(PoisonError::into_inner) = run;
     }
