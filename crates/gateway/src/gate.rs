@@ -381,6 +381,13 @@ impl Gate {
             .clone()
     }
 
+    /// Whether somebody listens to what a shared conversation's server says on its own.
+    pub(crate) fn is_heard(&self, server: &str, grant: &str) -> bool {
+        let heard = self.heard.lock().unwrap_or_else(PoisonError::into_inner);
+        let sender = heard.get(&(server.to_owned(), grant.to_owned()));
+        sender.is_some_and(|sender| sender.receiver_count() > 0)
+    }
+
     /// Seals what a client must bring back in the next round of a call.
     pub(crate) fn seal(
         &self,

@@ -129,6 +129,8 @@ fn sweep(gate: &Arc<Gate>) {
     for server in in_force.servers.values() {
         let name = Some(server.name.as_str());
         Gate::close_peers(server.take_shared(|grant| !Gate::holds(&in_force, grant, name)));
+        let is_heard = |grant: &str| gate.is_heard(&server.name, grant);
+        Gate::close_peers(server.take_quiet(now.steady_us, idle_us.unsigned_abs(), is_heard));
     }
     match gate.registry.expire_due(gate.now_us()) {
         Ok(expired) if !expired.is_empty() => {

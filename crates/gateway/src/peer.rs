@@ -29,6 +29,14 @@ pub(crate) struct Peer {
     checked: AtomicU64,
     /// The log level the server was told, where the gate tells it.
     level: Mutex<Option<String>>,
+    quiet: Mutex<Option<Quiet>>,
+}
+
+/// How much had been asked when somebody looked, and since when that is all.
+#[derive(Clone, Copy)]
+struct Quiet {
+    asked: u64,
+    since_us: u64,
 }
 
 pub(crate) enum Way {
@@ -53,6 +61,7 @@ impl Peer {
             ids: AtomicU64::new(0),
             checked: AtomicU64::new(0),
             level: Mutex::new(None),
+            quiet: Mutex::new(None),
         }
     }
 
@@ -76,6 +85,16 @@ impl Peer {
     /// Whether its process ended and is started again after a pause, without anybody asking for it.
     pub(crate) fn is_down(&self) -> bool {
         matches!(&self.way, Way::Link(Link::Stdio(link)) if link.is_down())
+    }
+
+    /// Whether nobody has asked it anything for so long, seen by whoever looks now and then.
+    pub(crate) fn is_quiet(&self, now_us: u64, for_us: u64) -> bool {
+        let asked = self.ids.load(Ordering::Relaxed);
+        let mut quiet = self.quiet.lock().unwrap_or_else(PoisonError::into_inner);
+        if quiet.is_none_or(|quiet| quiet.asked != asked) {
+            *quiet = Some(Quiet { asked, since_us: now_us });
+        }
+        quiet.is_some_and(|quiet| now_us.saturating_sub(quiet.since_us) > for_us)
     }
 
     pub(crate) fn is_builtin(&self) -> bool {

@@ -198,6 +198,24 @@ impl Server {
         gone.filter_map(|(_, place)| place.get().cloned()).collect()
     }
 
+    /// The shared processes that nobody uses and nobody has used for so long, to be closed. Whoever is
+    /// about to use one holds its place or itself.
+    pub(crate) fn take_quiet(
+        &self,
+        now_us: u64,
+        for_us: u64,
+        is_heard: impl Fn(&str) -> bool,
+    ) -> Vec<Arc<Peer>> {
+        let is_quiet = |grant: &String, place: &mut Shared| {
+            let Some(peer) = place.get().filter(|peer| peer.is_child()) else { return false };
+            let is_used = Arc::strong_count(place) > 1 || Arc::strong_count(peer) > 1;
+            peer.is_quiet(now_us, for_us) && !is_used && !is_heard(grant)
+        };
+        let mut state = self.state();
+        let gone = state.shared.extract_if(is_quiet);
+        gone.filter_map(|(_, place)| place.get().cloned()).collect()
+    }
+
     /// Whether the tool list was read not too long ago. Reading a long list is not repeated so often
     /// that it becomes the work.
     pub(crate) fn is_fresh(&self, now_us: u64) -> bool {

@@ -8,7 +8,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 
 use crate::door::Client;
-use crate::running::with_child;
+use crate::running::{alive, with_child};
 use crate::world::{Gate, Watch, until};
 
 #[test]
@@ -47,6 +47,24 @@ fn a_server_that_keeps_ending_is_not_started_for_every_call() {
             client.call("echo", &json!({})).passed()
         });
     }
+}
+
+#[test]
+fn a_server_that_clients_without_a_session_share_ends_when_nobody_uses_it() {
+    let mut gate = Gate::new();
+    gate.settings("[limits]\nsession_idle_seconds_max = 2\n");
+    let (token, notes) = with_child(&gate);
+    gate.up();
+    let client = gate.client(&token, "/mcp/child");
+    assert!(client.call("echo", &json!({})).passed());
+    let used = Watch::start();
+    while used.elapsed() < Duration::from_secs(4) {
+        assert!(client.call("echo", &json!({})).passed());
+        assert!(alive(&notes) > 0, "it is in use");
+        thread::sleep(Duration::from_millis(100));
+    }
+    until("it ends", Duration::from_secs(10), || alive(&notes) == 0);
+    assert!(client.call("echo", &json!({})).passed(), "and starts again");
 }
 
 #[test]

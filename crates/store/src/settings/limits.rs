@@ -60,7 +60,7 @@ limits! {
     sessions_max: 10_000, 1, 1_000_000,
         "Sessions over all grants; opening one more ends the one that was idle longest.";
     session_idle_seconds_max: 3_600, 1, 30 * 86_400,
-        "A session nobody used for so long ends.";
+        "A session nobody used for so long ends, and so does a command that clients without a session share.";
     body_bytes_max: 4 * MIB, KIB, 64 * MIB,
         "A message body; a larger one is answered 413.";
     header_bytes_max: 32 * KIB, KIB, MIB,
