@@ -140,6 +140,9 @@ fn csv_line(entry: &Entry) -> String {
 /// Quoted where RFC 4180 needs it. A line that a spreadsheet would take for a formula gets an
 /// apostrophe in front, every line of a cell, because a reader may break the cell up.
 fn csv_text(text: &str) -> String {
+    if is_whole_number(text) {
+        return text.to_owned();
+    }
     let safe: Vec<String> = text.split('\n').map(harmless).collect();
     let safe = safe.join("\n");
     if safe.contains([',', '"', '\r', '\n', '\'', ';', '\t']) || safe != safe.trim() {
@@ -147,6 +150,12 @@ fn csv_text(text: &str) -> String {
     } else {
         safe
     }
+}
+
+/// A code such as -32602 is calculated to itself.
+fn is_whole_number(text: &str) -> bool {
+    let digits = text.strip_prefix('-').unwrap_or(text);
+    !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit())
 }
 
 fn harmless(line: &str) -> String {
@@ -171,7 +180,14 @@ mod tests {
             ("say \"hi\"", "\"say \"\"hi\"\"\""),
             ("=1+1", "\"'=1+1\""),
             ("+1", "\"'+1\""),
-            ("-1", "\"'-1\""),
+            ("-1", "-1"),
+            ("-32602", "-32602"),
+            ("-1+1", "\"'-1+1\""),
+            ("-1.5", "\"'-1.5\""),
+            ("- 1", "\"'- 1\""),
+            ("-", "\"'-\""),
+            ("--1", "\"'--1\""),
+            ("-1\n-2", "\"'-1\n'-2\""),
             ("@SUM(A1)", "\"'@SUM(A1)\""),
             (" =1", "\"' =1\""),
             ("\u{a0}=1", "\"'\u{a0}=1\""),
