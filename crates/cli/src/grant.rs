@@ -191,7 +191,7 @@ fn list(stores: &Stores, out: &mut Out) -> Result<Ending> {
 
 fn show(label: &str, stores: &Stores, out: &mut Out) -> Result<Ending> {
     let now_us = stores.now_us();
-    let grant = stores.grant(label)?;
+    let grant = found(label, stores)?;
     if out.wants_json() {
         out.json(&grant_json(&grant, stores))?;
         return Ok(Ending::Yes);
@@ -202,17 +202,31 @@ fn show(label: &str, stores: &Stores, out: &mut Out) -> Result<Ending> {
     out.line(format_args!("created  {}", moment::local(grant.created_at_us)))?;
     let expires = grant.expires_at_us.map_or_else(|| "never".to_owned(), moment::local);
     out.line(format_args!("expires  {expires}"))?;
+    if let Some(at_us) = grant.revoked_at_us {
+        out.line(format_args!("revoked  {}", moment::local(at_us)))?;
+    }
     for holding in &grant.holdings {
         out.line(format_args!("server   {}", holding_text(&grant, holding, stores)))?;
     }
     for token in &grant.tokens {
-        let until = token.valid_until_us.map_or_else(
-            || "in use".to_owned(),
-            |until| format!("replaced, works until {}", moment::local(until)),
-        );
+        let until = match token.valid_until_us {
+            _ if grant.revoked_at_us.is_some() => "refused".to_owned(),
+            Some(until) => format!("replaced, works until {}", moment::local(until)),
+            None => "in use".to_owned(),
+        };
         out.line(format_args!("token    made {}, {until}", moment::local(token.created_at_us)))?;
     }
     Ok(Ending::Yes)
+}
+
+/// The grant of a label; where it was revoked, as it was last.
+fn found(label: &str, stores: &Stores) -> Result<Grant> {
+    let error = match stores.grant(label) {
+        Ok(grant) => return Ok(grant),
+        Err(error) => error,
+    };
+    let gone = stores.registry.grants()?.into_iter().filter(|grant| grant.label == label);
+    gone.max_by_key(|grant| grant.revoked_at_us).ok_or(error)
 }
 
 fn revoke(label: &str, stores: &Stores, out: &mut Out) -> Result<Ending> {
@@ -346,6 +360,7 @@ fn grant_json(grant: &Grant, stores: &Stores) -> Value {
         "servers": holdings,
         "created_at": moment::utc(grant.created_at_us),
         "expires_at": grant.expires_at_us.map(moment::utc),
+        "revoked_at": grant.revoked_at_us.map(moment::utc),
         "tokens": grant.tokens.len(),
         "origin": grant.origin.as_str(),
     })

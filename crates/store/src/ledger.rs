@@ -63,7 +63,7 @@ mod row;
 mod rows;
 mod series;
 mod snapshot;
-mod stamp;
+pub(crate) mod stamp;
 mod state;
 #[cfg(test)]
 mod tests;

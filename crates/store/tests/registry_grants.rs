@@ -91,7 +91,10 @@ fn a_revoked_grant_ends_at_once_and_its_label_is_free_again() {
     let effective = stage.effective();
     assert_eq!(word(&effective, &token, NOW_US), "revoked");
     assert_eq!(word(&effective, &rotated, NOW_US), "revoked");
-    assert!(matches!(stage.registry.grant("alice"), Err(RegistryError::Missing { .. })));
+    assert!(matches!(
+        stage.registry.grant("alice"),
+        Err(RegistryError::Revoked { at_us: NOW_US, .. })
+    ));
     let (again, new_token) = stage.grant("alice", &[("demo", None)]);
     let effective = stage.effective();
     assert_eq!(effective.lookup(new_token.expose(), NOW_US), Lookup::Active(&again));

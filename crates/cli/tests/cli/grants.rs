@@ -45,6 +45,8 @@ fn the_life_of_a_grant() {
         &["grant", "show", "alice", "--json"],
         &["grant", "revoke", "alice"],
         &["grant", "revoke", "alice"],
+        &["grant", "rotate", "alice"],
+        &["grant", "show", "alice"],
         &["grant", "list"],
         &["policy", "list"],
     ]);

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use rusqlite::ErrorCode;
 
 use super::target::TargetError;
+use crate::ledger::stamp;
 use crate::random::RandomError;
 use crate::records::has_no_room_for_index;
 use crate::vault::VaultError;
@@ -88,6 +89,8 @@ pub enum RegistryError {
     Exists { thing: Thing, name: String, place: Origin },
     #[error("there is no {} `{name}`{near}", .thing.as_str())]
     Missing { thing: Thing, name: String, near: String },
+    #[error("grant `{label}` was revoked at {}\nhint: `tollgate grant create {label}` makes a new one of that name", stamp::text(*.at_us))]
+    Revoked { label: String, at_us: i64 },
     #[error("policy `{name}` is in use by {}\nhint: give those grants another policy first", listed(.grants))]
     PolicyInUse { name: String, grants: Vec<String> },
     #[error("policy `{name}` does not load; nothing was changed\n{source}")]

@@ -283,6 +283,10 @@ fn known_id(db: &Connection, label: &str) -> Result<String, RegistryError> {
     if let Some(id) = live_id(db, label)? {
         return Ok(id);
     }
+    let select = "SELECT max(revoked_at_us) FROM grants WHERE label = ?1";
+    if let Some(at_us) = db.query_row(select, [label], |row| row.get(0))? {
+        return Err(RegistryError::Revoked { label: label.to_owned(), at_us });
+    }
     let known = rows::live_labels(db)?;
     let near = did_you_mean(label, known.iter().map(String::as_str));
     Err(RegistryError::Missing { thing: Thing::Grant, name: label.to_owned(), near })
