@@ -182,8 +182,16 @@ pub(crate) fn command() -> clap::Command {
     ))
 }
 
+/// The command without the variables that are set to nothing: as with those of XDG, that is not set.
+fn command_here() -> clap::Command {
+    let is_empty = |arg: &clap::Arg| {
+        arg.get_env().and_then(std::env::var_os).is_some_and(|value| value.is_empty())
+    };
+    command().mut_args(|arg| if is_empty(&arg) { arg.env(None::<&'static str>) } else { arg })
+}
+
 pub(crate) fn parse() -> Cli {
-    let matches = command().try_get_matches().or_else(|error| match error.kind() {
+    let matches = command_here().try_get_matches().or_else(|error| match error.kind() {
         // A variable counts as an argument there, and whoever set one would get a complaint instead
         // of the help that everybody else gets.
         ErrorKind::MissingSubcommand => {

@@ -96,3 +96,18 @@ fn errors_are_json_when_json_is_asked_for() {
 fn a_wrong_log_level_is_said_with_the_right_ones() {
     assert_snapshot!(Stage::new().told(&["--log", "loud!!", "status"]));
 }
+
+/// As with the variables of XDG, an empty one is one that is not set.
+#[test]
+fn an_empty_variable_is_none() {
+    let mut stage = Stage::new();
+    for name in ["TOLLGATE_HOME", "TOLLGATE_CONFIG", "TOLLGATE_LOG", "TOLLGATE_LOG_FORMAT"] {
+        stage.set(name, "");
+    }
+    let said = stage.fine(&["grant", "list", "--json"]);
+    assert_eq!(said.stdout, "[]\n");
+    assert!(stage.path(".local/share/tollgate/gate.db").exists(), "in the usual place");
+    // Whoever names a folder means one.
+    let said = stage.run(&["--home", "", "grant", "list"]);
+    assert_eq!(said.code, 2, "{}", said.everything());
+}
