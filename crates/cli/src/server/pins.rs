@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 
 use anyhow::Result;
 use clap::Args;
+use serde::Serialize;
 use serde_json::{Value, json};
 use store::registry::{Accept, Pin, PinState};
 
@@ -33,9 +34,9 @@ pub(super) fn run(args: &PinsArgs, context: &Context, out: &mut Out) -> Result<E
     }
     let pins = stores.registry.pins(&args.name)?;
     let open: Vec<&Pin> = pins.iter().filter(|pin| pin.state != PinState::Accepted).collect();
-    show(&args.name, &pins, &open, out)?;
     match &args.accept {
         None => {
+            show(&args.name, &pins, &open, out)?;
             if !open.is_empty() && !out.wants_json() {
                 out.say(format_args!(
                     "if that is as it should be: `tollgate server pins {} --accept`",
@@ -44,17 +45,45 @@ pub(super) fn run(args: &PinsArgs, context: &Context, out: &mut Out) -> Result<E
             }
             Ok(Ending::of(open.is_empty()))
         }
-        Some(tools) => accept(&args.name, tools, &open, &stores, out),
+        Some(tools) => {
+            if !out.wants_json() {
+                show(&args.name, &pins, &open, out)?;
+            }
+            let touched = accept(&args.name, tools, &open, &stores)?;
+            if out.wants_json() {
+                out.json(&Shown {
+                    accepted_now: Some(touched),
+                    ..Shown::of(&args.name, &pins, &open)
+                })?;
+            } else {
+                out.line(format_args!("accepted: {}", count(touched.len(), "tool")))?;
+            }
+            Ok(Ending::Yes)
+        }
+    }
+}
+
+/// What was found before anything was accepted, and what then was.
+#[derive(Serialize)]
+struct Shown<'a> {
+    server: &'a str,
+    accepted: usize,
+    open: Vec<Value>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    accepted_now: Option<Vec<String>>,
+}
+
+impl<'a> Shown<'a> {
+    fn of(server: &'a str, pins: &[Pin], open: &[&Pin]) -> Shown<'a> {
+        let accepted = pins.len() - open.len();
+        let open = open.iter().map(|pin| pin_json(pin)).collect();
+        Shown { server, accepted, open, accepted_now: None }
     }
 }
 
 fn show(server: &str, pins: &[Pin], open: &[&Pin], out: &mut Out) -> Result<()> {
     if out.wants_json() {
-        return out.json(&json!({
-            "server": server,
-            "accepted": pins.len() - open.len(),
-            "open": open.iter().map(|pin| pin_json(pin)).collect::<Vec<_>>(),
-        }));
+        return out.json(&Shown::of(server, pins, open));
     }
     if pins.is_empty() {
         return out.line(format_args!("server `{server}`: no tools seen yet"));
@@ -97,13 +126,7 @@ fn pin_json(pin: &Pin) -> Value {
 }
 
 /// Accepts what was shown and nothing newer: a server could change a tool between look and word.
-fn accept(
-    server: &str,
-    tools: &[String],
-    open: &[&Pin],
-    stores: &Stores,
-    out: &mut Out,
-) -> Result<Ending> {
+fn accept(server: &str, tools: &[String], open: &[&Pin], stores: &Stores) -> Result<Vec<String>> {
     let by = stores.actor();
     let now_us = stores.now_us();
     let mut touched = Vec::new();
@@ -121,8 +144,5 @@ fn accept(
     if !touched.is_empty() {
         stores.note("pins_accepted", server, &touched.join(", "))?;
     }
-    if !out.wants_json() {
-        out.line(format_args!("accepted: {}", count(touched.len(), "tool")))?;
-    }
-    Ok(Ending::Yes)
+    Ok(touched)
 }

@@ -55,7 +55,7 @@ fn what_a_server_changed_is_shown_and_accepted_by_word() {
         &["server", "list"],
         &["server", "pins", "book", "--json"],
         &["server", "pins", "book", "--accept", "burn"],
-        &["server", "pins", "book", "--accept"],
+        &["server", "pins", "book", "--accept", "--json"],
         &["server", "pins", "book"],
     ]);
     assert_snapshot!(story);
