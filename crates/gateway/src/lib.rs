@@ -52,4 +52,4 @@ pub use keep::{Changed, ReadSettings};
 pub use look::Offered;
 pub use metrics::Came;
 pub use run::{Identity, Listening, RunError, Wrapped};
-pub use serve::{ListenError, Tls, TlsError};
+pub use serve::{ListenError, Tls, TlsError, Validity};

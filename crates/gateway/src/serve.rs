@@ -34,7 +34,7 @@ pub(crate) use body::{Arriving, Body, Feed};
 pub(crate) use gather::{Gathered, Ungathered, gather};
 pub(crate) use guard::AllowedHosts;
 pub(crate) use lanes::Lanes;
-pub use tls::{Tls, TlsError};
+pub use tls::{Tls, TlsError, Validity};
 
 use crate::bounds::Bounds;
 use body::Coming;

@@ -4,7 +4,7 @@ use std::fs;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 
-use gateway::Tls;
+use gateway::{Tls, Validity};
 use rustix::fs::{Access, access};
 use rustix::io::Errno;
 use store::ledger::{Reader, VerifyError};
@@ -14,6 +14,7 @@ use store::vault::{KeyError, copies};
 
 use super::Finding;
 use crate::context::{Context, Stores};
+use crate::moment;
 use crate::vault::KeyPlace;
 
 pub(super) fn settings(context: &Context, findings: &mut Vec<Finding>) {
@@ -27,7 +28,7 @@ pub(super) fn settings(context: &Context, findings: &mut Vec<Finding>) {
     match crate::context::load_settings(&path) {
         Ok(settings) => {
             findings.push(Finding::good("settings", format!("`{}` is fine", path.display())));
-            tls(&settings, &path, findings);
+            tls(&settings, &path, context.clock.now().wall_us, findings);
         }
         Err(e) => findings.extend(settings_problems(&path, &e)),
     }
@@ -49,13 +50,42 @@ fn settings_problems(path: &Path, error: &anyhow::Error) -> Vec<Finding> {
     wrong.problems.iter().map(finding).collect()
 }
 
-fn tls(settings: &store::settings::Settings, beside: &Path, findings: &mut Vec<Finding>) {
+fn tls(
+    settings: &store::settings::Settings,
+    beside: &Path,
+    now_us: i64,
+    findings: &mut Vec<Finding>,
+) {
     let Some(tls) = &settings.tls else { return };
     let folder = beside.parent().unwrap_or(Path::new(""));
+    let cert_file = folder.join(&tls.cert_file);
     // Read as a gate reads them: a start would fail for the same reason.
-    if let Err(e) = Tls::from_files(&folder.join(&tls.cert_file), &folder.join(&tls.key_file)) {
-        findings.push(Finding::from_error("settings", &e.into()));
+    match Tls::from_files(&cert_file, &folder.join(&tls.key_file)) {
+        Ok(_) => findings.extend(certificate(&cert_file, now_us)),
+        Err(e) => findings.push(Finding::from_error("settings", &e.into())),
     }
+}
+
+/// Clients refuse a certificate that has ended or not begun. One that ends within two weeks deserves a
+/// look, unless it was made for so short a time that it is not yet due to be renewed.
+fn certificate(cert_file: &Path, now_us: i64) -> Option<Finding> {
+    const SOON_US: i64 = 14 * 86_400_000_000;
+    const MEND: &str = "renew it; a running gate takes the new file by itself";
+    let Validity { from, until } = Validity::of_file(cert_file)?;
+    let at_us = |text: &str| moment::parse_moment(text, now_us).ok();
+    let (from_us, until_us) = (at_us(&from)?, at_us(&until)?);
+    let shown = cert_file.display();
+    let left_us = until_us - now_us;
+    Some(if left_us <= 0 {
+        Finding::wrong("settings", format!("the certificate in `{shown}` ended at {until}"), MEND)
+    } else if from_us > now_us {
+        let words = format!("the certificate in `{shown}` holds only from {from} on");
+        Finding::wrong("settings", words, "look at the clock, or use the one before until then")
+    } else if left_us < SOON_US && left_us < (until_us - from_us) / 3 {
+        Finding::careful("settings", format!("the certificate in `{shown}` ends at {until}"), MEND)
+    } else {
+        Finding::good("settings", format!("the certificate in `{shown}` holds until {until}"))
+    })
 }
 
 /// A home that is not there: can it be made?

@@ -189,6 +189,47 @@ fn tls_files_that_are_no_pair_are_found() {
 }
 
 #[test]
+fn a_certificate_that_ends_is_found_before_and_after() {
+    let stage = Stage::new();
+    with_port(&stage);
+    let settings = stage.home().join("tollgate.toml");
+    let text = fs::read_to_string(&settings).unwrap();
+    let tls = "tls_cert_file = \"cert.pem\"\ntls_key_file = \"key.pem\"\n";
+    fs::write(&settings, format!("{tls}{text}")).unwrap();
+    let today = jiff::Timestamp::now().to_zoned(jiff::tz::TimeZone::UTC).date();
+    let day = |days: i64| {
+        let date = today.checked_add(jiff::Span::new().days(days)).unwrap();
+        rcgen::date_time_ymd(
+            date.year().into(),
+            date.month().try_into().unwrap(),
+            date.day().try_into().unwrap(),
+        )
+    };
+    let cases = [
+        (-90, -1, "wrong", "ended at"),
+        (-80, 10, "careful", "ends at"),
+        (-60, 30, "good", "holds until"),
+        // Made for a week: half of it is left.
+        (-3, 4, "good", "holds until"),
+        (2, 90, "wrong", "holds only from"),
+    ];
+    for (from, until, health, words) in cases {
+        let mut params = rcgen::CertificateParams::new(vec!["localhost".to_owned()]).unwrap();
+        (params.not_before, params.not_after) = (day(from), day(until));
+        let key = rcgen::KeyPair::generate().unwrap();
+        fs::write(stage.home().join("cert.pem"), params.self_signed(&key).unwrap().pem()).unwrap();
+        fs::write(stage.home().join("key.pem"), key.serialize_pem()).unwrap();
+        let said = stage.run(&["doctor", "--json"]);
+        let findings = said.json();
+        let mut found = findings.as_array().unwrap().iter();
+        let found = found.find(|f| f["words"].as_str().unwrap().contains("the certificate in"));
+        let found = found.unwrap_or_else(|| panic!("{}", said.everything()));
+        assert_eq!(found["health"], health, "{found}");
+        assert!(found["words"].as_str().unwrap().contains(words), "{found}");
+    }
+}
+
+#[test]
 fn a_damaged_database_is_put_back_from_the_newest_copy() {
     let stage = Stage::new();
     with_port(&stage);

@@ -14,6 +14,10 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
 
+mod validity;
+
+pub use validity::Validity;
+
 /// How often new connections have the files looked at.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 
