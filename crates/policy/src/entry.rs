@@ -75,7 +75,7 @@ impl Rules {
             .map(|list| list.items().len())
             .sum();
         if count > RULES_MAX {
-            let words = format!("{count} rules in one entry, more than {RULES_MAX}");
+            let words = format!("{count} rules and limits in one entry, more than {RULES_MAX}");
             loader.problems.add(node.place, pointer, Complaint::new(words));
             return Rules::default();
         }

@@ -113,7 +113,7 @@ fn bounds_are_refused_with_their_place() {
     }
     let cases = [
         (entries(10_001), "/tools", "10001 entries, more than 10000"),
-        (rules(1_000), "/tools/x", "1001 rules in one entry, more than 1000"),
+        (rules(1_000), "/tools/x", "1001 rules and limits in one entry, more than 1000"),
         (patterns(4_097), "/tools/x/deny_if/0/conditions/4096/value", "too large together"),
         (text(65_537), "", ""),
         (deep(62), "", ""),
