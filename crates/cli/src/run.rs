@@ -14,6 +14,7 @@ use store::ledger::Durability;
 use store::secret::Secret;
 use store::settings::Settings;
 use tokio::runtime::Runtime;
+use tokio::sync::mpsc;
 
 use crate::context::{Context, Stores};
 use crate::failure::Ending;
@@ -143,6 +144,15 @@ fn next_step(stores: &Stores, out: &Out) -> Result<()> {
 
 /// A gate over opened stores.
 pub(crate) fn gate(stores: &Stores, context: &Context) -> Result<Arc<Gate>> {
+    gate_heard_by(None, stores, context)
+}
+
+/// The same, and somebody hears what its children say on stderr.
+fn gate_heard_by(
+    stderr_to: Option<mpsc::Sender<String>>,
+    stores: &Stores,
+    context: &Context,
+) -> Result<Arc<Gate>> {
     let metrics_token = std::env::var(METRICS_VARIABLE).ok().filter(|token| !token.is_empty());
     let options = GateOptions {
         registry: Arc::clone(&stores.registry),
@@ -154,6 +164,7 @@ pub(crate) fn gate(stores: &Stores, context: &Context) -> Result<Arc<Gate>> {
         env: std::env::vars_os().collect(),
         metrics_token: metrics_token.map(Secret::new),
         desk: stores.lazy_desk(),
+        stderr_to,
     };
     Ok(Gate::new(options)?)
 }

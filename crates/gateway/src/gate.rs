@@ -21,7 +21,7 @@ use store::registry::{Registry, RegistryError};
 use store::secret::Secret;
 use store::settings::Settings;
 use store::vault::Purpose;
-use tokio::sync::{broadcast, watch};
+use tokio::sync::{broadcast, mpsc, watch};
 
 use crate::bounds::Bounds;
 use crate::builtin::LazyDesk;
@@ -52,6 +52,8 @@ pub struct GateOptions {
     pub metrics_token: Option<Secret>,
     /// Where built-in servers work.
     pub desk: Arc<LazyDesk>,
+    /// Who hears what children say on stderr, line by line and without secrets; it is kept anyway.
+    pub stderr_to: Option<mpsc::Sender<String>>,
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -109,6 +111,7 @@ impl Gate {
             env: options.env,
             limits: options.settings.limits.clone(),
             desk: options.desk,
+            stderr_to: options.stderr_to,
         };
         let effective =
             Effective::merge(options.registry.snapshot()?, Arc::clone(&options.settings))?;

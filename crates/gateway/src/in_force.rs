@@ -12,7 +12,7 @@ use policy::{Policy, ServerRequest};
 use store::effective::Effective;
 use store::registry::{self, Credential, EnvValue, PolicyText, Registry, Target};
 use store::settings::Limits;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, watch};
 use url::Url;
 
 use crate::builtin::{self, Builtin, LazyDesk};
@@ -113,6 +113,7 @@ pub(crate) struct Makings {
     pub(crate) env: Vec<(OsString, OsString)>,
     pub(crate) limits: Limits,
     pub(crate) desk: Arc<LazyDesk>,
+    pub(crate) stderr_to: Option<mpsc::Sender<String>>,
 }
 
 /// Says for each grant in force when it is taken back.
@@ -322,6 +323,7 @@ fn child(
     options.secret_env = secret_env;
     options.env = base_env(makings.env.iter().cloned(), configured);
     options.cwd = cwd;
+    options.stderr_to.clone_from(&makings.stderr_to);
     options.route_to_request = true;
     set_waits(&mut options.waits, spec, &makings.limits);
     options.bounds.line_bytes_max = answer_bytes_max(&makings.limits);

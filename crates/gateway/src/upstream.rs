@@ -26,6 +26,7 @@ mod room;
 mod route;
 pub mod shim;
 mod socket;
+mod spoken;
 mod stdio;
 mod supervise;
 mod tls;

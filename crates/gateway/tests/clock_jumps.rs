@@ -58,6 +58,7 @@ impl World {
             env: Vec::<(OsString, OsString)>::new(),
             metrics_token: None,
             desk,
+            stderr_to: None,
         });
         let gate = gate.unwrap_or_else(|error| panic!("{error}"));
         let any_port = SocketAddr::from(([127, 0, 0, 1], 0));

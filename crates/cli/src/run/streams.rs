@@ -1,10 +1,12 @@
 //! `stdio` and `wrap`: the gate as a child of one client. Its standard output belongs to the
 //! protocol, so nothing else is ever written there.
 
+use std::io::{IsTerminal as _, Write as _};
 use std::path::{Path, PathBuf};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context as TaskContext, Poll};
+use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail};
 use clap::Args;
@@ -12,15 +14,15 @@ use gateway::{Gate, Identity, RunError, Wrapped};
 use policy::Policy;
 use store::registry::{EnvValue, Origin, PolicyText, Server, ServerOptions, Target};
 use tokio::io::{AsyncRead, BufReader, ReadBuf};
-use tokio::sync::watch;
+use tokio::sync::{mpsc, watch};
 
 use crate::context::{Context, Stores, is_about_the_key};
 use crate::failure::Ending;
-use crate::output::Out;
+use crate::output::{Out, visible};
 use crate::policies::{Source, unusable};
 use crate::program::find_program;
 use crate::run::ends::{Input, Output};
-use crate::run::{builtin, facts, gate, runtime, signals};
+use crate::run::{builtin, facts, gate, gate_heard_by, runtime, signals};
 use crate::running::{Mark, Teller};
 
 #[derive(Args)]
@@ -153,7 +155,8 @@ where
     let spoken = runtime.block_on(async {
         let stop = signals::stop()?;
         let ledger = stores.gate_ledger()?;
-        let gate = gate(stores, context)?;
+        let echo = Echo::start();
+        let gate = gate_heard_by(Some(echo.to.clone()), stores, context)?;
         let mark = Mark::set(stores.home.path(), &facts(command, None, stores))?;
         let teller = Teller::start(stores.home.path(), &gate);
         let input = UntilStopped::new(Input::ours(), stop);
@@ -162,16 +165,57 @@ where
         // through two threads, and each way wakes a sleeping one.
         let speaking = tokio::spawn(conversation(Arc::clone(&gate), input, Output::ours()));
         match speaking.await {
-            Ok(spoken) => spoken?,
+            Ok(Ok(())) => {}
+            Ok(Err(error)) => {
+                // Why it did not start is said there.
+                echo.end().await;
+                return Err(error.into());
+            }
             Err(error) => bail!("the conversation broke off: {error}"),
         }
         ledger.flush()?;
         drop((mark, teller));
+        echo.end().await;
         anyhow::Ok(Ending::Yes)
     });
     // A read of a terminal that waits for the client cannot be taken back.
     runtime.shutdown_timeout(super::END_WAIT_MAX);
     spoken
+}
+
+/// Repeats on our stderr what a server says on its own, as if its client had started it itself.
+struct Echo {
+    to: mpsc::Sender<String>,
+}
+
+impl Echo {
+    /// Lines that wait for a client that does not read them; one more is dropped.
+    const LINES_MAX: usize = 1024;
+
+    /// On a thread of its own: a client that does not read our stderr must not hold up its calls.
+    fn start() -> Echo {
+        let (to, mut lines) = mpsc::channel::<String>(Echo::LINES_MAX);
+        std::thread::spawn(move || {
+            let is_terminal = std::io::stderr().is_terminal();
+            while let Some(line) = lines.blocking_recv() {
+                let line = if is_terminal { visible(&line) } else { line };
+                // Nobody may be there to read it.
+                let _ = writeln!(std::io::stderr(), "{line}");
+            }
+        });
+        Echo { to }
+    }
+
+    /// Gives the last lines the time to be read, but not for ever.
+    async fn end(&self) {
+        const WAIT_MAX: Duration = Duration::from_millis(500);
+        let read = async {
+            while self.to.capacity() < self.to.max_capacity() {
+                tokio::time::sleep(Duration::from_millis(5)).await;
+            }
+        };
+        let _ = tokio::time::timeout(WAIT_MAX, read).await;
+    }
 }
 
 /// Says something to a built-in server in the owner's name and gives back all that it answers.

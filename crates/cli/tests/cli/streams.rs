@@ -71,6 +71,28 @@ fn a_policy_file_stands_in_front_of_any_command() {
 }
 
 #[test]
+fn what_a_server_says_on_stderr_reaches_its_client_without_secrets() {
+    let mut stage = Stage::new();
+    stage.set("PLANTED", "planted-secret");
+    let script = format!("echo \"ready with $KEY\" >&2\n{SHELL_SERVER}");
+    let (script, tools) = (stage.write("server.sh", &script), stage.write("tools.json", TOOLS));
+    stage.write("p.json", r#"{"version":"1","default":"deny","tools":{"read":{}}}"#);
+    let input = lines(&[call(1, "read")]);
+    let key = ["--secret-env", "KEY=env:PLANTED", "--", "sh", &script, &tools];
+    stage.fine(&[&["server", "add", "book"][..], &key].concat());
+    let said = stage.run_with(&["stdio", "book", "--policy", "p.json"], &input);
+    assert_eq!((said.code, said.stderr.as_str()), (0, "ready with [secret]\n"));
+    assert_eq!(answer(&said.stdout, 1)["result"]["content"][0]["text"], "done");
+    let words = ["wrap", "--policy", "p.json", "--env", "KEY=open", "--", "sh", &script, &tools];
+    let said = stage.run_with(&words, &input);
+    assert_eq!((said.code, said.stderr.as_str()), (0, "ready with open\n"));
+    // Why it did not start is what its client needs most.
+    let end = stage.write("end.sh", "echo \"no config\" >&2\nexit 3\n");
+    let said = stage.run_with(&["wrap", "--policy", "p.json", "--", "sh", &end], &input);
+    assert!(said.stderr.contains("no config\n"), "{}", said.everything());
+}
+
+#[test]
 fn wrong_words_start_nothing() {
     let stage = Stage::with_demo();
     stage.write("bad.json", r#"{"version":"2","default":"deny"}"#);

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use hyper::header::{HeaderName, HeaderValue};
+use tokio::sync::mpsc;
 use url::Url;
 
 use super::ring::{Ring, STDERR_BYTES_MAX};
@@ -204,6 +205,8 @@ pub struct ChildOptions {
     pub bounds: ChildBounds,
     /// What its processes say on stderr, of all that are started with these options.
     pub(super) stderr: Arc<Ring>,
+    /// Who hears what its processes say on stderr as they say it, if anybody does.
+    pub stderr_to: Option<mpsc::Sender<String>>,
 }
 
 impl ChildOptions {
@@ -221,14 +224,19 @@ impl ChildOptions {
             waits: Waits::default(),
             bounds: ChildBounds::default(),
             stderr: Arc::new(Ring::new(STDERR_BYTES_MAX)),
+            stderr_to: None,
         }
     }
 
     /// What its processes said last on stderr, for the owner's eyes: it may quote an agent's arguments.
     pub fn last_words(&self) -> Option<String> {
-        let is_secret = |name: &OsString| self.secret_env.contains(name);
-        let secrets = self.env.iter().filter(|(name, _)| is_secret(name));
-        self.stderr.last_words(secrets.filter_map(|(_, value)| value.to_str()))
+        self.stderr.last_words(self.secrets())
+    }
+
+    /// The values that nobody but the child may see.
+    pub(super) fn secrets(&self) -> impl Iterator<Item = &str> {
+        let secrets = self.env.iter().filter(|(name, _)| self.secret_env.contains(name));
+        secrets.filter_map(|(_, value)| value.to_str())
     }
 }
 

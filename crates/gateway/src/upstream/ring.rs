@@ -36,12 +36,7 @@ impl Ring {
 
     /// Its last lines without these secrets; none when nothing was written.
     pub(super) fn last_words<'s>(&self, secrets: impl Iterator<Item = &'s str>) -> Option<String> {
-        // A shorter one is no secret, and would blacken whatever happens to look like it.
-        const SECRET_CHARS_MIN: usize = 4;
-        let mut tail = self.tail();
-        for secret in secrets.filter(|secret| secret.chars().count() >= SECRET_CHARS_MIN) {
-            tail = tail.replace(secret, "[secret]");
-        }
+        let tail = without_secrets(self.tail(), secrets);
         let lines: Vec<&str> = tail.lines().filter(|line| !line.trim().is_empty()).collect();
         let last = lines.get(lines.len().saturating_sub(LAST_LINES_MAX)..).unwrap_or_default();
         let words = last.join("\n");
@@ -49,6 +44,19 @@ impl Ring {
         let words: String = words.chars().skip(over).collect();
         (!words.is_empty()).then_some(words)
     }
+}
+
+/// The text with a word in place of each secret.
+pub(super) fn without_secrets<'s>(
+    mut text: String,
+    secrets: impl Iterator<Item = &'s str>,
+) -> String {
+    // A shorter one is no secret, and would blacken whatever happens to look like it.
+    const SECRET_CHARS_MIN: usize = 4;
+    for secret in secrets.filter(|secret| secret.chars().count() >= SECRET_CHARS_MIN) {
+        text = text.replace(secret, "[secret]");
+    }
+    text
 }
 
 #[cfg(test)]

@@ -22,6 +22,7 @@ use super::options::ChildOptions;
 use super::queue::Room;
 use super::ring::Ring;
 use super::route;
+use super::spoken::Spoken;
 
 /// How much longer than its guard we wait for a child to end before we end the guard.
 const GUARD_WAIT: Duration = Duration::from_millis(1500);
@@ -205,7 +206,8 @@ impl Supervised {
         let Started { run, writes, spawned } = started;
         let Spawned { mut process, input, output, stderr, .. } = spawned;
         // What it says on stderr is kept whatever else happens; the pipe ends with the last writer.
-        let mut noting = tokio::spawn(note(Arc::clone(&self.options.stderr), stderr));
+        let spoken = Spoken::of(&self.options);
+        let mut noting = tokio::spawn(note(Arc::clone(&self.options.stderr), spoken, stderr));
         let mut reading = Box::pin(self.read(&run, output));
         let mut writing = Box::pin(write(input, writes));
         let mut output_ended = false;
@@ -319,10 +321,17 @@ async fn write(mut input: ChildStdin, mut writes: mpsc::Receiver<Write>) {
     }
 }
 
-async fn note(stderr: Arc<Ring>, mut pipe: ChildStderr) {
+async fn note(stderr: Arc<Ring>, mut spoken: Option<Spoken>, mut pipe: ChildStderr) {
     let mut buffer = vec![0_u8; 4096];
     while let Ok(bytes @ 1..) = pipe.read(&mut buffer).await {
-        stderr.write(buffer.get(..bytes).unwrap_or_default());
+        let bytes = buffer.get(..bytes).unwrap_or_default();
+        stderr.write(bytes);
+        if let Some(spoken) = &mut spoken {
+            spoken.write(bytes);
+        }
+    }
+    if let Some(spoken) = spoken {
+        spoken.end();
     }
 }
 
