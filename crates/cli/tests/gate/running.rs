@@ -278,7 +278,7 @@ fn p24_bad_servers_do_not_stop_the_others() {
         assert!(answer.passed(), "{} bytes of a large answer", answer.body.len());
     };
     let lists = || assert_eq!(listing.send(&list_tools).status, 200);
-    let trials: [(&str, &[&(dyn Fn() + Sync)]); 4] = [
+    let trials: [(&str, &[Asks<'_>]); 4] = [
         ("answers of 200 MB", &[&floods]),
         ("answers of 8 MB, which are taken", &[&fills]),
         ("lists without end", &[&lists]),
@@ -307,8 +307,11 @@ fn p24_bad_servers_do_not_stop_the_others() {
     drop(waiting);
 }
 
+/// Asks a bad server once.
+type Asks<'a> = &'a (dyn Fn() + Sync);
+
 /// Asks a bad server while it is to be at work.
-fn again_and_again(ask: &dyn Fn(), at_work: &AtomicBool, over: &AtomicBool, asked: &AtomicUsize) {
+fn again_and_again(ask: Asks<'_>, at_work: &AtomicBool, over: &AtomicBool, asked: &AtomicUsize) {
     while !over.load(Ordering::Relaxed) {
         if at_work.load(Ordering::Relaxed) {
             asked.fetch_add(1, Ordering::Relaxed);

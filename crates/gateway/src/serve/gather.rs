@@ -48,7 +48,7 @@ async fn read<B>(mut body: B, bounds: &Bounds) -> Result<Gathered, Ungathered>
 where
     B: Body<Data = Bytes> + Unpin,
 {
-    let announced = body.size_hint().exact().map(|bytes| usize::try_from(bytes));
+    let announced = body.size_hint().exact().map(usize::try_from);
     let announced = announced.transpose().map_err(|_| Ungathered::TooLarge)?;
     let mut room = reserve(announced.unwrap_or_default(), bounds).await?;
     let first = next(&mut body).await?.unwrap_or_default();

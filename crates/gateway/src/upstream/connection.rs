@@ -26,9 +26,9 @@ use super::socket::{Stream, Tap};
 /// A server on this machine answers within the time it takes to go to sleep and be woken again, so a
 /// lone request looks for so long before its thread sleeps.
 const LOOK_FOR: Duration = Duration::from_micros(400);
-/// After so long without an answer the server may be waiting for the very core that looks for it, so
-/// whoever else is ready to run there goes first.
-const LOOK_ALONE_FOR: Duration = Duration::from_micros(60);
+/// The last part of that, in which whoever else is ready to run on this core goes first: after 60 µs
+/// without an answer the server may be waiting for the very core that looks for it.
+const LOOK_POLITELY_FOR: Duration = Duration::from_micros(340);
 
 /// After so many exchanges in a row that were not plain, hyper keeps the connection: taking it over for
 /// each costs more than it would save.
@@ -315,7 +315,7 @@ fn look_again(until: &mut Option<Instant>, cx: &Context<'_>) {
     let now = Instant::now();
     *until = until.filter(|until| now < *until);
     if let Some(until) = *until {
-        if until.saturating_duration_since(now) < LOOK_FOR - LOOK_ALONE_FOR {
+        if until.saturating_duration_since(now) < LOOK_POLITELY_FOR {
             std::thread::yield_now();
         }
         cx.waker().wake_by_ref();
