@@ -51,9 +51,17 @@ pub(crate) fn denial_words(denial: &Denial) -> String {
             ),
             None => String::new(),
         },
+        Code::RateLimited => wait_words(denial),
         _ => String::new(),
     };
     format!("[POLICY DENIED] {}{next}", denial.reason)
+}
+
+/// When to come back, where the reason does not say it because the owner put it into words of their own.
+fn wait_words(denial: &Denial) -> String {
+    let wait = denial.retry_after_seconds.map(|seconds| format!("try again in {seconds} s"));
+    let unsaid = wait.filter(|wait| !denial.reason.ends_with(wait));
+    unsaid.map_or_else(String::new, |wait| format!(" ({wait})"))
 }
 
 /// A denied tool call is an ordinary result, so that the model reads why.
@@ -108,4 +116,25 @@ pub(crate) fn upstream_failed(id: &Id, server: &str, error: &UpstreamError) -> V
     let words = format!("server `{server}`: {error}; {certainty}");
     let data = format!("{{\"server\":{},\"may_have_happened\":{happened}}}", string(server));
     error_body(Some(id), code, &words, Some(&data))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_wait_is_told_once_and_behind_the_owners_words() {
+        let limited = |reason: &str, wait| Denial {
+            retry_after_seconds: wait,
+            ..Denial::new(Code::RateLimited, "/tools/echo/limits/0", reason.to_owned())
+        };
+        for (reason, wait, words) in [
+            ("at most 3 a minute; try again in 9 s", Some(9), ""),
+            ("slow down", Some(9), " (try again in 9 s)"),
+            ("not at all", None, ""),
+        ] {
+            let told = denial_words(&limited(reason, wait));
+            assert_eq!(told, format!("[POLICY DENIED] {reason}{words}"));
+        }
+    }
 }

@@ -317,12 +317,7 @@ fn limited(hold: &Hold, over: Over) -> Denial {
             (None, format!("{} is more than the limit of {max} allows at all", Shown(*amount)))
         }
     };
-    let reason = match (hold.on_deny.as_deref(), retry_after_seconds) {
-        // Whoever reads only the words must learn as well whether and when to come back.
-        (Some(words), Some(seconds)) => format!("{words} (try again in {seconds} s)"),
-        (Some(words), None) => format!("{words} (waiting will not help)"),
-        (None, _) => default,
-    };
+    let reason = hold.on_deny.as_deref().map_or(default, str::to_owned);
     Denial { retry_after_seconds, ..Denial::new(Code::RateLimited, &*hold.rule, reason) }
 }
 
