@@ -28,7 +28,7 @@ use crate::wire::{Era, Named, Refused, result_body};
 pub(crate) const PAGES_MAX: usize = 1000;
 /// A list of more pages than this is gone through with pauses while others ask on the same thread: an
 /// endless one would be the whole work of two cores, its server's and ours.
-pub(crate) const PAGES_AT_ONCE: usize = 10;
+pub(crate) const PAGES_AT_ONCE: usize = 3;
 /// One pause, before each page.
 pub(crate) const PAGE_PAUSE: Duration = Duration::from_millis(20);
 /// Items of one server's list that are kept.
