@@ -360,6 +360,9 @@ fn a_kill_around_the_rotation_never_loses_the_login() {
     assert_eq!(said.code, 0, "{} of {kills} met a refresh\n{}", refreshed, said.everything());
     assert_eq!(sandbox.control().counters().refreshes_at_once_max, 1);
     assert!(refreshed * 3 >= kills, "only {refreshed} of {kills} kills met a refresh");
+    println!(
+        "P28: {kills} kills, {refreshed} of them around a renewal, 0 logins lost, never two renewals at once"
+    );
 }
 
 #[test]
