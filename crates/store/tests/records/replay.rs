@@ -86,6 +86,7 @@ fn replaying_pages_a_hundred_times_in_any_order_gives_the_same_digest() {
     }
     assert_eq!(first.records.newest_seq().unwrap(), numbers, "what is known is no change");
     assert_eq!(digest(&first.records), expected);
+    println!("P32: {} pages 100 times in random orders, 1 digest", pages.len());
 }
 
 #[test]
@@ -113,4 +114,5 @@ fn processes_that_write_at_once_agree_in_the_end() {
     });
     assert_eq!(digest(&stage.records), digest(&alone.records));
     stage.records.check().unwrap();
+    println!("P32: 4 writers at once, 1 digest");
 }
