@@ -56,7 +56,11 @@ pub(crate) struct Condition {
 }
 
 impl Condition {
-    fn truth(&self, call: &Call<'_>, quantifier: Quantifier) -> Truth {
+    /// Nothing when it asks for arguments that nobody knows.
+    fn truth<R: Recorder>(&self, call: &Call<'_>, quantifier: Quantifier) -> Option<Truth> {
+        if !R::KNOWS_ARGUMENTS && self.path.root == Root::Args {
+            return None;
+        }
         let mut truth = quantifier.start();
         self.path.each(call, &mut |leaf| {
             truth = quantifier.join(truth, self.leaf_truth(&leaf));
@@ -66,7 +70,7 @@ impl Condition {
                 ControlFlow::Continue(())
             }
         });
-        truth
+        Some(truth)
     }
 
     fn leaf_truth(&self, leaf: &Leaf<'_>) -> Truth {
@@ -108,16 +112,21 @@ pub(crate) struct Rule {
 }
 
 impl Rule {
-    /// All conditions together; one that fails settles it, and an empty list holds.
+    /// All conditions together; one that fails settles it, and an empty list holds. Nothing when that
+    /// hangs on arguments that nobody knows.
     pub(crate) fn truth<R: Recorder>(
         &self,
         call: &Call<'_>,
         quantifier: Quantifier,
         recorder: &mut R,
-    ) -> Truth {
+    ) -> Option<Truth> {
         let mut truth = Truth::Holds;
+        let mut is_known = true;
         for (index, condition) in self.conditions.iter().enumerate() {
-            let here = condition.truth(call, quantifier);
+            let Some(here) = condition.truth::<R>(call, quantifier) else {
+                is_known = false;
+                continue;
+            };
             recorder.note(|| Step {
                 pointer: pointer::item(&format!("{}/conditions", self.pointer), index),
                 looked_at: condition.looked_at(call),
@@ -133,7 +142,7 @@ impl Rule {
             looked_at: format!("{} conditions", self.conditions.len()),
             finding: Finding::Truth(truth),
         });
-        truth
+        (is_known || truth == Truth::Fails).then_some(truth)
     }
 
     /// The conditions in words, for a rule without words of its own.

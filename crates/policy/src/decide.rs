@@ -7,7 +7,8 @@ use std::sync::Arc;
 use crate::call::{Call, Definition, Subject, ToolFacts, described};
 use crate::condition::{APPROVAL_SECONDS, Quantifier, Rule};
 use crate::entry::{Action, Entry, OnChange, Rules};
-use crate::explain::{Finding, Recorder, Silent, Step, Trace};
+use crate::explain::{Finding, May, Recorder, Silent, Step, Trace};
+use crate::foresee::{Foreseen, Foresight};
 use crate::limits::Limit;
 use crate::names::Name;
 use crate::pointer;
@@ -25,6 +26,13 @@ impl Policy {
     pub fn explain(&self, call: &Call<'_>) -> (Verdict, Vec<Step>) {
         let (verdict, trace) = Walk::new(self, call, Trace::default()).run();
         (verdict, trace.steps)
+    }
+
+    /// As much of the answer as can be told of a call whose arguments nobody knows; those that `call`
+    /// may have are not looked at.
+    pub fn foresee(&self, call: &Call<'_>) -> Foreseen {
+        let (verdict, foresight) = Walk::new(self, call, Foresight::default()).run();
+        foresight.see(verdict)
     }
 }
 
@@ -219,6 +227,10 @@ impl<'w, R: Recorder> Walk<'w, R> {
         for source in self.rules(entry) {
             for rule in &source.rules.require {
                 let truth = rule.truth(self.call, Quantifier::Every, &mut self.recorder);
+                let Some(truth) = truth else {
+                    self.recorder.may(May::Deny, &rule.pointer);
+                    continue;
+                };
                 if truth != Truth::Holds {
                     let needs = || format!("{} needs {}", self.described(), rule.words());
                     let reason = source.words(rule).unwrap_or_else(needs);
@@ -234,6 +246,10 @@ impl<'w, R: Recorder> Walk<'w, R> {
         for source in self.rules(entry) {
             for rule in &source.rules.deny_if {
                 let truth = rule.truth(self.call, Quantifier::Any, &mut self.recorder);
+                let Some(truth) = truth else {
+                    self.recorder.may(May::Deny, &rule.pointer);
+                    continue;
+                };
                 if truth != Truth::Fails {
                     let because = || self.denied_because(rule, truth);
                     let reason = source.words(rule).unwrap_or_else(because);
@@ -292,6 +308,10 @@ impl<'w, R: Recorder> Walk<'w, R> {
             }
             for rule in &source.rules.approve_if {
                 let truth = rule.truth(self.call, Quantifier::Any, &mut self.recorder);
+                let Some(truth) = truth else {
+                    self.recorder.may(May::Ask, &rule.pointer);
+                    continue;
+                };
                 if truth != Truth::Fails {
                     let reason = source.words(rule).unwrap_or_else(|| self.needs_approval());
                     return Some(self.ask(&rule.pointer, reason, rule.timeout_seconds));
@@ -324,6 +344,10 @@ impl<'w, R: Recorder> Walk<'w, R> {
         let mut holds = Vec::with_capacity(count);
         for source in self.rules(entry) {
             for limit in &source.rules.limits {
+                if !R::KNOWS_ARGUMENTS && limit.counts_arguments() {
+                    self.recorder.may(May::Deny, &limit.pointer);
+                    continue;
+                }
                 holds.push(self.hold(limit)?);
             }
         }

@@ -2,6 +2,7 @@
 //! no second description of it. Steps name paths and operators, never what the arguments hold.
 
 use std::fmt;
+use std::sync::Arc;
 
 use crate::truth::Truth;
 
@@ -62,7 +63,20 @@ impl fmt::Display for Finding {
 
 /// Hears of every step of a walk.
 pub(crate) trait Recorder {
+    /// Without arguments the walk goes on where a rule asks for them, and says so.
+    const KNOWS_ARGUMENTS: bool = true;
+
     fn note(&mut self, step: impl FnOnce() -> Step);
+
+    /// The rule may stop the call here, or ask a human: that hangs on the arguments.
+    fn may(&mut self, _what: May, _rule: &Arc<str>) {}
+}
+
+/// What a rule on arguments that nobody knows may do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum May {
+    Deny,
+    Ask,
 }
 
 /// Deciding needs no record; the steps are not even made.

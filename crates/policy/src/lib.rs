@@ -9,6 +9,7 @@ mod duration;
 mod entry;
 mod explain;
 mod fields;
+mod foresee;
 pub mod json;
 mod limits;
 mod load;
@@ -35,6 +36,7 @@ pub use call::{Call, Caller, Definition, LocalTime, Subject, ToolFacts, Weekday}
 pub use entry::OnChange;
 pub use explain::{Finding, Step};
 pub use fields::fields;
+pub use foresee::{Foreseen, Sight};
 pub use names::name_warning;
 pub use operator::{Case, Operator, Takes, operators};
 pub use policy::{Policy, ServerRequest};

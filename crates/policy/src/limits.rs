@@ -49,6 +49,11 @@ impl Limit {
         })
     }
 
+    /// Whether how much a call draws is for its arguments to say.
+    pub(crate) fn counts_arguments(&self) -> bool {
+        matches!(self.increment, Increment::Path(_))
+    }
+
     /// Two limits on one counter count a call once, so they must agree on how much it counts.
     fn disagrees_with(&self, other: &Limit) -> bool {
         self.counter == other.counter

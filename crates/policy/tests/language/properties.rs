@@ -2,11 +2,12 @@
 //! calls is small in the normal run; `TOLLGATE_CASES` sets another.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use policy::json::{Bounds, Doc, Keys, Numbers};
 use policy::{
-    Call, Caller, Decision, Definition, Format, LocalTime, Policy, Subject, ToolFacts, Verdict,
-    Weekday,
+    Call, Caller, Decision, Definition, Format, LocalTime, Policy, Sight, Subject, ToolFacts,
+    Verdict, Weekday,
 };
 use proptest::collection::vec;
 use proptest::prelude::{
@@ -350,4 +351,43 @@ fn any_text_is_answered_without_a_panic() {
         }
         Ok(())
     });
+}
+
+/// A walk that is not told the arguments may say less than one that is, and never something else.
+#[test]
+fn what_is_foreseen_without_arguments_holds_with_them() {
+    let mut told = BTreeMap::new();
+    let counted = std::cell::RefCell::new(&mut told);
+    check(24_000, &policy_and_calls(), |(policy, calls)| {
+        let source = policy.to_json();
+        let Ok(policy) = Policy::load(&source, Format::Json) else { return Ok(()) };
+        for call in &calls {
+            let without = ModelCall { args: None, ..call.clone() };
+            let sight = with_call(&without, |call| policy.foresee(call)).sight;
+            let verdict = with_call(call, |call| policy.decide(call));
+            let known = with_call(call, |call| policy.foresee(call)).sight;
+            prop_assert_eq!(&known, &sight, "arguments must not be looked at");
+            prop_assert!(agree(&sight, &verdict), "{:?}\n{:?}\n{}", sight, verdict, source);
+            *counted.borrow_mut().entry(sight.as_str()).or_insert(0_u32) += 1;
+        }
+        Ok(())
+    });
+    let kinds: Vec<&str> = told.keys().copied().collect();
+    assert_eq!(kinds, ["ask", "deny", "depends", "hide", "pass"], "{told:?}");
+}
+
+fn agree(sight: &Sight, verdict: &Verdict) -> bool {
+    let by = |rule: &Arc<str>| verdict.rule() == &**rule;
+    match (sight, verdict.decision()) {
+        (Sight::Passes { rule }, Decision::Allow)
+        | (Sight::Hidden { rule }, Decision::Hidden(_)) => by(rule),
+        (Sight::Denied { code, rule, earlier }, Decision::Deny(denial)) => {
+            (by(rule) && denial.code == *code) || earlier.iter().any(by)
+        }
+        (Sight::Depends { rules }, Decision::Deny(_)) => rules.iter().any(by),
+        // Which of several rules asks may be for the arguments to say.
+        (Sight::Asks { .. }, Decision::Ask(_))
+        | (Sight::Depends { .. }, Decision::Allow | Decision::Ask(_)) => true,
+        _ => false,
+    }
 }
