@@ -183,7 +183,8 @@ impl Turn<'_> {
         approval: &str,
     ) -> Result<Judged, LedgerError> {
         let holds = request.verdict.holds();
-        let draws = draws(self.core, holds, request.facts);
+        let Core { state, key_text, .. } = &mut *self.core;
+        let draws = draws(&state.counters, key_text, holds, request.facts);
         let taken = Counters::group(&draws);
         if let Err(over) = self.core.state.counters.check(&draws, &taken, self.tick) {
             let denial = match holds.get(over.draw) {
@@ -263,20 +264,22 @@ impl Turn<'_> {
 }
 
 /// Which counter each limit draws on.
-fn draws(core: &mut Core, holds: &[Hold], facts: &Facts<'_>) -> Vec<Draw> {
-    let mut text = std::mem::take(&mut core.key_text);
+pub(crate) fn draws(
+    counters: &Counters,
+    key_text: &mut String,
+    holds: &[Hold],
+    facts: &Facts<'_>,
+) -> Vec<Draw> {
     let draws = holds.iter().map(|hold| {
-        write_key(hold, facts, &mut text);
+        write_key(hold, facts, key_text);
         Draw {
-            key: core.state.counters.key(&text),
+            key: counters.key(key_text),
             window_us: hold.window_ms.saturating_mul(1_000),
             max: hold.max.units(),
             amount: hold.amount.units(),
         }
     });
-    let draws = draws.collect();
-    core.key_text = text;
-    draws
+    draws.collect()
 }
 
 fn write_key(hold: &Hold, facts: &Facts<'_>, out: &mut String) {

@@ -52,6 +52,11 @@ impl Series {
         self.events.iter().copied()
     }
 
+    /// What counts since the last event, or since expired ones were last let go.
+    pub(crate) fn sum(&self) -> Units {
+        self.sum
+    }
+
     pub(crate) fn is_empty(&self) -> bool {
         self.events.is_empty()
     }
