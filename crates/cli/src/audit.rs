@@ -161,7 +161,7 @@ pub(crate) fn is_housekeeping(entry: &Entry) -> bool {
 }
 
 /// The log for reading; begun first if nothing was ever recorded.
-fn reader(stores: &Stores) -> Result<Reader> {
+pub(crate) fn reader(stores: &Stores) -> Result<Reader> {
     if let Ok(reader) = Reader::open(&stores.home.audit()) {
         return Ok(reader);
     }

@@ -94,7 +94,7 @@ pub(crate) enum Command {
     /// Servers behind the gate: add, list, tools, pins, remove
     #[command(subcommand)]
     Server(server::ServerCommand),
-    /// The rules: check, test, explain, recommend, show, set
+    /// The rules: check, test, explain, simulate, suggest, show, set
     #[command(subcommand)]
     Policy(policies::PolicyCommand),
     /// Who comes in: create, list, show, rotate, revoke, token

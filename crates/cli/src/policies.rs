@@ -15,7 +15,10 @@ mod check;
 mod explain;
 pub(crate) mod frame;
 mod recommend;
+mod recorded;
+mod simulate;
 mod stored;
+mod suggest;
 mod tests;
 
 pub(crate) use check::unusable;
@@ -28,6 +31,10 @@ pub(crate) enum PolicyCommand {
     Test(TestArgs),
     /// Judge one call and show every step to the verdict
     Explain(explain::ExplainArgs),
+    /// Judge the calls of the audit log by a draft: what would have changed?
+    Simulate(simulate::SimulateArgs),
+    /// Propose the least policy that allows what a grant did
+    Suggest(suggest::SuggestArgs),
     /// Propose a policy for a server by what its tools can do
     Recommend(recommend::RecommendArgs),
     /// Print the JSON Schema of the language, for editors
@@ -60,6 +67,8 @@ impl PolicyCommand {
             PolicyCommand::Check(args) => check::run(&args.files, out),
             PolicyCommand::Test(args) => tests::run(&args.file, out),
             PolicyCommand::Explain(args) => explain::run(&args, context, out),
+            PolicyCommand::Simulate(args) => simulate::run(&args, context, out),
+            PolicyCommand::Suggest(args) => suggest::run(&args, context, out),
             PolicyCommand::Recommend(args) => recommend::run(&args, context, out),
             PolicyCommand::Schema => {
                 out.json(&policy::schema())?;

@@ -29,6 +29,7 @@ mod policies;
 mod scan;
 mod secrets;
 mod servers;
+mod simulate;
 mod stage;
 mod streams;
 mod sync;

@@ -1,0 +1,228 @@
+//! A simulation as people read it, in at most 100 columns, and as programs do, with everything.
+
+use anyhow::Result;
+use serde_json::{Value, json};
+
+use super::tally::{Change, Group, Key, OTHER_NAMES, Tally};
+use super::{Draft, From};
+use crate::moment;
+use crate::output::{Out, Table, count, visible, width};
+use crate::policies::recorded::Then;
+
+/// Rows of one part of the table; `--json` has all.
+const ROWS_MAX: usize = 20;
+const SERVER_COLUMNS: usize = 14;
+const NAME_COLUMNS: usize = 24;
+const RULE_COLUMNS: usize = 28;
+
+pub(super) fn show(tally: &Tally, draft: &Draft, out: &mut Out) -> Result<()> {
+    if out.wants_json() {
+        return out.json(&whole(tally, draft));
+    }
+    if tally.is_empty() {
+        out.say(
+            "no call that a policy judged was found; `tollgate audit tail` shows what was recorded",
+        );
+        return Ok(());
+    }
+    let groups = tally.sorted();
+    let calls = count_of(tally.calls(|_| true));
+    out.line(format_args!(
+        "{calls} from {} to {}, judged by `{}`",
+        local(&tally.first_time),
+        local(&tally.last_time),
+        visible(&draft.name)
+    ))?;
+    for change in Change::ALL.into_iter().filter(|change| *change != Change::Same) {
+        let part: Vec<&(&Key, Group)> =
+            groups.iter().filter(|(key, _)| key.change == change).collect();
+        if !part.is_empty() {
+            out.line("")?;
+            show_part(change, &part, out)?;
+        }
+    }
+    out.line("")?;
+    out.line(same(tally))?;
+    if tally.has_limits {
+        out.line("limits: counted over the calls that were carried out, from empty counters on")?;
+    }
+    next_steps(tally, draft, &groups, out);
+    Ok(())
+}
+
+fn show_part(change: Change, part: &[&(&Key, Group)], out: &mut Out) -> Result<()> {
+    let calls: u64 = part.iter().map(|(_, group)| group.calls).sum();
+    let paint = out.paint();
+    let words = match change {
+        Change::NewlyDenied => paint.bad(change.words()),
+        Change::NewlyAllowed | Change::Same => paint.good(change.words()),
+        Change::NowAsks | Change::Depends => paint.careful(change.words()),
+    };
+    out.line(format_args!("{words}: {}", count_of(calls)))?;
+    let mut table = Table::new(&["server", "name", "calls", "then", "by rule", "row"]);
+    for (key, group) in part.iter().take(ROWS_MAX) {
+        table.row([
+            shortened(&visible(&key.server), SERVER_COLUMNS),
+            shortened(&visible(&key.name), NAME_COLUMNS),
+            group.calls.to_string(),
+            key.then.as_str().to_owned(),
+            rules(key),
+            group.last_seq.to_string(),
+        ]);
+    }
+    out.table(&table)?;
+    if let Some(more) = part.len().checked_sub(ROWS_MAX).filter(|more| *more > 0) {
+        out.line(format_args!("… and {more} more lines; `--json` has all"))?;
+    }
+    Ok(())
+}
+
+/// The first rule, and how many more there are.
+fn rules(key: &Key) -> String {
+    let Some((first, rest)) = key.now.rules().split_first() else { return String::new() };
+    let more = if rest.is_empty() { String::new() } else { format!(" +{}", rest.len()) };
+    let room = RULE_COLUMNS.saturating_sub(more.len());
+    format!("{}{more}", shortened(&visible(first), room))
+}
+
+/// `stays as it was: 12 calls (9 allowed, 3 denied)`
+fn same(tally: &Tally) -> String {
+    let of = |then: Then| tally.calls(|key| key.change == Change::Same && key.then == then);
+    let parts: Vec<String> = Then::ALL
+        .into_iter()
+        .map(|then| (of(then), then))
+        .filter(|(calls, _)| *calls > 0)
+        .map(|(calls, then)| format!("{calls} {}", then.as_str()))
+        .collect();
+    let calls = count_of(tally.calls(|key| key.change == Change::Same));
+    let parts = if parts.is_empty() { String::new() } else { format!(" ({})", parts.join(", ")) };
+    format!("{}: {calls}{parts}", Change::Same.words())
+}
+
+fn next_steps(tally: &Tally, draft: &Draft, groups: &[(&Key, Group)], out: &Out) {
+    if tally.servers.len() > 1 {
+        let servers = count(tally.servers.len(), "server");
+        out.say(format_args!(
+            "these are the calls of {servers}, and a policy is for one; `--server NAME` takes only its calls"
+        ));
+    }
+    let shown = groups.iter().find(|(key, _)| {
+        let can_be_found = key.kind != "method" && key.name != OTHER_NAMES;
+        key.change != Change::Same && can_be_found
+    });
+    if let Some((key, _)) = shown {
+        let (server, name) = (quoted(&key.server), quoted(&key.name));
+        out.say(format_args!("look: `tollgate audit search --server {server} --tool {name}`"));
+    }
+    let name = quoted(&draft.name);
+    match draft.from {
+        From::File => out.say(format_args!("next: `tollgate policy set NAME {name}`")),
+        From::Gate => out.say(format_args!("next: `tollgate grant policy LABEL SERVER {name}`")),
+        From::Stdin => {}
+    }
+}
+
+/// For a shell, where a name that an agent chose is anything but a plain word.
+fn quoted(name: &str) -> String {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "_-./:@%+=,".contains(c);
+    let name = visible(name);
+    if !name.is_empty() && name.chars().all(is_plain) {
+        return name;
+    }
+    format!("'{}'", name.replace('\'', r"'\''"))
+}
+
+/// The middle is what can be missed: a name begins with its meaning, a pointer ends with its own.
+fn shortened(text: &str, columns: usize) -> String {
+    if width(text) <= columns {
+        return text.to_owned();
+    }
+    let half = columns.saturating_sub(1) / 2;
+    let mut short: String = within(text.chars(), half).into_iter().collect();
+    short.push('…');
+    let end = within(text.chars().rev(), columns.saturating_sub(half + 1));
+    short.extend(end.into_iter().rev());
+    short
+}
+
+/// The first characters that need no more than so many columns.
+fn within(chars: impl Iterator<Item = char>, columns: usize) -> Vec<char> {
+    let mut used = 0;
+    chars
+        .take_while(|c| {
+            used += width(c.encode_utf8(&mut [0; 4]));
+            used <= columns
+        })
+        .collect()
+}
+
+fn local(time: &str) -> String {
+    let at = time.parse::<jiff::Timestamp>();
+    at.map_or_else(|_| visible(time), |at| moment::local(at.as_microsecond()))
+}
+
+fn count_of(calls: u64) -> String {
+    count(usize::try_from(calls).unwrap_or(usize::MAX), "call")
+}
+
+fn whole(tally: &Tally, draft: &Draft) -> Value {
+    let counts: serde_json::Map<String, Value> = Change::ALL
+        .into_iter()
+        .map(|change| {
+            let calls = tally.calls(|key| key.change == change);
+            (json!(change).as_str().unwrap_or_default().to_owned(), json!(calls))
+        })
+        .collect();
+    json!({
+        "draft": draft.name,
+        "calls": tally.calls(|_| true),
+        "servers": tally.servers,
+        "first_time": tally.first_time,
+        "last_time": tally.last_time,
+        "counts": counts,
+        "limits": if tally.has_limits { "replayed" } else { "none" },
+        "groups": tally.sorted().iter().map(|(key, group)| group_json(key, *group)).collect::<Vec<_>>(),
+    })
+}
+
+fn group_json(key: &Key, group: Group) -> Value {
+    json!({
+        "change": key.change,
+        "server": key.server,
+        "kind": key.kind,
+        "name": key.name,
+        "calls": group.calls,
+        "then": key.then,
+        "now": key.now.as_str(),
+        "code": key.now.code(),
+        "rules": key.now.rules().iter().map(|rule| &**rule).collect::<Vec<_>>(),
+        "first_seq": group.first_seq,
+        "last_seq": group.last_seq,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{quoted, shortened, width};
+
+    #[test]
+    fn what_is_too_long_loses_its_middle() {
+        for (text, shown) in [
+            ("/tools/pay/deny_if/0", "/tools/pay/deny_if/0"),
+            ("/tools/a_rather_long_name/deny_if/0", "/tools/a_…/deny_if/0"),
+            ("日本日本日本日本日本日本", "日本日本…本日本日本"),
+        ] {
+            assert_eq!(shortened(text, 20), shown);
+            assert!(width(&shortened(text, 20)) <= 20);
+        }
+    }
+
+    #[test]
+    fn a_name_is_one_word_for_a_shell() {
+        for (name, word) in
+            [("send_money", "send_money"), ("a b", "'a b'"), ("a'; rm", r"'a'\''; rm'")]
+        {
+            assert_eq!(quoted(name), word);
+        }
+    }
+}
