@@ -35,7 +35,7 @@ pub(crate) struct Global {
     /// Where tollgate keeps its files [env: TOLLGATE_HOME]
     #[arg(long, global = true, value_name = "DIR", env = "TOLLGATE_HOME", hide_env = true)]
     pub(crate) home: Option<PathBuf>,
-    /// The settings file [default: tollgate.toml in the home]
+    /// Settings file [default: tollgate.toml in the home]
     #[arg(long, global = true, value_name = "FILE", env = "TOLLGATE_CONFIG", hide_env = true)]
     pub(crate) config: Option<PathBuf>,
     /// Print JSON for programs
@@ -94,7 +94,7 @@ pub(crate) enum Command {
     /// Servers behind the gate: add, list, tools, pins, remove
     #[command(subcommand)]
     Server(server::ServerCommand),
-    /// The rules: check, test, explain, simulate, suggest, show, set
+    /// The rules: check, test, explain, simulate, suggest, set
     #[command(subcommand)]
     Policy(policies::PolicyCommand),
     /// Who comes in: create, list, show, rotate, revoke, token

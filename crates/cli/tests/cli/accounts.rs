@@ -1,5 +1,6 @@
 //! Accounts through the binary: signing in with a browser, a pasted address or a token file, what is
 //! shown, what is wiped, and what a kill in the middle of a refresh leaves.
+#![allow(clippy::print_stdout, reason = "the figures of a promise are for people")]
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};

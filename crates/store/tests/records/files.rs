@@ -1,5 +1,6 @@
 //! `data.db` as a file: private, forgotten without a trace, upgraded after a copy, refused when it is
 //! damaged or newer, whole after a kill and on a full disk.
+#![allow(clippy::print_stdout, reason = "the figures of a promise are for people")]
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;

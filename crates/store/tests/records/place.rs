@@ -1,5 +1,6 @@
 //! Where exports go: agents stay in their folder, and a file under its final name is complete
 //! whatever was killed.
+#![allow(clippy::print_stdout, reason = "the figures of a promise are for people")]
 
 use std::fs;
 use std::io::{BufRead, BufReader};
@@ -144,7 +145,9 @@ fn a_folder_that_becomes_a_link_in_mid_export_leads_nowhere() {
     });
     assert!(succeeded > 0, "none succeeded, so none could have gone astray");
     assert_eq!(fs::read_dir(&outside).unwrap().count(), 0, "of {succeeded} none went outside");
-    println!("P30: 200 exports while their folder became a link and back, {succeeded} done, 0 outside");
+    println!(
+        "P30: 200 exports while their folder became a link and back, {succeeded} done, 0 outside"
+    );
 }
 
 /// Not a test of its own: another test starts this binary again to run it as a process.
@@ -202,7 +205,9 @@ fn a_hundred_kills_leave_no_incomplete_file_under_its_name() {
         drafts += fs::read_dir(&folder).unwrap().count() - 1;
     }
     assert!(drafts > 10, "of 100 processes {drafts} died while they wrote");
-    println!("P30: 100 kills, {drafts} of them in mid-export, 0 incomplete files under a final name");
+    println!(
+        "P30: 100 kills, {drafts} of them in mid-export, 0 incomplete files under a final name"
+    );
     confined(&stage.records, "nights", "csv", "nights", &folder).unwrap();
     let left: Vec<_> =
         fs::read_dir(&folder).unwrap().map(|entry| entry.unwrap().file_name()).collect();

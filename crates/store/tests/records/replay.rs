@@ -1,5 +1,6 @@
 //! Sync is idempotent: pages in any order, any number of times, by any number of processes, give the
 //! same records.
+#![allow(clippy::print_stdout, reason = "the figures of a promise are for people")]
 
 use sha2::{Digest, Sha256};
 use store::records::{Records, Row, Window};
