@@ -174,14 +174,20 @@ fn a_home_that_cannot_be_one_is_found() {
     }
 }
 
-#[test]
-fn tls_files_that_are_no_pair_are_found() {
+/// A home whose settings name a certificate and a key, which are not there yet.
+fn with_tls() -> Stage {
     let stage = Stage::new();
     with_port(&stage);
     let settings = stage.home().join("tollgate.toml");
     let text = fs::read_to_string(&settings).unwrap();
     let tls = "tls_cert_file = \"cert.pem\"\ntls_key_file = \"key.pem\"\n";
     fs::write(&settings, format!("{tls}{text}")).unwrap();
+    stage
+}
+
+#[test]
+fn tls_files_that_are_no_pair_are_found() {
+    let stage = with_tls();
     fs::write(stage.home().join("cert.pem"), "junk").unwrap();
     let found = wrong(&stage, &[]);
     assert!(matches!(&found[..], [(said, _)] if said.contains("cert.pem")), "{found:?}");
@@ -190,12 +196,7 @@ fn tls_files_that_are_no_pair_are_found() {
 
 #[test]
 fn a_certificate_that_ends_is_found_before_and_after() {
-    let stage = Stage::new();
-    with_port(&stage);
-    let settings = stage.home().join("tollgate.toml");
-    let text = fs::read_to_string(&settings).unwrap();
-    let tls = "tls_cert_file = \"cert.pem\"\ntls_key_file = \"key.pem\"\n";
-    fs::write(&settings, format!("{tls}{text}")).unwrap();
+    let stage = with_tls();
     let today = jiff::Timestamp::now().to_zoned(jiff::tz::TimeZone::UTC).date();
     let day = |days: i64| {
         let date = today.checked_add(jiff::Span::new().days(days)).unwrap();
