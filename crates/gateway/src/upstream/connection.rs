@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use http_body_util::Full;
+use hyper::body::{Body as _, Incoming};
 use hyper::client::conn::http1::{self, SendRequest};
 use hyper::{HeaderMap, Request, Response};
 use hyper_util::rt::TokioIo;
@@ -33,12 +34,22 @@ const LOOK_POLITELY_FOR: Duration = Duration::from_micros(340);
 /// After so many exchanges in a row that were not plain, hyper keeps the connection: taking it over for
 /// each costs more than it would save.
 const ODD_MAX: u32 = 3;
+/// After so many answers that were small and of announced length, a connection that hyper keeps is tried
+/// plainly once more: many conversations that begin together have all their long lists in a row.
+const APT_MAX: u32 = 32;
+
+/// With its head it is shorter than what is read plainly.
+const APT_BYTES_MAX: u64 = 4 * 1024;
 
 /// A connection with at most one request on it.
 pub(super) struct Connection {
     way: Way,
-    /// The exchanges since the last plain one; of an encrypted connection all are hyper's.
+    /// The exchanges since the last plain one that hyper had to be asked for.
     odd: u32,
+    /// The answers since then that may have been plain.
+    apt: u32,
+    /// All its exchanges are hyper's.
+    encrypted: bool,
     sizes: Sizes,
     tap: Arc<Tap>,
     /// The thread whose runtime watches the socket.
@@ -117,16 +128,16 @@ impl Connection {
     ) -> Result<Connection, hyper::Error> {
         let sizes =
             Sizes { read_bytes_max: bounds.read_bytes_max, head_bytes_max: bounds.head_bytes_max };
-        let (way, odd) = match stream {
-            Stream::Plain(socket) => (Way::Plain(Plain::new(socket)), 0),
-            Stream::Tls(_) => {
-                let spoken = Spoken::open(stream, &tap, Bytes::new(), sizes).await?;
-                (Way::Hyper(spoken), ODD_MAX)
-            }
+        let encrypted = matches!(stream, Stream::Tls(_));
+        let way = match stream {
+            Stream::Plain(socket) => Way::Plain(Plain::new(socket)),
+            Stream::Tls(_) => Way::Hyper(Spoken::open(stream, &tap, Bytes::new(), sizes).await?),
         };
         Ok(Connection {
             way,
-            odd,
+            odd: 0,
+            apt: 0,
+            encrypted,
             sizes,
             tap,
             home: std::thread::current().id(),
@@ -146,13 +157,18 @@ impl Connection {
                 drive(&mut spoken.driver, &mut unheard());
                 self.tap.set_left(false);
                 let rests = spoken.driver.is_some() && spoken.sender.is_ready();
-                if rests && self.odd < ODD_MAX {
+                if rests && self.goes_back() {
                     return self.take_back();
                 }
                 rests
             }
             Way::Gone => false,
         }
+    }
+
+    /// Whether the next exchange may be plain, as far as the last ones tell.
+    fn goes_back(&self) -> bool {
+        !self.encrypted && (self.odd < ODD_MAX || self.apt >= APT_MAX)
     }
 
     /// Takes the connection from hyper, which was needed for one exchange, and says whether it rests.
@@ -227,6 +243,7 @@ impl Connection {
                     Some(response) => {
                         self.deadline.touch();
                         self.odd = 0;
+                        self.apt = 0;
                         Ok(Plainly::Answer(response.map(Source::Whole)))
                     }
                     None => Ok(Plainly::Not(request, true)),
@@ -248,7 +265,8 @@ impl Connection {
         let Way::Plain(plain) = std::mem::replace(&mut self.way, Way::Gone) else {
             return Err(Failure::Unsent("the connection is closed".to_owned()));
         };
-        self.odd += 1;
+        self.odd = self.odd.saturating_add(1);
+        self.apt = 0;
         self.tap.set_left(left);
         let (socket, read) = plain.into_parts();
         let opened = Spoken::open(Stream::Plain(socket), &self.tap, read, self.sizes);
@@ -283,6 +301,7 @@ impl Connection {
         match outcome {
             Ok(Ok(response)) => {
                 self.deadline.touch();
+                self.apt = self.apt.saturating_add(may_be_plain(&response).into());
                 Ok(response.map(Source::Incoming))
             }
             Ok(Err(mut error)) => {
@@ -299,6 +318,12 @@ impl Connection {
             Err(timed_out) => Err(Failure::Failed(timed_out)),
         }
     }
+}
+
+/// Whether an answer is in the shape that is read plainly, if it came in one piece.
+fn may_be_plain(response: &Response<Incoming>) -> bool {
+    let bytes = response.body().size_hint().exact();
+    bytes.is_some_and(|bytes| (1..=APT_BYTES_MAX).contains(&bytes))
 }
 
 /// Lets hyper work, unless it has finished.
@@ -319,5 +344,80 @@ fn look_again(until: &mut Option<Instant>, cx: &Context<'_>) {
             std::thread::yield_now();
         }
         cx.waker().wake_by_ref();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests")]
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+    use tokio::net::{TcpListener, TcpStream};
+
+    use super::super::socket::Socket;
+    use super::*;
+
+    const PLAIN: &str = "HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n{}";
+    const CHUNKED: &str =
+        "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n2\r\n{}\r\n0\r\n\r\n";
+
+    /// A connection to a server that gives one of these answers after the other.
+    async fn connected(answers: Vec<&'static str>) -> Connection {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let at = listener.local_addr().unwrap();
+        tokio::spawn(async move {
+            let (mut peer, _) = listener.accept().await.unwrap();
+            for answer in answers {
+                let _ = peer.read(&mut [0; 1024]).await.unwrap();
+                peer.write_all(answer.as_bytes()).await.unwrap();
+            }
+            // Open for as long as the client is.
+            let _ = peer.read(&mut [0; 1]).await;
+        });
+        let (socket, tap) = Socket::new(TcpStream::connect(at).await.unwrap());
+        let (bounds, waits) = (HttpBounds::default(), Waits::default());
+        Connection::open(Stream::Plain(socket), tap, &bounds, &waits).await.unwrap()
+    }
+
+    /// One exchange, read to the end.
+    async fn exchange(connection: &mut Connection) {
+        let request = Request::post("/mcp").header("host", "a").body(Bytes::from("{}")).unwrap();
+        let response = connection.exchange(request, false).await.ok().unwrap();
+        if let Source::Incoming(mut body) = response.into_body() {
+            let read = poll_fn(|cx| {
+                connection.drive(cx);
+                while let Poll::Ready(frame) = Pin::new(&mut body).poll_frame(cx) {
+                    if frame.is_none() {
+                        return Poll::Ready(());
+                    }
+                }
+                Poll::Pending
+            });
+            read.await;
+        }
+        assert!(connection.comes_to_rest());
+    }
+
+    #[tokio::test]
+    async fn hyper_keeps_what_is_never_plain_and_gives_back_what_may_be() {
+        let apt = APT_MAX as usize;
+        // What the server says, how often, and how often before the connection is plain or hyper's.
+        let script: [(&'static str, usize, bool, usize); 7] = [
+            (CHUNKED, 2, true, 1),
+            (CHUNKED, 6, false, 1),
+            (PLAIN, apt, true, apt),
+            (CHUNKED, 1, false, 1),
+            (PLAIN, apt, true, apt),
+            (PLAIN, 1, true, 1),
+            (CHUNKED, 2, true, 1),
+        ];
+        let answers = script.iter().flat_map(|(answer, times, ..)| vec![*answer; *times]);
+        let mut connection = connected(answers.collect()).await;
+        for (step, (_, times, plain, from)) in script.into_iter().enumerate() {
+            for n in 1..=times {
+                exchange(&mut connection).await;
+                let is_plain = matches!(connection.way, Way::Plain(_));
+                assert_eq!(is_plain == plain, n >= from, "step {step}, answer {n}");
+            }
+        }
     }
 }
