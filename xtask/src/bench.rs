@@ -10,6 +10,7 @@ use anyhow::{Context, Result, bail};
 use serde_json::Value;
 
 pub(crate) mod catalog;
+mod unrecorded;
 pub(crate) mod whoop;
 
 /// Tools in the policy and on the upstream, as the target is stated.
@@ -23,7 +24,8 @@ struct Plan {
     sessions: String,
 }
 
-/// `cargo xtask bench gate [--quick] [--rows N]`; N audit rows (say 10,000,000) need about 400 bytes each.
+/// `cargo xtask bench gate [--quick] [--without-audit] [--rows N]`; N audit rows (say 10,000,000) need
+/// about 400 bytes each.
 pub(crate) fn gate(root: &Path, args: &[String]) -> Result<()> {
     let quick = args.iter().any(|arg| arg == "--quick");
     let plan = Plan {
@@ -49,6 +51,10 @@ pub(crate) fn gate(root: &Path, args: &[String]) -> Result<()> {
     for durability in ["process", "power"] {
         let gate = RunningGate::start(&tollgate, upstream_port, durability, TOOLS)?;
         compare(&bench, upstream_port, &gate, &format!("durability = \"{durability}\""), &plan)?;
+    }
+    if args.iter().any(|arg| arg == "--without-audit") {
+        let gate = RunningGate::start(&unrecorded::build(root)?, upstream_port, "process", TOOLS)?;
+        compare(&bench, upstream_port, &gate, "no audit, built for this alone", &plan)?;
     }
     beside_nginx(&bench, upstream_port, &plan)?;
     if let Some(rows) = rows {

@@ -29,7 +29,7 @@ cargo xtask test [STEP…]     everything that must pass, or only the steps name
 cargo xtask promises [P01…]  every promise with its tests and their figures [--full]
 cargo xtask fuzz [WORD…]     made-up bytes, guided by coverage, where bytes from outside are read [--seconds N]
 cargo xtask direct           the suite and the clients without a gate: is the harness whole?
-cargo xtask bench gate       what the gate costs, beside a direct connection [--quick]
+cargo xtask bench gate       what the gate costs, beside a direct connection [--quick] [--without-audit]
 cargo xtask bench catalog    how fast the catalogue is made and asked [--quick]
 cargo xtask bench whoop      WHOOP beside the public Python server [--quick]
 cargo xtask eval classifier  how tools are classed, beside labels [FILE]
