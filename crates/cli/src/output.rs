@@ -9,11 +9,13 @@ use std::io::{self, BufWriter, IsTerminal, Stdout, Write};
 use anyhow::Result;
 use serde::Serialize;
 
+mod cut;
 mod paint;
 mod progress;
 mod table;
 
 pub(crate) use catalog::pins::visible;
+pub(crate) use cut::{cut_end, cut_middle};
 pub(crate) use paint::{ColorWhen, Paint};
 pub(crate) use progress::Progress;
 pub(crate) use table::{Table, pad, width};

@@ -9,7 +9,7 @@ use store::registry::{Pin, PinState, Server, Target};
 
 use crate::context::{Context, Stores};
 use crate::failure::Ending;
-use crate::output::{Out, Table, count, visible};
+use crate::output::{Out, Table, count, cut_end};
 
 mod add;
 mod pins;
@@ -147,6 +147,9 @@ fn find(name: &str, stores: &Stores) -> Result<Server> {
     }
 }
 
+/// Of what a tool says of itself.
+const SAYS_COLUMNS: usize = 61;
+
 /// The names and risks of what a server offers, as lines.
 fn show_tools(server: &str, pins: &[Pin], out: &mut Out) -> Result<()> {
     let mut table = Table::new(&["tool", "risk", "category", "pin", "what it says"]);
@@ -157,7 +160,7 @@ fn show_tools(server: &str, pins: &[Pin], out: &mut Out) -> Result<()> {
             class.map_or("-", |class| class.risk).to_owned(),
             class.map_or("-", |class| class.category).to_owned(),
             pin.state.as_str().to_owned(),
-            shortened(&tools::description(pin)),
+            cut_end(tools::description(pin).lines().next().unwrap_or_default(), SAYS_COLUMNS),
         ]);
     }
     out.table(&table)
@@ -168,15 +171,4 @@ pub(crate) fn risk(server: &str, tool: &str, stores: &Stores) -> Option<&'static
     let pins = stores.registry.pins(server).ok()?;
     let pin = pins.iter().find(|pin| pin.tool == tool)?;
     tools::class(server, pin, &pins).map(|class| class.risk)
-}
-
-/// The first line of somebody's description, cut to fit.
-fn shortened(text: &str) -> String {
-    const SHOWN_MAX: usize = 60;
-    let line = visible(text.lines().next().unwrap_or_default());
-    if line.chars().count() <= SHOWN_MAX {
-        return line;
-    }
-    let kept: String = line.chars().take(SHOWN_MAX).collect();
-    format!("{}…", kept.trim_end())
 }

@@ -234,7 +234,7 @@ async fn all_items(
 ) -> Result<Vec<String>, UpstreamError> {
     let gate = &ask.scene.gate;
     let permit = gate
-        .pass(ask.scene, list.method(), &holding.server.name)
+        .own_act(ask.scene, list.method(), &holding.server.name)
         .map_err(|error| UpstreamError::NeverSent { why: error.to_string() })?;
     let peer = match gate.peer_for(ask.scene, holding, ask.era, &permit).await {
         Ok(peer) => peer,

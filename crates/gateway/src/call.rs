@@ -27,8 +27,8 @@ use tokio::sync::broadcast;
 pub(crate) use ask::{Aim, Ask, Asked, Owned, Takes};
 use bring::{bring, resume};
 use judge::{
-    admit, admit_again, check_param_headers, continued_round, not_offered, pass, release, verdict,
-    waiting_call,
+    admit, admit_again, check_param_headers, continued_round, not_offered, own_act, release,
+    verdict, waiting_call,
 };
 
 /// Argument names kept for an audit row.
@@ -36,13 +36,14 @@ const ARGUMENT_KEYS_MAX: usize = 32;
 
 /// Carries one request to one server and back.
 pub(crate) async fn carry(ask: &Ask<'_>, aim: &Aim<'_>, in_flight: Option<InFlight>) -> Outbound {
-    match judged(ask, aim, in_flight).await {
+    match judge_and_run(ask, aim, in_flight).await {
         Ok(outbound) | Err(outbound) => outbound,
     }
 }
 
-/// Both endings are answers; an early one comes as `Err` so that `?` can leave.
-async fn judged(
+/// `Ok` is the answer of a call that ran; `Err` is one that the gate gave before, a refusal or a wait, so
+/// that each step can leave with `?`. Both are sent alike.
+async fn judge_and_run(
     ask: &Ask<'_>,
     aim: &Aim<'_>,
     mut in_flight: Option<InFlight>,
@@ -81,7 +82,7 @@ async fn judged(
     }
     let parked = waiting_call(ask, continued.as_ref())?;
     let permit = match (&verdict, &continued) {
-        (None, _) => pass(ask, &facts)?,
+        (None, _) => own_act(ask, &facts)?,
         (Some(verdict), None) => admit(ask, aim, verdict, &facts, &mut in_flight).await?,
         (Some(verdict), Some(state)) => {
             admit_again(ask, aim, verdict, state, parked.as_deref(), &facts)?

@@ -42,7 +42,7 @@ pub(crate) async fn initialize(ask: &Ask<'_>) -> Outbound {
         }
     };
     let server = ask.scene.endpoint.server().unwrap_or_default();
-    let permit = match ask.scene.gate.pass(ask.scene, "initialize", server) {
+    let permit = match ask.scene.gate.own_act(ask.scene, "initialize", server) {
         Ok(permit) => permit,
         Err(error) => return refused_by_store(ask, &error),
     };
@@ -285,7 +285,7 @@ pub(crate) async fn discover(ask: &Ask<'_>) -> Outbound {
         let result = translate::discover_result(&all_servers(Revision::LEGACY_NEWEST));
         return courtesy(ask, &result.to_string());
     };
-    let permit = match ask.scene.gate.pass(ask.scene, "server/discover", &holding.server.name) {
+    let permit = match ask.scene.gate.own_act(ask.scene, "server/discover", &holding.server.name) {
         Ok(permit) => permit,
         Err(error) => return refused_by_store(ask, &error),
     };

@@ -77,7 +77,7 @@ pub(crate) async fn start(scene: &Scene, peer: &Arc<Peer>) -> bool {
 }
 
 async fn hear(scene: &Scene, peer: &Arc<Peer>, last_event_id: Option<&str>) -> Option<Events> {
-    let permit = scene.gate.pass(scene, "(stream)", &peer.server.name).ok()?;
+    let permit = scene.gate.own_act(scene, "(stream)", &peer.server.name).ok()?;
     let listening = peer.listen(&permit, last_event_id).await;
     let (ending, events) = match listening {
         Ok(Listening::Open(events)) => (Ending::Ok, Some(events)),

@@ -89,7 +89,7 @@ pub(crate) async fn listen(ask: &Ask<'_>) -> Outbound {
     let mut sources = Vec::new();
     for holding in heard_by(ask.scene) {
         let permit =
-            match ask.scene.gate.pass(ask.scene, "subscriptions/listen", &holding.server.name) {
+            match ask.scene.gate.own_act(ask.scene, "subscriptions/listen", &holding.server.name) {
                 Ok(permit) => permit,
                 Err(error) => {
                     return Outbound::ok(answers::denied(
@@ -282,7 +282,7 @@ pub(crate) async fn for_legacy(
         return None;
     }
     let permit =
-        match ask.scene.gate.pass(ask.scene, &ask.request.method_name, &holding.server.name) {
+        match ask.scene.gate.own_act(ask.scene, &ask.request.method_name, &holding.server.name) {
             Ok(permit) => permit,
             Err(error) => {
                 return Some(Outbound::ok(answers::denied(
@@ -310,7 +310,7 @@ pub(crate) async fn follow_lists(scene: &Scene, peer: &Arc<Peer>) {
     let Some(session) = scene.session.clone() else { return };
     let Some(holding) = scene.holding(&peer.server.name) else { return };
     let filter = Filter { tools: true, prompts: true, resources: true, uris: Vec::new() };
-    let Ok(permit) = scene.gate.pass(scene, "subscriptions/listen", &peer.server.name) else {
+    let Ok(permit) = scene.gate.own_act(scene, "subscriptions/listen", &peer.server.name) else {
         return;
     };
     let source = open(scene, holding, peer, &permit, &filter).await;

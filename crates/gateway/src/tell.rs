@@ -71,7 +71,7 @@ async fn to_servers(scene: &Scene, body: &Bytes, told: &Notification<'_>) -> Out
     }
     let mut last = Outbound::Accepted;
     for peer in peers {
-        last = pass(scene, &peer, Outgoing::notification(body.clone()), &told.method_name).await;
+        last = deliver(scene, &peer, Outgoing::notification(body.clone()), &told.method_name).await;
         if told.method == Method::Initialized {
             listen::start(scene, &peer).await;
         }
@@ -91,7 +91,7 @@ async fn cancel(scene: &Scene, body: &Bytes, told: &Notification<'_>) -> Outboun
     let outbound = match &sent {
         Some((peer, sent_id)) if peer.era == Era::Legacy => {
             let body = if *sent_id == id { body.clone() } else { with_request_id(body, sent_id) };
-            pass(scene, peer, Outgoing::notification(body), &told.method_name).await
+            deliver(scene, peer, Outgoing::notification(body), &told.method_name).await
         }
         // A modern server learns of it when the stream of the request ends.
         _ => match scene.gate.note_passed(scene, &told.method_name, "") {
@@ -125,11 +125,12 @@ pub(crate) async fn pass_on(
     is_response: bool,
 ) -> Outbound {
     let out = if is_response { Outgoing::response(body) } else { Outgoing::notification(body) };
-    pass(scene, peer, out, "(response)").await
+    deliver(scene, peer, out, "(response)").await
 }
 
-async fn pass(scene: &Scene, peer: &Arc<Peer>, out: Outgoing, method: &str) -> Outbound {
-    let permit = match scene.gate.pass(scene, method, &peer.server.name) {
+/// Sends what asks for no answer, on record.
+async fn deliver(scene: &Scene, peer: &Arc<Peer>, out: Outgoing, method: &str) -> Outbound {
+    let permit = match scene.gate.own_act(scene, method, &peer.server.name) {
         Ok(permit) => permit,
         Err(error) => return Outbound::with_status(503, answers::no_record(&error).reason),
     };

@@ -10,7 +10,7 @@ use catalog::pins::OddityKind;
 use catalog::poison::LookAlike;
 
 use super::{Report, detail};
-use crate::output::{Out, Paint, Table, count, visible};
+use crate::output::{Out, Paint, Table, count, cut_end, visible};
 
 pub(super) fn reports(
     reports: &[Report],
@@ -74,6 +74,8 @@ fn server(report: &Report, out: &mut Out) -> Result<()> {
     out.line(summary(report))
 }
 
+const BECAUSE_COLUMNS: usize = 48;
+
 /// The strongest reason, in the tool's own words.
 fn because(tool: &AssessedTool, drift: Option<&[Drift]>) -> String {
     if tool.poison.is_reported() {
@@ -87,16 +89,7 @@ fn because(tool: &AssessedTool, drift: Option<&[Drift]>) -> String {
     }
     let class = &tool.classification;
     let first = class.evidence.first().map(|e| format!("{}: \"{}\"", e.place, e.words));
-    shortened(first.unwrap_or_default())
-}
-
-fn shortened(text: String) -> String {
-    const SHOWN_MAX: usize = 48;
-    if text.chars().count() <= SHOWN_MAX {
-        return text;
-    }
-    let kept: String = text.chars().take(SHOWN_MAX - 1).collect();
-    format!("{kept}…")
+    cut_end(&first.unwrap_or_default(), BECAUSE_COLUMNS)
 }
 
 fn second_look(report: &Report, tools: &[&AssessedTool], paint: Paint) -> String {

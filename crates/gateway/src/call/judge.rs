@@ -364,7 +364,7 @@ pub(super) fn never_left(
 }
 
 /// Lets the protocol's own business through, on record.
-pub(super) fn pass(ask: &Ask<'_>, facts: &Facts<'_>) -> Result<Permit, Outbound> {
+pub(super) fn own_act(ask: &Ask<'_>, facts: &Facts<'_>) -> Result<Permit, Outbound> {
     ask.scene.gate.ledger.own_act(facts).map_err(|error| {
         Outbound::ok(answers::denied(&ask.request.id, &answers::no_record(&error)))
     })

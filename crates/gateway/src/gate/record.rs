@@ -11,7 +11,7 @@ use super::Gate;
 
 impl Gate {
     /// Lets a message of the protocol's own business through, on record.
-    pub(crate) fn pass(
+    pub(crate) fn own_act(
         &self,
         scene: &Scene,
         method: &str,
@@ -28,7 +28,7 @@ impl Gate {
         method: &str,
         server: &str,
     ) -> Result<(), LedgerError> {
-        self.pass(scene, method, server)?.settle(&Outcome::new(Ending::Ok))
+        self.own_act(scene, method, server)?.settle(&Outcome::new(Ending::Ok))
     }
 
     pub(crate) fn settled(permit: Permit, ending: Ending) {

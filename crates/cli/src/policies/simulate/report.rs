@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use super::tally::{Change, Group, Key, OTHER_NAMES, Tally};
 use super::{Draft, From};
 use crate::moment;
-use crate::output::{Out, Table, count, visible, width};
+use crate::output::{Out, Table, count, cut_middle, visible};
 use crate::policies::recorded::Then;
 
 /// Rows of one part of the table; `--json` has all.
@@ -62,8 +62,8 @@ fn show_part(change: Change, part: &[&(&Key, Group)], out: &mut Out) -> Result<(
     let mut table = Table::new(&["server", "name", "calls", "then", "by rule", "row"]);
     for (key, group) in part.iter().take(ROWS_MAX) {
         table.row([
-            shortened(&visible(&key.server), SERVER_COLUMNS),
-            shortened(&visible(&key.name), NAME_COLUMNS),
+            cut_middle(&key.server, SERVER_COLUMNS),
+            cut_middle(&key.name, NAME_COLUMNS),
             group.calls.to_string(),
             key.then.as_str().to_owned(),
             rules(key),
@@ -82,7 +82,7 @@ fn rules(key: &Key) -> String {
     let Some((first, rest)) = key.now.rules().split_first() else { return String::new() };
     let more = if rest.is_empty() { String::new() } else { format!(" +{}", rest.len()) };
     let room = RULE_COLUMNS.saturating_sub(more.len());
-    format!("{}{more}", shortened(&visible(first), room))
+    format!("{}{more}", cut_middle(first, room))
 }
 
 /// `stays as it was: 12 calls (9 allowed, 3 denied)`
@@ -132,30 +132,6 @@ fn quoted(name: &str) -> String {
     format!("'{}'", name.replace('\'', r"'\''"))
 }
 
-/// The middle is what can be missed: a name begins with its meaning, a pointer ends with its own.
-fn shortened(text: &str, columns: usize) -> String {
-    if width(text) <= columns {
-        return text.to_owned();
-    }
-    let half = columns.saturating_sub(1) / 2;
-    let mut short: String = within(text.chars(), half).into_iter().collect();
-    short.push('…');
-    let end = within(text.chars().rev(), columns.saturating_sub(half + 1));
-    short.extend(end.into_iter().rev());
-    short
-}
-
-/// The first characters that need no more than so many columns.
-fn within(chars: impl Iterator<Item = char>, columns: usize) -> Vec<char> {
-    let mut used = 0;
-    chars
-        .take_while(|c| {
-            used += width(c.encode_utf8(&mut [0; 4]));
-            used <= columns
-        })
-        .collect()
-}
-
 fn local(time: &str) -> String {
     let at = time.parse::<jiff::Timestamp>();
     at.map_or_else(|_| visible(time), |at| moment::local(at.as_microsecond()))
@@ -203,19 +179,7 @@ fn group_json(key: &Key, group: Group) -> Value {
 
 #[cfg(test)]
 mod tests {
-    use super::{quoted, shortened, width};
-
-    #[test]
-    fn what_is_too_long_loses_its_middle() {
-        for (text, shown) in [
-            ("/tools/pay/deny_if/0", "/tools/pay/deny_if/0"),
-            ("/tools/a_rather_long_name/deny_if/0", "/tools/a_…/deny_if/0"),
-            ("日本日本日本日本日本日本", "日本日本…本日本日本"),
-        ] {
-            assert_eq!(shortened(text, 20), shown);
-            assert!(width(&shortened(text, 20)) <= 20);
-        }
-    }
+    use super::quoted;
 
     #[test]
     fn a_name_is_one_word_for_a_shell() {
