@@ -13,6 +13,8 @@
 mod audit;
 #[path = "gate/children.rs"]
 mod children;
+#[path = "gate/cost.rs"]
+mod cost;
 #[path = "gate/decisions.rs"]
 mod decisions;
 #[path = "gate/door.rs"]

@@ -146,6 +146,7 @@ fn files_that_are_not_ours_are_refused_and_stay_as_they_are() {
         .unwrap();
     });
     check_refused(&newer, "newer tollgate (schema 999");
+    println!("P33: a damaged, a foreign and a newer database refused, 0 bytes changed");
 }
 
 #[test]
