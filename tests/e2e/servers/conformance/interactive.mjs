@@ -1,7 +1,7 @@
-// Tools that talk while they run: log, report progress, close their stream, announce changes, and
-// (legacy era only) ask the client for something by a request of their own.
+// Tools that talk while they run: log, report progress, close their stream, announce changes, and ask
+// the client for something: by a request of their own, or, since 2026-07-28, by a round of the same call.
 
-import { MissingRequiredClientCapabilityError } from '@modelcontextprotocol/server';
+import { inputRequired, inputResponse, MissingRequiredClientCapabilityError } from '@modelcontextprotocol/server';
 import { clientCapabilities, isModern, progress, sleep, text } from '../lib/catalogue.mjs';
 
 const STEP_MS = 50;
@@ -54,8 +54,12 @@ function askingTools(route) {
       inputSchema: { type: 'object', properties: { prompt: { type: 'string' } }, required: ['prompt'] },
       async call({ prompt }, ctx) {
         const messages = [{ role: 'user', content: { type: 'text', text: prompt } }];
-        const answer = await ctx.mcpReq.requestSampling({ messages, maxTokens: 100 }, route(ctx));
-        return text(`LLM response: ${answer.content.text ?? JSON.stringify(answer.content)}`);
+        const params = { messages, maxTokens: 100 };
+        const said = (answer) => text(`LLM response: ${answer.content.text ?? JSON.stringify(answer.content)}`);
+        if (!isModern(ctx)) return said(await ctx.mcpReq.requestSampling(params, route(ctx)));
+        const answer = inputResponse(ctx.mcpReq.inputResponses, 'asked');
+        if (answer.kind !== 'sampling') return inputRequired({ inputRequests: { asked: inputRequired.createMessage(params) } });
+        return said(answer.result);
       },
     },
     test_elicitation: {
@@ -70,8 +74,9 @@ function askingTools(route) {
           },
           required: ['username', 'email'],
         };
-        const { action, content } = await ctx.mcpReq.elicitInput({ message, requestedSchema }, route(ctx));
-        return text(`User response: <action: ${action}, content: ${JSON.stringify(content)}>`);
+        return elicit(ctx, route, { message, requestedSchema }, ({ action, content }) =>
+          text(`User response: <action: ${action}, content: ${JSON.stringify(content)}>`),
+        );
       },
     },
     test_elicitation_sep1034_defaults: {
@@ -149,11 +154,18 @@ function changeTools(hub) {
   };
 }
 
-async function elicitForm(ctx, route, message, properties) {
-  if (isModern(ctx)) return text('only for the handshake era');
+async function elicit(ctx, route, params, said) {
+  if (!isModern(ctx)) return said(await ctx.mcpReq.elicitInput(params, route(ctx)));
+  const answer = inputResponse(ctx.mcpReq.inputResponses, 'asked');
+  if (answer.kind !== 'elicit') return inputRequired({ inputRequests: { asked: inputRequired.elicit(params) } });
+  return said(answer);
+}
+
+function elicitForm(ctx, route, message, properties) {
   const requestedSchema = { type: 'object', properties, required: [] };
-  const { action, content } = await ctx.mcpReq.elicitInput({ message, requestedSchema }, route(ctx));
-  return text(`Elicitation completed: action=${action}, content=${JSON.stringify(content)}`);
+  return elicit(ctx, route, { message, requestedSchema }, ({ action, content }) =>
+    text(`Elicitation completed: action=${action}, content=${JSON.stringify(content)}`),
+  );
 }
 
 function titled(titles) {
