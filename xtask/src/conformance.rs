@@ -45,12 +45,10 @@ const STREAMED: &[&str] = &["--responses", "sse"];
 /// The server asks on the client's standing stream: a gate must have it open before the first call.
 const ASKS_ON_GET: &[&str] = &["--ask-on", "get"];
 
-/// A server on stdio answers with one message, so there is no stream to be closed, resumed or counted,
-/// and no HTTP status of its own.
-const NO_STREAMS: &[&str] =
-    &["server-sse-multiple-streams", "server-sse-polling", "server-stateless"];
+/// What a server on stdio answers is one message, so there is no stream to be counted, closed or resumed.
+const NO_STREAMS: &[&str] = &["server-sse-multiple-streams", "server-sse-polling"];
 /// An older server asks one question at a time and without the names that the suite looks for, knows
-/// other tasks, and is not asked for its own revision with each request.
+/// other tasks, and is told once for all what its clients can do, so it refuses none for its own sake.
 const OLDER_QUESTIONS: &[&str] = &[
     "input-required-result-basic-elicitation",
     "input-required-result-ignore-extra-params",

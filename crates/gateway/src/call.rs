@@ -161,7 +161,7 @@ async fn log_messages(
 ) -> Option<broadcast::Receiver<Bytes>> {
     let level = ask.request.meta().and_then(|meta| meta.get(meta_keys::LOG_LEVEL)?.as_str())?;
     ask.scene.gate.set_level(peer, permit, &level).await;
-    ask.scene.gate.hear_shared(ask.scene, peer).await
+    Some(crate::listen::shared(ask.scene, peer).await)
 }
 
 /// Sends the request out and begins to bring back what comes.

@@ -21,7 +21,7 @@ use store::registry::{Registry, RegistryError};
 use store::secret::Secret;
 use store::settings::Settings;
 use store::vault::Purpose;
-use tokio::sync::{broadcast, mpsc, watch};
+use tokio::sync::{mpsc, watch};
 
 use crate::bounds::Bounds;
 use crate::builtin::LazyDesk;
@@ -32,6 +32,7 @@ use crate::mrtr::{Inner, ROUND_SECONDS_MAX, Rounds, Sealer, State, StateRefused}
 use crate::peer::Peer;
 use crate::scene::Scene;
 use crate::session::{Session, Sessions};
+use crate::shared::Shared;
 use crate::tasks::Tasks;
 use crate::trace::Tracer;
 use crate::upstream::{Outgoing, Shim};
@@ -93,7 +94,7 @@ pub struct Gate {
     digest: Hmac<Sha256>,
     metrics_token: Option<Secret>,
     stop: watch::Sender<bool>,
-    heard: Mutex<HashMap<(String, String), broadcast::Sender<Bytes>>>,
+    heard: Mutex<HashMap<(String, String), Shared>>,
     /// Why the registry cannot be relied on, while it cannot.
     trouble: ArcSwapOption<String>,
 }
@@ -375,20 +376,15 @@ impl Gate {
     }
 
     /// What a shared conversation's server says on its own, for everyone of the grant who listens.
-    pub(crate) fn heard(&self, server: &str, grant: &str) -> broadcast::Sender<Bytes> {
-        const WAITING_MAX: usize = 256;
+    pub(crate) fn heard(&self, server: &str, grant: &str) -> Shared {
         let mut heard = self.heard.lock().unwrap_or_else(PoisonError::into_inner);
-        heard
-            .entry((server.to_owned(), grant.to_owned()))
-            .or_insert_with(|| broadcast::Sender::new(WAITING_MAX))
-            .clone()
+        heard.entry((server.to_owned(), grant.to_owned())).or_default().clone()
     }
 
     /// Whether somebody listens to what a shared conversation's server says on its own.
     pub(crate) fn is_heard(&self, server: &str, grant: &str) -> bool {
         let heard = self.heard.lock().unwrap_or_else(PoisonError::into_inner);
-        let sender = heard.get(&(server.to_owned(), grant.to_owned()));
-        sender.is_some_and(|sender| sender.receiver_count() > 0)
+        heard.get(&(server.to_owned(), grant.to_owned())).is_some_and(Shared::is_listened_to)
     }
 
     /// Seals what a client must bring back in the next round of a call.

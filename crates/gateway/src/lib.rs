@@ -33,6 +33,7 @@ mod scene;
 mod serve;
 mod server;
 mod session;
+mod shared;
 mod standing;
 mod stdio;
 mod subscribe;

@@ -1,12 +1,14 @@
 //! What servers say on their own, for a session's stream.
 
+use std::future::Future;
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
 use policy::json::{Bounds, Doc, Value};
 use store::ledger::Ending;
-use tokio::sync::{mpsc, watch};
+use tokio::sync::{broadcast, mpsc};
 
 use crate::flow::Piece;
 use crate::gate::Gate;
@@ -16,6 +18,7 @@ use crate::rebuild;
 use crate::scene::{Endpoint, Scene};
 use crate::serve::turned_true;
 use crate::session::{AnswerTo, Outgoing, Session};
+use crate::shared::Offer;
 use crate::upstream::{Event, Events, Listening};
 use crate::wire::{Era, Id, answer, error_body, result_body};
 
@@ -67,13 +70,34 @@ pub(crate) async fn start(scene: &Scene, peer: &Arc<Peer>) -> bool {
         return true;
     }
     tokio::spawn(deliver(scene.clone(), Arc::clone(peer), ready.clone()));
+    offered(&ready).await
+}
+
+/// Whether a server has a stream; one that has not said so in time may well have one.
+async fn offered(ready: &Offer) -> bool {
     let mut told = ready.subscribe();
     let offer = told.wait_for(Option::is_some);
-    let silent = match tokio::time::timeout(OFFER_WAIT_MAX, offer).await {
-        Ok(Ok(offered)) => *offered == Some(false),
-        _ => false,
-    };
-    !silent
+    match tokio::time::timeout(OFFER_WAIT_MAX, offer).await {
+        Ok(Ok(offered)) => *offered == Some(true),
+        _ => true,
+    }
+}
+
+/// What the server of a shared conversation says on its own, from now on.
+pub(crate) async fn shared(scene: &Scene, peer: &Arc<Peer>) -> broadcast::Receiver<Bytes> {
+    let shared = scene.gate.heard(&peer.server.name, &scene.holder.id);
+    let (messages, offer, begins) = shared.listen();
+    if begins {
+        let (scene, peer, offer) = (scene.clone(), Arc::clone(peer), offer.clone());
+        tokio::spawn(async move {
+            while !shared.rests() {
+                let tell = |event: Event| shared.tell(event.message);
+                hear_until(&scene, &peer, &offer, shared.unheard(), tell).await;
+            }
+        });
+    }
+    offered(&offer).await;
+    messages
 }
 
 async fn hear(scene: &Scene, peer: &Arc<Peer>, last_event_id: Option<&str>) -> Option<Events> {
@@ -91,15 +115,32 @@ async fn hear(scene: &Scene, peer: &Arc<Peer>, last_event_id: Option<&str>) -> O
     events
 }
 
-/// Hands what a server says to the session, and asks again when its stream ends.
-async fn deliver(scene: Scene, peer: Arc<Peer>, ready: watch::Sender<Option<bool>>) {
+/// Hands what a server says to the session.
+async fn deliver(scene: Scene, peer: Arc<Peer>, ready: Offer) {
     let Some(session) = scene.session.clone() else { return };
     let mut ended = session.ended();
+    let tell = |event: Event| {
+        if let Some(outgoing) = heard(&scene, &session, &peer, &event) {
+            session.deliver(outgoing);
+        }
+    };
+    hear_until(&scene, &peer, &ready, turned_true(&mut ended), tell).await;
+}
+
+/// Hears a server until it is over or the server has no stream, and asks again when its stream ends.
+async fn hear_until(
+    scene: &Scene,
+    peer: &Arc<Peer>,
+    ready: &Offer,
+    over: impl Future<Output = ()>,
+    mut tell: impl FnMut(Event),
+) {
+    let mut over = pin!(over);
     let mut last_id: Option<String> = None;
     loop {
         let heard_now = tokio::select! {
-            events = hear(&scene, &peer, last_id.as_deref()) => events,
-            () = turned_true(&mut ended) => return,
+            events = hear(scene, peer, last_id.as_deref()) => events,
+            () = &mut over => return,
         };
         let Some(mut events) = heard_now else {
             ready.send_replace(Some(false));
@@ -110,18 +151,19 @@ async fn deliver(scene: Scene, peer: Arc<Peer>, ready: watch::Sender<Option<bool
         loop {
             let event = tokio::select! {
                 event = events.next() => event,
-                () = turned_true(&mut ended) => return,
+                () = &mut over => return,
             };
             let Some(Ok(event)) = event else { break };
             last_id = event.id.clone().or(last_id);
             again_after = event.retry_ms.map_or(again_after, |ms| {
                 Duration::from_millis(ms).clamp(AGAIN_AFTER_MIN, AGAIN_AFTER_MAX)
             });
-            if let Some(outgoing) = heard(&scene, &session, &peer, &event) {
-                session.deliver(outgoing);
-            }
+            tell(event);
         }
-        tokio::time::sleep(again_after).await;
+        tokio::select! {
+            () = tokio::time::sleep(again_after) => {}
+            () = &mut over => return,
+        }
     }
 }
 

@@ -187,7 +187,7 @@ async fn open(
             tracing::info!(server = %peer.server.name, %error, "a resource could not be subscribed to");
         }
     }
-    Some(Source::Shared(scene.gate.hear_shared(scene, peer).await?))
+    Some(Source::Shared(crate::listen::shared(scene, peer).await))
 }
 
 enum Source {

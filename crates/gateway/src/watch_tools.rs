@@ -8,7 +8,6 @@ use bytes::Bytes;
 use policy::json::{Bounds, Doc, Value};
 use store::ledger::{Ending, Facts, Permit};
 use store::registry::Accept;
-use tokio::sync::broadcast;
 
 use crate::aggregate::{ITEMS_MAX, LIST_BYTES_MAX, PAGE_PAUSE, PAGES_AT_ONCE, PAGES_MAX};
 use crate::aside::{LARGE_TO_EDIT_BYTES, aside};
@@ -24,7 +23,7 @@ use crate::scene::Scene;
 use crate::server::{Reach, Server};
 use crate::translate::ClientWords;
 use crate::turns;
-use crate::upstream::{Listening, UpstreamError};
+use crate::upstream::UpstreamError;
 use crate::wire::Era;
 
 /// Who accepted the tools of a built-in server.
@@ -264,33 +263,6 @@ impl Gate {
             // A server that refuses sends no logs; the call goes on without them.
             let _ = last_of(reply, &prepared.id, drop).await;
         }
-    }
-
-    /// What a shared conversation's server says on its own. The first who asks starts the listening.
-    pub(crate) async fn hear_shared(
-        self: &Arc<Self>,
-        scene: &Scene,
-        peer: &Arc<Peer>,
-    ) -> Option<broadcast::Receiver<Bytes>> {
-        let sender = self.heard(&peer.server.name, &scene.holder.id);
-        let receiver = sender.subscribe();
-        if sender.receiver_count() > 1 {
-            return Some(receiver);
-        }
-        let facts = Facts { method: "(stream)", server: &peer.server.name, ..scene.facts() };
-        let permit = self.ledger.own_act(&facts).ok()?;
-        let listening = peer.listen(&permit, None).await;
-        Gate::settled(permit, Ending::Ok);
-        if let Ok(Listening::Open(mut events)) = listening {
-            tokio::spawn(async move {
-                while let Some(Ok(event)) = events.next().await {
-                    if sender.send(event.message).is_err() {
-                        return;
-                    }
-                }
-            });
-        }
-        Some(receiver)
     }
 }
 

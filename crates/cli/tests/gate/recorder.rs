@@ -24,6 +24,9 @@ pub(crate) enum Manner {
     Lists,
     /// Its tools one after the other, each on a page of its own.
     Pages,
+    /// On its own stream it says nothing, not even that there is one, until it is honest again; then
+    /// that its tools changed.
+    Mute,
     /// Of the newer revision only, and not ready to say so.
     Asleep,
     /// Of the newer revision only.
@@ -167,7 +170,7 @@ impl Recorder {
             let answer = if line.starts_with("POST") {
                 self.post(&body)
             } else if line.starts_with("GET") {
-                events(&mut writer);
+                self.speak(&mut writer);
                 return;
             } else {
                 "HTTP/1.1 405 Method Not Allowed\r\ncontent-length: 0\r\n\r\n".to_owned()
@@ -175,6 +178,25 @@ impl Recorder {
             if writer.write_all(answer.as_bytes()).is_err() {
                 return;
             }
+        }
+    }
+
+    /// The server's own stream.
+    fn speak(&self, writer: &mut TcpStream) {
+        let is_mute = || *self.shared.manner.lock().unwrap() == Manner::Mute;
+        let had_news = is_mute();
+        while is_mute() {
+            thread::sleep(Duration::from_millis(10));
+        }
+        let mut going = writer
+            .write_all(b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n\r\n: here\n\n");
+        if had_news {
+            let news = json!({ "jsonrpc": "2.0", "method": "notifications/tools/list_changed" });
+            going = going.and_then(|()| write!(writer, "data: {news}\n\n"));
+        }
+        while going.is_ok() {
+            thread::sleep(Duration::from_secs(30));
+            going = writer.write_all(b": still here\n\n");
         }
     }
 
@@ -308,12 +330,4 @@ impl Recorder {
 fn call_id(body: &[u8]) -> Option<Value> {
     let message: Value = serde_json::from_slice(body).ok()?;
     (message["method"] == "tools/call").then(|| message["id"].clone())
-}
-
-/// A stream on which the server has nothing to say.
-fn events(writer: &mut TcpStream) {
-    let head = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n\r\n: here\n\n";
-    while writer.write_all(head.as_bytes()).is_ok() {
-        thread::sleep(Duration::from_secs(30));
-    }
 }

@@ -8,6 +8,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use crate::door::{Client, call};
+use crate::recorder::Manner;
 use crate::world::Gate;
 
 /// A server on standard streams whose tool `ask` wants to know a name: in the words of the older era
@@ -193,4 +194,61 @@ fn a_server_that_agrees_to_any_revision_is_asked_for_one_that_the_gate_speaks() 
         let list = inside.send(&json!({ "jsonrpc": "2.0", "id": 1, "method": "tools/list" }));
         assert_eq!(list.json()["result"]["tools"][0]["name"], "ask", "{asked}: {}", list.text());
     }
+}
+
+/// Opens a subscription of the newer era and waits until it is acknowledged.
+fn listened(client: &Client) -> BufReader<TcpStream> {
+    let meta = json!({
+        "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+        "io.modelcontextprotocol/clientCapabilities": {},
+    });
+    let listen = json!({
+        "jsonrpc": "2.0", "id": 1, "method": "subscriptions/listen",
+        "params": { "notifications": { "toolsListChanged": true }, "_meta": meta },
+    });
+    let headers = "MCP-Protocol-Version: 2026-07-28\r\nMcp-Method: subscriptions/listen\r\n";
+    let mut stream = TcpStream::connect(("127.0.0.1", client.port)).unwrap();
+    stream.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
+    stream.write_all(&client.request(listen.to_string().as_bytes(), headers)).unwrap();
+    let mut reader = BufReader::new(stream);
+    line_with(&mut reader, "notifications/subscriptions/acknowledged");
+    reader
+}
+
+fn line_with(reader: &mut BufReader<TcpStream>, words: &str) {
+    let mut line = String::new();
+    while !line.contains(words) {
+        line.clear();
+        assert!(reader.read_line(&mut line).unwrap() > 0, "the stream ended before `{words}`");
+    }
+}
+
+#[test]
+fn a_newer_client_hears_an_older_server_that_opens_its_stream_with_its_first_news() {
+    let (_gate, recorder, client) = Gate::with_recorder();
+    recorder.behave(Manner::Mute);
+    // Who leaves takes nothing along, and each is heard whether it came first or not.
+    drop(listened(&client));
+    let mut first = listened(&client);
+    let mut second = listened(&client);
+    recorder.behave(Manner::Honest);
+    line_with(&mut first, "notifications/tools/list_changed");
+    line_with(&mut second, "notifications/tools/list_changed");
+}
+
+#[test]
+fn a_newer_client_gets_the_status_of_an_error_that_an_older_server_has_none_for() {
+    let (_gate, _recorder, mut newer) = Gate::with_recorder();
+    let meta = json!({
+        "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+        "io.modelcontextprotocol/clientCapabilities": {},
+    });
+    newer.headers = "MCP-Protocol-Version: 2026-07-28\r\nMcp-Method: no/such\r\n".to_owned();
+    let unknown =
+        json!({ "jsonrpc": "2.0", "id": 1, "method": "no/such", "params": { "_meta": meta } });
+    let answer = newer.send(&unknown);
+    assert_eq!((answer.status, &answer.json()["error"]["code"]), (404, &json!(-32601)));
+    let older = Client { headers: String::new(), ..newer };
+    let answer = older.send(&json!({ "jsonrpc": "2.0", "id": 1, "method": "no/such" }));
+    assert_eq!((answer.status, &answer.json()["error"]["code"]), (200, &json!(-32601)));
 }

@@ -8,7 +8,7 @@ use crate::results;
 use crate::trace::Span;
 use crate::translate::{self};
 use crate::upstream::UpstreamError;
-use crate::wire::{Era, error_body, result_body};
+use crate::wire::{Era, Refused, code, error_body, result_body};
 use bytes::Bytes;
 use policy::json::{Bounds, Doc, Kind, Value};
 use policy::{Code, Denial};
@@ -35,19 +35,24 @@ impl Tail {
         if matches!(status, 401 | 403 | 407) {
             return self.failed(&UpstreamError::Status { status, body: Bytes::new() });
         }
-        let (body, ending) = match (root.get("result"), root.get("error")) {
+        // Of all that says yes in HTTP a client needs to know only one.
+        let own_status = if self.era == self.peer.era && status >= 300 { status } else { 200 };
+        let (body, ending, client_status) = match (root.get("result"), root.get("error")) {
             (Some(result), None) => match self.edited(result) {
                 Err(denial) => return self.too_large(denial),
                 Ok(edited) => {
                     let failed = result.get("isError").and_then(Value::as_bool) == Some(true);
                     let ending = if failed { Ending::Error } else { Ending::Ok };
-                    (self.result(message, edited), ending)
+                    (self.result(message, edited), ending, own_status)
                 }
             },
             (None, Some(error)) if error.kind() == Kind::Object => {
                 match self.effects_on_error(error) {
                     Err(denial) => return self.too_large(denial),
-                    Ok(edited) => (self.error(message, root, error, edited), Ending::Error),
+                    Ok(edited) => {
+                        let status = self.error_status(error).unwrap_or(own_status);
+                        (self.error(message, root, error, edited), Ending::Error, status)
+                    }
                 }
             }
             (None, Some(_)) => return self.garbled("its error is not an object"),
@@ -55,9 +60,18 @@ impl Tail {
             (None, None) => return self.garbled("its answer has neither a result nor an error"),
         };
         self.went_well(status, message, ending);
-        // Of all that says yes in HTTP a client needs to know only one.
-        let status = if self.era == self.peer.era && status >= 300 { status } else { 200 };
-        Piece::Last { status, body }
+        Piece::Last { status: client_status, body }
+    }
+
+    /// The status that a newer client is owed for an error, where its server does not choose one: on
+    /// stdio there is none, and older servers have others.
+    fn error_status(&self, error: Value<'_>) -> Option<u16> {
+        let chooses =
+            self.peer.era == Era::Modern && !self.peer.is_child() && !self.peer.is_builtin();
+        if self.era != Era::Modern || chooses {
+            return None;
+        }
+        Refused::status_of(error.get("code")?.as_number()?.parse().ok()?)
     }
 
     /// The answer of one of our own servers, which needs no reading; only where nothing has to be
@@ -197,7 +211,15 @@ impl Tail {
         let words = format!(
             "the server asked for `{method}`, which this client or its policy does not allow"
         );
-        Piece::Last { status: 200, body: error_body(Some(&self.id), -32021, &words, None).into() }
+        let code = code::MISSING_CAPABILITY;
+        let status = match self.era {
+            Era::Modern => Refused::status_of(code).unwrap_or(200),
+            Era::Legacy => 200,
+        };
+        let needed = method.split('/').next().unwrap_or_default();
+        let data = format!("{{\"requiredCapabilities\":{{{}:{{}}}}}}", rebuild::string(needed));
+        let body = error_body(Some(&self.id), code, &words, Some(&data));
+        Piece::Last { status, body: body.into() }
     }
 
     pub(super) fn client_refused(&mut self, error: &str) -> Piece {

@@ -142,7 +142,7 @@ impl Tail {
             // A client of the newer era hears news only where it subscribed to them.
             let heard = self.scene.gate.heard(&self.peer.server.name, &self.scene.holder.id);
             // Nobody may be subscribed.
-            let _ = heard.send(event.message.clone());
+            heard.tell(event.message.clone());
             return None;
         }
         let message = self.restored(event, method, root);

@@ -55,6 +55,17 @@ impl Refused {
         Refused::new(404, code::UNKNOWN_METHOD, "this revision has no such method")
     }
 
+    /// The status that goes with an error of this code since 2026-07-28, where that is not 200.
+    pub fn status_of(code: i64) -> Option<u16> {
+        match code {
+            code::UNKNOWN_METHOD => Some(404),
+            code::HEADER_MISMATCH | code::MISSING_CAPABILITY | code::UNSUPPORTED_VERSION => {
+                Some(400)
+            }
+            _ => None,
+        }
+    }
+
     #[must_use]
     pub fn with_id(mut self, id: &Id) -> Refused {
         self.id = Some(id.clone());
