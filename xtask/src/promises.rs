@@ -115,8 +115,8 @@ const PROMISES: &[Promise] = &[
     },
     Promise {
         id: "P08",
-        words: "no secret and no argument in files, logs or exports",
-        held_by: &[(GATE, "p08_")],
+        words: "no secret and no argument in files, logs, exports or what a crash leaves",
+        held_by: &[(GATE, "p08_"), (COMMANDS, "leaves_no_core")],
     },
     Promise {
         id: "P09",

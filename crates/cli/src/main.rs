@@ -47,6 +47,7 @@ fn main() -> ExitCode {
     if std::env::args_os().nth(1).is_some_and(|word| word == run::CHILD_WORD) {
         return gateway::upstream::shim::run(std::env::args_os());
     }
+    leave_no_core();
     outlive_file_limits();
     let cli = cli::parse();
     let mut out = Out::new(cli.global.json, cli.global.color);
@@ -60,6 +61,15 @@ fn main() -> ExitCode {
             ExitCode::from(COULD_NOT)
         }
     }
+}
+
+/// A core file would hold tokens and the vault key in clear, and so would the memory of this process for
+/// another program of the same user. Servers that are started later are as they were: this ends with
+/// the program.
+fn leave_no_core() {
+    use rustix::process::{DumpableBehavior, set_dumpable_behavior};
+    // Where that cannot be had, everything is as it was.
+    let _ = set_dumpable_behavior(DumpableBehavior::NotDumpable);
 }
 
 /// A file that reaches a limit on its size ends a process in the middle of its write. With somebody

@@ -1,9 +1,10 @@
 //! A planted secret and a grant's token are nowhere in clear: not in an answer, a log, an error, an
 //! export or a file of the home. The token is printed once, by the command that makes it.
+#![allow(clippy::print_stdout, reason = "the figures of a promise are for people")]
 
 use crate::http;
 use crate::servers::{SHELL_SERVER, TOOLS};
-use crate::stage::{Stage, files_below};
+use crate::stage::{Stage, files_below, leaves_a_core};
 
 const HEADER: &str = "Bearer planted-header-5f1d8a";
 const VARIABLE: &str = "planted-variable-93bc02";
@@ -112,6 +113,18 @@ const COMMANDS: &[&[&str]] = &[
     &["audit", "export", "--format", "chain"],
     &["audit", "verify", "--json"],
 ];
+
+#[test]
+fn a_crash_leaves_no_core_file_that_would_hold_the_secrets_in_clear() {
+    let stage = Stage::with_demo();
+    assert!(!stage.up(&[]).leaves_a_core());
+    let mut other = std::process::Command::new("sleep");
+    let mut other = other.arg("60").current_dir(stage.path("")).spawn().unwrap();
+    // Where no program leaves one, this shows nothing, and says so.
+    let others =
+        if leaves_a_core(&mut other) { "another program leaves one" } else { "nor does any other" };
+    println!("P08: a gate that crashes leaves no core file; {others} here");
+}
 
 #[test]
 fn a_secret_on_the_command_line_is_refused_and_not_repeated() {

@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::os::unix::process::ExitStatusExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -197,6 +198,11 @@ impl Up {
         self.child.id()
     }
 
+    /// Ends it as a crash does, with core files allowed, and says whether it left one.
+    pub(crate) fn leaves_a_core(mut self) -> bool {
+        leaves_a_core(&mut self.child)
+    }
+
     /// Asks it to stop as a service manager does; gives what it said and how it ended.
     pub(crate) fn stop(mut self) -> Said {
         let pid = rustix::process::Pid::from_child(&self.child);
@@ -221,6 +227,16 @@ impl Drop for Up {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
+}
+
+/// Ends a process as a crash does, with core files allowed, and says whether it left one.
+pub(crate) fn leaves_a_core(child: &mut Child) -> bool {
+    use rustix::process::{Pid, Resource, Rlimit, Signal, kill_process, prlimit};
+    let pid = Pid::from_child(child);
+    // Where only the system may allow them, none is left.
+    let _ = prlimit(Some(pid), Resource::Core, Rlimit { current: None, maximum: None });
+    kill_process(pid, Signal::ABORT).unwrap();
+    child.wait().unwrap().core_dumped()
 }
 
 /// Every file below a folder with its bytes.
