@@ -334,6 +334,8 @@ fn a_kill_around_the_rotation_never_loses_the_login() {
         std::env::var("TOLLGATE_ROUNDS").ok().and_then(|n| n.parse().ok()).unwrap_or(40);
     let (stage, sandbox, _) = connected();
     let mut refreshed = 0;
+    // How long it took last time until a refresh was sent, on this machine and under its load.
+    let mut usual = Duration::ZERO;
     for n in 0..kills {
         sandbox.control().clear_faults();
         // The answer takes its time, so that kills fall before, into and after it.
@@ -345,12 +347,18 @@ fn a_kill_around_the_rotation_never_loses_the_login() {
         let mut child = command.spawn().unwrap();
         let before = sandbox.control().counters().refreshes;
         let begun = Instant::now();
-        // From shortly before the refresh is sent to well after it was answered.
-        while sandbox.control().counters().refreshes == before
-            && begun.elapsed() < Duration::from_millis(u64::from(n % 5) * 20 + 20)
-        {
+        // Every other kill waits for the refresh; the rest fall anywhere before it, or with it.
+        let waits = n % 2 == 0;
+        let wait = if waits { Duration::from_secs(10) } else { usual * (n % 5) / 4 };
+        let mut runs = true;
+        while sandbox.control().counters().refreshes == before && begun.elapsed() < wait && runs {
             std::thread::sleep(Duration::from_millis(1));
+            runs = child.try_wait().unwrap().is_none();
         }
+        if waits {
+            usual = begun.elapsed();
+        }
+        // From shortly before it is answered to well after it.
         std::thread::sleep(Duration::from_millis(u64::from(n % 8) * 3));
         child.kill().unwrap();
         child.wait().unwrap();
