@@ -60,6 +60,8 @@ impl Pins {
             let state = match self.tools.get(&name) {
                 _ if twice => Definition::Conflict,
                 None if self.known => Definition::New,
+                // Listed once more is not accepted.
+                Some(pinned) if pinned.accepted.is_none() => Definition::New,
                 Some(pinned) if pinned.fingerprint.as_deref() != Some(&fingerprint) => {
                     Definition::Changed
                 }
@@ -67,7 +69,7 @@ impl Pins {
             };
             let entry = tools_now.entry(name).or_insert_with(|| Tool {
                 definition: state,
-                accepted: (!self.known).then(|| definition.clone()),
+                accepted: (!self.known && !twice).then(|| definition.clone()),
                 fingerprint: Some(fingerprint.clone()),
                 offered: None,
                 category: None,
@@ -76,7 +78,10 @@ impl Pins {
             });
             entry.definition = state;
             entry.offered = Some(fingerprint);
-            if let Some((category, risk)) = crate::classify::of(server, &definition) {
+            // A changed definition does not class the tool: the accepted one does.
+            if state != Definition::Changed
+                && let Some((category, risk)) = crate::classify::of(server, &definition)
+            {
                 (entry.category, entry.risk) = (Some(category), Some(risk));
             }
         }
@@ -174,5 +179,51 @@ impl Tool {
             risk: classed.map(|classed| classed.1),
             param_headers: accepted.and_then(|pinned| param_headers(&pinned.definition)),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests")]
+    use super::*;
+
+    fn after(pins: &Pins, list: &str) -> Pins {
+        let doc = Doc::read(list.as_bytes(), &Bounds::ANSWER).unwrap();
+        pins.seen("wrapped", &doc.root().items().collect::<Vec<_>>())
+    }
+
+    /// Each list that a wrapped command offers, one after the other, and how its tools stand then.
+    #[test]
+    fn only_the_first_list_of_a_wrapped_command_is_accepted() {
+        use Definition::{Changed, Conflict, New, Unchanged};
+        const FIRST: &str = r#"{"name":"a"},{"name":"twin"},{"name":"twin"}"#;
+        type Case = (&'static str, &'static [(&'static str, Definition)]);
+        let cases: &[Case] = &[
+            (FIRST, &[("a", Unchanged), ("twin", Conflict), ("x", New)]),
+            (r#"{"name":"a"},{"name":"late"}"#, &[("a", Unchanged), ("late", New)]),
+            (r#"{"name":"a"},{"name":"late"}"#, &[("a", Unchanged), ("late", New)]),
+            (r#"{"name":"a"},{"name":"late","title":"t"}"#, &[("late", New)]),
+            (r#"{"name":"late"},{"name":"late"}"#, &[("a", Unchanged), ("late", Conflict)]),
+            (r#"{"name":"late"},{"name":"twin"}"#, &[("late", New), ("twin", New)]),
+            (r#"{"name":"a","title":"t"},{"name":"twin"}"#, &[("a", Changed), ("twin", New)]),
+            (r#"{"name":"a","title":"t"}"#, &[("a", Changed)]),
+            (r#"{"name":"a"}"#, &[("a", Unchanged), ("late", New)]),
+        ];
+        let mut pins = Pins::default();
+        for (list, expected) in cases {
+            pins = after(&pins, &format!("[{list}]"));
+            for (name, definition) in *expected {
+                assert_eq!(pins.facts(name).definition, *definition, "{name} after {list}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_changed_definition_does_not_class_its_tool() {
+        let tool = |words: &str| format!(r#"[{{"name":"files","description":"{words}"}}]"#);
+        let pins = after(&Pins::default(), &tool("Deletes all files for ever"));
+        let accepted = pins.facts("files").category.map(str::to_owned);
+        let pins = after(&pins, &tool("Reads the time"));
+        assert_eq!(pins.facts("files").category.map(str::to_owned), accepted);
     }
 }
