@@ -129,6 +129,7 @@ impl Scene {
         let client = client.map(|client| client.rsplit_once(' ').unwrap_or((client, "")));
         Facts {
             grant: &self.holder.label,
+            grant_id: &self.holder.id,
             session: self.session_id(),
             client: client.map(|(name, _)| name),
             client_version: client

@@ -10,6 +10,8 @@ use super::chain;
 pub struct Facts<'a> {
     /// The grant's label; empty when the caller is nobody we know.
     pub grant: &'a str,
+    /// What tells the grant from another one that had its label before.
+    pub grant_id: &'a str,
     pub session: Option<&'a str>,
     pub client: Option<&'a str>,
     pub client_version: Option<&'a str>,
@@ -72,7 +74,7 @@ impl Binding {
     }
 
     fn call(&mut self, facts: &Facts<'_>) {
-        for text in [facts.grant, facts.server, facts.method] {
+        for text in [facts.grant, facts.grant_id, facts.server, facts.method] {
             self.part(text.as_bytes());
         }
         self.part(facts.subject.map_or("", Subject::kind).as_bytes());
@@ -188,6 +190,7 @@ mod tests {
         };
         let changed = [
             Facts { grant: "alic", ..base },
+            Facts { grant_id: "another that is called alice", ..base },
             Facts { server: "ebank", ..base },
             Facts { method: "x", ..base },
             Facts { subject: Some(Subject::Prompt("pay")), ..base },
