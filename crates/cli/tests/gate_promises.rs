@@ -31,6 +31,8 @@ mod meaning;
 mod readers;
 #[path = "gate/recorder.rs"]
 mod recorder;
+#[path = "gate/redaction.rs"]
+mod redaction;
 #[path = "gate/rounds.rs"]
 mod rounds;
 #[path = "gate/running.rs"]

@@ -68,7 +68,8 @@ pub(crate) async fn request(ask: &Ask<'_>, in_flight: Option<InFlight>) -> Outbo
                 }
                 (_, subject) => subject,
             };
-            call::carry(ask, &Aim { holding, subject, rename: rename.as_deref() }, in_flight).await
+            let aim = Aim { holding, subject, task_of: about.task_of(), rename: rename.as_deref() };
+            call::carry(ask, &aim, in_flight).await
         }
         Ok(None) => nowhere(ask, &named),
         Err(outbound) => outbound,

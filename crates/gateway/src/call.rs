@@ -27,8 +27,8 @@ use tokio::sync::broadcast;
 pub(crate) use ask::{Aim, Ask, Asked, Owned, Takes};
 use bring::{bring, resume};
 use judge::{
-    admit, admit_again, check_param_headers, continued_round, not_offered, own_act, release,
-    verdict, waiting_call,
+    admit, admit_again, check_param_headers, continued_round, effects, not_offered, own_act,
+    release, verdict, waiting_call,
 };
 
 /// Argument names kept for an audit row.
@@ -136,7 +136,7 @@ async fn judge_and_run(
         era: ask.era,
         method: ask.request.lasting_method_name(),
         list: List::of_method(&ask.request.method_name),
-        effects: verdict.as_ref().map(|verdict| verdict.effects().clone()).unwrap_or_default(),
+        effects: effects(ask, aim, verdict.as_ref()),
         rules: aim.holding.rules.clone(),
         token: None,
         logs: ask.logs,

@@ -273,7 +273,12 @@ pub(crate) async fn set_level(ask: &Ask<'_>, in_flight: Option<InFlight>) -> Out
     });
     match ask.scene.only() {
         Some(holding) if legacy => {
-            call::carry(ask, &Aim { holding, subject: None, rename: None }, in_flight).await
+            call::carry(
+                ask,
+                &Aim { holding, subject: None, task_of: None, rename: None },
+                in_flight,
+            )
+            .await
         }
         _ => courtesy(ask, "{}"),
     }
@@ -297,7 +302,8 @@ pub(crate) async fn discover(ask: &Ask<'_>) -> Outbound {
         }
         Ok(_) => {
             Gate::settled(permit, Ending::Ok);
-            call::carry(ask, &Aim { holding, subject: None, rename: None }, None).await
+            call::carry(ask, &Aim { holding, subject: None, task_of: None, rename: None }, None)
+                .await
         }
         Err(error) => {
             Gate::released(permit, &error);

@@ -15,12 +15,13 @@ use crate::gate::Gate;
 use crate::outbound::{PIECES_WAITING_MAX, Pieces};
 use crate::peer::Peer;
 use crate::rebuild;
+use crate::results;
 use crate::scene::{Endpoint, Scene};
 use crate::serve::turned_true;
 use crate::session::{AnswerTo, Outgoing, Session};
 use crate::shared::Offer;
 use crate::upstream::{Event, Events, Listening};
-use crate::wire::{Era, Id, answer, error_body, result_body};
+use crate::wire::{Era, Id, Method, answer, error_body, result_body};
 
 /// A server may take so long to say whether it has a stream; some say nothing until they have news.
 const OFFER_WAIT_MAX: Duration = Duration::from_millis(250);
@@ -204,6 +205,14 @@ async fn forward(scene: Scene, peer: Arc<Peer>, mut events: Events, to: mpsc::Se
     }
 }
 
+/// Whether the policy, as it is now, cuts something out of results of this server.
+fn redacts(scene: &Scene, peer: &Peer) -> bool {
+    let holder = scene.gate.renewed(&scene.holder, None);
+    let holding = holder.as_ref().and_then(|holder| holder.holdings.get(&*peer.server.name));
+    let rules = holding.and_then(|holding| holding.rules.as_ref());
+    rules.is_none_or(|rules| rules.policy.redacts())
+}
+
 fn is_about_a_request(method: &str) -> bool {
     matches!(method, "notifications/progress" | "notifications/cancelled")
 }
@@ -238,11 +247,19 @@ pub(crate) fn heard(
             None
         }
         (Some(method), None) => {
-            if method == "notifications/tools/list_changed" {
+            let known = Method::parse(&method);
+            if known == Method::ToolsChanged {
                 peer.set_checked(false);
                 peer.server.forget_check();
             }
-            as_it_is(event.message.clone())
+            match known {
+                // Nobody can tell whether it is about a call out of whose result something is cut.
+                Method::LogMessage | Method::Other if redacts(scene, peer) => None,
+                Method::Progress if redacts(scene, peer) => {
+                    as_it_is(results::wordless_progress(root).into())
+                }
+                _ => as_it_is(event.message.clone()),
+            }
         }
         (Some(method), Some(id)) if method == "ping" => {
             scene.gate.answer_server(peer, result_body(&id, "{}").into());

@@ -240,20 +240,13 @@ async fn one(ask: &Ask<'_>, in_flight: Option<crate::session::InFlight>) -> Outb
         Ok(about) => about,
         Err(refused) => return refuse(ask.scene, &refused, &ask.request.method_name),
     };
-    if let About::Task(tool) = &about {
-        let shown =
-            holding.rules.as_ref().is_some_and(|rules| rules.policy.shows(Subject::Tool(tool)));
-        if !shown {
-            let refused = Refused::params("there is no such task").with_id(&ask.request.id);
-            return refuse(ask.scene, &refused, &ask.request.method_name);
-        }
-    }
     if matches!(ask.request.method, Method::ResourcesSubscribe | Method::ResourcesUnsubscribe)
         && let Some(outbound) = Box::pin(subscribe::for_legacy(ask, holding, &about)).await
     {
         return outbound;
     }
-    call::carry(ask, &Aim { holding, subject: about.as_subject(), rename: None }, in_flight).await
+    let (subject, task_of) = (about.as_subject(), about.task_of());
+    call::carry(ask, &Aim { holding, subject, task_of, rename: None }, in_flight).await
 }
 
 /// What a policy is asked about.
@@ -277,6 +270,13 @@ impl About<'_> {
             About::Method(name) => Subject::Method(name),
             About::Task(_) | About::Nothing => return None,
         })
+    }
+
+    pub(crate) fn task_of(&self) -> Option<&str> {
+        match self {
+            About::Task(tool) => Some(tool),
+            _ => None,
+        }
     }
 }
 

@@ -35,10 +35,7 @@ pub(crate) struct TooLarge {
 
 /// The result as the agent may have it, or nothing when it may have it as it is.
 pub(crate) fn apply(effects: &Effects, result: Value<'_>) -> Result<Option<String>, TooLarge> {
-    let bytes = result.raw().len() as u64;
-    if let Some(bytes_max) = effects.result_bytes_max.filter(|max| bytes > *max) {
-        return Err(TooLarge { bytes, bytes_max });
-    }
+    check_bytes(effects, result)?;
     if effects.redact.is_empty() {
         // What stands beside the result was not counted, so it does not go along.
         return Ok(effects.result_bytes_max.map(|_| result.raw().to_owned()));
@@ -46,25 +43,66 @@ pub(crate) fn apply(effects: &Effects, result: Value<'_>) -> Result<Option<Strin
     Ok(Some(redacted(effects, result)))
 }
 
+/// The same for what a server says of a task: the result of the call, or its error, lies within.
+pub(crate) fn apply_to_task(
+    effects: &Effects,
+    task: Value<'_>,
+) -> Result<Option<String>, TooLarge> {
+    check_bytes(effects, task)?;
+    if effects.redact.is_empty() || task.kind() != Kind::Object {
+        return apply(effects, task);
+    }
+    let within = rebuild::object(
+        task,
+        |key, value| match (key, value.kind()) {
+            ("result", Kind::Object) => Member::Replace(redacted(effects, value)),
+            ("error", Kind::Object) => Member::Replace(redacted_error(effects, value)),
+            _ => Member::Keep,
+        },
+        &[],
+    );
+    match Doc::read(within.as_bytes(), &Bounds::ANSWER) {
+        Ok(doc) => apply(effects, doc.root()),
+        // It cannot be read any deeper, so nobody can tell what it holds.
+        Err(_) => Ok(Some("{}".to_owned())),
+    }
+}
+
 /// The same for an error, whose data may hold what a result would.
 pub(crate) fn apply_to_error(
     effects: &Effects,
     error: Value<'_>,
 ) -> Result<Option<String>, TooLarge> {
-    let bytes = error.raw().len() as u64;
-    if let Some(bytes_max) = effects.result_bytes_max.filter(|max| bytes > *max) {
-        return Err(TooLarge { bytes, bytes_max });
-    }
-    if effects.redact.is_empty() {
-        return Ok(None);
-    }
+    check_bytes(effects, error)?;
+    Ok((!effects.redact.is_empty()).then(|| redacted_error(effects, error)))
+}
+
+fn redacted_error(effects: &Effects, error: Value<'_>) -> String {
     let change = |key: &str, value: Value<'_>| match key {
         // An agent must learn why a call failed; what a server writes there is its own words.
         "message" | "code" => Member::Keep,
         "data" => Member::Replace(checked(effects, value)),
         _ => unnamed(effects, key, value),
     };
-    Ok(Some(rebuild::object(error, change, &[])))
+    rebuild::object(error, change, &[])
+}
+
+/// A progress notification that says how far the call is, without words that could not be checked.
+pub(crate) fn wordless_progress(notification: Value<'_>) -> String {
+    let change = |key: &str, value: Value<'_>| match (key, value.kind()) {
+        ("progressToken", _) | ("progress" | "total", Kind::Number) => Member::Keep,
+        _ => Member::Drop,
+    };
+    let params = notification.get("params").map(|params| rebuild::object(params, change, &[]));
+    rebuild::with(notification, "params", params.unwrap_or_else(|| "{}".to_owned()))
+}
+
+fn check_bytes(effects: &Effects, value: Value<'_>) -> Result<(), TooLarge> {
+    let bytes = value.raw().len() as u64;
+    match effects.result_bytes_max.filter(|max| bytes > *max) {
+        Some(bytes_max) => Err(TooLarge { bytes, bytes_max }),
+        None => Ok(()),
+    }
 }
 
 /// Whether a server's result says of itself that the gate has refused the call.

@@ -101,7 +101,12 @@ pub(crate) async fn listen(ask: &Ask<'_>) -> Outbound {
         match ask.scene.gate.peer_for(ask.scene, holding, ask.era, &permit).await {
             Ok(peer) if peer.era == Era::Modern && ask.scene.only().is_some() => {
                 Gate::settled(permit, Ending::Ok);
-                return call::carry(ask, &Aim { holding, subject: None, rename: None }, None).await;
+                return call::carry(
+                    ask,
+                    &Aim { holding, subject: None, task_of: None, rename: None },
+                    None,
+                )
+                .await;
             }
             Ok(peer) => {
                 let events = open(ask.scene, holding, &peer, &permit, &filter).await;

@@ -90,6 +90,10 @@ fn compile(root: &Node, loader: &mut Loader) -> Policy {
     let hide = compile_hide(root.get("hide"), uris, loader);
     warn_of_hidden(root, &hide, loader);
     warn_of_other_wildcards(root, loader);
+    let redacts = [&tools, &resources, &prompts]
+        .into_iter()
+        .flat_map(Section::entries)
+        .any(|entry| !entry.effects.redact.is_empty());
     Policy {
         source: String::new(),
         description: root.text_of("description").map(str::to_owned),
@@ -102,6 +106,7 @@ fn compile(root: &Node, loader: &mut Loader) -> Policy {
         prompts,
         on_change: root.text_of("on_change").and_then(OnChange::from_name).unwrap_or_default(),
         server_requests: server_requests(root.get("server_requests")),
+        redacts,
         tests: selftest::compile(root.get("tests"), loader),
         warnings: Vec::new(),
     }

@@ -9,6 +9,7 @@ use crate::pointer;
 use crate::problem::Problem;
 use crate::section::{Patterns, Section};
 use crate::selftest::SelfTest;
+use crate::verdict::Effects;
 
 /// A compiled policy.
 pub struct Policy {
@@ -24,6 +25,7 @@ pub struct Policy {
     pub(crate) prompts: Section,
     pub(crate) on_change: OnChange,
     pub(crate) server_requests: Vec<ServerRequest>,
+    pub(crate) redacts: bool,
     pub(crate) tests: Vec<SelfTest>,
     pub(crate) warnings: Vec<Problem>,
 }
@@ -100,6 +102,32 @@ impl Policy {
             Found::Entry(entry) => entry.on_change.unwrap_or(self.on_change),
             _ => self.on_change,
         }
+    }
+
+    /// What happens to what a task brings that began as a call of this tool. Nothing when the name is no
+    /// longer let through, whatever it was called with.
+    pub fn effects_of_task(&self, tool: &str) -> Option<Effects> {
+        match self.find(Subject::Tool(tool), &Name::of(tool)) {
+            Found::Entry(entry) if matches!(entry.action, Action::Deny | Action::Hide) => None,
+            Found::Entry(entry) => Some(entry.effects.clone()),
+            Found::Nobody if self.allows_unnamed => Some(Effects::default()),
+            Found::Hidden(_) | Found::Doubtful(_) | Found::Nobody => None,
+        }
+    }
+
+    /// The same for a task of which nobody knows the tool: what any of them has taken out.
+    pub fn effects_of_any_tool(&self) -> Effects {
+        let effects = || self.tools.entries().map(|entry| &entry.effects);
+        Effects {
+            redact: effects().flat_map(|effects| effects.redact.iter().cloned()).collect(),
+            result_bytes_max: effects().filter_map(|effects| effects.result_bytes_max).min(),
+        }
+    }
+
+    /// Whether anything is taken out of any result, so that what a server says beside its results
+    /// cannot be passed on unread.
+    pub fn redacts(&self) -> bool {
+        self.redacts
     }
 
     /// Whether a server may ask this of the client.

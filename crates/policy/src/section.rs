@@ -96,6 +96,10 @@ impl Section {
         Section { entries: entries.collect(), patterns }
     }
 
+    pub(crate) fn entries(&self) -> impl Iterator<Item = &Entry> {
+        self.entries.iter()
+    }
+
     pub(crate) fn entry(&self, index: u32) -> Option<&Entry> {
         self.entries.get(usize::try_from(index).ok()?)
     }

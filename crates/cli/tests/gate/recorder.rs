@@ -110,7 +110,7 @@ impl Recorder {
         *self.shared.manner.lock().unwrap() = manner;
     }
 
-    /// Answers calls with these bytes from now on; `{id}` in them becomes the id of the call.
+    /// Answers calls and what follows up tasks with these bytes from now on; `{id}` in them becomes the id of the call.
     pub(crate) fn lie(&self, bytes: Option<Vec<u8>>) {
         *self.shared.lie.lock().unwrap() = bytes;
     }
@@ -118,7 +118,8 @@ impl Recorder {
     fn lie_for(&self, body: &[u8]) -> Option<Vec<u8>> {
         let lie = self.shared.lie.lock().unwrap().clone()?;
         let message: Value = serde_json::from_slice(body).ok()?;
-        if message["method"] != "tools/call" {
+        let method = message["method"].as_str()?;
+        if method != "tools/call" && !method.starts_with("tasks/") {
             return None;
         }
         let id = message["id"].to_string().into_bytes();

@@ -14,7 +14,10 @@ use crate::scene::Endpoint;
 use crate::session::InFlight;
 use crate::upstream::{self};
 use crate::wire::{Era, Method, Refused};
-use policy::{Call, Caller, Code, Decision, Definition, Denial, Subject, Told, ToolFacts, Verdict};
+use policy::{
+    Call, Caller, Code, Decision, Definition, Denial, Effects, Policy, Subject, Told, ToolFacts,
+    Verdict,
+};
 use std::sync::{Arc, PoisonError};
 use store::ledger::{Admission, Facts, LedgerError, Permit, Refusal, RefusalKind, Soon};
 
@@ -26,6 +29,7 @@ pub(super) async fn verdict(
     facts: &Facts<'_>,
 ) -> Result<(Option<Verdict>, Option<Arc<Peer>>), Outbound> {
     let Some(subject) = aim.subject else {
+        check_task(ask, aim)?;
         // Before tools are shown for the first time the whole list is looked at, over all its pages.
         let server = &aim.holding.server;
         let unseen = ask.request.method == Method::ToolsList && !server.pins().is_known();
@@ -58,6 +62,28 @@ pub(super) async fn verdict(
     let peer = checked_peer(ask, aim, facts).await?;
     let pins = server.pins();
     Ok((Some(decide(ask, rules, subject, tool_facts(ask, aim, &pins, subject))), Some(peer)))
+}
+
+/// A follow-up on a task is judged by the name of the tool that began it, as the policy is now.
+fn check_task(ask: &Ask<'_>, aim: &Aim<'_>) -> Result<(), Outbound> {
+    let Some(tool) = aim.task_of else { return Ok(()) };
+    let rules = aim.holding.rules.as_ref();
+    if rules.is_some_and(|rules| rules.policy.effects_of_task(tool).is_some()) {
+        return Ok(());
+    }
+    let refused = Refused::params("there is no such task").with_id(&ask.request.id);
+    Err(receive::refuse(ask.scene, &refused, &ask.request.method_name))
+}
+
+/// What the policy does to the result of a request that it lets through.
+pub(super) fn effects(ask: &Ask<'_>, aim: &Aim<'_>, verdict: Option<&Verdict>) -> Effects {
+    let policy = aim.holding.rules.as_ref().map(|rules| &rules.policy);
+    let of_task = match aim.task_of {
+        Some(tool) => policy.and_then(|policy| policy.effects_of_task(tool)),
+        None if ask.request.method.follows_up_a_task() => policy.map(Policy::effects_of_any_tool),
+        None => None,
+    };
+    of_task.or_else(|| verdict.map(|verdict| verdict.effects().clone())).unwrap_or_default()
 }
 
 /// The conversation with a server whose tools were just looked at. That may take as long as a server

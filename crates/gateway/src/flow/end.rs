@@ -8,7 +8,7 @@ use crate::results;
 use crate::trace::Span;
 use crate::translate::{self};
 use crate::upstream::UpstreamError;
-use crate::wire::{Era, Refused, code, error_body, result_body};
+use crate::wire::{Era, Method, Refused, code, error_body, result_body};
 use bytes::Bytes;
 use policy::json::{Bounds, Doc, Kind, Value};
 use policy::{Code, Denial};
@@ -121,7 +121,13 @@ impl Tail {
     }
 
     pub(super) fn effects_on(&self, result: Value<'_>) -> Result<Option<String>, Denial> {
-        results::apply(&self.effects, result).map_err(|too_large| self.over_the_bound(&too_large))
+        if results::is_idle(&self.effects) {
+            return Ok(None);
+        }
+        let of_task = Method::parse(&self.method).follows_up_a_task()
+            || result.get("resultType").and_then(Value::as_str).as_deref() == Some("task");
+        let apply = if of_task { results::apply_to_task } else { results::apply };
+        apply(&self.effects, result).map_err(|too_large| self.over_the_bound(&too_large))
     }
 
     /// An error carries data as a result does, so the same rules hold for it.
@@ -191,6 +197,10 @@ impl Tail {
 
     /// A result that asks the client for input, with our seal around the server's state.
     pub(super) fn next_round(&mut self, result: Value<'_>, state: Option<String>) -> Piece {
+        let edited = match self.effects_on(result) {
+            Ok(edited) => edited,
+            Err(denial) => return self.too_large(denial),
+        };
         let (asked, server) = (&self.asked, &self.peer.server.name);
         let inner = crate::mrtr::Inner::Server(state);
         let gate = &self.scene.gate;
@@ -200,8 +210,9 @@ impl Tail {
         let Some(sealed) = sealed else {
             return self.garbled("the state of this call could not be sealed");
         };
-        let result = rebuild::with(result, "requestState", rebuild::string(&sealed));
-        let body = result_body(&self.id, &result);
+        let with_state =
+            |result: Value<'_>| rebuild::with(result, "requestState", rebuild::string(&sealed));
+        let body = result_body(&self.id, &on(edited.as_deref(), result, with_state));
         self.settle_for_now(body.len());
         Piece::Last { status: 200, body: body.into() }
     }

@@ -7,12 +7,14 @@ use crate::in_force::Rules;
 use crate::lists::List;
 use crate::peer::Peer;
 use crate::rebuild::{self};
+use crate::results;
 use crate::scene::Scene;
 use crate::session::{AnswerTo, InFlight, Outgoing};
+use crate::tasks::Owner;
 use crate::trace::Trace;
 use crate::translate::{Question, meta};
 use crate::upstream::Event;
-use crate::wire::{Era, Id, error_body, notification_body, result_body};
+use crate::wire::{Era, Id, Method, error_body, notification_body, result_body};
 use bytes::Bytes;
 use policy::Effects;
 use policy::json::{Bounds, Doc, Value};
@@ -106,6 +108,12 @@ impl Tail {
 
     /// A log message that an older server sent outside the request while it was under way.
     pub(super) fn log_beside(&mut self) -> Option<Bytes> {
+        // It may be about another call of the grant, out of whose result the policy cuts something.
+        if self.redacts_anything() {
+            self.beside = None;
+            self.late_logs.clear();
+            return None;
+        }
         if let Some(beside) = &mut self.beside {
             while let Ok(message) = beside.try_recv() {
                 self.late_logs.push_back(message);
@@ -123,6 +131,11 @@ impl Tail {
         None
     }
 
+    /// Whether the policy cuts something out of results of this server, of this call or another.
+    fn redacts_anything(&self) -> bool {
+        self.rules.as_ref().is_some_and(|rules| rules.policy.redacts())
+    }
+
     /// A notification on this request.
     pub(super) fn told(&mut self, event: &Event, method: &str, root: Value<'_>) -> Option<Piece> {
         self.resumable |= event.id.is_some();
@@ -130,8 +143,16 @@ impl Tail {
             self.peer.set_checked(false);
             self.peer.server.forget_check();
         }
-        // What the policy cuts out of a result must not come as a log line beside it.
-        if method == "notifications/message" && (!self.logs || !self.effects.redact.is_empty()) {
+        let known = Method::parse(method);
+        if known == Method::LogMessage && !self.logs {
+            return None;
+        }
+        // What the policy cuts out of a result must not come beside it, in a log line or in words of
+        // the server's own that nobody here can read. On a child's one stream they may be about another
+        // call than this one.
+        let redacts = !self.effects.redact.is_empty();
+        let may_tell = redacts || self.peer.is_child() && self.redacts_anything();
+        if may_tell && matches!(known, Method::LogMessage | Method::Other) {
             return None;
         }
         if !self.is_ours_to_hear(method, root.get("params")) {
@@ -145,8 +166,36 @@ impl Tail {
             heard.tell(event.message.clone());
             return None;
         }
-        let message = self.restored(event, method, root);
+        let cut = match known {
+            Method::Progress if redacts => Some(results::wordless_progress(root).into()),
+            Method::TasksNotification => Some(self.task_news(&event.message)?),
+            _ => None,
+        };
+        let message = match cut {
+            None => self.restored(&event.message, method, root),
+            Some(message) => {
+                let doc = Doc::read_shallow(&message, &Bounds::ANSWER, 3).ok()?;
+                self.restored(&message, method, doc.root())
+            }
+        };
         Some(Piece::Interim(outgoing(event, message)))
+    }
+
+    /// News of a task, cut as the result of its tool is. Nothing where they are not for this caller.
+    fn task_news(&self, message: &Bytes) -> Option<Bytes> {
+        let policy = &self.rules.as_ref()?.policy;
+        let doc = Doc::read(message, &Bounds::ANSWER).ok()?;
+        let params = doc.root().get("params")?;
+        let id = params.get("taskId")?.as_str()?;
+        let (grant, server) = (&self.scene.holder.id, &self.peer.server.name);
+        let effects = match self.scene.gate.tasks.owner(grant, server, &id) {
+            Owner::Caller(tool) => policy.effects_of_task(&tool)?,
+            Owner::Nobody if policy.allows_unnamed() => policy.effects_of_any_tool(),
+            Owner::Nobody | Owner::Another => return None,
+        };
+        let cut = results::apply_to_task(&effects, params).ok()?;
+        let rewritten = cut.map(|params| rebuild::with(doc.root(), "params", params).into());
+        Some(rewritten.unwrap_or_else(|| message.clone()))
     }
 
     /// Whether a notification is one, and is about this request where it is about one at all: a server
@@ -168,8 +217,8 @@ impl Tail {
     }
 
     /// The notification with the client's own progress token and subscription id.
-    pub(super) fn restored(&self, event: &Event, method: &str, root: Value<'_>) -> Bytes {
-        let Some(params) = root.get("params") else { return event.message.clone() };
+    fn restored(&self, message: &Bytes, method: &str, root: Value<'_>) -> Bytes {
+        let Some(params) = root.get("params") else { return message.clone() };
         let params = match (&self.token, method) {
             (Some(token), "notifications/progress") => {
                 rebuild::with(params, "progressToken", token.clone())
@@ -179,9 +228,9 @@ impl Tail {
                     let of = rebuild::with(of, meta::SUBSCRIPTION_ID, self.id.raw().to_owned());
                     rebuild::with(params, "_meta", of)
                 }
-                _ => return event.message.clone(),
+                _ => return message.clone(),
             },
-            _ => return event.message.clone(),
+            _ => return message.clone(),
         };
         rebuild::with(root, "params", params).into()
     }

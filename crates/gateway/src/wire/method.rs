@@ -123,6 +123,14 @@ impl Method {
         self.facts().is_none_or(|facts| (facts.first..=facts.last).contains(&revision))
     }
 
+    /// Whether it asks for, or changes, what a call that became a task has come to.
+    pub fn follows_up_a_task(self) -> bool {
+        matches!(
+            self,
+            Method::TasksGet | Method::TasksResult | Method::TasksUpdate | Method::TasksCancel
+        )
+    }
+
     /// The known method that a name is one letter's case or one slash away from.
     pub(super) fn nearly(name: &str) -> Option<Method> {
         if Method::parse(name) != Method::Other {
