@@ -3,6 +3,7 @@
 mod away;
 mod media;
 mod pages;
+mod routes;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,6 +16,7 @@ use hyper::header::{
 use hyper::{HeaderMap, Method, Request, Response, StatusCode};
 
 use self::away::{Rejected, turned_away};
+use self::routes::Route;
 use crate::aside::{LARGE_BYTES, aside};
 use crate::gate::Gate;
 use crate::hooks;
@@ -29,11 +31,11 @@ use crate::session::{Outgoing, Session};
 use crate::wire::sse;
 
 pub(crate) use self::away::TurnedAway;
+pub use self::routes::addresses;
 
 pub(crate) const SESSION_ID: HeaderName = HeaderName::from_static("mcp-session-id");
 pub(crate) const PROTOCOL_VERSION: HeaderName = HeaderName::from_static("mcp-protocol-version");
 const NO_GRANT: &str = "this grant is not known, has expired, or was revoked";
-const HOOKS: &str = "/hooks/";
 const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
 
 /// Room among the requests of one grant that may be in flight.
@@ -72,22 +74,17 @@ async fn enter(
     if let Err(misdirected) = addressed {
         return Err(TurnedAway::new(StatusCode::FORBIDDEN, misdirected.words()).into());
     }
-    let path = request.uri().path();
-    let server = match path.strip_prefix("/mcp") {
-        Some("" | "/") => None,
-        Some(rest) => rest.strip_prefix('/'),
-        None if path == "/metrics" => return Ok(pages::metrics(gate, &request)?),
-        None if path == pages::POLICY_SCHEMA => return Ok(pages::policy_schema(&request)?),
-        None => {
-            if let Some(service) = path.strip_prefix(HOOKS).map(str::to_owned) {
-                return Ok(Box::pin(hooks::receive(gate, remote, &service, request)).await?);
-            }
-            return Err(nothing_here().into());
+    let server = match routes::route(request.uri().path()) {
+        Some((Route::All, _)) => None,
+        Some((Route::Server, name)) => Some(name),
+        Some((Route::Metrics, _)) => return Ok(pages::metrics(gate, &request)?),
+        Some((Route::PolicySchema, _)) => return Ok(pages::policy_schema(&request)?),
+        Some((Route::Hook, service)) => {
+            let service = service.to_owned();
+            return Ok(Box::pin(hooks::receive(gate, remote, &service, request)).await?);
         }
+        None => return Err(nothing_here().into()),
     };
-    if path != "/mcp" && server.is_none() && path != "/mcp/" {
-        return Err(nothing_here().into());
-    }
     let holder = identify(gate, request.headers())?;
     let known = Arc::clone(&holder);
     let endpoint = endpoint(&known, server);

@@ -48,6 +48,7 @@ pub mod wire;
 
 pub use bounds::Bounds;
 pub use builtin::{LazyDesk, NoDesk, check_sets, own_policy};
+pub use door::addresses;
 pub use gate::{Gate, GateError, GateOptions};
 pub use keep::{Changed, ReadSettings};
 pub use look::Offered;

@@ -128,6 +128,37 @@ fn p22_p34_p35_requests_that_do_not_belong_are_turned_away() {
     assert!(good.passed(), "the same with headers that agree passes: {}", good.text());
 }
 
+/// Over the table of addresses itself, so that one that is added later is tried, too.
+#[test]
+fn p35_an_agents_token_opens_no_address_but_those_of_mcp() {
+    let (gate, recorder, client) = Gate::with_recorder();
+    let (mut tried, seen) = (0, recorder.calls().len());
+    for address in gateway::addresses().filter(|address| !address.starts_with("/mcp")) {
+        let names =
+            if address.ends_with('/') { &["", "rec", "whoop", "../mcp/rec"][..] } else { &[""] };
+        for (name, method) in names.iter().flat_map(|n| METHODS.map(|method| (n, method))) {
+            let line = format!("{method} {address}{name} HTTP/1.1~Host: {{host}}~");
+            let body =
+                "Content-Type: application/json~Connection: close~Content-Length: {len}~~{call}";
+            let ask = |token: &str| {
+                exchange(gate.port, &filled(&format!("{line}{token}{body}"), &client), WAIT)
+            };
+            let (with, without) = (ask("Authorization: Bearer {token}~"), ask(""));
+            assert_eq!(with.status, without.status, "{line}");
+            assert_eq!(with.header("etag"), without.header("etag"), "{line}");
+            let public = address == "/schema/policy.json";
+            let open = public && matches!(method, "GET" | "HEAD");
+            let expected = if open { &[200][..] } else { &[401, 403, 404, 405] };
+            assert!(expected.contains(&with.status), "{line} {}", with.status);
+            tried += 1;
+        }
+    }
+    assert_eq!(recorder.calls().len(), seen);
+    println!("P35: {tried} ways to the other addresses of the table: a token opens none of them");
+}
+
+const METHODS: [&str; 5] = ["GET", "HEAD", "POST", "PUT", "DELETE"];
+
 /// The schema of policies holds nothing of the owner's, so everybody may read it who may address the
 /// gate at all.
 #[test]
