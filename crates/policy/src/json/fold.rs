@@ -24,18 +24,20 @@ pub(super) fn is_plain(key: &str) -> bool {
 }
 
 fn fold_wide(key: &str) -> String {
+    // Lowered first, because the capital sharp s has no other capitals and its small letter has two.
     let folded: String = key
         .nfkc()
         .map(dotless)
+        .flat_map(char::to_lowercase)
         .flat_map(char::to_uppercase)
         .flat_map(char::to_lowercase)
         .nfkc()
         .filter(|&c| !is_ignorable(c))
         .collect();
-    folded.trim().to_owned()
+    folded.replace("i\u{307}", "i").trim().to_owned()
 }
 
-/// Some readers lower `İ` to plain `i`, without the dot that Unicode keeps apart.
+/// Some readers lower `İ` to plain `i`, others to an `i` with a dot of its own; all three are one here.
 const fn dotless(c: char) -> char {
     if c == 'İ' { 'i' } else { c }
 }

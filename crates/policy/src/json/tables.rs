@@ -134,6 +134,8 @@ fn keys_with_two_readings_are_refused_at_the_second_key() {
         (r#"{"name":1,"NAME":2}"#, ConfusableKey, 11),
         (r#"{"session":1,"ſession":2}"#, ConfusableKey, 14),
         (r#"{"key":1,"\u212aey":2}"#, ConfusableKey, 10),
+        (r#"{"ss":1,"\u1e9e":2}"#, ConfusableKey, 9),
+        (r#"{"\u0130":1,"i\u0307":2}"#, ConfusableKey, 13),
         (r#"{"uri":1,"urı":2}"#, ConfusableKey, 10),
         (r#"{"uri":1,"URİ":2}"#, ConfusableKey, 10),
         (r#"{"straße":1,"STRASSE":2}"#, ConfusableKey, 13),
