@@ -70,7 +70,9 @@ pub(crate) fn outgoing(scene: &Scene, peer: &Peer, wish: &Wish<'_>) -> Prepared 
     out.stays_open = request.method_name == "subscriptions/listen";
     out.prefers_stream = wish.headers.is_some_and(names_stream_first);
     if peer.era == Era::Modern {
-        out.headers = modern_headers(peer, &out.body, wish.headers);
+        // Older revisions do not know these headers, so nobody has checked them.
+        let from_client = wish.headers.filter(|_| wish.era == Era::Modern);
+        out.headers = modern_headers(peer, &out.body, from_client);
     }
     out.headers.extend(wish.trace.into_iter().flat_map(trace_headers));
     Prepared { out, id, token: own_token.map(str::to_owned) }

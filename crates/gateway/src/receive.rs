@@ -65,6 +65,12 @@ pub(crate) async fn again(
         Ok(message) => message,
         Err(refused) => return refuse(scene, &refused, "(invalid)"),
     };
+    // What asks for no answer has no era of its own, but its headers may not contradict it either.
+    if let (Some(headers), Message::Notification(_) | Message::Response(_)) = (http, &message)
+        && let Err(refused) = headers::era_of_post(&message, headers, &[Revision::NEWEST])
+    {
+        return refuse(scene, &refused, message.method_name().unwrap_or("(response)"));
+    }
     match &message {
         Message::Request(request) => {
             self::request(scene, body, http, &message, request, held).await

@@ -79,7 +79,8 @@ impl ParamHeaders {
     }
 
     /// Checks the headers of a call against its arguments. An argument that is absent, null, an array
-    /// or an object has no header, and one that came is passed over.
+    /// or an object has no header: one that came says what the body does not, and whoever reads it
+    /// decides on another call than the policy did.
     pub fn check(
         &self,
         arguments: Option<Value<'_>>,
@@ -96,12 +97,21 @@ impl ParamHeaders {
         headers: &HeaderMap,
     ) -> Result<(), Refused> {
         let header = declared.header.as_str();
-        let Some(argument) = declared.argument(arguments) else { return Ok(()) };
-        let Some(expected) = header_text(argument) else { return Ok(()) };
-        let Some(value) = field::single(headers, header)? else {
-            let words = format!("the header `{header}` is missing beside its argument");
-            return Err(Refused::mismatch(words));
-        };
+        let argument = declared.argument(arguments);
+        let expected = argument.and_then(header_text);
+        let (argument, expected, value) =
+            match (argument.zip(expected), field::single(headers, header)?) {
+                (None, None) => return Ok(()),
+                (Some((argument, expected)), Some(value)) => (argument, expected, value),
+                (Some(_), None) => {
+                    let words = format!("the header `{header}` is missing beside its argument");
+                    return Err(Refused::mismatch(words));
+                }
+                (None, Some(_)) => {
+                    let words = format!("the header `{header}` repeats no argument of the body");
+                    return Err(Refused::mismatch(words));
+                }
+            };
         let Some(decoded) = field::decode(value) else {
             return Err(Refused::mismatch(format!(
                 "the base64 of the header `{header}` is broken"
