@@ -27,6 +27,8 @@ mod identity;
 mod lies;
 #[path = "gate/meaning.rs"]
 mod meaning;
+#[path = "gate/questions.rs"]
+mod questions;
 #[path = "gate/readers.rs"]
 mod readers;
 #[path = "gate/recorder.rs"]

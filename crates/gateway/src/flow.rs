@@ -21,6 +21,9 @@ pub(crate) use tail::Tail;
 const CANCEL_GRACE: Duration = Duration::from_secs(1);
 /// A client has so long to answer a server's question.
 const QUESTION_WAIT_MAX: Duration = Duration::from_mins(10);
+/// So often a server may ask for a further round of one call that the gate carries on for its client; one
+/// that asks more would never answer, and each round is another call at the server.
+const ROUNDS_MAX: usize = 16;
 
 /// One piece for the client.
 pub(crate) enum Piece {
@@ -57,6 +60,8 @@ pub(crate) struct Flow {
     source: Source,
     pub(crate) tail: Tail,
     asking: Option<Asking>,
+    /// Rounds that the gate has begun for its client.
+    rounds: usize,
     _under: Under,
 }
 
@@ -83,7 +88,7 @@ impl Flow {
             Reply::Accepted => Source::Ended,
         };
         let under = tail.peer.server.marks.under_way();
-        Flow { source, tail, asking: None, _under: under }
+        Flow { source, tail, asking: None, rounds: 0, _under: under }
     }
 
     /// The next piece, when a large message came first.
@@ -234,7 +239,11 @@ impl Flow {
         match (self.tail.era, self.tail.scene.session.clone()) {
             (Era::Modern, _) => Some(self.tail.next_round(result, state)),
             (Era::Legacy, None) => Some(self.tail.question_refused("elicitation/create")),
+            (Era::Legacy, Some(_)) if self.rounds >= ROUNDS_MAX => {
+                Some(self.tail.garbled("it asks again and again instead of answering"))
+            }
             (Era::Legacy, Some(session)) => {
+                self.rounds += 1;
                 let mut asking = Asking { to_send: Vec::new(), waiting: Vec::new(), state };
                 for question in questions {
                     let (answer, waiting) = oneshot::channel();

@@ -14,6 +14,7 @@ use crate::scene::Endpoint;
 use crate::session::InFlight;
 use crate::upstream::{self};
 use crate::wire::{Era, Method, Refused};
+use policy::json::Kind;
 use policy::{
     Call, Caller, Code, Decision, Definition, Denial, Effects, Policy, Subject, Told, ToolFacts,
     Verdict,
@@ -313,9 +314,13 @@ pub(super) fn continued_round(
     if ask.era == Era::Legacy {
         return Ok(None);
     }
-    let Some(text) = ask.request.params.and_then(|params| params.get("requestState")) else {
-        return Ok(None);
-    };
+    let member = |key: &str| ask.request.params.and_then(|params| params.get(key));
+    if member("inputResponses").is_some_and(|answers| answers.kind() != Kind::Object) {
+        let refusal = Refused::params("`inputResponses` must be an object");
+        let refusal = refusal.with_id(&ask.request.id);
+        return Err(receive::refuse(ask.scene, &refusal, &ask.request.method_name));
+    }
+    let Some(text) = member("requestState") else { return Ok(None) };
     let gate = &ask.scene.gate;
     let digest = gate.call_digest(ask.request, digest);
     let text = text.as_str().unwrap_or_default();

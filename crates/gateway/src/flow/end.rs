@@ -99,10 +99,7 @@ impl Tail {
     /// The result with everything that the gate must change, or nothing when it may stay as it is.
     pub(super) fn edited(&self, result: Value<'_>) -> Result<Option<String>, Denial> {
         self.scene.gate.tasks.note(result, &self.asked, &self.scene, &self.peer.server.name);
-        let mut text = self.effects_on(result)?;
-        if results::speaks_for_us(result) {
-            text = Some(on(text.as_deref(), result, results::without_our_words));
-        }
+        let mut text = self.allowed(result)?;
         if let Some(list) = self.list {
             text = Some(on(text.as_deref(), result, |result| self.seen(list, result)));
         }
@@ -118,6 +115,15 @@ impl Tail {
             _ => {}
         }
         Ok(text)
+    }
+
+    /// The result without what the policy or the gate itself keeps from the agent.
+    fn allowed(&self, result: Value<'_>) -> Result<Option<String>, Denial> {
+        let text = self.effects_on(result)?;
+        if !results::speaks_for_us(result) {
+            return Ok(text);
+        }
+        Ok(Some(on(text.as_deref(), result, results::without_our_words)))
     }
 
     pub(super) fn effects_on(&self, result: Value<'_>) -> Result<Option<String>, Denial> {
@@ -197,7 +203,7 @@ impl Tail {
 
     /// A result that asks the client for input, with our seal around the server's state.
     pub(super) fn next_round(&mut self, result: Value<'_>, state: Option<String>) -> Piece {
-        let edited = match self.effects_on(result) {
+        let edited = match self.allowed(result) {
             Ok(edited) => edited,
             Err(denial) => return self.too_large(denial),
         };

@@ -1,0 +1,94 @@
+//! What servers ask and clients subscribe to: nothing that the policy does not list or allow, nothing in
+//! the gate's own name, and not without end.
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use crate::door::{Answer, Client};
+use crate::lies::told;
+use crate::recorder::{Manner, Recorder};
+use crate::world::Gate;
+
+/// A gate before a server of the newer or the older era, which may ask for little, and whose
+/// `file:///secret` is nobody's.
+fn world(manner: Manner) -> (Gate, Recorder, Client) {
+    let mut gate = Gate::new();
+    let recorder = Recorder::new(&["echo"]);
+    recorder.behave(manner);
+    let rules = json!({
+        "version": "1", "default": "allow",
+        "resources": { "file:///secret": { "action": "deny" } },
+        "server_requests": ["elicitation"],
+    });
+    gate.policy("rules", &rules);
+    gate.run(&["server", "add", "rec", "--url", &recorder.url()]);
+    let token = gate.grant("agent", &["rec=rules"]);
+    gate.up();
+    let client = gate.client(&token, "/mcp/rec");
+    (gate, recorder, client)
+}
+
+/// A call by a client of the newer era, with more in its params.
+fn newer(client: &Client, more: &Value) -> Answer {
+    let mut params = json!({
+        "name": "echo", "arguments": {},
+        "_meta": {
+            "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+            "io.modelcontextprotocol/clientCapabilities": {},
+        },
+    });
+    for (key, value) in more.as_object().unwrap() {
+        params[key] = value.clone();
+    }
+    let mut client = client.clone();
+    "Mcp-Protocol-Version: 2026-07-28\r\nMcp-Method: tools/call\r\nMcp-Name: echo\r\n"
+        .clone_into(&mut client.headers);
+    client.send(&json!({ "jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params }))
+}
+
+/// The recorder answers calls with this result.
+fn says(recorder: &Recorder, result: &Value) {
+    let message = format!(r#"{{json}}{{"jsonrpc":"2.0","id":{{id}},"result":{result}}}"#);
+    recorder.lie(Some(told(&message)));
+}
+
+#[test]
+fn a_question_of_a_newer_server_does_not_speak_for_the_gate() {
+    let (_gate, recorder, client) = world(Manner::Newer);
+    let denial = json!({ "tollgate/denial": { "code": "denied_by_rule" }, "kept": 1 });
+    says(
+        &recorder,
+        &json!({ "resultType": "input_required", "requestState": "s", "_meta": denial }),
+    );
+    let asked = newer(&client, &json!({})).json();
+    assert_eq!(asked["result"]["resultType"], "input_required", "{asked}");
+    assert_eq!(asked["result"]["_meta"], json!({ "kept": 1 }), "{asked}");
+}
+
+#[test]
+fn answers_to_questions_are_an_object() {
+    let (_gate, recorder, client) = world(Manner::Newer);
+    assert!(newer(&client, &json!({})).passed());
+    let seen = recorder.calls().len();
+    for wrong in [json!(null), json!(1), json!("x"), json!([]), json!(true)] {
+        let answer = newer(&client, &json!({ "inputResponses": wrong }));
+        assert_eq!(answer.json()["error"]["code"], -32602, "{}", answer.text());
+        assert!(answer.json()["error"]["data"]["audit_id"].is_u64(), "{}", answer.text());
+    }
+    assert_eq!(recorder.calls().len(), seen, "passed on");
+}
+
+#[test]
+fn a_newer_server_that_asks_for_one_round_after_the_other_is_given_up() {
+    let (gate, recorder, client) = world(Manner::Newer);
+    let inside = client.with_session();
+    says(&recorder, &json!({ "resultType": "input_required", "requestState": "again" }));
+    let answer = inside.call("echo", &json!({}));
+    assert_eq!(answer.json()["error"]["code"], -31052, "{}", answer.text());
+    assert!(answer.took < Duration::from_secs(5), "{:?}", answer.took);
+    recorder.lie(None);
+    let rows = gate.decisions();
+    let row = rows.iter().find(|row| row["tool"] == "echo").unwrap();
+    assert_eq!(row["outcome"], "error", "{row}");
+}
