@@ -100,7 +100,8 @@ impl Rules {
             "elicitation/create" => ServerRequest::Elicitation,
             "sampling/createMessage" => ServerRequest::Sampling,
             "roots/list" => ServerRequest::Roots,
-            _ => return true,
+            // Whoever lists what servers may ask lists all of it.
+            _ => return ServerRequest::ALL.into_iter().all(|one| self.policy.server_may_ask(one)),
         };
         self.policy.server_may_ask(request)
     }

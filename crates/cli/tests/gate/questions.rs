@@ -80,6 +80,36 @@ fn answers_to_questions_are_an_object() {
 }
 
 #[test]
+fn a_server_asks_nothing_that_its_policy_does_not_list() {
+    let (_gate, recorder, client) = world(Manner::Honest);
+    let hello = json!({
+        "jsonrpc": "2.0", "id": 0, "method": "initialize",
+        "params": {
+            "protocolVersion": "2025-11-25", "clientInfo": { "name": "x", "version": "1" },
+            "capabilities": { "elicitation": {}, "sampling": {}, "roots": {} },
+        },
+    });
+    let session = client.send(&hello).header("mcp-session-id").expect("a session");
+    let inside = Client { headers: format!("Mcp-Session-Id: {session}\r\n"), ..client };
+    let asked = [
+        ("elicitation/create", true),
+        ("sampling/createMessage", false),
+        ("roots/list", false),
+        ("tasks/get", false),
+        ("tools/call", false),
+        ("evil/question", false),
+    ];
+    for (method, passes) in asked {
+        let question = json!({ "jsonrpc": "2.0", "id": 5, "method": method, "params": {} });
+        let last = r#"{"jsonrpc":"2.0","id":{id},"result":{"content":[],"mark":"GOOD"}}"#;
+        recorder.lie(Some(told(&format!("{{sse}}data: {question}%0A%0Adata: {last}%0A%0A"))));
+        let answer = inside.call("echo", &json!({}));
+        assert!(answer.text().contains("GOOD"), "{method}: {}", answer.text());
+        assert_eq!(answer.text().contains(method), passes, "{}", answer.text());
+    }
+}
+
+#[test]
 fn a_newer_server_that_asks_for_one_round_after_the_other_is_given_up() {
     let (gate, recorder, client) = world(Manner::Newer);
     let inside = client.with_session();

@@ -5,7 +5,7 @@ use crate::in_force::Holding;
 use crate::peer::Peer;
 use crate::prepare::{Again, Prepared};
 use crate::scene::Scene;
-use crate::wire::{self, Era, Id, Message, Request};
+use crate::wire::{self, Era, Id, Message, Method, Request, Sender};
 use bytes::Bytes;
 use hyper::HeaderMap;
 use policy::Subject;
@@ -48,8 +48,9 @@ impl Takes {
             "elicitation/create" => self.elicitation,
             "sampling/createMessage" => self.sampling,
             "roots/list" => self.roots,
-            // Tasks and extensions of servers; the client answers what it does not know with an error.
-            _ => true,
+            // Tasks and extensions of servers; the client answers what it does not know with an error. What
+            // only clients ask, no server may.
+            _ => Method::parse(method).sender() != Sender::Client,
         }
     }
 }
