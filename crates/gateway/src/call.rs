@@ -26,6 +26,7 @@ use tokio::sync::broadcast;
 
 pub(crate) use ask::{Aim, Ask, Asked, Owned, Takes};
 use bring::{bring, resume};
+pub(crate) use judge::decide;
 use judge::{
     admit, admit_again, check_param_headers, continued_round, effects, not_offered, own_act,
     release, verdict, waiting_call,

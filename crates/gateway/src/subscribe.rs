@@ -4,8 +4,8 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use policy::Subject;
 use policy::json::{Bounds, Doc, Kind, Value};
+use policy::{Decision, Subject, ToolFacts};
 use store::ledger::Ending;
 use tokio::sync::mpsc;
 
@@ -17,13 +17,16 @@ use crate::outbound::{Outbound, PIECES_WAITING_MAX};
 use crate::peer::Peer;
 use crate::prepare;
 use crate::rebuild::{self, string};
-use crate::receive::About;
+use crate::receive::{self, About};
 use crate::scene::Scene;
 use crate::serve::turned_true;
 use crate::session::{Outgoing, Session};
 use crate::translate::meta;
 use crate::upstream::{Events, Outgoing as Sent, Reply};
-use crate::wire::{Era, Id, Method, notification_body, request_body, result_body};
+use crate::wire::{Era, Id, Method, Refused, notification_body, request_body, result_body};
+
+/// Resources that one request may subscribe to: an older server is asked for each of them.
+const URIS_MAX: usize = 256;
 
 /// What a client of the newer era wants to hear.
 #[derive(Clone, Debug, Default)]
@@ -35,20 +38,35 @@ struct Filter {
 }
 
 impl Filter {
-    fn of(params: Option<Value<'_>>) -> Filter {
+    fn of(params: Option<Value<'_>>) -> Result<Filter, Refused> {
         let wanted = params.and_then(|params| params.get("notifications"));
-        let flag =
-            |key: &str| wanted.and_then(|all| all.get(key)).and_then(Value::as_bool) == Some(true);
-        let uris = wanted
-            .and_then(|all| all.get("resourceSubscriptions"))
-            .filter(|uris| uris.kind() == Kind::Array)
-            .map(|uris| uris.items().filter_map(|uri| Some(uri.as_str()?.into_owned())).collect());
-        Filter {
-            tools: flag("toolsListChanged"),
-            prompts: flag("promptsListChanged"),
-            resources: flag("resourcesListChanged"),
-            uris: uris.unwrap_or_default(),
+        if wanted.is_some_and(|wanted| wanted.kind() != Kind::Object) {
+            return Err(Refused::params("`notifications` must be an object"));
         }
+        let flag = |key: &str| match wanted.and_then(|all| all.get(key)).map(Value::as_bool) {
+            None => Ok(false),
+            Some(Some(on)) => Ok(on),
+            Some(None) => Err(Refused::params(format!("`{key}` must be true or false"))),
+        };
+        Ok(Filter {
+            tools: flag("toolsListChanged")?,
+            prompts: flag("promptsListChanged")?,
+            resources: flag("resourcesListChanged")?,
+            uris: match wanted.and_then(|all| all.get("resourceSubscriptions")) {
+                None => Vec::new(),
+                Some(uris) => uris_of(uris).ok_or_else(|| {
+                    let words = "`resourceSubscriptions` must be a list of at most 256 strings";
+                    Refused::params(words)
+                })?,
+            },
+        })
+    }
+
+    /// What of it the policy for one server allows.
+    fn allowed(&self, ask: &Ask<'_>, holding: &Holding) -> Filter {
+        let mut allowed = self.clone();
+        allowed.uris.retain(|uri| may_hear(ask, holding, uri));
+        allowed
     }
 
     fn wants(&self, method: &str, params: Option<Value<'_>>) -> bool {
@@ -83,11 +101,35 @@ impl Filter {
     }
 }
 
+fn uris_of(uris: Value<'_>) -> Option<Vec<String>> {
+    if uris.kind() != Kind::Array || uris.items().count() > URIS_MAX {
+        return None;
+    }
+    uris.items().map(|uri| Some(uri.as_str()?.into_owned())).collect()
+}
+
+/// Whether the policy lets this caller have a resource; to hear of its changes is less, but not nothing.
+fn may_hear(ask: &Ask<'_>, holding: &Holding, uri: &str) -> bool {
+    holding.rules.as_ref().is_some_and(|rules| {
+        let verdict = call::decide(ask, rules, Subject::Resource(uri), ToolFacts::default());
+        matches!(verdict.decision(), Decision::Allow)
+    })
+}
+
 /// `subscriptions/listen`: passed on to a server of the same era, held here for older ones.
 pub(crate) async fn listen(ask: &Ask<'_>) -> Outbound {
-    let filter = Filter::of(ask.request.params);
+    let wanted = match Filter::of(ask.request.params) {
+        Ok(wanted) => wanted,
+        Err(refused) => {
+            let refused = refused.with_id(&ask.request.id);
+            return receive::refuse(ask.scene, &refused, &ask.request.method_name);
+        }
+    };
+    let mut heard = Filter { uris: Vec::new(), ..wanted.clone() };
     let mut sources = Vec::new();
     for holding in heard_by(ask.scene) {
+        let filter = wanted.allowed(ask, holding);
+        let as_it_is = filter.uris.len() == wanted.uris.len() && ask.scene.only().is_some();
         let permit =
             match ask.scene.gate.own_act(ask.scene, "subscriptions/listen", &holding.server.name) {
                 Ok(permit) => permit,
@@ -99,7 +141,7 @@ pub(crate) async fn listen(ask: &Ask<'_>) -> Outbound {
                 }
             };
         match ask.scene.gate.peer_for(ask.scene, holding, ask.era, &permit).await {
-            Ok(peer) if peer.era == Era::Modern && ask.scene.only().is_some() => {
+            Ok(peer) if peer.era == Era::Modern && as_it_is => {
                 Gate::settled(permit, Ending::Ok);
                 return call::carry(
                     ask,
@@ -109,8 +151,9 @@ pub(crate) async fn listen(ask: &Ask<'_>) -> Outbound {
                 .await;
             }
             Ok(peer) => {
-                let events = open(ask.scene, holding, &peer, &permit, &filter).await;
-                sources.extend(events.map(|events| (peer, events)));
+                let events = open(ask.scene, &peer, &permit, &filter).await;
+                heard.uris.extend(filter.uris.iter().cloned());
+                sources.extend(events.map(|events| (peer, filter, events)));
                 Gate::settled(permit, Ending::Ok);
             }
             Err(error) => {
@@ -120,12 +163,14 @@ pub(crate) async fn listen(ask: &Ask<'_>) -> Outbound {
         }
     }
     let (sender, pieces) = mpsc::channel(PIECES_WAITING_MAX);
-    let ack = acknowledged(&ask.request.id, &filter);
+    heard.uris.sort();
+    heard.uris.dedup();
+    let ack = acknowledged(&ask.request.id, &heard);
     if sender.send(Outgoing::plain(ack)).await.is_err() {
         return Outbound::Silent;
     }
-    for (peer, events) in sources {
-        tokio::spawn(relay(ask.request.id.clone(), filter.clone(), peer, events, sender.clone()));
+    for (peer, filter, events) in sources {
+        tokio::spawn(relay(ask.request.id.clone(), filter, peer, events, sender.clone()));
     }
     tokio::spawn(end(ask.scene.clone(), ask.request.id.clone(), sender));
     Outbound::Many(pieces)
@@ -157,7 +202,6 @@ async fn end(scene: Scene, id: Id, to: mpsc::Sender<Outgoing>) {
 /// Opens what an older or a newer server offers for the filter.
 async fn open(
     scene: &Scene,
-    holding: &Holding,
     peer: &Arc<Peer>,
     permit: &store::ledger::Permit,
     filter: &Filter,
@@ -177,11 +221,6 @@ async fn open(
         };
     }
     for uri in &filter.uris {
-        let shown =
-            holding.rules.as_ref().is_some_and(|rules| rules.policy.shows(Subject::Resource(uri)));
-        if !shown {
-            continue;
-        }
         let params = format!("{{\"uri\":{}}}", string(uri));
         let id = peer.mint();
         let out = Sent::request(
@@ -281,9 +320,8 @@ pub(crate) async fn for_legacy(
     let session = ask.scene.session.clone()?;
     let peer = session.peer(&holding.server.name).filter(|peer| peer.era == Era::Modern)?;
     let About::Resource(uri) = about else { return None };
-    let shown =
-        holding.rules.as_ref().is_some_and(|rules| rules.policy.shows(Subject::Resource(uri)));
-    if !shown {
+    // The way of every other call tells why not.
+    if !may_hear(ask, holding, uri) {
         return None;
     }
     let permit =
@@ -300,7 +338,7 @@ pub(crate) async fn for_legacy(
         session.unsubscribe(uri);
     } else {
         let filter = Filter { uris: vec![(*uri).to_owned()], ..Filter::default() };
-        let source = open(ask.scene, holding, &peer, &permit, &filter).await;
+        let source = open(ask.scene, &peer, &permit, &filter).await;
         if let Some(source) = source {
             let task = tokio::spawn(deliver(session.clone(), peer, filter, source));
             session.subscribe(uri, task.abort_handle());
@@ -313,12 +351,11 @@ pub(crate) async fn for_legacy(
 /// Hears of changed lists of a newer server, for a session whose client cannot ask for it.
 pub(crate) async fn follow_lists(scene: &Scene, peer: &Arc<Peer>) {
     let Some(session) = scene.session.clone() else { return };
-    let Some(holding) = scene.holding(&peer.server.name) else { return };
     let filter = Filter { tools: true, prompts: true, resources: true, uris: Vec::new() };
     let Ok(permit) = scene.gate.own_act(scene, "subscriptions/listen", &peer.server.name) else {
         return;
     };
-    let source = open(scene, holding, peer, &permit, &filter).await;
+    let source = open(scene, peer, &permit, &filter).await;
     Gate::settled(permit, Ending::Ok);
     if let Some(source) = source {
         let task = tokio::spawn(deliver(session.clone(), Arc::clone(peer), filter, source));

@@ -1,6 +1,8 @@
 //! What servers ask and clients subscribe to: nothing that the policy does not list or allow, nothing in
 //! the gate's own name, and not without end.
 
+use std::io::{BufRead, BufReader, Write};
+use std::net::TcpStream;
 use std::time::Duration;
 
 use serde_json::{Value, json};
@@ -121,4 +123,46 @@ fn a_newer_server_that_asks_for_one_round_after_the_other_is_given_up() {
     let rows = gate.decisions();
     let row = rows.iter().find(|row| row["tool"] == "echo").unwrap();
     assert_eq!(row["outcome"], "error", "{row}");
+}
+
+/// Opens a subscription and gives its first line.
+fn acknowledged(client: &Client, uris: &Value) -> String {
+    let listen = json!({
+        "jsonrpc": "2.0", "id": 1, "method": "subscriptions/listen",
+        "params": {
+            "notifications": { "resourceSubscriptions": uris },
+            "_meta": {
+                "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+                "io.modelcontextprotocol/clientCapabilities": {},
+            },
+        },
+    });
+    let headers = "MCP-Protocol-Version: 2026-07-28\r\nMcp-Method: subscriptions/listen\r\n";
+    let mut stream = TcpStream::connect(("127.0.0.1", client.port)).unwrap();
+    stream.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
+    stream.write_all(&client.request(listen.to_string().as_bytes(), headers)).unwrap();
+    let mut lines = BufReader::new(stream).lines().map(Result::unwrap);
+    let said = lines.find(|line| line.starts_with("data: ") || line.starts_with('{'));
+    said.expect("an answer")
+}
+
+#[test]
+fn nobody_hears_of_resources_that_the_policy_denies() {
+    for manner in [Manner::Newer, Manner::Honest] {
+        let (gate, recorder, client) = world(manner);
+        recorder.look_at_calls_with(|body| {
+            let body = String::from_utf8_lossy(body);
+            body.contains("file:///secret").then(|| "asked for a secret".to_owned())
+        });
+        let all = gate.client(&client.token, "/mcp");
+        for client in [&client, &all] {
+            let said = acknowledged(client, &json!(["file:///a", "file:///secret"]));
+            assert!(said.contains("file:///a") && !said.contains("secret"), "{said}");
+            for wrong in [json!("file:///a"), json!([1]), json!(vec!["file:///a"; 257])] {
+                let said = acknowledged(client, &wrong);
+                assert!(said.contains("-32602") && said.contains("audit_id"), "{said}");
+            }
+        }
+        assert_eq!(recorder.troubles(), Vec::<String>::new());
+    }
 }

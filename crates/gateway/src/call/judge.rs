@@ -180,7 +180,7 @@ pub(super) fn tool_facts<'p>(
     facts
 }
 
-pub(super) fn decide(
+pub(crate) fn decide(
     ask: &Ask<'_>,
     rules: &Rules,
     subject: Subject<'_>,
