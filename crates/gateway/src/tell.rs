@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use policy::json::{Bounds, Doc};
+use store::ledger::LedgerError;
 
 use crate::answers;
 use crate::gate::Gate;
@@ -14,7 +15,7 @@ use crate::rebuild;
 use crate::receive;
 use crate::scene::Scene;
 use crate::upstream::Outgoing;
-use crate::wire::{Era, Id, Method, Notification, Refused, Sender};
+use crate::wire::{Era, Id, Method, Notification, Refused, Sender, error_body};
 
 /// Takes a notification and passes it to the servers it concerns.
 pub(crate) async fn tell(scene: &Scene, body: &Bytes, told: &Notification<'_>) -> Outbound {
@@ -51,6 +52,12 @@ fn others_allowed(scene: &Scene) -> bool {
     }
 }
 
+/// Without a record nothing is passed on. There is no id to say it under.
+fn no_record(error: &LedgerError) -> Outbound {
+    let reason = answers::no_record(error).reason;
+    Outbound::with_status(503, error_body(None, answers::code::STORE_UNAVAILABLE, &reason, None))
+}
+
 /// Every legacy server of the session hears it; modern ones have no such notifications.
 async fn to_servers(scene: &Scene, body: &Bytes, told: &Notification<'_>) -> Outbound {
     let peers: Vec<Arc<Peer>> = match &scene.session {
@@ -66,7 +73,7 @@ async fn to_servers(scene: &Scene, body: &Bytes, told: &Notification<'_>) -> Out
             scene.endpoint.server().unwrap_or_default(),
         ) {
             Ok(()) => Outbound::Accepted,
-            Err(error) => Outbound::with_status(503, answers::no_record(&error).reason),
+            Err(error) => no_record(&error),
         };
     }
     let mut last = Outbound::Accepted;
@@ -96,7 +103,7 @@ async fn cancel(scene: &Scene, body: &Bytes, told: &Notification<'_>) -> Outboun
         // A modern server learns of it when the stream of the request ends.
         _ => match scene.gate.note_passed(scene, &told.method_name, "") {
             Ok(()) => Outbound::Accepted,
-            Err(error) => Outbound::with_status(503, answers::no_record(&error).reason),
+            Err(error) => no_record(&error),
         },
     };
     if let Some(flight) = flight {
@@ -132,7 +139,7 @@ pub(crate) async fn pass_on(
 async fn deliver(scene: &Scene, peer: &Arc<Peer>, out: Outgoing, method: &str) -> Outbound {
     let permit = match scene.gate.own_act(scene, method, &peer.server.name) {
         Ok(permit) => permit,
-        Err(error) => return Outbound::with_status(503, answers::no_record(&error).reason),
+        Err(error) => return no_record(&error),
     };
     match peer.send(&permit, out).await {
         Ok(()) => {
