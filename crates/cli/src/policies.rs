@@ -102,11 +102,23 @@ impl Source {
             std::fs::File::open(path).and_then(|file| file.take(BYTES_MAX).read_to_end(&mut bytes))
         };
         read.with_context(|| format!("cannot read policy `{name}`"))?;
-        let text = String::from_utf8(bytes)
-            .map_err(|_| anyhow::anyhow!("policy `{name}` is not UTF-8\nhint: save it as UTF-8"))?;
+        let text = String::from_utf8(bytes).map_err(|error| not_utf8(&name, &error))?;
         let format = if path == "-" { of_text(&text) } else { Format::of_path(&name) };
         Ok(Source { name, text, format })
     }
+}
+
+/// Says where the first bytes are that are no character.
+fn not_utf8(name: &str, error: &std::string::FromUtf8Error) -> anyhow::Error {
+    let before = error.as_bytes().get(..error.utf8_error().valid_up_to()).unwrap_or_default();
+    let before = String::from_utf8_lossy(before);
+    let (line, column) = before
+        .rsplit_once('\n')
+        .map_or((1, &*before), |(lines, rest)| (lines.matches('\n').count() + 2, rest));
+    let column = column.chars().count() + 1;
+    anyhow::anyhow!(
+        "policy `{name}` is not UTF-8: line {line}, column {column}\nhint: save it as UTF-8"
+    )
 }
 
 /// Text from stdin has no file name to tell its format.

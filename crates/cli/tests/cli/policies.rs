@@ -43,6 +43,19 @@ fn problems_are_shown_as_a_compiler_shows_them() {
 }
 
 #[test]
+fn bytes_that_are_no_text_have_a_place_too() {
+    let stage = Stage::new();
+    for (bytes, place) in [
+        (&b"\xff{}"[..], "line 1, column 1"),
+        (b"{\n\n \"\xc3\xa9\": \"\xc0\xae\"}", "line 3, column 8"),
+    ] {
+        std::fs::write(stage.path("bytes.json"), bytes).unwrap();
+        let told = stage.told(&["policy", "check", "bytes.json"]);
+        assert!(told.contains(place), "{told}");
+    }
+}
+
+#[test]
 fn problems_are_data_when_json_is_asked_for() {
     let stage = Stage::new();
     stage.write("good.json", GOOD);
