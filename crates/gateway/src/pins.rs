@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use hashbrown::HashMap;
 use policy::OnChange;
-use policy::json::{Bounds, Doc, Value};
+use policy::json::{Bounds, Doc, Kind, Value};
 use policy::{Definition, Policy, Subject, ToolFacts};
 use store::registry::{Pin, PinState};
 
@@ -20,9 +20,8 @@ pub(crate) struct Pins {
 #[derive(Clone, Debug)]
 struct Tool {
     definition: Definition,
-    /// As the owner accepted it, canonical.
-    accepted: Option<String>,
-    fingerprint: Option<String>,
+    /// As the owner accepted it, canonical; several of one name, if that is what the owner accepted.
+    accepted: Vec<String>,
     /// Of the definition that the server has now, which a policy may let through unaccepted.
     offered: Option<String>,
     category: Option<&'static str>,
@@ -61,16 +60,13 @@ impl Pins {
                 _ if twice => Definition::Conflict,
                 None if self.known => Definition::New,
                 // Listed once more is not accepted.
-                Some(pinned) if pinned.accepted.is_none() => Definition::New,
-                Some(pinned) if pinned.fingerprint.as_deref() != Some(&fingerprint) => {
-                    Definition::Changed
-                }
+                Some(pinned) if pinned.accepted.is_empty() => Definition::New,
+                Some(pinned) if !pinned.accepted.contains(&definition) => Definition::Changed,
                 _ => Definition::Unchanged,
             };
             let entry = tools_now.entry(name).or_insert_with(|| Tool {
                 definition: state,
-                accepted: (!self.known && !twice).then(|| definition.clone()),
-                fingerprint: Some(fingerprint.clone()),
+                accepted: if self.known || twice { Vec::new() } else { vec![definition.clone()] },
                 offered: None,
                 category: None,
                 risk: None,
@@ -136,16 +132,29 @@ impl Pins {
         let Some(tool) = self.tools.get(name) else {
             return if self.known && refuses(policy, name) { None } else { as_offered() };
         };
-        // A page of a long list may hold what was changed since the whole list was looked at.
-        let differs = tool.fingerprint.as_deref()
-            != Some(catalog::pins::fingerprint(offered).to_string().as_str());
-        match tool.definition {
-            _ if !refuses(policy, name) => as_offered(),
-            Definition::Unchanged | Definition::Unknown if differs => tool.accepted.clone(),
-            Definition::Unchanged | Definition::Unknown => as_offered(),
-            Definition::New => None,
-            Definition::Changed | Definition::Conflict => tool.accepted.clone(),
+        if !refuses(policy, name) {
+            return as_offered();
         }
+        let is_accepted = tool.accepted.contains(&catalog::pins::canonical_definition(offered));
+        match tool.definition {
+            Definition::New => None,
+            Definition::Changed => tool.accepted.first().cloned(),
+            _ if is_accepted => as_offered(),
+            // Of two the one that was accepted is shown.
+            Definition::Conflict => None,
+            // A page of a long list may hold what was changed since the whole list was looked at.
+            Definition::Unchanged | Definition::Unknown => tool.accepted.first().cloned(),
+        }
+    }
+}
+
+/// The definitions that a pin holds: one, or a list of those that share the name.
+fn each(pinned: &str) -> Vec<String> {
+    match Doc::read(pinned.as_bytes(), &Bounds::ANSWER) {
+        Ok(doc) if doc.root().kind() == Kind::Array => {
+            doc.root().items().map(|one| one.raw().to_owned()).collect()
+        }
+        _ => vec![pinned.to_owned()],
     }
 }
 
@@ -172,8 +181,7 @@ impl Tool {
         let classed = accepted.and_then(|pinned| crate::classify::of(server, &pinned.definition));
         Tool {
             definition,
-            accepted: pin.accepted.as_ref().map(|pinned| pinned.definition.clone()),
-            fingerprint: accepted.map(|pinned| pinned.fingerprint.to_string()),
+            accepted: pin.accepted.as_ref().map(|p| each(&p.definition)).unwrap_or_default(),
             offered: offered.map(|pinned| pinned.fingerprint.to_string()),
             category: classed.map(|classed| classed.0),
             risk: classed.map(|classed| classed.1),
@@ -185,6 +193,9 @@ impl Tool {
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used, reason = "tests")]
+    use policy::Format;
+    use store::registry::Pinned;
+
     use super::*;
 
     fn after(pins: &Pins, list: &str) -> Pins {
@@ -214,6 +225,43 @@ mod tests {
             pins = after(&pins, &format!("[{list}]"));
             for (name, definition) in *expected {
                 assert_eq!(pins.facts(name).definition, *definition, "{name} after {list}");
+            }
+        }
+    }
+
+    #[test]
+    fn what_an_owner_accepted_of_a_doubled_name_is_shown_as_tools() {
+        let pinned = |text: &str| Pinned {
+            fingerprint: catalog::pins::fingerprint_of_canonical(text),
+            definition: text.to_owned(),
+        };
+        let both =
+            r#"[{"description":"Reads","name":"a"},{"description":"Deletes all","name":"a"}]"#;
+        let (one, other) = (r#"{"description":"Reads","name":"a"}"#, r#"{"name":"a"}"#);
+        let policy = Policy::load(r#"{"version":"1","default":"allow"}"#, Format::Json).unwrap();
+        for (state, accepted, shown) in [
+            (PinState::Accepted, both, [Some(one), Some(one)]),
+            (PinState::Changed, both, [Some(one), Some(one)]),
+            (PinState::Conflict, one, [Some(one), None]),
+        ] {
+            let pin = Pin {
+                tool: "a".to_owned(),
+                state,
+                accepted: Some(pinned(accepted)),
+                seen: Some(pinned(both)),
+                first_seen_at_us: 0,
+                changed_at_us: 0,
+                accepted_at_us: None,
+                accepted_by: None,
+                shares_name: false,
+            };
+            let pins = Pins::of("s", &[pin]);
+            for (offered, shown) in [one, other].into_iter().zip(shown) {
+                let doc = Doc::read(offered.as_bytes(), &Bounds::ANSWER).unwrap();
+                assert_eq!(pins.shown("a", doc.root(), &policy).as_deref(), shown, "{state:?}");
+            }
+            if accepted == both {
+                assert_eq!(pins.facts("a").category, Some("destructive"));
             }
         }
     }
