@@ -19,7 +19,7 @@ use tokio::sync::mpsc;
 use crate::context::{Context, Stores};
 use crate::failure::Ending;
 use crate::output::{Out, visible};
-use crate::running::{Facts, Mark, Teller};
+use crate::running::{Facts, Mark, Teller, pid_space};
 
 mod builtin;
 mod demo;
@@ -97,7 +97,7 @@ fn serve(
         let url = format!("{scheme}://{}/mcp", listening.address());
         let facts = facts("up", Some(url.clone()), stores);
         let mark = Mark::set(stores.home.path(), &facts)?;
-        let teller = Teller::start(stores.home.path(), &gate);
+        let teller = Teller::start(stores.home.path(), &facts, &gate);
         stores.note("start", "gate", &url)?;
         welcome(&url, stores, demo, out)?;
         sync::start(stores, context, &gate, &stop)?;
@@ -205,6 +205,7 @@ fn tls(settings: &Settings, context: &Context) -> Result<Option<Tls>> {
 fn facts(command: &str, url: Option<String>, stores: &Stores) -> Facts {
     Facts {
         pid: std::process::id(),
+        pid_space: pid_space(),
         command: command.to_owned(),
         started_us: stores.now_us(),
         url,

@@ -6,7 +6,9 @@
 use std::fs::{self, DirBuilder, File, OpenOptions, Permissions};
 use std::io::{Read as _, Write as _};
 use std::os::fd::AsRawFd as _;
-use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _, PermissionsExt as _};
+use std::os::unix::fs::{
+    DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _,
+};
 use std::os::unix::net::{UnixListener as StdListener, UnixStream as StdStream};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -26,6 +28,9 @@ const STANDING_BYTES_MAX: u64 = 16 << 20;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Facts {
     pub(crate) pid: u32,
+    /// The space of numbers that `pid` is of: containers that share a home count each from 1.
+    #[serde(default)]
+    pub(crate) pid_space: u64,
     /// `up`, `stdio` or `wrap`.
     pub(crate) command: String,
     pub(crate) started_us: i64,
@@ -42,22 +47,44 @@ pub(crate) struct Mark {
     _file: File,
 }
 
+impl Facts {
+    /// Whether these are the facts of the process that asks.
+    fn are_our_own(&self) -> bool {
+        self.pid == std::process::id() && self.pid_space == pid_space()
+    }
+
+    /// What the files of this gate in the folder are called, without their endings. No two processes
+    /// that live at once have the same.
+    fn name(&self) -> String {
+        format!("{}-{}", self.pid, self.pid_space)
+    }
+}
+
+/// The number of the space that our own process number is of; 0 where the kernel does not tell.
+pub(crate) fn pid_space() -> u64 {
+    fs::metadata("/proc/self/ns/pid").map_or(0, |space| space.ino())
+}
+
 impl Mark {
+    /// The file gets its name when it is whole and locked: whoever finds one that is not would sweep
+    /// it away.
     pub(crate) fn set(home: &Path, facts: &Facts) -> Result<Mark> {
         let folder = folder(home);
         make_folder(&folder)?;
-        let path = folder.join(format!("{}.json", facts.pid));
+        let path = folder.join(facts.name()).with_extension("json");
+        let draft = path.with_extension("new");
         let shown = path.display().to_string();
         let mut file = OpenOptions::new()
             .create(true)
             .truncate(true)
             .write(true)
             .mode(0o600)
-            .open(&path)
+            .open(&draft)
             .with_context(|| format!("cannot write `{shown}`"))?;
         rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive)
             .with_context(|| format!("cannot lock `{shown}`"))?;
         file.write_all(&serde_json::to_vec(facts)?)?;
+        fs::rename(&draft, &path).with_context(|| format!("cannot write `{shown}`"))?;
         Ok(Mark { path, _file: file })
     }
 }
@@ -76,8 +103,8 @@ pub(crate) struct Teller {
 
 impl Teller {
     /// Without a socket `tollgate status` shows less, and the gate runs all the same.
-    pub(crate) fn start(home: &Path, gate: &Arc<Gate>) -> Option<Teller> {
-        let path = socket(home, std::process::id());
+    pub(crate) fn start(home: &Path, facts: &Facts, gate: &Arc<Gate>) -> Option<Teller> {
+        let path = socket(home, facts);
         match listen(home, &path) {
             Ok(listener) => {
                 let task = tokio::spawn(tell(listener, Arc::clone(gate)));
@@ -121,15 +148,15 @@ async fn tell(listener: tokio::net::UnixListener, gate: Arc<Gate>) {
 /// Waits until every running gate has taken over what was just written, so that a command can say
 /// that it is in force. A gate that does not answer in time finds it at its own next look.
 pub(crate) fn let_them_look(home: &Path) {
-    for facts in all(home).iter().filter(|facts| facts.pid != std::process::id()) {
-        let _ = standing(home, facts.pid);
+    for facts in all(home).iter().filter(|facts| !facts.are_our_own()) {
+        let _ = standing(home, facts);
     }
 }
 
 /// How the servers of a running gate stand, if it says so in time. It has looked at its registry
 /// when it answers.
-pub(crate) fn standing(home: &Path, pid: u32) -> Option<serde_json::Value> {
-    let path = short(home, &socket(home, pid)).ok()?;
+pub(crate) fn standing(home: &Path, facts: &Facts) -> Option<serde_json::Value> {
+    let path = short(home, &socket(home, facts)).ok()?;
     let stream = StdStream::connect(path.as_path()).ok()?;
     stream.set_read_timeout(Some(ANSWER_WAIT_MAX)).ok()?;
     let mut text = Vec::new();
@@ -156,8 +183,8 @@ fn short(home: &Path, path: &Path) -> std::io::Result<Short> {
     Ok(Short { path, _folder: folder })
 }
 
-fn socket(home: &Path, pid: u32) -> PathBuf {
-    folder(home).join(format!("{pid}.sock"))
+fn socket(home: &Path, facts: &Facts) -> PathBuf {
+    folder(home).join(facts.name()).with_extension("sock")
 }
 
 /// Every gate that runs on this home now, oldest first.
@@ -207,6 +234,7 @@ mod tests {
     fn facts() -> Facts {
         Facts {
             pid: std::process::id(),
+            pid_space: pid_space(),
             command: "up".into(),
             started_us: 1,
             url: Some("http://127.0.0.1:4180/mcp".into()),
@@ -223,6 +251,19 @@ mod tests {
         assert_eq!(all(home.path()), [facts()]);
         drop(mark);
         assert_eq!(all(home.path()), []);
+    }
+
+    #[test]
+    fn gates_of_two_containers_have_one_number_and_each_its_own_mark() {
+        let home = tempfile::tempdir().unwrap();
+        let here = facts();
+        let there = Facts { pid_space: here.pid_space + 1, started_us: 2, ..facts() };
+        let marks = [&here, &there].map(|facts| Mark::set(home.path(), facts).unwrap());
+        assert_eq!(all(home.path()), [here.clone(), there.clone()]);
+        assert_ne!(socket(home.path(), &here), socket(home.path(), &there));
+        assert!(here.are_our_own() && !there.are_our_own());
+        drop(marks);
+        assert_eq!(fs::read_dir(folder(home.path())).unwrap().count(), 0);
     }
 
     #[test]

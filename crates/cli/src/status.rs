@@ -40,7 +40,7 @@ pub(crate) fn run(args: &StatusArgs, context: &Context, out: &mut Out) -> Result
     }
     let gates: Vec<Running> = running::all(&home)
         .into_iter()
-        .map(|facts| Running { live: running::standing(&home, facts.pid), facts })
+        .map(|facts| Running { live: running::standing(&home, &facts), facts })
         .collect();
     // A gate that runs goes on under the settings it has taken; whoever asks for it is told of both.
     let (settings, broken) = match context.settings() {

@@ -157,8 +157,9 @@ where
         let ledger = stores.gate_ledger()?;
         let echo = Echo::start();
         let gate = gate_heard_by(Some(echo.to.clone()), stores, context)?;
-        let mark = Mark::set(stores.home.path(), &facts(command, None, stores))?;
-        let teller = Teller::start(stores.home.path(), &gate);
+        let facts = facts(command, None, stores);
+        let mark = Mark::set(stores.home.path(), &facts)?;
+        let teller = Teller::start(stores.home.path(), &facts, &gate);
         let input = UntilStopped::new(Input::ours(), stop);
         let input = BufReader::with_capacity(INPUT_BYTES_USUAL, input);
         // On the runtime's own thread, where its calls run too: from this one every line would go
