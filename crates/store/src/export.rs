@@ -3,7 +3,7 @@
 
 use crate::records::{RecordsError, View};
 
-mod csv;
+pub(crate) mod csv;
 mod draft;
 mod fields;
 mod jsonl;

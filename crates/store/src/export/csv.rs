@@ -105,7 +105,7 @@ fn text(text: &str, safety: CsvSafety, line: &mut String) {
 
 /// Each physical line that a spreadsheet might calculate gets an apostrophe in front: a reader that
 /// gets the quoting wrong starts a new cell at each of them.
-pub(super) fn neutral(text: &str) -> Cow<'_, str> {
+pub(crate) fn neutral(text: &str) -> Cow<'_, str> {
     if !text.split(is_line_end).any(is_risky) {
         return Cow::Borrowed(text);
     }

@@ -147,7 +147,7 @@ pub(crate) fn write_text_within(text: &str, bytes_max: usize, out: &mut Vec<u8>)
     out.push(b'"');
 }
 
-fn write_escaped(text: &str, out: &mut Vec<u8>) {
+pub(crate) fn write_escaped(text: &str, out: &mut Vec<u8>) {
     if text.bytes().all(|b| IS_PLAIN.get(usize::from(b)) == Some(&true)) {
         out.extend_from_slice(text.as_bytes());
         return;

@@ -6,6 +6,7 @@ use super::entry::Entry;
 use super::error::LedgerError;
 use super::filter::Filter;
 use super::reader::Reader;
+use crate::export::csv::neutral;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ExportFormat {
@@ -58,7 +59,17 @@ impl Reader {
     fn export_chain(&self, out: &mut dyn Write) -> Result<u64, LedgerError> {
         let mut count = 0;
         for number in self.places.segments()? {
-            let bytes = self.segment(number)?.unwrap_or_default();
+            let Some(bytes) = self.segment(number)? else {
+                // Those before it went with it; what was written of them would not lead to the rest.
+                if count == 0 {
+                    continue;
+                }
+                return Err(LedgerError::Io {
+                    act: "export",
+                    path: self.places.segment(number),
+                    source: io::Error::other("rows were retired meanwhile; try again"),
+                });
+            };
             for (_, line) in super::reader::lines(&bytes) {
                 out.write_all(line).and_then(|()| out.write_all(b"\n")).map_err(cannot_write)?;
                 count += 1;
@@ -137,18 +148,16 @@ fn csv_line(entry: &Entry) -> String {
     format!("{}\r\n", cells.join(","))
 }
 
-/// Quoted where RFC 4180 needs it. A line that a spreadsheet would take for a formula gets an
-/// apostrophe in front, every line of a cell, because a reader may break the cell up.
+/// Quoted where RFC 4180 needs it, and nothing in it that a spreadsheet would calculate.
 fn csv_text(text: &str) -> String {
     if is_whole_number(text) {
         return text.to_owned();
     }
-    let safe: Vec<String> = text.split('\n').map(harmless).collect();
-    let safe = safe.join("\n");
-    if safe.contains([',', '"', '\r', '\n', '\'', ';', '\t']) || safe != safe.trim() {
+    let safe = neutral(text);
+    if safe.contains([',', '"', '\r', '\n', '\'', ';', '\t']) || *safe != *safe.trim() {
         format!("\"{}\"", safe.replace('"', "\"\""))
     } else {
-        safe
+        safe.into_owned()
     }
 }
 
@@ -156,15 +165,6 @@ fn csv_text(text: &str) -> String {
 fn is_whole_number(text: &str) -> bool {
     let digits = text.strip_prefix('-').unwrap_or(text);
     !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit())
-}
-
-fn harmless(line: &str) -> String {
-    let skipped = |c: char| c.is_whitespace() || c.is_control() || c == '\u{feff}' || c == '\'';
-    let first = line.trim_start_matches(skipped).chars().next();
-    // Full-width signs are read as the plain ones in some locales.
-    let risky =
-        matches!(first, Some('=' | '+' | '-' | '@' | '|' | '%' | '＝' | '＋' | '－' | '＠'));
-    if risky || line.starts_with(['\t', '\r']) { format!("'{line}") } else { line.to_owned() }
 }
 
 #[cfg(test)]
@@ -194,6 +194,11 @@ mod tests {
             ("\t=1", "\"'\t=1\""),
             ("ok\n=1", "\"ok\n'=1\""),
             ("ok\r\n=1", "\"ok\r\n'=1\""),
+            ("ok\r=1", "\"ok\r'=1\""),
+            ("ok\u{85}=1", "\"ok\u{85}'=1\""),
+            ("\u{200b}=1", "\"'\u{200b}=1\""),
+            (";=1", "\"';=1\""),
+            ("\u{2212}1", "\"'\u{2212}1\""),
             ("＝1", "\"'＝1\""),
             ("a=1", "a=1"),
             ("2026-01-01T00:00:00Z", "2026-01-01T00:00:00Z"),

@@ -1,5 +1,6 @@
 //! Which entries a reader wants.
 
+use super::encode;
 use super::reader::Candidate;
 use super::row::{Kind, Row};
 use super::stamp;
@@ -50,6 +51,15 @@ impl Filter {
             && self.until_us.is_none_or(|until| time < until)
     }
 
+    /// Whether rows between two times may be wanted, whichever is the later; a time that is not known
+    /// may be any.
+    pub(crate) fn meets(&self, one: Option<i64>, other: Option<i64>) -> bool {
+        let (Some(one), Some(other)) = (one, other) else { return true };
+        let (earliest, latest) = (one.min(other), one.max(other));
+        self.since_us.is_none_or(|since| latest >= since)
+            && self.until_us.is_none_or(|until| earliest < until)
+    }
+
     /// The rest, when all rows of the entry were seen.
     pub(crate) fn keeps(&self, candidate: &Candidate) -> bool {
         let entry = &candidate.entry;
@@ -59,10 +69,16 @@ impl Filter {
             && (candidate.has_text || self.text.is_none())
     }
 
+    /// The text as it is, or as a row spells it: a quote or a control character is escaped there.
     pub(crate) fn has_text(&self, line: &[u8]) -> bool {
         self.text.as_deref().is_some_and(|text| {
-            let wanted = text.as_bytes();
-            wanted.is_empty() || line.windows(wanted.len()).any(|w| w.eq_ignore_ascii_case(wanted))
+            let mut spelled = Vec::new();
+            encode::write_escaped(text, &mut spelled);
+            holds(line, text.as_bytes()) || (spelled != text.as_bytes() && holds(line, &spelled))
         })
     }
+}
+
+fn holds(line: &[u8], wanted: &[u8]) -> bool {
+    wanted.is_empty() || line.windows(wanted.len()).any(|w| w.eq_ignore_ascii_case(wanted))
 }

@@ -47,10 +47,7 @@ impl Reader {
     }
 
     fn entries(&self, filter: &Filter, direction: Direction) -> Result<Entries, LedgerError> {
-        let segments = self.places.segments()?;
-        let (from, to) = self.range(&segments, filter)?;
-        let mut todo: Vec<u32> =
-            segments.into_iter().skip(from).take(to.saturating_sub(from)).collect();
+        let mut todo = self.within(self.places.segments()?, filter)?;
         if direction == Direction::Forwards {
             todo.reverse();
         }
@@ -58,27 +55,37 @@ impl Reader {
         Ok(Entries { reader, filter, direction, todo, ready: Vec::new() })
     }
 
-    /// The segments in which the filter can find anything, as places in the list.
-    fn range(&self, segments: &[u32], filter: &Filter) -> Result<(usize, usize), LedgerError> {
-        let mut from = 0;
-        let mut to = segments.len();
-        if let Some(seq) = filter.seq_min {
-            from = self.first_where(segments, |head| head.seq > seq)?.saturating_sub(1);
-        }
+    /// The segments in which the filter can find anything.
+    fn within(&self, mut segments: Vec<u32>, filter: &Filter) -> Result<Vec<u32>, LedgerError> {
         if let Some(seq) = filter.seq_max {
-            to = self.first_where(segments, |head| head.seq > seq)?;
+            segments.truncate(self.first_where(&segments, |head| head.seq > seq)?);
         }
-        // The wall clock may have been set back within a segment, so one more is looked at.
-        let is_after = |head: &SegmentHead, us: i64| stamp::parse(&head.time) > Some(us);
-        if let Some(since) = filter.since_us {
-            let found = self.first_where(segments, |head| is_after(head, since))?;
-            from = from.max(found.saturating_sub(2));
+        if let Some(seq) = filter.seq_min {
+            let past = self.first_where(&segments, |head| head.seq > seq)?;
+            segments.drain(..past.saturating_sub(1));
         }
-        if let Some(until) = filter.until_us {
-            let found = self.first_where(segments, |head| is_after(head, until))?;
-            to = to.min(found.saturating_add(1));
+        if filter.since_us.is_some() || filter.until_us.is_some() {
+            self.keep_within(&mut segments, filter)?;
         }
-        Ok((from, to))
+        Ok(segments)
+    }
+
+    /// Every segment is looked at, because a clock that is set leaves times that are out of order. One
+    /// that was set there and back within a segment is met by the segments beside those that fit.
+    fn keep_within(&self, segments: &mut Vec<u32>, filter: &Filter) -> Result<(), LedgerError> {
+        let mut begins = Vec::with_capacity(segments.len());
+        for number in &*segments {
+            begins.push(self.head(*number)?.and_then(|head| stamp::parse(&head.time)));
+        }
+        let ends = begins.iter().skip(1).copied().chain([None]);
+        let fits: Vec<bool> =
+            begins.iter().copied().zip(ends).map(|(b, e)| filter.meets(b, e)).collect();
+        let mut at = 0..fits.len();
+        segments.retain(|_| {
+            let near = at.next().map(|i| i.saturating_sub(1)..fits.len().min(i + 2));
+            near.and_then(|near| fits.get(near)).is_some_and(|near| near.contains(&true))
+        });
+        Ok(())
     }
 
     /// Binary search over the first rows of the segments.
@@ -91,9 +98,7 @@ impl Reader {
         while low < high {
             let middle = usize::midpoint(low, high);
             let number = segments.get(middle).copied().unwrap_or_default();
-            let path = self.places.segment(number);
-            let head = SegmentHead::read(&path).map_err(LedgerError::io("read", &path))?;
-            if head.is_some_and(|head| is_past(&head)) {
+            if self.head(number)?.is_some_and(|head| is_past(&head)) {
                 high = middle;
             } else {
                 low = middle + 1;

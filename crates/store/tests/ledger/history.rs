@@ -12,6 +12,9 @@ use store::ledger::{
 use super::support::{Desk, MINUTE_US, NOON, SECOND_US, facts, limited, ok, try_call, verdict};
 use super::tamper::python;
 
+const HOUR_US: i64 = 3_600_000_000;
+const YEAR_US: i64 = 365 * 24 * HOUR_US;
+
 fn rules() -> policy::Policy {
     limited(r#"{"counter":"c","window":"day","max":1000000}"#)
 }
@@ -85,14 +88,72 @@ fn filters_find_what_they_say() {
     let span = Filter { since_us: Some(at(30)), until_us: Some(at(40)), ..only_calls() };
     assert_eq!(seqs(&reader, &span), all[30..40]);
     assert_eq!(seqs(&reader, &Filter { since_us: Some(at(98)), ..only_calls() }), all[98..]);
-    let notes = Filter {
+    let notes = |text: &str| Filter {
         only: Some(EntryKind::Note),
-        text: Some("grant_revoked".into()),
+        text: Some(text.into()),
         ..Filter::default()
     };
-    assert_eq!(seqs(&reader, &notes).len(), 1);
+    assert_eq!(seqs(&reader, &notes("grant_revoked")).len(), 1);
+    let about = "C:\\new \"x\"\u{1b}\u{202e}";
+    ledger.note(&Note { act: "odd", about, ..Note::default() }).unwrap();
+    for text in [about, "c:\\NEW", "\"x\"", "\u{1b}", "\u{202e}", "\"act\":\"odd\""] {
+        assert_eq!(seqs(&reader, &notes(text)).len(), 1, "{text:?}");
+    }
     assert_eq!(reader.entry(all[77]).unwrap().unwrap().seq, all[77]);
     assert_eq!(reader.entry(1_000_000).unwrap(), None);
+}
+
+#[test]
+fn a_span_of_time_is_found_whatever_the_clock_was_set_to_before_it() {
+    for set_to in [NOON.wall_us + YEAR_US, NOON.wall_us - YEAR_US] {
+        let desk = Desk::with(Options { segment_bytes_max: 2_000, ..Options::default() });
+        let ledger = desk.open();
+        let call = || {
+            try_call(&ledger, &rules()).unwrap().settle(&ok()).unwrap();
+            desk.clock.advance(SECOND_US);
+        };
+        (0..40).for_each(|_| call());
+        desk.clock.set_wall(set_to);
+        (0..40).for_each(|_| call());
+        let after = NOON.wall_us + HOUR_US;
+        desk.clock.set_wall(after);
+        (0..40).for_each(|_| call());
+        let reader = desk.reader();
+        let all = seqs(&reader, &only_calls());
+        let at = |second: i64| Some(after + second * 1_000_000);
+        let span =
+            |since_us, until_us| seqs(&reader, &Filter { since_us, until_us, ..only_calls() });
+        assert_eq!(span(at(10), at(20)), all[90..100]);
+        let then = |second: i64| Some(set_to + second * 1_000_000);
+        assert_eq!(span(then(10), then(20)), all[50..60]);
+    }
+}
+
+/// Takes the segment after the first away as soon as rows of that one have come.
+struct Meanwhile(Desk, u64);
+
+impl std::io::Write for Meanwhile {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        let _ = fs::remove_file(self.0.segment(2));
+        self.1 += 1;
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
+#[test]
+fn a_chain_whose_rows_are_retired_while_it_is_exported_is_not_called_whole() {
+    let (desk, _ledger) = written();
+    let reader = desk.reader();
+    let mut out = Meanwhile(desk, 0);
+    let error = reader.export(ExportFormat::Chain, &Filter::default(), &mut out).unwrap_err();
+    assert!(error.to_string().contains("retired meanwhile"), "{error}");
+    // What is gone before anything was written leaves a chain that begins later.
+    fs::remove_file(out.0.segment(1)).unwrap();
+    reader.export(ExportFormat::Chain, &Filter::default(), &mut out).unwrap();
 }
 
 #[test]
