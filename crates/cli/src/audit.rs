@@ -122,13 +122,12 @@ pub(crate) struct ExportArgs {
 
 impl AuditCommand {
     pub(crate) fn run(self, context: &Context, out: &mut Out) -> Result<Ending> {
-        let stores = context.open()?;
         match self {
-            AuditCommand::Tail(args) => tail::tail(&args, &stores, out),
-            AuditCommand::Search(args) => tail::search(&args, &stores, out),
-            AuditCommand::Verify(args) => chain::verify(&args, &stores, out),
-            AuditCommand::Checkpoint(args) => chain::checkpoint(&args, &stores, out),
-            AuditCommand::Export(args) => export::run(&args, &stores, out),
+            AuditCommand::Tail(args) => tail::tail(&args, &context.open()?, out),
+            AuditCommand::Search(args) => tail::search(&args, &context.open()?, out),
+            AuditCommand::Verify(args) => chain::verify(&args, &context.home_path()?, out),
+            AuditCommand::Checkpoint(args) => chain::checkpoint(&args, &context.open()?, out),
+            AuditCommand::Export(args) => export::run(&args, &context.open()?, out),
         }
     }
 }

@@ -90,6 +90,18 @@ fn every_act_of_the_owner_is_a_row_with_his_name() {
 }
 
 #[test]
+fn a_log_is_verified_without_the_key_the_settings_and_the_database() {
+    let stage = stage();
+    for file in ["vault.key", "gate.db"] {
+        fs::remove_file(stage.home().join(file)).unwrap();
+    }
+    fs::write(stage.home().join("tollgate.toml"), "listn = 1\n").unwrap();
+    let said = stage.run(&["audit", "verify"]);
+    assert_eq!(said.code, 0, "{}", said.everything());
+    assert!(!stage.home().join("gate.db").exists(), "looking makes nothing");
+}
+
+#[test]
 fn an_edited_log_is_found_and_a_cut_off_end_with_a_checkpoint() {
     let stage = stage();
     let kept = stage.path("checkpoint.json").display().to_string();
