@@ -74,7 +74,7 @@ fn list(stores: &Stores, out: &mut Out) -> Result<Ending> {
 }
 
 fn remove(name: &str, stores: &Stores, out: &mut Out) -> Result<Ending> {
-    if stores.file_names.servers.contains(name) {
+    if stores.file_names.servers.contains(name) && stores.registry.server(name).is_err() {
         bail!("server `{name}` stands in tollgate.toml\nhint: take it out of that file");
     }
     let grants = stores.registry.remove_server(name)?;

@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::os::unix::fs::MetadataExt as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use gateway::{Tls, Validity};
 use rustix::fs::{Access, access};
@@ -190,6 +190,10 @@ fn is_ours(name: &str) -> bool {
 }
 
 pub(super) fn stores(context: &Context, findings: &mut Vec<Finding>) -> Option<Stores> {
+    if let Some(gone) = context.home_path().ok().and_then(|home| database_gone(&home)) {
+        findings.push(gone);
+        return None;
+    }
     // Broken settings have been named; they are no reason not to look at the rest.
     let settings = context.settings().unwrap_or_default();
     let stores = match context.open_with(settings) {
@@ -240,22 +244,56 @@ fn database(error: &anyhow::Error, context: &Context) -> Finding {
     }
 }
 
+/// A home that was in use and has lost its database; opening it would make an empty one and hide that.
+fn database_gone(home: &Path) -> Option<Finding> {
+    let was_used = home.join("vault.key").exists() || size(&home.join("audit")) > 0;
+    if home.join("gate.db").exists() || !was_used {
+        return None;
+    }
+    let words = "`gate.db` is gone, and with it all servers, policies and grants";
+    let mend = match newest_copy(home) {
+        Some(copy) => copy_back(home, &copy),
+        None => "put a copy of yours back; any other command makes an empty one".to_owned(),
+    };
+    Some(Finding::wrong("database", words, mend))
+}
+
 /// How to come by a whole `gate.db` again: the newest copy, which an upgrade made, or a new one.
 fn put_back(home: &Path) -> String {
+    if let Some(copy) = newest_copy(home) {
+        return copy_back(home, &copy);
+    }
     let gate = home.join("gate.db");
     let gate = gate.display();
+    let log = left_log(home).map(|log| format!(" && mv {} {gate}.damaged-wal", log.display()));
+    format!(
+        "there is no copy in `backups/`; put one of yours back, or `mv {gate} {gate}.damaged{}` and add servers, policies and grants again",
+        log.unwrap_or_default()
+    )
+}
+
+fn copy_back(home: &Path, copy: &Path) -> String {
+    let log = left_log(home).map(|log| format!(" && rm {}", log.display()));
+    format!(
+        "stop the gate, then `cp {} {}{}`: the copy of before the last upgrade",
+        copy.display(),
+        home.join("gate.db").display(),
+        log.unwrap_or_default()
+    )
+}
+
+/// What a killed process had not folded into the database: another one in its place would be read
+/// with it.
+fn left_log(home: &Path) -> Option<PathBuf> {
+    Some(home.join("gate.db-wal")).filter(|log| log.exists())
+}
+
+/// The newest copy of `gate.db`, which an upgrade made.
+fn newest_copy(home: &Path) -> Option<PathBuf> {
     let copies = fs::read_dir(home.join("backups")).into_iter().flatten().flatten();
     let copies = copies.filter(|copy| copy.file_name().to_string_lossy().starts_with("gate-"));
     let made = |copy: &fs::DirEntry| copy.metadata().and_then(|found| found.modified()).ok();
-    match copies.max_by_key(made) {
-        Some(copy) => format!(
-            "stop the gate, then `cp {} {gate}`: the copy of before the last upgrade",
-            copy.path().display()
-        ),
-        None => format!(
-            "there is no copy in `backups/`; put one of yours back, or `mv {gate} {gate}.damaged` and add servers, policies and grants again"
-        ),
-    }
+    copies.max_by_key(made).map(|copy| copy.path())
 }
 
 /// A log up to this size is verified whole at every look.

@@ -251,6 +251,65 @@ fn a_damaged_database_is_put_back_from_the_newest_copy() {
 }
 
 #[test]
+fn a_database_that_is_gone_is_found_and_not_made_anew() {
+    let stage = Stage::new();
+    with_port(&stage);
+    stage.fine(&["server", "add", "demo", "--builtin", "demo"]);
+    let gate = stage.home().join("gate.db");
+    let copy = stage.home().join("backups").join("gate-schema1-x.db");
+    fs::rename(&gate, &copy).unwrap();
+    for _ in 0..2 {
+        let found = wrong(&stage, &[]);
+        assert!(matches!(&found[..], [(said, _)] if said.contains("is gone")), "{found:?}");
+    }
+    // What a killed process left behind belongs to the file that is gone.
+    let left = stage.home().join("gate.db-wal");
+    fs::write(&left, "left behind").unwrap();
+    fs::set_permissions(&left, fs::Permissions::from_mode(0o600)).unwrap();
+    let mend = wrong(&stage, &[]).remove(0).1;
+    let command = mend.split('`').nth(1).unwrap();
+    assert!(std::process::Command::new("sh").args(["-c", command]).status().unwrap().success());
+    assert!(!left.exists(), "{mend}");
+    assert!(wrong(&stage, &[]).is_empty(), "the command mends it");
+    assert!(stage.fine(&["server", "list"]).stdout.contains("demo"));
+}
+
+#[test]
+fn what_is_defined_twice_is_found_and_the_command_takes_one_out() {
+    let stage = Stage::new();
+    with_port(&stage);
+    let open = stage.write("open.json", r#"{"version":"1","default":"allow"}"#);
+    stage.fine(&["policy", "set", "open", &open]);
+    stage.fine(&["server", "add", "twice", "--builtin", "demo"]);
+    stage.fine(&["server", "add", "once", "--builtin", "demo"]);
+    stage.fine(&["grant", "create", "bob", "--server", "once=open"]);
+    let settings = stage.home().join("tollgate.toml");
+    let port = fs::read_to_string(&settings).unwrap();
+    let hash = "1".repeat(64);
+    let cases = [
+        ("[servers.twice]\nbuiltin = \"demo\"\n", "`tollgate server remove twice`"),
+        (
+            &format!("[grants.bob]\ntoken_sha256 = \"{hash}\"\nservers = {{}}\n"),
+            "`tollgate grant revoke bob`",
+        ),
+        ("[policies.open]\nsource = '{\"version\":\"1\"}'\n", ""),
+    ];
+    for (twice, command) in cases {
+        fs::write(&settings, format!("{port}{twice}")).unwrap();
+        let found = wrong(&stage, &[]);
+        assert!(matches!(&found[..], [(said, _)] if said.contains("defined twice")), "{found:?}");
+        assert!(found[0].1.contains("rename it in the file"), "{found:?}");
+        let named = found[0].1.split_once("or run ").map(|(_, command)| command);
+        assert_eq!(named.unwrap_or_default(), command);
+        if named.is_some() {
+            let words: Vec<&str> = command.trim_matches('`').split(' ').skip(1).collect();
+            stage.fine(&words);
+            assert!(wrong(&stage, &[]).is_empty(), "`{command}` mends it");
+        }
+    }
+}
+
+#[test]
 fn what_a_gate_cannot_write_is_found() {
     // The modes of a file stop nobody who may do everything.
     if rustix::process::geteuid().is_root() {

@@ -41,10 +41,10 @@ impl fmt::Display for MergeProblem {
         match self {
             MergeProblem::Clash { thing, name, line } => write!(
                 f,
-                "{} `{name}` is defined twice: in tollgate.toml{} and in gate.db\nhint: rename it in the file, or run `tollgate {} remove {name}`",
+                "{} `{name}` is defined twice: in tollgate.toml{} and in gate.db\nhint: rename it in the file{}",
                 thing.as_str(),
                 at_line(*line),
-                thing.as_str()
+                or_take_out(*thing, name)
             ),
             MergeProblem::TokenTwice { grants: [one, other] } => write!(
                 f,
@@ -52,12 +52,30 @@ impl fmt::Display for MergeProblem {
             ),
             MergeProblem::Dangling { grant, origin, line, thing, name, near } => write!(
                 f,
-                "grant `{grant}` ({}{}) names the {} `{name}`, which does not exist{near}",
+                "grant `{grant}` ({}{}) names the {} `{name}`, which does not exist{near}{}",
                 origin.as_str(),
                 at_line(*line),
-                thing.as_str()
+                thing.as_str(),
+                how_to_make(*thing, name)
             ),
         }
+    }
+}
+
+/// The command that takes it out of `gate.db`; every version of a policy stays there.
+fn or_take_out(thing: Thing, name: &str) -> String {
+    match thing {
+        Thing::Server => format!(", or run `tollgate server remove {name}`"),
+        Thing::Grant => format!(", or run `tollgate grant revoke {name}`"),
+        _ => String::new(),
+    }
+}
+
+fn how_to_make(thing: Thing, name: &str) -> String {
+    match thing {
+        Thing::Server => format!("\nhint: `tollgate server add {name} -- COMMAND` makes one"),
+        Thing::Policy => format!("\nhint: `tollgate policy set {name} FILE` makes one"),
+        _ => String::new(),
     }
 }
 
