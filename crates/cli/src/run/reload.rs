@@ -6,6 +6,7 @@ use std::fs;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 use anyhow::Result;
 use gateway::{Changed, ReadSettings};
@@ -17,9 +18,20 @@ use crate::context::{Context, load_settings_noting};
 /// What tells one state of a file from another; none when it is not there.
 type Look = Option<(u64, u64, i64, i64)>;
 
+/// A file that was written to less than this ago may not be whole yet.
+const STILL_WRITTEN_WAIT: Duration = Duration::from_millis(100);
+/// One that is written to without a pause is read all the same after this.
+const STILL_WRITTEN_WAIT_MAX: Duration = Duration::from_secs(1);
+
 struct Watch {
     path: PathBuf,
-    seen: Mutex<Vec<(PathBuf, Look)>>,
+    seen: Mutex<Seen>,
+}
+
+struct Seen {
+    files: Vec<(PathBuf, Look)>,
+    /// When a change was noticed that was not read yet.
+    noticed: Option<Instant>,
 }
 
 /// Watches the settings file that is in use, also while there is none yet. To be made before the
@@ -35,18 +47,24 @@ pub(super) fn reader(context: &Context) -> Result<ReadSettings> {
 
 impl Watch {
     fn new(path: PathBuf) -> Watch {
-        let (_, seen) = read(&path);
-        Watch { path, seen: Mutex::new(seen) }
+        let (_, files) = read(&path);
+        Watch { path, seen: Mutex::new(Seen { files, noticed: None }) }
     }
 
     fn look(&self) -> Changed {
         let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
-        if seen.iter().all(|(path, before)| look(path) == *before) {
+        if seen.files.iter().all(|(path, before)| look(path) == *before) {
+            seen.noticed = None;
             return Changed::No;
         }
-        let settings;
-        (settings, *seen) = read(&self.path);
-        if seen.first().is_some_and(|(_, look)| look.is_none()) {
+        let noticed = *seen.noticed.get_or_insert_with(Instant::now);
+        // Half of a settings file is often one too, with fewer grants in it.
+        if noticed.elapsed() < STILL_WRITTEN_WAIT_MAX && seen.files.iter().any(is_still_written) {
+            return Changed::No;
+        }
+        let (settings, files) = read(&self.path);
+        *seen = Seen { files, noticed: None };
+        if seen.files.first().is_some_and(|(_, look)| look.is_none()) {
             // Editors take a file away and put it back; only a file that is there says something.
             return Changed::Broken(format!("`{}` has vanished", self.path.display()));
         }
@@ -68,6 +86,11 @@ fn read(path: &Path) -> (Result<Settings>, Vec<(PathBuf, Look)>) {
     (settings, seen.into_inner())
 }
 
+fn is_still_written((path, _): &(PathBuf, Look)) -> bool {
+    let written = fs::metadata(path).and_then(|found| found.modified());
+    written.is_ok_and(|at| at.elapsed().is_ok_and(|ago| ago < STILL_WRITTEN_WAIT))
+}
+
 fn look(path: &Path) -> Look {
     let found = fs::metadata(path).ok()?;
     Some((found.ino(), found.size(), found.mtime(), found.mtime_nsec()))
@@ -78,16 +101,42 @@ mod tests {
     #![allow(clippy::unwrap_used, reason = "tests")]
     use super::*;
 
+    /// Writes a file as if that had been a while ago.
+    fn write(path: &Path, text: &str) {
+        fs::write(path, text).unwrap();
+        let file = fs::File::options().write(true).open(path).unwrap();
+        file.set_modified(std::time::SystemTime::now() - Duration::from_mins(1)).unwrap();
+    }
+
+    #[test]
+    fn a_file_that_may_still_be_written_is_not_read_yet() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("tollgate.toml");
+        write(&path, "[servers.demo]\nbuiltin = \"demo\"\n");
+        let watch = Watch::new(path.clone());
+        // What `>` of a shell makes of it first.
+        fs::write(&path, "").unwrap();
+        assert!(matches!(watch.look(), Changed::No));
+        write(&path, "[servers.other]\nbuiltin = \"demo\"\n");
+        assert!(matches!(watch.look(), Changed::Yes(read) if read.servers.contains_key("other")));
+        // Somebody who writes without a pause does not hold it up for ever.
+        fs::write(&path, "").unwrap();
+        assert!(matches!(watch.look(), Changed::No));
+        watch.seen.lock().unwrap().noticed = Instant::now().checked_sub(STILL_WRITTEN_WAIT_MAX);
+        fs::write(&path, "").unwrap();
+        assert!(matches!(watch.look(), Changed::Yes(_)));
+    }
+
     #[test]
     fn a_change_is_noticed_once_and_a_broken_file_is_said_once() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("tollgate.toml");
         let watch = Watch::new(path.clone());
         assert!(matches!(watch.look(), Changed::No));
-        fs::write(&path, "durability = \"power\"\n").unwrap();
+        write(&path, "durability = \"power\"\n");
         assert!(matches!(watch.look(), Changed::Yes(_)));
         assert!(matches!(watch.look(), Changed::No));
-        fs::write(&path, "durability = \"glass\"\n").unwrap();
+        write(&path, "durability = \"glass\"\n");
         assert!(matches!(watch.look(), Changed::Broken(_)));
         assert!(matches!(watch.look(), Changed::No));
         fs::remove_file(&path).unwrap();
@@ -99,15 +148,15 @@ mod tests {
     fn a_file_that_was_not_there_yet_is_noticed_when_it_comes() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("tollgate.toml");
-        fs::write(&path, "durability = \"power\"\n").unwrap();
+        write(&path, "durability = \"power\"\n");
         let watch = Watch::new(path.clone());
-        fs::write(&path, "[policies.late]\nfile = \"late.json\"\n").unwrap();
+        write(&path, "[policies.late]\nfile = \"late.json\"\n");
         assert!(matches!(watch.look(), Changed::Broken(_)));
         assert!(matches!(watch.look(), Changed::No));
         let late = folder.path().join("late.json");
-        fs::write(&late, r#"{ "version": "1", "default": "#).unwrap();
+        write(&late, r#"{ "version": "1", "default": "#);
         assert!(matches!(watch.look(), Changed::Broken(_)), "half written");
-        fs::write(&late, r#"{ "version": "1", "default": "deny" }"#).unwrap();
+        write(&late, r#"{ "version": "1", "default": "deny" }"#);
         assert!(matches!(watch.look(), Changed::Yes(_)));
         assert!(matches!(watch.look(), Changed::No));
     }
