@@ -126,6 +126,20 @@ async fn dropping_the_link_is_enough() {
 }
 
 #[tokio::test]
+async fn the_end_of_a_guard_is_noticed_although_what_is_left_holds_the_pipes() {
+    let (link, sleeping) = linked_family(3).await;
+    let State::Running { pid, run } = link.state() else { panic!("it runs") };
+    let left = processes_with(&sleeping);
+    kill(pid, Signal::KILL);
+    let began_anew = || matches!(link.state(), State::Running { run: now, .. } if now > run);
+    let noticed = within(LONG, began_anew).await;
+    left.into_iter().for_each(|pid| kill(pid, Signal::KILL));
+    assert!(noticed, "{:?}", link.state());
+    link.close().await;
+    assert!(within(LONG, || processes_with(&sleeping).is_empty()).await);
+}
+
+#[tokio::test]
 async fn a_gentle_child_ends_at_the_end_of_its_input() {
     let link = python(|_| {});
     let Reply::One { .. } = link.request(&pass(), request(1, "echo", "{}")).await.unwrap() else {

@@ -214,6 +214,8 @@ impl Supervised {
         tokio::select! {
             () = &mut reading => output_ended = true,
             () = &mut writing => {}
+            // What a killed guard could not end may hold the pipes open for good.
+            _ = process.wait() => {}
             _ = stop.wait_for(|stop| *stop) => {}
         }
         self.set_run(None);
