@@ -150,7 +150,7 @@ impl Held {
 
     fn still_asked(&self) -> Outbound {
         let denial = self.waiting.denial();
-        self.scene.gate.metrics.denied(denial.code);
+        self.scene.gate.metrics.denied(denial.code.as_str());
         Outbound::ok(if self.is_call {
             answers::denied_call(&self.id, denial, self.era)
         } else {

@@ -152,14 +152,15 @@ fn identify(gate: &Gate, headers: &HeaderMap) -> Result<Arc<Holder>, TurnedAway>
     if values.next().is_some() {
         return Err(unknown("there is more than one Authorization header"));
     }
-    let token = value
-        .to_str()
-        .ok()
-        .and_then(|text| text.split_once(' '))
-        .filter(|(scheme, _)| scheme.eq_ignore_ascii_case("bearer"))
-        .map(|(_, token)| token.trim())
-        .ok_or_else(|| unknown("the Authorization header must read `Bearer tg_…`"))?;
+    let token =
+        bearer(value).ok_or_else(|| unknown("the Authorization header must read `Bearer tg_…`"))?;
     gate.holder_of(token).ok_or_else(|| unknown(NO_GRANT))
+}
+
+/// The token of an Authorization header; the name of the scheme may be written in any case.
+fn bearer(value: &HeaderValue) -> Option<&str> {
+    let (scheme, token) = value.to_str().ok()?.split_once(' ')?;
+    scheme.eq_ignore_ascii_case("bearer").then(|| token.trim())
 }
 
 fn unknown(words: &'static str) -> TurnedAway {

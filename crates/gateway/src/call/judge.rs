@@ -151,6 +151,7 @@ pub(super) fn not_offered(
         code: "unknown_tool",
         reason: "the server has no such tool",
     };
+    ask.scene.gate.metrics.denied(refusal.code);
     Some(match ask.scene.gate.ledger.record(&refusal, facts) {
         Ok(seq) => {
             let name = as_asked(ask, aim);
@@ -362,7 +363,7 @@ fn as_asked(ask: &Ask<'_>, aim: &Aim<'_>) -> String {
 /// What the agent gets for a denial: a tool result, or an error for anything else.
 pub(super) fn refuse(ask: &Ask<'_>, aim: &Aim<'_>, verdict: &Verdict, denial: &Denial) -> Outbound {
     let id = &ask.request.id;
-    ask.scene.gate.metrics.denied(denial.code);
+    ask.scene.gate.metrics.denied(denial.code.as_str());
     if let Decision::Hidden(Told::Unknown(_)) = verdict.decision() {
         let what = aim.subject.map_or("method", Subject::kind);
         let name = as_asked(ask, aim);

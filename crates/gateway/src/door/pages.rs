@@ -34,10 +34,7 @@ pub(super) fn metrics(
     gate: &Gate,
     request: &Request<Arriving>,
 ) -> Result<Response<Body>, TurnedAway> {
-    let token = request
-        .headers()
-        .get(AUTHORIZATION)
-        .and_then(|value| value.to_str().ok()?.strip_prefix("Bearer "));
+    let token = request.headers().get(AUTHORIZATION).and_then(super::bearer);
     if !token.is_some_and(|token| gate.is_metrics_token(token)) {
         return Err(TurnedAway::new(
             StatusCode::UNAUTHORIZED,
