@@ -147,17 +147,20 @@ impl Policy {
     /// Hidden beats every entry; an exact name beats a glob; nothing speaks for methods.
     pub(crate) fn find(&self, subject: Subject<'_>, name: &Name<'_>) -> Found<'_> {
         let Some(section) = self.section(subject) else { return Found::Nobody };
-        let reading = match subject {
-            Subject::Resource(_) => Some(fold::uri_reading(&name.text)),
-            _ => None,
+        let readings = match subject {
+            Subject::Resource(_) => {
+                [Some(fold::uri_reading(&name.text)), fold::uri_reading_unsplit(&name.text)]
+            }
+            _ => [None, None],
         };
-        let reading = reading.as_deref();
+        let mut as_read = readings.iter().flatten();
         let hidden = self.hide.find(name).map(Match::entry);
-        if let Some(index) = hidden.or_else(|| self.hide.find_reading(reading?)) {
+        let hidden = hidden.or_else(|| as_read.find_map(|reading| self.hide.find_reading(reading)));
+        if let Some(index) = hidden {
             return Found::Hidden(index);
         }
         let found = section.patterns.find(name);
-        if let Some(doubt) = self.doubt(section, name, reading, found) {
+        if let Some(doubt) = self.doubt(section, name, &readings, found) {
             return Found::Doubtful(doubt);
         }
         match found.and_then(|found| section.entry(found.entry())) {
@@ -181,14 +184,14 @@ impl Policy {
         &self,
         section: &Section,
         name: &Name<'_>,
-        reading: Option<&str>,
+        readings: &[Option<String>],
         found: Option<Match>,
     ) -> Option<String> {
         if let Some(Match::Exact(_)) = found {
             return None;
         }
         let found = found.map(Match::entry);
-        if let Some(reading) = reading {
+        for reading in readings.iter().flatten() {
             let other = section.patterns.find_reading(reading);
             if other != found {
                 return other.or(found).map(|index| entry_pointer(section, index));

@@ -20,6 +20,14 @@ pub(crate) fn uri_reading(uri: &str) -> String {
     format!("{}{query}", without_dots(&spelling(path)))
 }
 
+/// What a server reads that takes the whole URI for a path, where its query or fragment leads elsewhere
+/// then, as in `file:///safe/?/../../etc/passwd`.
+pub(crate) fn uri_reading_unsplit(uri: &str) -> Option<String> {
+    let (_, behind) = uri.split_at(uri.find(['?', '#'])?);
+    let leads = spelling(behind).split('/').skip(1).any(|segment| matches!(segment, "." | ".."));
+    leads.then(|| without_dots(&spelling(uri)))
+}
+
 /// The same for a pattern. Each literal part is folded by itself, so dot segments stay.
 pub(crate) fn uri_pattern(pattern: &str) -> String {
     if !pattern.contains('*') {
@@ -44,7 +52,17 @@ pub(crate) fn look_of_pattern(pattern: &str) -> String {
 fn spelling(text: &str) -> String {
     let decoded = percent::decode_fully(text).map_or(Cow::Borrowed(text), Cow::Owned);
     let slashed = collapse_slashes(&nfc(&decoded).replace('\\', "/"));
-    lower_authority(&slashed)
+    plain_file(lower_authority(&slashed))
+}
+
+/// `file:/x`, `file://localhost/x` and `file:///x` are one file.
+fn plain_file(uri: String) -> String {
+    let rest = uri.strip_prefix("file:").unwrap_or_default();
+    if let Some(path) = rest.strip_prefix("//localhost/") {
+        return format!("file:///{path}");
+    }
+    let has_one = rest.starts_with('/') && !rest.starts_with("//");
+    if has_one { format!("file://{rest}") } else { uri }
 }
 
 /// The slashes after a scheme stay, at most three of them.

@@ -127,12 +127,33 @@ fn spellings_of_one_uri_fold_together() {
         ("file:///etc/x%3F/../passwd", "file:///etc/passwd"),
         ("file:///etc/passwd?a=%2e#x", "file:///etc/passwd?a=%2e"),
         ("Whoop://DB/Sleep?q=../x", "whoop://db/Sleep?q=../x"),
+        ("file:/etc/passwd", "file:///etc/passwd"),
+        ("file:\\etc\\passwd", "file:///etc/passwd"),
+        ("file://LOCALHOST/etc/passwd", "file:///etc/passwd"),
+        ("file://localhost.evil/etc", "file://localhost.evil/etc"),
+        ("file:etc", "file:etc"),
         ("urn:A/b/../c", "urn:A/c"),
         ("plain", "plain"),
         ("", ""),
     ];
     for (uri, expected) in cases {
         assert_eq!(fold::uri_reading(uri), expected, "{uri}");
+    }
+}
+
+#[test]
+fn a_query_or_fragment_that_climbs_is_read_as_a_path_too() {
+    let cases = [
+        ("file:///safe/?/../../etc/passwd", Some("file:///etc/passwd")),
+        ("file:///safe/#/%2e%2e/..%2fetc", Some("file:///etc")),
+        ("file:///safe/?a\\..\\..\\..\\etc", Some("file:///etc")),
+        ("x://db/s?at=/a/./b", Some("x://db/s?at=/a/b")),
+        ("x://db/s?at=../x", None),
+        ("x://db/s?q=a//b", None),
+        ("x://db/s/../t", None),
+    ];
+    for (uri, expected) in cases {
+        assert_eq!(fold::uri_reading_unsplit(uri).as_deref(), expected, "{uri}");
     }
 }
 

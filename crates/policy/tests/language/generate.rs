@@ -49,7 +49,7 @@ const PATTERNS: [&str; 16] = [
     "ab*c",
     "a*c*b",
 ];
-const URIS: [&str; 14] = [
+const URIS: [&str; 18] = [
     "mem://a",
     "mem://a/b",
     "mem://b",
@@ -63,9 +63,13 @@ const URIS: [&str; 14] = [
     "mem://a\\b",
     "mem://a/%252e/b",
     "mem://\u{435}",
+    "mem://a/#/../../b",
+    "file:/a",
+    "file://localhost/a",
+    "file:///a",
     "other",
 ];
-const URI_PATTERNS: [&str; 9] = [
+const URI_PATTERNS: [&str; 12] = [
     "mem://a",
     "mem://a/b",
     "mem://b",
@@ -75,6 +79,9 @@ const URI_PATTERNS: [&str; 9] = [
     "*",
     "mem://\u{435}",
     "mem://e",
+    "file:///*",
+    "file:/*",
+    "file:///a",
 ];
 const NUMBERS: [&str; 20] = [
     "0",

@@ -189,6 +189,23 @@ const NAMES: &[Row] = &[
                 "allow",
                 "/resources/file:~1~1~1data~1*",
             ),
+            (r#""resource":"file:/data/secret""#, "deny", "/resources/file:~1~1~1data~1secret"),
+            (
+                r#""resource":"file://localhost/data/secret""#,
+                "deny",
+                "/resources/file:~1~1~1data~1secret",
+            ),
+            (
+                r#""resource":"file:///data/?/../secret""#,
+                "deny",
+                "/resources/file:~1~1~1data~1secret",
+            ),
+            (
+                r#""resource":"file:///data/#/../../etc/passwd""#,
+                "deny",
+                "/resources/file:~1~1~1data~1*",
+            ),
+            (r#""resource":"file:///data/?/../hidden""#, "hide", "/hide/0"),
             (r#""resource":"file:///data/ok""#, "allow", "/resources/file:~1~1~1data~1*"),
         ],
     ),

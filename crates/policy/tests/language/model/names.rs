@@ -34,17 +34,26 @@ pub(super) fn who_speaks(policy: &Json, call: &ModelCall, open: bool) -> Spoken 
     let folded = |patterns: &[String]| -> Vec<String> {
         patterns.iter().map(|pattern| pattern_reading(pattern)).collect()
     };
-    let reading = reading(&name);
-    let hidden = best(&folded(&hide), &reading, false);
-    if let (Some(at), "resources") = (hidden, call.section) {
-        return Spoken::Hidden(format!("/hide/{at}"));
+    let mut readings = vec![reading(&name)];
+    if dots_behind(&name) {
+        // A server may take the whole of it for a path.
+        readings.push(reading(&name.replace('#', "\u{1}")));
+        readings[1] = readings[1].replace('\u{1}', "#");
+    }
+    for reading in &readings {
+        let hidden = best(&folded(&hide), reading, false);
+        if let (Some(at), "resources") = (hidden, call.section) {
+            return Spoken::Hidden(format!("/hide/{at}"));
+        }
     }
     let found = best(&keys, &name, odd);
     let written_out = found.is_some_and(|at| keys[at] == name);
     if !written_out && call.section == "resources" {
-        let other = best(&folded(&keys), &reading, false);
-        if other != found {
-            return Spoken::Doubt(pointer(other.or(found).unwrap()));
+        for reading in &readings {
+            let other = best(&folded(&keys), reading, false);
+            if other != found {
+                return Spoken::Doubt(pointer(other.or(found).unwrap()));
+            }
         }
     }
     if found.is_none() && open && odd {
@@ -131,6 +140,11 @@ fn reading(uri: &str) -> String {
     format!("{head}{}", kept.join("/"))
 }
 
+/// Whether a path that begins behind a `#` goes up.
+fn dots_behind(uri: &str) -> bool {
+    uri.split_once('#').is_some_and(|(_, behind)| behind.contains("/.."))
+}
+
 fn pattern_reading(pattern: &str) -> String {
     if pattern.contains('*') { spelled(pattern) } else { reading(pattern) }
 }
@@ -141,6 +155,10 @@ fn spelled(uri: &str) -> String {
         uri = uri.replace("%2e", ".").replace("%2f", "/").replace("%61", "a").replace("%25", "%");
     }
     uri = uri.replace('\\', "/");
+    if uri.starts_with("file:/") && !uri.starts_with("file://") {
+        uri = uri.replacen("file:/", "file:///", 1);
+    }
+    uri = uri.replace("file://localhost/", "file:///");
     if let Some((scheme, rest)) = uri.split_once("://") {
         let mut rest = rest.to_owned();
         while rest.contains("//") {
