@@ -16,7 +16,6 @@ use crate::trace::Trace;
 use crate::upstream::Reply;
 use crate::wire::{Era, meta_keys};
 use bytes::Bytes;
-use policy::Verdict;
 use std::collections::VecDeque;
 use std::pin::pin;
 use std::sync::Arc;
@@ -29,7 +28,7 @@ use bring::{bring, resume};
 pub(crate) use judge::decide;
 use judge::{
     admit, admit_again, check_param_headers, continued_round, effects, not_offered, own_act,
-    release, verdict, waiting_call,
+    release, rule, verdict, waiting_call,
 };
 
 /// Argument names kept for an audit row.
@@ -99,7 +98,7 @@ async fn judge_and_run(
         takes: ask.takes,
         arguments: digest,
         argument_digest: args.map(|_| digest),
-        rule: verdict.as_ref().map_or_else(|| Arc::from(""), Verdict::shared_rule),
+        rule: rule(aim, verdict.as_ref()),
         first_seq: continued.as_ref().map_or(permit.seq(), |state| state.call),
     };
     let round = match continued.as_ref().map(|state| &state.inner) {

@@ -115,7 +115,15 @@ impl Policy {
         }
     }
 
-    /// The same for a task of which nobody knows the tool: what any of them has taken out.
+    /// The part of the policy that lets a name through, for what is said about its result.
+    pub fn rule_of(&self, subject: Subject<'_>) -> Arc<str> {
+        match self.find(subject, &Name::of(subject.name())) {
+            Found::Entry(entry) => Arc::clone(&entry.pointer),
+            _ => Arc::clone(&self.default_rule),
+        }
+    }
+
+    /// What `effects_of_task` says for a task of which nobody knows the tool: what any of them has taken out.
     pub fn effects_of_any_tool(&self) -> Effects {
         let effects = || self.tools.entries().map(|entry| &entry.effects);
         Effects {

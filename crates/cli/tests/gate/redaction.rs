@@ -12,7 +12,8 @@ const PROFILE: &str = r#"{"profile":{"name":"GOOD","email":"LEAK"}}"#;
 
 fn rules(action: &str) -> Value {
     let red = json!({ "redact": ["profile.email"], "action": action });
-    json!({ "version": "1", "default": "allow", "tools": { "red": red } })
+    let big = json!({ "result_bytes_max": 1000 });
+    json!({ "version": "1", "default": "allow", "tools": { "red": red, "big": big } })
 }
 
 /// The result of a call, with what must go in its text and in its structure.
@@ -23,7 +24,7 @@ fn result() -> String {
 
 fn world(manner: Manner) -> (Gate, Recorder, Client) {
     let mut gate = Gate::new();
-    let recorder = Recorder::new(&["echo", "red"]);
+    let recorder = Recorder::new(&["echo", "red", "big"]);
     recorder.behave(manner);
     gate.policy("rules", &rules("allow"));
     gate.run(&["server", "add", "rec", "--url", &recorder.url()]);
@@ -164,6 +165,13 @@ fn what_a_task_comes_to_is_cut_like_the_result_of_its_call() {
             "at once",
             &send(&client, "tools/call", "red", json!({ "name": "red", "arguments": {} })),
         );
+
+        answers(&recorder, &task.replace("t1", "t2"));
+        send(&client, "tools/call", "big", json!({ "name": "big", "arguments": {}, "task": {} }));
+        answers(&recorder, &done.replace("LEAK", &"long ".repeat(200)));
+        let answer = follow(&client, "tasks/get", "t2").json();
+        assert_eq!(answer["error"]["code"], -31060, "{answer}");
+        assert_eq!(answer["error"]["data"]["rule"], "/tools/big", "{answer}");
 
         // Without the tool there is no task of it, on either address.
         gate.policy("rules", &rules("deny"));

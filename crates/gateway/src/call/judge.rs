@@ -87,6 +87,12 @@ pub(super) fn effects(ask: &Ask<'_>, aim: &Aim<'_>, verdict: Option<&Verdict>) -
     of_task.or_else(|| verdict.map(|verdict| verdict.effects().clone())).unwrap_or_default()
 }
 
+/// The rule that is named when the result is refused.
+pub(super) fn rule(aim: &Aim<'_>, verdict: Option<&Verdict>) -> Arc<str> {
+    let of_task = || Some(aim.holding.rules.as_ref()?.policy.rule_of(Subject::Tool(aim.task_of?)));
+    verdict.map(Verdict::shared_rule).or_else(of_task).unwrap_or_else(|| Arc::from(""))
+}
+
 /// The conversation with a server whose tools were just looked at. That may take as long as a server
 /// takes to start, and a grant that was taken back meanwhile opens nothing.
 async fn checked_peer(
