@@ -301,7 +301,7 @@ pub(crate) async fn discover(ask: &Ask<'_>) -> Outbound {
             Outbound::ok(result_body(&ask.request.id, &result.to_string()))
         }
         Ok(_) => {
-            Gate::settled(permit, Ending::Ok);
+            ask.goes_on_with(permit);
             call::carry(ask, &Aim { holding, subject: None, task_of: None, rename: None }, None)
                 .await
         }

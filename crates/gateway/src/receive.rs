@@ -195,6 +195,7 @@ async fn request(
         logs: wants_logs(era, request),
         client: greet::client_in_meta(request),
         held: Mutex::new(held),
+        met: Mutex::new(None),
     };
     // Over HTTP every request of the newer era stands alone; two clients may use one id.
     let in_flight = match scene.flights().filter(|_| era == Era::Legacy || http.is_none()) {

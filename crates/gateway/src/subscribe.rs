@@ -142,7 +142,7 @@ pub(crate) async fn listen(ask: &Ask<'_>) -> Outbound {
             };
         match ask.scene.gate.peer_for(ask.scene, holding, ask.era, &permit).await {
             Ok(peer) if peer.era == Era::Modern && as_it_is => {
-                Gate::settled(permit, Ending::Ok);
+                ask.goes_on_with(permit);
                 return call::carry(
                     ask,
                     &Aim { holding, subject: None, task_of: None, rename: None },

@@ -11,7 +11,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use crate::door::{call, exchange};
-use crate::recorder::Recorder;
+use crate::recorder::{Manner, Recorder};
 use crate::world::{Gate, TOOLS, any_below, number, rounds, until};
 
 const WORKERS: usize = 4;
@@ -110,6 +110,31 @@ fn p03_a_client_that_hangs_up_before_it_was_judged_leaves_a_row() {
         let hung_up = |row: &Value| row["code"] == "hung_up" && row["tool"] == "echo";
         gate.decisions().iter().any(hung_up)
     });
+}
+
+/// Whether a newer server can be asked itself is known once it was met; that is no request of its own.
+#[test]
+fn p03_what_a_newer_server_answers_itself_leaves_one_row() {
+    let (mut gate, recorder) = (Gate::new(), Recorder::new(TOOLS));
+    recorder.behave(Manner::Newer);
+    let token = gate.furnish(&recorder);
+    gate.up();
+    for (sent, method) in
+        ["server/discover", "subscriptions/listen", "server/discover"].iter().enumerate()
+    {
+        let mut client = gate.client(&token, "/mcp/rec");
+        client.headers = format!("MCP-Protocol-Version: 2026-07-28\r\nMcp-Method: {method}\r\n");
+        let meta = json!({
+            "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+            "io.modelcontextprotocol/clientCapabilities": {},
+        });
+        client.send(&json!({
+            "jsonrpc": "2.0", "id": 1, "method": method, "params": { "_meta": meta },
+        }));
+        let rows = gate.rows();
+        let of_agent = rows.iter().filter(|row| row["kind"] == "call" && row["grant"] == "agent");
+        assert_eq!(of_agent.count(), sent + 1, "{method}: {rows:?}");
+    }
 }
 
 #[test]

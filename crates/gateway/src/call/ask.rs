@@ -10,8 +10,8 @@ use bytes::Bytes;
 use hyper::HeaderMap;
 use policy::Subject;
 use policy::json::{Bounds, Doc, Value};
-use std::sync::{Arc, Mutex};
-use store::ledger::Waiting;
+use std::sync::{Arc, Mutex, PoisonError};
+use store::ledger::{Permit, Waiting};
 
 /// A request on its way through the gate.
 pub(crate) struct Ask<'a> {
@@ -27,6 +27,15 @@ pub(crate) struct Ask<'a> {
     pub(crate) client: Option<String>,
     /// The place in the queue of a call that was held for a human and is looked at again.
     pub(crate) held: Mutex<Option<Waiting>>,
+    /// The row that the request has already, where its server had to be met before its way was known.
+    pub(crate) met: Mutex<Option<Box<Permit>>>,
+}
+
+impl Ask<'_> {
+    /// Goes on under a row that was written before: one request is one row.
+    pub(crate) fn goes_on_with(&self, permit: Permit) {
+        *self.met.lock().unwrap_or_else(PoisonError::into_inner) = Some(Box::new(permit));
+    }
 }
 
 /// Which questions of servers a client takes.

@@ -403,6 +403,9 @@ pub(super) fn never_left(
 
 /// Lets the protocol's own business through, on record.
 pub(super) fn own_act(ask: &Ask<'_>, facts: &Facts<'_>) -> Result<Permit, Outbound> {
+    if let Some(permit) = ask.met.lock().unwrap_or_else(PoisonError::into_inner).take() {
+        return Ok(*permit);
+    }
     ask.scene.gate.ledger.own_act(facts).map_err(|error| {
         Outbound::ok(answers::denied(&ask.request.id, &answers::no_record(&error)))
     })
