@@ -34,6 +34,10 @@ fn broken_then_mended(
         let on_record = answer.denial()["audit_id"].is_u64();
         assert!(on_record || what != "gate.db removed", "{what}: {}", answer.text());
     }
+    let told = json!({ "jsonrpc": "2.0", "method": "notifications/roots/list_changed" });
+    let told = client.send(&told);
+    let refused = told.json()["error"]["code"] == -31053;
+    assert!(told.status == 202 || refused, "{what}: {} {}", told.status, told.text());
     let passed = recorder.calls().len() - before;
     let each = started.elapsed() / 5;
     mended();
