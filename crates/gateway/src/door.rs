@@ -398,14 +398,15 @@ async fn send(feed: &Feed, bytes: Bytes, wait_max: Duration) -> bool {
 }
 
 fn encode(piece: &Outgoing) -> Bytes {
-    let mut out = Vec::with_capacity(piece.message.len() + 64);
+    let message = sse::in_one_line(piece.message.clone());
+    let mut out = Vec::with_capacity(message.len() + 64);
     if piece.event_id.is_none() && piece.retry_ms.is_none() {
-        sse::write_data(&piece.message, &mut out);
+        sse::write_data(&message, &mut out);
     } else {
         let event = sse::Event {
             event: None,
             id: piece.event_id.clone(),
-            data: piece.message.clone(),
+            data: message,
             retry_ms: piece.retry_ms,
         };
         sse::write_event(&event, &mut out);

@@ -7,7 +7,7 @@ use proptest::proptest;
 use proptest::sample::select;
 
 use crate::wire::sse::{
-    Decoder, Event, KEEP_ALIVE, TooLong, write_comment, write_data, write_event,
+    Decoder, Event, KEEP_ALIVE, TooLong, in_one_line, write_comment, write_data, write_event,
 };
 
 fn decode(pieces: &[&[u8]], event_bytes_max: usize) -> Result<Vec<Event>, TooLong> {
@@ -24,6 +24,19 @@ fn decode(pieces: &[&[u8]], event_bytes_max: usize) -> Result<Vec<Event>, TooLon
 
 fn data(text: &str) -> Event {
     Event { data: text.as_bytes().to_vec().into(), ..Event::default() }
+}
+
+#[test]
+fn a_message_has_no_line_end_that_only_some_readers_see() {
+    let cases = [
+        (r#"{"a":"plain"}"#, r#"{"a":"plain"}"#),
+        ("{\"a\":\"x\u{2028}\u{2029}data: {}\u{85}\"}", r#"{"a":"x\u2028\u2029data: {}\u0085"}"#),
+        ("{\"a\":\"\u{2027}“é\u{86}\u{a0}”\"}", "{\"a\":\"\u{2027}“é\u{86}\u{a0}”\"}"),
+        ("\"\u{2028}", "\"\\u2028"),
+    ];
+    for (message, written) in cases {
+        assert_eq!(in_one_line(message.into()), written, "{message:?}");
+    }
 }
 
 #[test]
