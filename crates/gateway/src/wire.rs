@@ -19,7 +19,7 @@ mod tests;
 
 pub use envelope::{before_result, error_body, notification_body, request_body, result_body};
 pub use id::Id;
-pub use message::{Message, Notification, Outcome, Request, Response, read};
+pub use message::{Message, Notification, Outcome, Request, Response, is_error, read};
 pub use method::{Method, Sender, Way};
 pub use param_headers::ParamHeaders;
 pub use params::{Named, meta_keys};

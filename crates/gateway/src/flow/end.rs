@@ -8,9 +8,9 @@ use crate::results;
 use crate::trace::Span;
 use crate::translate::{self};
 use crate::upstream::UpstreamError;
-use crate::wire::{Era, Method, Refused, code, error_body, result_body};
+use crate::wire::{Era, Method, Refused, code, error_body, is_error, result_body};
 use bytes::Bytes;
-use policy::json::{Bounds, Doc, Kind, Value};
+use policy::json::{Bounds, Doc, Value};
 use policy::{Code, Denial};
 use store::ledger::{Ending, Facts, LedgerError, Outcome, Permit};
 
@@ -36,7 +36,8 @@ impl Tail {
             return self.failed(&UpstreamError::Status { status, body: Bytes::new() });
         }
         // Of all that says yes in HTTP a client needs to know only one.
-        let own_status = if self.era == self.peer.era && status >= 300 { status } else { 200 };
+        let is_told = self.era == self.peer.era && (300..600).contains(&status);
+        let own_status = if is_told { status } else { 200 };
         let (body, ending, client_status) = match (root.get("result"), root.get("error")) {
             (Some(result), None) => match self.edited(result) {
                 Err(denial) => return self.too_large(denial),
@@ -46,16 +47,14 @@ impl Tail {
                     (self.result(message, edited), ending, own_status)
                 }
             },
-            (None, Some(error)) if error.kind() == Kind::Object => {
-                match self.effects_on_error(error) {
-                    Err(denial) => return self.too_large(denial),
-                    Ok(edited) => {
-                        let status = self.error_status(error).unwrap_or(own_status);
-                        (self.error(message, root, error, edited), Ending::Error, status)
-                    }
+            (None, Some(error)) if is_error(error) => match self.effects_on_error(error) {
+                Err(denial) => return self.too_large(denial),
+                Ok(edited) => {
+                    let status = self.error_status(error).unwrap_or(own_status);
+                    (self.error(message, root, error, edited), Ending::Error, status)
                 }
-            }
-            (None, Some(_)) => return self.garbled("its error is not an object"),
+            },
+            (None, Some(_)) => return self.garbled("its error has no code and message"),
             (Some(_), Some(_)) => return self.garbled("its answer has a result and an error"),
             (None, None) => return self.garbled("its answer has neither a result nor an error"),
         };

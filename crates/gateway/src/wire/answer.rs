@@ -4,6 +4,9 @@ use policy::json::{Kind, Value};
 
 /// The members that decide what a message is.
 const MEMBERS: [&str; 6] = ["jsonrpc", "id", "method", "params", "result", "error"];
+/// The places of `method`, and of `result` and `error`, among them.
+const METHOD: u8 = 1 << 2;
+const OUTCOME: u8 = 1 << 4 | 1 << 5;
 
 /// Why a server's message cannot be believed, if it cannot. What it means would depend on which of two
 /// members a reader takes, or it is of another protocol.
@@ -22,6 +25,9 @@ pub fn trouble(root: Value<'_>) -> Option<&'static str> {
         if place == 0 && value.raw() != "\"2.0\"" {
             return Some("its message is not JSON-RPC 2.0");
         }
+    }
+    if seen & METHOD != 0 && seen & OUTCOME != 0 {
+        return Some("its message is a request and an answer at once");
     }
     (seen & 1 == 0).then_some("its message is not JSON-RPC 2.0")
 }
@@ -46,6 +52,14 @@ mod tests {
             (
                 r#"{"jsonrpc":"2.0","id":1,"\u0069d":2,"result":{}}"#,
                 Some("its message has a member twice"),
+            ),
+            (
+                r#"{"jsonrpc":"2.0","id":1,"method":"x","result":{}}"#,
+                Some("its message is a request and an answer at once"),
+            ),
+            (
+                r#"{"jsonrpc":"2.0","error":{},"method":"notifications/x"}"#,
+                Some("its message is a request and an answer at once"),
             ),
             (r#"{"id":1,"result":{}}"#, Some("its message is not JSON-RPC 2.0")),
             (r#"{"jsonrpc":2.0,"id":1}"#, Some("its message is not JSON-RPC 2.0")),

@@ -288,7 +288,8 @@ fn checked_method(value: Value<'_>) -> Result<(Method, Cow<'_, str>), Refused> {
     Ok((Method::parse(&name), name))
 }
 
-fn is_error(error: Value<'_>) -> bool {
+/// Whether an `error` is one: a reader that wants its code and message would take it for none.
+pub fn is_error(error: Value<'_>) -> bool {
     let code = error.get("code").and_then(Value::as_number);
     let message = error.get("message").map(Value::kind);
     code.is_some_and(|code| code.parse::<i64>().is_ok()) && message == Some(Kind::String)
