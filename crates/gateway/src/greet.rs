@@ -146,7 +146,8 @@ async fn with_server(
             };
             open(ask, Opening { agreed, body, peer: Some(peer) }, greeting, permit, params)
         }
-        Err(UpstreamError::Status { body, .. }) if !body.is_empty() => {
+        // What else a server says beside a status is not for agents: a sign-in page, its own words.
+        Err(UpstreamError::Status { body, .. }) if open::is_refusal(&body, &ask.request.id) => {
             Gate::settled(permit, Ending::Error);
             Outbound::ok(body)
         }

@@ -16,7 +16,7 @@ use crate::scene::{Scene, Transport};
 use crate::server::{Reach, Server};
 use crate::translate::{self, ClientWords};
 use crate::upstream::{HttpLink, Link, Outgoing, StdioLink, UpstreamError};
-use crate::wire::{Era, Id, Revision, answer, headers, notification_body, request_body};
+use crate::wire::{Era, Id, Revision, answer, headers, is_error, notification_body, request_body};
 
 /// A server that says nothing to `server/discover` for so long is taken for one of the older era.
 const PROBE_WAIT_MAX: Duration = Duration::from_secs(5);
@@ -72,7 +72,9 @@ pub(crate) async fn with_handshake(
             link.close().await;
             match refusal {
                 // The server's own refusal of the handshake says more than ours could.
-                Some(body) if is_refusal(&body) => Err(UpstreamError::Status { status: 400, body }),
+                Some(body) if is_refusal(&body, id) => {
+                    Err(UpstreamError::Status { status: 400, body })
+                }
                 Some(body) => Err(refused_handshake(&body)),
                 None => Err(error),
             }
@@ -234,13 +236,14 @@ pub(crate) fn before_the_call(error: UpstreamError) -> UpstreamError {
     UpstreamError::NeverSent { why: format!("no conversation with the server began: {error}") }
 }
 
-/// Whether a server said no in the protocol's own words, which can be passed on.
-fn is_refusal(answer: &[u8]) -> bool {
+/// Whether a server said no to this request in the protocol's own words, which can be passed on.
+pub(crate) fn is_refusal(answer: &[u8], id: &Id) -> bool {
     Doc::read(answer, &Bounds::ANSWER).is_ok_and(|doc| {
-        let error = doc.root().get("error").map(policy::json::Value::kind);
-        answer::trouble(doc.root()).is_none()
-            && error == Some(policy::json::Kind::Object)
-            && doc.root().get("result").is_none()
+        let root = doc.root();
+        answer::trouble(root).is_none()
+            && root.get("id").and_then(|value| id.is(value)) == Some(true)
+            && root.get("error").is_some_and(is_error)
+            && root.get("result").is_none()
     })
 }
 

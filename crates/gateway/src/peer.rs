@@ -13,7 +13,7 @@ use crate::aside::{LARGE_BYTES, aside};
 use crate::builtin::{self, Builtin};
 use crate::server::Server;
 use crate::upstream::{Event, Link, Listening, Outgoing, Reply, State, UpstreamError};
-use crate::wire::{Era, Id, before_result, error_body};
+use crate::wire::{Era, Id, answer, before_result, error_body};
 
 /// A server we talk to.
 pub(crate) struct Peer {
@@ -199,7 +199,11 @@ pub(crate) async fn last_of(
     mut others: impl FnMut(Event),
 ) -> Result<Bytes, UpstreamError> {
     match reply {
-        Reply::One { body, .. } | Reply::Ours { body, .. } => Ok(body),
+        Reply::Ours { body, .. } => Ok(body),
+        Reply::One { body, .. } => match fault(&body, id).await {
+            Some(why) => Err(UpstreamError::Garbled { why: why.to_owned() }),
+            None => Ok(body),
+        },
         Reply::Accepted => {
             Err(UpstreamError::Garbled { why: "it took a request without answering".to_owned() })
         }
@@ -214,6 +218,23 @@ pub(crate) async fn last_of(
             Err(UpstreamError::Lost { why: "the stream ended without an answer".to_owned() })
         }
     }
+}
+
+/// Why a result cannot be believed to be the answer to this request. Errors may name no request.
+async fn fault(message: &Bytes, id: &Id) -> Option<&'static str> {
+    if message.len() <= LARGE_BYTES {
+        return fault_of(message, id);
+    }
+    let (message, id) = (message.clone(), id.clone());
+    aside(move || fault_of(&message, &id)).await
+}
+
+fn fault_of(message: &[u8], id: &Id) -> Option<&'static str> {
+    let doc = Doc::read_shallow(message, &Bounds::ANSWER, 1).ok()?;
+    let root = doc.root();
+    root.get("result")?;
+    let ours = root.get("id").and_then(|value| id.is(value)) == Some(true);
+    answer::trouble(root).or_else(|| (!ours).then_some("it answers another request"))
 }
 
 async fn is_answer(message: &Bytes, id: &Id) -> bool {

@@ -89,6 +89,60 @@ fn p22_p24_a_server_that_lies_over_http_harms_nobody() {
     println!("P24: {lies} lies of one server, calls pass afterwards");
 }
 
+/// A client that shakes hands hears one answer, under its own id, and nothing of the server's that is none.
+#[test]
+fn p22_a_server_that_lies_in_its_handshake_opens_no_session() {
+    let (_gate, recorder, client) = Gate::with_recorder();
+    let greeting = r#"{"protocolVersion":"2025-06-18","capabilities":{},"serverInfo":{"name":"LEAK","version":"1"}}"#;
+    let cases = [
+        (
+            "another id",
+            -31052,
+            format!(r#"{{json}}{{"jsonrpc":"2.0","id":77,"result":{greeting}}}"#),
+        ),
+        (
+            "two results",
+            -31052,
+            format!(
+                r#"{{json}}{{"jsonrpc":"2.0","id":{{id}},"result":{greeting},"result":{greeting}}}"#
+            ),
+        ),
+        (
+            "another's refusal",
+            -31052,
+            r#"{json}{"jsonrpc":"2.0","id":"x","error":{"code":1,"message":"no","data":"LEAK"}}"#
+                .to_owned(),
+        ),
+        (
+            "an error that is none",
+            -31052,
+            r#"{json}{"jsonrpc":"2.0","id":{id},"error":{"data":"LEAK"}}"#.to_owned(),
+        ),
+        (
+            "words beside a status",
+            -31052,
+            r#"HTTP/1.1 401 x~content-type: application/json~connection: close~~{"error":"LEAK"}"#
+                .to_owned(),
+        ),
+        (
+            "a refusal",
+            -32000,
+            r#"{json}{"jsonrpc":"2.0","id":{id},"error":{"code":-32000,"message":"no"}}"#
+                .to_owned(),
+        ),
+    ];
+    for (name, code, lie) in cases {
+        recorder.lie_to_hello(Some(told(&lie)));
+        let answer = client.send(&hello());
+        assert_eq!(answer.json()["id"], 0, "{name}: {}", answer.text());
+        assert_eq!(answer.json()["error"]["code"], code, "{name}: {}", answer.text());
+        assert!(!answer.text().contains("LEAK"), "{name}: {}", answer.text());
+        assert_eq!(answer.header("mcp-session-id"), None, "{name}");
+    }
+    recorder.lie_to_hello(None);
+    assert!(client.with_session().call("echo", &json!({})).passed(), "the gate goes on");
+}
+
 /// A server on standard streams that writes what the argument `raw` says.
 const CHILD: &str = r#"
 import json, sys

@@ -44,6 +44,8 @@ struct Shared {
     heads: Mutex<String>,
     /// What the next calls are answered with, byte for byte.
     lie: Mutex<Option<Vec<u8>>>,
+    /// What the next handshakes are answered with.
+    hello: Mutex<Option<Vec<u8>>>,
     /// Looks at each call as it stood on the wire, and says what is wrong with it.
     look: Mutex<Option<Look>>,
     troubles: Mutex<Vec<String>>,
@@ -115,13 +117,19 @@ impl Recorder {
         *self.shared.lie.lock().unwrap() = bytes;
     }
 
+    /// The same for handshakes.
+    pub(crate) fn lie_to_hello(&self, bytes: Option<Vec<u8>>) {
+        *self.shared.hello.lock().unwrap() = bytes;
+    }
+
     fn lie_for(&self, body: &[u8]) -> Option<Vec<u8>> {
-        let lie = self.shared.lie.lock().unwrap().clone()?;
         let message: Value = serde_json::from_slice(body).ok()?;
-        let method = message["method"].as_str()?;
-        if method != "tools/call" && !method.starts_with("tasks/") {
-            return None;
-        }
+        let lie = match message["method"].as_str()? {
+            "initialize" => &self.shared.hello,
+            method if method == "tools/call" || method.starts_with("tasks/") => &self.shared.lie,
+            _ => return None,
+        };
+        let lie = lie.lock().unwrap().clone()?;
         let id = message["id"].to_string().into_bytes();
         let mut out = Vec::with_capacity(lie.len());
         let mut rest = lie.as_slice();
