@@ -25,6 +25,8 @@ use store::ledger::{Facts, Permit, PolicyVersion};
 use tokio::sync::broadcast;
 
 pub(crate) use ask::{Aim, Ask, Asked, Owned, Takes};
+pub(crate) use judge::allows;
+
 use bring::{bring, resume};
 use judge::{
     admit, admit_again, check_param_headers, continued_round, not_offered, own_act, release,

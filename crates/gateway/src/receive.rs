@@ -206,7 +206,7 @@ async fn request(
         Method::Initialize => Box::pin(greet::initialize(&ask)).await,
         Method::Ping => greet::ping(&ask),
         Method::Discover => Box::pin(greet::discover(&ask)).await,
-        Method::Listen => Box::pin(subscribe::listen(&ask)).await,
+        Method::Listen => Box::pin(subscribe::listen(&ask, in_flight)).await,
         Method::SetLevel => Box::pin(greet::set_level(&ask, in_flight)).await,
         _ => match &scene.endpoint {
             Endpoint::All => Box::pin(aggregate::request(&ask, in_flight)).await,
@@ -240,20 +240,29 @@ async fn one(ask: &Ask<'_>, in_flight: Option<crate::session::InFlight>) -> Outb
         Ok(about) => about,
         Err(refused) => return refuse(ask.scene, &refused, &ask.request.method_name),
     };
-    if let About::Task(tool) = &about {
-        let shown =
-            holding.rules.as_ref().is_some_and(|rules| rules.policy.shows(Subject::Tool(tool)));
-        if !shown {
-            let refused = Refused::params("there is no such task").with_id(&ask.request.id);
-            return refuse(ask.scene, &refused, &ask.request.method_name);
-        }
+    let aim = Aim { holding, subject: about.as_subject(), rename: None };
+    to_server(ask, &aim, &about, in_flight).await
+}
+
+/// A request to the server that it is about, at its own address or at that of all.
+pub(crate) async fn to_server(
+    ask: &Ask<'_>,
+    aim: &Aim<'_>,
+    about: &About<'_>,
+    in_flight: Option<crate::session::InFlight>,
+) -> Outbound {
+    if let About::Task(tool) = about
+        && !aim.holding.shows(Subject::Tool(tool))
+    {
+        let refused = Refused::params("there is no such task").with_id(&ask.request.id);
+        return refuse(ask.scene, &refused, &ask.request.method_name);
     }
     if matches!(ask.request.method, Method::ResourcesSubscribe | Method::ResourcesUnsubscribe)
-        && let Some(outbound) = Box::pin(subscribe::for_legacy(ask, holding, &about)).await
+        && let Some(outbound) = Box::pin(subscribe::for_legacy(ask, aim.holding, about)).await
     {
         return outbound;
     }
-    call::carry(ask, &Aim { holding, subject: about.as_subject(), rename: None }, in_flight).await
+    call::carry(ask, aim, in_flight).await
 }
 
 /// What a policy is asked about.

@@ -4,7 +4,7 @@ use super::ask::{Aim, Ask};
 use crate::answers;
 use crate::approvals;
 use crate::gate::Gate;
-use crate::in_force::Rules;
+use crate::in_force::{Holding, Rules};
 use crate::mrtr::{Inner, ParkedCall, State};
 use crate::outbound::Outbound;
 use crate::peer::Peer;
@@ -172,6 +172,14 @@ pub(super) fn decide(
     })
 }
 
+/// Whether a caller may have something that is no tool without anybody being asked.
+pub(crate) fn allows(ask: &Ask<'_>, holding: &Holding, subject: Subject<'_>) -> bool {
+    holding.rules.as_ref().is_some_and(|rules| {
+        let verdict = decide(ask, rules, subject, ToolFacts::default());
+        matches!(verdict.decision(), Decision::Allow)
+    })
+}
+
 /// Takes all holds and writes the row, or answers why not.
 pub(super) async fn admit(
     ask: &Ask<'_>,
@@ -269,8 +277,7 @@ pub(super) fn check_param_headers(ask: &Ask<'_>, aim: &Aim<'_>) -> Result<(), Ou
     let pins = aim.holding.server.pins();
     let Some(declared) = pins.param_headers(name) else { return Ok(()) };
     // A complaint about headers would tell of a tool that this caller must not know of.
-    let rules = aim.holding.rules.as_ref();
-    if !rules.is_some_and(|rules| rules.policy.shows(Subject::Tool(name))) {
+    if !aim.holding.shows(Subject::Tool(name)) {
         return Ok(());
     }
     declared
