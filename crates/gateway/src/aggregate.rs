@@ -22,6 +22,7 @@ use crate::rebuild::{self, string};
 use crate::receive;
 use crate::session::InFlight;
 use crate::tasks::Owner;
+use crate::translate;
 use crate::upstream::UpstreamError;
 use crate::wire::{Era, Named, Refused, result_body};
 
@@ -120,10 +121,10 @@ pub(crate) async fn owners_of<'a>(ask: &'a Ask<'_>, uris: &[&str]) -> Vec<Option
     let mut owners: Vec<Option<&Holding>> = vec![None; uris.len()];
     let mut by_template = owners.clone();
     for holding in ask.scene.holder.holdings.values() {
-        let Ok(items) = items(ask, holding, List::Resources).await else { continue };
         if owners.iter().all(Option::is_some) {
             break;
         }
+        let Ok(items) = items(ask, holding, List::Resources).await else { continue };
         let listed: HashSet<String> = items.iter().filter_map(|item| member(item, "uri")).collect();
         for (owner, uri) in owners.iter_mut().zip(uris) {
             *owner = owner.or(listed.contains(*uri).then_some(holding));
@@ -195,7 +196,8 @@ async fn merged(ask: &Ask<'_>, list: List) -> Outbound {
             // One URI can lead to one server only: the first that lists it.
             let unique =
                 matches!(list, List::Tools | List::Prompts) || seen.insert(name.into_owned());
-            all.extend(view.item(list, doc.root()).filter(|_| unique));
+            let item = view.item(list, doc.root()).filter(|_| unique);
+            all.extend(item.map(|item| for_era(ask.era, list, item)));
         }
     }
     let mut result = format!("{{{}:{}", string(list.member()), rebuild::array(all));
@@ -206,6 +208,18 @@ async fn merged(ask: &Ask<'_>, list: List) -> Outbound {
     match ask.scene.gate.note_passed(ask.scene, &ask.request.method_name, "") {
         Ok(()) => Outbound::ok(result_body(&ask.request.id, &result)),
         Err(error) => Outbound::ok(answers::denied(&ask.request.id, &answers::no_record(&error))),
+    }
+}
+
+/// An item as the client's era knows it; its server may be of another.
+fn for_era(era: Era, list: List, item: String) -> String {
+    if era == Era::Modern || list != List::Tools {
+        return item;
+    }
+    match Doc::read(item.as_bytes(), &Bounds::ANSWER) {
+        Ok(doc) => translate::legacy_tool(doc.root()),
+        // It was written a moment ago.
+        Err(_) => item,
     }
 }
 

@@ -241,9 +241,8 @@ impl Flow {
                     let Some(id) = session.ask(None, AnswerTo::Call(answer)) else {
                         return Some(self.tail.question_refused(&question.method));
                     };
-                    asking
-                        .to_send
-                        .push(request_body(&id, &question.method, Some(&question.params)).into());
+                    let params = translate::legacy_question(&question, &id);
+                    asking.to_send.push(request_body(&id, &question.method, Some(&params)).into());
                     asking.waiting.push((question.key, waiting));
                 }
                 self.asking = Some(asking);
