@@ -28,6 +28,11 @@ const HANDSHAKE_BYTES_MAX: usize = 64 * 1024;
 const LOG_LEVELS: [&str; 8] =
     ["debug", "info", "notice", "warning", "error", "critical", "alert", "emergency"];
 
+/// How bad a level of log messages says that things are; nothing of one that there is not.
+pub(crate) fn log_rank(level: &str) -> Option<usize> {
+    LOG_LEVELS.iter().position(|known| *known == level)
+}
+
 /// Opens a session.
 pub(crate) async fn initialize(ask: &Ask<'_>) -> Outbound {
     if ask.scene.session.is_some() {
@@ -267,6 +272,11 @@ pub(crate) async fn set_level(ask: &Ask<'_>, in_flight: Option<InFlight>) -> Out
     };
     if let Some(session) = &ask.scene.session {
         session.set_log_level(&level);
+        if ask.scene.only().is_none() {
+            for peer in session.peers() {
+                ask.scene.gate.tell_level(ask.scene, &peer).await;
+            }
+        }
     }
     let legacy = ask.scene.session.as_ref().is_some_and(|session| {
         session.peers().iter().any(|peer| peer.era == Era::Legacy && !peer.is_builtin())

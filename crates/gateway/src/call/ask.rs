@@ -83,6 +83,13 @@ pub(crate) enum Owned {
 impl Owned {
     pub(super) fn of(subject: Subject<'_>) -> Owned {
         let name = subject.name().to_owned();
+    /// The least level of log messages that the client asked for. Read anew, because few come.
+    pub(crate) fn log_level(&self) -> Option<String> {
+        let doc = Doc::read_shallow(&self.body, &Bounds::MESSAGE, 3).ok()?;
+        let level = doc.root().get("params")?.get("_meta")?.get(wire::meta_keys::LOG_LEVEL)?;
+        Some(level.as_str()?.into_owned())
+    }
+
         match subject {
             Subject::Tool(_) => Owned::Tool(name),
             Subject::Resource(_) => Owned::Resource(name),

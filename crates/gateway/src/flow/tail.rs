@@ -3,6 +3,7 @@
 use super::Piece;
 use crate::aside::LARGE_BYTES;
 use crate::call::Asked;
+use crate::greet;
 use crate::in_force::Rules;
 use crate::lists::List;
 use crate::peer::Peer;
@@ -112,11 +113,11 @@ impl Tail {
             }
         }
         while let Some(message) = self.late_logs.pop_front() {
-            let is_log = Doc::read_shallow(&message, &Bounds::ANSWER, 1).is_ok_and(|doc| {
+            let is_wanted = Doc::read_shallow(&message, &Bounds::ANSWER, 2).is_ok_and(|doc| {
                 doc.root().get("method").and_then(Value::as_str).as_deref()
                     == Some("notifications/message")
             });
-            if is_log {
+            if is_wanted {
                 return Some(message);
             }
         }
@@ -129,14 +130,30 @@ impl Tail {
         if method == "notifications/tools/list_changed" {
             self.peer.set_checked(false);
             self.peer.server.forget_check();
+                    && self.wants_log(doc.root())
         }
-        // What the policy cuts out of a result must not come as a log line beside it.
-        if method == "notifications/message" && (!self.logs || !self.effects.redact.is_empty()) {
+        if method == "notifications/message" && !self.wants_log(root) {
             return None;
         }
         if !self.is_ours_to_hear(method, root.get("params")) {
             tracing::warn!(server = %self.peer.server.name, "a server told something about another's request; dropped");
             return None;
+    /// Whether the client asked for a log message like this one. An older server is told one level for
+    /// all clients of a grant. What the policy cuts out of a result must not come as a log line beside it.
+    fn wants_log(&self, root: Value<'_>) -> bool {
+        if !self.logs || !self.effects.redact.is_empty() {
+            return false;
+        }
+        if self.era == self.peer.era || self.era == Era::Legacy {
+            return true;
+        }
+        let level = root.get("params").and_then(|params| params.get("level")?.as_str());
+        match (self.asked.log_level(), level.as_deref().and_then(greet::log_rank)) {
+            (Some(wanted), Some(level)) => greet::log_rank(&wanted) <= Some(level),
+            _ => true,
+        }
+    }
+
         }
         if self.era == Era::Modern && self.peer.era == Era::Legacy && is_news(method) {
             // A client of the newer era hears news only where it subscribed to them.
