@@ -7,7 +7,7 @@ mod judge;
 use crate::answers;
 use crate::flow::{Flow, Large, Next, Piece, Tail, until_cancelled};
 use crate::lists::List;
-use crate::mrtr::Inner;
+use crate::mrtr::{Inner, State};
 use crate::outbound::Outbound;
 use crate::peer::Peer;
 use crate::prepare::{Round, Wish};
@@ -24,7 +24,7 @@ use std::time::Instant;
 use store::ledger::{Facts, Permit, PolicyVersion};
 use tokio::sync::broadcast;
 
-pub(crate) use ask::{Aim, Ask, Asked, Owned, Takes};
+pub(crate) use ask::{Aim, Ask, Asked, Owned};
 pub(crate) use judge::allows;
 
 use bring::{bring, resume};
@@ -103,11 +103,7 @@ async fn judge_and_run(
         rule: verdict.as_ref().map_or_else(|| Arc::from(""), Verdict::shared_rule),
         first_seq: continued.as_ref().map_or(permit.seq(), |state| state.call),
     };
-    let round = match continued.as_ref().map(|state| &state.inner) {
-        None => Round::First,
-        Some(Inner::Server(Some(state))) => Round::FurtherWith(state),
-        Some(_) => Round::Further,
-    };
+    let round = round_of(continued.as_ref());
     let peer = match peer {
         Some(peer) => peer,
         None => match gate.peer_for(ask.scene, aim.holding, ask.era, &permit).await {
@@ -129,6 +125,8 @@ async fn judge_and_run(
         trace,
         beside,
         late_logs: VecDeque::new(),
+        questions: (ask.era == Era::Modern && peer.asks_beside())
+            .then(|| Box::new(peer.askable.enter(ask.takes))),
         scene: ask.scene.clone(),
         permit: Some(permit),
         settled: None,
@@ -148,6 +146,14 @@ async fn judge_and_run(
         peer,
     };
     Ok(run(ask, aim, tail, round).await)
+}
+
+fn round_of(continued: Option<&State>) -> Round<'_> {
+    match continued.map(|state| &state.inner) {
+        None => Round::First,
+        Some(Inner::Server(Some(state))) => Round::FurtherWith(state),
+        Some(_) => Round::Further,
+    }
 }
 
 /// A client of the newer era asks for logs with each request; an older server is told once, and says
@@ -177,7 +183,8 @@ async fn run(ask: &Ask<'_>, aim: &Aim<'_>, mut tail: Tail, round: Round<'_>) -> 
         round,
         trace: tail.trace.as_ref(),
     };
-    let prepared = crate::prepare::outgoing(ask.scene, &tail.peer, &wish);
+    let mut prepared = crate::prepare::outgoing(ask.scene, &tail.peer, &wish);
+    prepared.out.takes = Some(ask.takes);
     tail.sent_id = prepared.id;
     tail.token = prepared.token;
     if let Some(in_flight) = &tail.in_flight {
@@ -186,7 +193,7 @@ async fn run(ask: &Ask<'_>, aim: &Aim<'_>, mut tail: Tail, round: Round<'_>) -> 
     let Some(permit) = tail.permit.as_ref() else { return Outbound::Silent };
     let outcome = {
         let sent = pin!(tail.peer.request(permit, prepared.out));
-        until_cancelled(tail.in_flight.as_ref(), sent).await
+        until_cancelled(tail.in_flight.as_ref(), tail.cancel_grace(), sent).await
     };
     match outcome {
         None => {

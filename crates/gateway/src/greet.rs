@@ -8,7 +8,7 @@ use serde_json::json;
 use store::ledger::{Ending, Permit};
 
 use crate::answers;
-use crate::call::{self, Aim, Ask, Takes};
+use crate::call::{self, Aim, Ask};
 use crate::gate::Gate;
 use crate::in_force::Holding;
 use crate::open::{self, Opened};
@@ -19,7 +19,7 @@ use crate::scene::Endpoint;
 use crate::session::{InFlight, NewSession, Session};
 use crate::translate;
 use crate::upstream::UpstreamError;
-use crate::wire::{Era, Refused, Request, Revision, meta_keys, result_body};
+use crate::wire::{Era, Refused, Request, Revision, Takes, meta_keys, result_body};
 
 /// What a client says of itself in its handshake; more is refused.
 const HANDSHAKE_BYTES_MAX: usize = 64 * 1024;

@@ -12,7 +12,7 @@ use store::ledger::Waiting;
 
 use crate::aggregate;
 use crate::answers;
-use crate::call::{self, Aim, Ask, Takes};
+use crate::call::{self, Aim, Ask};
 use crate::door::PROTOCOL_VERSION;
 use crate::greet;
 use crate::lists::List;
@@ -26,7 +26,7 @@ use crate::tell;
 use crate::turns;
 use crate::wire::{
     self, Era, Message, Method, Named, Outcome, Refused, Request, Response, Revision, Sender,
-    headers, meta_keys, result_body,
+    Takes, headers, meta_keys, result_body,
 };
 
 /// Answers one message.

@@ -54,7 +54,11 @@ impl Gate {
             holding.server.may_start(&scene.holder.id)?;
             let opened = Box::pin(open::shared(scene, &holding.server, permit, era)).await;
             holding.server.tried_to_start(&scene.holder.id, opened.is_ok());
-            opened.map(Arc::new)
+            let peer = Arc::new(opened?);
+            if peer.asks_beside() {
+                Box::pin(crate::listen::stay(scene, &peer)).await;
+            }
+            Ok(peer)
         });
         Ok(Arc::clone(opened.await.map_err(|error| self.not_begun(holding, error))?))
     }
@@ -252,10 +256,6 @@ impl Gate {
         }
     }
 
-    /// Tells an older server which log messages are wanted, when that is not what it was told before.
-    pub(crate) async fn set_level(&self, peer: &Arc<Peer>, permit: &Permit, level: &str) {
-        if !peer.changes_level(level) {
-            return;
     /// Tells an older server which log messages its session wants, if that was ever said.
     pub(crate) async fn tell_level(self: &Arc<Self>, scene: &Scene, peer: &Arc<Peer>) {
         let level = scene.session.as_ref().and_then(|session| session.log_level());
@@ -267,6 +267,10 @@ impl Gate {
         }
     }
 
+    /// Tells an older server which log messages are wanted, when that is not what it was told before.
+    pub(crate) async fn set_level(&self, peer: &Arc<Peer>, permit: &Permit, level: &str) {
+        if !peer.changes_level(level) {
+            return;
         }
         let params = format!("{{\"level\":{}}}", string(level));
         let client = ClientWords { capabilities: "{}".to_owned(), info: None, log_level: None };

@@ -80,7 +80,8 @@ pub(super) fn detach(flow: Flow) {
 }
 
 /// Parks a call whose server asked something, and says so to the client.
-pub(super) fn park(flow: Flow, question: translate::Question, id: Id) -> Bytes {
+pub(super) fn park(mut flow: Flow, question: translate::Question, id: Id) -> Bytes {
+    flow.set_asking(true);
     let (gate, client_id) = (Arc::clone(&flow.tail.scene.gate), flow.tail.id.clone());
     let until_us = gate.clock.now().wall_us + crate::mrtr::ROUND_SECONDS_MAX * 1_000_000;
     let grant = flow.tail.scene.holder.id.clone();
@@ -127,6 +128,7 @@ pub(super) async fn resume(ask: &Ask<'_>, mut parked: Box<ParkedCall>, permit: P
     // The first round's permit stays with the call; this round's row only says that it went on.
     Gate::settled(permit, Ending::Ok);
     parked.flow.tail.id = id.clone();
+    parked.flow.set_asking(false);
     match parked.flow.next().await {
         Next::Piece(first) => bring(first, parked.flow),
         Next::Large(large) => {

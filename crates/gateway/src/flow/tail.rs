@@ -7,13 +7,14 @@ use crate::greet;
 use crate::in_force::Rules;
 use crate::lists::List;
 use crate::peer::Peer;
+use crate::questions::Questions;
 use crate::rebuild::{self};
 use crate::scene::Scene;
 use crate::session::{AnswerTo, InFlight, Outgoing};
 use crate::trace::Trace;
 use crate::translate::{Question, meta};
 use crate::upstream::Event;
-use crate::wire::{Era, Id, error_body, notification_body, result_body};
+use crate::wire::{Era, Id, Question as Kind, code, error_body, notification_body, result_body};
 use bytes::Bytes;
 use policy::Effects;
 use policy::json::{Bounds, Doc, Value};
@@ -24,6 +25,8 @@ use std::time::{Duration, Instant};
 use store::ledger::{Ending, Permit, Settled};
 use tokio::sync::broadcast;
 
+/// After a client took a request back, the server has so long to answer it all the same.
+const CANCEL_GRACE: Duration = Duration::from_secs(1);
 /// Log messages may come on another stream than the answer they precede; it waits so long for them.
 const LATE_LOG_WAIT: Duration = Duration::from_millis(50);
 
@@ -52,6 +55,8 @@ pub(crate) struct Tail {
     pub(crate) beside: Option<broadcast::Receiver<Bytes>>,
     /// Those that came and were not passed on yet.
     pub(crate) late_logs: VecDeque<Bytes>,
+    /// What an older server asks beside the request.
+    pub(crate) questions: Option<Box<Questions>>,
     /// What a further round of this call must fit.
     pub(crate) asked: Asked,
     pub(crate) in_flight: Option<InFlight>,
@@ -77,6 +82,15 @@ impl Drop for Tail {
 }
 
 impl Tail {
+    /// How long a server may still answer what its client took back. An older one was told; a newer one
+    /// learns of it only when its stream ends.
+    pub(crate) fn cancel_grace(&self) -> Duration {
+        match self.peer.era {
+            Era::Legacy => CANCEL_GRACE,
+            Era::Modern => Duration::ZERO,
+        }
+    }
+
     pub(super) fn priming(&mut self, event: &Event) -> Option<Piece> {
         self.resumable |= event.id.is_some();
         (self.era == Era::Legacy && self.peer.era == Era::Legacy)
@@ -116,6 +130,7 @@ impl Tail {
             let is_wanted = Doc::read_shallow(&message, &Bounds::ANSWER, 2).is_ok_and(|doc| {
                 doc.root().get("method").and_then(Value::as_str).as_deref()
                     == Some("notifications/message")
+                    && self.wants_log(doc.root())
             });
             if is_wanted {
                 return Some(message);
@@ -124,20 +139,6 @@ impl Tail {
         None
     }
 
-    /// A notification on this request.
-    pub(super) fn told(&mut self, event: &Event, method: &str, root: Value<'_>) -> Option<Piece> {
-        self.resumable |= event.id.is_some();
-        if method == "notifications/tools/list_changed" {
-            self.peer.set_checked(false);
-            self.peer.server.forget_check();
-                    && self.wants_log(doc.root())
-        }
-        if method == "notifications/message" && !self.wants_log(root) {
-            return None;
-        }
-        if !self.is_ours_to_hear(method, root.get("params")) {
-            tracing::warn!(server = %self.peer.server.name, "a server told something about another's request; dropped");
-            return None;
     /// Whether the client asked for a log message like this one. An older server is told one level for
     /// all clients of a grant. What the policy cuts out of a result must not come as a log line beside it.
     fn wants_log(&self, root: Value<'_>) -> bool {
@@ -154,8 +155,26 @@ impl Tail {
         }
     }
 
+    /// A notification on this request.
+    pub(super) fn told(&mut self, event: &Event, method: &str, root: Value<'_>) -> Option<Piece> {
+        self.resumable |= event.id.is_some();
+        if method == "notifications/tools/list_changed" {
+            self.peer.set_checked(false);
+            self.peer.server.forget_check();
         }
-        if self.era == Era::Modern && self.peer.era == Era::Legacy && is_news(method) {
+        if method == "notifications/message" && !self.wants_log(root) {
+            return None;
+        }
+        if !self.is_ours_to_hear(method, root.get("params")) {
+            tracing::warn!(server = %self.peer.server.name, "a server told something about another's request; dropped");
+            return None;
+        }
+        let crosses = self.era == Era::Modern && self.peer.era == Era::Legacy;
+        if crosses && method == "notifications/elicitation/complete" {
+            // The newer era ends such a question by the next round alone.
+            return None;
+        }
+        if crosses && is_news(method) {
             // A client of the newer era hears news only where it subscribed to them.
             let heard = self.scene.gate.heard(&self.peer.server.name, &self.scene.holder.id);
             // Nobody may be subscribed.
@@ -218,9 +237,14 @@ impl Tail {
             return None;
         }
         if !self.may_ask(method) {
-            return self.refuse_question(&id);
+            return self.refuse_question(&id, code::UNKNOWN_METHOD);
         }
         match (self.era, &self.scene.session) {
+            (Era::Modern, _)
+                if !self.asked.client_takes_kind(Kind::of(method, root.get("params"))) =>
+            {
+                self.refuse_question(&id, code::INVALID_PARAMS)
+            }
             (Era::Modern, _) => {
                 let params = root.get("params").map_or("{}", Value::raw).to_owned();
                 let key = format!("question-{}", id.raw().trim_matches('"'));
@@ -233,7 +257,7 @@ impl Tail {
                 let alone = session.server.is_some();
                 let to = AnswerTo::Server { peer: Arc::clone(&self.peer), id: id.clone() };
                 let Some(shown) = session.ask(alone.then(|| id.clone()), to) else {
-                    return self.refuse_question(&id);
+                    return self.refuse_question(&id, code::UNKNOWN_METHOD);
                 };
                 let message = if alone {
                     event.message.clone()
@@ -246,9 +270,9 @@ impl Tail {
         }
     }
 
-    fn refuse_question(&self, id: &Id) -> Option<Piece> {
+    fn refuse_question(&self, id: &Id, code: i64) -> Option<Piece> {
         let words = "the client does not take this request here";
-        let refusal = error_body(Some(id), -32601, words, None);
+        let refusal = error_body(Some(id), code, words, None);
         self.scene.gate.answer_server(&self.peer, refusal.into());
         None
     }
