@@ -8,8 +8,8 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use crate::door::{Client, call};
-use crate::recorder::Manner;
-use crate::world::Gate;
+use crate::recorder::{Manner, Recorder};
+use crate::world::{Gate, TOOLS};
 
 /// A server on standard streams whose tool `ask` wants to know a name: in the words of the older era
 /// in the middle of the call, in those of the newer one as its answer.
@@ -225,8 +225,12 @@ fn line_with(reader: &mut BufReader<TcpStream>, words: &str) {
 
 #[test]
 fn a_newer_client_hears_an_older_server_that_opens_its_stream_with_its_first_news() {
-    let (_gate, recorder, client) = Gate::with_recorder();
+    let mut gate = Gate::new();
+    let recorder = Recorder::new(TOOLS);
     recorder.behave(Manner::Mute);
+    let token = gate.furnish(&recorder);
+    gate.up();
+    let client = gate.client(&token, "/mcp/rec");
     // Who leaves takes nothing along, and each is heard whether it came first or not.
     drop(listened(&client));
     let mut first = listened(&client);
