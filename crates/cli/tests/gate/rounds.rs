@@ -8,8 +8,8 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use crate::door::{Client, call};
-use crate::recorder::{Manner, Recorder};
-use crate::world::{Gate, TOOLS};
+use crate::recorder::Manner;
+use crate::world::Gate;
 
 /// A server on standard streams whose tool `ask` wants to know a name: in the words of the older era
 /// in the middle of the call, in those of the newer one as its answer.
@@ -147,6 +147,28 @@ fn a_newer_client_finishes_the_one_call_it_has_with_an_older_server() {
 }
 
 #[test]
+fn a_newer_client_that_brings_no_answer_is_asked_again() {
+    let (gate, client) = gate_with("legacy");
+    let mut asked = round(&client, 1, &json!({}));
+    for (id, answers) in [(2, json!({})), (3, json!({ "another": name() }))] {
+        let state = asked["result"]["requestState"].clone();
+        let more = json!({ "requestState": state, "inputResponses": answers });
+        let again = round(&client, id, &more);
+        assert_eq!(again["id"], id, "{again}");
+        let questions = &again["result"]["inputRequests"];
+        assert_eq!(*questions, asked["result"]["inputRequests"], "{again}");
+        asked = again;
+    }
+    let key = asked["result"]["inputRequests"].as_object().unwrap().keys().next().unwrap();
+    let more = json!({
+        "requestState": asked["result"]["requestState"], "inputResponses": { key: name() },
+    });
+    let done = round(&client, 4, &more);
+    assert!(done["result"]["content"][0]["text"].as_str().unwrap().contains("bob"), "{done}");
+    check_counted_once(&gate);
+}
+
+#[test]
 fn an_older_client_finishes_a_call_under_the_prefixed_name_with_a_newer_server() {
     let (gate, client) = gate_with("modern");
     let done = conversed(&client);
@@ -225,12 +247,8 @@ fn line_with(reader: &mut BufReader<TcpStream>, words: &str) {
 
 #[test]
 fn a_newer_client_hears_an_older_server_that_opens_its_stream_with_its_first_news() {
-    let mut gate = Gate::new();
-    let recorder = Recorder::new(TOOLS);
+    let (_gate, recorder, client) = Gate::with_recorder();
     recorder.behave(Manner::Mute);
-    let token = gate.furnish(&recorder);
-    gate.up();
-    let client = gate.client(&token, "/mcp/rec");
     // Who leaves takes nothing along, and each is heard whether it came first or not.
     drop(listened(&client));
     let mut first = listened(&client);
