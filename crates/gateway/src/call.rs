@@ -11,10 +11,11 @@ use crate::mrtr::{Inner, State};
 use crate::outbound::Outbound;
 use crate::peer::Peer;
 use crate::prepare::{Round, Wish};
+use crate::questions::Questions;
 use crate::session::InFlight;
 use crate::trace::Trace;
 use crate::upstream::Reply;
-use crate::wire::{Era, meta_keys};
+use crate::wire::{Era, Takes, meta_keys};
 use bytes::Bytes;
 use policy::Verdict;
 use std::collections::VecDeque;
@@ -125,8 +126,7 @@ async fn judge_and_run(
         trace,
         beside,
         late_logs: VecDeque::new(),
-        questions: (ask.era == Era::Modern && peer.asks_beside())
-            .then(|| Box::new(peer.askable.enter(ask.takes))),
+        questions: questions_beside(ask, &peer).await,
         scene: ask.scene.clone(),
         permit: Some(permit),
         settled: None,
@@ -160,6 +160,17 @@ fn round_of(continued: Option<&State>) -> Round<'_> {
 /// them beside its requests.
 fn wants_log_messages(ask: &Ask<'_>, peer: &Peer) -> bool {
     ask.logs && ask.era == Era::Modern && peer.era == Era::Legacy && peer.offers("logging")
+}
+
+/// A client of the newer era that takes questions is asked by an older server beside its calls, too. Such
+/// a server is heard from the first of them on, before it goes out.
+async fn questions_beside(ask: &Ask<'_>, peer: &Arc<Peer>) -> Option<Box<Questions>> {
+    if ask.era == Era::Legacy || ask.takes == Takes::default() || !peer.asks_beside() {
+        return None;
+    }
+    let stay = || Box::pin(crate::listen::stay(ask.scene, peer));
+    peer.askable.heard.get_or_init(stay).await;
+    Some(Box::new(peer.askable.enter(ask.takes)))
 }
 
 async fn log_messages(

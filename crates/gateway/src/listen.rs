@@ -105,8 +105,8 @@ pub(crate) async fn shared(scene: &Scene, peer: &Arc<Peer>) -> broadcast::Receiv
     messages
 }
 
-/// Hears the server of a shared conversation for as long as that lasts: before its first call goes out,
-/// and whether anybody listens or not, because it may ask something there.
+/// Hears the server of a shared conversation from now on for as long as that lasts, whether anybody
+/// listens or not, because it may ask something there.
 pub(crate) async fn stay(scene: &Scene, peer: &Arc<Peer>) {
     let mut messages = shared(scene, peer).await;
     let mut over = peer.over();

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bytes::Bytes;
 use policy::json::Value;
-use tokio::sync::mpsc;
+use tokio::sync::{OnceCell, mpsc};
 
 use crate::wire::{Question, Takes};
 
@@ -15,6 +15,8 @@ const WAITING_MAX: usize = 16;
 /// The calls of a conversation that can be asked something.
 #[derive(Default)]
 pub(crate) struct Askable {
+    /// Set when the server's own stream is heard for them.
+    pub(crate) heard: OnceCell<()>,
     calls: Mutex<Calls>,
 }
 

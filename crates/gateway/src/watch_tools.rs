@@ -54,11 +54,7 @@ impl Gate {
             holding.server.may_start(&scene.holder.id)?;
             let opened = Box::pin(open::shared(scene, &holding.server, permit, era)).await;
             holding.server.tried_to_start(&scene.holder.id, opened.is_ok());
-            let peer = Arc::new(opened?);
-            if peer.asks_beside() {
-                Box::pin(crate::listen::stay(scene, &peer)).await;
-            }
-            Ok(peer)
+            opened.map(Arc::new)
         });
         Ok(Arc::clone(opened.await.map_err(|error| self.not_begun(holding, error))?))
     }
