@@ -19,6 +19,8 @@ mod cost;
 mod decisions;
 #[path = "gate/door.rs"]
 mod door;
+#[path = "gate/eras.rs"]
+mod eras;
 #[path = "gate/hostile.rs"]
 mod hostile;
 #[path = "gate/identity.rs"]

@@ -1,6 +1,7 @@
 //! All servers of a grant at one address: lists are put together, names begin with their server's, and
 //! each request goes to the one server that it names.
 
+use std::collections::HashSet;
 use std::future::poll_fn;
 use std::sync::Arc;
 use std::task::Poll;
@@ -11,7 +12,7 @@ use store::ledger::Ending;
 
 use crate::answers;
 use crate::aside::LARGE_TO_EDIT_BYTES;
-use crate::call::{self, Aim, Ask};
+use crate::call::{Aim, Ask};
 use crate::gate::Gate;
 use crate::in_force::Holding;
 use crate::lists::{List, View};
@@ -21,6 +22,7 @@ use crate::rebuild::{self, string};
 use crate::receive;
 use crate::session::InFlight;
 use crate::tasks::Owner;
+use crate::translate;
 use crate::upstream::UpstreamError;
 use crate::wire::{Era, Named, Refused, result_body};
 
@@ -53,7 +55,7 @@ pub(crate) async fn request(ask: &Ask<'_>, in_flight: Option<InFlight>) -> Outbo
         return merged(ask, list).await;
     }
     match route(ask, &named).await {
-        Ok(Some((holding, rename))) => {
+        Some((holding, rename)) => {
             let about = receive::subject(ask, &holding.server.name, &named);
             let about = match about {
                 Ok(about) => about,
@@ -68,11 +70,11 @@ pub(crate) async fn request(ask: &Ask<'_>, in_flight: Option<InFlight>) -> Outbo
                 }
                 (_, subject) => subject,
             };
-            let aim = Aim { holding, subject, task_of: about.task_of(), rename: rename.as_deref() };
-            call::carry(ask, &aim, in_flight).await
+            let task_of = about.task_of();
+            let aim = Aim { holding, subject, task_of, rename: rename.as_deref() };
+            receive::to_server(ask, &aim, &about, in_flight).await
         }
-        Ok(None) => nowhere(ask, &named),
-        Err(outbound) => outbound,
+        None => nowhere(ask, &named),
     }
 }
 
@@ -95,39 +97,51 @@ fn nowhere(ask: &Ask<'_>, named: &Named<'_>) -> Outbound {
 }
 
 /// The server that a request goes to, and the name that it knows.
-async fn route<'a>(
-    ask: &'a Ask<'_>,
-    named: &Named<'_>,
-) -> Result<Option<(&'a Holding, Option<String>)>, Outbound> {
+async fn route<'a>(ask: &'a Ask<'_>, named: &Named<'_>) -> Option<(&'a Holding, Option<String>)> {
     match named {
-        Named::Tool(name) | Named::Prompt(name) => Ok(name
+        Named::Tool(name) | Named::Prompt(name) => name
             .split_once('.')
-            .and_then(|(server, rest)| Some((ask.scene.holding(server)?, Some(rest.to_owned()))))),
-        Named::Resource(uri) => Ok(owner_of(ask, uri).await?.map(|holding| (holding, None))),
-        Named::Task(id) => Ok(ask.scene.holder.holdings.values().find_map(|holding| {
+            .and_then(|(server, rest)| Some((ask.scene.holding(server)?, Some(rest.to_owned())))),
+        Named::Resource(uri) => owner_of(ask, uri).await.map(|holding| (holding, None)),
+        Named::Task(id) => ask.scene.holder.holdings.values().find_map(|holding| {
             let owner = ask.scene.gate.tasks.owner(&ask.scene.holder.id, &holding.server.name, id);
             matches!(owner, Owner::Caller(_)).then_some((holding, None))
-        })),
-        Named::Nothing => Ok(None),
+        }),
+        Named::Nothing => None,
     }
 }
 
-/// The server that lists a resource, or whose template fits it; servers come in the order of names.
-async fn owner_of<'a>(ask: &'a Ask<'_>, uri: &str) -> Result<Option<&'a Holding>, Outbound> {
-    let mut by_template = None;
+/// The server that lists a resource, or whose template fits it.
+async fn owner_of<'a>(ask: &'a Ask<'_>, uri: &str) -> Option<&'a Holding> {
+    owners_of(ask, &[uri]).await.pop().flatten()
+}
+
+/// The servers of several resources; servers come in the order of names, and those that list a resource
+/// before those that have a template for it.
+pub(crate) async fn owners_of<'a>(ask: &'a Ask<'_>, uris: &[&str]) -> Vec<Option<&'a Holding>> {
+    let mut owners: Vec<Option<&Holding>> = vec![None; uris.len()];
+    let mut by_template = owners.clone();
     for holding in ask.scene.holder.holdings.values() {
-        let Ok(items) = items(ask, holding, List::Resources).await else { continue };
-        if items.iter().any(|item| member(item, "uri").as_deref() == Some(uri)) {
-            return Ok(Some(holding));
+        if owners.iter().all(Option::is_some) {
+            break;
         }
-        if by_template.is_none() {
+        let Ok(items) = items(ask, holding, List::Resources).await else { continue };
+        let listed: HashSet<String> = items.iter().filter_map(|item| member(item, "uri")).collect();
+        for (owner, uri) in owners.iter_mut().zip(uris) {
+            *owner = owner.or(listed.contains(*uri).then_some(holding));
+        }
+        let unknown = |(owner, fits): (&Option<_>, &Option<_>)| owner.is_none() && fits.is_none();
+        if owners.iter().zip(&by_template).any(unknown) {
             let templates = items_of(ask, holding, List::Templates).await;
-            let fits =
-                |item: &String| member(item, "uriTemplate").is_some_and(|t| template_fits(&t, uri));
-            by_template = templates.iter().any(fits).then_some(holding);
+            let templates: Vec<String> =
+                templates.iter().filter_map(|item| member(item, "uriTemplate")).collect();
+            for (fits, uri) in by_template.iter_mut().zip(uris) {
+                let any = templates.iter().any(|template| template_fits(template, uri));
+                *fits = fits.or(any.then_some(holding));
+            }
         }
     }
-    Ok(by_template)
+    owners.into_iter().zip(by_template).map(|(listed, fits)| listed.or(fits)).collect()
 }
 
 /// Whether a URI can come from a template: literal parts in order, anything in between.
@@ -154,7 +168,7 @@ fn member(item: &str, key: &str) -> Option<String> {
 /// One list of all servers, without pages.
 async fn merged(ask: &Ask<'_>, list: List) -> Outbound {
     let mut all = Vec::new();
-    let mut seen = std::collections::HashSet::new();
+    let mut seen = HashSet::new();
     let asking = ask.scene.holder.holdings.values();
     let asking = asking.map(|holding| async move { (holding, items(ask, holding, list).await) });
     for (holding, found) in together(asking).await {
@@ -183,7 +197,8 @@ async fn merged(ask: &Ask<'_>, list: List) -> Outbound {
             // One URI can lead to one server only: the first that lists it.
             let unique =
                 matches!(list, List::Tools | List::Prompts) || seen.insert(name.into_owned());
-            all.extend(view.item(list, doc.root()).filter(|_| unique));
+            let item = view.item(list, doc.root()).filter(|_| unique);
+            all.extend(item.map(|item| for_era(ask.era, list, item)));
         }
     }
     let mut result = format!("{{{}:{}", string(list.member()), rebuild::array(all));
@@ -194,6 +209,18 @@ async fn merged(ask: &Ask<'_>, list: List) -> Outbound {
     match ask.scene.gate.note_passed(ask.scene, &ask.request.method_name, "") {
         Ok(()) => Outbound::ok(result_body(&ask.request.id, &result)),
         Err(error) => Outbound::ok(answers::denied(&ask.request.id, &answers::no_record(&error))),
+    }
+}
+
+/// An item as the client's era knows it; its server may be of another.
+fn for_era(era: Era, list: List, item: String) -> String {
+    if era == Era::Modern || list != List::Tools {
+        return item;
+    }
+    match Doc::read(item.as_bytes(), &Bounds::ANSWER) {
+        Ok(doc) => translate::legacy_tool(doc.root()),
+        // It was written a moment ago.
+        Err(_) => item,
     }
 }
 

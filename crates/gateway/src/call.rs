@@ -7,14 +7,15 @@ mod judge;
 use crate::answers;
 use crate::flow::{Flow, Large, Next, Piece, Tail, until_cancelled};
 use crate::lists::List;
-use crate::mrtr::Inner;
+use crate::mrtr::{Inner, State};
 use crate::outbound::Outbound;
 use crate::peer::Peer;
 use crate::prepare::{Round, Wish};
+use crate::questions::Questions;
 use crate::session::InFlight;
 use crate::trace::Trace;
 use crate::upstream::Reply;
-use crate::wire::{Era, meta_keys};
+use crate::wire::{Era, Takes, meta_keys};
 use bytes::Bytes;
 use std::collections::VecDeque;
 use std::pin::pin;
@@ -23,9 +24,10 @@ use std::time::Instant;
 use store::ledger::{Facts, Permit, PolicyVersion};
 use tokio::sync::broadcast;
 
-pub(crate) use ask::{Aim, Ask, Asked, Owned, Takes};
+pub(crate) use ask::{Aim, Ask, Asked, Owned};
+pub(crate) use judge::allows;
+
 use bring::{bring, resume};
-pub(crate) use judge::decide;
 use judge::{
     admit, admit_again, check_param_headers, continued_round, effects, not_offered, own_act,
     release, rule, verdict, waiting_call,
@@ -101,11 +103,7 @@ async fn judge_and_run(
         rule: rule(aim, verdict.as_ref()),
         first_seq: continued.as_ref().map_or(permit.seq(), |state| state.call),
     };
-    let round = match continued.as_ref().map(|state| &state.inner) {
-        None => Round::First,
-        Some(Inner::Server(Some(state))) => Round::FurtherWith(state),
-        Some(_) => Round::Further,
-    };
+    let round = round_of(continued.as_ref());
     let peer = match peer {
         Some(peer) => peer,
         None => match gate.peer_for(ask.scene, aim.holding, ask.era, &permit).await {
@@ -127,6 +125,7 @@ async fn judge_and_run(
         trace,
         beside,
         late_logs: VecDeque::new(),
+        questions: questions_beside(ask, &peer).await,
         scene: ask.scene.clone(),
         permit: Some(permit),
         settled: None,
@@ -148,10 +147,29 @@ async fn judge_and_run(
     Ok(run(ask, aim, tail, round).await)
 }
 
+fn round_of(continued: Option<&State>) -> Round<'_> {
+    match continued.map(|state| &state.inner) {
+        None => Round::First,
+        Some(Inner::Server(Some(state))) => Round::FurtherWith(state),
+        Some(_) => Round::Further,
+    }
+}
+
 /// A client of the newer era asks for logs with each request; an older server is told once, and says
 /// them beside its requests.
 fn wants_log_messages(ask: &Ask<'_>, peer: &Peer) -> bool {
     ask.logs && ask.era == Era::Modern && peer.era == Era::Legacy && peer.offers("logging")
+}
+
+/// A client of the newer era that takes questions is asked by an older server beside its calls, too. Such
+/// a server is heard from the first of them on, before it goes out.
+async fn questions_beside(ask: &Ask<'_>, peer: &Arc<Peer>) -> Option<Box<Questions>> {
+    if ask.era == Era::Legacy || ask.takes == Takes::default() || !peer.asks_beside() {
+        return None;
+    }
+    let stay = || Box::pin(crate::listen::stay(ask.scene, peer));
+    peer.askable.heard.get_or_init(stay).await;
+    Some(Box::new(peer.askable.enter(ask.takes)))
 }
 
 async fn log_messages(
@@ -175,7 +193,8 @@ async fn run(ask: &Ask<'_>, aim: &Aim<'_>, mut tail: Tail, round: Round<'_>) -> 
         round,
         trace: tail.trace.as_ref(),
     };
-    let prepared = crate::prepare::outgoing(ask.scene, &tail.peer, &wish);
+    let mut prepared = crate::prepare::outgoing(ask.scene, &tail.peer, &wish);
+    prepared.out.takes = Some(ask.takes);
     tail.sent_id = prepared.id;
     tail.token = prepared.token;
     if let Some(in_flight) = &tail.in_flight {
@@ -184,7 +203,7 @@ async fn run(ask: &Ask<'_>, aim: &Aim<'_>, mut tail: Tail, round: Round<'_>) -> 
     let Some(permit) = tail.permit.as_ref() else { return Outbound::Silent };
     let outcome = {
         let sent = pin!(tail.peer.request(permit, prepared.out));
-        until_cancelled(tail.in_flight.as_ref(), sent).await
+        until_cancelled(tail.in_flight.as_ref(), tail.cancel_grace(), sent).await
     };
     match outcome {
         None => {

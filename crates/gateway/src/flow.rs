@@ -4,10 +4,11 @@ mod end;
 mod tail;
 
 use crate::aside::{self, aside};
+use crate::questions::Questions;
 use crate::session::{AnswerTo, ClientAnswer, InFlight, Outgoing};
 use crate::standing::Under;
 use crate::translate::{self, Question};
-use crate::upstream::{Event, Events, Reply};
+use crate::upstream::{Event, Events, Reply, UpstreamError};
 use crate::wire::{Era, Id, answer, request_body};
 use bytes::Bytes;
 use policy::json::{Bounds, Doc, Value};
@@ -17,8 +18,6 @@ use tokio::sync::oneshot;
 
 pub(crate) use tail::Tail;
 
-/// After a client took a request back, the server has so long to answer it all the same.
-const CANCEL_GRACE: Duration = Duration::from_secs(1);
 /// A client has so long to answer a server's question.
 const QUESTION_WAIT_MAX: Duration = Duration::from_mins(10);
 /// So often a server may ask for a further round of one call that the gate carries on for its client; one
@@ -72,6 +71,17 @@ enum Source {
     Ended,
 }
 
+impl Source {
+    fn of(reply: Reply) -> Source {
+        match reply {
+            Reply::One { status, body } => Source::One(status, body),
+            Reply::Ours { body, failed } => Source::Ours { body, failed },
+            Reply::Many(events) => Source::Events(events),
+            Reply::Accepted => Source::Ended,
+        }
+    }
+}
+
 /// Questions of a modern server, put to a client of a session.
 struct Asking {
     to_send: Vec<Bytes>,
@@ -81,14 +91,19 @@ struct Asking {
 
 impl Flow {
     pub(crate) fn new(reply: Reply, tail: Tail) -> Flow {
-        let source = match reply {
-            Reply::One { status, body } => Source::One(status, body),
-            Reply::Ours { body, failed } => Source::Ours { body, failed },
-            Reply::Many(events) => Source::Events(events),
-            Reply::Accepted => Source::Ended,
-        };
         let under = tail.peer.server.marks.under_way();
-        Flow { source, tail, asking: None, rounds: 0, _under: under }
+        Flow { source: Source::of(reply), tail, asking: None, rounds: 0, _under: under }
+    }
+
+    /// Says whether the client is being asked something, for which it has its own time. When it has
+    /// answered, its server has all of its time again.
+    pub(crate) fn set_asking(&mut self, asking: bool) {
+        if let Source::Events(events) = &mut self.source {
+            events.set_asking(asking);
+        }
+        if let Some(questions) = &self.tail.questions {
+            questions.set_asking(asking);
+        }
     }
 
     /// The next piece, when a large message came first.
@@ -133,9 +148,11 @@ impl Flow {
                 }
                 Source::Ended => None,
                 Source::Events(mut events) => {
+                    let grace = self.tail.cancel_grace();
                     let next = {
-                        let next = pin!(events.next());
-                        until_cancelled(self.tail.in_flight.as_ref(), next).await
+                        let questions = self.tail.questions.as_deref_mut();
+                        let next = pin!(next_of(&mut events, questions));
+                        until_cancelled(self.tail.in_flight.as_ref(), grace, next).await
                     };
                     self.source = Source::Events(events);
                     match next {
@@ -250,9 +267,8 @@ impl Flow {
                     let Some(id) = session.ask(None, AnswerTo::Call(answer)) else {
                         return Some(self.tail.question_refused(&question.method));
                     };
-                    asking
-                        .to_send
-                        .push(request_body(&id, &question.method, Some(&question.params)).into());
+                    let params = translate::legacy_question(&question, &id);
+                    asking.to_send.push(request_body(&id, &question.method, Some(&params)).into());
                     asking.waiting.push((question.key, waiting));
                 }
                 self.asking = Some(asking);
@@ -268,10 +284,11 @@ impl Flow {
             return Some(Piece::Interim(Outgoing::plain(asking.to_send.remove(0))));
         }
         let asking = self.asking.take()?;
+        let grace = self.tail.cancel_grace();
         let mut answers = Vec::new();
         for (key, waiting) in asking.waiting {
             let answer = pin!(tokio::time::timeout(QUESTION_WAIT_MAX, waiting));
-            match until_cancelled(self.tail.in_flight.as_ref(), answer).await {
+            match until_cancelled(self.tail.in_flight.as_ref(), grace, answer).await {
                 None => return Some(self.tail.cancelled()),
                 Some(Ok(Ok(ClientAnswer::Result(result)))) => answers.push((key, result)),
                 Some(Ok(Ok(ClientAnswer::Error(error)))) => {
@@ -290,14 +307,33 @@ impl Flow {
             asking.state.as_deref(),
         );
         self.tail.sent_id = retry.id;
-        match self.tail.peer.request(permit, retry.out).await {
-            Ok(Reply::One { status, body }) => self.source = Source::One(status, body),
-            Ok(Reply::Ours { body, failed }) => self.source = Source::Ours { body, failed },
-            Ok(Reply::Many(events)) => self.source = Source::Events(events),
-            Ok(Reply::Accepted) => self.source = Source::Ended,
-            Err(error) => return Some(self.tail.failed(&error)),
+        let in_flight = self.tail.in_flight.as_ref();
+        if let Some(in_flight) = in_flight {
+            in_flight.sent(&self.tail.peer, self.tail.sent_id.clone());
+        }
+        let reply = {
+            let sent = pin!(self.tail.peer.request(permit, retry.out));
+            until_cancelled(in_flight, grace, sent).await
+        };
+        match reply {
+            None => return Some(self.tail.cancelled()),
+            Some(Err(error)) => return Some(self.tail.failed(&error)),
+            Some(Ok(reply)) => self.source = Source::of(reply),
         }
         None
+    }
+}
+
+/// What comes next for a call: on its own stream, or asked beside it.
+async fn next_of(
+    events: &mut Events,
+    questions: Option<&mut Questions>,
+) -> Option<Result<Event, UpstreamError>> {
+    let Some(questions) = questions else { return events.next().await };
+    tokio::select! {
+        biased;
+        event = events.next() => event,
+        message = questions.next() => Some(Ok(Event { message, ..Event::default() })),
     }
 }
 
@@ -305,14 +341,19 @@ impl Flow {
 /// its work once, not once for each way to wait for it.
 pub(crate) async fn until_cancelled<T>(
     in_flight: Option<&InFlight>,
+    grace: Duration,
     mut work: Pin<&mut impl Future<Output = T>>,
 ) -> Option<T> {
     let Some(in_flight) = in_flight else { return Some(work.await) };
+    // A server that says something again and again does not outrun it.
+    if grace.is_zero() && in_flight.flight.is_taken_back() {
+        return None;
+    }
     tokio::select! {
         biased;
         done = &mut work => Some(done),
         () = in_flight.flight.cancelled.notified() => {
-            tokio::time::timeout(CANCEL_GRACE, work).await.ok()
+            tokio::time::timeout(grace, work).await.ok()
         }
     }
 }

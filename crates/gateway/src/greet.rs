@@ -8,7 +8,7 @@ use serde_json::json;
 use store::ledger::{Ending, Permit};
 
 use crate::answers;
-use crate::call::{self, Aim, Ask, Takes};
+use crate::call::{self, Aim, Ask};
 use crate::gate::Gate;
 use crate::in_force::Holding;
 use crate::open::{self, Opened};
@@ -19,7 +19,7 @@ use crate::scene::Endpoint;
 use crate::session::{InFlight, NewSession, Session};
 use crate::translate;
 use crate::upstream::UpstreamError;
-use crate::wire::{Era, Refused, Request, Revision, meta_keys, result_body};
+use crate::wire::{Era, Refused, Request, Revision, Takes, meta_keys, result_body};
 
 /// What a client says of itself in its handshake; more is refused.
 const HANDSHAKE_BYTES_MAX: usize = 64 * 1024;
@@ -27,6 +27,11 @@ const HANDSHAKE_BYTES_MAX: usize = 64 * 1024;
 /// What a session may ask for of a server's log.
 const LOG_LEVELS: [&str; 8] =
     ["debug", "info", "notice", "warning", "error", "critical", "alert", "emergency"];
+
+/// How bad a level of log messages says that things are; nothing of one that there is not.
+pub(crate) fn log_rank(level: &str) -> Option<usize> {
+    LOG_LEVELS.iter().position(|known| *known == level)
+}
 
 /// Opens a session.
 pub(crate) async fn initialize(ask: &Ask<'_>) -> Outbound {
@@ -268,6 +273,11 @@ pub(crate) async fn set_level(ask: &Ask<'_>, in_flight: Option<InFlight>) -> Out
     };
     if let Some(session) = &ask.scene.session {
         session.set_log_level(&level);
+        if ask.scene.only().is_none() {
+            for peer in session.peers() {
+                ask.scene.gate.tell_level(ask.scene, &peer).await;
+            }
+        }
     }
     let legacy = ask.scene.session.as_ref().is_some_and(|session| {
         session.peers().iter().any(|peer| peer.era == Era::Legacy && !peer.is_builtin())

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use hashbrown::HashMap;
 use hyper::header::{HeaderName, HeaderValue};
-use policy::{Policy, ServerRequest};
+use policy::{Policy, ServerRequest, Subject};
 use store::effective::Effective;
 use store::registry::{self, Credential, EnvValue, PolicyText, Registry, Target};
 use store::settings::Limits;
@@ -45,6 +45,13 @@ pub(crate) struct Holding {
     pub(crate) server: Arc<Server>,
     /// Without rules every call is denied.
     pub(crate) rules: Option<Arc<Rules>>,
+}
+
+impl Holding {
+    /// Whether the rules let their holder see something; without rules, nothing.
+    pub(crate) fn shows(&self, subject: Subject<'_>) -> bool {
+        self.rules.as_ref().is_some_and(|rules| rules.policy.shows(subject))
+    }
 }
 
 /// A compiled policy with what names it in audit rows.

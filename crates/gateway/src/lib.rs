@@ -25,6 +25,7 @@ mod outbound;
 mod peer;
 mod pins;
 mod prepare;
+mod questions;
 mod rebuild;
 mod receive;
 mod results;

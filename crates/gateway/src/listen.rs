@@ -8,7 +8,8 @@ use std::time::Duration;
 use bytes::Bytes;
 use policy::json::{Bounds, Doc, Value};
 use store::ledger::Ending;
-use tokio::sync::{broadcast, mpsc};
+use tokio::sync::broadcast::{self, error::RecvError};
+use tokio::sync::mpsc;
 
 use crate::flow::Piece;
 use crate::gate::Gate;
@@ -41,7 +42,7 @@ pub(crate) async fn open(scene: &Scene, last_event_id: Option<&str>) -> Option<P
         match last_event_id {
             // A stream that broke off is taken up where it was, beside the session's own.
             Some(id) if peer.era == Era::Legacy && !peer.is_builtin() => {
-                let Some(events) = hear(scene, &peer, Some(id)).await else { continue };
+                let Ok(Some(events)) = hear(scene, &peer, Some(id)).await else { continue };
                 offered = true;
                 tokio::spawn(forward(scene.clone(), peer, events, sender.clone()));
             }
@@ -92,7 +93,11 @@ pub(crate) async fn shared(scene: &Scene, peer: &Arc<Peer>) -> broadcast::Receiv
         let (scene, peer, offer) = (scene.clone(), Arc::clone(peer), offer.clone());
         tokio::spawn(async move {
             while !shared.rests() {
-                let tell = |event: Event| shared.tell(event.message);
+                let tell = |event: Event| {
+                    if !asks(&scene, &peer, &event.message) {
+                        shared.tell(event.message);
+                    }
+                };
                 hear_until(&scene, &peer, &offer, shared.unheard(), tell).await;
             }
         });
@@ -101,20 +106,60 @@ pub(crate) async fn shared(scene: &Scene, peer: &Arc<Peer>) -> broadcast::Receiv
     messages
 }
 
-async fn hear(scene: &Scene, peer: &Arc<Peer>, last_event_id: Option<&str>) -> Option<Events> {
-    let permit = scene.gate.own_act(scene, "(stream)", &peer.server.name).ok()?;
+/// Hears the server of a shared conversation from now on for as long as that lasts, whether anybody
+/// listens or not, because it may ask something there.
+pub(crate) async fn stay(scene: &Scene, peer: &Arc<Peer>) {
+    let mut messages = shared(scene, peer).await;
+    let mut over = peer.over();
+    tokio::spawn(async move {
+        // Those who listen hear it by themselves.
+        let heard = async { while !matches!(messages.recv().await, Err(RecvError::Closed)) {} };
+        tokio::select! {
+            () = heard => {}
+            () = turned_true(&mut over) => {}
+        }
+    });
+}
+
+/// Whether a server asks something here. It is put to one of the calls that are under way, or refused.
+fn asks(scene: &Scene, peer: &Arc<Peer>, message: &Bytes) -> bool {
+    let Ok(doc) = Doc::read_shallow(message, &Bounds::ANSWER, 3) else { return false };
+    let root = doc.root();
+    let id = root.get("id").and_then(Id::lenient);
+    let (Some(method), Some(id)) = (root.get("method").and_then(Value::as_str), id) else {
+        return false;
+    };
+    if method == "ping" {
+        scene.gate.answer_server(peer, result_body(&id, "{}").into());
+    } else if !peer.askable.put(&method, root.get("params"), message) {
+        let words = "no client takes this request here";
+        scene.gate.answer_server(peer, error_body(Some(&id), -32601, words, None).into());
+    }
+    true
+}
+
+/// A server's own stream, nothing if it has none; or that it could not be asked for.
+async fn hear(
+    scene: &Scene,
+    peer: &Arc<Peer>,
+    last_event_id: Option<&str>,
+) -> Result<Option<Events>, Unheard> {
+    let permit = scene.gate.own_act(scene, "(stream)", &peer.server.name).map_err(|_| Unheard)?;
     let listening = peer.listen(&permit, last_event_id).await;
-    let (ending, events) = match listening {
-        Ok(Listening::Open(events)) => (Ending::Ok, Some(events)),
-        Ok(Listening::NotOffered) => (Ending::Ok, None),
+    let (ending, heard) = match listening {
+        Ok(Listening::Open(events)) => (Ending::Ok, Ok(Some(events))),
+        Ok(Listening::NotOffered) => (Ending::Ok, Ok(None)),
         Err(error) => {
             tracing::info!(server = %peer.server.name, %error, "the server's own stream did not open");
-            (Ending::Error, None)
+            (Ending::Error, Err(Unheard))
         }
     };
     Gate::settled(permit, ending);
-    events
+    heard
 }
+
+/// A stream could not be asked for.
+struct Unheard;
 
 /// Hands what a server says to the session.
 async fn deliver(scene: Scene, peer: Arc<Peer>, ready: Offer) {
@@ -137,17 +182,34 @@ async fn hear_until(
     mut tell: impl FnMut(Event),
 ) {
     let mut over = pin!(over);
+    let mut retired = peer.over();
     let mut last_id: Option<String> = None;
+    // How long to wait once more, for a server that has been heard.
+    let mut pause: Option<Duration> = None;
     loop {
         let heard_now = tokio::select! {
             events = hear(scene, peer, last_id.as_deref()) => events,
             () = &mut over => return,
         };
-        let Some(mut events) = heard_now else {
-            ready.send_replace(Some(false));
-            return;
+        let mut events = match (heard_now, pause) {
+            (Ok(Some(events)), _) => events,
+            // It is being restarted, or does not know us any more until a call greets it again.
+            (Err(Unheard), Some(wait)) => {
+                last_id = None;
+                pause = Some((wait * 2).min(AGAIN_AFTER_MAX));
+                tokio::select! {
+                    () = tokio::time::sleep(wait) => continue,
+                    () = &mut over => return,
+                    () = turned_true(&mut retired) => return,
+                }
+            }
+            (Ok(None), _) | (Err(Unheard), None) => {
+                ready.send_replace(Some(false));
+                return;
+            }
         };
         ready.send_replace(Some(true));
+        pause = Some(AGAIN_AFTER);
         let mut again_after = AGAIN_AFTER;
         loop {
             let event = tokio::select! {

@@ -11,6 +11,7 @@ use store::random::Random;
 use store::vault::{Purpose, Sealed, Vault};
 
 use crate::flow::Flow;
+use crate::translate::Question;
 use crate::wire::Id;
 
 /// A round must follow within this time.
@@ -66,8 +67,9 @@ impl StateRefused {
 /// A call to a legacy server that asked the client something.
 pub(crate) struct ParkedCall {
     pub(crate) flow: Flow,
-    /// The question's key in `inputRequests` and the server's own id for it.
-    pub(crate) asked: Vec<(String, Id)>,
+    /// What its client owes an answer to, and the server's own id for it.
+    pub(crate) question: Question,
+    pub(crate) id: Id,
     pub(crate) grant: String,
     pub(crate) until_us: i64,
 }

@@ -123,7 +123,12 @@ pub(crate) async fn shared(
     }
     let params = json!({
         "protocolVersion": translate::NEWEST_LEGACY,
-        "capabilities": { "elicitation": {}, "sampling": {}, "roots": { "listChanged": false } },
+        // All that any client may take; what one does not take is refused when it is asked.
+        "capabilities": {
+            "elicitation": { "form": {}, "url": {} },
+            "sampling": { "tools": {}, "context": {} },
+            "roots": { "listChanged": false },
+        },
         "clientInfo": serde_json::from_str::<Value>(&our_info()).unwrap_or_default(),
     });
     let params = params.to_string();

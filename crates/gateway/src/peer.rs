@@ -8,9 +8,11 @@ use connectors::Reader;
 use policy::json::{Bounds, Doc};
 use serde_json::{Map, Value};
 use store::ledger::Permit;
+use tokio::sync::watch;
 
 use crate::aside::{LARGE_BYTES, aside};
 use crate::builtin::{self, Builtin};
+use crate::questions::Askable;
 use crate::server::Server;
 use crate::upstream::{Event, Link, Listening, Outgoing, Reply, State, UpstreamError};
 use crate::wire::{Era, Id, answer, before_result, error_body};
@@ -30,6 +32,10 @@ pub(crate) struct Peer {
     /// The log level the server was told, where the gate tells it.
     level: Mutex<Option<String>>,
     quiet: Mutex<Option<Quiet>>,
+    /// Its calls that can be asked something beside them.
+    pub(crate) askable: Arc<Askable>,
+    /// Turns true when we are done with it.
+    over: watch::Sender<bool>,
 }
 
 /// How much had been asked when somebody looked, and since when that is all.
@@ -62,7 +68,26 @@ impl Peer {
             checked: AtomicU64::new(0),
             level: Mutex::new(None),
             quiet: Mutex::new(None),
+            askable: Arc::default(),
+            over: watch::Sender::new(false),
         }
+    }
+
+    /// Turns true when nothing more will be asked of it.
+    pub(crate) fn over(&self) -> watch::Receiver<bool> {
+        self.over.subscribe()
+    }
+
+    /// Says that nothing more will be asked of it; what is under way goes on.
+    pub(crate) fn retire(&self) {
+        self.over.send_replace(true);
+    }
+
+    /// Whether it is an older server over HTTP that all clients of a grant share. Such a server may ask
+    /// them something on its own stream, beside the call that it asks for.
+    pub(crate) fn asks_beside(&self) -> bool {
+        let over_http = matches!(self.way, Way::Link(Link::Http(_)));
+        over_http && self.shared && self.era == Era::Legacy
     }
 
     /// An id that no client uses.
@@ -165,6 +190,7 @@ impl Peer {
     }
 
     pub(crate) async fn close(&self) {
+        self.retire();
         if let Way::Link(link) = &self.way {
             link.close().await;
         }

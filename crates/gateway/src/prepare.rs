@@ -252,6 +252,8 @@ pub(crate) struct Again<'a> {
     pub(crate) rename: Option<&'a str>,
     pub(crate) answers: &'a [(String, String)],
     pub(crate) state: Option<&'a str>,
+    /// Under which the client hears of its progress.
+    pub(crate) token: Option<&'a Id>,
 }
 
 pub(crate) fn next_round(scene: &Scene, peer: &Arc<Peer>, again: &Again<'_>) -> Prepared {
@@ -268,6 +270,7 @@ pub(crate) fn next_round(scene: &Scene, peer: &Arc<Peer>, again: &Again<'_>) -> 
         },
     );
     let mut out = Outgoing::request(id.clone(), Bytes::from(text));
+    out.progress_token = again.token.map(|token| token.raw().into());
     out.headers = modern_headers(peer, &out.body, None);
     Prepared { out, id, token: None }
 }

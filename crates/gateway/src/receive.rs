@@ -12,7 +12,7 @@ use store::ledger::Waiting;
 
 use crate::aggregate;
 use crate::answers;
-use crate::call::{self, Aim, Ask, Takes};
+use crate::call::{self, Aim, Ask};
 use crate::door::PROTOCOL_VERSION;
 use crate::greet;
 use crate::lists::List;
@@ -26,7 +26,7 @@ use crate::tell;
 use crate::turns;
 use crate::wire::{
     self, Era, Message, Method, Named, Outcome, Refused, Request, Response, Revision, Sender,
-    headers, meta_keys, result_body,
+    Takes, headers, meta_keys, result_body,
 };
 
 /// Answers one message.
@@ -213,7 +213,7 @@ async fn request(
         Method::Initialize => Box::pin(greet::initialize(&ask)).await,
         Method::Ping => greet::ping(&ask),
         Method::Discover => Box::pin(greet::discover(&ask)).await,
-        Method::Listen => Box::pin(subscribe::listen(&ask)).await,
+        Method::Listen => Box::pin(subscribe::listen(&ask, in_flight)).await,
         Method::SetLevel => Box::pin(greet::set_level(&ask, in_flight)).await,
         _ => match &scene.endpoint {
             Endpoint::All => Box::pin(aggregate::request(&ask, in_flight)).await,
@@ -247,13 +247,24 @@ async fn one(ask: &Ask<'_>, in_flight: Option<crate::session::InFlight>) -> Outb
         Ok(about) => about,
         Err(refused) => return refuse(ask.scene, &refused, &ask.request.method_name),
     };
+    let (subject, task_of) = (about.as_subject(), about.task_of());
+    let aim = Aim { holding, subject, task_of, rename: None };
+    to_server(ask, &aim, &about, in_flight).await
+}
+
+/// A request to the server that it is about, at its own address or at that of all.
+pub(crate) async fn to_server(
+    ask: &Ask<'_>,
+    aim: &Aim<'_>,
+    about: &About<'_>,
+    in_flight: Option<crate::session::InFlight>,
+) -> Outbound {
     if matches!(ask.request.method, Method::ResourcesSubscribe | Method::ResourcesUnsubscribe)
-        && let Some(outbound) = Box::pin(subscribe::for_legacy(ask, holding, &about)).await
+        && let Some(outbound) = Box::pin(subscribe::for_legacy(ask, aim.holding, about)).await
     {
         return outbound;
     }
-    let (subject, task_of) = (about.as_subject(), about.task_of());
-    call::carry(ask, &Aim { holding, subject, task_of, rename: None }, in_flight).await
+    call::carry(ask, aim, in_flight).await
 }
 
 /// What a policy is asked about.

@@ -152,8 +152,11 @@ impl Server {
     pub(crate) fn forget_shared(&self, grant: &str) {
         let is_down = |place: &Shared| place.get().is_some_and(|peer| peer.is_down());
         let mut state = self.state();
-        if !state.shared.get(grant).is_some_and(is_down) {
-            state.shared.remove(grant);
+        if !state.shared.get(grant).is_some_and(is_down)
+            && let Some(gone) = state.shared.remove(grant)
+            && let Some(peer) = gone.get()
+        {
+            peer.retire();
         }
     }
 

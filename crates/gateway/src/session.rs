@@ -9,10 +9,9 @@ use bytes::Bytes;
 use hashbrown::HashMap;
 use tokio::sync::{Notify, mpsc, watch};
 
-use crate::call::Takes;
 use crate::flow::Tail;
 use crate::peer::Peer;
-use crate::wire::{Id, Revision};
+use crate::wire::{Id, Revision, Takes};
 
 /// Messages from servers that wait for the client to open its stream; the oldest goes first.
 const UNDELIVERED_MAX: usize = 256;

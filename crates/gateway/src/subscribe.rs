@@ -1,135 +1,49 @@
 //! Subscriptions across eras: the one long request of the newer era, and the single resources of the
 //! older one.
 
-use std::sync::Arc;
+mod filter;
+mod heard;
+
+use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::Bytes;
-use policy::json::{Bounds, Doc, Kind, Value};
-use policy::{Decision, Subject, ToolFacts};
+use policy::Subject;
+use policy::json::Value;
 use store::ledger::Ending;
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, watch};
 
+use self::filter::Filter;
+use self::heard::{Deaf, Heard, Source};
+use crate::aggregate;
 use crate::answers;
 use crate::call::{self, Aim, Ask};
 use crate::gate::Gate;
 use crate::in_force::Holding;
 use crate::outbound::{Outbound, PIECES_WAITING_MAX};
 use crate::peer::Peer;
-use crate::prepare;
 use crate::rebuild::{self, string};
 use crate::receive::{self, About};
 use crate::scene::Scene;
 use crate::serve::turned_true;
-use crate::session::{Outgoing, Session};
+use crate::session::{InFlight, Outgoing, Session};
 use crate::translate::meta;
-use crate::upstream::{Events, Outgoing as Sent, Reply};
-use crate::wire::{Era, Id, Method, Refused, notification_body, request_body, result_body};
+use crate::wire::{
+    self, Era, Id, Message, Method, error_body, notification_body, request_body, result_body,
+};
 
-/// Resources that one request may subscribe to: an older server is asked for each of them.
-const URIS_MAX: usize = 256;
-
-/// What a client of the newer era wants to hear.
-#[derive(Clone, Debug, Default)]
-struct Filter {
-    tools: bool,
-    prompts: bool,
-    resources: bool,
-    uris: Vec<String>,
-}
-
-impl Filter {
-    fn of(params: Option<Value<'_>>) -> Result<Filter, Refused> {
-        let wanted = params.and_then(|params| params.get("notifications"));
-        if wanted.is_some_and(|wanted| wanted.kind() != Kind::Object) {
-            return Err(Refused::params("`notifications` must be an object"));
-        }
-        let flag = |key: &str| match wanted.and_then(|all| all.get(key)).map(Value::as_bool) {
-            None => Ok(false),
-            Some(Some(on)) => Ok(on),
-            Some(None) => Err(Refused::params(format!("`{key}` must be true or false"))),
-        };
-        Ok(Filter {
-            tools: flag("toolsListChanged")?,
-            prompts: flag("promptsListChanged")?,
-            resources: flag("resourcesListChanged")?,
-            uris: match wanted.and_then(|all| all.get("resourceSubscriptions")) {
-                None => Vec::new(),
-                Some(uris) => uris_of(uris).ok_or_else(|| {
-                    let words = "`resourceSubscriptions` must be a list of at most 256 strings";
-                    Refused::params(words)
-                })?,
-            },
-        })
-    }
-
-    /// What of it the policy for one server allows.
-    fn allowed(&self, ask: &Ask<'_>, holding: &Holding) -> Filter {
-        let mut allowed = self.clone();
-        allowed.uris.retain(|uri| may_hear(ask, holding, uri));
-        allowed
-    }
-
-    fn wants(&self, method: &str, params: Option<Value<'_>>) -> bool {
-        match method {
-            "notifications/tools/list_changed" => self.tools,
-            "notifications/prompts/list_changed" => self.prompts,
-            "notifications/resources/list_changed" => self.resources,
-            "notifications/resources/updated" => {
-                let uri = params.and_then(|params| params.get("uri")?.as_str());
-                uri.is_some_and(|uri| self.uris.iter().any(|wanted| *wanted == uri))
-            }
-            _ => false,
-        }
-    }
-
-    fn raw(&self) -> String {
-        let mut members = Vec::new();
-        for (on, key) in [
-            (self.tools, "toolsListChanged"),
-            (self.prompts, "promptsListChanged"),
-            (self.resources, "resourcesListChanged"),
-        ] {
-            if on {
-                members.push(format!("\"{key}\":true"));
-            }
-        }
-        if !self.uris.is_empty() {
-            let uris = rebuild::array(self.uris.iter().map(|uri| string(uri)));
-            members.push(format!("\"resourceSubscriptions\":{uris}"));
-        }
-        format!("{{{}}}", members.join(","))
-    }
-}
-
-fn uris_of(uris: Value<'_>) -> Option<Vec<String>> {
-    if uris.kind() != Kind::Array || uris.items().count() > URIS_MAX {
-        return None;
-    }
-    uris.items().map(|uri| Some(uri.as_str()?.into_owned())).collect()
-}
-
-/// Whether the policy lets this caller have a resource; to hear of its changes is less, but not nothing.
-fn may_hear(ask: &Ask<'_>, holding: &Holding, uri: &str) -> bool {
-    holding.rules.as_ref().is_some_and(|rules| {
-        let verdict = call::decide(ask, rules, Subject::Resource(uri), ToolFacts::default());
-        matches!(verdict.decision(), Decision::Allow)
-    })
-}
-
-/// `subscriptions/listen`: passed on to a server of the same era, held here for older ones.
-pub(crate) async fn listen(ask: &Ask<'_>) -> Outbound {
-    let wanted = match Filter::of(ask.request.params) {
-        Ok(wanted) => wanted,
+/// `subscriptions/listen`: passed on to a server of the same era, held here for older ones and where
+/// several servers are heard.
+pub(crate) async fn listen(ask: &Ask<'_>, in_flight: Option<InFlight>) -> Outbound {
+    let filter = match Filter::of(ask.request.params) {
+        Ok(filter) => filter,
         Err(refused) => {
             let refused = refused.with_id(&ask.request.id);
             return receive::refuse(ask.scene, &refused, &ask.request.method_name);
         }
     };
-    let mut heard = Filter { uris: Vec::new(), ..wanted.clone() };
     let mut sources = Vec::new();
-    for holding in heard_by(ask.scene) {
-        let filter = wanted.allowed(ask, holding);
-        let as_it_is = filter.uris.len() == wanted.uris.len() && ask.scene.only().is_some();
+    let mut heard_for = Filter { uris: Vec::new(), tasks: Vec::new(), ..filter };
+    for (holding, part) in parts(ask, &filter).await {
         let permit =
             match ask.scene.gate.own_act(ask.scene, "subscriptions/listen", &holding.server.name) {
                 Ok(permit) => permit,
@@ -141,20 +55,16 @@ pub(crate) async fn listen(ask: &Ask<'_>) -> Outbound {
                 }
             };
         match ask.scene.gate.peer_for(ask.scene, holding, ask.era, &permit).await {
-            Ok(peer) if peer.era == Era::Modern && as_it_is => {
+            Ok(peer) if peer.era == Era::Modern && ask.scene.only().is_some() => {
                 ask.goes_on_with(permit);
-                return call::carry(
-                    ask,
-                    &Aim { holding, subject: None, task_of: None, rename: None },
-                    None,
-                )
-                .await;
+                return pass_on(ask, holding, &filter, &part, in_flight).await;
             }
             Ok(peer) => {
-                let events = open(ask.scene, &peer, &permit, &filter).await;
-                heard.uris.extend(filter.uris.iter().cloned());
-                sources.extend(events.map(|events| (peer, filter, events)));
-                Gate::settled(permit, Ending::Ok);
+                let heard = Heard::new(ask.scene, peer, part);
+                let opened = heard.open(&permit).await;
+                Gate::settled(permit, if opened.is_ok() { Ending::Ok } else { Ending::Error });
+                heard_for.join(&heard.filter);
+                sources.push((heard, opened));
             }
             Err(error) => {
                 tracing::info!(server = %holding.server.name, %error, "not listened to");
@@ -163,31 +73,97 @@ pub(crate) async fn listen(ask: &Ask<'_>) -> Outbound {
         }
     }
     let (sender, pieces) = mpsc::channel(PIECES_WAITING_MAX);
-    heard.uris.sort();
-    heard.uris.dedup();
-    let ack = acknowledged(&ask.request.id, &heard);
+    let ack = acknowledged(&ask.request.id, &heard_for);
     if sender.send(Outgoing::plain(ack)).await.is_err() {
         return Outbound::Silent;
     }
-    for (peer, filter, events) in sources {
-        tokio::spawn(relay(ask.request.id.clone(), filter, peer, events, sender.clone()));
+    let over = watch::Sender::new(false);
+    for (heard, opened) in sources {
+        let (id, to, mut over) = (ask.request.id.clone(), sender.clone(), over.subscribe());
+        tokio::spawn(async move {
+            tokio::select! {
+                () = relay(&id, &heard, opened, &to) => {}
+                () = to.closed() => {}
+                () = turned_true(&mut over) => {}
+            }
+        });
     }
-    tokio::spawn(end(ask.scene.clone(), ask.request.id.clone(), sender));
+    tokio::spawn(end(ask.scene.clone(), ask.request.id.clone(), sender, in_flight, over));
     Outbound::Many(pieces)
 }
 
-fn heard_by(scene: &Scene) -> Vec<&Holding> {
-    match scene.only() {
-        Some(holding) => vec![holding],
-        None => scene.holder.holdings.values().collect(),
+/// The servers that are heard, each with what it is heard for.
+async fn parts<'a>(ask: &'a Ask<'_>, filter: &Filter) -> Vec<(&'a Holding, Filter)> {
+    if let Some(holding) = ask.scene.only() {
+        return vec![(holding, filter.allowed(ask, holding))];
+    }
+    let uris: Vec<&str> = filter.uris.iter().map(String::as_str).collect();
+    let owners = aggregate::owners_of(ask, &uris).await;
+    let belongs = |uri: &&String, holding: &Holding| {
+        let owner =
+            filter.uris.iter().position(|wanted| wanted == *uri).and_then(|at| *owners.get(at)?);
+        owner.is_some_and(|owner| std::ptr::eq(owner, holding))
+    };
+    let all = ask.scene.holder.holdings.values().map(|holding| {
+        let allowed = filter.allowed(ask, holding);
+        let uris = allowed.uris.iter().filter(|uri| belongs(uri, holding)).cloned().collect();
+        (holding, Filter { uris, ..allowed })
+    });
+    all.filter(|(_, part)| !part.is_empty()).collect()
+}
+
+/// To a server of the same era goes the request itself, without what its client may not hear.
+async fn pass_on(
+    ask: &Ask<'_>,
+    holding: &Holding,
+    filter: &Filter,
+    part: &Filter,
+    in_flight: Option<InFlight>,
+) -> Outbound {
+    let aim = Aim { holding, subject: None, task_of: None, rename: None };
+    let Some(params) = ask.request.params.filter(|_| part != filter) else {
+        return call::carry(ask, &aim, in_flight).await;
+    };
+    let body = request_body(&ask.request.id, &ask.request.method_name, Some(&part.instead(params)));
+    let body = Bytes::from(body);
+    let read = wire::read(&body);
+    let message = read.as_ref().map_err(Clone::clone).and_then(Message::of);
+    match message {
+        Ok(Message::Request(request)) => {
+            let less = Ask {
+                request: &request,
+                body: &body,
+                client: ask.client.clone(),
+                held: Mutex::default(),
+                met: Mutex::new(ask.met.lock().unwrap_or_else(PoisonError::into_inner).take()),
+                ..*ask
+            };
+            call::carry(&less, &aim, in_flight).await
+        }
+        Ok(_) => Outbound::Silent,
+        Err(refused) => receive::refuse(ask.scene, &refused, &ask.request.method_name),
     }
 }
 
-/// The stream stays until the client goes or the gate stops; then it is ended in good order.
-async fn end(scene: Scene, id: Id, to: mpsc::Sender<Outgoing>) {
+/// The stream stays until the client goes or takes it back, or the gate stops; then it is ended in good
+/// order.
+async fn end(
+    scene: Scene,
+    id: Id,
+    to: mpsc::Sender<Outgoing>,
+    in_flight: Option<InFlight>,
+    over: watch::Sender<bool>,
+) {
     let mut stopping = scene.gate.stopping();
+    let taken_back = async {
+        match &in_flight {
+            Some(in_flight) => in_flight.flight.cancelled.notified().await,
+            None => std::future::pending().await,
+        }
+    };
     tokio::select! {
         () = to.closed() => {}
+        () = taken_back => {}
         () = turned_true(&mut stopping) => {
             let result = format!(
                 "{{\"resultType\":\"complete\",\"_meta\":{{{}:{}}}}}",
@@ -197,98 +173,30 @@ async fn end(scene: Scene, id: Id, to: mpsc::Sender<Outgoing>) {
             let _ = to.send(Outgoing::plain(result_body(&id, &result))).await;
         }
     }
-}
-
-/// Opens what an older or a newer server offers for the filter.
-async fn open(
-    scene: &Scene,
-    peer: &Arc<Peer>,
-    permit: &store::ledger::Permit,
-    filter: &Filter,
-) -> Option<Source> {
-    if peer.era == Era::Modern {
-        let params = format!("{{\"notifications\":{}}}", filter.raw());
-        let mut prepared = prepare::own(
-            peer,
-            "subscriptions/listen",
-            Some(&params),
-            &prepare::client_words(scene),
-        );
-        prepared.out.stays_open = true;
-        return match peer.request(permit, prepared.out).await {
-            Ok(Reply::Many(events)) => Some(Source::Stream(events)),
-            _ => None,
-        };
-    }
-    for uri in &filter.uris {
-        let params = format!("{{\"uri\":{}}}", string(uri));
-        let id = peer.mint();
-        let out = Sent::request(
-            id.clone(),
-            request_body(&id, "resources/subscribe", Some(&params)).into(),
-        );
-        if let Err(error) = peer.request(permit, out).await {
-            tracing::info!(server = %peer.server.name, %error, "a resource could not be subscribed to");
-        }
-    }
-    Some(Source::Shared(crate::listen::shared(scene, peer).await))
-}
-
-enum Source {
-    Stream(Events),
-    Shared(tokio::sync::broadcast::Receiver<Bytes>),
-}
-
-impl Source {
-    async fn next(&mut self) -> Option<Bytes> {
-        match self {
-            Source::Stream(events) => events.next().await?.ok().map(|event| event.message),
-            Source::Shared(messages) => loop {
-                match messages.recv().await {
-                    Ok(message) => return Some(message),
-                    Err(tokio::sync::broadcast::error::RecvError::Lagged(_)) => {}
-                    Err(tokio::sync::broadcast::error::RecvError::Closed) => return None,
-                }
-            },
-        }
-    }
+    over.send_replace(true);
 }
 
 async fn relay(
-    id: Id,
-    filter: Filter,
-    peer: Arc<Peer>,
-    mut source: Source,
-    to: mpsc::Sender<Outgoing>,
+    id: &Id,
+    heard: &Heard,
+    mut opened: Result<Source, Deaf>,
+    to: &mpsc::Sender<Outgoing>,
 ) {
-    loop {
-        let message = tokio::select! {
-            message = source.next() => message,
-            () = to.closed() => return,
-        };
-        let Some(message) = message else { return };
-        if let Some(tagged) = tagged(&message, &id, &filter, &peer)
-            && to.send(Outgoing::plain(tagged)).await.is_err()
-        {
-            return;
+    while let Some(mut source) = heard.once_open(opened).await {
+        while let Some(message) = source.next().await {
+            if let Some(tagged) = heard.news(&message, |root, method| tagged(root, method, id))
+                && to.send(Outgoing::plain(tagged)).await.is_err()
+            {
+                return;
+            }
         }
+        opened = Err(Deaf::ForNow);
     }
 }
 
-/// A notification with the id of the subscription it is for, if the client wants it.
-fn tagged(message: &Bytes, id: &Id, filter: &Filter, peer: &Peer) -> Option<Bytes> {
-    let doc = Doc::read(message, &Bounds::ANSWER).ok()?;
-    let root = doc.root();
-    let method = root.get("method")?.as_str()?;
-    if method == "notifications/tools/list_changed" {
-        peer.set_checked(false);
-        peer.server.forget_check();
-    }
-    let params = root.get("params");
-    if root.get("id").is_some() || !filter.wants(&method, params) {
-        return None;
-    }
-    let tag = id.raw().to_owned();
+/// A notification with the id of the subscription it is for.
+fn tagged(root: Value<'_>, method: &str, id: &Id) -> Bytes {
+    let (params, tag) = (root.get("params"), id.raw().to_owned());
     let of = match params.and_then(|params| params.get("_meta")) {
         Some(of) => rebuild::with(of, meta::SUBSCRIPTION_ID, tag),
         None => format!("{{{}:{tag}}}", string(meta::SUBSCRIPTION_ID)),
@@ -297,7 +205,7 @@ fn tagged(message: &Bytes, id: &Id, filter: &Filter, peer: &Peer) -> Option<Byte
         Some(params) => rebuild::with(params, "_meta", of),
         None => format!("{{\"_meta\":{of}}}"),
     };
-    Some(notification_body(&method, Some(&params)).into())
+    notification_body(method, Some(&params)).into()
 }
 
 fn acknowledged(id: &Id, filter: &Filter) -> Vec<u8> {
@@ -311,7 +219,7 @@ fn acknowledged(id: &Id, filter: &Filter) -> Vec<u8> {
 }
 
 /// `resources/subscribe` of an older client, where its server is of the newer era: a stream of the
-/// gate's own stands in. Nothing when the request can simply be passed on.
+/// gate's own stands in. Nothing when the request can simply be passed on, or be refused like any other.
 pub(crate) async fn for_legacy(
     ask: &Ask<'_>,
     holding: &Holding,
@@ -320,63 +228,59 @@ pub(crate) async fn for_legacy(
     let session = ask.scene.session.clone()?;
     let peer = session.peer(&holding.server.name).filter(|peer| peer.era == Era::Modern)?;
     let About::Resource(uri) = about else { return None };
-    // The way of every other call tells why not.
-    if !may_hear(ask, holding, uri) {
+    if !call::allows(ask, holding, Subject::Resource(uri)) {
         return None;
     }
+    let id = &ask.request.id;
     let permit =
         match ask.scene.gate.own_act(ask.scene, &ask.request.method_name, &holding.server.name) {
             Ok(permit) => permit,
             Err(error) => {
-                return Some(Outbound::ok(answers::denied(
-                    &ask.request.id,
-                    &answers::no_record(&error),
-                )));
+                return Some(Outbound::ok(answers::denied(id, &answers::no_record(&error))));
             }
         };
     if ask.request.method == Method::ResourcesUnsubscribe {
         session.unsubscribe(uri);
     } else {
         let filter = Filter { uris: vec![(*uri).to_owned()], ..Filter::default() };
-        let source = open(ask.scene, &peer, &permit, &filter).await;
-        if let Some(source) = source {
-            let task = tokio::spawn(deliver(session.clone(), peer, filter, source));
-            session.subscribe(uri, task.abort_handle());
+        let heard = Heard::new(ask.scene, peer, filter);
+        let opened = heard.open(&permit).await;
+        if opened.is_err() {
+            Gate::settled(permit, Ending::Error);
+            let words = "the server does not take the subscription";
+            return Some(Outbound::ok(error_body(Some(id), -32603, words, None)));
         }
+        let task = tokio::spawn(deliver(session.clone(), heard, opened));
+        session.subscribe(uri, task.abort_handle());
     }
     Gate::settled(permit, Ending::Ok);
-    Some(Outbound::ok(result_body(&ask.request.id, "{}")))
+    Some(Outbound::ok(result_body(id, "{}")))
 }
 
 /// Hears of changed lists of a newer server, for a session whose client cannot ask for it.
 pub(crate) async fn follow_lists(scene: &Scene, peer: &Arc<Peer>) {
     let Some(session) = scene.session.clone() else { return };
-    let filter = Filter { tools: true, prompts: true, resources: true, uris: Vec::new() };
+    let filter = Filter { tools: true, prompts: true, resources: true, ..Filter::default() };
     let Ok(permit) = scene.gate.own_act(scene, "subscriptions/listen", &peer.server.name) else {
         return;
     };
-    let source = open(scene, peer, &permit, &filter).await;
-    Gate::settled(permit, Ending::Ok);
-    if let Some(source) = source {
-        let task = tokio::spawn(deliver(session.clone(), Arc::clone(peer), filter, source));
-        session.subscribe(&format!("lists of {}", peer.server.name), task.abort_handle());
-    }
+    let heard = Heard::new(scene, Arc::clone(peer), filter);
+    let opened = heard.open(&permit).await;
+    Gate::settled(permit, if opened.is_ok() { Ending::Ok } else { Ending::Error });
+    let task = tokio::spawn(deliver(session.clone(), heard, opened));
+    session.subscribe(&format!("lists of {}", peer.server.name), task.abort_handle());
 }
 
-async fn deliver(session: Arc<Session>, peer: Arc<Peer>, filter: Filter, mut source: Source) {
-    while let Some(message) = source.next().await {
-        let Ok(doc) = Doc::read(&message, &Bounds::ANSWER) else { continue };
-        let root = doc.root();
-        let Some(method) = root.get("method").and_then(Value::as_str) else { continue };
-        if method == "notifications/tools/list_changed" {
-            peer.set_checked(false);
-            peer.server.forget_check();
+async fn deliver(session: Arc<Session>, heard: Heard, mut opened: Result<Source, Deaf>) {
+    while let Some(mut source) = heard.once_open(opened).await {
+        while let Some(message) = source.next().await {
+            if let Some(news) = heard.news(&message, untagged) {
+                session.deliver(Outgoing::plain(news));
+            }
         }
-        if filter.wants(&method, root.get("params")) {
-            session.deliver(Outgoing::plain(untagged(root, &method)));
-        }
+        opened = Err(Deaf::ForNow);
     }
-    tracing::debug!(server = %peer.server.name, "a subscription ended");
+    tracing::debug!(server = %heard.peer.server.name, "a subscription ended");
 }
 
 /// A notification of the newer era as the older one knows it.

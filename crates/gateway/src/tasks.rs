@@ -4,9 +4,13 @@
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
 
-use policy::json::Value;
+use bytes::Bytes;
+use policy::json::{Bounds, Doc, Value};
 
 use crate::call::{Asked, Owned};
+use crate::in_force::Rules;
+use crate::rebuild;
+use crate::results;
 use crate::scene::Scene;
 
 /// Tasks remembered; the oldest go first.
@@ -62,6 +66,27 @@ impl Tasks {
             Some(_) => Owner::Another,
         }
     }
+}
+
+/// News of a task, cut as the result of its tool is. Nothing where they are not for this caller.
+pub(crate) fn news(
+    scene: &Scene,
+    rules: Option<&Rules>,
+    server: &str,
+    message: &Bytes,
+) -> Option<Bytes> {
+    let policy = &rules?.policy;
+    let doc = Doc::read(message, &Bounds::ANSWER).ok()?;
+    let params = doc.root().get("params")?;
+    let id = params.get("taskId")?.as_str()?;
+    let effects = match scene.gate.tasks.owner(&scene.holder.id, server, &id) {
+        Owner::Caller(tool) => policy.effects_of_task(&tool)?,
+        Owner::Nobody if policy.allows_unnamed() => policy.effects_of_any_tool(),
+        Owner::Nobody | Owner::Another => return None,
+    };
+    let cut = results::apply_to_task(&effects, params).ok()?;
+    let rewritten = cut.map(|params| rebuild::with(doc.root(), "params", params).into());
+    Some(rewritten.unwrap_or_else(|| message.clone()))
 }
 
 /// The id in `result.task.taskId` (2025-11-25) or `result.taskId` (2026-07-28).

@@ -1,10 +1,11 @@
 //! Maps messages between the two eras of MCP. Pure: text in, text out.
 //! Legacy means the handshake revisions up to 2025-11-25, modern means 2026-07-28 and later.
 
-use policy::json::{Kind, Value};
+use policy::json::{Bounds, Doc, Kind, Value};
 use serde_json::json;
 
 use crate::rebuild::{self, Member, string};
+use crate::wire::Id;
 
 /// The names under which a modern request carries what a session used to hold.
 pub(crate) mod meta {
@@ -136,8 +137,41 @@ pub(crate) fn modern_result(method: &str, result: Value<'_>) -> String {
 }
 
 /// A modern server's result as a legacy client knows it.
-pub(crate) fn legacy_result(result: Value<'_>) -> String {
-    rebuild::without(result, &["resultType", "ttlMs", "cacheScope"])
+pub(crate) fn legacy_result(method: &str, result: Value<'_>) -> String {
+    let odd = result
+        .get("structuredContent")
+        .filter(|content| method == "tools/call" && content.kind() != Kind::Object);
+    // What cannot stay where it is stands as text; servers mostly say it there as well.
+    let said = result.get("content").is_some_and(|content| content.items().next().is_some());
+    let text = odd
+        .filter(|_| !said)
+        .map(|content| format!("[{{\"type\":\"text\",\"text\":{}}}]", string(content.raw())));
+    let has_content = result.get("content").is_some();
+    let extra: Vec<(&str, String)> =
+        text.iter().filter(|_| !has_content).map(|text| ("content", text.clone())).collect();
+    rebuild::object(
+        result,
+        |key, value| match (key, &text) {
+            ("resultType" | "ttlMs" | "cacheScope", _) => Member::Drop,
+            ("structuredContent", _) if odd.is_some() => Member::Drop,
+            ("content", Some(text)) => Member::Replace(text.clone()),
+            ("tools", _) if method == "tools/list" => {
+                Member::Replace(rebuild::array(value.items().map(legacy_tool)))
+            }
+            _ => Member::Keep,
+        },
+        &extra,
+    )
+}
+
+/// A tool as a legacy client knows it: what it returns is an object or not described at all.
+pub(crate) fn legacy_tool(tool: Value<'_>) -> String {
+    let is_object =
+        |schema: Value<'_>| schema.get("type").and_then(Value::as_str).as_deref() == Some("object");
+    match tool.get("outputSchema") {
+        Some(schema) if !is_object(schema) => rebuild::without(tool, &["outputSchema"]),
+        _ => tool.raw().to_owned(),
+    }
 }
 
 /// Error codes that changed their number.
@@ -166,7 +200,7 @@ pub(crate) fn discover_result(initialize: &serde_json::Value) -> serde_json::Val
     let mut result = json!({
         "resultType": "complete",
         "supportedVersions": SUPPORTED,
-        "capabilities": initialize.get("capabilities").cloned().unwrap_or_else(|| json!({})),
+        "capabilities": without(initialize.get("capabilities"), "tasks"),
         "ttlMs": 0,
         "cacheScope": "private",
     });
@@ -186,7 +220,7 @@ pub(crate) fn initialize_result(discover: &serde_json::Value, revision: &str) ->
     let info = discover.get("_meta").and_then(|meta| meta.get(meta::SERVER_INFO));
     let mut result = json!({
         "protocolVersion": revision,
-        "capabilities": legacy_capabilities(discover.get("capabilities")),
+        "capabilities": without(discover.get("capabilities"), "extensions"),
         "serverInfo": info.cloned().unwrap_or_else(|| json!({ "name": "server", "version": "0" })),
     });
     if let (Some(object), Some(instructions)) =
@@ -197,11 +231,12 @@ pub(crate) fn initialize_result(discover: &serde_json::Value, revision: &str) ->
     result
 }
 
-/// Extensions belong to the modern era; what a legacy client cannot ask for is not offered to it.
-fn legacy_capabilities(capabilities: Option<&serde_json::Value>) -> serde_json::Value {
+/// What belongs to one era (extensions to the modern one, its own kind of tasks to the legacy one) is not
+/// offered to clients of the other, which cannot ask for it.
+fn without(capabilities: Option<&serde_json::Value>, own: &str) -> serde_json::Value {
     let mut capabilities = capabilities.cloned().unwrap_or_else(|| json!({}));
     if let Some(object) = capabilities.as_object_mut() {
-        object.remove("extensions");
+        object.remove(own);
     }
     capabilities
 }
@@ -214,6 +249,22 @@ pub(crate) struct Question {
     pub(crate) method: String,
     /// Raw JSON.
     pub(crate) params: String,
+}
+
+/// The params of a modern server's question as a legacy client knows them: one that leads to an address
+/// has an id there.
+pub(crate) fn legacy_question(question: &Question, id: &Id) -> String {
+    let raw = &question.params;
+    match Doc::read(raw.as_bytes(), &Bounds::ANSWER) {
+        Ok(doc)
+            if question.method == "elicitation/create"
+                && doc.root().get("mode").and_then(Value::as_str).as_deref() == Some("url")
+                && doc.root().get("elicitationId").is_none() =>
+        {
+            rebuild::with(doc.root(), "elicitationId", id.raw().to_owned())
+        }
+        _ => raw.clone(),
+    }
 }
 
 /// The questions of an `input_required` result.
@@ -258,8 +309,6 @@ pub(crate) fn input_required(questions: &[Question], state: &str) -> String {
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used, reason = "tests")]
-    use policy::json::{Bounds, Doc};
-
     use super::*;
 
     fn on<T>(source: &str, act: impl Fn(Value<'_>) -> T) -> T {
@@ -308,9 +357,64 @@ mod tests {
             modern,
             r#"{"tools":[],"n":1.10,"resultType":"complete","ttlMs":0,"cacheScope":"private"}"#
         );
-        assert_eq!(on(&modern, legacy_result), r#"{"tools":[],"n":1.10}"#);
+        assert_eq!(on(&modern, |r| legacy_result("tools/list", r)), r#"{"tools":[],"n":1.10}"#);
         let call = on(r#"{"content":[]}"#, |result| modern_result("tools/call", result));
         assert_eq!(call, r#"{"content":[],"resultType":"complete"}"#);
+    }
+
+    #[test]
+    fn what_only_newer_clients_can_read_of_a_tool_is_put_as_older_ones_can() {
+        let cases = [
+            (
+                "tools/call",
+                r#"{"resultType":"complete","content":[],"structuredContent":[1,2.50]}"#,
+                r#"{"content":[{"type":"text","text":"[1,2.50]"}]}"#,
+            ),
+            (
+                "tools/call",
+                r#"{"structuredContent":"a","x":1}"#,
+                r#"{"x":1,"content":[{"type":"text","text":"\"a\""}]}"#,
+            ),
+            (
+                "tools/call",
+                r#"{"content":[{"type":"text","text":"one"}],"structuredContent":1}"#,
+                r#"{"content":[{"type":"text","text":"one"}]}"#,
+            ),
+            (
+                "tools/call",
+                r#"{"content":[],"structuredContent":{"a":1.0}}"#,
+                r#"{"content":[],"structuredContent":{"a":1.0}}"#,
+            ),
+            ("resources/read", r#"{"structuredContent":[1]}"#, r#"{"structuredContent":[1]}"#),
+            (
+                "tools/list",
+                r#"{"tools":[{"name":"a","outputSchema":{"type":"array"}},{"name":"b","outputSchema":{"type":"object"}}]}"#,
+                r#"{"tools":[{"name":"a"},{"name":"b","outputSchema":{"type":"object"}}]}"#,
+            ),
+        ];
+        for (method, source, expected) in cases {
+            assert_eq!(on(source, |result| legacy_result(method, result)), expected);
+        }
+    }
+
+    #[test]
+    fn a_question_that_leads_to_an_address_has_an_id_for_older_clients() {
+        let cases = [
+            (
+                r#"{"mode":"url","url":"https://a"}"#,
+                r#"{"mode":"url","url":"https://a","elicitationId":"ask-1"}"#,
+            ),
+            (r#"{"mode":"url","elicitationId":"e"}"#, r#"{"mode":"url","elicitationId":"e"}"#),
+            (r#"{"message":"who?"}"#, r#"{"message":"who?"}"#),
+        ];
+        for (params, expected) in cases {
+            let question = Question {
+                key: "q".to_owned(),
+                method: "elicitation/create".to_owned(),
+                params: params.to_owned(),
+            };
+            assert_eq!(legacy_question(&question, &Id::minted("ask", 1)), expected);
+        }
     }
 
     #[test]

@@ -46,6 +46,7 @@ impl Gate {
             let peer = Arc::new(opened.map_err(|error| self.not_begun(holding, error))?);
             session.add_peer(Arc::clone(&peer));
             hear_later(scene, &peer);
+            self.tell_level(scene, &peer).await;
             return Ok(peer);
         }
         let place = holding.server.shared(&scene.holder.id);
@@ -248,6 +249,17 @@ impl Gate {
         });
         if let Err(error) = kept {
             tracing::warn!(server, %error, "the tools of a built-in server could not be noted");
+        }
+    }
+
+    /// Tells an older server which log messages its session wants, if that was ever said.
+    pub(crate) async fn tell_level(self: &Arc<Self>, scene: &Scene, peer: &Arc<Peer>) {
+        let level = scene.session.as_ref().and_then(|session| session.log_level());
+        let hears = peer.era == Era::Legacy && !peer.is_builtin() && peer.offers("logging");
+        let Some(level) = level.filter(|_| hears) else { return };
+        if let Ok(permit) = self.own_act(scene, "logging/setLevel", &peer.server.name) {
+            self.set_level(peer, &permit, &level).await;
+            Gate::settled(permit, Ending::Ok);
         }
     }
 

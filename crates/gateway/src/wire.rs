@@ -13,6 +13,7 @@ mod params;
 mod refused;
 mod revision;
 pub mod sse;
+mod takes;
 
 #[cfg(test)]
 mod tests;
@@ -25,3 +26,4 @@ pub use param_headers::ParamHeaders;
 pub use params::{Named, meta_keys};
 pub use refused::{Refused, code};
 pub use revision::{Era, Revision};
+pub use takes::{Question, Takes};

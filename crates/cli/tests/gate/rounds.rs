@@ -147,6 +147,28 @@ fn a_newer_client_finishes_the_one_call_it_has_with_an_older_server() {
 }
 
 #[test]
+fn a_newer_client_that_brings_no_answer_is_asked_again() {
+    let (gate, client) = gate_with("legacy");
+    let mut asked = round(&client, 1, &json!({}));
+    for (id, answers) in [(2, json!({})), (3, json!({ "another": name() }))] {
+        let state = asked["result"]["requestState"].clone();
+        let more = json!({ "requestState": state, "inputResponses": answers });
+        let again = round(&client, id, &more);
+        assert_eq!(again["id"], id, "{again}");
+        let questions = &again["result"]["inputRequests"];
+        assert_eq!(*questions, asked["result"]["inputRequests"], "{again}");
+        asked = again;
+    }
+    let key = asked["result"]["inputRequests"].as_object().unwrap().keys().next().unwrap();
+    let more = json!({
+        "requestState": asked["result"]["requestState"], "inputResponses": { key: name() },
+    });
+    let done = round(&client, 4, &more);
+    assert!(done["result"]["content"][0]["text"].as_str().unwrap().contains("bob"), "{done}");
+    check_counted_once(&gate);
+}
+
+#[test]
 fn an_older_client_finishes_a_call_under_the_prefixed_name_with_a_newer_server() {
     let (gate, client) = gate_with("modern");
     let done = conversed(&client);

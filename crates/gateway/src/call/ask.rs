@@ -5,11 +5,11 @@ use crate::in_force::Holding;
 use crate::peer::Peer;
 use crate::prepare::{Again, Prepared};
 use crate::scene::Scene;
-use crate::wire::{self, Era, Id, Message, Method, Request, Sender};
+use crate::wire::{self, Era, Id, Message, Question, Request, Takes};
 use bytes::Bytes;
 use hyper::HeaderMap;
 use policy::Subject;
-use policy::json::{Bounds, Doc, Value};
+use policy::json::{Bounds, Doc};
 use std::sync::{Arc, Mutex, PoisonError};
 use store::ledger::{Permit, Waiting};
 
@@ -35,32 +35,6 @@ impl Ask<'_> {
     /// Goes on under a row that was written before: one request is one row.
     pub(crate) fn goes_on_with(&self, permit: Permit) {
         *self.met.lock().unwrap_or_else(PoisonError::into_inner) = Some(Box::new(permit));
-    }
-}
-
-/// Which questions of servers a client takes.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Takes {
-    pub(crate) elicitation: bool,
-    pub(crate) sampling: bool,
-    pub(crate) roots: bool,
-}
-
-impl Takes {
-    pub(crate) fn of(capabilities: Option<Value<'_>>) -> Takes {
-        let has = |name: &str| capabilities.is_some_and(|all| all.get(name).is_some());
-        Takes { elicitation: has("elicitation"), sampling: has("sampling"), roots: has("roots") }
-    }
-
-    pub(crate) fn takes(self, method: &str) -> bool {
-        match method {
-            "elicitation/create" => self.elicitation,
-            "sampling/createMessage" => self.sampling,
-            "roots/list" => self.roots,
-            // Tasks and extensions of servers; the client answers what it does not know with an error. What
-            // only clients ask, no server may.
-            _ => Method::parse(method).sender() != Sender::Client,
-        }
     }
 }
 
@@ -118,6 +92,13 @@ impl Asked {
         Id::lenient(doc.root().get("params")?.get("_meta")?.get("progressToken")?)
     }
 
+    /// The least level of log messages that the client asked for. Read anew, because few come.
+    pub(crate) fn log_level(&self) -> Option<String> {
+        let doc = Doc::read_shallow(&self.body, &Bounds::MESSAGE, 3).ok()?;
+        let level = doc.root().get("params")?.get("_meta")?.get(wire::meta_keys::LOG_LEVEL)?;
+        Some(level.as_str()?.into_owned())
+    }
+
     /// Fits only the same method, name and arguments. Worked out when a further round needs it.
     pub(crate) fn digest(&self, gate: &Gate) -> Option<String> {
         let doc = wire::read(&self.body).ok()?;
@@ -129,6 +110,10 @@ impl Asked {
 
     pub(crate) fn client_takes(&self, method: &str) -> bool {
         self.takes.takes(method)
+    }
+
+    pub(crate) fn client_takes_kind(&self, question: Question) -> bool {
+        self.takes.takes_kind(question)
     }
 
     /// Whether a list was asked for from its beginning.
@@ -153,7 +138,10 @@ impl Asked {
     ) -> Prepared {
         let subject = self.subject.as_ref().filter(|_| self.is_renamed);
         let rename = subject.map(|subject| subject.as_subject().name());
-        crate::prepare::next_round(scene, peer, &Again { body: &self.body, rename, answers, state })
+        let token = self.progress_token();
+        let token = token.as_ref();
+        let again = Again { body: &self.body, rename, answers, state, token };
+        crate::prepare::next_round(scene, peer, &again)
     }
 }
 

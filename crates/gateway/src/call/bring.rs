@@ -80,15 +80,16 @@ pub(super) fn detach(flow: Flow) {
 }
 
 /// Parks a call whose server asked something, and says so to the client.
-pub(super) fn park(flow: Flow, question: translate::Question, id: Id) -> Bytes {
+pub(super) fn park(mut flow: Flow, question: translate::Question, id: Id) -> Bytes {
+    flow.set_asking(true);
     let (gate, client_id) = (Arc::clone(&flow.tail.scene.gate), flow.tail.id.clone());
     let until_us = gate.clock.now().wall_us + crate::mrtr::ROUND_SECONDS_MAX * 1_000_000;
     let grant = flow.tail.scene.holder.id.clone();
-    let key = question.key.clone();
     let asked = flow.tail.asked.clone();
     let scene = flow.tail.scene.clone();
     let server = flow.tail.peer.server.name.clone();
-    let parked = gate.rounds.park(ParkedCall { flow, asked: vec![(key, id)], grant, until_us });
+    let parked = ParkedCall { flow, question: question.clone(), id, grant, until_us };
+    let parked = gate.rounds.park(parked);
     let sealed = parked.ok().zip(asked.digest(&gate)).and_then(|(handle, digest)| {
         gate.seal(&scene, &server, &digest, asked.first_seq, Inner::Parked(handle))
     });
@@ -102,31 +103,26 @@ pub(super) fn park(flow: Flow, question: translate::Question, id: Id) -> Bytes {
     }
 }
 
-/// A further round of a call that waits here: hands the answer to its server and goes on.
+/// A further round of a call that waits here: hands the answer to its server and goes on. One that
+/// brings no answer is asked again.
 pub(super) async fn resume(ask: &Ask<'_>, mut parked: Box<ParkedCall>, permit: Permit) -> Outbound {
     let id = &ask.request.id;
     let responses = ask.request.params.and_then(|params| params.get("inputResponses"));
-    for (key, question) in &parked.asked {
-        let Some(answer) = responses.and_then(|all| all.get(key)) else {
-            release(permit, "an answer is missing");
-            return Outbound::ok(error_body(
-                Some(id),
-                -32602,
-                "inputResponses lacks an answer",
-                None,
-            ));
-        };
-        let body = crate::wire::result_body(question, answer.raw());
-        let out = upstream::Outgoing::response(body.into());
-        if let Err(error) = parked.flow.tail.peer.send(&permit, out).await {
-            let piece = parked.flow.tail.failed(&error);
-            release(permit, "the server is gone");
-            return bring(piece, parked.flow);
-        }
+    parked.flow.tail.id = id.clone();
+    let Some(answer) = responses.and_then(|all| all.get(&parked.question.key)) else {
+        release(permit, "an answer is missing");
+        return Outbound::ok(park(parked.flow, parked.question, parked.id));
+    };
+    let body = crate::wire::result_body(&parked.id, answer.raw());
+    let out = upstream::Outgoing::response(body.into());
+    if let Err(error) = parked.flow.tail.peer.send(&permit, out).await {
+        let piece = parked.flow.tail.failed(&error);
+        release(permit, "the server is gone");
+        return bring(piece, parked.flow);
     }
     // The first round's permit stays with the call; this round's row only says that it went on.
     Gate::settled(permit, Ending::Ok);
-    parked.flow.tail.id = id.clone();
+    parked.flow.set_asking(false);
     match parked.flow.next().await {
         Next::Piece(first) => bring(first, parked.flow),
         Next::Large(large) => {

@@ -4,7 +4,7 @@ use super::ask::{Aim, Ask};
 use crate::answers;
 use crate::approvals;
 use crate::gate::Gate;
-use crate::in_force::Rules;
+use crate::in_force::{Holding, Rules};
 use crate::mrtr::{Inner, ParkedCall, State};
 use crate::outbound::Outbound;
 use crate::peer::Peer;
@@ -187,7 +187,7 @@ pub(super) fn tool_facts<'p>(
     facts
 }
 
-pub(crate) fn decide(
+pub(super) fn decide(
     ask: &Ask<'_>,
     rules: &Rules,
     subject: Subject<'_>,
@@ -203,6 +203,14 @@ pub(crate) fn decide(
         },
         tool,
         time: ask.scene.gate.local_time(),
+    })
+}
+
+/// Whether a caller may have something that is no tool without anybody being asked.
+pub(crate) fn allows(ask: &Ask<'_>, holding: &Holding, subject: Subject<'_>) -> bool {
+    holding.rules.as_ref().is_some_and(|rules| {
+        let verdict = decide(ask, rules, subject, ToolFacts::default());
+        matches!(verdict.decision(), Decision::Allow)
     })
 }
 
@@ -303,8 +311,7 @@ pub(super) fn check_param_headers(ask: &Ask<'_>, aim: &Aim<'_>) -> Result<(), Ou
     let pins = aim.holding.server.pins();
     let Some(declared) = pins.param_headers(name) else { return Ok(()) };
     // A complaint about headers would tell of a tool that this caller must not know of.
-    let rules = aim.holding.rules.as_ref();
-    if !rules.is_some_and(|rules| rules.policy.shows(Subject::Tool(name))) {
+    if !aim.holding.shows(Subject::Tool(name)) {
         return Ok(());
     }
     declared

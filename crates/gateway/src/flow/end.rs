@@ -109,7 +109,9 @@ impl Tail {
                 }));
             }
             (Era::Modern, Era::Legacy) => {
-                text = Some(on(text.as_deref(), result, translate::legacy_result));
+                text = Some(on(text.as_deref(), result, |r| {
+                    translate::legacy_result(&self.method, r)
+                }));
             }
             _ => {}
         }

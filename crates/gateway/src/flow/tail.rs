@@ -3,18 +3,22 @@
 use super::Piece;
 use crate::aside::LARGE_BYTES;
 use crate::call::Asked;
+use crate::greet;
 use crate::in_force::Rules;
 use crate::lists::List;
 use crate::peer::Peer;
+use crate::questions::Questions;
 use crate::rebuild::{self};
 use crate::results;
 use crate::scene::Scene;
 use crate::session::{AnswerTo, InFlight, Outgoing};
-use crate::tasks::Owner;
+use crate::tasks;
 use crate::trace::Trace;
 use crate::translate::{Question, meta};
 use crate::upstream::Event;
-use crate::wire::{Era, Id, Method, error_body, notification_body, result_body};
+use crate::wire::{
+    Era, Id, Method, Question as Kind, code, error_body, notification_body, result_body,
+};
 use bytes::Bytes;
 use policy::Effects;
 use policy::json::{Bounds, Doc, Value};
@@ -25,6 +29,8 @@ use std::time::{Duration, Instant};
 use store::ledger::{Ending, Permit, Settled};
 use tokio::sync::broadcast;
 
+/// After a client took a request back, the server has so long to answer it all the same.
+const CANCEL_GRACE: Duration = Duration::from_secs(1);
 /// Log messages may come on another stream than the answer they precede; it waits so long for them.
 const LATE_LOG_WAIT: Duration = Duration::from_millis(50);
 
@@ -53,6 +59,8 @@ pub(crate) struct Tail {
     pub(crate) beside: Option<broadcast::Receiver<Bytes>>,
     /// Those that came and were not passed on yet.
     pub(crate) late_logs: VecDeque<Bytes>,
+    /// What an older server asks beside the request.
+    pub(crate) questions: Option<Box<Questions>>,
     /// What a further round of this call must fit.
     pub(crate) asked: Asked,
     pub(crate) in_flight: Option<InFlight>,
@@ -78,6 +86,15 @@ impl Drop for Tail {
 }
 
 impl Tail {
+    /// How long a server may still answer what its client took back. An older one was told; a newer one
+    /// learns of it only when its stream ends.
+    pub(crate) fn cancel_grace(&self) -> Duration {
+        match self.peer.era {
+            Era::Legacy => CANCEL_GRACE,
+            Era::Modern => Duration::ZERO,
+        }
+    }
+
     pub(super) fn priming(&mut self, event: &Event) -> Option<Piece> {
         self.resumable |= event.id.is_some();
         (self.era == Era::Legacy && self.peer.era == Era::Legacy)
@@ -120,11 +137,12 @@ impl Tail {
             }
         }
         while let Some(message) = self.late_logs.pop_front() {
-            let is_log = Doc::read_shallow(&message, &Bounds::ANSWER, 1).is_ok_and(|doc| {
+            let is_wanted = Doc::read_shallow(&message, &Bounds::ANSWER, 2).is_ok_and(|doc| {
                 doc.root().get("method").and_then(Value::as_str).as_deref()
                     == Some("notifications/message")
+                    && self.wants_log(doc.root())
             });
-            if is_log {
+            if is_wanted {
                 return Some(message);
             }
         }
@@ -136,6 +154,22 @@ impl Tail {
         self.rules.as_ref().is_some_and(|rules| rules.policy.redacts())
     }
 
+    /// Whether the client asked for a log message like this one. An older server is told one level for
+    /// all clients of a grant.
+    fn wants_log(&self, root: Value<'_>) -> bool {
+        if !self.logs {
+            return false;
+        }
+        if self.era == self.peer.era || self.era == Era::Legacy {
+            return true;
+        }
+        let level = root.get("params").and_then(|params| params.get("level")?.as_str());
+        match (self.asked.log_level(), level.as_deref().and_then(greet::log_rank)) {
+            (Some(wanted), Some(level)) => greet::log_rank(&wanted) <= Some(level),
+            _ => true,
+        }
+    }
+
     /// A notification on this request.
     pub(super) fn told(&mut self, event: &Event, method: &str, root: Value<'_>) -> Option<Piece> {
         self.resumable |= event.id.is_some();
@@ -144,7 +178,7 @@ impl Tail {
             self.peer.server.forget_check();
         }
         let known = Method::parse(method);
-        if known == Method::LogMessage && !self.logs {
+        if known == Method::LogMessage && !self.wants_log(root) {
             return None;
         }
         // What the policy cuts out of a result must not come beside it, in a log line or in words of
@@ -159,7 +193,12 @@ impl Tail {
             tracing::warn!(server = %self.peer.server.name, "a server told something about another's request; dropped");
             return None;
         }
-        if self.era == Era::Modern && self.peer.era == Era::Legacy && is_news(method) {
+        let crosses = self.era == Era::Modern && self.peer.era == Era::Legacy;
+        if crosses && method == "notifications/elicitation/complete" {
+            // The newer era ends such a question by the next round alone.
+            return None;
+        }
+        if crosses && is_news(method) {
             // A client of the newer era hears news only where it subscribed to them.
             let heard = self.scene.gate.heard(&self.peer.server.name, &self.scene.holder.id);
             // Nobody may be subscribed.
@@ -168,7 +207,10 @@ impl Tail {
         }
         let cut = match known {
             Method::Progress if redacts => Some(results::wordless_progress(root).into()),
-            Method::TasksNotification => Some(self.task_news(&event.message)?),
+            Method::TasksNotification => {
+                let server = &self.peer.server.name;
+                Some(tasks::news(&self.scene, self.rules.as_deref(), server, &event.message)?)
+            }
             _ => None,
         };
         let message = match cut {
@@ -179,23 +221,6 @@ impl Tail {
             }
         };
         Some(Piece::Interim(outgoing(event, message)))
-    }
-
-    /// News of a task, cut as the result of its tool is. Nothing where they are not for this caller.
-    fn task_news(&self, message: &Bytes) -> Option<Bytes> {
-        let policy = &self.rules.as_ref()?.policy;
-        let doc = Doc::read(message, &Bounds::ANSWER).ok()?;
-        let params = doc.root().get("params")?;
-        let id = params.get("taskId")?.as_str()?;
-        let (grant, server) = (&self.scene.holder.id, &self.peer.server.name);
-        let effects = match self.scene.gate.tasks.owner(grant, server, &id) {
-            Owner::Caller(tool) => policy.effects_of_task(&tool)?,
-            Owner::Nobody if policy.allows_unnamed() => policy.effects_of_any_tool(),
-            Owner::Nobody | Owner::Another => return None,
-        };
-        let cut = results::apply_to_task(&effects, params).ok()?;
-        let rewritten = cut.map(|params| rebuild::with(doc.root(), "params", params).into());
-        Some(rewritten.unwrap_or_else(|| message.clone()))
     }
 
     /// Whether a notification is one, and is about this request where it is about one at all: a server
@@ -250,9 +275,14 @@ impl Tail {
             return None;
         }
         if !self.may_ask(method) {
-            return self.refuse_question(&id);
+            return self.refuse_question(&id, code::UNKNOWN_METHOD);
         }
         match (self.era, &self.scene.session) {
+            (Era::Modern, _)
+                if !self.asked.client_takes_kind(Kind::of(method, root.get("params"))) =>
+            {
+                self.refuse_question(&id, code::INVALID_PARAMS)
+            }
             (Era::Modern, _) => {
                 let params = root.get("params").map_or("{}", Value::raw).to_owned();
                 let key = format!("question-{}", id.raw().trim_matches('"'));
@@ -265,7 +295,7 @@ impl Tail {
                 let alone = session.server.is_some();
                 let to = AnswerTo::Server { peer: Arc::clone(&self.peer), id: id.clone() };
                 let Some(shown) = session.ask(alone.then(|| id.clone()), to) else {
-                    return self.refuse_question(&id);
+                    return self.refuse_question(&id, code::UNKNOWN_METHOD);
                 };
                 let message = if alone {
                     event.message.clone()
@@ -278,9 +308,9 @@ impl Tail {
         }
     }
 
-    fn refuse_question(&self, id: &Id) -> Option<Piece> {
+    fn refuse_question(&self, id: &Id, code: i64) -> Option<Piece> {
         let words = "the client does not take this request here";
-        let refusal = error_body(Some(id), -32601, words, None);
+        let refusal = error_body(Some(id), code, words, None);
         self.scene.gate.answer_server(&self.peer, refusal.into());
         None
     }

@@ -55,6 +55,13 @@ impl Body {
         body
     }
 
+    /// Waits for the next piece as if one had just come.
+    pub(super) fn wait_anew(&mut self) {
+        if let Some(lease) = &mut self.lease {
+            lease.connection().deadline.touch();
+        }
+    }
+
     /// The length the server announced.
     fn announced_bytes(&self) -> Option<u64> {
         match &self.source {

@@ -64,6 +64,20 @@ impl Events {
         }
     }
 
+    /// Says whether the client is being asked something. When it has answered, the next event is waited
+    /// for as if one had just come.
+    pub fn set_asking(&mut self, asking: bool) {
+        match &mut self.source {
+            Source::Stream(stream) => {
+                if let Some(body) = &mut stream.body {
+                    body.wait_anew();
+                }
+            }
+            Source::Request(waiter) => waiter.set_asking(asking),
+            Source::Listener(_) => {}
+        }
+    }
+
     /// Says that the answer was among the events taken, so that the connection can be used again once
     /// the server ends the stream. Dropping does the same after it has read the last event to see
     /// whether it was the answer; this saves the reading.
@@ -83,6 +97,8 @@ pub(super) struct Stream {
     /// Gone once it has failed.
     body: Option<Body>,
     decoder: Decoder,
+    /// Came, and waits for room; whoever stops waiting for an event must not lose it.
+    piece: Option<Bytes>,
     /// The part of the room for large answers that the event being read takes.
     share: Share,
     answers: Option<Id>,
@@ -109,7 +125,7 @@ impl Stream {
         let decoder = Decoder::new(bounds.event_bytes_max);
         let (body, last) = (Some(body), Bytes::new());
         let share = Share::default();
-        Stream { body, decoder, share, answers, last, bounds: bounds.clone() }
+        Stream { body, decoder, piece: None, share, answers, last, bounds: bounds.clone() }
     }
 
     fn finish(&mut self) {
@@ -146,16 +162,20 @@ impl Stream {
                     break UpstreamError::TooLarge { what: Excess::Event, bytes_max };
                 }
             }
-            match body.piece().await {
-                Some(Ok(piece)) => {
-                    let held_bytes = self.decoder.held_bytes() + piece.len();
-                    if let Err(error) = self.share.grow_to(held_bytes).await {
-                        break error;
-                    }
-                    self.decoder.feed(&piece);
+            if self.piece.is_none() {
+                match body.piece().await {
+                    Some(Ok(piece)) => self.piece = Some(piece),
+                    Some(Err(error)) => break error,
+                    None => return Ok(None),
                 }
-                Some(Err(error)) => break error,
-                None => return Ok(None),
+            }
+            let piece_bytes = self.piece.as_ref().map_or(0, Bytes::len);
+            let held_bytes = self.decoder.held_bytes() + piece_bytes;
+            if let Err(error) = self.share.grow_to(held_bytes).await {
+                break error;
+            }
+            if let Some(piece) = self.piece.take() {
+                self.decoder.feed(&piece);
             }
         };
         self.body = None;

@@ -2,7 +2,7 @@
 //! token, subscriptions by their tag, and the rest to whoever listens.
 
 use std::collections::{BTreeMap, HashMap};
-use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use bytes::Bytes;
 use super::error::{Excess, UpstreamError};
 use super::queue::{Queue, Refused, Room, Weighed};
 use super::route::Inbound;
-use crate::wire::Id;
+use crate::wire::{Id, Question, Takes};
 
 /// A message for somebody.
 pub(super) struct Item {
@@ -42,11 +42,18 @@ pub(super) struct Request {
     pub(super) id: Id,
     pub(super) queue: Queue<Item>,
     token: Option<Id>,
+    takes: Option<Takes>,
+    /// It waits for its client to answer a question.
+    asking: AtomicBool,
     age: u64,
     progress: AtomicU8,
 }
 
 impl Request {
+    pub(super) fn set_asking(&self, asking: bool) {
+        self.asking.store(asking, Ordering::Release);
+    }
+
     /// Says that writing starts; refused if nobody waits any more.
     pub(super) fn begin(&self) -> bool {
         self.step(Progress::Queued, Progress::Begun)
@@ -134,6 +141,7 @@ impl InFlight {
         &self,
         id: Id,
         token: Option<Id>,
+        takes: Option<Takes>,
     ) -> Result<Arc<Request>, UpstreamError> {
         let mut table = self.lock();
         if let Some(why) = &table.closed {
@@ -146,6 +154,8 @@ impl InFlight {
             queue: Queue::new(self.allowance.request),
             id,
             token,
+            takes,
+            asking: AtomicBool::new(false),
             age: table.next_age,
             progress: AtomicU8::new(Progress::Queued as u8),
         });
@@ -186,10 +196,11 @@ impl InFlight {
             }
             Inbound::Progress(token) => table.tokens.get(token).cloned(),
             Inbound::Tagged(id) => table.requests.get(id).cloned(),
+            Inbound::Asks(question) if self.allowance.route_to_request => table.asked(*question),
             Inbound::Other if self.allowance.route_to_request => {
                 table.by_age.last_key_value().map(|(_, request)| Arc::clone(request))
             }
-            Inbound::Other => None,
+            Inbound::Asks(_) | Inbound::Other => None,
         }
     }
 
@@ -258,6 +269,17 @@ impl Table {
             self.tokens.insert(token.clone(), Arc::clone(request));
         }
         self.requests.insert(request.id.clone(), Arc::clone(request));
+    }
+
+    /// The newest request whose client takes the question, or that refuses it; one that is asking its
+    /// client already only if there is no other.
+    fn asked(&self, question: Question) -> Option<Arc<Request>> {
+        let of_clients = || self.by_age.values().rev().filter(|request| request.takes.is_some());
+        let free = || of_clients().filter(|request| !request.asking.load(Ordering::Acquire));
+        let takes =
+            |request: &&Arc<Request>| request.takes.is_some_and(|takes| takes.takes_kind(question));
+        let found = free().find(takes).or_else(|| free().next());
+        found.or_else(|| of_clients().find(takes)).cloned()
     }
 
     fn remove(&mut self, request: &Request) {

@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use hyper::header::{HeaderName, HeaderValue};
 
-use crate::wire::Id;
+use crate::wire::{Id, Takes};
 
 /// What kind of JSON-RPC message the body is.
 #[derive(Clone, Debug)]
@@ -23,6 +23,8 @@ pub struct Outgoing {
     pub headers: Vec<(HeaderName, HeaderValue)>,
     /// The progress token as written in the body, so that progress finds its request.
     pub progress_token: Option<Box<str>>,
+    /// What its client can be asked meanwhile; nothing where the gate asks for itself.
+    pub takes: Option<Takes>,
     /// An `initialize`: the session id of its answer becomes the link's, and it is never cancelled.
     pub opens_session: bool,
     /// The client names event streams before JSON; some servers answer by that order.
@@ -53,6 +55,7 @@ impl Outgoing {
             kind,
             headers: Vec::new(),
             progress_token: None,
+            takes: None,
             opens_session: false,
             prefers_stream: false,
             stays_open: false,

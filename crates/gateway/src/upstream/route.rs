@@ -4,7 +4,7 @@ use bytes::Bytes;
 use policy::json::{Bounds, Doc, Kind, Value};
 
 use crate::aside::{LARGE_BYTES, aside};
-use crate::wire::Id;
+use crate::wire::{Id, Question};
 
 /// How deep the members lie that say whom a message is for: `params._meta.x`.
 const DEPTH: usize = 3;
@@ -25,6 +25,8 @@ pub(super) enum Inbound {
     Progress(Id),
     /// The subscription that was opened with this id.
     Tagged(Id),
+    /// The server asks something; nothing says which request it asks for.
+    Asks(Question),
     /// No request in particular.
     Other,
 }
@@ -61,7 +63,7 @@ pub(super) fn read(message: &[u8]) -> Option<Inbound> {
     };
     let method = method.as_str()?;
     if id.is_some() {
-        return Some(Inbound::Other);
+        return Some(Inbound::Asks(Question::of(&method, root.get("params"))));
     }
     Some(notification(&method, root.get("params")))
 }
@@ -141,7 +143,10 @@ mod tests {
             (r#"{"jsonrpc":"2.0","id":1,"result":{}}"#, Some(Inbound::Answer(key("1")))),
             (r#"{"error":{},"id":"a","jsonrpc":"2.0"}"#, Some(Inbound::Answer(key("\"a\"")))),
             (r#"{"jsonrpc":"2.0","id":null,"error":{}}"#, Some(Inbound::Other)),
-            (r#"{"jsonrpc":"2.0","id":1,"method":"roots/list"}"#, Some(Inbound::Other)),
+            (
+                r#"{"jsonrpc":"2.0","id":1,"method":"roots/list"}"#,
+                Some(Inbound::Asks(Question::Roots)),
+            ),
             (
                 r#"{"method":"notifications/progress","params":{"progressToken":"\u0061"}}"#,
                 Some(Inbound::Progress(key("\"a\""))),

@@ -67,7 +67,7 @@ impl Waiter {
         waits: &Waits,
     ) -> Result<Waiter, UpstreamError> {
         let token = out.progress_token.as_deref().and_then(route::id_of);
-        let request = stream.in_flight().register(id.clone(), token)?;
+        let request = stream.in_flight().register(id.clone(), token, out.takes)?;
         Ok(Waiter {
             request,
             first: None,
@@ -115,6 +115,13 @@ impl Waiter {
         self.seen = Some(Instant::now());
         self.done |= !matches!(popped, Some(Ok(Item { is_answer: false, .. })));
         popped
+    }
+
+    /// Says whether the client is being asked something. When it has answered, the next message is waited
+    /// for as if one had just come.
+    pub(super) fn set_asking(&mut self, asking: bool) {
+        self.request.set_asking(asking);
+        self.seen = Some(Instant::now());
     }
 
     /// When the wait for the next message ends, and what it is called.

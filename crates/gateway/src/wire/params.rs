@@ -50,6 +50,15 @@ const MEMBERS: [&str; 32] = [
     "url",
 ];
 
+/// Members of what a client wants to hear by `subscriptions/listen`.
+const NEWS: [&str; 5] = [
+    "toolsListChanged",
+    "promptsListChanged",
+    "resourcesListChanged",
+    "resourceSubscriptions",
+    "taskIds",
+];
+
 /// Keys of `_meta` that the protocol gives a meaning.
 pub mod meta_keys {
     pub const PROTOCOL_VERSION: &str = "io.modelcontextprotocol/protocolVersion";
@@ -96,6 +105,9 @@ pub(super) fn check_keys(method: Method, params: Option<Value<'_>>) -> Result<()
     let Some(params) = params else { return Ok(()) };
     let known: &[&str] = if method == Method::Other { &["_meta"] } else { &MEMBERS };
     check_exact(params, known)?;
+    if let Some(wanted) = params.get("notifications").filter(|_| method == Method::Listen) {
+        check_exact(wanted, &NEWS)?;
+    }
     let Some(meta) = params.get("_meta") else { return Ok(()) };
     if meta.kind() != Kind::Object {
         return Err(Refused::new(400, code::INVALID_PARAMS, "`_meta` must be an object"));

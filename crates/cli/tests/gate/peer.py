@@ -1,0 +1,207 @@
+"""A server for the tests of eras: one era (first word), on standard streams or, with a second word, over
+HTTP, where it asks its questions on its own stream. That word is its port, 0 for any; the port is its
+first line then."""
+import json, queue, sys, threading, time
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+MODERN, HTTP = sys.argv[1] == "modern", len(sys.argv) > 2
+META = "io.modelcontextprotocol/"
+TOOLS = ["touch", "level", "capabilities", "form", "address", "model", "steps", "endless", "hold", "chatter", "cancelled"]
+URIS = ["res://open", "res://closed"]
+FORM = {"mode": "form", "message": "who?", "requestedSchema": {"type": "object", "properties": {"n": {"type": "string"}}}}
+ADDRESS = {"mode": "url", "message": "go", "url": "https://example.com", **({} if MODERN else {"elicitationId": "e"})}
+MODEL = {"messages": [], "maxTokens": 1, "tools": []}
+QUESTIONS = {"form": ("elicitation/create", FORM), "address": ("elicitation/create", ADDRESS), "model": ("sampling/createMessage", MODEL)}
+
+lock, answers, listening, told = threading.Lock(), {}, {}, {"level": None, "capabilities": None, "cancelled": None}
+own = queue.Queue()
+held, answered = threading.Event(), threading.Event()
+
+
+class Refused(Exception):
+    pass
+
+
+def text(words):
+    return {"content": [{"type": "text", "text": json.dumps(words)}]}
+
+
+def say(message, put):
+    put({"jsonrpc": "2.0", **message})
+
+
+def news(put):
+    if not MODERN:
+        say({"method": "notifications/tools/list_changed"}, own.put if HTTP else put)
+    for id, wanted in list(listening.items()):
+        for uri in URIS:
+            if uri in wanted.get("resourceSubscriptions", []):
+                tag = {META + "subscriptionId": id}
+                say({"method": "notifications/resources/updated", "params": {"uri": uri, "_meta": tag}}, put)
+
+
+def asked(method, params, put):
+    id = "question-%d" % (len(answers) + 1)
+    answers[id] = queue.Queue()
+    say({"id": id, "method": method, "params": params}, own.put if HTTP else put)
+    answer = answers[id].get()
+    answered.set()
+    return answer
+
+
+def rounds(params, last, put):
+    """Three questions, and a word about each before it."""
+    token = params.get("_meta", {}).get("progressToken")
+    number = int(params.get("requestState", "0"))
+    if token is not None:
+        step = {"progressToken": token, "progress": number + 1}
+        say({"method": "notifications/progress", "params": step}, put)
+    if number == last:
+        return text("done")
+    questions = {"q": {"method": "elicitation/create", "params": FORM}} if last else {}
+    return {"resultType": "input_required", "requestState": str(number + 1), "inputRequests": questions}
+
+
+def call(name, params, put):
+    if name == "touch":
+        news(put)
+        return text("touched")
+    if name in told:
+        return text(told[name])
+    if name == "hold":
+        held.set()
+        answered.wait()
+        return text("held")
+    if name == "chatter":
+        for _ in range(1000):
+            if told["cancelled"] is not None:
+                break
+            time.sleep(0.01)
+            step = {"progressToken": params["_meta"]["progressToken"], "progress": time.monotonic()}
+            say({"method": "notifications/progress", "params": step}, put)
+        return text("cancelled")
+    if name in ("steps", "endless"):
+        return rounds(params, 2 if name == "steps" else None, put)
+    method, question = QUESTIONS[name]
+    if not MODERN:
+        if "after_hold" in params.get("arguments", {}):
+            held.wait()
+        return text(asked(method, question, put))
+    if "inputResponses" in params:
+        return text(params["inputResponses"]["q"])
+    return {"resultType": "input_required", "requestState": "s", "inputRequests": {"q": {"method": method, "params": question}}}
+
+
+def result(method, params, put):
+    if MODERN and META + "protocolVersion" not in params.get("_meta", {}):
+        raise Refused("version")
+    offers = {"tools": {"listChanged": True}, "resources": {"subscribe": True}, "logging": {}}
+    if method == "initialize" and not MODERN:
+        told["capabilities"] = params["capabilities"]
+        return {"protocolVersion": params["protocolVersion"], "capabilities": offers, "serverInfo": {"name": "p", "version": "1"}}
+    if method == "server/discover" and MODERN:
+        return {"supportedVersions": ["2026-07-28"], "capabilities": offers}
+    if method == "tools/list":
+        return {"tools": [{"name": name, "inputSchema": {"type": "object"}} for name in TOOLS]}
+    if method == "resources/list":
+        return {"resources": [{"uri": uri, "name": uri} for uri in URIS]}
+    if method == "resources/templates/list":
+        return {"resourceTemplates": []}
+    if method == "logging/setLevel" and not MODERN:
+        told["level"] = params["level"]
+        return {}
+    if method == "resources/subscribe" and not MODERN:
+        return {}
+    if method == "tools/call":
+        return call(params["name"], params, put)
+    raise Refused("no such method")
+
+
+def answer(message, put):
+    params = message.get("params") or {}
+    try:
+        found = result(message["method"], params, put)
+        if MODERN:
+            found = {"resultType": "complete", "ttlMs": 0, "cacheScope": "private", **found}
+        say({"id": message["id"], "result": found}, put)
+    except Refused as why:
+        say({"id": message["id"], "error": {"code": -32601, "message": str(why)}}, put)
+
+
+def taken(message):
+    """What asks for no answer."""
+    if "method" not in message and message["id"] in answers:
+        answers[message["id"]].put(message.get("result", message.get("error")))
+    if message.get("method") == "notifications/cancelled":
+        listening.pop(message["params"]["requestId"], None)
+        told["cancelled"] = message["params"]["requestId"]
+    return "method" not in message or "id" not in message
+
+
+def listen(message, put):
+    wanted = message["params"].get("notifications", {})
+    listening[message["id"]] = wanted
+    tag = {META + "subscriptionId": message["id"]}
+    say({"method": "notifications/subscriptions/acknowledged", "params": {"notifications": wanted, "_meta": tag}}, put)
+
+
+def on_streams():
+    def put(message):
+        with lock:
+            print(json.dumps(message), flush=True)
+
+    for line in sys.stdin:
+        message = json.loads(line)
+        if taken(message):
+            continue
+        work = listen if MODERN and message["method"] == "subscriptions/listen" else answer
+        threading.Thread(target=work, args=(message, put), daemon=True).start()
+
+
+class OverHttp(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+
+    def begin(self, status, kind, more=()):
+        self.send_response(status)
+        for name, value in [("content-type", kind), *more]:
+            self.send_header(name, value)
+        self.end_headers()
+
+    def event(self, message):
+        self.wfile.write(b"data: " + json.dumps(message).encode() + b"\n\n")
+        self.wfile.flush()
+
+    def do_GET(self):
+        global own
+        own = mine = queue.Queue()
+        self.begin(200, "text/event-stream", [("connection", "close")])
+        while True:
+            self.event(mine.get())
+
+    def do_DELETE(self):
+        self.begin(200, "text/plain", [("content-length", "0")])
+
+    def do_POST(self):
+        message = json.loads(self.rfile.read(int(self.headers["content-length"])))
+        if taken(message):
+            return self.begin(202, "text/plain", [("content-length", "0")])
+        if message["method"] != "tools/call":
+            said = []
+            answer(message, said.append)
+            body = json.dumps(said[-1]).encode()
+            self.begin(200, "application/json", [("content-length", str(len(body))), ("mcp-session-id", "s")])
+            return self.wfile.write(body)
+        self.begin(200, "text/event-stream", [("connection", "close")])
+        self.close_connection = True
+        answer(message, self.event)
+
+    def log_message(self, *words):
+        pass
+
+
+if HTTP:
+    server = ThreadingHTTPServer(("127.0.0.1", int(sys.argv[2])), OverHttp)
+    print(server.server_port, flush=True)
+    server.serve_forever()
+else:
+    on_streams()

@@ -1,0 +1,161 @@
+//! One server that is heard for somebody: its stream is opened, and opened again when it ends.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use policy::Subject;
+use policy::json::{Bounds, Doc, Value};
+use store::ledger::{Ending, Permit};
+use tokio::sync::broadcast::{Receiver, error::RecvError};
+
+use super::filter::Filter;
+use crate::gate::Gate;
+use crate::peer::Peer;
+use crate::prepare;
+use crate::rebuild::string;
+use crate::scene::Scene;
+use crate::tasks;
+use crate::upstream::{Events, Outgoing as Sent, Reply, UpstreamError};
+use crate::wire::{Era, Method, request_body};
+
+/// The pause before a stream that ended is asked for again; twice as long after each failure.
+const AGAIN_AFTER: Duration = Duration::from_secs(1);
+const AGAIN_AFTER_MAX: Duration = Duration::from_mins(5);
+
+/// A server, and what it is heard for.
+pub(super) struct Heard {
+    scene: Scene,
+    pub(super) peer: Arc<Peer>,
+    pub(super) filter: Filter,
+}
+
+/// Where its news come from.
+pub(super) enum Source {
+    Stream(Events),
+    Shared(Receiver<Bytes>),
+}
+
+/// Why a server is not heard.
+pub(super) enum Deaf {
+    /// It is gone, or was restarted.
+    ForNow,
+    /// It says that it has no such stream, or we are done with it.
+    ForGood,
+}
+
+impl Source {
+    pub(super) async fn next(&mut self) -> Option<Bytes> {
+        match self {
+            Source::Stream(events) => events.next().await?.ok().map(|event| event.message),
+            Source::Shared(messages) => loop {
+                match messages.recv().await {
+                    Ok(message) => return Some(message),
+                    Err(RecvError::Lagged(_)) => {}
+                    Err(RecvError::Closed) => return None,
+                }
+            },
+        }
+    }
+}
+
+impl Heard {
+    pub(super) fn new(scene: &Scene, peer: Arc<Peer>, filter: Filter) -> Heard {
+        // Tasks of the older era are others, and told of in another way.
+        let tasks = if peer.era == Era::Modern { filter.tasks } else { Vec::new() };
+        let filter = Filter { tasks, ..filter };
+        Heard { scene: scene.clone(), peer, filter }
+    }
+
+    /// Opens what an older or a newer server offers for the filter.
+    pub(super) async fn open(&self, permit: &Permit) -> Result<Source, Deaf> {
+        match self.peer.era {
+            Era::Modern => self.open_stream(permit).await,
+            Era::Legacy => {
+                for uri in &self.filter.uris {
+                    self.subscribe(permit, uri).await;
+                }
+                Ok(Source::Shared(crate::listen::shared(&self.scene, &self.peer).await))
+            }
+        }
+    }
+
+    async fn open_stream(&self, permit: &Permit) -> Result<Source, Deaf> {
+        let params = format!("{{\"notifications\":{}}}", self.filter.raw());
+        let client = prepare::client_words(&self.scene);
+        let mut prepared = prepare::own(&self.peer, "subscriptions/listen", Some(&params), &client);
+        prepared.out.stays_open = true;
+        match self.peer.request(permit, prepared.out).await {
+            Ok(Reply::Many(events)) => Ok(Source::Stream(events)),
+            Ok(_) | Err(UpstreamError::Closed) => Err(Deaf::ForGood),
+            Err(_) => Err(Deaf::ForNow),
+        }
+    }
+
+    async fn subscribe(&self, permit: &Permit, uri: &str) {
+        let params = format!("{{\"uri\":{}}}", string(uri));
+        let id = self.peer.mint();
+        let body = request_body(&id, "resources/subscribe", Some(&params));
+        if let Err(error) = self.peer.request(permit, Sent::request(id, body.into())).await {
+            tracing::info!(server = %self.peer.server.name, %error, "a resource could not be subscribed to");
+        }
+    }
+
+    /// What was opened; or, of a server that was heard and is not for now, its stream as soon as it has
+    /// one again.
+    pub(super) async fn once_open(&self, opened: Result<Source, Deaf>) -> Option<Source> {
+        let mut pause = AGAIN_AFTER;
+        let mut opened = opened;
+        loop {
+            match opened {
+                Ok(source) => return Some(source),
+                Err(Deaf::ForGood) => return None,
+                Err(Deaf::ForNow) => {}
+            }
+            tokio::time::sleep(pause).await;
+            pause = (pause * 2).min(AGAIN_AFTER_MAX);
+            let gate = &self.scene.gate;
+            opened = match gate.own_act(&self.scene, "subscriptions/listen", &self.peer.server.name)
+            {
+                Ok(permit) => {
+                    let opened = self.open(&permit).await;
+                    Gate::settled(permit, if opened.is_ok() { Ending::Ok } else { Ending::Error });
+                    opened
+                }
+                Err(_) => Err(Deaf::ForNow),
+            };
+        }
+    }
+
+    /// A notification as `told` puts it, if it is one that is wanted and may be heard by the rules that are
+    /// in force now: a stream may stay open for days.
+    pub(super) fn news(
+        &self,
+        message: &Bytes,
+        told: impl FnOnce(Value<'_>, &str) -> Bytes,
+    ) -> Option<Bytes> {
+        let doc = Doc::read(message, &Bounds::ANSWER).ok()?;
+        let root = doc.root();
+        let method = root.get("method")?.as_str()?;
+        let known = Method::parse(&method);
+        if known == Method::ToolsChanged {
+            self.peer.set_checked(false);
+            self.peer.server.forget_check();
+        }
+        let params = root.get("params");
+        if root.get("id").is_some() || !self.filter.wants(&method, params) {
+            return None;
+        }
+        let server = &self.peer.server.name;
+        let holder = self.scene.gate.renewed(&self.scene.holder, Some(server))?;
+        let holding = holder.holdings.get(&**server)?;
+        if known == Method::TasksNotification {
+            let cut = tasks::news(&self.scene, holding.rules.as_deref(), server, message)?;
+            return Some(told(Doc::read(&cut, &Bounds::ANSWER).ok()?.root(), &method));
+        }
+        // A part of a resource may be hidden where the whole is not.
+        let uri = params.and_then(|params| params.get("uri")?.as_str());
+        let shown = uri.is_none_or(|uri| holding.shows(Subject::Resource(&uri)));
+        shown.then(|| told(root, &method))
+    }
+}

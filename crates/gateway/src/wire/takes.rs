@@ -1,0 +1,118 @@
+//! Which questions of servers a client takes, as its capabilities say.
+
+use policy::json::Value;
+
+use super::{Method, Sender};
+
+/// Which questions of servers a client takes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[expect(clippy::struct_excessive_bools, reason = "as many as the protocol has, each by itself")]
+pub struct Takes {
+    elicitation: bool,
+    /// Questions that are a form; those that lead to an address.
+    forms: bool,
+    addresses: bool,
+    sampling: bool,
+    /// With tools for the model.
+    tools: bool,
+    roots: bool,
+}
+
+/// What kind of question a server asks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Question {
+    Form,
+    Address,
+    Model,
+    ModelWithTools,
+    Roots,
+    /// Of tasks, extensions, or revisions that we do not know.
+    Other,
+}
+
+impl Question {
+    pub fn of(method: &str, params: Option<Value<'_>>) -> Question {
+        let member = |key: &str| params.and_then(|params| params.get(key));
+        match method {
+            "elicitation/create" => match member("mode").and_then(Value::as_str).as_deref() {
+                Some("url") => Question::Address,
+                _ => Question::Form,
+            },
+            "sampling/createMessage" if member("tools").is_some() => Question::ModelWithTools,
+            "sampling/createMessage" => Question::Model,
+            "roots/list" => Question::Roots,
+            _ => Question::Other,
+        }
+    }
+}
+
+impl Takes {
+    pub fn of(capabilities: Option<Value<'_>>) -> Takes {
+        let of = |name: &str| capabilities.and_then(|all| all.get(name));
+        let has = |name: &str, part: &str| of(name).is_some_and(|all| all.get(part).is_some());
+        let (forms, addresses) = (has("elicitation", "form"), has("elicitation", "url"));
+        Takes {
+            elicitation: of("elicitation").is_some(),
+            // Who names no mode means forms.
+            forms: of("elicitation").is_some() && (forms || !addresses),
+            addresses,
+            sampling: of("sampling").is_some(),
+            tools: has("sampling", "tools"),
+            roots: of("roots").is_some(),
+        }
+    }
+
+    /// Whether the client can be asked by this method at all.
+    pub fn takes(self, method: &str) -> bool {
+        match method {
+            "elicitation/create" => self.elicitation,
+            "sampling/createMessage" => self.sampling,
+            "roots/list" => self.roots,
+            // Tasks and extensions of servers; the client answers what it does not know with an error. What
+            // only clients ask, no server may.
+            _ => Method::parse(method).sender() != Sender::Client,
+        }
+    }
+
+    /// Whether a question is of a kind that the client takes. A server that knows its client need not be
+    /// checked for this; one that speaks with all clients of a grant at once cannot know.
+    pub fn takes_kind(self, question: Question) -> bool {
+        match question {
+            Question::Form => self.forms,
+            Question::Address => self.addresses,
+            Question::Model => self.sampling,
+            Question::ModelWithTools => self.tools,
+            Question::Roots => self.roots,
+            Question::Other => true,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests")]
+    use policy::json::{Bounds, Doc};
+
+    use super::*;
+
+    #[test]
+    fn a_client_takes_the_kinds_that_it_names() {
+        use Question::{Address, Form, Model, ModelWithTools, Roots};
+        let cases: [(&str, &[Question]); 6] = [
+            ("{}", &[]),
+            (r#"{"elicitation":{}}"#, &[Form]),
+            (r#"{"elicitation":{"form":{}},"roots":{}}"#, &[Form, Roots]),
+            (r#"{"elicitation":{"url":{}}}"#, &[Address]),
+            (r#"{"elicitation":{"form":{},"url":{}},"sampling":{}}"#, &[Form, Address, Model]),
+            (r#"{"sampling":{"tools":{}}}"#, &[Model, ModelWithTools]),
+        ];
+        for (capabilities, taken) in cases {
+            let doc = Doc::read(capabilities.as_bytes(), &Bounds::MESSAGE).unwrap();
+            let takes = Takes::of(Some(doc.root()));
+            for question in [Form, Address, Model, ModelWithTools, Roots] {
+                let expected = taken.contains(&question);
+                assert_eq!(takes.takes_kind(question), expected, "{capabilities} {question:?}");
+            }
+        }
+    }
+}
