@@ -103,9 +103,9 @@ pub(crate) async fn shared(
     let is_child = matches!(link, Link::Stdio(_));
     let eras = server.eras();
     let prefers_legacy = client_era == Era::Legacy && eras.legacy == Some(true);
+    let client =
+        ClientWords { capabilities: "{}".to_owned(), info: Some(our_info()), log_level: None };
     if eras.modern != Some(false) && !prefers_legacy {
-        let client =
-            ClientWords { capabilities: "{}".to_owned(), info: Some(our_info()), log_level: None };
         match discover(&link, permit, &client).await {
             Ok(greeting) => {
                 server.learn(|eras| eras.modern = Some(true));
@@ -140,6 +140,12 @@ pub(crate) async fn shared(
     }
     let answer = answer?;
     let Some(greeting) = result_of(&answer) else {
+        // A process that took long to start heard our first question all the same, and has chosen.
+        if let Ok(greeting) = discover(&link, permit, &client).await {
+            server.learn(|eras| eras.modern = Some(true));
+            let way = Way::Link(link);
+            return Ok(Peer::new(Arc::clone(server), way, Era::Modern, greeting, is_child));
+        }
         link.close().await;
         return Err(refused_handshake(&answer));
     };

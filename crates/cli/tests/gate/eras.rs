@@ -393,6 +393,13 @@ fn a_server_that_was_started_again_is_heard_again() {
     until_heard(&mut stream);
 }
 
+#[test]
+fn a_newer_server_that_starts_slowly_is_not_taken_for_an_older_one_for_good() {
+    let stage = stage("late");
+    let call = newer("tools/call", &json!({ "name": "touch" }), &json!({}));
+    assert_eq!(said(&ask(&stage.client, &call)), "touched");
+}
+
 /// The gate as a command of a client.
 struct Piped {
     child: Child,

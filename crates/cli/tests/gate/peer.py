@@ -4,7 +4,9 @@ first line then."""
 import json, queue, sys, threading, time
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
-MODERN, HTTP = sys.argv[1] == "modern", len(sys.argv) > 2
+MODERN, HTTP = sys.argv[1] != "legacy", len(sys.argv) > 2
+# It says nothing to the first question, as if it had not started yet.
+late = sys.argv[1] == "late"
 META = "io.modelcontextprotocol/"
 TOOLS = ["touch", "level", "capabilities", "form", "address", "model", "steps", "endless", "hold", "chatter", "cancelled"]
 URIS = ["res://open", "res://closed"]
@@ -150,6 +152,8 @@ def on_streams():
         with lock:
             print(json.dumps(message), flush=True)
 
+    if late:
+        sys.stdin.readline()
     for line in sys.stdin:
         message = json.loads(line)
         if taken(message):
