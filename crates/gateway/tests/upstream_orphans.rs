@@ -133,7 +133,9 @@ async fn the_end_of_a_guard_is_noticed_although_what_is_left_holds_the_pipes() {
     kill(pid, Signal::KILL);
     let began_anew = || matches!(link.state(), State::Running { run: now, .. } if now > run);
     let noticed = within(LONG, began_anew).await;
-    left.into_iter().for_each(|pid| kill(pid, Signal::KILL));
+    for pid in left {
+        kill(pid, Signal::KILL);
+    }
     assert!(noticed, "{:?}", link.state());
     link.close().await;
     assert!(within(LONG, || processes_with(&sleeping).is_empty()).await);
