@@ -58,11 +58,11 @@ impl Watch {
             return Changed::No;
         }
         let noticed = *seen.noticed.get_or_insert_with(Instant::now);
+        let (settings, files) = read(&self.path);
         // Half of a settings file is often one too, with fewer grants in it.
-        if noticed.elapsed() < STILL_WRITTEN_WAIT_MAX && seen.files.iter().any(is_still_written) {
+        if noticed.elapsed() < STILL_WRITTEN_WAIT_MAX && files.iter().any(is_still_written) {
             return Changed::No;
         }
-        let (settings, files) = read(&self.path);
         *seen = Seen { files, noticed: None };
         if seen.files.first().is_some_and(|(_, look)| look.is_none()) {
             // Editors take a file away and put it back; only a file that is there says something.
@@ -86,9 +86,11 @@ fn read(path: &Path) -> (Result<Settings>, Vec<(PathBuf, Look)>) {
     (settings, seen.into_inner())
 }
 
-fn is_still_written((path, _): &(PathBuf, Look)) -> bool {
+/// Whether a file was changed since it was read, or so shortly before that it may not be whole.
+fn is_still_written((path, before): &(PathBuf, Look)) -> bool {
     let written = fs::metadata(path).and_then(|found| found.modified());
-    written.is_ok_and(|at| at.elapsed().is_ok_and(|ago| ago < STILL_WRITTEN_WAIT))
+    look(path) != *before
+        || written.is_ok_and(|at| at.elapsed().is_ok_and(|ago| ago < STILL_WRITTEN_WAIT))
 }
 
 fn look(path: &Path) -> Look {
