@@ -292,7 +292,7 @@ fn what_is_defined_twice_is_found_and_the_command_takes_one_out() {
             &format!("[grants.bob]\ntoken_sha256 = \"{hash}\"\nservers = {{}}\n"),
             "`tollgate grant revoke bob`",
         ),
-        ("[policies.open]\nsource = '{\"version\":\"1\"}'\n", ""),
+        ("[policies.open]\nsource = '{\"version\":\"1\",\"default\":\"deny\"}'\n", ""),
     ];
     for (twice, command) in cases {
         fs::write(&settings, format!("{port}{twice}")).unwrap();
