@@ -64,6 +64,19 @@ pub(crate) async fn answer(
     response
 }
 
+/// What never became a request, recorded, and the answer to it.
+pub(crate) fn broken(
+    gate: &Gate,
+    remote: &Remote,
+    status: u16,
+    words: &'static str,
+) -> Response<Body> {
+    let status = StatusCode::from_u16(status).unwrap_or(StatusCode::BAD_REQUEST);
+    let busy = status == StatusCode::SERVICE_UNAVAILABLE;
+    let header = busy.then(|| (hyper::header::RETRY_AFTER, HeaderValue::from_static("1")));
+    turned_away(gate, remote, &TurnedAway { status, words, header }.into())
+}
+
 async fn enter(
     gate: &Arc<Gate>,
     hosts: &AllowedHosts,

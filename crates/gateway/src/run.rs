@@ -253,8 +253,8 @@ impl Listening {
             gate.begin_stop();
         });
         let gate = Arc::clone(&self.gate);
-        let broken = Arc::new(move |remote: &Remote, status, words: &str| {
-            gate.record_turned_away(remote, None, status, words);
+        let broken = Arc::new(move |remote: &Remote, status, words: &'static str| {
+            door::broken(&gate, remote, status, words)
         });
         let (clock, stopping) = (self.gate.clock.clone(), self.gate.stopping());
         self.listener.serve(&lanes, clock, answer, broken, stopping).await;

@@ -3,6 +3,7 @@
 
 mod body;
 mod date;
+mod fault;
 mod gather;
 mod guard;
 mod lanes;
@@ -39,6 +40,7 @@ pub use tls::{Tls, TlsError, Validity};
 use crate::bounds::Bounds;
 use body::Coming;
 use date::Date;
+use fault::Fault;
 use linger::Linger;
 use plain::{Ended, HandedOver, Plain};
 use replay::Replay;
@@ -66,7 +68,7 @@ impl Remote {
 }
 
 /// Is told of connections that never became a request: from where, which status they got, and why.
-pub(crate) type OnBroken = Arc<dyn Fn(&Remote, u16, &str) + Send + Sync>;
+pub(crate) type OnBroken = Arc<dyn Fn(&Remote, u16, &'static str) -> Response<Body> + Send + Sync>;
 
 /// Where the listener may stand.
 #[derive(Debug, thiserror::Error)]
@@ -134,12 +136,9 @@ impl Listener {
                 continue;
             };
             let Ok(place) = Arc::clone(&places).try_acquire_owned() else {
-                broken(
-                    &Remote::at(address),
-                    503,
-                    "more connections are open than `connections_max`",
-                );
-                tokio::spawn(turn_away(stream));
+                let words = "more connections are open than `connections_max`";
+                let response = broken(&Remote::at(address), 503, words);
+                tokio::spawn(fault::answer(stream, response));
                 continue;
             };
             let connection = Connection {
@@ -210,14 +209,6 @@ fn stopped() -> Response<Body> {
     let json = hyper::header::HeaderValue::from_static("application/json");
     response.headers_mut().insert(hyper::header::CONTENT_TYPE, json);
     response
-}
-
-async fn turn_away(stream: TcpStream) {
-    const FULL: &[u8] =
-        b"HTTP/1.1 503 Service Unavailable\r\nretry-after: 1\r\ncontent-length: 0\r\nconnection: close\r\n\r\n";
-    use tokio::io::AsyncWriteExt;
-    let mut stream = stream;
-    let _ = tokio::time::timeout(Duration::from_secs(1), stream.write_all(FULL)).await;
 }
 
 struct Connection {
@@ -334,10 +325,23 @@ impl Connection {
                 plain.await
             }
         };
-        if let Ended::NotPlain(handed) = ended {
-            // Boxed, because most conversations stay plain.
-            Box::pin(self.speak_on(handed, Arc::clone(&answering))).await;
+        // Boxed, because most conversations stay plain.
+        match ended {
+            Ended::Closed => {}
+            Ended::NotPlain(handed) => match self.fault(&handed) {
+                Some(response) => Box::pin(fault::answer(handed.stream, response)).await,
+                None => Box::pin(self.speak_on(handed, Arc::clone(&answering))).await,
+            },
         }
+    }
+
+    /// The answer to a request that nobody should read any further.
+    fn fault<S>(&self, handed: &HandedOver<S>) -> Option<Response<Body>> {
+        if handed.answer.is_some() {
+            return None;
+        }
+        let Fault(status, words) = fault::of(&handed.read, &self.bounds)?;
+        Some((self.broken)(&self.remote, status, words))
     }
 
     /// The rest of a conversation, which may hold anything that HTTP has.
@@ -398,19 +402,18 @@ impl Connection {
         drop(self.place);
     }
 
-    /// Bytes that are no HTTP request were answered by the protocol itself; they are a row, too.
+    /// Bytes that turned out to be no HTTP request later on were answered by hyper; they are a row, too.
     /// A connection that was only kept open, and closed because nothing was heard, is none.
     fn tell_broken(&self, error: &hyper::Error, heard: bool) {
-        if error.is_parse_too_large() {
-            (self.broken)(
-                &self.remote,
-                431,
-                "the headers are larger or more than the bounds allow",
-            );
+        let Fault(status, words) = if error.is_parse_too_large() {
+            Fault::TOO_LARGE
         } else if error.is_parse() {
-            (self.broken)(&self.remote, 400, "the bytes are not an HTTP request");
+            Fault::BROKEN
         } else if error.is_timeout() && heard {
-            (self.broken)(&self.remote, 408, "the headers took longer than `header_wait_ms_max`");
-        }
+            Fault(408, "the headers took longer than `header_wait_ms_max`")
+        } else {
+            return;
+        };
+        (self.broken)(&self.remote, status, words);
     }
 }

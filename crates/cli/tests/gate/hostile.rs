@@ -113,6 +113,10 @@ fn p22_p34_p35_requests_that_do_not_belong_are_turned_away() {
             answer.text()
         );
         assert_eq!(recorder.calls().len(), seen, "{}: passed on", case[0]);
+        let says_why = answer.json()["error"]["message"].is_string();
+        // Of a head that is too large hyper reads the end, and has only a status for it.
+        let needs_words = !matches!(answer.status, 0 | 431) && !case[2].starts_with("HEAD");
+        assert!(says_why || !needs_words, "{}: {}", case[0], answer.head);
         must += usize::from(rows == "+");
         may += usize::from(rows == "?");
         elsewhere += usize::from(case[0].starts_with("agent token"));
@@ -218,7 +222,7 @@ fn p03_a_request_that_is_turned_away_names_its_grant() {
 /// The protocol lets chunks win over a length that follows them, and whoever stands in front may have
 /// read it the other way: what comes behind the chunks is then nobody's request.
 #[test]
-fn p22_nothing_is_read_behind_chunks() {
+fn p22_a_length_beside_chunks_is_refused_and_nothing_is_read_behind_it() {
     let (gate, recorder, client) = Gate::with_recorder();
     let seen = recorder.calls().len();
     let head = "POST /mcp/rec HTTP/1.1~Host: {host}~Authorization: Bearer {token}~Content-Type: application/json~";
@@ -230,8 +234,13 @@ fn p22_nothing_is_read_behind_chunks() {
         let twice =
             format!("{head}{both}~~{{hexlen}}~{{call}}~0~~{head}Content-Length: {{len}}~~{{call}}");
         let answer = exchange(gate.port, &filled(&twice, &client), WAIT);
-        assert!(answer.passed(), "{}", answer.text());
+        assert_eq!(answer.status, 400, "{}", answer.text());
         assert_eq!(answer.header("connection").as_deref(), Some("close"), "{}", answer.text());
+        assert_eq!(recorder.calls().len(), seen + at, "nothing was passed on");
+        // On a connection that hyper has already its own reading counts, and ends the connection.
+        let later = format!("GET /x HTTP/1.1~Host: {{host}}~~{twice}");
+        let answer = exchange(gate.port, &filled(&later, &client), WAIT);
+        assert_eq!(answer.text().matches("HTTP/1.1").count(), 1, "{}", answer.text());
         assert_eq!(recorder.calls().len(), seen + at + 1, "only the first was passed on");
     }
 }

@@ -271,7 +271,7 @@ fn changes_framing(name: &HeaderName, value: &[u8]) -> bool {
     [TRANSFER_ENCODING, EXPECT, UPGRADE, TE, TRAILER].contains(name)
 }
 
-fn digits(value: &[u8]) -> Option<usize> {
+pub(super) fn digits(value: &[u8]) -> Option<usize> {
     let legal = !value.is_empty() && value.iter().all(u8::is_ascii_digit);
     legal.then(|| std::str::from_utf8(value).ok()?.parse().ok())?
 }
