@@ -157,7 +157,10 @@ fn nobody_hears_of_resources_that_the_policy_denies() {
         let all = gate.client(&client.token, "/mcp");
         for client in [&client, &all] {
             let said = acknowledged(client, &json!(["file:///a", "file:///secret"]));
-            assert!(said.contains("file:///a") && !said.contains("secret"), "{said}");
+            assert!(!said.contains("secret"), "{said}");
+            // A newer server says itself what it tells of, and at the address of all nobody lists it.
+            let gate_says = manner == Manner::Honest && client.path != "/mcp";
+            assert!(said.contains("file:///a") || !gate_says, "{said}");
             for wrong in [json!("file:///a"), json!([1]), json!(vec!["file:///a"; 257])] {
                 let said = acknowledged(client, &wrong);
                 assert!(said.contains("-32602") && said.contains("audit_id"), "{said}");
