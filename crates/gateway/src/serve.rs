@@ -138,7 +138,7 @@ impl Listener {
             let Ok(place) = Arc::clone(&places).try_acquire_owned() else {
                 let words = "more connections are open than `connections_max`";
                 let response = broken(&Remote::at(address), 503, words);
-                tokio::spawn(fault::answer(stream, response));
+                tokio::spawn(fault::answer_at_once(stream, response));
                 continue;
             };
             let connection = Connection {

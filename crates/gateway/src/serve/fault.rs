@@ -6,10 +6,10 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-use bytes::{Bytes, BytesMut};
 use http_body_util::BodyExt as _;
 use hyper::{Response, Uri};
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt as _};
+use tokio::net::TcpStream;
 
 use super::body::Body;
 use super::linger::Linger;
@@ -66,33 +66,36 @@ pub(super) async fn answer<S>(mut stream: S, response: Response<Body>)
 where
     S: AsyncRead + AsyncWrite + Unpin,
 {
-    let bytes = encoded(response).await;
-    let written = tokio::time::timeout(WRITE_WAIT_MAX, async {
-        stream.write_all(&bytes).await?;
-        stream.shutdown().await
-    });
-    if matches!(written.await, Ok(Ok(()))) {
+    if tell(&mut stream, response).await {
         let mut linger = Linger::new(Arc::new(AtomicBool::new(true)));
         poll_fn(|context| linger.poll(&mut stream, context)).await;
     }
 }
 
-async fn encoded(response: Response<Body>) -> Bytes {
+/// The same without the moment, for a client that there is no place for.
+pub(super) async fn answer_at_once(mut stream: TcpStream, response: Response<Body>) {
+    tell(&mut stream, response).await;
+}
+
+/// True when all was written.
+async fn tell<S: AsyncWrite + Unpin>(stream: &mut S, response: Response<Body>) -> bool {
+    let bytes = encoded(response).await;
+    let written = tokio::time::timeout(WRITE_WAIT_MAX, async {
+        stream.write_all(&bytes).await?;
+        stream.shutdown().await
+    });
+    matches!(written.await, Ok(Ok(())))
+}
+
+async fn encoded(response: Response<Body>) -> Vec<u8> {
     let (parts, body) = response.into_parts();
     let body = body.collect().await.map(http_body_util::Collected::to_bytes).unwrap_or_default();
-    let reason = parts.status.canonical_reason().unwrap_or_default();
-    let mut out =
-        BytesMut::from(format!("HTTP/1.1 {} {reason}\r\n", parts.status.as_str()).as_bytes());
-    for (name, value) in &parts.headers {
-        out.extend_from_slice(name.as_str().as_bytes());
-        out.extend_from_slice(b": ");
-        out.extend_from_slice(value.as_bytes());
-        out.extend_from_slice(b"\r\n");
-    }
+    let mut out = Vec::new();
+    plain::begin_head(parts.status, &parts.headers, &mut out);
     let end = format!("content-length: {}\r\nconnection: close\r\n\r\n", body.len());
     out.extend_from_slice(end.as_bytes());
     out.extend_from_slice(&body);
-    out.freeze()
+    out
 }
 
 #[cfg(test)]

@@ -208,17 +208,7 @@ impl<'c, S: AsyncRead + AsyncWrite + Unpin> Plain<'c, S> {
         };
         let head = &mut self.head;
         head.clear();
-        head.extend_from_slice(b"HTTP/1.1 ");
-        head.extend_from_slice(parts.status.as_str().as_bytes());
-        head.push(b' ');
-        head.extend_from_slice(parts.status.canonical_reason().unwrap_or("<none>").as_bytes());
-        head.extend_from_slice(b"\r\n");
-        for (name, value) in &parts.headers {
-            head.extend_from_slice(name.as_str().as_bytes());
-            head.extend_from_slice(b": ");
-            head.extend_from_slice(value.as_bytes());
-            head.extend_from_slice(b"\r\n");
-        }
+        begin_head(parts.status, &parts.headers, head);
         if self.stopping.load(Ordering::Relaxed) {
             head.extend_from_slice(b"connection: close\r\n");
         }
@@ -249,6 +239,21 @@ impl<'c, S: AsyncRead + AsyncWrite + Unpin> Plain<'c, S> {
             *written += more;
         }
         Pin::new(&mut self.stream).poll_flush(cx)
+    }
+}
+
+/// Writes the beginning of a head, which its length and an empty line must follow.
+pub(super) fn begin_head(status: StatusCode, headers: &HeaderMap, head: &mut Vec<u8>) {
+    head.extend_from_slice(b"HTTP/1.1 ");
+    head.extend_from_slice(status.as_str().as_bytes());
+    head.push(b' ');
+    head.extend_from_slice(status.canonical_reason().unwrap_or("<none>").as_bytes());
+    head.extend_from_slice(b"\r\n");
+    for (name, value) in headers {
+        head.extend_from_slice(name.as_str().as_bytes());
+        head.extend_from_slice(b": ");
+        head.extend_from_slice(value.as_bytes());
+        head.extend_from_slice(b"\r\n");
     }
 }
 
