@@ -11,7 +11,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use hyper::header::{
     ACCEPT, ALLOW, AUTHORIZATION, CACHE_CONTROL, CONTENT_LENGTH, CONTENT_TYPE, HeaderName,
-    HeaderValue, TRANSFER_ENCODING, WWW_AUTHENTICATE,
+    HeaderValue, WWW_AUTHENTICATE,
 };
 use hyper::{HeaderMap, Method, Request, Response, StatusCode};
 
@@ -249,12 +249,6 @@ async fn read_body(
     headers: &HeaderMap,
     body: Arriving,
 ) -> Result<Gathered, TurnedAway> {
-    if headers.contains_key(CONTENT_LENGTH) && headers.contains_key(TRANSFER_ENCODING) {
-        return Err(TurnedAway::new(
-            StatusCode::BAD_REQUEST,
-            "a message has a Content-Length or a Transfer-Encoding, not both",
-        ));
-    }
     let announced =
         headers.get(CONTENT_LENGTH).and_then(|n| n.to_str().ok()?.parse::<usize>().ok());
     if announced.is_some_and(|bytes| bytes > gate.bounds.body_bytes_max) {
