@@ -6,10 +6,10 @@ mod date;
 mod fault;
 mod gather;
 mod guard;
+mod heads;
 mod lanes;
 mod linger;
 mod plain;
-mod replay;
 mod stream;
 mod tls;
 
@@ -41,9 +41,9 @@ use crate::bounds::Bounds;
 use body::Coming;
 use date::Date;
 use fault::Fault;
+use heads::Heads;
 use linger::Linger;
 use plain::{Ended, HandedOver, Plain};
-use replay::Replay;
 use stream::Looks;
 
 /// What is read at once beyond the largest head. A connection keeps as much while it is open, and a
@@ -201,6 +201,13 @@ fn bind_hint(error: &std::io::Error) -> &'static str {
     }
 }
 
+/// An answer behind which the connection ends.
+fn closing(mut response: Response<Body>) -> Response<Body> {
+    let close = hyper::header::HeaderValue::from_static("close");
+    response.headers_mut().insert(hyper::header::CONNECTION, close);
+    response
+}
+
 /// What a client hears whose request was still under way when the gate had to end.
 fn stopped() -> Response<Body> {
     const WORDS: &str = r#"{"jsonrpc":"2.0","id":null,"error":{"code":-31052,"message":"the gate stopped before the answer came; whether the call happened is unknown"}}"#;
@@ -328,20 +335,10 @@ impl Connection {
         // Boxed, because most conversations stay plain.
         match ended {
             Ended::Closed => {}
-            Ended::NotPlain(handed) => match self.fault(&handed) {
-                Some(response) => Box::pin(fault::answer(handed.stream, response)).await,
-                None => Box::pin(self.speak_on(handed, Arc::clone(&answering))).await,
-            },
+            Ended::NotPlain(handed) => {
+                Box::pin(self.speak_on(handed, Arc::clone(&answering))).await;
+            }
         }
-    }
-
-    /// The answer to a request that nobody should read any further.
-    fn fault<S>(&self, handed: &HandedOver<S>) -> Option<Response<Body>> {
-        if handed.answer.is_some() {
-            return None;
-        }
-        let Fault(status, words) = fault::of(&handed.read, &self.bounds)?;
-        Some((self.broken)(&self.remote, status, words))
     }
 
     /// The rest of a conversation, which may hold anything that HTTP has.
@@ -357,11 +354,22 @@ impl Connection {
         let answered = Arc::clone(&heard);
         let left = Arc::new(AtomicBool::new(false));
         let linger = Linger::new(Arc::clone(&left));
+        let (bounds, heard_now) = (Arc::clone(&self.bounds), Arc::clone(&heard));
+        let stream = Heads::new(handed.stream, handed.read, bounds, heard_now, linger);
+        let refused = stream.refused();
+        let (broken, remote) = (Arc::clone(&self.broken), self.remote.clone());
         let service = service_fn(move |request: Request<Incoming>| {
             let (answering, first) = (Arc::clone(&answering), first.take());
             let (heard, left) = (Arc::clone(&answered), Arc::clone(&left));
+            let fault = refused.fault(&request).map(|Fault(status, words)| {
+                // The client may still be sending what nobody will read.
+                left.store(true, Ordering::Relaxed);
+                closing(broken(&remote, status, words))
+            });
             async move {
-                let response = if let Some(first) = first {
+                let response = if let Some(response) = fault {
+                    response
+                } else if let Some(first) = first {
                     // It was carried out already, and all of it is there.
                     request.into_body().collect().await?;
                     first
@@ -373,8 +381,6 @@ impl Connection {
                 Ok::<_, hyper::Error>(response)
             }
         });
-        let heard_now = Arc::clone(&heard);
-        let stream = Replay { stream: handed.stream, read: handed.read, heard: heard_now, linger };
         let connection = hyper::server::conn::http1::Builder::new()
             .timer(TokioTimer::new())
             .header_read_timeout(self.bounds.header_wait_max)
@@ -402,18 +408,11 @@ impl Connection {
         drop(self.place);
     }
 
-    /// Bytes that turned out to be no HTTP request later on were answered by hyper; they are a row, too.
-    /// A connection that was only kept open, and closed because nothing was heard, is none.
+    /// A head that did not end in time is a row, too. A connection that was only kept open, and closed
+    /// because nothing was heard, is none.
     fn tell_broken(&self, error: &hyper::Error, heard: bool) {
-        let Fault(status, words) = if error.is_parse_too_large() {
-            Fault::TOO_LARGE
-        } else if error.is_parse() {
-            Fault::BROKEN
-        } else if error.is_timeout() && heard {
-            Fault(408, "the headers took longer than `header_wait_ms_max`")
-        } else {
-            return;
-        };
-        (self.broken)(&self.remote, status, words);
+        if error.is_timeout() && heard {
+            (self.broken)(&self.remote, 408, "the headers took longer than `header_wait_ms_max`");
+        }
     }
 }

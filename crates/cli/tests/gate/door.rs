@@ -51,6 +51,20 @@ impl Answer {
     }
 }
 
+impl Answer {
+    /// One of several answers on one connection.
+    pub(crate) fn nth(self, place: usize) -> Option<Answer> {
+        let mut answer = self;
+        for _ in 0..place {
+            let bytes = answer.header("content-length")?.parse().ok()?;
+            answer = split(answer.body.get(bytes..)?, answer.took);
+        }
+        let bytes = answer.header("content-length").and_then(|bytes| bytes.parse().ok());
+        answer.body.truncate(bytes.unwrap_or(answer.body.len()));
+        (answer.status != 0).then_some(answer)
+    }
+}
+
 /// Sends the bytes on a connection of their own and reads until the other side is done.
 pub(crate) fn exchange(port: u16, bytes: &[u8], wait: Duration) -> Answer {
     let started = Instant::now();

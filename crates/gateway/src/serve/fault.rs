@@ -1,5 +1,5 @@
-//! Heads of requests that nobody should read any further: broken ones, and those whose length can be read
-//! in two ways. hyper would answer most of them without a word and carry out some.
+//! Heads of requests that nobody should read any further: broken ones, those that are too large, and those
+//! that can be read in two ways. Also the answers to clients whose requests are not read at all.
 
 use std::future::poll_fn;
 use std::sync::Arc;
@@ -9,7 +9,6 @@ use std::time::Duration;
 use http_body_util::BodyExt as _;
 use hyper::{Response, Uri};
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt as _};
-use tokio::net::TcpStream;
 
 use super::body::Body;
 use super::linger::Linger;
@@ -20,44 +19,76 @@ use crate::bounds::Bounds;
 const WRITE_WAIT_MAX: Duration = Duration::from_secs(2);
 
 /// The status and the words for it.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Fault(pub(super) u16, pub(super) &'static str);
 
 impl Fault {
     pub(super) const BROKEN: Fault = Fault(400, "the bytes are not an HTTP request");
     pub(super) const TOO_LARGE: Fault =
         Fault(431, "the headers are larger or more than the bounds allow");
-    const UNCLEAR_LENGTH: Fault = Fault(
+    pub(super) const UNCLEAR_LENGTH: Fault = Fault(
         400,
         "a body has one `Content-Length` in digits, or one `Transfer-Encoding: chunked` and nothing else",
     );
+    const LINE_END: Fault = Fault(400, "the lines of a request end with CR LF");
+    const FRAGMENT: Fault = Fault(400, "the target of a request has no `#`");
 }
 
-/// What is wrong with a head, as far as that can be seen in what was read; one that is not all there yet
-/// may be right.
-pub(super) fn of(read: &[u8], bounds: &Bounds) -> Option<Fault> {
+/// What is seen of a head.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Looked {
+    /// It is not all there, and may be right.
+    Partial,
+    /// It is right, and has so many bytes with its body.
+    Sized {
+        bytes: u64,
+    },
+    /// It is right, and its body says by itself where it ends.
+    InChunks,
+    Faulty(Fault),
+}
+
+/// Looks at the head with which these bytes begin.
+pub(super) fn of(read: &[u8], bounds: &Bounds) -> Looked {
+    look(read, bounds).unwrap_or_else(Looked::Faulty)
+}
+
+fn look(read: &[u8], bounds: &Bounds) -> Result<Looked, Fault> {
     let mut slots = vec![httparse::EMPTY_HEADER; bounds.headers_max];
     let mut head = httparse::Request::new(&mut slots);
-    match head.parse(read) {
-        Err(httparse::Error::TooManyHeaders) => return Some(Fault::TOO_LARGE),
-        Err(_) => return Some(Fault::BROKEN),
-        Ok(httparse::Status::Partial) => return None,
-        Ok(httparse::Status::Complete(_)) => {}
+    let head_bytes = match head.parse(read) {
+        Err(httparse::Error::TooManyHeaders) => return Err(Fault::TOO_LARGE),
+        Err(_) => return Err(Fault::BROKEN),
+        Ok(httparse::Status::Partial) if read.len() > bounds.header_bytes_max => {
+            return Err(Fault::TOO_LARGE);
+        }
+        Ok(httparse::Status::Partial) => return Ok(Looked::Partial),
+        Ok(httparse::Status::Complete(bytes)) if bytes > bounds.header_bytes_max => {
+            return Err(Fault::TOO_LARGE);
+        }
+        Ok(httparse::Status::Complete(bytes)) => bytes,
+    };
+    if !plain::has_whole_line_ends(read.get(..head_bytes).unwrap_or_default()) {
+        return Err(Fault::LINE_END);
     }
-    if head.path.is_none_or(|path| path.parse::<Uri>().is_err()) {
-        return Some(Fault::BROKEN);
+    let path = head.path.filter(|path| path.parse::<Uri>().is_ok()).ok_or(Fault::BROKEN)?;
+    if path.contains('#') {
+        return Err(Fault::FRAGMENT);
     }
     let named = |name: &'static str| {
         let fits = move |header: &&httparse::Header<'_>| header.name.eq_ignore_ascii_case(name);
         head.headers.iter().filter(fits).map(|header| header.value).collect::<Vec<_>>()
     };
-    let is_clear = match (&*named("content-length"), &*named("transfer-encoding")) {
-        ([], []) => true,
-        ([length], []) => plain::digits(length).is_some(),
-        ([], [coding]) => coding.eq_ignore_ascii_case(b"chunked") && head.version == Some(1),
-        _ => false,
+    let body_bytes = match (&*named("content-length"), &*named("transfer-encoding")) {
+        ([], []) => 0,
+        ([length], []) => plain::digits(length).ok_or(Fault::UNCLEAR_LENGTH)?,
+        ([], [coding]) if coding.eq_ignore_ascii_case(b"chunked") && head.version == Some(1) => {
+            return Ok(Looked::InChunks);
+        }
+        _ => return Err(Fault::UNCLEAR_LENGTH),
     };
-    (!is_clear).then_some(Fault::UNCLEAR_LENGTH)
+    let bytes = (head_bytes as u64).checked_add(body_bytes as u64);
+    Ok(Looked::Sized { bytes: bytes.ok_or(Fault::UNCLEAR_LENGTH)? })
 }
 
 /// Writes an answer that is there as a whole and ends the connection with it. What the client still sends
@@ -73,7 +104,10 @@ where
 }
 
 /// The same without the moment, for a client that there is no place for.
-pub(super) async fn answer_at_once(mut stream: TcpStream, response: Response<Body>) {
+pub(super) async fn answer_at_once<S>(mut stream: S, response: Response<Body>)
+where
+    S: AsyncWrite + Unpin,
+{
     tell(&mut stream, response).await;
 }
 
@@ -106,36 +140,46 @@ mod tests {
 
     #[test]
     fn a_head_is_broken_or_smuggles_or_may_be_right() {
+        use Looked::{Faulty, InChunks, Partial, Sized};
         let bounds = Bounds::from_limits(&Limits::default());
         let many = format!("POST / HTTP/1.1\r\n{}\r\n", "A: b\r\n".repeat(bounds.headers_max + 1));
+        let long = format!("POST / HTTP/1.1\r\nA: {}", "a".repeat(bounds.header_bytes_max));
+        let (broken, unclear) = (Fault::BROKEN, Fault::UNCLEAR_LENGTH);
         for (head, expected) in [
-            ("POST /mcp HTTP/1.1\r\nHost: a\r\nContent-Length: 2\r\n\r\n{}", None),
-            ("POST /mcp HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n", None),
-            ("POST /mcp HTTP/1.1\r\nContent-Le", None),
-            ("GET /mcp HTTP/1.0\r\n\r\n", None),
-            ("POST  /mcp HTTP/1.1\r\n\r\n", Some(Fault::BROKEN)),
-            ("POST /mcp HTTP/1.1\r\nHost : a\r\n\r\n", Some(Fault::BROKEN)),
-            ("POST /mcp HTTP/1.1\r\nA: b\r\n c\r\n\r\n", Some(Fault::BROKEN)),
-            ("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", Some(Fault::BROKEN)),
-            ("\x16\x03\x01\x02\x00\x01\x00", Some(Fault::BROKEN)),
-            ("POST mcp/rec HTTP/1.1\r\n\r\n", Some(Fault::BROKEN)),
-            ("POST file:///x HTTP/1.1\r\n\r\n", Some(Fault::BROKEN)),
-            ("POST / HTTP/1.1\r\nContent-Length: +2\r\n\r\n{}", Some(Fault::UNCLEAR_LENGTH)),
-            ("POST / HTTP/1.1\r\nContent-Length:\r\n\r\n", Some(Fault::UNCLEAR_LENGTH)),
-            ("POST / HTTP/1.1\r\nTransfer-Encoding: cow\r\n\r\n", Some(Fault::UNCLEAR_LENGTH)),
-            ("POST / HTTP/1.0\r\nTransfer-Encoding: chunked\r\n\r\n", Some(Fault::UNCLEAR_LENGTH)),
-            (&many, Some(Fault::TOO_LARGE)),
+            ("POST /mcp HTTP/1.1\r\nHost: a\r\nContent-Length: 2\r\n\r\n{}", Sized { bytes: 52 }),
+            ("POST /mcp HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n", InChunks),
+            ("POST /mcp HTTP/1.1\r\nContent-Le", Partial),
+            ("GET /mcp HTTP/1.0\r\n\r\nGET", Sized { bytes: 21 }),
+            ("POST  /mcp HTTP/1.1\r\n\r\n", Faulty(broken)),
+            ("POST /mcp HTTP/1.1\r\nHost : a\r\n\r\n", Faulty(broken)),
+            ("POST /mcp HTTP/1.1\r\nA: b\r\n c\r\n\r\n", Faulty(broken)),
+            ("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", Faulty(broken)),
+            ("\x16\x03\x01\x02\x00\x01\x00", Faulty(broken)),
+            ("POST mcp/rec HTTP/1.1\r\n\r\n", Faulty(broken)),
+            ("POST file:///x HTTP/1.1\r\n\r\n", Faulty(broken)),
+            ("POST /mcp#x HTTP/1.1\r\n\r\n", Faulty(Fault::FRAGMENT)),
+            ("POST /mcp HTTP/1.1\nHost: a\r\n\r\n", Faulty(Fault::LINE_END)),
+            ("POST /mcp HTTP/1.1\r\nHost: a\n\r\n", Faulty(Fault::LINE_END)),
+            ("POST /mcp HTTP/1.1\r\nHost: a\r\n\n", Faulty(Fault::LINE_END)),
+            ("POST / HTTP/1.1\r\nContent-Length: +2\r\n\r\n{}", Faulty(unclear)),
+            ("POST / HTTP/1.1\r\nContent-Length:\r\n\r\n", Faulty(unclear)),
+            ("POST / HTTP/1.1\r\nContent-Length: 18446744073709551615\r\n\r\n", Faulty(unclear)),
+            ("POST / HTTP/1.1\r\nTransfer-Encoding: cow\r\n\r\n", Faulty(unclear)),
+            ("POST / HTTP/1.0\r\nTransfer-Encoding: chunked\r\n\r\n", Faulty(unclear)),
+            (&many, Faulty(Fault::TOO_LARGE)),
+            (&long, Faulty(Fault::TOO_LARGE)),
+            (&format!("{long}\r\n\r\n"), Faulty(Fault::TOO_LARGE)),
             (
                 "POST / HTTP/1.1\r\nContent-Length: 2\r\ntransfer-encoding: chunked\r\n\r\n",
-                Some(Fault::UNCLEAR_LENGTH),
+                Faulty(unclear),
             ),
             (
                 "POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\ncontent-length: 2\r\n\r\n",
-                Some(Fault::UNCLEAR_LENGTH),
+                Faulty(unclear),
             ),
             (
                 "POST / HTTP/1.1\r\nContent-Length: 2\r\nContent-Length: 2\r\n\r\n{}",
-                Some(Fault::UNCLEAR_LENGTH),
+                Faulty(unclear),
             ),
         ] {
             assert_eq!(of(head.as_bytes(), &bounds), expected, "{head}");

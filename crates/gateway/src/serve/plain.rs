@@ -170,6 +170,9 @@ impl<'c, S: AsyncRead + AsyncWrite + Unpin> Plain<'c, S> {
             && head_bytes <= self.bounds.header_bytes_max
             && read.len() < READ_BYTES;
         let path = head.path.filter(|path| is_plain && path.starts_with('/'))?;
+        if path.contains('#') || !has_whole_line_ends(read.get(..head_bytes)?) {
+            return None;
+        }
         let uri = Uri::from_maybe_shared(read.slice_ref(path.as_bytes())).ok()?;
         let mut headers = std::mem::take(&mut self.table);
         headers.reserve(head.headers.len());
@@ -276,6 +279,12 @@ fn changes_framing(name: &HeaderName, value: &[u8]) -> bool {
     [TRANSFER_ENCODING, EXPECT, UPGRADE, TE, TRAILER].contains(name)
 }
 
+/// Whether no line of a head ends with LF alone, which is a line end to some readers only.
+pub(super) fn has_whole_line_ends(head: &[u8]) -> bool {
+    let mut ends = memchr::memchr_iter(b'\n', head);
+    ends.all(|at| at.checked_sub(1).and_then(|before| head.get(before)) == Some(&b'\r'))
+}
+
 pub(super) fn digits(value: &[u8]) -> Option<usize> {
     let legal = !value.is_empty() && value.iter().all(u8::is_ascii_digit);
     legal.then(|| std::str::from_utf8(value).ok()?.parse().ok())?
@@ -375,6 +384,10 @@ mod tests {
             PLAIN.replace("/mcp", "http://a/mcp"),
             PLAIN.replace("/mcp", "*"),
             PLAIN.replace("/mcp", "/m cp"),
+            PLAIN.replace("/mcp", "/mcp#a"),
+            PLAIN.replace("a\r\n", "a\n"),
+            PLAIN.replace("1.1\r\n", "1.1\n"),
+            PLAIN.replace("\r\n\r\n", "\r\n\n"),
             PLAIN.replace("Host: a", "Host : a"),
             PLAIN.replace("Host: a", "Host: a\r\n b"),
             PLAIN.replace(": 2", ": +2"),
