@@ -11,6 +11,8 @@ mod lanes;
 mod linger;
 mod plain;
 mod stream;
+#[cfg(test)]
+mod tests;
 mod tls;
 
 use std::cell::Cell;
@@ -52,6 +54,10 @@ const READ_BYTES: usize = 8 * 1024;
 
 /// After the drain bound, what is in flight is given up and its clients have so long to hear of it.
 const GIVE_UP_WAIT_MAX: Duration = Duration::from_millis(500);
+
+/// Clients without a place that may shake hands over TLS to hear so, and how long that may take.
+const TURNING_AWAY_MAX: usize = 64;
+const TURN_AWAY_WAIT_MAX: Duration = Duration::from_secs(2);
 
 /// The other end of a connection, as the audit log names it: written once, said with every request.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -125,6 +131,7 @@ impl Listener {
     {
         let places = Arc::new(Semaphore::new(self.bounds.connections_max));
         let busy = Arc::new(AtomicUsize::new(0));
+        let turning_away = Arc::new(Semaphore::new(TURNING_AWAY_MAX));
         loop {
             let accepted = tokio::select! {
                 accepted = self.socket.accept() => accepted,
@@ -138,7 +145,7 @@ impl Listener {
             let Ok(place) = Arc::clone(&places).try_acquire_owned() else {
                 let words = "more connections are open than `connections_max`";
                 let response = broken(&Remote::at(address), 503, words);
-                tokio::spawn(fault::answer_at_once(stream, response));
+                self.turn_away(stream, response, &turning_away);
                 continue;
             };
             let connection = Connection {
@@ -157,6 +164,26 @@ impl Listener {
         let everyone = u32::try_from(self.bounds.connections_max).unwrap_or(u32::MAX);
         let wait_max = self.bounds.drain_wait_max + GIVE_UP_WAIT_MAX;
         let _ = tokio::time::timeout(wait_max, places.acquire_many(everyone)).await;
+    }
+}
+
+impl Listener {
+    /// Answers a connection that there is no place for, in the language that its client speaks.
+    fn turn_away(&self, stream: TcpStream, response: Response<Body>, places: &Arc<Semaphore>) {
+        let Some(tls) = self.tls.clone() else {
+            tokio::spawn(fault::answer_at_once(stream, response));
+            return;
+        };
+        // Beyond that many the connection is only closed: a handshake costs more than saying no.
+        if let Ok(place) = Arc::clone(places).try_acquire_owned() {
+            tokio::spawn(async move {
+                let _place = place;
+                let shaken = tokio::time::timeout(TURN_AWAY_WAIT_MAX, tls.accept(stream)).await;
+                if let Ok(Ok(stream)) = shaken {
+                    fault::answer_at_once(stream, response).await;
+                }
+            });
+        }
     }
 }
 
@@ -290,16 +317,25 @@ impl Connection {
     {
         // Small answers must not wait for the peer's delayed acknowledgement.
         let _ = stream.set_nodelay(true);
-        let looks = Looks::default();
-        let stream = stream::Patient::new(stream, self.bounds.write_wait_max, looks.clone());
-        match self.tls.clone() {
-            None => self.speak(stream, looks, answer).await,
-            Some(tls) => {
-                let wait = self.bounds.tls_handshake_wait_max;
-                if let Ok(Ok(stream)) = tokio::time::timeout(wait, tls.accept(stream)).await {
-                    self.speak(stream, looks, answer).await;
-                }
+        let (looks, write_wait_max) = (Looks::default(), self.bounds.write_wait_max);
+        let patient = |stream| stream::Patient::new(stream, write_wait_max, looks.clone());
+        let Some(tls) = self.tls.clone() else {
+            return self.speak(patient(stream), looks, answer).await;
+        };
+        let shake_hands = async {
+            if tls::begins_with_a_letter(&stream).await {
+                return Err(stream);
             }
+            Ok(tls.accept(patient(stream)).await)
+        };
+        match tokio::time::timeout(self.bounds.tls_handshake_wait_max, shake_hands).await {
+            Ok(Ok(Ok(stream))) => self.speak(stream, looks, answer).await,
+            Ok(Err(stream)) => {
+                let words = "this address speaks TLS; write `https://` in front of it";
+                let response = (self.broken)(&self.remote, 400, words);
+                fault::answer(stream, response).await;
+            }
+            Ok(Ok(Err(_))) | Err(_) => {}
         }
     }
 

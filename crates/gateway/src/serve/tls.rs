@@ -8,9 +8,10 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::pem::{self, PemObject};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::TcpStream;
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
 
@@ -54,6 +55,10 @@ pub enum TlsError {
     )]
     Key { path: PathBuf, words: String },
     #[error(
+        "the private key in `{path}` is encrypted, and nobody is there to give its passphrase\nhint: `openssl pkey -in FILE -out NEW-FILE` writes it without one; keep that file to yourself (mode 0600)"
+    )]
+    EncryptedKey { path: PathBuf },
+    #[error(
         "certificate and key do not fit each other: {0}\nhint: `tls_key_file` must be the key that the certificate in `tls_cert_file` was made for"
     )]
     Mismatch(rustls::Error),
@@ -75,6 +80,12 @@ impl Tls {
         let acceptor = self.shared.acceptor();
         acceptor.accept(stream).await
     }
+}
+
+/// Whether a client begins as one that speaks HTTP without TLS does; a handshake begins otherwise.
+pub(super) async fn begins_with_a_letter(stream: &TcpStream) -> bool {
+    let mut first = [0];
+    matches!(stream.peek(&mut first).await, Ok(1)) && first[0].is_ascii_alphabetic()
 }
 
 impl Shared {
@@ -116,16 +127,33 @@ fn read(cert_file: &Path, key_file: &Path) -> Result<TlsAcceptor, TlsError> {
     if chain.is_empty() {
         return Err(certificate_error("it holds no certificate".to_owned()));
     }
-    let key = PrivateKeyDer::from_pem_file(key_file)
-        .map_err(|error| TlsError::Key { path: key_file.to_owned(), words: error.to_string() })?;
+    let key =
+        PrivateKeyDer::from_pem_file(key_file).map_err(|error| key_error(key_file, &error))?;
     let mut config = rustls::ServerConfig::builder_with_provider(provider())
         .with_safe_default_protocol_versions()
         .map_err(TlsError::Mismatch)?
         .with_no_client_auth()
         .with_single_cert(chain, key)
-        .map_err(TlsError::Mismatch)?;
+        .map_err(|error| match error {
+            rustls::Error::InvalidCertificate(why) => certificate_error(format!("{why:?}")),
+            error => TlsError::Mismatch(error),
+        })?;
     config.alpn_protocols = vec![b"http/1.1".to_vec()];
     Ok(TlsAcceptor::from(Arc::new(config)))
+}
+
+fn key_error(file: &Path, error: &pem::Error) -> TlsError {
+    let path = file.to_owned();
+    let text = fs::read(file).unwrap_or_default();
+    // So both kinds say it: the older one in a line of its own, the newer one in its first line.
+    if memchr::memmem::find(&text, b"ENCRYPTED").is_some() {
+        return TlsError::EncryptedKey { path };
+    }
+    let words = match error {
+        pem::Error::NoItemsFound => "it holds no private key".to_owned(),
+        error => error.to_string(),
+    };
+    TlsError::Key { path, words }
 }
 
 fn provider() -> Arc<rustls::crypto::CryptoProvider> {
@@ -150,6 +178,29 @@ mod tests {
     fn is_still(tls: &Tls, old: &Arc<rustls::ServerConfig>) -> bool {
         tls.shared.current.lock().unwrap().looked -= LOOK_EVERY;
         Arc::ptr_eq(tls.shared.acceptor().config(), old)
+    }
+
+    #[test]
+    fn what_is_wrong_with_the_files_is_said() {
+        let folder = tempfile::tempdir().unwrap();
+        let [cert_file, key_file] = ["cert.pem", "key.pem"].map(|name| folder.path().join(name));
+        let ((cert, key), (_, other)) = (pair(), pair());
+        let newer = key.replace("PRIVATE KEY", "ENCRYPTED PRIVATE KEY");
+        let older = "-----BEGIN RSA PRIVATE KEY-----\nProc-Type: 4,ENCRYPTED\nDEK-Info: AES-256-CBC,00\n\nAAAA\n-----END RSA PRIVATE KEY-----\n";
+        let junk = "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n";
+        for (cert, key, expected) in [
+            (&*cert, &*newer, "is encrypted"),
+            (&cert, older, "is encrypted"),
+            (&cert, "", "holds no private key"),
+            (&cert, &other, "do not fit each other"),
+            ("", &key, "holds no certificate"),
+            (junk, &key, "cannot read a certificate"),
+        ] {
+            fs::write(&cert_file, cert).unwrap();
+            fs::write(&key_file, key).unwrap();
+            let words = Tls::from_files(&cert_file, &key_file).err().unwrap().to_string();
+            assert!(words.contains(expected) && words.contains("\nhint: "), "{words}");
+        }
     }
 
     #[test]
