@@ -283,6 +283,28 @@ fn p22_p24_a_server_that_lies_on_standard_streams_harms_nobody() {
     assert!(lies > 30, "{lies}");
 }
 
+/// Over HTTP a client can ask for the rest of such a stream in its session; on a pipe it would wait for ever.
+#[test]
+fn p22_a_stream_that_breaks_off_is_an_error_on_standard_streams() {
+    let (gate, recorder, _client) = Gate::with_recorder();
+    let mut streams = Streams::start(&gate, &["stdio", "rec", "--grant", "agent"]);
+    let mut beside = Vec::new();
+    streams.send(&hello());
+    streams.answer(0, &mut beside);
+    recorder.lie(Some(told("{sse}id: 7%0Adata: %0A%0A")));
+    let call = |id: u64| {
+        json!({
+            "jsonrpc": "2.0", "id": id, "method": "tools/call", "params": { "name": "echo", "arguments": {} },
+        })
+    };
+    streams.send(&call(1));
+    check("a stream that breaks off", "error", &streams.answer(1, &mut beside));
+    recorder.lie(None);
+    streams.send(&call(2));
+    assert!(streams.answer(2, &mut beside).contains("\"result\""), "the gate goes on");
+    streams.end();
+}
+
 #[test]
 fn p23_a_client_on_standard_streams_has_a_bound_on_calls_in_flight() {
     const PLACES: usize = 4;

@@ -5,6 +5,7 @@ use crate::call::Owned;
 use crate::lists::{List, View};
 use crate::rebuild::{self, Member};
 use crate::results;
+use crate::scene::Transport;
 use crate::trace::Span;
 use crate::translate::{self};
 use crate::upstream::UpstreamError;
@@ -269,8 +270,7 @@ impl Tail {
         if self.in_flight.as_ref().is_some_and(|in_flight| in_flight.flight.is_taken_back()) {
             return self.cancelled();
         }
-        if self.resumable && self.era == Era::Legacy && matches!(error, UpstreamError::Lost { .. })
-        {
+        if self.can_be_resumed() && matches!(error, UpstreamError::Lost { .. }) {
             return Piece::Broken;
         }
         tracing::warn!(server = %self.peer.server.name, %error, "no answer from the server");
@@ -293,8 +293,15 @@ impl Tail {
         Piece::Last { status: 200, body: body.into() }
     }
 
+    /// Whether the client can ask for the rest of a stream that broke off: over HTTP, in a session. Any
+    /// other would wait for an answer that never comes.
+    fn can_be_resumed(&self) -> bool {
+        let over_http = matches!(self.scene.transport, Transport::Http { .. });
+        self.resumable && self.era == Era::Legacy && over_http && self.scene.session.is_some()
+    }
+
     pub(super) fn ran_out(&mut self) -> Piece {
-        if self.resumable && self.era == Era::Legacy {
+        if self.can_be_resumed() {
             return Piece::Broken;
         }
         self.failed(&UpstreamError::Lost { why: "the stream ended without an answer".to_owned() })
