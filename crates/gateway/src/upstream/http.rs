@@ -87,6 +87,8 @@ impl HttpLink {
         };
         match Box::pin(self.open_channel()).await {
             Ok(channel) => Box::pin(self.request_on(channel, &out)).await,
+            // It is such a server, so this says what is wrong with it.
+            Err(why) if self.server.is_legacy() => Err(why),
             Err(_) => Err(error),
         }
     }
@@ -210,7 +212,6 @@ impl HttpLink {
             server.ask(&Method::GET, &EVENT_STREAM, &Conversation::default(), None).await?;
         let stream = Stream::new(self.stream_of(response).await?, None, &server.bounds);
         let channel = Channel::open(Arc::clone(server), stream, &server.waits).await?;
-        server.set_legacy();
         self.lock().channel = Some(Arc::clone(&channel));
         Ok(channel)
     }

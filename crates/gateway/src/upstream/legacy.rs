@@ -56,6 +56,8 @@ impl Channel {
         if event.event.as_deref() != Some("endpoint") {
             return Err(UpstreamError::never_sent("its stream does not name an address"));
         }
+        // Only such a server says this, whatever it names.
+        server.set_legacy();
         let endpoint = server.endpoint(&String::from_utf8_lossy(&event.data))?;
         let in_flight = Arc::new(InFlight::new(allowance()));
         let pump = tokio::spawn(pump(stream, Arc::clone(&in_flight))).abort_handle();

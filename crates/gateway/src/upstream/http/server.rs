@@ -60,7 +60,7 @@ impl HttpServer {
         self.legacy.load(Ordering::Relaxed)
     }
 
-    pub(super) fn set_legacy(&self) {
+    pub(in crate::upstream) fn set_legacy(&self) {
         self.legacy.store(true, Ordering::Relaxed);
     }
 
