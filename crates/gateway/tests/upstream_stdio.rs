@@ -334,6 +334,7 @@ async fn a_child_that_cannot_start_is_tried_again_after_growing_pauses() {
     for (mut options, why) in [
         (options("no-such-command-here", &[]), "`no-such-command-here` is not installed"),
         (options("sh", &["-c", "exit 7"]), "it ended with exit code 7"),
+        (options("/dev/null", &[]), "`/dev/null` is not a program that may be run"),
         (
             {
                 let mut options = options("sh", &["-c", "exit 0"]);
@@ -346,6 +347,8 @@ async fn a_child_that_cannot_start_is_tried_again_after_growing_pauses() {
         options.bounds.backoff_min = Duration::from_millis(20);
         options.bounds.backoff_max = Duration::from_millis(60);
         let link = StdioLink::start(options);
+        let error = ask(&link, 1, "echo", json!({})).await.err().unwrap().to_string();
+        assert!(error.contains(why), "who asks at once hears why: {error}");
         let mut watch = link.watch();
         let mut pauses = Vec::new();
         while pauses.len() < 4 {
@@ -399,6 +402,22 @@ async fn a_child_that_does_not_read_holds_up_nobody_for_long() {
     let error = second.1.err().unwrap();
     assert!(matches!(error, UpstreamError::TimedOut { stage: Stage::Queue, .. }), "{error}");
     assert!(!error.may_have_happened());
+}
+
+#[tokio::test]
+async fn what_is_still_unwritten_when_its_time_is_over_was_never_sent() {
+    let link = python(|options| options.waits.first_byte_max = Duration::from_millis(400));
+    let large = json!({ "text": "x".repeat(300_000) });
+    let (deaf, begun, queued) = tokio::join!(
+        ask(&link, 1, "deaf", json!({})),
+        ask(&link, 2, "echo", large),
+        ask(&link, 3, "echo", json!({}))
+    );
+    for error in [deaf.err().unwrap(), begun.err().unwrap()] {
+        assert!(error.may_have_happened(), "{error}");
+    }
+    let error = queued.err().unwrap();
+    assert!(matches!(error, UpstreamError::TimedOut { stage: Stage::Queue, .. }), "{error}");
 }
 
 #[tokio::test]

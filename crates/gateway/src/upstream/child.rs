@@ -66,7 +66,11 @@ fn find(options: &ChildOptions) -> Result<PathBuf, String> {
     if program.components().count() > 1 {
         let base = options.cwd.as_deref().unwrap_or(Path::new(""));
         let whole = base.join(program);
-        return if is_executable(&whole) { Ok(program.to_owned()) } else { Err(missing()) };
+        return match whole.metadata() {
+            _ if is_executable(&whole) => Ok(program.to_owned()),
+            Ok(_) => Err(format!("`{}` is not a program that may be run", program.display())),
+            Err(_) => Err(missing()),
+        };
     }
     let path = variable(&options.env, "PATH").ok_or_else(missing)?;
     std::env::split_paths(path)

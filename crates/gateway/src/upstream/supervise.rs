@@ -101,8 +101,11 @@ impl Supervised {
             run: Mutex::new(None),
             options,
         });
+        let mut backoff = Backoff::new(&supervised.options.bounds);
         let first = supervised.begin(1);
-        tokio::spawn(Arc::clone(&supervised).keep(first));
+        // Whoever asks before it is tried again hears why it did not start.
+        let first = first.map_err(|why| supervised.rest(&mut backoff, Duration::ZERO, why));
+        tokio::spawn(Arc::clone(&supervised).keep(first, backoff));
         supervised
     }
 
@@ -174,31 +177,38 @@ impl Supervised {
         }
     }
 
-    /// Runs the child again and again until told to stop.
-    async fn keep(self: Arc<Supervised>, first: Result<Started, String>) {
+    /// Runs the child again and again until told to stop. One that did not start has its pause instead.
+    async fn keep(self: Arc<Supervised>, first: Result<Started, Duration>, mut backoff: Backoff) {
         let mut stop = self.stop.subscribe();
-        let mut backoff = Backoff::new(&self.options.bounds);
         let mut next = first;
         for number in 2.. {
-            let began = Instant::now();
-            let reason = match next {
-                Ok(started) => self.live(started, &mut stop).await,
-                Err(why) => why,
+            let pause = match next {
+                Ok(started) => {
+                    let began = Instant::now();
+                    let reason = self.live(started, &mut stop).await;
+                    if *stop.borrow() {
+                        break;
+                    }
+                    self.rest(&mut backoff, began.elapsed(), reason)
+                }
+                Err(pause) => pause,
             };
-            if *stop.borrow() {
-                break;
-            }
-            let pause = backoff.pause_after(began.elapsed());
-            let server = &self.options.name;
-            let pause_ms = u64::try_from(pause.as_millis()).unwrap_or(u64::MAX);
-            tracing::warn!(server, %reason, pause_ms, "a server ended and will be restarted");
-            self.state.send_replace(State::Backoff { until: Instant::now() + pause, reason });
             if tokio::time::timeout(pause, stop.wait_for(|stop| *stop)).await.is_ok() {
                 break;
             }
-            next = self.begin(number);
+            next = self.begin(number).map_err(|why| self.rest(&mut backoff, Duration::ZERO, why));
         }
         self.state.send_replace(State::Stopped);
+    }
+
+    /// Says why it does not run, and how long it rests before it is started again.
+    fn rest(&self, backoff: &mut Backoff, ran: Duration, reason: String) -> Duration {
+        let pause = backoff.pause_after(ran);
+        let server = &self.options.name;
+        let pause_ms = u64::try_from(pause.as_millis()).unwrap_or(u64::MAX);
+        tracing::warn!(server, %reason, pause_ms, "a server ended and will be restarted");
+        self.state.send_replace(State::Backoff { until: Instant::now() + pause, reason });
+        pause
     }
 
     /// One life of the child, from its start to the last word about its end.

@@ -102,16 +102,17 @@ impl Waiter {
             return None;
         }
         let queue = &self.request.queue;
-        let popped = match self.limit() {
-            Some((until, stage, after)) => {
-                let popped = timeout_at(until, queue.pop()).await;
-                popped.unwrap_or(Some(Err(UpstreamError::TimedOut { stage, after })))
+        let popped = if let Some((until, stage, after)) = self.limit() {
+            if let Ok(popped) = timeout_at(until, queue.pop()).await {
+                popped
+            } else {
+                // A server that reads nothing may not have been sent it yet, and now never is.
+                let stage = if self.abandon() { stage } else { Stage::Queue };
+                Some(Err(UpstreamError::TimedOut { stage, after }))
             }
-            None => queue.pop().await,
+        } else {
+            queue.pop().await
         };
-        if matches!(popped, Some(Err(UpstreamError::TimedOut { .. }))) {
-            self.abandon();
-        }
         self.seen = Some(Instant::now());
         self.done |= !matches!(popped, Some(Ok(Item { is_answer: false, .. })));
         popped
@@ -136,14 +137,16 @@ impl Waiter {
         Some(if total.0 < next.0 { total } else { next })
     }
 
-    /// Nobody waits any more: the server is told, if it knows of the request at all.
-    fn abandon(&mut self) {
+    /// Nobody waits any more: the server is told, if it knows of the request at all. True if it may.
+    fn abandon(&mut self) -> bool {
         self.done = true;
         self.stream.in_flight().forget(&self.request);
         self.request.queue.close(None);
-        if self.request.abandon() && self.may_cancel {
+        let was_sent = self.request.abandon();
+        if was_sent && self.may_cancel {
             self.stream.cancel(&self.request.id);
         }
+        was_sent
     }
 }
 
