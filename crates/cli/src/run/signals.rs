@@ -1,5 +1,5 @@
-//! Ctrl-C and the signals of service managers: the first asks the gate to stop and settle what is in
-//! flight, the second ends it at once.
+//! Ctrl-C, the signals of service managers and the end of a terminal: the first asks the gate to stop and
+//! settle what is in flight, the second ends it at once.
 
 use anyhow::{Context as _, Result};
 use tokio::signal::unix::{Signal, SignalKind, signal};
@@ -11,25 +11,56 @@ const ENDED_AT_ONCE: i32 = 130;
 /// Turns true at the first signal.
 pub(crate) fn stop() -> Result<watch::Receiver<bool>> {
     let (tell, told) = watch::channel(false);
-    let mut interrupt = listen(SignalKind::interrupt())?;
-    let mut terminate = listen(SignalKind::terminate())?;
+    let mut signals =
+        Signals { interrupt: listen(INTERRUPT)?, terminate: listen(TERMINATE)?, hang_up: None };
+    // Whoever was started with `nohup` goes on without its terminal.
+    if !is_ignored(HANG_UP) {
+        signals.hang_up = Some(listen(HANG_UP)?);
+    }
     tokio::spawn(async move {
-        next(&mut interrupt, &mut terminate).await;
+        signals.next().await;
         tracing::info!("stopping; what is in flight is settled first");
         tell.send_replace(true);
-        next(&mut interrupt, &mut terminate).await;
+        signals.next().await;
         std::process::exit(ENDED_AT_ONCE);
     });
     Ok(told)
 }
 
+const INTERRUPT: SignalKind = SignalKind::interrupt();
+const TERMINATE: SignalKind = SignalKind::terminate();
+const HANG_UP: SignalKind = SignalKind::hangup();
+
 fn listen(kind: SignalKind) -> Result<Signal> {
     signal(kind).context("cannot listen for signals")
 }
 
-async fn next(one: &mut Signal, other: &mut Signal) {
-    tokio::select! {
-        _ = one.recv() => {}
-        _ = other.recv() => {}
+/// Whether this process was started with the signal switched off, as the system tells it.
+fn is_ignored(kind: SignalKind) -> bool {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    let mask = mask.and_then(|digits| u64::from_str_radix(digits.trim(), 16).ok());
+    mask.is_some_and(|mask| mask >> (kind.as_raw_value() - 1) & 1 == 1)
+}
+
+struct Signals {
+    interrupt: Signal,
+    terminate: Signal,
+    hang_up: Option<Signal>,
+}
+
+impl Signals {
+    async fn next(&mut self) {
+        let hang_up = async {
+            match &mut self.hang_up {
+                Some(hang_up) => hang_up.recv().await,
+                None => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            _ = self.interrupt.recv() => {}
+            _ = self.terminate.recv() => {}
+            _ = hang_up => {}
+        }
     }
 }

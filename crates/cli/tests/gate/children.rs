@@ -1,13 +1,15 @@
 //! Servers on standard streams: when they are started, how long they stay, what they hear.
 
 use std::fs;
+use std::io::{BufRead, BufReader, Write};
+use std::process::{Command, Stdio};
 use std::thread;
 use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 
-use crate::door::Client;
+use crate::door::{Client, call};
 use crate::running::{alive, with_child};
 use crate::world::{Gate, Watch, until};
 
@@ -46,6 +48,52 @@ fn a_server_that_keeps_ending_is_not_started_for_every_call() {
         until("it answers again", Duration::from_secs(20), || {
             client.call("echo", &json!({})).passed()
         });
+    }
+}
+
+#[test]
+fn a_server_that_cannot_start_says_why_to_the_first_call() {
+    let mut gate = Gate::new();
+    gate.policy("rules", &json!({ "version": "1", "default": "allow" }));
+    gate.run(&["server", "add", "none", "--no-connect", "--", "/no/such/program"]);
+    let token = gate.grant("agent", &["none=rules"]);
+    gate.up();
+    let answer = gate.client(&token, "/mcp/none").call("echo", &json!({}));
+    assert!(answer.text().contains("`/no/such/program` is not installed"), "{}", answer.text());
+    assert!(answer.text().contains("the call did not happen"), "{}", answer.text());
+}
+
+/// The end of a terminal is a stop like any other, but not for who was told to go on without one.
+#[test]
+fn a_hang_up_stops_what_was_not_started_with_nohup() {
+    let gate = Gate::new();
+    let (_token, notes) = with_child(&gate);
+    for (before, goes_on) in [("true", false), ("trap '' HUP", true)] {
+        let mut child = Command::new("sh")
+            .args(["-c", &format!("{before}; exec \"$0\" \"$@\"")])
+            .args([env!("CARGO_BIN_EXE_tollgate"), "--home", gate.home.to_str().unwrap()])
+            .args(["stdio", "child", "--grant", "agent"])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        let mut input = child.stdin.take().unwrap();
+        let mut output = BufReader::new(child.stdout.take().unwrap());
+        let mut ask = || -> Option<String> {
+            writeln!(input, "{}", call("echo", &json!({}))).ok()?;
+            let mut line = String::new();
+            output.read_line(&mut line).ok().filter(|bytes| *bytes > 0).map(|_| line)
+        };
+        assert!(ask().unwrap().contains("\"result\""));
+        kill_process(Pid::from_child(&child), Signal::HUP).unwrap();
+        if goes_on {
+            thread::sleep(Duration::from_millis(300));
+            assert!(ask().unwrap().contains("\"result\""), "it goes on");
+            drop(input);
+        }
+        assert!(child.wait().unwrap().success(), "{before}: it stops in order");
+        until("its server ends", Duration::from_secs(5), || alive(&notes) == 0);
     }
 }
 
