@@ -19,7 +19,7 @@ use crate::wire::{Era, Takes, meta_keys};
 use bytes::Bytes;
 use std::collections::VecDeque;
 use std::pin::pin;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 use store::ledger::{Facts, Permit, PolicyVersion};
 use tokio::sync::broadcast;
@@ -102,6 +102,7 @@ async fn judge_and_run(
         argument_digest: args.map(|_| digest),
         rule: rule(aim, verdict.as_ref()),
         first_seq: continued.as_ref().map_or(permit.seq(), |state| state.call),
+        told: OnceLock::new(),
     };
     let round = round_of(continued.as_ref());
     let peer = match peer {

@@ -9,8 +9,9 @@ use crate::wire::{self, Era, Id, Message, Question, Request, Takes};
 use bytes::Bytes;
 use hyper::HeaderMap;
 use policy::Subject;
-use policy::json::{Bounds, Doc};
-use std::sync::{Arc, Mutex, PoisonError};
+use policy::json::{Bounds, Doc, Value};
+use std::borrow::Cow;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use store::ledger::{Permit, Waiting};
 
 /// A request on its way through the gate.
@@ -53,6 +54,26 @@ pub(crate) struct Asked {
     pub(super) rule: Arc<str>,
     /// The audit row of the first round.
     pub(crate) first_seq: u64,
+    pub(super) told: OnceLock<Box<ToldBeside>>,
+}
+
+/// What a request says of the messages that come beside its answer.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct ToldBeside {
+    progress_token: Option<Id>,
+    log_level: Option<String>,
+}
+
+impl ToldBeside {
+    fn read(request: &[u8]) -> Option<ToldBeside> {
+        let doc = Doc::read_shallow(request, &Bounds::MESSAGE, 3).ok()?;
+        let meta = doc.root().get("params")?.get("_meta")?;
+        let level = meta.get(wire::meta_keys::LOG_LEVEL).and_then(Value::as_str);
+        Some(ToldBeside {
+            progress_token: meta.get("progressToken").and_then(Id::lenient),
+            log_level: level.map(Cow::into_owned),
+        })
+    }
 }
 
 /// A subject that outlives its message.
@@ -86,17 +107,20 @@ impl Owned {
 }
 
 impl Asked {
-    /// The progress token that the client gave. Read anew, because few requests have one.
-    pub(crate) fn progress_token(&self) -> Option<Id> {
-        let doc = Doc::read_shallow(&self.body, &Bounds::MESSAGE, 3).ok()?;
-        Id::lenient(doc.root().get("params")?.get("_meta")?.get("progressToken")?)
+    /// The progress token that the client gave.
+    pub(crate) fn progress_token(&self) -> Option<&Id> {
+        self.told().progress_token.as_ref()
     }
 
-    /// The least level of log messages that the client asked for. Read anew, because few come.
-    pub(crate) fn log_level(&self) -> Option<String> {
-        let doc = Doc::read_shallow(&self.body, &Bounds::MESSAGE, 3).ok()?;
-        let level = doc.root().get("params")?.get("_meta")?.get(wire::meta_keys::LOG_LEVEL)?;
-        Some(level.as_str()?.into_owned())
+    /// The least level of log messages that the client asked for.
+    pub(crate) fn log_level(&self) -> Option<&str> {
+        self.told().log_level.as_deref()
+    }
+
+    /// Read when it is first needed, because few requests get more than an answer, and once, because a
+    /// server may say thousands of things to a request that is long to read.
+    fn told(&self) -> &ToldBeside {
+        self.told.get_or_init(|| Box::new(ToldBeside::read(&self.body).unwrap_or_default()))
     }
 
     /// Fits only the same method, name and arguments. Worked out when a further round needs it.
@@ -139,7 +163,6 @@ impl Asked {
         let subject = self.subject.as_ref().filter(|_| self.is_renamed);
         let rename = subject.map(|subject| subject.as_subject().name());
         let token = self.progress_token();
-        let token = token.as_ref();
         let again = Again { body: &self.body, rename, answers, state, token };
         crate::prepare::next_round(scene, peer, &again)
     }

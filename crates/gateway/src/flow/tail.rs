@@ -165,7 +165,7 @@ impl Tail {
         }
         let level = root.get("params").and_then(|params| params.get("level")?.as_str());
         match (self.asked.log_level(), level.as_deref().and_then(greet::log_rank)) {
-            (Some(wanted), Some(level)) => greet::log_rank(&wanted) <= Some(level),
+            (Some(wanted), Some(level)) => greet::log_rank(wanted) <= Some(level),
             _ => true,
         }
     }
@@ -230,10 +230,10 @@ impl Tail {
         match method {
             "notifications/progress" => {
                 let wanted = match self.token {
-                    Some(_) => Some(self.sent_id.clone()),
+                    Some(_) => Some(&self.sent_id),
                     None => self.asked.progress_token(),
                 };
-                wanted.is_some() && named("progressToken") == wanted
+                wanted.is_some() && named("progressToken").as_ref() == wanted
             }
             // A server takes back questions of its own, never what it was asked.
             "notifications/cancelled" => named("requestId").is_some_and(|id| id != self.sent_id),
