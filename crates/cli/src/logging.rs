@@ -1,9 +1,9 @@
 //! Log lines on stderr, for people or as JSON. Secrets never reach here: their types print `[secret]`.
 
+mod bounded;
 mod file;
 mod lines;
 
-use std::io;
 use std::path::PathBuf;
 
 use anyhow::{Result, anyhow};
@@ -146,7 +146,7 @@ pub(crate) fn start(wish: &Wish, paint: Paint) -> Result<()> {
     let Wish { rules, format } = wish;
     let lines = tracing_subscriber::fmt()
         .with_env_filter(filter(rules)?)
-        .with_writer(io::stderr)
+        .with_writer(bounded::Bounded::new(*format))
         .log_internal_errors(COMPLAIN);
     let started = match *format {
         LogFormat::Human => lines.with_ansi(paint.is_on()).with_target(false).try_init(),

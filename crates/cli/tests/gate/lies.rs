@@ -305,6 +305,31 @@ fn p22_a_stream_that_breaks_off_is_an_error_on_standard_streams() {
     streams.end();
 }
 
+/// What a server says that nobody should hear is told to the owner, but not line by line for ever.
+#[test]
+fn p24_a_server_that_talks_without_end_does_not_fill_the_log() {
+    const TIMES: usize = 5000;
+    let mut gate = Gate::new();
+    let recorder = Recorder::new(&["echo"]);
+    gate.policy("rules", &rules());
+    gate.run(&["server", "add", "rec", "--url", &recorder.url()]);
+    let token = gate.grant("agent", &["rec=rules"]);
+    gate.up();
+    let others = r#"data: {"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":"x","progress":1}}%0A%0A"#;
+    let good = r#"data: {"jsonrpc":"2.0","id":{id},"result":{"content":[],"mark":"GOOD"}}%0A%0A"#;
+    recorder.lie(Some(told(&format!("{{sse}}{}{good}", others.repeat(TIMES)))));
+    // The longer the request, the longer it takes to look into it for each of them.
+    let answer = gate.client(&token, "/mcp/rec").call("echo", &json!({ "x": "x".repeat(900_000) }));
+    check("words about another request", "ok", &answer.text());
+    assert!(answer.took < ANSWER_WAIT_MAX, "{:?}", answer.took);
+    let lines = gate.log().lines().count();
+    assert!((50..500).contains(&lines), "{lines} lines in the log");
+    println!(
+        "P24: {TIMES} messages about another's request: {lines} lines in the log, answered after {:.0?}",
+        answer.took
+    );
+}
+
 #[test]
 fn p23_a_client_on_standard_streams_has_a_bound_on_calls_in_flight() {
     const PLACES: usize = 4;
