@@ -106,12 +106,14 @@ async fn the_owners_ca_is_trusted_and_the_connection_reused() {
 #[tokio::test]
 async fn an_unknown_ca_or_another_name_gets_no_request() {
     let server = TlsServer::start().await;
-    for link in
-        [server.link("localhost", None), server.link("127.0.0.1", Some(server.ca_file.path()))]
-    {
+    for (link, words) in [
+        (server.link("localhost", None), "`SSL_CERT_FILE`"),
+        (server.link("127.0.0.1", Some(server.ca_file.path())), "not valid for name"),
+    ] {
         let error = link.request(&pass(), request(1)).await.err().unwrap();
         assert!(matches!(error, UpstreamError::NeverSent { .. }), "{error}");
         assert!(error.to_string().contains("certificate"), "{error}");
+        assert!(error.to_string().contains(words), "{error}");
     }
 }
 

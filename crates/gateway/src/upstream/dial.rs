@@ -105,7 +105,7 @@ impl Dialer {
             None => Stream::Plain(socket),
             Some((connector, name)) => {
                 let stream = connector.connect(name.clone(), socket).await;
-                Stream::Tls(Box::new(stream.map_err(|error| error.to_string())?))
+                Stream::Tls(Box::new(stream.map_err(|error| why_no_tls(&error))?))
             }
         };
         Connection::open(stream, tap, &self.bounds, &self.waits)
@@ -139,6 +139,17 @@ impl Dialer {
                 found.map(Iterator::collect).map_err(|error| error.to_string())
             }
         }
+    }
+}
+
+/// What went wrong with TLS; of a certificate that nobody vouches for, what can be done.
+fn why_no_tls(error: &std::io::Error) -> String {
+    let inner = error.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>());
+    match inner {
+        Some(rustls::Error::InvalidCertificate(rustls::CertificateError::UnknownIssuer)) => {
+            "nobody that this machine trusts vouches for its certificate; install its CA here, or name the CA's file in `SSL_CERT_FILE`".to_owned()
+        }
+        _ => error.to_string(),
     }
 }
 
