@@ -24,6 +24,7 @@ use crate::running::{Facts, Mark, Teller, pid_space};
 mod builtin;
 mod demo;
 mod ends;
+pub(crate) mod files;
 mod reload;
 mod sandbox;
 mod signals;
@@ -88,8 +89,8 @@ fn serve(
     let ended = runtime.block_on(async {
         let stop = signals::stop()?;
         let ledger = stores.gate_ledger()?;
-        let gate = gate(stores, context)?;
-        let settings = &stores.settings;
+        let settings = &with_places(&stores.settings, out);
+        let gate = gate_with(settings, None, stores, context)?;
         let tls = tls(settings, context)?;
         let scheme = if tls.is_some() { "https" } else { "http" };
         let address = args.listen.unwrap_or(settings.listen);
@@ -111,6 +112,22 @@ fn serve(
     // here writes its row on the way.
     runtime.shutdown_timeout(END_WAIT_MAX);
     ended
+}
+
+/// The settings with as many connections as there are files for.
+fn with_places(settings: &Arc<Settings>, out: &mut Out) -> Arc<Settings> {
+    let wanted = settings.limits.connections_max;
+    let places = files::connections_max(wanted);
+    if places == wanted {
+        return Arc::clone(settings);
+    }
+    out.warn(format!(
+        "{places} connections at once, not {wanted} (`connections_max`), because few open files are allowed\nhint: `ulimit -n {}` before `tollgate up`, or `LimitNOFILE=` in the unit",
+        files::files_for(wanted)
+    ));
+    let mut settings = Settings::clone(settings);
+    settings.limits.connections_max = places;
+    Arc::new(settings)
 }
 
 fn welcome(url: &str, stores: &Stores, demo: Option<&demo::Demo>, out: &mut Out) -> Result<()> {
@@ -153,11 +170,20 @@ fn gate_heard_by(
     stores: &Stores,
     context: &Context,
 ) -> Result<Arc<Gate>> {
+    gate_with(&stores.settings, stderr_to, stores, context)
+}
+
+fn gate_with(
+    settings: &Arc<Settings>,
+    stderr_to: Option<mpsc::Sender<String>>,
+    stores: &Stores,
+    context: &Context,
+) -> Result<Arc<Gate>> {
     let metrics_token = std::env::var(METRICS_VARIABLE).ok().filter(|token| !token.is_empty());
     let options = GateOptions {
         registry: Arc::clone(&stores.registry),
         ledger: Arc::clone(stores.ledger()?),
-        settings: Arc::clone(&stores.settings),
+        settings: Arc::clone(settings),
         clock: context.clock.clone(),
         random: context.random.clone(),
         shim: shim()?,

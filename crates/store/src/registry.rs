@@ -2,6 +2,7 @@
 //! several processes may share the file, and a damaged or newer file is refused, never overwritten.
 
 use std::fs;
+use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -155,10 +156,11 @@ impl Registry {
         let mut inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
         if FileId::of(&self.path) == Some(inner.file) {
             // What is in memory may hide that the file was written over; its first bytes tell.
-            return if begins_as_database(&self.path) {
-                Ok(inner)
-            } else {
-                Err(overwritten(&self.path))
+            return match begins_as_database(&self.path) {
+                Ok(true) => Ok(inner),
+                Ok(false) => Err(overwritten(&self.path)),
+                // Too many open files, for one, say nothing about this one.
+                Err(error) => Err(RegistryError::Io(error.to_string())),
             };
         }
         // A copy put back by the owner is taken; an absent or empty file is not a registry.
@@ -183,12 +185,15 @@ impl Registry {
 }
 
 /// Whether the file begins as every SQLite database does.
-fn begins_as_database(path: &Path) -> bool {
+fn begins_as_database(path: &Path) -> io::Result<bool> {
     use std::io::Read as _;
     const BEGINNING: &[u8; 16] = b"SQLite format 3\0";
     let mut found = [0; BEGINNING.len()];
-    let read = fs::File::open(path).and_then(|mut file| file.read_exact(&mut found));
-    read.is_ok() && found == *BEGINNING
+    match fs::File::open(path)?.read_exact(&mut found) {
+        Ok(()) => Ok(found == *BEGINNING),
+        Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => Ok(false),
+        Err(error) => Err(error),
+    }
 }
 
 fn overwritten(path: &Path) -> RegistryError {

@@ -7,6 +7,7 @@ use store::settings::Settings;
 
 use super::Finding;
 use crate::context::{Context, Stores};
+use crate::run::files;
 use crate::{moment, running};
 
 const MIB: u64 = 1 << 20;
@@ -94,15 +95,14 @@ fn port_taken(settings: &Settings, error: &std::io::Error) -> Finding {
 
 pub(super) fn open_files(context: &Context, findings: &mut Vec<Finding>) {
     let settings = context.settings().unwrap_or_default();
-    let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile).current;
     let wanted = settings.limits.connections_max;
-    match limit {
-        Some(limit) if limit < wanted => findings.push(Finding::careful(
+    match files::connections_possible(wanted) {
+        places if places < wanted => findings.push(Finding::careful(
             "files",
-            format!("{limit} open files allowed, {wanted} connections wanted"),
+            format!("open files are allowed for {places} connections, {wanted} are wanted"),
             format!(
                 "`ulimit -n {}` before `tollgate up`, or `LimitNOFILE=` in the unit",
-                wanted * 2
+                files::files_for(wanted)
             ),
         )),
         _ => findings.push(Finding::good("files", "enough open files allowed".to_owned())),

@@ -8,11 +8,13 @@ use std::net::TcpStream;
 use std::process::Stdio;
 use std::time::Duration;
 
+use rustix::process::{Pid, Resource, Rlimit, getrlimit, prlimit};
 use serde_json::{Value, json};
 
 use crate::door::{Client, exchange};
+use crate::recorder::Recorder;
 use crate::running::with_child;
-use crate::world::{Gate, number};
+use crate::world::{Gate, number, until};
 
 const BODIES: &str = include_str!("bodies.txt");
 const REQUESTS: &str = include_str!("requests.txt");
@@ -406,6 +408,46 @@ fn slowest(client: &Client) -> Duration {
         answer.took
     });
     took.max().unwrap()
+}
+
+/// Whoever can connect could else take the files that the store needs, and so stop everybody's calls.
+#[test]
+fn p23_connections_leave_open_files_for_the_calls_of_others() {
+    const FILES: u64 = 128;
+    let mut gate = Gate::new();
+    let recorder = Recorder::new(&["echo"]);
+    let token = gate.furnish(&recorder);
+    gate.up_within(FILES);
+    let mut client = gate.client(&token, "/mcp/rec").line();
+    assert!(client.call("echo", &json!({})).passed());
+    let idle: Vec<_> = (0..2 * FILES)
+        .map(|_| TcpStream::connect(("127.0.0.1", gate.port)).expect("a place in the queue"))
+        .collect();
+    for _ in 0..10 {
+        let answer = client.call("echo", &json!({}));
+        assert!(answer.passed(), "{}", answer.text());
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    assert!(gate.log().contains("connections at once, not 4096"), "{}", gate.log());
+    drop(idle);
+    println!("P23: {} connections with {FILES} open files allowed: calls pass", 2 * FILES);
+}
+
+/// A store that cannot be read for want of a file is not a damaged one.
+#[test]
+fn p02_too_many_open_files_are_no_damage() {
+    let (gate, _recorder, client) = Gate::with_recorder();
+    let mut kept = client.line();
+    assert!(kept.call("echo", &json!({})).passed());
+    let pid = Pid::from_raw(i32::try_from(gate.pid()).unwrap());
+    let before = getrlimit(Resource::Nofile);
+    prlimit(pid, Resource::Nofile, Rlimit { current: Some(3), maximum: before.maximum }).unwrap();
+    until("calls are refused", WAIT, || !kept.call("echo", &json!({})).passed());
+    prlimit(pid, Resource::Nofile, before).unwrap();
+    until("calls pass again", WAIT, || kept.call("echo", &json!({})).passed());
+    assert!(gate.log().contains("Too many open files"), "{}", gate.log());
+    assert!(!gate.log().contains("damaged"), "{}", gate.log());
+    gate.verify();
 }
 
 #[test]

@@ -189,10 +189,25 @@ impl Gate {
 
     /// Starts the gate on a port of its choice; answers with how long it took to listen.
     pub(crate) fn up(&mut self) -> Duration {
+        self.start(self.command())
+    }
+
+    /// The same with so many open files at most.
+    pub(crate) fn up_within(&mut self, files: u64) -> Duration {
+        let mut command = Command::new("sh");
+        command
+            .args(["-c", &format!("ulimit -n {files}; exec \"$0\" \"$@\"")])
+            .args([env!("CARGO_BIN_EXE_tollgate"), "--home"])
+            .arg(&self.home)
+            .env_remove("TOLLGATE_HOME")
+            .stdin(Stdio::null());
+        self.start(command)
+    }
+
+    fn start(&mut self, mut command: Command) -> Duration {
         self.starts += 1;
         let log = File::create(self.log_file()).unwrap();
-        let child = self
-            .command()
+        let child = command
             .args(["up", "--listen", "127.0.0.1:0"])
             .stdout(log.try_clone().unwrap())
             .stderr(log)
