@@ -9,6 +9,7 @@ use rustix::net::sockopt;
 use rustls::ClientConfig;
 use rustls::pki_types::ServerName;
 use tokio::net::TcpStream;
+use tokio::task::JoinSet;
 use tokio_rustls::TlsConnector;
 use url::{Host, Url};
 
@@ -20,6 +21,11 @@ use super::socket::{Socket, Stream};
 
 /// The kernel asks a silent peer for a sign of life after so long.
 const TCP_KEEP_ALIVE: Duration = Duration::from_mins(1);
+
+/// So long an address has for itself before the next of the same name is tried beside it.
+const HEAD_START: Duration = Duration::from_millis(250);
+/// Of a name with more addresses, the first ones are tried.
+const ADDRESSES_MAX: usize = 8;
 
 /// Why an address cannot be used at all.
 #[derive(Debug, thiserror::Error)]
@@ -114,20 +120,17 @@ impl Dialer {
     }
 
     async fn tcp(&self) -> Result<TcpStream, String> {
-        let mut last = "the name has no address".to_owned();
-        for address in self.addresses().await? {
+        let mut addresses = self.addresses().await?;
+        if self.loopback_only {
             // The address that was checked is the address that is used.
-            if self.loopback_only && !address.ip().is_loopback() {
-                "it is not on this machine, and plain http is not allowed for it"
-                    .clone_into(&mut last);
-                continue;
-            }
-            match TcpStream::connect(address).await {
-                Ok(stream) => return prepared(stream),
-                Err(error) => last = error.to_string(),
+            addresses.retain(|address| address.ip().is_loopback());
+            if addresses.is_empty() {
+                return Err(
+                    "it is not on this machine, and plain http is not allowed for it".into()
+                );
             }
         }
-        Err(last)
+        prepared(first_to_answer(addresses).await?)
     }
 
     async fn addresses(&self) -> Result<Vec<SocketAddr>, String> {
@@ -138,6 +141,30 @@ impl Dialer {
                 let found = tokio::net::lookup_host((name.as_str(), self.port)).await;
                 found.map(Iterator::collect).map_err(|error| error.to_string())
             }
+        }
+    }
+}
+
+/// Connects to the first address that takes us. One that says nothing, such as one of a network that leads
+/// nowhere, holds up the next for a moment only.
+async fn first_to_answer(addresses: Vec<SocketAddr>) -> Result<TcpStream, String> {
+    let mut last = "the name has no address".to_owned();
+    let mut trying = JoinSet::new();
+    let mut addresses = addresses.into_iter().take(ADDRESSES_MAX);
+    loop {
+        let wait = match addresses.next() {
+            Some(address) => {
+                trying.spawn(TcpStream::connect(address));
+                if addresses.len() > 0 { HEAD_START } else { Duration::MAX }
+            }
+            None => Duration::MAX,
+        };
+        match tokio::time::timeout(wait, trying.join_next()).await {
+            Ok(Some(Ok(Ok(stream)))) => return Ok(stream),
+            Ok(Some(Ok(Err(error)))) => last = error.to_string(),
+            Ok(Some(Err(error))) => last = error.to_string(),
+            Ok(None) => return Err(last),
+            Err(_) => {}
         }
     }
 }
@@ -193,4 +220,46 @@ fn tls_for(
         }
     };
     Ok((TlsConnector::from(Arc::clone(config)), name))
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests")]
+    use tokio::net::{TcpListener, TcpSocket};
+    use tokio::time::{Instant, timeout};
+
+    use super::*;
+
+    const SOON: Duration = Duration::from_secs(5);
+
+    /// An address that says nothing to who connects, as long as what comes with it is kept.
+    async fn silent() -> (SocketAddr, TcpListener, Vec<TcpStream>) {
+        let socket = TcpSocket::new_v4().unwrap();
+        socket.bind("127.0.0.1:0".parse().unwrap()).unwrap();
+        let listener = socket.listen(1).unwrap();
+        let at = listener.local_addr().unwrap();
+        let mut waiting = Vec::new();
+        // When its queue is full, the system does not answer for it any more.
+        while let Ok(stream) = timeout(HEAD_START, TcpStream::connect(at)).await {
+            waiting.push(stream.unwrap());
+        }
+        (at, listener, waiting)
+    }
+
+    #[tokio::test]
+    async fn an_address_that_says_nothing_does_not_hide_the_next() {
+        let (nowhere, _listener, _waiting) = silent().await;
+        let closed = TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap();
+        let open = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let at = open.local_addr().unwrap();
+        for addresses in [vec![nowhere, closed, at], vec![closed, nowhere, at], vec![at, nowhere]] {
+            let began = Instant::now();
+            let stream = first_to_answer(addresses.clone()).await.unwrap();
+            assert_eq!(stream.peer_addr().unwrap(), at);
+            assert!(began.elapsed() < SOON, "{addresses:?}");
+        }
+        let refused = first_to_answer(vec![closed, closed]).await.unwrap_err();
+        assert!(refused.contains("refused"), "{refused}");
+        assert!(first_to_answer(Vec::new()).await.unwrap_err().contains("no address"));
+    }
 }
