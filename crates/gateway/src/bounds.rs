@@ -29,7 +29,7 @@ pub struct Bounds {
     /// The request line and all headers together; more is answered 431.
     pub header_bytes_max: usize,
     pub headers_max: usize,
-    /// From the first byte of a request to the end of its headers; then the connection is dropped.
+    /// From the first byte of a request to the end of its headers; then 408.
     pub header_wait_max: Duration,
     /// From the end of the headers to the end of the body; then 408.
     pub body_wait_max: Duration,

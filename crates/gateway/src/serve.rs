@@ -55,6 +55,9 @@ const READ_BYTES: usize = 8 * 1024;
 /// After the drain bound, what is in flight is given up and its clients have so long to hear of it.
 const GIVE_UP_WAIT_MAX: Duration = Duration::from_millis(500);
 
+/// hyper drops a slow head without a word, so it waits for so long until that was answered.
+const SLOW_HEAD_ANSWER_WAIT: Duration = Duration::from_secs(1);
+
 /// Clients without a place that may shake hands over TLS to hear so, and how long that may take.
 const TURNING_AWAY_MAX: usize = 64;
 const TURN_AWAY_WAIT_MAX: Duration = Duration::from_secs(2);
@@ -419,7 +422,7 @@ impl Connection {
         });
         let connection = hyper::server::conn::http1::Builder::new()
             .timer(TokioTimer::new())
-            .header_read_timeout(self.bounds.header_wait_max)
+            .header_read_timeout(self.bounds.header_wait_max + SLOW_HEAD_ANSWER_WAIT)
             .max_headers(self.bounds.headers_max)
             .max_header_size(self.bounds.header_bytes_max)
             .max_buf_size(self.bounds.header_bytes_max + READ_BYTES)
@@ -444,11 +447,12 @@ impl Connection {
         drop(self.place);
     }
 
-    /// A head that did not end in time is a row, too. A connection that was only kept open, and closed
-    /// because nothing was heard, is none.
+    /// A head that hyper gave up, because its client had rested for long before it began, is a row, too. A
+    /// connection that was only kept open, and closed because nothing was heard, is none.
     fn tell_broken(&self, error: &hyper::Error, heard: bool) {
         if error.is_timeout() && heard {
-            (self.broken)(&self.remote, 408, "the headers took longer than `header_wait_ms_max`");
+            let Fault(status, words) = Fault::TOO_SLOW;
+            (self.broken)(&self.remote, status, words);
         }
     }
 }

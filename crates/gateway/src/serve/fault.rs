@@ -30,6 +30,8 @@ impl Fault {
         400,
         "a body has one `Content-Length` in digits, or one `Transfer-Encoding: chunked` and nothing else",
     );
+    pub(super) const TOO_SLOW: Fault =
+        Fault(408, "the headers took longer than `header_wait_ms_max`");
     const LINE_END: Fault = Fault(400, "the lines of a request end with CR LF");
     const FRAGMENT: Fault = Fault(400, "the target of a request has no `#`");
 }

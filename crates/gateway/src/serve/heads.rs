@@ -1,6 +1,7 @@
 //! The stream that hyper reads: it holds what was read before, and every head on it is looked at before
 //! hyper sees it, because hyper answers broken ones without a word and carries some of them out.
 
+use std::future::Future;
 use std::io;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -11,6 +12,7 @@ use bytes::{Buf, Bytes, BytesMut};
 use hyper::Request;
 use hyper::body::Incoming;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::time::{Sleep, sleep};
 
 use super::fault::{self, Fault, Looked};
 use super::linger::Linger;
@@ -37,6 +39,8 @@ pub(super) struct Heads<S> {
     /// Read, and not yet by hyper.
     read: BytesMut,
     at: At,
+    /// Runs while a part of a head is all there is.
+    slow: Option<Pin<Box<Sleep>>>,
     refused: Refused,
     /// Set when something is read, so that a peer that is slow is told from one that says nothing.
     heard: Arc<AtomicBool>,
@@ -65,7 +69,7 @@ impl<S> Heads<S> {
         linger: Linger,
     ) -> Heads<S> {
         let (read, at, refused) = (read.into(), At::Head { looked: 0 }, Refused::default());
-        Heads { stream, bounds, read, at, refused, heard, linger }
+        Heads { stream, bounds, read, at, slow: None, refused, heard, linger }
     }
 
     pub(super) fn refused(&self) -> Refused {
@@ -82,17 +86,32 @@ impl<S> Heads<S> {
         } else {
             Looked::Partial
         };
+        if found != Looked::Partial {
+            self.slow = None;
+        }
         self.at = match found {
             Looked::Partial => At::Head { looked: self.read.len() },
             Looked::Sized { bytes } => At::Request { left: bytes },
             Looked::InChunks => At::Chunks,
-            Looked::Faulty(fault) => {
-                // It is set once, because nothing is looked at behind it.
-                let _ = self.refused.0.set(fault);
-                self.read = IN_PLACE.into();
-                At::Request { left: IN_PLACE.len() as u64 }
-            }
+            Looked::Faulty(fault) => return self.refuse(fault),
         };
+    }
+
+    /// Lets hyper read another request in place of the one that is being read.
+    fn refuse(&mut self, fault: Fault) {
+        // It is set once, because nothing is looked at behind it.
+        let _ = self.refused.0.set(fault);
+        self.read = IN_PLACE.into();
+        self.at = At::Request { left: IN_PLACE.len() as u64 };
+    }
+
+    /// Ready when a head that has begun took too long.
+    fn poll_slow(&mut self, context: &mut Context<'_>) -> Poll<()> {
+        if self.read.is_empty() {
+            return Poll::Pending;
+        }
+        let wait = self.bounds.header_wait_max;
+        self.slow.get_or_insert_with(|| Box::pin(sleep(wait))).as_mut().poll(context)
     }
 
     /// Gives hyper what may pass of what was read.
@@ -141,12 +160,14 @@ impl<S: AsyncRead + Unpin> AsyncRead for Heads<S> {
             match this.at {
                 At::Over => return Poll::Pending,
                 At::Head { looked } if this.read.len() > looked => this.look(looked),
-                At::Head { .. } => {
-                    if ready!(this.poll_more(context, buffer))? == 0 {
-                        return Poll::Ready(Ok(()));
+                At::Head { .. } => match this.poll_more(context, buffer)? {
+                    Poll::Ready(0) => return Poll::Ready(Ok(())),
+                    Poll::Ready(_) => this.keep_back(before, buffer),
+                    Poll::Pending => {
+                        ready!(this.poll_slow(context));
+                        this.refuse(Fault::TOO_SLOW);
                     }
-                    this.keep_back(before, buffer);
-                }
+                },
                 At::Request { left: 0 } if this.refused.0.get().is_some() => this.at = At::Over,
                 At::Request { left: 0 } => this.at = At::Head { looked: 0 },
                 At::Request { left } if !this.read.is_empty() => {
@@ -273,5 +294,25 @@ mod tests {
                 assert_eq!(&found, fault, "{early} {piece} {sent}");
             }
         }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_head_that_takes_too_long_is_replaced_and_a_client_that_rests_is_not() {
+        let (mut client, server) = duplex(1 << 10);
+        let bounds = Arc::new(Bounds::from_limits(&Limits::default()));
+        let wait = bounds.header_wait_max;
+        let (heard, linger) = (Arc::default(), Linger::new(Arc::default()));
+        let mut heads = Heads::new(server, Bytes::new(), bounds, heard, linger);
+        let refused = heads.refused();
+        let mut some = [0; 100];
+        assert!(tokio::time::timeout(wait * 3, heads.read(&mut some)).await.is_err(), "it rests");
+        // However often a little more comes.
+        client.write_all(b"POST").await.unwrap();
+        assert!(tokio::time::timeout(wait * 2 / 3, heads.read(&mut some)).await.is_err());
+        client.write_all(b" /mc").await.unwrap();
+        let late = tokio::time::timeout(wait / 2, heads.read(&mut some)).await;
+        let bytes = late.unwrap().unwrap();
+        assert_eq!(some.get(..bytes), Some(IN_PLACE));
+        assert_eq!(refused.0.get(), Some(&Fault::TOO_SLOW));
     }
 }

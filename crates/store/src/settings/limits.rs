@@ -68,7 +68,7 @@ limits! {
     headers_max: 64, 8, 1_000,
         "Headers of one request; more is answered 431.";
     header_wait_ms_max: 30 * SECOND_MS, 100, HOUR_MS,
-        "How long a connection may rest, and how long the headers of a request may take from their first byte; then the connection is dropped.";
+        "How long a connection may rest before it is closed, and how long the headers of a request may take from their first byte; then 408.";
     body_wait_ms_max: 20 * SECOND_MS, 100, HOUR_MS,
         "From the end of the headers to the end of the body; then 408.";
     tls_handshake_wait_ms_max: 10 * SECOND_MS, 100, HOUR_MS,
