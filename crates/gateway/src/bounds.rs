@@ -19,6 +19,9 @@ pub struct Bounds {
     pub in_flight_per_grant_max: usize,
     /// Legacy sessions over all grants; opening one more ends the one that was idle longest.
     pub sessions_max: usize,
+    /// Processes of servers that the sessions of one grant keep running; with one more, the session of
+    /// that grant that was idle longest ends.
+    pub commands_per_grant_max: usize,
     /// A session nobody used for so long ends.
     pub session_idle_max: Duration,
     /// A message body; a larger one is answered 413 without reading the rest.
@@ -56,6 +59,7 @@ impl Bounds {
             connections_max: size(limits.connections_max),
             in_flight_per_grant_max: size(limits.in_flight_per_grant_max),
             sessions_max: size(limits.sessions_max),
+            commands_per_grant_max: size(limits.commands_per_grant_max),
             session_idle_max: Duration::from_secs(limits.session_idle_seconds_max),
             body_bytes_max,
             large_bodies: Arc::new(Semaphore::new(large_bodies)),

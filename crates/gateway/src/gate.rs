@@ -334,8 +334,8 @@ impl Gate {
         Some(base64::engine::general_purpose::URL_SAFE_NO_PAD.encode(bytes))
     }
 
-    pub(crate) fn add_session(self: &Arc<Self>, session: Arc<Session>) {
-        if let Some(evicted) = self.sessions.add(session, self.bounds.sessions_max) {
+    pub(crate) fn add_session(self: &Arc<Self>, session: &Arc<Session>) {
+        for evicted in self.sessions.add(session, &self.bounds) {
             Gate::close_peers(evicted.end());
         }
     }

@@ -202,7 +202,7 @@ fn open(
     if let Some(peer) = opening.peer {
         session.add_peer(Arc::new(peer));
     }
-    gate.add_session(session);
+    gate.add_session(&session);
     Gate::settled(permit, Ending::Ok);
     Outbound::One { status: 200, body: opening.body.into(), session: Some(id) }
 }

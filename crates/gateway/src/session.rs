@@ -1,6 +1,8 @@
 //! Conversations of clients from before 2026-07-28: who opened one, what is in flight in it, and which
 //! servers it talks to. A session id is an address, never a credential: every request brings its grant.
 
+mod all;
+
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -12,6 +14,8 @@ use tokio::sync::{Notify, mpsc, watch};
 use crate::flow::Tail;
 use crate::peer::Peer;
 use crate::wire::{Id, Revision, Takes};
+
+pub(crate) use all::Sessions;
 
 /// Messages from servers that wait for the client to open its stream; the oldest goes first.
 const UNDELIVERED_MAX: usize = 256;
@@ -189,6 +193,11 @@ impl Session {
         self.state().peers.values().cloned().collect()
     }
 
+    /// How many processes it keeps running.
+    fn commands(&self) -> usize {
+        self.state().peers.values().filter(|peer| peer.is_child()).count()
+    }
+
     pub(crate) fn add_peer(&self, peer: Arc<Peer>) {
         self.state().peers.insert(peer.server.name.clone(), peer);
     }
@@ -331,6 +340,10 @@ impl Flights {
         }
     }
 
+    fn is_empty(&self) -> bool {
+        self.table().is_empty()
+    }
+
     pub(crate) fn flight(&self, id: &Id) -> Option<Arc<Flight>> {
         self.table().get(id).cloned()
     }
@@ -353,60 +366,6 @@ impl InFlight {
 impl Drop for InFlight {
     fn drop(&mut self) {
         self.flights.table().remove(&self.id);
-    }
-}
-
-/// All sessions of a gate.
-#[derive(Default)]
-pub(crate) struct Sessions {
-    by_id: Mutex<HashMap<String, Arc<Session>>>,
-}
-
-impl Sessions {
-    fn table(&self) -> MutexGuard<'_, HashMap<String, Arc<Session>>> {
-        self.by_id.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Adds a session; past `sessions_max` the one that was idle longest is handed back to be ended.
-    pub(crate) fn add(&self, session: Arc<Session>, sessions_max: usize) -> Option<Arc<Session>> {
-        let mut table = self.table();
-        let evicted = if table.len() >= sessions_max {
-            let oldest = table.values().min_by_key(|session| session.used_at_us()).cloned();
-            oldest.and_then(|oldest| table.remove(&oldest.id))
-        } else {
-            None
-        };
-        table.insert(session.id.clone(), session);
-        evicted
-    }
-
-    /// The session, if it belongs to this grant and endpoint; to anyone else it does not exist.
-    pub(crate) fn find(&self, id: &str, grant: &str, server: Option<&str>) -> Option<Arc<Session>> {
-        let session = self.table().get(id).cloned()?;
-        (session.grant == grant && session.server.as_deref() == server).then_some(session)
-    }
-
-    pub(crate) fn remove(&self, id: &str) -> Option<Arc<Session>> {
-        self.table().remove(id)
-    }
-
-    pub(crate) fn all(&self) -> Vec<Arc<Session>> {
-        self.table().values().cloned().collect()
-    }
-
-    pub(crate) fn count(&self) -> usize {
-        self.table().len()
-    }
-
-    /// Takes out every session for which `goes` is true.
-    pub(crate) fn take(&self, goes: impl Fn(&Session) -> bool) -> Vec<Arc<Session>> {
-        let mut table = self.table();
-        let gone: Vec<String> = table
-            .values()
-            .filter(|session| goes(session))
-            .map(|session| session.id.clone())
-            .collect();
-        gone.iter().filter_map(|id| table.remove(id)).collect()
     }
 }
 

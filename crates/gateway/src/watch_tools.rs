@@ -45,6 +45,10 @@ impl Gate {
             let opened = Box::pin(open::joining(scene, holding, permit)).await;
             let peer = Arc::new(opened.map_err(|error| self.not_begun(holding, error))?);
             session.add_peer(Arc::clone(&peer));
+            let commands_max = self.bounds.commands_per_grant_max;
+            for evicted in self.sessions.take_beyond(session, commands_max) {
+                Gate::close_peers(evicted.end());
+            }
             hear_later(scene, &peer);
             self.tell_level(scene, &peer).await;
             return Ok(peer);

@@ -63,6 +63,25 @@ fn a_server_that_cannot_start_says_why_to_the_first_call() {
     assert!(answer.text().contains("the call did not happen"), "{}", answer.text());
 }
 
+/// A client that opens sessions and forgets them keeps a process for each.
+#[test]
+fn the_sessions_of_a_grant_keep_so_many_processes_and_no_more() {
+    let mut gate = Gate::new();
+    gate.settings("[limits]\ncommands_per_grant_max = 3\n");
+    let (token, notes) = with_child(&gate);
+    let other = gate.grant("other", &["child=open"]);
+    gate.up();
+    let of_other = gate.client(&other, "/mcp/child").with_session();
+    assert!(of_other.call("echo", &json!({})).passed());
+    let each = alive(&notes);
+    let sessions: Vec<_> =
+        (0..5).map(|_| gate.client(&token, "/mcp/child").with_session()).collect();
+    until("the first ones end", Duration::from_secs(10), || alive(&notes) == each * (1 + 3));
+    let statuses: Vec<_> = sessions.iter().map(|s| s.call("echo", &json!({})).status).collect();
+    assert_eq!(statuses, [404, 404, 200, 200, 200], "those that were idle longest");
+    assert!(of_other.call("echo", &json!({})).passed(), "another grant has its own number");
+}
+
 /// The end of a terminal is a stop like any other, but not for who was told to go on without one.
 #[test]
 fn a_hang_up_stops_what_was_not_started_with_nohup() {

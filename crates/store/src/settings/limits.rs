@@ -59,6 +59,8 @@ limits! {
         "Requests being worked on for one grant; one more is answered 429.";
     sessions_max: 10_000, 1, 1_000_000,
         "Sessions over all grants; opening one more ends the one that was idle longest.";
+    commands_per_grant_max: 100, 1, 10_000,
+        "Processes that the sessions of one grant keep running; with one more, the session of that grant that was idle longest ends.";
     session_idle_seconds_max: 3_600, 1, 30 * 86_400,
         "A session nobody used for so long ends, and so does a command that clients without a session share.";
     body_bytes_max: 4 * MIB, KIB, 64 * MIB,
