@@ -9,6 +9,8 @@
     reason = "a test stops where it fails, and its figures are for people"
 )]
 
+#[path = "gate/across.rs"]
+mod across;
 #[path = "gate/audit.rs"]
 mod audit;
 #[path = "gate/children.rs"]

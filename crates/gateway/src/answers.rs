@@ -77,6 +77,16 @@ pub(crate) fn denied_call(id: &Id, denial: &Denial, era: Era) -> Vec<u8> {
     result_body(id, &result.to_string())
 }
 
+/// A tool call of the newer era that could not be carried on; the model reads why.
+pub(crate) fn failed_call(id: &Id, words: &str) -> Vec<u8> {
+    let result = json!({
+        "content": [{ "type": "text", "text": words }],
+        "isError": true,
+        "resultType": "complete",
+    });
+    result_body(id, &result.to_string())
+}
+
 /// Anything else that is denied is a protocol error with the same data.
 pub(crate) fn denied(id: &Id, denial: &Denial) -> Vec<u8> {
     let code = match denial.code {

@@ -12,6 +12,7 @@ use tokio::time::Instant;
 
 use crate::answers;
 use crate::call::Ask;
+use crate::flow::Steps;
 use crate::outbound::{Outbound, PIECES_WAITING_MAX};
 use crate::receive;
 use crate::scene::Scene;
@@ -33,7 +34,7 @@ pub(crate) fn wait(
     in_flight: Option<InFlight>,
 ) -> Pin<Box<dyn Future<Output = Outbound> + Send>> {
     let held = Held::new(ask, waiting, in_flight);
-    Box::pin(async move { held.answer(None).await })
+    Box::pin(async move { held.answer(None).await.0 })
 }
 
 /// Holds a call open with signs of life.
@@ -41,8 +42,8 @@ pub(crate) fn hold(ask: &Ask<'_>, waiting: Waiting, in_flight: Option<InFlight>)
     let held = Held::new(ask, waiting, in_flight);
     let (to, pieces) = mpsc::channel(PIECES_WAITING_MAX);
     tokio::spawn(async move {
-        let outbound = held.answer(Some(&to)).await;
-        pass_on(outbound, &to).await;
+        let (outbound, told) = held.answer(Some(&to)).await;
+        pass_on(outbound, Steps::after(told), &to).await;
     });
     Outbound::Many(pieces)
 }
@@ -97,19 +98,21 @@ impl Held {
         }
     }
 
-    /// The answer to the call; `to` hears that it still waits.
-    async fn answer(self, to: Option<&mpsc::Sender<Outgoing>>) -> Outbound {
-        match self.until_ended(to).await {
+    /// The answer to the call; `to` hears that it still waits, and this is how often it did.
+    async fn answer(self, to: Option<&mpsc::Sender<Outgoing>>) -> (Outbound, u32) {
+        let mut steps = 0;
+        let outbound = match self.until_ended(to, &mut steps).await {
             Ended::Decided => self.go_on().await,
             Ended::Unwanted => Outbound::Silent,
             Ended::Late => self.still_asked(),
-        }
+        };
+        (outbound, steps)
     }
 
-    async fn until_ended(&self, to: Option<&mpsc::Sender<Outgoing>>) -> Ended {
+    async fn until_ended(&self, to: Option<&mpsc::Sender<Outgoing>>, steps: &mut u32) -> Ended {
         let gate = &self.scene.gate;
         let begin = Instant::now();
-        let (mut told_at, mut steps) = (begin, 0_u64);
+        let mut told_at = begin;
         let mut generation = gate.ledger.generation();
         let mut stopping = gate.stopping();
         while begin.elapsed() < gate.bounds.approval_hold {
@@ -126,9 +129,10 @@ impl Held {
             }
             generation = now;
             let Some(to) = to else { continue };
-            if steps == 0 || told_at.elapsed() >= PROGRESS_EVERY {
-                (told_at, steps) = (Instant::now(), steps + 1);
-                if to.send(Outgoing::plain(self.progress(steps))).await.is_err() {
+            if *steps == 0 || told_at.elapsed() >= PROGRESS_EVERY {
+                told_at = Instant::now();
+                *steps += 1;
+                if to.send(Outgoing::plain(self.progress(*steps))).await.is_err() {
                     return Ended::Unwanted;
                 }
             }
@@ -165,7 +169,7 @@ impl Held {
         })
     }
 
-    fn progress(&self, step: u64) -> Vec<u8> {
+    fn progress(&self, step: u32) -> Vec<u8> {
         let params = format!(
             "{{\"progressToken\":{},\"progress\":{step},\"message\":\"waiting for a human to decide ({})\"}}",
             self.token,
@@ -175,13 +179,15 @@ impl Held {
     }
 }
 
-async fn pass_on(outbound: Outbound, to: &mpsc::Sender<Outgoing>) {
+/// What comes of the call. Its own progress goes on from what was told of the wait.
+async fn pass_on(outbound: Outbound, mut steps: Steps, to: &mpsc::Sender<Outgoing>) {
     match outbound {
         Outbound::One { body, .. } => {
             let _ = to.send(Outgoing::plain(body)).await;
         }
         Outbound::Many(mut pieces) => {
-            while let Some(piece) = pieces.recv().await {
+            while let Some(mut piece) = pieces.recv().await {
+                piece.message = steps.counted(piece.message);
                 if to.send(piece).await.is_err() {
                     return;
                 }

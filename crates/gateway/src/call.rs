@@ -5,7 +5,7 @@ mod bring;
 mod judge;
 
 use crate::answers;
-use crate::flow::{Flow, Large, Next, Piece, Tail, until_cancelled};
+use crate::flow::{Flow, Large, Meanwhile, Next, Piece, Tail, until_cancelled};
 use crate::lists::List;
 use crate::mrtr::{Inner, State};
 use crate::outbound::Outbound;
@@ -14,8 +14,8 @@ use crate::prepare::{Round, Wish};
 use crate::questions::Questions;
 use crate::session::InFlight;
 use crate::trace::Trace;
-use crate::upstream::Reply;
-use crate::wire::{Era, Takes, meta_keys};
+use crate::upstream::{Patience, Reply};
+use crate::wire::{Era, meta_keys};
 use bytes::Bytes;
 use std::collections::VecDeque;
 use std::pin::pin;
@@ -30,7 +30,7 @@ pub(crate) use judge::allows;
 use bring::{bring, resume};
 use judge::{
     admit, admit_again, check_param_headers, continued_round, effects, not_offered, own_act,
-    release, rule, verdict, waiting_call,
+    release, rule, unless_unopened, verdict, waiting_call,
 };
 
 /// Argument names kept for an audit row.
@@ -93,6 +93,7 @@ async fn judge_and_run(
     if let Some(parked) = parked {
         return Ok(Box::pin(resume(ask, parked, permit)).await);
     }
+    let permit = unless_unopened(ask, aim, continued.as_ref(), permit)?;
     let asked = Asked {
         body: ask.body.clone(),
         subject: aim.subject.map(Owned::of),
@@ -140,6 +141,7 @@ async fn judge_and_run(
         rules: aim.holding.rules.clone(),
         token: None,
         logs: ask.logs,
+        meanwhile: Meanwhile::default(),
         asked,
         in_flight,
         resumable: false,
@@ -165,7 +167,8 @@ fn wants_log_messages(ask: &Ask<'_>, peer: &Peer) -> bool {
 /// A client of the newer era that takes questions is asked by an older server beside its calls, too. Such
 /// a server is heard from the first of them on, before it goes out.
 async fn questions_beside(ask: &Ask<'_>, peer: &Arc<Peer>) -> Option<Box<Questions>> {
-    if ask.era == Era::Legacy || ask.takes == Takes::default() || !peer.asks_beside() {
+    let takes = ask.era == Era::Modern && ask.takes.takes_questions();
+    if !takes || ask.request.method.follows_up_a_task() || !peer.asks_beside() {
         return None;
     }
     let stay = || Box::pin(crate::listen::stay(ask.scene, peer));
@@ -195,13 +198,20 @@ async fn run(ask: &Ask<'_>, aim: &Aim<'_>, mut tail: Tail, round: Round<'_>) -> 
         trace: tail.trace.as_ref(),
     };
     let mut prepared = crate::prepare::outgoing(ask.scene, &tail.peer, &wish);
-    prepared.out.takes = Some(ask.takes);
+    // What a task asks is nothing that its follow-ups could be asked instead.
+    prepared.out.takes = Some(ask.takes).filter(|_| !ask.request.method.follows_up_a_task());
     tail.sent_id = prepared.id;
     tail.token = prepared.token;
     if let Some(in_flight) = &tail.in_flight {
         in_flight.sent(&tail.peer, tail.sent_id.clone());
     }
     let Some(permit) = tail.permit.as_ref() else { return Outbound::Silent };
+    if tail.questions.is_some() {
+        // Its server may ask before it answers at all.
+        let patience = prepared.out.patience.insert(Patience::default()).clone();
+        let begun = tail.peer.begin(permit, prepared.out);
+        return Box::pin(answer(Flow::begun(begun, patience, tail))).await;
+    }
     let outcome = {
         let sent = pin!(tail.peer.request(permit, prepared.out));
         until_cancelled(tail.in_flight.as_ref(), tail.cancel_grace(), sent).await
@@ -215,25 +225,27 @@ async fn run(ask: &Ask<'_>, aim: &Aim<'_>, mut tail: Tail, round: Round<'_>) -> 
             let piece = tail.failed(&error);
             bring(piece, Flow::new(Reply::Accepted, tail))
         }
-        Some(Ok(reply)) => {
-            let streamed = matches!(reply, Reply::Many(_)) && !tail.peer.is_child();
-            let mut flow = Flow::new(reply, tail);
-            match flow.next().await {
-                // What a server streams stays a stream, also when it is one message.
-                Next::Piece(Piece::Last { status: 200, body }) if streamed => {
-                    Outbound::stream_of(body)
-                }
-                Next::Piece(first) => bring(first, flow),
-                Next::Large(large) => Box::pin(read_on(flow, large, streamed)).await,
-            }
+        Some(Ok(reply)) => answer(Flow::new(reply, tail)).await,
+    }
+}
+
+/// Begins to bring back what comes of a request that left.
+async fn answer(mut flow: Flow) -> Outbound {
+    match flow.next().await {
+        Next::Piece(Piece::Last { status: 200, body }) if flow.is_streamed() => {
+            Outbound::stream_of(body)
         }
+        Next::Piece(first) => bring(first, flow),
+        Next::Large(large) => Box::pin(read_on(flow, large)).await,
     }
 }
 
 /// The same when a large message came first. Apart, so that the state of most calls stays small.
-async fn read_on(flow: Flow, large: Large, streamed: bool) -> Outbound {
+async fn read_on(flow: Flow, large: Large) -> Outbound {
     match flow.read_on(large).await {
-        (Piece::Last { status: 200, body }, _) if streamed => Outbound::stream_of(body),
+        (Piece::Last { status: 200, body }, flow) if flow.is_streamed() => {
+            Outbound::stream_of(body)
+        }
         (first, flow) => bring(first, flow),
     }
 }

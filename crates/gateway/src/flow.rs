@@ -1,28 +1,29 @@
 //! What comes back for an admitted request, piece by piece until its answer; then the outcome row.
 
+mod asking;
 mod end;
+mod steps;
 mod tail;
+mod task;
 
 use crate::aside::{self, aside};
+use crate::peer::Begun;
 use crate::questions::Questions;
-use crate::session::{AnswerTo, ClientAnswer, InFlight, Outgoing};
+use crate::session::{InFlight, Outgoing};
 use crate::standing::Under;
-use crate::translate::{self, Question};
-use crate::upstream::{Event, Events, Reply, UpstreamError};
-use crate::wire::{Era, Id, answer, request_body};
+use crate::translate::Question;
+use crate::upstream::{Event, Events, Patience, Reply, UpstreamError};
+use crate::wire::{Era, Id, answer};
 use bytes::Bytes;
 use policy::json::{Bounds, Doc, Value};
 use std::pin::{Pin, pin};
 use std::time::Duration;
-use tokio::sync::oneshot;
 
-pub(crate) use tail::Tail;
+use asking::Asking;
+use task::TaskStep;
 
-/// A client has so long to answer a server's question.
-const QUESTION_WAIT_MAX: Duration = Duration::from_mins(10);
-/// So often a server may ask for a further round of one call that the gate carries on for its client; one
-/// that asks more would never answer, and each round is another call at the server.
-const ROUNDS_MAX: usize = 16;
+pub(crate) use steps::Steps;
+pub(crate) use tail::{Meanwhile, Tail};
 
 /// One piece for the client.
 pub(crate) enum Piece {
@@ -59,14 +60,25 @@ pub(crate) struct Flow {
     source: Source,
     pub(crate) tail: Tail,
     asking: Option<Asking>,
+    /// What an older server's task is asked for next, or was.
+    task: Option<TaskStep>,
+    /// Whether the server streams its answer.
+    is_streamed: bool,
     /// Rounds that the gate has begun for its client.
     rounds: usize,
     _under: Under,
 }
 
 enum Source {
+    /// The answer has not begun.
+    Coming(Begun, Patience),
+    /// Came, and waits until the log messages before it have gone; what comes after it.
+    Held(u16, Event, Box<Source>),
     One(u16, Bytes),
-    Ours { body: Bytes, failed: bool },
+    Ours {
+        body: Bytes,
+        failed: bool,
+    },
     Events(Events),
     Ended,
 }
@@ -82,24 +94,51 @@ impl Source {
     }
 }
 
-/// Questions of a modern server, put to a client of a session.
-struct Asking {
-    to_send: Vec<Bytes>,
-    waiting: Vec<(String, oneshot::Receiver<ClientAnswer>)>,
-    state: Option<String>,
+/// How a request went on that had no answer yet.
+enum Began {
+    /// With its answer, which is the source now.
+    Answer,
+    Event(Result<(u16, Event), UpstreamError>),
+    Cancelled,
 }
 
 impl Flow {
     pub(crate) fn new(reply: Reply, tail: Tail) -> Flow {
+        let is_streamed = matches!(reply, Reply::Many(_)) && !tail.peer.is_child();
+        Flow { is_streamed, ..Flow::with(Source::of(reply), tail) }
+    }
+
+    /// One whose server may ask something before it begins to answer.
+    pub(crate) fn begun(begun: Begun, patience: Patience, tail: Tail) -> Flow {
+        Flow::with(Source::Coming(begun, patience), tail)
+    }
+
+    fn with(source: Source, tail: Tail) -> Flow {
         let under = tail.peer.server.marks.under_way();
-        Flow { source: Source::of(reply), tail, asking: None, rounds: 0, _under: under }
+        Flow {
+            source,
+            tail,
+            asking: None,
+            task: None,
+            is_streamed: false,
+            rounds: 0,
+            _under: under,
+        }
+    }
+
+    /// Whether the server streams its answer. What it streams stays a stream, also when it is one
+    /// message.
+    pub(crate) fn is_streamed(&self) -> bool {
+        self.is_streamed
     }
 
     /// Says whether the client is being asked something, for which it has its own time. When it has
     /// answered, its server has all of its time again.
     pub(crate) fn set_asking(&mut self, asking: bool) {
-        if let Source::Events(events) = &mut self.source {
-            events.set_asking(asking);
+        match &mut self.source {
+            Source::Events(events) => events.set_asking(asking),
+            Source::Coming(_, patience) => patience.renew(),
+            Source::Held(..) | Source::One(..) | Source::Ours { .. } | Source::Ended => {}
         }
         if let Some(questions) = &self.tail.questions {
             questions.set_asking(asking);
@@ -131,10 +170,24 @@ impl Flow {
             {
                 return Next::Piece(piece);
             }
+            if let Some(TaskStep::ToAsk { .. }) = self.task
+                && let Some(piece) = Box::pin(self.follow_up()).await
+            {
+                return Next::Piece(piece);
+            }
             if let Some(log) = self.tail.log_beside() {
                 return Next::Piece(Piece::Interim(Outgoing::plain(log)));
             }
             let event = match std::mem::replace(&mut self.source, Source::Ended) {
+                Source::Held(status, event, rest) => {
+                    self.source = *rest;
+                    Some(Ok((status, event)))
+                }
+                Source::Coming(begun, patience) => match self.begins(begun, patience).await {
+                    Began::Answer => continue,
+                    Began::Event(event) => Some(event),
+                    Began::Cancelled => return Next::Piece(self.tail.cancelled()),
+                },
                 Source::One(status, body) => {
                     Some(Ok((status, Event { message: body, ..Event::default() })))
                 }
@@ -161,12 +214,14 @@ impl Flow {
                     }
                 }
             };
-            if let Some(Ok((status, event))) = &event
-                && self.tail.await_logs(&event.message).await
-            {
-                self.source = Source::One(*status, event.message.clone());
-                continue;
-            }
+            let event = match event {
+                Some(Ok((status, event))) if self.tail.await_logs(&event.message).await => {
+                    let rest = std::mem::replace(&mut self.source, Source::Ended);
+                    self.source = Source::Held(status, event, Box::new(rest));
+                    continue;
+                }
+                other => other,
+            };
             let piece = match event {
                 None => Some(self.tail.ran_out()),
                 Some(Err(error)) => Some(self.tail.failed(&error)),
@@ -178,6 +233,29 @@ impl Flow {
             if let Some(piece) = piece {
                 self.tail.until_on_record().await;
                 return Next::Piece(piece);
+            }
+        }
+    }
+
+    /// Waits until the answer begins, or something is asked before.
+    async fn begins(&mut self, mut begun: Begun, patience: Patience) -> Began {
+        let grace = self.tail.cancel_grace();
+        let came = {
+            let questions = self.tail.questions.as_deref_mut();
+            let came = pin!(first_of(&mut begun, questions));
+            until_cancelled(self.tail.in_flight.as_ref(), grace, came).await
+        };
+        match came {
+            None => Began::Cancelled,
+            Some(First::Answer(Err(error))) => Began::Event(Err(error)),
+            Some(First::Answer(Ok(reply))) => {
+                self.is_streamed = matches!(reply, Reply::Many(_));
+                self.source = Source::of(reply);
+                Began::Answer
+            }
+            Some(First::Question(message)) => {
+                self.source = Source::Coming(begun, patience);
+                Began::Event(Ok((200, Event { message, ..Event::default() })))
             }
         }
     }
@@ -238,89 +316,25 @@ impl Flow {
                 return self.input_required(event);
             }
         }
+        if self.tail.era == Era::Modern && self.tail.peer.era == Era::Legacy {
+            return self.of_task(status, event, root);
+        }
         Some(self.tail.finish(status, &event.message, root))
     }
+}
 
-    /// A modern server needs something of the client before it can answer.
-    fn input_required(&mut self, event: &Event) -> Option<Piece> {
-        let Ok(doc) = Doc::read(&event.message, &Bounds::ANSWER) else {
-            return Some(self.tail.garbled("its result is not JSON"));
-        };
-        let result = doc.root().get("result")?;
-        let questions = translate::questions(result);
-        if let Some(question) = questions.iter().find(|q| !self.tail.may_ask(&q.method)) {
-            return Some(self.tail.question_refused(&question.method));
-        }
-        let state =
-            result.get("requestState").and_then(Value::as_str).map(std::borrow::Cow::into_owned);
-        match (self.tail.era, self.tail.scene.session.clone()) {
-            (Era::Modern, _) => Some(self.tail.next_round(result, state)),
-            (Era::Legacy, None) => Some(self.tail.question_refused("elicitation/create")),
-            (Era::Legacy, Some(_)) if self.rounds >= ROUNDS_MAX => {
-                Some(self.tail.garbled("it asks again and again instead of answering"))
-            }
-            (Era::Legacy, Some(session)) => {
-                self.rounds += 1;
-                let mut asking = Asking { to_send: Vec::new(), waiting: Vec::new(), state };
-                for question in questions {
-                    let (answer, waiting) = oneshot::channel();
-                    let Some(id) = session.ask(None, AnswerTo::Call(answer)) else {
-                        return Some(self.tail.question_refused(&question.method));
-                    };
-                    let params = translate::legacy_question(&question, &id);
-                    asking.to_send.push(request_body(&id, &question.method, Some(&params)).into());
-                    asking.waiting.push((question.key, waiting));
-                }
-                self.asking = Some(asking);
-                None
-            }
-        }
-    }
+/// What came while a request had no answer yet.
+enum First {
+    Answer(Result<Reply, UpstreamError>),
+    Question(Bytes),
+}
 
-    /// Puts a modern server's questions to the client, collects the answers, and goes on.
-    async fn ask_on(&mut self) -> Option<Piece> {
-        let asking = self.asking.as_mut()?;
-        if !asking.to_send.is_empty() {
-            return Some(Piece::Interim(Outgoing::plain(asking.to_send.remove(0))));
-        }
-        let asking = self.asking.take()?;
-        let grace = self.tail.cancel_grace();
-        let mut answers = Vec::new();
-        for (key, waiting) in asking.waiting {
-            let answer = pin!(tokio::time::timeout(QUESTION_WAIT_MAX, waiting));
-            match until_cancelled(self.tail.in_flight.as_ref(), grace, answer).await {
-                None => return Some(self.tail.cancelled()),
-                Some(Ok(Ok(ClientAnswer::Result(result)))) => answers.push((key, result)),
-                Some(Ok(Ok(ClientAnswer::Error(error)))) => {
-                    return Some(self.tail.client_refused(&error));
-                }
-                Some(_) => {
-                    return Some(self.tail.garbled("the client did not answer its question"));
-                }
-            }
-        }
-        let Some(permit) = &self.tail.permit else { return Some(self.tail.ran_out()) };
-        let retry = self.tail.asked.retry(
-            &self.tail.scene,
-            &self.tail.peer,
-            &answers,
-            asking.state.as_deref(),
-        );
-        self.tail.sent_id = retry.id;
-        let in_flight = self.tail.in_flight.as_ref();
-        if let Some(in_flight) = in_flight {
-            in_flight.sent(&self.tail.peer, self.tail.sent_id.clone());
-        }
-        let reply = {
-            let sent = pin!(self.tail.peer.request(permit, retry.out));
-            until_cancelled(in_flight, grace, sent).await
-        };
-        match reply {
-            None => return Some(self.tail.cancelled()),
-            Some(Err(error)) => return Some(self.tail.failed(&error)),
-            Some(Ok(reply)) => self.source = Source::of(reply),
-        }
-        None
+async fn first_of(begun: &mut Begun, questions: Option<&mut Questions>) -> First {
+    let Some(questions) = questions else { return First::Answer(begun.await) };
+    tokio::select! {
+        biased;
+        reply = begun => First::Answer(reply),
+        message = questions.next() => First::Question(message),
     }
 }
 

@@ -38,6 +38,8 @@ pub(crate) enum Inner {
     Server(Option<String>),
     /// A call to an older server that waits here.
     Parked(u64),
+    /// An older server wants an address opened before it is called again.
+    Addresses,
 }
 
 /// Why a state is not taken. The client hears the same words for each.

@@ -1,5 +1,6 @@
 //! One conversation with one server, in the server's own era.
 
+use std::pin::Pin;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -14,7 +15,7 @@ use crate::aside::{LARGE_BYTES, aside};
 use crate::builtin::{self, Builtin};
 use crate::questions::Askable;
 use crate::server::Server;
-use crate::upstream::{Event, Link, Listening, Outgoing, Reply, State, UpstreamError};
+use crate::upstream::{Event, Link, Listening, Outgoing, Passed, Reply, State, UpstreamError};
 use crate::wire::{Era, Id, answer, before_result, error_body};
 
 /// A server we talk to.
@@ -44,6 +45,9 @@ struct Quiet {
     asked: u64,
     since_us: u64,
 }
+
+/// A request whose answer has not begun.
+pub(crate) type Begun = Pin<Box<dyn Future<Output = Result<Reply, UpstreamError>> + Send>>;
 
 pub(crate) enum Way {
     Link(Link),
@@ -169,6 +173,20 @@ impl Peer {
                 Ok(Box::pin(answer(builtin, reader, permit, &out)).await)
             }
         }
+    }
+
+    /// The same for an older server over HTTP, to be waited for by whoever also waits for its questions.
+    pub(crate) fn begin(self: &Arc<Self>, permit: &Permit, out: Outgoing) -> Begun {
+        let (peer, passed) = (Arc::clone(self), Passed::new(permit, out));
+        Box::pin(async move {
+            let _under = peer.server.marks.under_way();
+            match &peer.way {
+                Way::Link(Link::Http(link)) => link.request_passed(passed).await,
+                Way::Link(Link::Stdio(_)) | Way::Builtin(..) => {
+                    Err(UpstreamError::NeverSent { why: "it is not reached over HTTP".to_owned() })
+                }
+            }
+        })
     }
 
     pub(crate) async fn send(&self, permit: &Permit, out: Outgoing) -> Result<(), UpstreamError> {

@@ -27,6 +27,7 @@ struct Tool {
     category: Option<&'static str>,
     risk: Option<&'static str>,
     param_headers: Option<ParamHeaders>,
+    only_as_task: bool,
 }
 
 impl Pins {
@@ -71,6 +72,7 @@ impl Pins {
                 category: None,
                 risk: None,
                 param_headers: param_headers(&definition),
+                only_as_task: only_as_task(&definition),
             });
             entry.definition = state;
             entry.offered = Some(fingerprint);
@@ -125,6 +127,11 @@ impl Pins {
         self.tools.get(name)?.param_headers.as_ref()
     }
 
+    /// Whether an older server runs the tool only as a task.
+    pub(crate) fn only_as_task(&self, name: &str) -> bool {
+        self.tools.get(name).is_some_and(|tool| tool.only_as_task)
+    }
+
     /// The definition that an agent may read: the one on the wire if it is the accepted one, the
     /// accepted one if it was changed, none for a tool that nobody has accepted.
     pub(crate) fn shown(&self, name: &str, offered: Value<'_>, policy: &Policy) -> Option<String> {
@@ -164,6 +171,12 @@ fn param_headers(definition: &str) -> Option<ParamHeaders> {
     (!headers.is_empty()).then_some(headers)
 }
 
+fn only_as_task(definition: &str) -> bool {
+    let Ok(doc) = Doc::read(definition.as_bytes(), &Bounds::ANSWER) else { return false };
+    let support = doc.root().get("execution").and_then(|execution| execution.get("taskSupport"));
+    support.and_then(Value::as_str).as_deref() == Some("required")
+}
+
 fn refuses(policy: &Policy, name: &str) -> bool {
     policy.on_change(Subject::Tool(name)) == OnChange::Refuse
 }
@@ -186,6 +199,7 @@ impl Tool {
             category: classed.map(|classed| classed.0),
             risk: classed.map(|classed| classed.1),
             param_headers: accepted.and_then(|pinned| param_headers(&pinned.definition)),
+            only_as_task: accepted.is_some_and(|pinned| only_as_task(&pinned.definition)),
         }
     }
 }

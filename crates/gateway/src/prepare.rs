@@ -14,7 +14,7 @@ use crate::scene::Scene;
 use crate::trace::Trace;
 use crate::translate::{self, ClientWords};
 use crate::upstream::Outgoing;
-use crate::wire::{Era, Id, Request, Revision, headers, meta_keys, request_body};
+use crate::wire::{Era, Id, Method, Request, Revision, headers, meta_keys, request_body};
 
 /// What the client asked, and what must be different in it.
 pub(crate) struct Wish<'a> {
@@ -142,7 +142,12 @@ fn rewritten(scene: &Scene, peer: &Peer, wish: &Wish<'_>, id: &Id, new_token: bo
         }
     }
     match (wish.era, peer.era) {
-        (Era::Modern, Era::Legacy) => apply(&translate::legacy_params),
+        (Era::Modern, Era::Legacy) => {
+            apply(&translate::legacy_params);
+            if runs_only_as_task(peer, wish) {
+                apply(&|params| rebuild::with(params, "task", "{}".to_owned()));
+            }
+        }
         (Era::Legacy, Era::Modern) => {
             let client = client_words(scene);
             apply(&|params| translate::modern_params(Some(params), &client));
@@ -162,6 +167,18 @@ fn rewritten(scene: &Scene, peer: &Peer, wish: &Wish<'_>, id: &Id, new_token: bo
         });
     }
     request_body(id, &request.method_name, params.as_deref())
+}
+
+/// Whether an older server would refuse the call as it is.
+fn runs_only_as_task(peer: &Peer, wish: &Wish<'_>) -> bool {
+    if wish.request.method != Method::ToolsCall {
+        return false;
+    }
+    let named = || wish.request.params?.get("name")?.as_str();
+    match wish.rename {
+        Some(name) => peer.server.pins().only_as_task(name),
+        None => named().is_some_and(|name| peer.server.pins().only_as_task(&name)),
+    }
 }
 
 /// The name in `params.name`, or inside a completion's `ref`.

@@ -7,6 +7,8 @@ use serde_json::json;
 use crate::rebuild::{self, Member, string};
 use crate::wire::Id;
 
+pub(crate) mod tasks;
+
 /// The names under which a modern request carries what a session used to hold.
 pub(crate) mod meta {
     pub(crate) const PROTOCOL_VERSION: &str = "io.modelcontextprotocol/protocolVersion";
@@ -121,6 +123,9 @@ pub(crate) fn modern_params(params: Option<Value<'_>>, client: &ClientWords) -> 
 
 /// A legacy server's result as a modern client needs it.
 pub(crate) fn modern_result(method: &str, result: Value<'_>) -> String {
+    if let Some(task) = tasks::begun(result).filter(|_| method == "tools/call") {
+        return tasks::modern_begun(result, task);
+    }
     let mut extra = Vec::new();
     if result.get("resultType").is_none() {
         extra.push(("resultType", string("complete")));
@@ -200,7 +205,7 @@ pub(crate) fn discover_result(initialize: &serde_json::Value) -> serde_json::Val
     let mut result = json!({
         "resultType": "complete",
         "supportedVersions": SUPPORTED,
-        "capabilities": without(initialize.get("capabilities"), "tasks"),
+        "capabilities": tasks::modern_capabilities(initialize.get("capabilities")),
         "ttlMs": 0,
         "cacheScope": "private",
     });
@@ -284,6 +289,33 @@ pub(crate) fn questions(result: Value<'_>) -> Vec<Question> {
             })
         })
         .collect()
+}
+
+/// A legacy server's error of this code names addresses that its user must open before it is called again.
+pub(crate) const ADDRESS_NEEDED: &str = "-32042";
+
+/// The same as an `input_required` result: one question for each address.
+pub(crate) fn addresses(error: Value<'_>) -> String {
+    let named = error.get("data").and_then(|data| data.get("elicitations"));
+    let questions: Vec<Question> = named
+        .into_iter()
+        .flat_map(Value::items)
+        .filter(|named| named.get("url").is_some_and(|url| url.kind() == Kind::String))
+        .enumerate()
+        .map(|(number, named)| Question {
+            key: format!("address-{}", number + 1),
+            method: "elicitation/create".to_owned(),
+            params: rebuild::object(
+                named,
+                |key, _| match key {
+                    "elicitationId" | "mode" => Member::Drop,
+                    _ => Member::Keep,
+                },
+                &[("mode", string("url"))],
+            ),
+        })
+        .collect();
+    input_required(&questions, "")
 }
 
 /// An `input_required` result for one question of a legacy server.

@@ -42,11 +42,11 @@ pub use error::{Excess, Stage, UpstreamError};
 pub use events::{Event, Events};
 pub use headers::HeaderRefused;
 pub use http::{HttpLink, HttpServer};
-pub use message::{Kind, Outgoing};
+pub use message::{Kind, Outgoing, Patience};
 pub use options::{
     BASE_ENV_NAMES, ChildBounds, ChildOptions, HttpBounds, HttpOptions, Shim, Waits, base_env,
 };
-pub use pass::Pass;
+pub use pass::{Pass, Passed};
 pub use stdio::StdioLink;
 pub use supervise::State;
 pub use tls::{TlsError, client_config};

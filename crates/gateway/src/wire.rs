@@ -26,4 +26,4 @@ pub use param_headers::ParamHeaders;
 pub use params::{Named, meta_keys};
 pub use refused::{Refused, code};
 pub use revision::{Era, Revision};
-pub use takes::{Question, Takes};
+pub use takes::{Question, TASKS, Takes};

@@ -15,9 +15,9 @@ const VERSION: &str = "io.modelcontextprotocol/protocolVersion";
 const CAPABILITIES: &str = "io.modelcontextprotocol/clientCapabilities";
 
 /// A gate in front of the server of `peer.py`, which ends with it.
-struct Stage {
-    gate: Gate,
-    client: Client,
+pub(crate) struct Stage {
+    pub(crate) gate: Gate,
+    pub(crate) client: Client,
     server: Option<(Child, String)>,
 }
 
@@ -33,13 +33,14 @@ impl Drop for Stage {
 fn rules() -> Value {
     json!({
         "version": "1", "default": "deny",
-        "tools": { "*": {} }, "resources": { "res://open": {} },
+        "tools": { "*": {}, "opens": { "limits": [{ "window": "hour", "max": 3 }] } },
+        "resources": { "res://open": {} },
         "server_requests": ["elicitation", "sampling", "roots"],
     })
 }
 
 /// The server as a process of the gate.
-fn stage(era: &str) -> Stage {
+pub(crate) fn stage(era: &str) -> Stage {
     let mut gate = Gate::new();
     let script = script(&gate);
     gate.policy("rules", &rules());
@@ -50,10 +51,10 @@ fn stage(era: &str) -> Stage {
     Stage { gate, client, server: None }
 }
 
-/// The older server over HTTP, which asks on its own stream.
-fn stage_over_http() -> Stage {
+/// The older server over HTTP, which asks on its own stream and answers calls in this way.
+pub(crate) fn stage_over_http(answers: Answers) -> Stage {
     let mut gate = Gate::new();
-    let (server, port) = served(&gate, "0");
+    let (server, port) = served(&gate, "0", answers);
     gate.policy("rules", &rules());
     let url = format!("http://127.0.0.1:{port}/mcp");
     gate.run(&["server", "add", "peer", "--url", &url]);
@@ -63,10 +64,22 @@ fn stage_over_http() -> Stage {
     Stage { gate, client, server: Some((server, port)) }
 }
 
+/// How a server over HTTP answers a call.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Answers {
+    InAStream,
+    InOneMessage,
+}
+
 /// The older server at a port, and which one that is.
-fn served(gate: &Gate, port: &str) -> (Child, String) {
+fn served(gate: &Gate, port: &str, answers: Answers) -> (Child, String) {
+    let plain = match answers {
+        Answers::InAStream => None,
+        Answers::InOneMessage => Some("plain"),
+    };
     let mut server = Command::new("python3")
         .args([&script(gate), "legacy", port])
+        .args(plain)
         .stdout(Stdio::piped())
         .spawn()
         .unwrap();
@@ -82,7 +95,7 @@ fn script(gate: &Gate) -> String {
 }
 
 /// A request of the newer era.
-fn newer(method: &str, params: &Value, capabilities: &Value) -> Value {
+pub(crate) fn newer(method: &str, params: &Value, capabilities: &Value) -> Value {
     let mut message =
         json!({ "jsonrpc": "2.0", "id": 1, "method": method, "params": params.clone() });
     message["params"]["_meta"] = json!({ VERSION: "2026-07-28", CAPABILITIES: capabilities });
@@ -90,15 +103,22 @@ fn newer(method: &str, params: &Value, capabilities: &Value) -> Value {
 }
 
 /// Sends a request of the newer era and gives its last message.
-fn ask(client: &Client, message: &Value) -> Value {
+pub(crate) fn ask(client: &Client, message: &Value) -> Value {
+    all(client, message).pop().expect("an answer")
+}
+
+/// The same with all that came.
+fn all(client: &Client, message: &Value) -> Vec<Value> {
     let mut client = client.clone();
-    let name = message["params"]["name"].as_str().map(|name| format!("Mcp-Name: {name}\r\n"));
+    let params = &message["params"];
+    let name = params["name"].as_str().or_else(|| params["taskId"].as_str());
+    let name = name.map(|name| format!("Mcp-Name: {name}\r\n"));
     client.headers = format!(
         "Mcp-Protocol-Version: 2026-07-28\r\nMcp-Method: {}\r\n{}",
         message["method"].as_str().unwrap(),
         name.unwrap_or_default(),
     );
-    messages(&client, message).pop().expect("an answer")
+    messages(&client, message)
 }
 
 /// Sends a message and reads the stream or the one message that comes back.
@@ -114,13 +134,13 @@ fn messages(client: &Client, message: &Value) -> Vec<Value> {
 }
 
 /// What a tool said, as the server wrote it.
-fn said(answer: &Value) -> Value {
+pub(crate) fn said(answer: &Value) -> Value {
     let text = answer["result"]["content"][0]["text"].as_str();
     text.map_or(Value::Null, |text| serde_json::from_str(text).unwrap())
 }
 
 /// A session of the older era.
-fn older(client: &Client, capabilities: &Value) -> Client {
+pub(crate) fn older(client: &Client, capabilities: &Value) -> Client {
     let hello = json!({
         "jsonrpc": "2.0", "id": 0, "method": "initialize",
         "params": {
@@ -135,12 +155,12 @@ fn older(client: &Client, capabilities: &Value) -> Client {
     client
 }
 
-fn request(method: &str, params: &Value) -> Value {
+pub(crate) fn request(method: &str, params: &Value) -> Value {
     json!({ "jsonrpc": "2.0", "id": 1, "method": method, "params": params })
 }
 
 /// Calls in a session, accepts whatever is asked, and gives all that came.
-fn conversed(client: &Client, message: &Value) -> Vec<Value> {
+pub(crate) fn conversed(client: &Client, message: &Value) -> Vec<Value> {
     let mut stream = TcpStream::connect(("127.0.0.1", client.port)).unwrap();
     stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
     stream.write_all(&client.request(message.to_string().as_bytes(), "")).unwrap();
@@ -239,22 +259,59 @@ fn an_older_client_subscribes_at_the_address_of_all_servers() {
 
 #[test]
 fn an_older_server_that_asks_on_its_own_stream_asks_the_newer_client_that_calls() {
-    let stage = stage_over_http();
-    let takes = json!({ "elicitation": { "form": {} } });
-    let call = newer("tools/call", &json!({ "name": "form", "arguments": {} }), &takes);
-    let asked = ask(&stage.client, &call);
+    for answers in [Answers::InAStream, Answers::InOneMessage] {
+        let stage = stage_over_http(answers);
+        let takes = json!({ "elicitation": { "form": {} } });
+        let call = newer("tools/call", &json!({ "name": "form", "arguments": {} }), &takes);
+        let asked = ask(&stage.client, &call);
+        let again = answered(&call, &asked, &json!({ "action": "accept", "content": "bob" }));
+        assert_eq!(said(&ask(&stage.client, &again))["content"], "bob", "{answers:?}");
+
+        let unable = newer("tools/call", &json!({ "name": "form" }), &json!({}));
+        let nobody = ask(&stage.client, &unable);
+        assert_eq!(said(&nobody)["code"], -32601, "nobody to be asked: {nobody}");
+        stage.gate.verify();
+    }
+}
+
+/// The next round of a call, which brings one answer to what was asked.
+pub(crate) fn answered(call: &Value, asked: &Value, answer: &Value) -> Value {
     assert_eq!(asked["result"]["resultType"], "input_required", "{asked}");
     let key = asked["result"]["inputRequests"].as_object().unwrap().keys().next().unwrap();
     let mut again = call.clone();
     again["params"]["requestState"] = asked["result"]["requestState"].clone();
-    again["params"]["inputResponses"] =
-        json!({ key: { "action": "accept", "content": { "n": "bob" } } });
-    let done = ask(&stage.client, &again);
-    assert_eq!(said(&done)["content"]["n"], "bob", "{done}");
+    again["params"]["inputResponses"] = json!({ key: answer });
+    again
+}
 
-    let nobody = ask(&stage.client, &newer("tools/call", &json!({ "name": "form" }), &json!({})));
-    assert_eq!(said(&nobody)["code"], -32601, "nobody to be asked: {nobody}");
-    stage.gate.verify();
+#[test]
+fn an_older_server_that_asks_before_it_answers_at_all_asks_the_older_client_on_its_stream() {
+    let stage = stage_over_http(Answers::InOneMessage);
+    let client = older(&stage.client, &json!({ "elicitation": {} }));
+    let mut stream = BufReader::new(client.open("GET"));
+    stream.get_ref().set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+    let form = request("tools/call", &json!({ "name": "form", "arguments": {} }));
+    std::thread::scope(|scope| {
+        let called = scope.spawn(|| client.send(&form).json());
+        let question = event(&mut stream);
+        assert_eq!(question["method"], "elicitation/create");
+        let declined =
+            json!({ "jsonrpc": "2.0", "id": question["id"], "result": { "action": "decline" } });
+        assert_eq!(client.send(&declined).status, 202);
+        assert_eq!(said(&called.join().unwrap())["action"], "decline");
+    });
+}
+
+#[test]
+fn a_log_message_beside_a_call_does_not_end_its_stream() {
+    let stage = stage_over_http(Answers::InAStream);
+    let mut call = newer("tools/call", &json!({ "name": "logs" }), &json!({}));
+    call["params"]["_meta"]["progressToken"] = json!("t");
+    call["params"]["_meta"]["io.modelcontextprotocol/logLevel"] = json!("debug");
+    let came = all(&stage.client, &call);
+    let methods: Vec<_> = came.iter().filter_map(|message| message["method"].as_str()).collect();
+    assert_eq!(methods, ["notifications/message", "notifications/progress"], "{came:?}");
+    assert_eq!(said(came.last().unwrap()), "logged", "{came:?}");
 }
 
 #[test]
@@ -286,8 +343,14 @@ fn an_older_server_may_ask_all_that_a_newer_client_takes_and_nothing_else() {
 }
 
 #[test]
-fn an_older_server_on_standard_streams_asks_the_client_that_can_be_asked() {
+fn an_older_server_of_all_clients_asks_the_one_that_can_be_asked() {
     let stage = stage("legacy");
+    check_asks_the_one_that_can_be_asked(&stage);
+    let stage = stage_over_http(Answers::InOneMessage);
+    check_asks_the_one_that_can_be_asked(&stage);
+}
+
+fn check_asks_the_one_that_can_be_asked(stage: &Stage) {
     let takes = json!({ "elicitation": {} });
     let form = json!({ "name": "form", "arguments": { "after_hold": true } });
     let form = newer("tools/call", &form, &takes);
@@ -296,12 +359,7 @@ fn an_older_server_on_standard_streams_asks_the_client_that_can_be_asked() {
         let asked = scope.spawn(|| ask(&stage.client, &form));
         // It comes later and is under way when the server asks.
         let other = scope.spawn(|| ask(&stage.client, &hold));
-        let asked = asked.join().unwrap();
-        assert_eq!(asked["result"]["resultType"], "input_required", "{asked}");
-        let key = asked["result"]["inputRequests"].as_object().unwrap().keys().next().unwrap();
-        let mut again = form.clone();
-        again["params"]["requestState"] = asked["result"]["requestState"].clone();
-        again["params"]["inputResponses"] = json!({ key: { "action": "decline" } });
+        let again = answered(&form, &asked.join().unwrap(), &json!({ "action": "decline" }));
         assert_eq!(said(&ask(&stage.client, &again))["action"], "decline");
         assert_eq!(said(&other.join().unwrap()), "held");
     });
@@ -362,7 +420,7 @@ fn a_log_level_at_the_address_of_all_servers_reaches_older_ones() {
 
 #[test]
 fn a_server_that_was_started_again_is_heard_again() {
-    let mut stage = stage_over_http();
+    let mut stage = stage_over_http(Answers::InAStream);
     let client = older(&stage.client, &json!({}));
     let mut stream = BufReader::new(client.open("GET"));
     stream.get_ref().set_read_timeout(Some(Duration::from_secs(20))).unwrap();
@@ -385,7 +443,7 @@ fn a_server_that_was_started_again_is_heard_again() {
     until("the gate misses the server", Duration::from_secs(20), || {
         stage.gate.rows().iter().any(unheard)
     });
-    stage.server = Some(served(&stage.gate, &port));
+    stage.server = Some(served(&stage.gate, &port, Answers::InAStream));
     // What was under way when the server ended may still be there.
     while stream.buffer().contains(&b'd') {
         event(&mut stream);

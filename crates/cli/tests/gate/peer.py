@@ -1,27 +1,30 @@
 """A server for the tests of eras: one era (first word), on standard streams or, with a second word, over
 HTTP, where it asks its questions on its own stream. That word is its port, 0 for any; the port is its
-first line then."""
+first line then. With a third word it answers calls with one message instead of a stream."""
 import json, queue, sys, threading, time
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
-MODERN, HTTP = sys.argv[1] != "legacy", len(sys.argv) > 2
+MODERN, HTTP, PLAIN = sys.argv[1] != "legacy", len(sys.argv) > 2, len(sys.argv) > 3
 # It says nothing to the first question, as if it had not started yet.
 late = sys.argv[1] == "late"
 META = "io.modelcontextprotocol/"
-TOOLS = ["touch", "level", "capabilities", "form", "address", "model", "steps", "endless", "hold", "chatter", "cancelled"]
+TOOLS = ["touch", "level", "capabilities", "form", "address", "model", "steps", "endless", "hold", "chatter", "cancelled", "logs", "opens", "strict", "job"]
 URIS = ["res://open", "res://closed"]
 FORM = {"mode": "form", "message": "who?", "requestedSchema": {"type": "object", "properties": {"n": {"type": "string"}}}}
 ADDRESS = {"mode": "url", "message": "go", "url": "https://example.com", **({} if MODERN else {"elicitationId": "e"})}
 MODEL = {"messages": [], "maxTokens": 1, "tools": []}
 QUESTIONS = {"form": ("elicitation/create", FORM), "address": ("elicitation/create", ADDRESS), "model": ("sampling/createMessage", MODEL)}
 
-lock, answers, listening, told = threading.Lock(), {}, {}, {"level": None, "capabilities": None, "cancelled": None}
+lock, answers, listening, told = threading.Lock(), {}, {}, {"level": None, "capabilities": None, "cancelled": None, "calls": 0}
 own = queue.Queue()
+tasks = {}
 held, answered = threading.Event(), threading.Event()
 
 
 class Refused(Exception):
-    pass
+    def __init__(self, words, code=-32601, data=None):
+        super().__init__(words)
+        self.error = {"code": code, "message": words, **({} if data is None else {"data": data})}
 
 
 def text(words):
@@ -64,7 +67,55 @@ def rounds(params, last, put):
     return {"resultType": "input_required", "requestState": str(number + 1), "inputRequests": questions}
 
 
+def job(task, params, put):
+    """Ends after two looks at it, or when it was cancelled; with `ask` it asks something first."""
+    arguments = params["arguments"]
+    if arguments.get("ask"):
+        task["came"] = text(asked("elicitation/create", FORM, put))
+    elif arguments.get("break"):
+        task["came"] = Refused("broke", -32603)
+    else:
+        task["came"] = {**text({"n": 7, "secret": "s"}), "isError": bool(arguments.get("fail"))}
+    task["ready"].wait(0.2 if arguments.get("short") else 30)
+    if task["status"] == "working":
+        failed = isinstance(task["came"], Refused) or task["came"].get("isError")
+        task["status"] = "failed" if failed else "completed"
+    task["done"].set()
+
+
+def shown(task):
+    return {"createdAt": "2026-11-17T00:00:00Z", "lastUpdatedAt": "2026-11-17T00:00:01Z", "ttl": 60000, "pollInterval": 50, **{key: task[key] for key in ("taskId", "status")}}
+
+
+def of_tasks(method, params):
+    task = tasks.get(params["taskId"])
+    if task is None:
+        raise Refused("no such task", -32602)
+    if method == "tasks/cancel":
+        task["status"] = "cancelled"
+        task["ready"].set()
+        told["cancelled"] = task["taskId"]
+    if method == "tasks/result":
+        task["done"].wait()
+        if isinstance(task["came"], Refused):
+            raise task["came"]
+        return {**task["came"], "_meta": {META + "related-task": {"taskId": task["taskId"]}}}
+    if method == "tasks/get":
+        task["looks"] += 1
+        if task["looks"] == 2:
+            task["ready"].set()
+            task["done"].wait()
+    return shown(task)
+
+
 def call(name, params, put):
+    if name == "job":
+        if "task" not in params:
+            raise Refused("only as a task")
+        task = {"taskId": "task-%d" % len(tasks), "status": "working", "looks": 0, "ready": threading.Event(), "done": threading.Event()}
+        tasks[task["taskId"]] = task
+        threading.Thread(target=job, args=(task, params, put), daemon=True).start()
+        return {"task": shown(task)}
     if name == "touch":
         news(put)
         return text("touched")
@@ -82,6 +133,20 @@ def call(name, params, put):
             step = {"progressToken": params["_meta"]["progressToken"], "progress": time.monotonic()}
             say({"method": "notifications/progress", "params": step}, put)
         return text("cancelled")
+    if name == "logs":
+        say({"method": "notifications/message", "params": {"level": "info", "data": "one"}}, own.put if HTTP else put)
+        time.sleep(0.3)
+        say({"method": "notifications/progress", "params": {"progressToken": params["_meta"]["progressToken"], "progress": 1}}, put)
+        time.sleep(0.3)
+        return text("logged")
+    if name == "opens":
+        told["calls"] += 1
+        if params["arguments"].get("never") or told["calls"] == 1:
+            raise Refused("sign in", -32042, {"elicitations": [ADDRESS]})
+        return text(told["calls"])
+    if name == "strict":
+        answer = asked("sampling/createMessage", {"messages": [], "maxTokens": 1}, put)
+        return {**text(answer), "isError": "code" in answer}
     if name in ("steps", "endless"):
         return rounds(params, 2 if name == "steps" else None, put)
     method, question = QUESTIONS[name]
@@ -98,13 +163,18 @@ def result(method, params, put):
     if MODERN and META + "protocolVersion" not in params.get("_meta", {}):
         raise Refused("version")
     offers = {"tools": {"listChanged": True}, "resources": {"subscribe": True}, "logging": {}}
+    if not MODERN:
+        offers["tasks"] = {"cancel": {}, "requests": {"tools": {"call": {}}}}
+    if method.startswith("tasks/") and not MODERN:
+        return of_tasks(method, params)
     if method == "initialize" and not MODERN:
         told["capabilities"] = params["capabilities"]
         return {"protocolVersion": params["protocolVersion"], "capabilities": offers, "serverInfo": {"name": "p", "version": "1"}}
     if method == "server/discover" and MODERN:
         return {"supportedVersions": ["2026-07-28"], "capabilities": offers}
     if method == "tools/list":
-        return {"tools": [{"name": name, "inputSchema": {"type": "object"}} for name in TOOLS]}
+        job = {} if MODERN else {"execution": {"taskSupport": "required"}}
+        return {"tools": [{"name": name, "inputSchema": {"type": "object"}, **(job if name == "job" else {})} for name in TOOLS]}
     if method == "resources/list":
         return {"resources": [{"uri": uri, "name": uri} for uri in URIS]}
     if method == "resources/templates/list":
@@ -127,7 +197,7 @@ def answer(message, put):
             found = {"resultType": "complete", "ttlMs": 0, "cacheScope": "private", **found}
         say({"id": message["id"], "result": found}, put)
     except Refused as why:
-        say({"id": message["id"], "error": {"code": -32601, "message": str(why)}}, put)
+        say({"id": message["id"], "error": why.error}, put)
 
 
 def taken(message):
@@ -189,7 +259,7 @@ class OverHttp(BaseHTTPRequestHandler):
         message = json.loads(self.rfile.read(int(self.headers["content-length"])))
         if taken(message):
             return self.begin(202, "text/plain", [("content-length", "0")])
-        if message["method"] != "tools/call":
+        if PLAIN or message["method"] != "tools/call":
             said = []
             answer(message, said.append)
             body = json.dumps(said[-1]).encode()

@@ -47,7 +47,7 @@ pub(crate) struct Asked {
     pub(crate) subject: Option<Owned>,
     /// The client named it with its server's name in front, and the server knows it without.
     pub(super) is_renamed: bool,
-    pub(super) takes: Takes,
+    pub(crate) takes: Takes,
     /// Digest of the arguments, of none if there are none.
     pub(super) arguments: [u8; 32],
     pub(crate) argument_digest: Option<[u8; 32]>,
@@ -134,6 +134,10 @@ impl Asked {
 
     pub(crate) fn client_takes(&self, method: &str) -> bool {
         self.takes.takes(method)
+    }
+
+    pub(crate) fn client_takes_tasks(&self) -> bool {
+        self.takes.takes_tasks()
     }
 
     pub(crate) fn client_takes_kind(&self, question: Question) -> bool {

@@ -13,14 +13,14 @@ use crate::receive;
 use crate::scene::Endpoint;
 use crate::session::InFlight;
 use crate::upstream::{self};
-use crate::wire::{Era, Method, Refused};
-use policy::json::Kind;
+use crate::wire::{Era, Method, Refused, code, error_body};
+use policy::json::{Kind, Value};
 use policy::{
     Call, Caller, Code, Decision, Definition, Denial, Effects, Policy, Subject, Told, ToolFacts,
     Verdict,
 };
 use std::sync::{Arc, PoisonError};
-use store::ledger::{Admission, Facts, LedgerError, Permit, Refusal, RefusalKind, Soon};
+use store::ledger::{Admission, Ending, Facts, LedgerError, Permit, Refusal, RefusalKind, Soon};
 
 /// The verdict, and the server's conversation where it had to be opened to know the tool. The
 /// protocol's own business has no verdict.
@@ -361,6 +361,31 @@ pub(super) fn waiting_call(
         let refusal = Refused::params("this call no longer waits; send it again");
         receive::refuse(ask.scene, &refusal.with_id(&ask.request.id), &ask.request.method_name)
     })
+}
+
+/// Ends a call whose user did not open the addresses that an older server needs: without them it would
+/// only ask for them again.
+pub(super) fn unless_unopened(
+    ask: &Ask<'_>,
+    aim: &Aim<'_>,
+    continued: Option<&State>,
+    permit: Permit,
+) -> Result<Permit, Outbound> {
+    let Some(State { inner: Inner::Addresses, .. }) = continued else { return Ok(permit) };
+    let answers = ask.request.params.and_then(|params| params.get("inputResponses"));
+    let declines = |answer: Value<'_>| {
+        answer.get("action").and_then(Value::as_str).is_none_or(|action| action != "accept")
+    };
+    if !answers.is_some_and(|answers| answers.entries().any(|(_, answer)| declines(answer))) {
+        return Ok(permit);
+    }
+    Gate::settled(permit, Ending::Error);
+    let (id, server) = (&ask.request.id, &aim.holding.server.name);
+    let words = format!("server `{server}` needs an address to be opened, and it was not");
+    Err(Outbound::ok(match ask.request.method {
+        Method::ToolsCall => answers::failed_call(id, &words),
+        _ => error_body(Some(id), code::INTERNAL, &words, None),
+    }))
 }
 
 /// The name that the agent used, with the server's in front where it stood there.

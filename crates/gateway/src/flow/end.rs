@@ -3,13 +3,14 @@
 use crate::answers;
 use crate::call::Owned;
 use crate::lists::{List, View};
+use crate::mrtr::Inner;
 use crate::rebuild::{self, Member};
 use crate::results;
 use crate::scene::Transport;
 use crate::trace::Span;
 use crate::translate::{self};
 use crate::upstream::UpstreamError;
-use crate::wire::{Era, Method, Refused, code, error_body, is_error, result_body};
+use crate::wire::{Era, Method, Question, Refused, code, error_body, is_error, result_body};
 use bytes::Bytes;
 use policy::json::{Bounds, Doc, Value};
 use policy::{Code, Denial};
@@ -44,6 +45,9 @@ impl Tail {
                 Err(denial) => return self.too_large(denial),
                 Ok(edited) => {
                     let failed = result.get("isError").and_then(Value::as_bool) == Some(true);
+                    if let Some(unable) = self.meanwhile.unable.filter(|_| failed) {
+                        return self.question_refused(unable);
+                    }
                     let ending = if failed { Ending::Error } else { Ending::Ok };
                     (self.result(message, edited), ending, own_status)
                 }
@@ -51,6 +55,12 @@ impl Tail {
             (None, Some(error)) if is_error(error) => match self.effects_on_error(error) {
                 Err(denial) => return self.too_large(denial),
                 Ok(edited) => {
+                    if let Some(piece) = self.unopened(error, edited.as_deref()) {
+                        return piece;
+                    }
+                    if let Some(unable) = self.meanwhile.unable {
+                        return self.question_refused(unable);
+                    }
                     let status = self.error_status(error).unwrap_or(own_status);
                     (self.error(message, root, error, edited), Ending::Error, status)
                 }
@@ -204,13 +214,12 @@ impl Tail {
     }
 
     /// A result that asks the client for input, with our seal around the server's state.
-    pub(super) fn next_round(&mut self, result: Value<'_>, state: Option<String>) -> Piece {
+    pub(super) fn next_round(&mut self, result: Value<'_>, inner: Inner) -> Piece {
         let edited = match self.allowed(result) {
             Ok(edited) => edited,
             Err(denial) => return self.too_large(denial),
         };
         let (asked, server) = (&self.asked, &self.peer.server.name);
-        let inner = crate::mrtr::Inner::Server(state);
         let gate = &self.scene.gate;
         let sealed = asked
             .digest(gate)
@@ -225,8 +234,26 @@ impl Tail {
         Piece::Last { status: 200, body: body.into() }
     }
 
-    pub(super) fn question_refused(&mut self, method: &str) -> Piece {
+    /// An older server's error that its user must open an address first, as a newer client knows it: a
+    /// question, after whose answer the call is sent again.
+    fn unopened(&mut self, error: Value<'_>, edited: Option<&str>) -> Option<Piece> {
+        let crosses = self.peer.era == Era::Legacy && self.era == Era::Modern;
+        if !crosses || error.get("code")?.as_number()? != translate::ADDRESS_NEEDED {
+            return None;
+        }
+        let asked = on(edited, error, translate::addresses);
+        let doc = Doc::read(asked.as_bytes(), &Bounds::ANSWER).ok()?;
+        doc.root().get("inputRequests")?.entries().next()?;
+        if !self.may_ask("elicitation/create") || !self.asked.client_takes_kind(Question::Address) {
+            return Some(self.question_refused(Question::Address));
+        }
+        Some(self.next_round(doc.root(), Inner::Addresses))
+    }
+
+    /// Ends a call that cannot go on, because the server asks what this client is not asked.
+    pub(super) fn question_refused(&mut self, question: Question) -> Piece {
         self.settle(Ending::Error);
+        let method = question.method();
         let words = format!(
             "the server asked for `{method}`, which this client or its policy does not allow"
         );
@@ -235,8 +262,7 @@ impl Tail {
             Era::Modern => Refused::status_of(code).unwrap_or(200),
             Era::Legacy => 200,
         };
-        let needed = method.split('/').next().unwrap_or_default();
-        let data = format!("{{\"requiredCapabilities\":{{{}:{{}}}}}}", rebuild::string(needed));
+        let data = format!("{{\"requiredCapabilities\":{}}}", question.needs().unwrap_or("{}"));
         let body = error_body(Some(&self.id), code, &words, Some(&data));
         Piece::Last { status, body: body.into() }
     }
@@ -308,6 +334,7 @@ impl Tail {
     }
 
     pub(crate) fn cancelled(&mut self) -> Piece {
+        self.give_up_task();
         self.settle(Ending::Cancelled);
         Piece::Cancelled
     }

@@ -1,6 +1,6 @@
 //! A request that is away: what is known of it, and what a server says meanwhile.
 
-use super::Piece;
+use super::{Piece, Steps};
 use crate::aside::LARGE_BYTES;
 use crate::call::Asked;
 use crate::greet;
@@ -17,7 +17,8 @@ use crate::trace::Trace;
 use crate::translate::{Question, meta};
 use crate::upstream::Event;
 use crate::wire::{
-    Era, Id, Method, Question as Kind, code, error_body, notification_body, result_body,
+    Era, Id, Method, Question as Kind, code, error_body, notification_body, request_body,
+    result_body,
 };
 use bytes::Bytes;
 use policy::Effects;
@@ -61,11 +62,26 @@ pub(crate) struct Tail {
     pub(crate) late_logs: VecDeque<Bytes>,
     /// What an older server asks beside the request.
     pub(crate) questions: Option<Box<Questions>>,
+    pub(crate) meanwhile: Meanwhile,
     /// What a further round of this call must fit.
     pub(crate) asked: Asked,
     pub(crate) in_flight: Option<InFlight>,
     /// An event with an id was seen, so the stream can be taken up again.
     pub(crate) resumable: bool,
+}
+
+/// What happened to a request while it was away.
+#[derive(Default)]
+pub(crate) struct Meanwhile {
+    /// What the server asked although the client cannot be asked it.
+    pub(super) unable: Option<Kind>,
+    /// How far an older client was told that a newer server is, over all its rounds.
+    pub(super) steps: Steps,
+    /// The id of the task that an older server made of this call, while its client waits for what it
+    /// comes to.
+    pub(super) awaited: Option<String>,
+    /// The id that the server gives its progress under, where it has answered that one and another waits.
+    pub(super) known_as: Option<Id>,
 }
 
 impl Drop for Tail {
@@ -82,6 +98,9 @@ impl Drop for Tail {
             let body = notification_body("notifications/cancelled", Some(&params));
             self.scene.gate.tell_server(&self.peer, body.into());
         }
+        if self.permit.is_some() {
+            self.give_up_task();
+        }
     }
 }
 
@@ -93,6 +112,14 @@ impl Tail {
             Era::Legacy => CANCEL_GRACE,
             Era::Modern => Duration::ZERO,
         }
+    }
+
+    /// Nobody waits for what the task comes to; without that its server would go on with it.
+    pub(super) fn give_up_task(&mut self) {
+        let Some(task) = self.meanwhile.awaited.take() else { return };
+        let params = format!("{{\"taskId\":{}}}", rebuild::string(&task));
+        let body = request_body(&self.peer.mint(), "tasks/cancel", Some(&params));
+        self.scene.gate.tell_server(&self.peer, body.into());
     }
 
     pub(super) fn priming(&mut self, event: &Event) -> Option<Piece> {
@@ -213,13 +240,16 @@ impl Tail {
             }
             _ => None,
         };
-        let message = match cut {
+        let mut message = match cut {
             None => self.restored(&event.message, method, root),
             Some(message) => {
                 let doc = Doc::read_shallow(&message, &Bounds::ANSWER, 3).ok()?;
                 self.restored(&message, method, doc.root())
             }
         };
+        if known == Method::Progress && self.era == Era::Legacy && self.peer.era == Era::Modern {
+            message = self.meanwhile.steps.counted(message);
+        }
         Some(Piece::Interim(outgoing(event, message)))
     }
 
@@ -230,7 +260,7 @@ impl Tail {
         match method {
             "notifications/progress" => {
                 let wanted = match self.token {
-                    Some(_) => Some(&self.sent_id),
+                    Some(_) => self.meanwhile.known_as.as_ref().or(Some(&self.sent_id)),
                     None => self.asked.progress_token(),
                 };
                 wanted.is_some() && named("progressToken").as_ref() == wanted
@@ -274,15 +304,16 @@ impl Tail {
             self.scene.gate.answer_server(&self.peer, pong.into());
             return None;
         }
+        let kind = Kind::of(method, root.get("params"));
+        let is_taken = self.asked.client_takes_kind(kind);
+        if !is_taken && self.era == Era::Modern {
+            self.meanwhile.unable = Some(kind);
+        }
         if !self.may_ask(method) {
             return self.refuse_question(&id, code::UNKNOWN_METHOD);
         }
         match (self.era, &self.scene.session) {
-            (Era::Modern, _)
-                if !self.asked.client_takes_kind(Kind::of(method, root.get("params"))) =>
-            {
-                self.refuse_question(&id, code::INVALID_PARAMS)
-            }
+            (Era::Modern, _) if !is_taken => self.refuse_question(&id, code::INVALID_PARAMS),
             (Era::Modern, _) => {
                 let params = root.get("params").map_or("{}", Value::raw).to_owned();
                 let key = format!("question-{}", id.raw().trim_matches('"'));

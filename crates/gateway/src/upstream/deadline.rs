@@ -8,6 +8,7 @@ use std::time::Duration;
 use tokio::time::{Instant, Sleep, sleep_until};
 
 use super::error::{Stage, UpstreamError};
+use super::message::Patience;
 use super::options::Waits;
 
 /// The timer of a connection, for one exchange after the other. Setting a timer costs more than an
@@ -23,6 +24,7 @@ pub(super) struct Deadline {
     due: Instant,
     ends: Instant,
     stays_open: bool,
+    patience: Option<Patience>,
     last_seen: Option<Instant>,
     /// Something arrived since the clock was last read.
     touched: bool,
@@ -42,18 +44,20 @@ impl Deadline {
             due: now + after,
             ends: now + waits.total_max,
             stays_open: false,
+            patience: None,
             last_seen: None,
             touched: false,
         }
     }
 
     /// Starts for the next exchange, with the wait for its first byte.
-    pub(super) fn start(&mut self, waits: &Waits, stays_open: bool) {
+    pub(super) fn start(&mut self, waits: &Waits, stays_open: bool, patience: Option<&Patience>) {
         let now = Instant::now();
         (self.stage, self.after) = first_wait(waits);
         self.due = now + self.after;
         self.ends = now + waits.total_max;
         self.stays_open = stays_open;
+        self.patience = patience.cloned();
         self.last_seen = None;
         self.touched = false;
     }
@@ -98,6 +102,9 @@ impl Deadline {
             self.last_seen = Some(Instant::now());
         }
         let Some(seen) = self.last_seen else {
+            if self.patience.as_ref().is_some_and(Patience::is_renewed) {
+                self.due = Instant::now() + self.after;
+            }
             return Some(self.due);
         };
         if self.stays_open {
@@ -119,5 +126,33 @@ fn first_wait(waits: &Waits) -> (Stage, Duration) {
         (Stage::FirstByte, waits.first_byte_max)
     } else {
         (Stage::Total, waits.total_max)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::future::poll_fn;
+
+    use tokio::time::advance;
+
+    use super::*;
+
+    async fn is_over(deadline: &mut Deadline) -> bool {
+        poll_fn(|cx| Poll::Ready(deadline.poll(cx).is_ready())).await
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_server_that_waited_for_its_client_has_all_of_its_time_again() {
+        let (waits, patience) = (Waits::default(), Patience::default());
+        let mut deadline = Deadline::new(&waits);
+        deadline.start(&waits, false, Some(&patience));
+        // Its client is asked, and thinks for longer than the server has.
+        advance(waits.first_byte_max * 2).await;
+        patience.renew();
+        assert!(!is_over(&mut deadline).await);
+        advance(waits.first_byte_max / 2).await;
+        assert!(!is_over(&mut deadline).await);
+        advance(waits.first_byte_max).await;
+        assert!(is_over(&mut deadline).await);
     }
 }

@@ -17,7 +17,7 @@ use super::events::{Events, Stream};
 use super::headers::{EITHER, EVENT_STREAM, LAST_EVENT_ID, Media, SESSION_ID, media_type};
 use super::legacy::{Channel, may_mean_legacy};
 use super::message::{Kind, Outgoing};
-use super::pass::Pass;
+use super::pass::{Pass, Passed};
 use super::waiter::{Listener, Shared};
 use super::{Listening, Reply};
 use crate::wire::Id;
@@ -69,7 +69,23 @@ impl HttpLink {
         self.lock().channel.clone()
     }
 
-    pub async fn request(&self, _pass: &Pass, out: Outgoing) -> Result<Reply, UpstreamError> {
+    pub fn request<'a>(
+        &'a self,
+        _pass: &Pass,
+        out: Outgoing,
+    ) -> impl Future<Output = Result<Reply, UpstreamError>> + use<'a> {
+        self.carry(out)
+    }
+
+    /// The same for a request that may be waited for without its pass.
+    pub fn request_passed(
+        &self,
+        passed: Passed,
+    ) -> impl Future<Output = Result<Reply, UpstreamError>> {
+        self.carry(passed.0)
+    }
+
+    async fn carry(&self, out: Outgoing) -> Result<Reply, UpstreamError> {
         // What is rare is boxed, so that a call holds little memory while it is away.
         if out.opens_session && self.server.is_legacy() {
             Box::pin(self.open_channel()).await?;

@@ -1,5 +1,8 @@
 //! A message on its way out, and the little that routing needs to know of it.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
 use bytes::Bytes;
 use hyper::header::{HeaderName, HeaderValue};
 
@@ -31,9 +34,26 @@ pub struct Outgoing {
     pub prefers_stream: bool,
     /// A stream meant to stay open (`subscriptions/listen`): no idle and no total wait.
     pub stays_open: bool,
+    /// Where its client may be asked something before its answer begins: has all of its time again then.
+    pub patience: Option<Patience>,
     /// Send it only if the child is still in this run; a restarted child knows nothing of the
     /// conversation before. See [`State::Running`](super::State::Running).
     pub run: Option<u64>,
+}
+
+/// Makes the wait for the first byte of an answer begin anew, for a server that waited for its client.
+#[derive(Clone, Debug, Default)]
+pub struct Patience(Arc<AtomicBool>);
+
+impl Patience {
+    pub fn renew(&self) {
+        self.0.store(true, Ordering::Release);
+    }
+
+    /// Whether it was renewed since somebody last looked.
+    pub(super) fn is_renewed(&self) -> bool {
+        self.0.swap(false, Ordering::AcqRel)
+    }
 }
 
 impl Outgoing {
@@ -59,6 +79,7 @@ impl Outgoing {
             opens_session: false,
             prefers_stream: false,
             stays_open: false,
+            patience: None,
             run: None,
         }
     }

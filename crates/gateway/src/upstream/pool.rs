@@ -14,6 +14,7 @@ use super::connection::{Connection, Failure};
 use super::dial::Dialer;
 use super::error::{Stage, UpstreamError};
 use super::headers::keep_alive_seconds;
+use super::message::Patience;
 use super::options::{HttpBounds, Waits};
 
 /// Under load the runtime has looked at a socket that rested less than this since its last answer, so a
@@ -97,11 +98,12 @@ impl Pool {
         self: &Arc<Pool>,
         purpose: Purpose,
         stays_open: bool,
+        patience: Option<&Patience>,
         make_request: impl Fn(HeaderMap) -> Request<Bytes>,
     ) -> Result<Response<Body>, UpstreamError> {
         let place = self.place(purpose).await?;
         if let Some(mut connection) = self.take_idle() {
-            connection.deadline.start(&self.waits, stays_open);
+            connection.deadline.start(&self.waits, stays_open, patience);
             let table = std::mem::take(&mut connection.table);
             match connection.exchange(make_request(table), self.is_calm()).await {
                 Ok(response) => return Ok(self.leased(response, connection, place)),
@@ -111,7 +113,7 @@ impl Pool {
         }
         // In one place as long as it lives: it changes hands several times for each request.
         let mut connection = Box::new(Box::pin(self.dialer.dial()).await?);
-        connection.deadline.start(&self.waits, stays_open);
+        connection.deadline.start(&self.waits, stays_open, patience);
         match connection.exchange(make_request(HeaderMap::new()), self.is_calm()).await {
             Ok(response) => Ok(self.leased(response, connection, place)),
             Err(Failure::Failed(error)) => Err(error),

@@ -16,7 +16,12 @@ pub struct Takes {
     /// With tools for the model.
     tools: bool,
     roots: bool,
+    /// Results that come later.
+    tasks: bool,
 }
+
+/// The extension by which a client of the newer era takes tasks.
+pub const TASKS: &str = "io.modelcontextprotocol/tasks";
 
 /// What kind of question a server asks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,6 +51,30 @@ impl Question {
     }
 }
 
+impl Question {
+    /// What it is asked with.
+    pub fn method(self) -> &'static str {
+        match self {
+            Question::Form | Question::Address => "elicitation/create",
+            Question::Model | Question::ModelWithTools => "sampling/createMessage",
+            Question::Roots => "roots/list",
+            Question::Other => "something of its own",
+        }
+    }
+
+    /// What a client must declare to be asked this, as its capabilities say it.
+    pub fn needs(self) -> Option<&'static str> {
+        match self {
+            Question::Form => Some(r#"{"elicitation":{"form":{}}}"#),
+            Question::Address => Some(r#"{"elicitation":{"url":{}}}"#),
+            Question::Model => Some(r#"{"sampling":{}}"#),
+            Question::ModelWithTools => Some(r#"{"sampling":{"tools":{}}}"#),
+            Question::Roots => Some(r#"{"roots":{}}"#),
+            Question::Other => None,
+        }
+    }
+}
+
 impl Takes {
     pub fn of(capabilities: Option<Value<'_>>) -> Takes {
         let of = |name: &str| capabilities.and_then(|all| all.get(name));
@@ -59,7 +88,18 @@ impl Takes {
             sampling: of("sampling").is_some(),
             tools: has("sampling", "tools"),
             roots: of("roots").is_some(),
+            tasks: has("extensions", TASKS),
         }
+    }
+
+    /// Whether the client can be asked anything.
+    pub fn takes_questions(self) -> bool {
+        Takes { tasks: false, ..self } != Takes::default()
+    }
+
+    /// Whether a call of the client may become a task.
+    pub fn takes_tasks(self) -> bool {
+        self.tasks
     }
 
     /// Whether the client can be asked by this method at all.

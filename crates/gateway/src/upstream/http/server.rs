@@ -94,7 +94,8 @@ impl HttpServer {
             headers.insert(CONTENT_TYPE, JSON);
             request(Method::POST, uri, headers, out.body.clone())
         };
-        self.pool.exchange(Purpose::Request, out.stays_open, make_request).await
+        let patience = out.patience.as_ref();
+        self.pool.exchange(Purpose::Request, out.stays_open, patience, make_request).await
     }
 
     /// Asks without a message, for a stream or for the end of a session.
@@ -112,7 +113,7 @@ impl HttpServer {
             headers.extend(more.cloned());
             request(method.clone(), &self.uri, headers, Bytes::new())
         };
-        self.pool.exchange(purpose, is_stream, make_request).await
+        self.pool.exchange(purpose, is_stream, None, make_request).await
     }
 
     /// The headers of one request: ours, the core's, and the owner's, whose word is the last. They go

@@ -1,0 +1,196 @@
+//! What one era has and the other does not: addresses that a user must open, capabilities that are missing.
+
+use std::io::Write;
+use std::net::TcpStream;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use crate::eras::{
+    Answers, Stage, answered, ask, conversed, newer, older, request, said, stage, stage_over_http,
+};
+use crate::world::until;
+
+#[test]
+fn a_newer_client_is_asked_to_open_the_address_that_an_older_server_names_in_an_error() {
+    let stage = stage("legacy");
+    let takes = json!({ "elicitation": { "url": {} } });
+    let call = newer("tools/call", &json!({ "name": "opens", "arguments": {} }), &takes);
+    let asked = ask(&stage.client, &call);
+    let question = &asked["result"]["inputRequests"]["address-1"];
+    assert_eq!(question["method"], "elicitation/create", "{asked}");
+    let params = json!({ "mode": "url", "message": "go", "url": "https://example.com" });
+    assert_eq!(question["params"], params);
+
+    let again = answered(&call, &asked, &json!({ "action": "accept" }));
+    assert_eq!(said(&ask(&stage.client, &again)), 2, "the call was sent once more");
+    let used = ask(&stage.client, &again);
+    assert_eq!(used["error"]["code"], -32602, "{used}");
+    for _ in 0..2 {
+        assert!(said(&ask(&stage.client, &call)).is_number(), "three calls are allowed");
+    }
+    let fourth = ask(&stage.client, &call);
+    assert_eq!(fourth["result"]["_meta"]["tollgate/denial"]["code"], "rate_limited", "{fourth}");
+    stage.gate.verify();
+}
+
+#[test]
+fn an_address_that_is_not_opened_ends_the_call() {
+    let stage = stage("legacy");
+    let takes = json!({ "elicitation": { "url": {} } });
+    let arguments = json!({ "name": "opens", "arguments": { "never": true } });
+    let call = newer("tools/call", &arguments, &takes);
+    let asked = ask(&stage.client, &call);
+    let declined = ask(&stage.client, &answered(&call, &asked, &json!({ "action": "decline" })));
+    assert_eq!(declined["result"]["isError"], true, "{declined}");
+    let asked = ask(&stage.client, &call);
+    let still = ask(&stage.client, &answered(&call, &asked, &json!({ "action": "accept" })));
+    assert_eq!(still["result"]["resultType"], "input_required", "{still}");
+
+    let unable =
+        ask(&stage.client, &newer("tools/call", &arguments, &json!({ "elicitation": {} })));
+    check_unable(&unable, &json!({ "elicitation": { "url": {} } }));
+    stage.gate.verify();
+}
+
+fn check_unable(answer: &Value, needs: &Value) {
+    assert_eq!(answer["error"]["code"], -32021, "{answer}");
+    assert_eq!(&answer["error"]["data"]["requiredCapabilities"], needs, "{answer}");
+}
+
+#[test]
+fn a_call_that_fails_for_what_its_client_cannot_do_says_so() {
+    let stage = stage("legacy");
+    let call =
+        |takes| ask(&stage.client, &newer("tools/call", &json!({ "name": "strict" }), &takes));
+    check_unable(&call(json!({})), &json!({ "sampling": {} }));
+    check_unable(&call(json!({ "elicitation": {} })), &json!({ "sampling": {} }));
+    let asked = call(json!({ "sampling": {} }));
+    assert_eq!(asked["result"]["resultType"], "input_required", "{asked}");
+    stage.gate.verify();
+}
+
+#[test]
+fn an_older_client_opens_the_address_that_a_newer_server_names() {
+    let stage = stage("modern");
+    let call = request("tools/call", &json!({ "name": "address", "arguments": {} }));
+    let able = older(&stage.client, &json!({ "elicitation": { "url": {} } }));
+    let came = conversed(&able, &call);
+    assert_eq!(came[0]["method"], "elicitation/create", "{came:?}");
+    assert!(came[0]["params"]["elicitationId"].is_string(), "{came:?}");
+    assert_eq!(said(&came[1])["action"], "accept", "{came:?}");
+
+    let unable = older(&stage.client, &json!({ "elicitation": {} }));
+    check_unable(&unable.send(&call).json(), &json!({ "elicitation": { "url": {} } }));
+}
+
+/// A request about a task, in the newer era.
+fn follow_up(stage: &Stage, method: &str, task: &str) -> Value {
+    let takes = json!({ "extensions": { TASKS: {} } });
+    ask(&stage.client, &newer(method, &json!({ "taskId": task }), &takes))
+}
+
+fn begun(stage: &Stage, arguments: &Value) -> String {
+    let takes = json!({ "extensions": { TASKS: {} } });
+    let job = json!({ "name": "job", "arguments": arguments });
+    let begun = ask(&stage.client, &newer("tools/call", &job, &takes));
+    let task = &begun["result"];
+    assert_eq!(task["resultType"], "task", "{begun}");
+    assert_eq!((&task["ttlMs"], &task["pollIntervalMs"]), (&json!(60000), &json!(50)), "{begun}");
+    task["taskId"].as_str().unwrap().to_owned()
+}
+
+const TASKS: &str = "io.modelcontextprotocol/tasks";
+
+#[test]
+fn a_newer_client_follows_a_task_of_an_older_server() {
+    for stage in [stage("legacy"), stage_over_http(Answers::InAStream)] {
+        let found = ask(&stage.client, &newer("server/discover", &json!({}), &json!({})));
+        assert!(found["result"]["capabilities"]["extensions"][TASKS].is_object(), "{found}");
+        for (arguments, status, came_to) in [
+            (json!({}), "completed", json!({ "isError": false })),
+            (json!({ "fail": true }), "completed", json!({ "isError": true })),
+            (json!({ "break": true }), "failed", json!({ "code": -32603 })),
+        ] {
+            let task = begun(&stage, &arguments);
+            let first = follow_up(&stage, "tasks/get", &task);
+            assert_eq!(first["result"]["status"], "working", "{first}");
+            assert_eq!(first["result"]["resultType"], "complete", "{first}");
+            let last = follow_up(&stage, "tasks/get", &task);
+            assert_eq!(last["result"]["status"], status, "{last}");
+            let within = if status == "failed" { "error" } else { "result" };
+            for (key, value) in came_to.as_object().unwrap() {
+                assert_eq!(&last["result"][within][key], value, "{last}");
+            }
+        }
+        let task = begun(&stage, &json!({}));
+        let cancelled = follow_up(&stage, "tasks/cancel", &task);
+        assert_eq!(cancelled["result"], json!({ "resultType": "complete" }), "{cancelled}");
+        let seen = follow_up(&stage, "tasks/get", &task);
+        assert_eq!(seen["result"]["status"], "cancelled", "{seen}");
+        stage.gate.verify();
+    }
+}
+
+#[test]
+fn a_task_of_an_older_server_is_its_grants_and_cut_as_its_tool_is() {
+    let mut stage = stage("legacy");
+    let rules = json!({
+        "version": "1", "default": "deny",
+        "tools": { "job": { "redact": ["secret"] } },
+    });
+    stage.gate.policy("cut", &rules);
+    let cut = stage.gate.grant("cut", &["peer=cut"]);
+    let other = stage.gate.grant("other", &["peer=cut"]);
+    stage.client = stage.gate.client(&cut, "/mcp/peer");
+    let task = begun(&stage, &json!({}));
+    stage.client = stage.gate.client(&other, "/mcp/peer");
+    for method in ["tasks/get", "tasks/cancel"] {
+        let refused = follow_up(&stage, method, &task);
+        assert_eq!(refused["error"]["code"], -32602, "{refused}");
+    }
+    stage.client = stage.gate.client(&cut, "/mcp/peer");
+    follow_up(&stage, "tasks/get", &task);
+    let last = follow_up(&stage, "tasks/get", &task);
+    let text = last["result"]["result"]["content"][0]["text"].as_str().unwrap();
+    assert!(text.contains('7') && !text.contains("secret"), "{last}");
+}
+
+#[test]
+fn a_newer_client_that_knows_no_tasks_waits_for_what_the_task_comes_to() {
+    for stage in [
+        stage("legacy"),
+        stage_over_http(Answers::InAStream),
+        stage_over_http(Answers::InOneMessage),
+    ] {
+        let job = |arguments: Value, takes: Value| {
+            newer("tools/call", &json!({ "name": "job", "arguments": arguments }), &takes)
+        };
+        let done = ask(&stage.client, &job(json!({ "short": true }), json!({})));
+        assert_eq!(said(&done)["n"], 7, "{done}");
+        let broken = ask(&stage.client, &job(json!({ "short": true, "break": true }), json!({})));
+        assert_eq!(broken["error"]["message"], "broke", "{broken}");
+
+        let asks = job(json!({ "short": true, "ask": true }), json!({ "elicitation": {} }));
+        let asked = ask(&stage.client, &asks);
+        let again = answered(&asks, &asked, &json!({ "action": "decline" }));
+        assert_eq!(said(&ask(&stage.client, &again))["action"], "decline");
+        stage.gate.verify();
+    }
+}
+
+#[test]
+fn a_task_that_nobody_waits_for_any_more_is_cancelled() {
+    let stage = stage("legacy");
+    let job = newer("tools/call", &json!({ "name": "job", "arguments": {} }), &json!({}));
+    let headers = "MCP-Protocol-Version: 2026-07-28\r\nMcp-Method: tools/call\r\nMcp-Name: job\r\n";
+    let mut stream = TcpStream::connect(("127.0.0.1", stage.client.port)).unwrap();
+    stream.write_all(&stage.client.request(job.to_string().as_bytes(), headers)).unwrap();
+    until("the call is on its way", Duration::from_secs(10), || stage.gate.admitted("job") == 1);
+    std::thread::sleep(Duration::from_millis(500));
+    drop(stream);
+    let told = newer("tools/call", &json!({ "name": "cancelled" }), &json!({}));
+    until("the task is cancelled", Duration::from_secs(10), || {
+        said(&ask(&stage.client, &told)) == "task-0"
+    });
+}

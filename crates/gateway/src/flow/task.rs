@@ -1,0 +1,123 @@
+//! Tasks of an older server behind a newer client: what its era says at once is asked for piece by piece.
+
+use super::{Flow, Piece, Source, until_cancelled};
+use crate::rebuild::string;
+use crate::translate::tasks::{self, CameTo};
+use crate::upstream::{Event, Outgoing, Patience};
+use crate::wire::{Method, request_body, result_body};
+use bytes::Bytes;
+use policy::json::{Bounds, Doc, Value};
+use std::pin::pin;
+
+/// What the server is asked besides, to answer the client.
+pub(super) enum TaskStep {
+    /// `tasks/result` of this task goes out next.
+    ToAsk { id: String, for_whom: ForWhom },
+    /// It went out, and its answer is the next.
+    Asked(ForWhom),
+}
+
+/// What the answer is needed for.
+pub(super) enum ForWhom {
+    /// The call itself, whose client knows no tasks.
+    Call,
+    /// `tasks/get`, with what the server said to it.
+    Get(Bytes),
+}
+
+impl Flow {
+    /// An answer of an older server to a newer client, which may be about a task.
+    pub(super) fn of_task(&mut self, status: u16, event: &Event, root: Value<'_>) -> Option<Piece> {
+        let came_to = root.get("result").map(CameTo::Result);
+        match (self.task.take(), Method::parse(&self.tail.method), came_to) {
+            (None, Method::ToolsCall, Some(CameTo::Result(result)))
+                if !self.tail.asked.client_takes_tasks() =>
+            {
+                if let Some(id) = tasks::begun(result).and_then(|task| task.get("taskId")?.as_str())
+                {
+                    self.tail.meanwhile.awaited = Some(id.clone().into_owned());
+                    return self.ask_for(&id, ForWhom::Call);
+                }
+            }
+            (None, Method::TasksGet, Some(CameTo::Result(task))) => {
+                if let Some(id) = task.get("taskId").and_then(Value::as_str)
+                    && tasks::has_ended(task)
+                {
+                    return self.ask_for(&id, ForWhom::Get(event.message.clone()));
+                }
+                return Some(self.finish_with(&tasks::modern_got(task, None)));
+            }
+            (None, Method::TasksCancel, Some(_)) => return Some(self.finish_with("{}")),
+            (Some(TaskStep::Asked(ForWhom::Call)), ..) => self.tail.meanwhile.awaited = None,
+            (Some(TaskStep::Asked(ForWhom::Get(got))), _, came_to) => {
+                let came_to = came_to.or_else(|| root.get("error").map(CameTo::Error));
+                if let Some(piece) = self.got(&got, came_to) {
+                    return Some(piece);
+                }
+            }
+            _ => {}
+        }
+        Some(self.tail.finish(status, &event.message, root))
+    }
+
+    fn ask_for(&mut self, id: &str, for_whom: ForWhom) -> Option<Piece> {
+        self.task = Some(TaskStep::ToAsk { id: id.to_owned(), for_whom });
+        None
+    }
+
+    /// The answer to `tasks/get` with what the task came to.
+    fn got(&mut self, got: &Bytes, came_to: Option<CameTo<'_>>) -> Option<Piece> {
+        let doc = Doc::read(got, &Bounds::ANSWER).ok()?;
+        let result = tasks::modern_got(doc.root().get("result")?, came_to);
+        Some(self.finish_with(&result))
+    }
+
+    /// Ends the request with another result than the server wrote.
+    fn finish_with(&mut self, result: &str) -> Piece {
+        let message = Bytes::from(result_body(&self.tail.sent_id, result));
+        match Doc::read(&message, &Bounds::ANSWER) {
+            Ok(doc) => self.tail.finish(200, &message, doc.root()),
+            Err(_) => self.tail.garbled("what it says of a task is too deep"),
+        }
+    }
+
+    /// Asks what a task came to; older servers answer when it has.
+    pub(super) async fn follow_up(&mut self) -> Option<Piece> {
+        let Some(TaskStep::ToAsk { id, for_whom }) = self.task.take() else { return None };
+        let Some(permit) = &self.tail.permit else { return Some(self.tail.ran_out()) };
+        let sent_id = self.tail.peer.mint();
+        let params = format!("{{\"taskId\":{}}}", string(&id));
+        let body = request_body(&sent_id, "tasks/result", Some(&params));
+        let mut out = Outgoing::request(sent_id.clone(), body.into());
+        if matches!(for_whom, ForWhom::Call) {
+            // What the task asks and how far it is, the client hears while it waits.
+            out.takes = Some(self.tail.asked.takes);
+            let known_as =
+                self.tail.meanwhile.known_as.get_or_insert_with(|| self.tail.sent_id.clone());
+            out.progress_token = Some(known_as.raw().into());
+        }
+        let in_flight = self.tail.in_flight.as_ref();
+        if let Some(in_flight) = in_flight {
+            in_flight.sent(&self.tail.peer, sent_id.clone());
+        }
+        if self.tail.questions.is_some() {
+            let patience = out.patience.insert(Patience::default()).clone();
+            self.source = Source::Coming(self.tail.peer.begin(permit, out), patience);
+            self.tail.sent_id = sent_id;
+            self.task = Some(TaskStep::Asked(for_whom));
+            return None;
+        }
+        let reply = {
+            let sent = pin!(self.tail.peer.request(permit, out));
+            until_cancelled(in_flight, self.tail.cancel_grace(), sent).await
+        };
+        self.tail.sent_id = sent_id;
+        match reply {
+            None => return Some(self.tail.cancelled()),
+            Some(Err(error)) => return Some(self.tail.failed(&error)),
+            Some(Ok(reply)) => self.source = Source::of(reply),
+        }
+        self.task = Some(TaskStep::Asked(for_whom));
+        None
+    }
+}
