@@ -15,7 +15,7 @@ use crate::questions::Questions;
 use crate::session::InFlight;
 use crate::trace::Trace;
 use crate::upstream::{Patience, Reply};
-use crate::wire::{Era, meta_keys};
+use crate::wire::{Era, Method, meta_keys};
 use bytes::Bytes;
 use std::collections::VecDeque;
 use std::pin::pin;
@@ -27,7 +27,7 @@ use tokio::sync::broadcast;
 pub(crate) use ask::{Aim, Ask, Asked, Owned};
 pub(crate) use judge::allows;
 
-use bring::{bring, resume};
+use bring::{bring, resume, update_task};
 use judge::{
     admit, admit_again, check_param_headers, continued_round, effects, not_offered, own_act,
     release, rule, unless_unopened, verdict, waiting_call,
@@ -188,6 +188,12 @@ async fn log_messages(
 
 /// Sends the request out and begins to bring back what comes.
 async fn run(ask: &Ask<'_>, aim: &Aim<'_>, mut tail: Tail, round: Round<'_>) -> Outbound {
+    if ask.request.method == Method::TasksUpdate
+        && tail.peer.era == Era::Legacy
+        && let Some(permit) = tail.permit.take()
+    {
+        return Box::pin(update_task(ask, &tail.peer, permit)).await;
+    }
     let wish = Wish {
         request: ask.request,
         body: ask.body,

@@ -170,6 +170,9 @@ impl Flow {
             {
                 return Next::Piece(piece);
             }
+            if self.is_to_hear_a_task() {
+                return self.hear_question().await;
+            }
             if let Some(TaskStep::ToAsk { .. }) = self.task
                 && let Some(piece) = Box::pin(self.follow_up()).await
             {

@@ -86,8 +86,13 @@ pub(crate) struct Rounds {
 struct Inside {
     used: HashMap<String, i64>,
     parked: HashMap<u64, ParkedCall>,
+    /// What older servers were asked the results of, for tasks that wait for their clients.
+    tasks: HashMap<TaskKey, ParkedCall>,
     next: u64,
 }
+
+/// Grant, server and task.
+pub(crate) type TaskKey = (String, String, String);
 
 impl Rounds {
     fn inside(&self) -> std::sync::MutexGuard<'_, Inside> {
@@ -112,10 +117,30 @@ impl Rounds {
         if fits { inside.parked.remove(&handle) } else { None }
     }
 
+    /// Parks what asks for a task, in the place of what did so before.
+    pub(crate) fn park_task(&self, key: TaskKey, call: ParkedCall) {
+        let mut inside = self.inside();
+        if inside.tasks.len() < PARKED_MAX || inside.tasks.contains_key(&key) {
+            inside.tasks.insert(key, call);
+        }
+    }
+
+    pub(crate) fn unpark_task(&self, key: &TaskKey) -> Option<ParkedCall> {
+        self.inside().tasks.remove(key)
+    }
+
+    /// What a task is known to ask its client.
+    pub(crate) fn asked_of(&self, key: &TaskKey) -> Option<Question> {
+        self.inside().tasks.get(key).map(|parked| parked.question.clone())
+    }
+
     /// Ends every call that waits, because the gate stops: their permits record them.
     pub(crate) fn give_up(&self) {
-        let parked = std::mem::take(&mut self.inside().parked);
-        drop(parked);
+        let (parked, tasks) = {
+            let mut inside = self.inside();
+            (std::mem::take(&mut inside.parked), std::mem::take(&mut inside.tasks))
+        };
+        drop((parked, tasks));
     }
 
     /// Uses a state up; a second time it is refused.
@@ -131,6 +156,7 @@ impl Rounds {
         let mut inside = self.inside();
         inside.used.retain(|_, until_us| *until_us > now_us);
         inside.parked.retain(|_, call| call.until_us > now_us);
+        inside.tasks.retain(|_, call| call.until_us > now_us);
     }
 }
 

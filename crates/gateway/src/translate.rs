@@ -320,6 +320,14 @@ pub(crate) fn addresses(error: Value<'_>) -> String {
 
 /// An `input_required` result for one question of a legacy server.
 pub(crate) fn input_required(questions: &[Question], state: &str) -> String {
+    format!(
+        "{{\"resultType\":\"input_required\",\"inputRequests\":{},\"requestState\":{}}}",
+        input_requests(questions),
+        string(state)
+    )
+}
+
+fn input_requests(questions: &[Question]) -> String {
     let requests: Vec<String> = questions
         .iter()
         .map(|question| {
@@ -331,11 +339,7 @@ pub(crate) fn input_required(questions: &[Question], state: &str) -> String {
             )
         })
         .collect();
-    format!(
-        "{{\"resultType\":\"input_required\",\"inputRequests\":{{{}}},\"requestState\":{}}}",
-        requests.join(","),
-        string(state)
-    )
+    format!("{{{}}}", requests.join(","))
 }
 
 #[cfg(test)]

@@ -180,6 +180,41 @@ fn a_newer_client_that_knows_no_tasks_waits_for_what_the_task_comes_to() {
 }
 
 #[test]
+fn what_a_task_of_an_older_server_asks_is_answered_with_an_update() {
+    let stage = stage("legacy");
+    let takes = json!({ "elicitation": {}, "extensions": { TASKS: {} } });
+    let send = |method: &str, params: &Value| ask(&stage.client, &newer(method, params, &takes));
+    let job = json!({ "name": "job", "arguments": { "ask": true, "short": true } });
+    let begun = send("tools/call", &job);
+    let task = json!({ "taskId": begun["result"]["taskId"] });
+    let early = send("tasks/update", &task);
+    assert_eq!(early["error"]["code"], -32602, "{early}");
+    // It is looked at more than once before it is answered.
+    let mut asking = Value::Null;
+    for _ in 0..3 {
+        asking = send("tasks/get", &task)["result"].clone();
+        assert_eq!(asking["status"], "input_required", "{asking}");
+        assert_eq!(asking["inputRequests"].as_object().map(serde_json::Map::len), Some(1));
+    }
+    let (key, question) = asking["inputRequests"].as_object().unwrap().iter().next().unwrap();
+    assert_eq!(question["method"], "elicitation/create", "{asking}");
+    let mut update = task.clone();
+    update["inputResponses"] = json!({ "other": {} });
+    assert_eq!(send("tasks/update", &update)["result"], json!({ "resultType": "complete" }));
+    update["inputResponses"] = json!({ key: { "action": "decline" } });
+    assert_eq!(send("tasks/update", &update)["result"], json!({ "resultType": "complete" }));
+    let mut done = Value::Null;
+    until("the task ends", Duration::from_secs(10), || {
+        done = send("tasks/get", &task)["result"].clone();
+        done["status"] == "completed"
+    });
+    assert!(done["result"]["content"][0]["text"].as_str().unwrap().contains("decline"), "{done}");
+    let late = send("tasks/update", &update);
+    assert_eq!(late["error"]["code"], -32602, "{late}");
+    stage.gate.verify();
+}
+
+#[test]
 fn a_task_that_nobody_waits_for_any_more_is_cancelled() {
     let stage = stage("legacy");
     let job = newer("tools/call", &json!({ "name": "job", "arguments": {} }), &json!({}));

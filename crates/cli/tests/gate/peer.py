@@ -71,7 +71,10 @@ def job(task, params, put):
     """Ends after two looks at it, or when it was cancelled; with `ask` it asks something first."""
     arguments = params["arguments"]
     if arguments.get("ask"):
-        task["came"] = text(asked("elicitation/create", FORM, put))
+        task["status"] = "input_required"
+        # What it asks, it asks on the stream of whoever wants its result.
+        task["came"] = text(asked("elicitation/create", FORM, lambda message: task["wanted"].get()(message)))
+        task["status"] = "working"
     elif arguments.get("break"):
         task["came"] = Refused("broke", -32603)
     else:
@@ -87,7 +90,7 @@ def shown(task):
     return {"createdAt": "2026-11-17T00:00:00Z", "lastUpdatedAt": "2026-11-17T00:00:01Z", "ttl": 60000, "pollInterval": 50, **{key: task[key] for key in ("taskId", "status")}}
 
 
-def of_tasks(method, params):
+def of_tasks(method, params, put):
     task = tasks.get(params["taskId"])
     if task is None:
         raise Refused("no such task", -32602)
@@ -96,11 +99,12 @@ def of_tasks(method, params):
         task["ready"].set()
         told["cancelled"] = task["taskId"]
     if method == "tasks/result":
+        task["wanted"].put(put)
         task["done"].wait()
         if isinstance(task["came"], Refused):
             raise task["came"]
         return {**task["came"], "_meta": {META + "related-task": {"taskId": task["taskId"]}}}
-    if method == "tasks/get":
+    if method == "tasks/get" and task["status"] == "working":
         task["looks"] += 1
         if task["looks"] == 2:
             task["ready"].set()
@@ -112,7 +116,7 @@ def call(name, params, put):
     if name == "job":
         if "task" not in params:
             raise Refused("only as a task")
-        task = {"taskId": "task-%d" % len(tasks), "status": "working", "looks": 0, "ready": threading.Event(), "done": threading.Event()}
+        task = {"taskId": "task-%d" % len(tasks), "status": "working", "looks": 0, "wanted": queue.Queue(), "ready": threading.Event(), "done": threading.Event()}
         tasks[task["taskId"]] = task
         threading.Thread(target=job, args=(task, params, put), daemon=True).start()
         return {"task": shown(task)}
@@ -166,7 +170,7 @@ def result(method, params, put):
     if not MODERN:
         offers["tasks"] = {"cancel": {}, "requests": {"tools": {"call": {}}}}
     if method.startswith("tasks/") and not MODERN:
-        return of_tasks(method, params)
+        return of_tasks(method, params, put)
     if method == "initialize" and not MODERN:
         told["capabilities"] = params["capabilities"]
         return {"protocolVersion": params["protocolVersion"], "capabilities": offers, "serverInfo": {"name": "p", "version": "1"}}

@@ -2,14 +2,16 @@
 
 use super::ask::Ask;
 use super::judge::release;
+use crate::answers;
 use crate::flow::{Flow, Next, Piece};
 use crate::gate::Gate;
 use crate::mrtr::{Inner, ParkedCall};
 use crate::outbound::{Outbound, PIECES_WAITING_MAX};
+use crate::peer::Peer;
 use crate::session::Outgoing;
 use crate::translate;
 use crate::upstream::{self};
-use crate::wire::{Id, error_body};
+use crate::wire::{Id, code, error_body};
 use bytes::Bytes;
 use std::sync::Arc;
 use store::ledger::{Ending, Permit};
@@ -81,6 +83,9 @@ pub(super) fn detach(flow: Flow) {
 
 /// Parks a call whose server asked something, and says so to the client.
 pub(super) fn park(mut flow: Flow, question: translate::Question, id: Id) -> Bytes {
+    if flow.asks_for_a_task() {
+        return flow.park_task(question, id);
+    }
     flow.set_asking(true);
     let (gate, client_id) = (Arc::clone(&flow.tail.scene.gate), flow.tail.id.clone());
     let until_us = gate.clock.now().wall_us + crate::mrtr::ROUND_SECONDS_MAX * 1_000_000;
@@ -130,4 +135,29 @@ pub(super) async fn resume(ask: &Ask<'_>, mut parked: Box<ParkedCall>, permit: P
             bring(first, flow)
         }
     }
+}
+
+/// `tasks/update` for an older server, which has no such thing: the answer goes where it was asked.
+pub(super) async fn update_task(ask: &Ask<'_>, peer: &Peer, permit: Permit) -> Outbound {
+    let (id, params) = (&ask.request.id, ask.request.params);
+    let task = params.and_then(|params| params.get("taskId")?.as_str()).unwrap_or_default();
+    let rounds = &ask.scene.gate.rounds;
+    let key = (ask.scene.holder.id.clone(), peer.server.name.clone(), task.into_owned());
+    let Some(parked) = rounds.unpark_task(&key) else {
+        release(permit, "the task asks nothing");
+        let words = "this task does not wait for an answer";
+        return Outbound::ok(error_body(Some(id), code::INVALID_PARAMS, words, None));
+    };
+    let answers = params.and_then(|params| params.get("inputResponses"));
+    if let Some(answer) = answers.and_then(|all| all.get(&parked.question.key)) {
+        let body = crate::wire::result_body(&parked.id, answer.raw());
+        if let Err(error) = peer.send(&permit, upstream::Outgoing::response(body.into())).await {
+            release(permit, "the server is gone");
+            return Outbound::ok(answers::upstream_failed(id, &peer.server.name, &error));
+        }
+    } else {
+        rounds.park_task(key, parked);
+    }
+    Gate::settled(permit, Ending::Ok);
+    Outbound::ok(crate::wire::result_body(id, "{\"resultType\":\"complete\"}"))
 }

@@ -375,6 +375,13 @@ impl Tail {
         late(settled.write());
     }
 
+    /// The same where nobody can wait.
+    pub(super) fn put_on_record(&mut self) {
+        if let Some(settled) = self.settled.take() {
+            late(settled.write());
+        }
+    }
+
     pub(super) fn end_trace(&mut self, ending: Ending, took_us: u64) {
         let Some(trace) = self.trace.take() else { return };
         self.scene.gate.tracer.end(Span {

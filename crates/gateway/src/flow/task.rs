@@ -1,13 +1,17 @@
 //! Tasks of an older server behind a newer client: what its era says at once is asked for piece by piece.
 
-use super::{Flow, Piece, Source, until_cancelled};
+use super::{Flow, Next, Piece, Source, until_cancelled};
+use crate::mrtr::{ParkedCall, ROUND_SECONDS_MAX, TaskKey};
 use crate::rebuild::string;
+use crate::translate::Question;
 use crate::translate::tasks::{self, CameTo};
 use crate::upstream::{Event, Outgoing, Patience};
-use crate::wire::{Method, request_body, result_body};
+use crate::wire::{Id, Method, request_body, result_body};
 use bytes::Bytes;
 use policy::json::{Bounds, Doc, Value};
-use std::pin::pin;
+use std::pin::{Pin, pin};
+use std::sync::Arc;
+use std::time::Duration;
 
 /// What the server is asked besides, to answer the client.
 pub(super) enum TaskStep {
@@ -23,7 +27,12 @@ pub(super) enum ForWhom {
     Call,
     /// `tasks/get`, with what the server said to it.
     Get(Bytes),
+    /// The same of a task that waits for its client, to hear what it asks.
+    Question(Bytes),
 }
+
+/// A server that was asked what a task comes to asks its question at once, or has none.
+const QUESTION_WAIT_MAX: Duration = Duration::from_secs(2);
 
 impl Flow {
     /// An answer of an older server to a newer client, which may be about a task.
@@ -45,11 +54,14 @@ impl Flow {
                 {
                     return self.ask_for(&id, ForWhom::Get(event.message.clone()));
                 }
+                if tasks::asks(task) {
+                    return self.asking_task(event, task);
+                }
                 return Some(self.finish_with(&tasks::modern_got(task, None)));
             }
             (None, Method::TasksCancel, Some(_)) => return Some(self.finish_with("{}")),
             (Some(TaskStep::Asked(ForWhom::Call)), ..) => self.tail.meanwhile.awaited = None,
-            (Some(TaskStep::Asked(ForWhom::Get(got))), _, came_to) => {
+            (Some(TaskStep::Asked(ForWhom::Get(got) | ForWhom::Question(got))), _, came_to) => {
                 let came_to = came_to.or_else(|| root.get("error").map(CameTo::Error));
                 if let Some(piece) = self.got(&got, came_to) {
                     return Some(piece);
@@ -58,6 +70,77 @@ impl Flow {
             _ => {}
         }
         Some(self.tail.finish(status, &event.message, root))
+    }
+
+    /// `tasks/get` of a task that waits for its client: what it asks is known, or heard now.
+    fn asking_task(&mut self, event: &Event, task: Value<'_>) -> Option<Piece> {
+        let id = task.get("taskId").and_then(Value::as_str)?;
+        match self.tail.scene.gate.rounds.asked_of(&self.task_key(&id)) {
+            Some(question) => Some(self.finish_with(&tasks::modern_asking(task, &question))),
+            None => self.ask_for(&id, ForWhom::Question(event.message.clone())),
+        }
+    }
+
+    fn task_key(&self, id: &str) -> TaskKey {
+        let tail = &self.tail;
+        (tail.scene.holder.id.clone(), tail.peer.server.name.clone(), id.to_owned())
+    }
+
+    /// Whether what is asked here is a task's question, which waits for `tasks/update`.
+    pub(crate) fn asks_for_a_task(&self) -> bool {
+        matches!(self.task, Some(TaskStep::Asked(ForWhom::Question(_))))
+    }
+
+    /// Keeps what a task asks until its client updates it, and ends the `tasks/get` that brought it up.
+    pub(crate) fn park_task(mut self, question: Question, id: Id) -> Bytes {
+        let said = match self.task.take() {
+            Some(TaskStep::Asked(ForWhom::Question(got))) => told_of(&got, &question),
+            _ => None,
+        };
+        let (piece, task_id) = match said {
+            Some((result, task_id)) => (self.finish_with(&result), task_id),
+            None => (self.tail.garbled("what it says of a task cannot be read"), String::new()),
+        };
+        self.tail.put_on_record();
+        let Piece::Last { body, .. } = piece else { return Bytes::new() };
+        let gate = Arc::clone(&self.tail.scene.gate);
+        let until_us = gate.clock.now().wall_us + ROUND_SECONDS_MAX * 1_000_000;
+        let (key, grant) = (self.task_key(&task_id), self.tail.scene.holder.id.clone());
+        gate.rounds.park_task(key, ParkedCall { flow: self, question, id, grant, until_us });
+        body
+    }
+
+    pub(super) fn is_to_hear_a_task(&self) -> bool {
+        matches!(self.task, Some(TaskStep::ToAsk { for_whom: ForWhom::Question(_), .. }))
+    }
+
+    /// Asks what a task comes to, only to hear what it asks; that takes no time, or there is nothing.
+    pub(super) fn hear_question(&mut self) -> Pin<Box<dyn Future<Output = Next> + Send + '_>> {
+        let got = match &self.task {
+            Some(TaskStep::ToAsk { for_whom: ForWhom::Question(got), .. }) => got.clone(),
+            _ => Bytes::new(),
+        };
+        Box::pin(async move {
+            let heard = async {
+                match self.follow_up().await {
+                    Some(piece) => Next::Piece(piece),
+                    None => self.next().await,
+                }
+            };
+            match tokio::time::timeout(QUESTION_WAIT_MAX, heard).await {
+                Ok(next) => next,
+                Err(_) => Next::Piece(self.unheard(&got)),
+            }
+        })
+    }
+
+    fn unheard(&mut self, got: &Bytes) -> Piece {
+        let doc = Doc::read(got, &Bounds::ANSWER);
+        let task = doc.as_ref().ok().and_then(|doc| doc.root().get("result"));
+        match task.map(tasks::modern_working) {
+            Some(result) => self.finish_with(&result),
+            None => self.tail.ran_out(),
+        }
     }
 
     fn ask_for(&mut self, id: &str, for_whom: ForWhom) -> Option<Piece> {
@@ -89,7 +172,7 @@ impl Flow {
         let params = format!("{{\"taskId\":{}}}", string(&id));
         let body = request_body(&sent_id, "tasks/result", Some(&params));
         let mut out = Outgoing::request(sent_id.clone(), body.into());
-        if matches!(for_whom, ForWhom::Call) {
+        if matches!(for_whom, ForWhom::Call | ForWhom::Question(_)) {
             // What the task asks and how far it is, the client hears while it waits.
             out.takes = Some(self.tail.asked.takes);
             let known_as =
@@ -120,4 +203,12 @@ impl Flow {
         self.task = Some(TaskStep::Asked(for_whom));
         None
     }
+}
+
+/// What `tasks/get` is answered with for a task that asks something, and the task's id.
+fn told_of(got: &Bytes, question: &Question) -> Option<(String, String)> {
+    let doc = Doc::read(got, &Bounds::ANSWER).ok()?;
+    let task = doc.root().get("result")?;
+    let id = task.get("taskId")?.as_str()?.into_owned();
+    Some((tasks::modern_asking(task, question), id))
 }

@@ -3,7 +3,7 @@
 use policy::json::{Kind, Value};
 use serde_json::json;
 
-use super::without;
+use super::{Question, input_requests, without};
 use crate::rebuild::{self, Member, string};
 use crate::wire::TASKS;
 
@@ -58,6 +58,21 @@ pub(crate) fn modern_got(task: Value<'_>, came_to: Option<CameTo<'_>>) -> String
             modern_task(task, &[("status", string("failed")), ("error", error)])
         }
     }
+}
+
+/// The same of a task that waits for its client, with what it asks.
+pub(crate) fn modern_asking(task: Value<'_>, question: &Question) -> String {
+    modern_task(task, &[("inputRequests", input_requests(std::slice::from_ref(question)))])
+}
+
+/// The same of a task of which nothing more is known than that it has not ended.
+pub(crate) fn modern_working(task: Value<'_>) -> String {
+    modern_task(task, &[("status", string("working"))])
+}
+
+/// Whether a task waits for its client. What it asks is said to who asks for its result.
+pub(crate) fn asks(task: Value<'_>) -> bool {
+    task.get("status").and_then(Value::as_str).as_deref() == Some("input_required")
 }
 
 /// What a task came to.
