@@ -14,7 +14,7 @@ use crate::prepare::{Round, Wish};
 use crate::questions::Questions;
 use crate::session::InFlight;
 use crate::trace::Trace;
-use crate::upstream::{Patience, Reply};
+use crate::upstream::{Patience, Reply, Wishes};
 use crate::wire::{Era, Method, meta_keys};
 use bytes::Bytes;
 use std::collections::VecDeque;
@@ -203,6 +203,11 @@ async fn run(ask: &Ask<'_>, aim: &Aim<'_>, mut tail: Tail, round: Round<'_>) -> 
         round,
         trace: tail.trace.as_ref(),
     };
+    if ask.request.method.is_kept_in_mind()
+        && let Some(wishes) = tail.peer.wishes()
+    {
+        keep_in_mind(ask, wishes);
+    }
     let mut prepared = crate::prepare::outgoing(ask.scene, &tail.peer, &wish);
     // What a task asks is nothing that its follow-ups could be asked instead.
     prepared.out.takes = Some(ask.takes).filter(|_| !ask.request.method.follows_up_a_task());
@@ -232,6 +237,20 @@ async fn run(ask: &Ask<'_>, aim: &Aim<'_>, mut tail: Tail, round: Round<'_>) -> 
             bring(piece, Flow::new(Reply::Accepted, tail))
         }
         Some(Ok(reply)) => answer(Flow::new(reply, tail)).await,
+    }
+}
+
+/// Notes what an older client tells its server to remember.
+fn keep_in_mind(ask: &Ask<'_>, wishes: &Wishes) {
+    let told = |key: &str| ask.request.params.and_then(|params| params.get(key)?.as_str());
+    match (ask.request.method, told("uri"), told("level")) {
+        (Method::SetLevel, _, Some(level)) => wishes.set_level(&level),
+        (Method::ResourcesSubscribe, Some(uri), _) => {
+            wishes.forget(&uri);
+            wishes.subscribe(&uri);
+        }
+        (Method::ResourcesUnsubscribe, Some(uri), _) => wishes.forget(&uri),
+        _ => {}
     }
 }
 

@@ -15,7 +15,9 @@ use crate::aside::{LARGE_BYTES, aside};
 use crate::builtin::{self, Builtin};
 use crate::questions::Askable;
 use crate::server::Server;
-use crate::upstream::{Event, Link, Listening, Outgoing, Passed, Reply, State, UpstreamError};
+use crate::upstream::{
+    Event, Link, Listening, Outgoing, Passed, Reply, State, UpstreamError, Wishes,
+};
 use crate::wire::{Era, Id, answer, before_result, error_body};
 
 /// A server we talk to.
@@ -144,6 +146,14 @@ impl Peer {
         match &self.way {
             Way::Link(Link::Stdio(link)) => link.runs().max(1),
             _ => 1,
+        }
+    }
+
+    /// What an older server keeps in mind, and forgets when it is started again; a built-in one does not.
+    pub(crate) fn wishes(&self) -> Option<&Wishes> {
+        match &self.way {
+            Way::Link(link) if self.era == Era::Legacy => Some(link.wishes()),
+            _ => None,
         }
     }
 

@@ -31,6 +31,7 @@ mod stdio;
 mod supervise;
 mod tls;
 mod waiter;
+mod wishes;
 
 use std::time::Duration;
 
@@ -50,6 +51,7 @@ pub use pass::{Pass, Passed};
 pub use stdio::StdioLink;
 pub use supervise::State;
 pub use tls::{TlsError, client_config};
+pub use wishes::Wishes;
 
 /// What came back for a request.
 pub enum Reply {
@@ -103,6 +105,14 @@ impl Link {
         match self {
             Link::Http(link) => link.listen(pass, last_event_id).await,
             Link::Stdio(link) => link.listen(pass).await,
+        }
+    }
+
+    /// What the server is told again when it has forgotten it.
+    pub fn wishes(&self) -> &Wishes {
+        match self {
+            Link::Http(link) => link.wishes(),
+            Link::Stdio(link) => link.wishes(),
         }
     }
 

@@ -272,6 +272,9 @@ impl Gate {
         if !peer.changes_level(level) {
             return;
         }
+        if let Some(wishes) = peer.wishes() {
+            wishes.set_level(level);
+        }
         let params = format!("{{\"level\":{}}}", string(level));
         let client = ClientWords { capabilities: "{}".to_owned(), info: None, log_level: None };
         let prepared = prepare::own(peer, "logging/setLevel", Some(&params), &client);

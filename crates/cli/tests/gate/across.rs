@@ -6,8 +6,10 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
+use crate::door::Client;
 use crate::eras::{
-    Answers, Stage, answered, ask, conversed, newer, older, request, said, stage, stage_over_http,
+    Answers, Stage, answered, ask, conversed, listened, newer, older, request, said, stage,
+    stage_over_http,
 };
 use crate::world::until;
 
@@ -228,4 +230,59 @@ fn a_task_that_nobody_waits_for_any_more_is_cancelled() {
     until("the task is cancelled", Duration::from_secs(10), || {
         said(&ask(&stage.client, &told)) == "task-0"
     });
+}
+
+/// What the server says it was told, once it runs again.
+fn remembered(stage: &Stage, client: &Client, name: &str, expected: &Value) {
+    let call = request("tools/call", &json!({ "name": name, "arguments": {} }));
+    let mut last = Value::Null;
+    until(&format!("{name} is {expected}"), Duration::from_secs(20), || {
+        last = client.send(&call).json();
+        said_if_any(&last).as_ref() == Some(expected)
+    });
+    stage.gate.verify();
+}
+
+fn said_if_any(answer: &Value) -> Option<Value> {
+    answer["result"]["content"].is_array().then(|| said(answer))
+}
+
+#[test]
+fn a_server_that_was_started_again_is_told_what_it_has_forgotten() {
+    let stage = stage("legacy");
+    let client = older(&stage.client, &json!({}));
+    for (method, params) in [
+        ("logging/setLevel", json!({ "level": "error" })),
+        ("resources/subscribe", json!({ "uri": "res://open" })),
+    ] {
+        assert!(client.send(&request(method, &params)).json()["result"].is_object(), "{method}");
+    }
+    client.send(&request("tools/call", &json!({ "name": "die", "arguments": {} })));
+    remembered(&stage, &client, "level", &json!("error"));
+    remembered(&stage, &client, "subscribed", &json!(["res://open"]));
+}
+
+#[test]
+fn an_older_server_hears_when_nobody_wants_a_resource_any_more() {
+    for stage in [stage("legacy"), stage_over_http(Answers::InOneMessage)] {
+        let subscribed = || {
+            let told = newer("tools/call", &json!({ "name": "subscribed" }), &json!({}));
+            said_if_any(&ask(&stage.client, &told))
+        };
+        let wanted = json!({ "resourceSubscriptions": ["res://open"] });
+        let first = listened(&stage.client, &wanted);
+        let second = listened(&stage.client, &wanted);
+        assert_eq!(subscribed(), Some(json!(["res://open"])));
+        if stage.server.is_none() {
+            ask(&stage.client, &newer("tools/call", &json!({ "name": "die" }), &json!({})));
+            until("it is told again", Duration::from_secs(20), || {
+                subscribed() == Some(json!(["res://open"]))
+            });
+        }
+        drop(first);
+        std::thread::sleep(Duration::from_millis(300));
+        assert_eq!(subscribed(), Some(json!(["res://open"])), "one is left");
+        drop(second);
+        until("it is told", Duration::from_secs(10), || subscribed() == Some(json!([])));
+    }
 }

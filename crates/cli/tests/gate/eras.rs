@@ -18,7 +18,7 @@ const CAPABILITIES: &str = "io.modelcontextprotocol/clientCapabilities";
 pub(crate) struct Stage {
     pub(crate) gate: Gate,
     pub(crate) client: Client,
-    server: Option<(Child, String)>,
+    pub(crate) server: Option<(Child, String)>,
 }
 
 impl Drop for Stage {
@@ -186,7 +186,7 @@ pub(crate) fn conversed(client: &Client, message: &Value) -> Vec<Value> {
 }
 
 /// Listens with the newer era's one long request, until its first message.
-fn listened(client: &Client, notifications: &Value) -> (BufReader<TcpStream>, Value) {
+pub(crate) fn listened(client: &Client, notifications: &Value) -> (BufReader<TcpStream>, Value) {
     let listen =
         newer("subscriptions/listen", &json!({ "notifications": notifications }), &json!({}));
     let headers = "MCP-Protocol-Version: 2026-07-28\r\nMcp-Method: subscriptions/listen\r\n";

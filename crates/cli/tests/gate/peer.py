@@ -1,21 +1,21 @@
 """A server for the tests of eras: one era (first word), on standard streams or, with a second word, over
 HTTP, where it asks its questions on its own stream. That word is its port, 0 for any; the port is its
 first line then. With a third word it answers calls with one message instead of a stream."""
-import json, queue, sys, threading, time
+import json, os, queue, sys, threading, time
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 MODERN, HTTP, PLAIN = sys.argv[1] != "legacy", len(sys.argv) > 2, len(sys.argv) > 3
 # It says nothing to the first question, as if it had not started yet.
 late = sys.argv[1] == "late"
 META = "io.modelcontextprotocol/"
-TOOLS = ["touch", "level", "capabilities", "form", "address", "model", "steps", "endless", "hold", "chatter", "cancelled", "logs", "opens", "strict", "job"]
+TOOLS = ["touch", "level", "capabilities", "form", "address", "model", "steps", "endless", "hold", "chatter", "cancelled", "logs", "opens", "strict", "job", "subscribed", "die"]
 URIS = ["res://open", "res://closed"]
 FORM = {"mode": "form", "message": "who?", "requestedSchema": {"type": "object", "properties": {"n": {"type": "string"}}}}
 ADDRESS = {"mode": "url", "message": "go", "url": "https://example.com", **({} if MODERN else {"elicitationId": "e"})}
 MODEL = {"messages": [], "maxTokens": 1, "tools": []}
 QUESTIONS = {"form": ("elicitation/create", FORM), "address": ("elicitation/create", ADDRESS), "model": ("sampling/createMessage", MODEL)}
 
-lock, answers, listening, told = threading.Lock(), {}, {}, {"level": None, "capabilities": None, "cancelled": None, "calls": 0}
+lock, answers, listening, told = threading.Lock(), {}, {}, {"level": None, "capabilities": None, "cancelled": None, "calls": 0, "subscribed": []}
 own = queue.Queue()
 tasks = {}
 held, answered = threading.Event(), threading.Event()
@@ -125,6 +125,8 @@ def call(name, params, put):
         return text("touched")
     if name in told:
         return text(told[name])
+    if name == "die":
+        os._exit(1)
     if name == "hold":
         held.set()
         answered.wait()
@@ -186,7 +188,9 @@ def result(method, params, put):
     if method == "logging/setLevel" and not MODERN:
         told["level"] = params["level"]
         return {}
-    if method == "resources/subscribe" and not MODERN:
+    if method in ("resources/subscribe", "resources/unsubscribe") and not MODERN:
+        kept = [uri for uri in told["subscribed"] if uri != params["uri"]]
+        told["subscribed"] = kept + ([params["uri"]] if method == "resources/subscribe" else [])
         return {}
     if method == "tools/call":
         return call(params["name"], params, put)

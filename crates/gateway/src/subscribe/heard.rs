@@ -59,11 +59,26 @@ impl Source {
     }
 }
 
+impl Drop for Heard {
+    /// An older server is told that nobody wants to hear of a resource any more.
+    fn drop(&mut self) {
+        let Some(wishes) = self.peer.wishes() else { return };
+        for uri in self.filter.uris.iter().filter(|uri| wishes.unsubscribe(uri)) {
+            let params = format!("{{\"uri\":{}}}", string(uri));
+            let body = request_body(&self.peer.mint(), "resources/unsubscribe", Some(&params));
+            self.scene.gate.tell_server(&self.peer, body.into());
+        }
+    }
+}
+
 impl Heard {
     pub(super) fn new(scene: &Scene, peer: Arc<Peer>, filter: Filter) -> Heard {
         // Tasks of the older era are others, and told of in another way.
         let tasks = if peer.era == Era::Modern { filter.tasks } else { Vec::new() };
         let filter = Filter { tasks, ..filter };
+        if let Some(wishes) = peer.wishes() {
+            filter.uris.iter().for_each(|uri| wishes.subscribe(uri));
+        }
         Heard { scene: scene.clone(), peer, filter }
     }
 

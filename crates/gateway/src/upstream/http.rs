@@ -19,6 +19,7 @@ use super::legacy::{Channel, may_mean_legacy};
 use super::message::{Kind, Outgoing};
 use super::pass::{Pass, Passed};
 use super::waiter::{Listener, Shared};
+use super::wishes::Wishes;
 use super::{Listening, Reply};
 use crate::wire::Id;
 use renewal::is_lost;
@@ -30,6 +31,7 @@ pub struct HttpLink {
     state: Mutex<State>,
     /// Held by the one that greets the server again.
     greeting: tokio::sync::Mutex<()>,
+    wishes: Wishes,
 }
 
 #[derive(Default)]
@@ -43,7 +45,12 @@ struct State {
 
 impl HttpLink {
     pub fn new(server: Arc<HttpServer>) -> HttpLink {
-        HttpLink { server, state: Mutex::default(), greeting: tokio::sync::Mutex::default() }
+        let (state, greeting) = (Mutex::default(), tokio::sync::Mutex::default());
+        HttpLink { server, state, greeting, wishes: Wishes::default() }
+    }
+
+    pub fn wishes(&self) -> &Wishes {
+        &self.wishes
     }
 
     /// The session the server gave us, if it did.

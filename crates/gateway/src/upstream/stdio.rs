@@ -16,11 +16,13 @@ use super::options::ChildOptions;
 use super::pass::Pass;
 use super::supervise::{Run, State, Supervised, Write};
 use super::waiter::{Listener, Shared, Waiter};
+use super::wishes::Wishes;
 use super::{Listening, Reply};
 
 /// One child and the conversation with it. Dropping it stops the child.
 pub struct StdioLink {
     child: Arc<Supervised>,
+    wishes: Arc<Wishes>,
 }
 
 impl Drop for StdioLink {
@@ -32,7 +34,7 @@ impl Drop for StdioLink {
 impl StdioLink {
     /// Starts the child. One that cannot start is tried again after a pause; the state tells.
     pub fn start(options: ChildOptions) -> StdioLink {
-        StdioLink { child: Supervised::start(options) }
+        StdioLink { child: Supervised::start(options), wishes: Arc::default() }
     }
 
     pub fn state(&self) -> State {
@@ -70,9 +72,18 @@ impl StdioLink {
     }
 
     /// What a child that is started again hears before all else; told the number of its run, so that
-    /// nobody else waits for the answer to it.
+    /// nobody else waits for the answer to it. After that it hears what it has forgotten.
     pub fn opens_with(&self, opening: impl Fn(u64) -> [Bytes; 2] + Send + Sync + 'static) {
-        self.child.opens_with(Box::new(opening));
+        let wishes = Arc::clone(&self.wishes);
+        self.child.opens_with(Box::new(move |run| {
+            let mut lines = Vec::from(opening(run));
+            lines.extend(wishes.told_again().into_iter().map(|wish| wish.body));
+            lines
+        }));
+    }
+
+    pub fn wishes(&self) -> &Wishes {
+        &self.wishes
     }
 
     /// The end of what the child wrote on stderr, over all its runs.

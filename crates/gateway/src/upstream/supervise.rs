@@ -80,7 +80,7 @@ pub(super) struct Supervised {
 }
 
 /// The messages that open a conversation, for the run with this number.
-type Opening = Box<dyn Fn(u64) -> [Bytes; 2] + Send + Sync>;
+type Opening = Box<dyn Fn(u64) -> Vec<Bytes> + Send + Sync>;
 
 /// A child that was just started.
 struct Started {

@@ -131,6 +131,11 @@ impl Method {
         )
     }
 
+    /// Whether it tells a server something to remember for as long as the conversation lasts.
+    pub fn is_kept_in_mind(self) -> bool {
+        matches!(self, Method::SetLevel | Method::ResourcesSubscribe | Method::ResourcesUnsubscribe)
+    }
+
     /// The known method that a name is one letter's case or one slash away from.
     pub(super) fn nearly(name: &str) -> Option<Method> {
         if Method::parse(name) != Method::Other {

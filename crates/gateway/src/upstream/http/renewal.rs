@@ -69,6 +69,9 @@ impl HttpLink {
             let reply = channel.request(&hello, &self.server.waits).await?;
             agreed_version(reply, &hello).await?;
             channel.send(&initialized()).await?;
+            for wish in self.wishes.told_again() {
+                channel.send(&wish).await.ok();
+            }
             Ok(channel)
         };
         let greeted = greeted.await;
@@ -96,7 +99,14 @@ impl HttpLink {
             state.talk = Conversation { session, version: HeaderValue::try_from(version).ok() };
         }
         let told = self.server.post(&self.talk(), &initialized()).await?;
-        self.server.taken(told).await
+        self.server.taken(told).await?;
+        for wish in self.wishes.told_again() {
+            // The call that found the session lost goes on without it.
+            if let Ok(response) = self.server.post(&self.talk(), &wish).await {
+                self.server.taken(response).await.ok();
+            }
+        }
+        Ok(())
     }
 }
 
