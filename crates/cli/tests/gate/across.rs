@@ -6,10 +6,11 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
+use crate::decisions::held;
 use crate::door::Client;
 use crate::eras::{
-    Answers, Stage, answered, ask, conversed, listened, newer, older, request, said, stage,
-    stage_over_http,
+    Answers, Stage, all, answered, ask, conversed, listened, newer, older, request, said, stage,
+    stage_over_http, stage_under,
 };
 use crate::world::until;
 
@@ -84,6 +85,31 @@ fn an_older_client_opens_the_address_that_a_newer_server_names() {
 
     let unable = older(&stage.client, &json!({ "elicitation": {} }));
     check_unable(&unable.send(&call).json(), &json!({ "elicitation": { "url": {} } }));
+}
+
+#[test]
+fn progress_grows_also_after_a_wait_for_a_human() {
+    let rules = json!({
+        "version": "1", "default": "deny", "tools": { "logs": { "action": "require_approval" } },
+    });
+    for era in ["modern", "legacy"] {
+        let stage = stage_under(era, &rules, "[limits]\napproval_hold_ms = 60000\n");
+        let mut call = newer("tools/call", &json!({ "name": "logs" }), &json!({}));
+        call["params"]["_meta"]["progressToken"] = json!("t");
+        let came = std::thread::scope(|scope| {
+            let calling = scope.spawn(|| all(&stage.client, &call));
+            // The first word about the wait goes out before anybody can decide.
+            let id = held(&stage.gate, "agent");
+            std::thread::sleep(Duration::from_millis(500));
+            stage.gate.run(&["approvals", "approve", &id]);
+            calling.join().unwrap()
+        });
+        let progress = came.iter().filter(|message| message["method"] == "notifications/progress");
+        let steps: Vec<_> =
+            progress.map(|one| one["params"]["progress"].as_f64().unwrap()).collect();
+        assert!(steps.len() > 1 && steps.is_sorted_by(|a, b| a < b), "{era}: {came:?}");
+        assert_eq!(said(came.last().unwrap()), "logged", "{era}: {came:?}");
+    }
 }
 
 /// A request about a task, in the newer era.

@@ -112,7 +112,7 @@ fn that_holds() -> (Gate, Recorder) {
 }
 
 /// The id of the approval that a held call of this grant waits for.
-fn held(gate: &Gate, grant: &str) -> String {
+pub(crate) fn held(gate: &Gate, grant: &str) -> String {
     let mut id = None;
     until("the call is held", Duration::from_secs(10), || {
         let all: Value = serde_json::from_str(&gate.run(&["--json", "approvals", "list"])).unwrap();

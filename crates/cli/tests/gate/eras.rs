@@ -41,10 +41,16 @@ fn rules() -> Value {
 
 /// The server as a process of the gate.
 pub(crate) fn stage(era: &str) -> Stage {
+    stage_under(era, &rules(), "")
+}
+
+/// The same under these rules and settings.
+pub(crate) fn stage_under(era: &str, rules: &Value, settings: &str) -> Stage {
     let mut gate = Gate::new();
     let script = script(&gate);
-    gate.policy("rules", &rules());
+    gate.policy("rules", rules);
     gate.run(&["server", "add", "peer", "--", "python3", &script, era]);
+    gate.settings(settings);
     let token = gate.grant("agent", &["peer=rules"]);
     gate.up();
     let client = gate.client(&token, "/mcp/peer");
@@ -108,7 +114,7 @@ pub(crate) fn ask(client: &Client, message: &Value) -> Value {
 }
 
 /// The same with all that came.
-fn all(client: &Client, message: &Value) -> Vec<Value> {
+pub(crate) fn all(client: &Client, message: &Value) -> Vec<Value> {
     let mut client = client.clone();
     let params = &message["params"];
     let name = params["name"].as_str().or_else(|| params["taskId"].as_str());
