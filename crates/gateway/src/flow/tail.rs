@@ -306,7 +306,7 @@ impl Tail {
         }
         let kind = Kind::of(method, root.get("params"));
         let is_taken = self.asked.client_takes_kind(kind);
-        if !is_taken && self.era == Era::Modern {
+        if !is_taken && self.era == Era::Modern && self.peer.era == Era::Legacy {
             self.meanwhile.unable = Some(kind);
         }
         if !self.may_ask(method) {

@@ -7,9 +7,9 @@ use super::{Question, input_requests, without};
 use crate::rebuild::{self, Member, string};
 use crate::wire::TASKS;
 
-/// The task that a legacy server made of a call, if it did.
+/// The task that a legacy server made of a call, if it did: such a result has no content.
 pub(crate) fn begun(result: Value<'_>) -> Option<Value<'_>> {
-    let task = result.get("task")?;
+    let task = result.get("task").filter(|_| result.get("content").is_none())?;
     (task.get("taskId")?.kind() == Kind::String).then_some(task)
 }
 
