@@ -272,6 +272,15 @@ pub(crate) fn legacy_question(question: &Question, id: &Id) -> String {
     }
 }
 
+/// The params of a legacy server's question as a modern client knows them: one that leads to an address
+/// has no id there.
+pub(crate) fn modern_question(params: Value<'_>) -> String {
+    match params.get("elicitationId") {
+        Some(_) => rebuild::without(params, &["elicitationId"]),
+        None => params.raw().to_owned(),
+    }
+}
+
 /// The questions of an `input_required` result.
 pub(crate) fn questions(result: Value<'_>) -> Vec<Question> {
     let Some(requests) = result.get("inputRequests").filter(|v| v.kind() == Kind::Object) else {

@@ -342,6 +342,7 @@ fn an_older_server_may_ask_all_that_a_newer_client_takes_and_nothing_else() {
         let answer = call(tool, takes);
         let asked = answer["result"]["resultType"] == "input_required";
         assert_eq!(asked, is_asked, "{tool} {takes}: {answer}");
+        assert!(!answer.to_string().contains("elicitationId"), "{answer}");
         if !is_asked {
             assert_eq!(said(&answer)["code"], -32602, "{answer}");
         }
@@ -441,6 +442,8 @@ fn a_server_that_was_started_again_is_heard_again() {
         });
     };
     until_heard(&mut stream);
+    let subscribe = request("resources/subscribe", &json!({ "uri": "res://open" }));
+    assert!(client.send(&subscribe).json()["result"].is_object());
 
     let (mut server, port) = stage.server.take().unwrap();
     server.kill().unwrap();
@@ -455,6 +458,9 @@ fn a_server_that_was_started_again_is_heard_again() {
         event(&mut stream);
     }
     until_heard(&mut stream);
+    let told = request("tools/call", &json!({ "name": "subscribed", "arguments": {} }));
+    let came = messages(&client, &told);
+    assert_eq!(said(came.last().unwrap()), json!(["res://open"]), "it is told again");
 }
 
 #[test]

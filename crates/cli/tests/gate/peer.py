@@ -17,6 +17,7 @@ QUESTIONS = {"form": ("elicitation/create", FORM), "address": ("elicitation/crea
 
 lock, answers, listening, told = threading.Lock(), {}, {}, {"level": None, "capabilities": None, "cancelled": None, "calls": 0, "subscribed": []}
 own = queue.Queue()
+SESSION = "s%d" % os.getpid()
 tasks = {}
 held, answered = threading.Event(), threading.Event()
 
@@ -253,8 +254,17 @@ class OverHttp(BaseHTTPRequestHandler):
         self.wfile.write(b"data: " + json.dumps(message).encode() + b"\n\n")
         self.wfile.flush()
 
+    def is_unknown(self, method=None):
+        """Whether this is a session of another process; it hears so."""
+        unknown = method != "initialize" and self.headers["mcp-session-id"] != SESSION
+        if unknown:
+            self.begin(404, "text/plain", [("content-length", "0")])
+        return unknown
+
     def do_GET(self):
         global own
+        if self.is_unknown():
+            return
         own = mine = queue.Queue()
         self.begin(200, "text/event-stream", [("connection", "close")])
         while True:
@@ -265,13 +275,15 @@ class OverHttp(BaseHTTPRequestHandler):
 
     def do_POST(self):
         message = json.loads(self.rfile.read(int(self.headers["content-length"])))
+        if self.is_unknown(message.get("method")):
+            return
         if taken(message):
             return self.begin(202, "text/plain", [("content-length", "0")])
         if PLAIN or message["method"] != "tools/call":
             said = []
             answer(message, said.append)
             body = json.dumps(said[-1]).encode()
-            self.begin(200, "application/json", [("content-length", str(len(body))), ("mcp-session-id", "s")])
+            self.begin(200, "application/json", [("content-length", str(len(body))), ("mcp-session-id", SESSION)])
             return self.wfile.write(body)
         self.begin(200, "text/event-stream", [("connection", "close")])
         self.close_connection = True

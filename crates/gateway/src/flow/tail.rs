@@ -14,7 +14,7 @@ use crate::scene::Scene;
 use crate::session::{AnswerTo, InFlight, Outgoing};
 use crate::tasks;
 use crate::trace::Trace;
-use crate::translate::{Question, meta};
+use crate::translate::{self, Question, meta};
 use crate::upstream::Event;
 use crate::wire::{
     Era, Id, Method, Question as Kind, code, error_body, notification_body, request_body,
@@ -315,7 +315,8 @@ impl Tail {
         match (self.era, &self.scene.session) {
             (Era::Modern, _) if !is_taken => self.refuse_question(&id, code::INVALID_PARAMS),
             (Era::Modern, _) => {
-                let params = root.get("params").map_or("{}", Value::raw).to_owned();
+                let params = root.get("params").map(translate::modern_question);
+                let params = params.unwrap_or_else(|| "{}".to_owned());
                 let key = format!("question-{}", id.raw().trim_matches('"'));
                 Some(Piece::Question {
                     question: Question { key, method: method.to_owned(), params },
