@@ -122,7 +122,7 @@ pub(crate) async fn stay(scene: &Scene, peer: &Arc<Peer>) {
 }
 
 /// Whether a server asks something here. It is put to one of the calls that are under way, or refused.
-fn asks(scene: &Scene, peer: &Arc<Peer>, message: &Bytes) -> bool {
+pub(crate) fn asks(scene: &Scene, peer: &Arc<Peer>, message: &Bytes) -> bool {
     let Ok(doc) = Doc::read_shallow(message, &Bounds::ANSWER, 3) else { return false };
     let root = doc.root();
     let id = root.get("id").and_then(Id::lenient);

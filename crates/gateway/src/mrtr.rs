@@ -2,7 +2,7 @@
 //! it fits one caller, one server and one call, once, for a time; and calls parked in between.
 
 use std::collections::HashMap;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -11,8 +11,11 @@ use store::random::Random;
 use store::vault::{Purpose, Sealed, Vault};
 
 use crate::flow::Flow;
+use crate::gate::Gate;
+use crate::peer::Peer;
+use crate::scene::Scene;
 use crate::translate::Question;
-use crate::wire::Id;
+use crate::wire::{Id, code, error_body};
 
 /// A round must follow within this time.
 pub(crate) const ROUND_SECONDS_MAX: i64 = 15 * 60;
@@ -69,11 +72,39 @@ impl StateRefused {
 /// A call to a legacy server that asked the client something.
 pub(crate) struct ParkedCall {
     pub(crate) flow: Flow,
-    /// What its client owes an answer to, and the server's own id for it.
+    /// What its client owes an answer to.
     pub(crate) question: Question,
-    pub(crate) id: Id,
+    pub(crate) owed: Owed,
     pub(crate) grant: String,
     pub(crate) until_us: i64,
+}
+
+/// An answer that a server waits for. Where it is given up, the server hears that there is none: nothing
+/// says that the question was for the call it was put to.
+pub(crate) struct Owed {
+    gate: Arc<Gate>,
+    peer: Arc<Peer>,
+    /// The server's id for its question, until it was answered.
+    id: Option<Id>,
+}
+
+impl Owed {
+    pub(crate) fn new(scene: &Scene, peer: &Arc<Peer>, id: Id) -> Owed {
+        Owed { gate: Arc::clone(&scene.gate), peer: Arc::clone(peer), id: Some(id) }
+    }
+
+    /// The id, for who answers now.
+    pub(crate) fn take(&mut self) -> Option<Id> {
+        self.id.take()
+    }
+}
+
+impl Drop for Owed {
+    fn drop(&mut self) {
+        let Some(id) = self.id.take().filter(|_| !self.gate.is_stopping()) else { return };
+        let refusal = error_body(Some(&id), code::INTERNAL, "the client did not answer", None);
+        self.gate.answer_server(&self.peer, refusal.into());
+    }
 }
 
 /// Everything between two rounds.

@@ -32,6 +32,8 @@ struct Waiting {
     takes: Takes,
     /// Its client is being asked something already.
     asking: bool,
+    /// How often it was.
+    times: usize,
     asked: mpsc::Sender<Bytes>,
 }
 
@@ -52,21 +54,23 @@ impl Askable {
         let mut calls = self.calls();
         calls.next += 1;
         let number = calls.next;
-        calls.waiting.push(Waiting { number, takes, asking: false, asked: sender });
+        calls.waiting.push(Waiting { number, takes, asking: false, times: 0, asked: sender });
         Questions { askable: Arc::clone(self), number, asked }
     }
 
     /// Puts a question to a call; false when there is none that takes it.
     pub(crate) fn put(&self, method: &str, params: Option<Value<'_>>, message: &Bytes) -> bool {
-        let calls = self.calls();
+        let mut calls = self.calls();
         let question = Question::of(method, params);
-        let takers = |asking: bool| {
-            let waiting = calls.waiting.iter().rev().filter(move |call| call.asking == asking);
-            waiting.filter(|call| call.takes.takes_kind(question))
-        };
-        // Those who are free come first.
-        let mut takers = takers(false).chain(takers(true));
-        takers.any(|call| call.asked.try_send(message.clone()).is_ok())
+        let waiting = calls.waiting.iter_mut().rev();
+        let mut takers: Vec<_> = waiting.filter(|call| call.takes.takes_kind(question)).collect();
+        // Those who are free come first, and of them who was asked least: most calls ask once.
+        takers.sort_by_key(|call| (call.asking, call.times));
+        takers.into_iter().any(|call| {
+            let is_put = call.asked.try_send(message.clone()).is_ok();
+            call.times += usize::from(is_put);
+            is_put
+        })
     }
 }
 
@@ -88,9 +92,21 @@ impl Questions {
     }
 }
 
+impl Questions {
+    /// Is asked nothing more; what was put to it and not heard must be put to others.
+    pub(crate) fn leave(mut self) -> Vec<Bytes> {
+        self.go();
+        std::iter::from_fn(|| self.asked.try_recv().ok()).collect()
+    }
+
+    fn go(&self) {
+        self.askable.calls().waiting.retain(|call| call.number != self.number);
+    }
+}
+
 impl Drop for Questions {
     fn drop(&mut self) {
-        self.askable.calls().waiting.retain(|call| call.number != self.number);
+        self.go();
     }
 }
 
@@ -129,9 +145,22 @@ mod tests {
         new.set_asking(true);
         assert!(put(&askable, "elicitation/create", form));
         assert_eq!(old.next().await, form, "the newer one is being asked already");
-        drop(old);
+        assert!(put(&askable, "elicitation/create", form));
+        assert_eq!(old.leave(), [form], "nobody heard it");
         assert!(put(&askable, "elicitation/create", form));
         assert_eq!(new.next().await, form);
+    }
+
+    #[tokio::test]
+    async fn who_was_asked_least_is_asked_next() {
+        let askable = Arc::new(Askable::default());
+        let mut calls: Vec<_> = (0..3).map(|_| askable.enter(takes(r#"{"roots":{}}"#))).collect();
+        for _ in 0..2 {
+            assert_eq!((0..3).filter(|_| put(&askable, "roots/list", "{}")).count(), 3);
+            for call in &mut calls {
+                assert_eq!(call.next().await, "{}");
+            }
+        }
     }
 
     #[test]

@@ -112,6 +112,33 @@ fn progress_grows_also_after_a_wait_for_a_human() {
     }
 }
 
+#[test]
+fn many_calls_at_once_share_what_an_older_server_asks() {
+    const CALLS: usize = 12;
+    const ROUNDS_MAX: usize = 4;
+    let stage = stage("legacy");
+    let takes = json!({ "elicitation": {} });
+    let call = newer("tools/call", &json!({ "name": "form", "arguments": {} }), &takes);
+    let to_the_end = || {
+        let mut answer = ask(&stage.client, &call);
+        for _ in 0..ROUNDS_MAX {
+            if answer["result"]["resultType"] != "input_required" {
+                break;
+            }
+            let accepted = json!({ "action": "accept", "content": "bob" });
+            answer = ask(&stage.client, &answered(&call, &answer, &accepted));
+        }
+        said(&answer)["content"].clone()
+    };
+    std::thread::scope(|scope| {
+        let calls: Vec<_> = (0..CALLS).map(|_| scope.spawn(to_the_end)).collect();
+        for call in calls {
+            assert_eq!(call.join().unwrap(), "bob");
+        }
+    });
+    stage.gate.verify();
+}
+
 /// A request about a task, in the newer era.
 fn follow_up(stage: &Stage, method: &str, task: &str) -> Value {
     let takes = json!({ "extensions": { TASKS: {} } });

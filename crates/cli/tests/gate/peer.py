@@ -1,7 +1,7 @@
 """A server for the tests of eras: one era (first word), on standard streams or, with a second word, over
 HTTP, where it asks its questions on its own stream. That word is its port, 0 for any; the port is its
 first line then. With a third word it answers calls with one message instead of a stream."""
-import json, os, queue, sys, threading, time
+import itertools, json, os, queue, sys, threading, time
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 MODERN, HTTP, PLAIN = sys.argv[1] != "legacy", len(sys.argv) > 2, len(sys.argv) > 3
@@ -18,7 +18,7 @@ QUESTIONS = {"form": ("elicitation/create", FORM), "address": ("elicitation/crea
 lock, answers, listening, told = threading.Lock(), {}, {}, {"level": None, "capabilities": None, "cancelled": None, "calls": 0, "subscribed": []}
 own = queue.Queue()
 SESSION = "s%d" % os.getpid()
-tasks = {}
+tasks, numbers = {}, itertools.count(1)
 held, answered = threading.Event(), threading.Event()
 
 
@@ -47,7 +47,7 @@ def news(put):
 
 
 def asked(method, params, put):
-    id = "question-%d" % (len(answers) + 1)
+    id = "question-%d" % next(numbers)
     answers[id] = queue.Queue()
     say({"id": id, "method": method, "params": params}, own.put if HTTP else put)
     answer = answers[id].get()

@@ -5,7 +5,7 @@ use super::judge::release;
 use crate::answers;
 use crate::flow::{Flow, Next, Piece};
 use crate::gate::Gate;
-use crate::mrtr::{Inner, ParkedCall};
+use crate::mrtr::{Inner, Owed, ParkedCall};
 use crate::outbound::{Outbound, PIECES_WAITING_MAX};
 use crate::peer::Peer;
 use crate::session::Outgoing;
@@ -93,7 +93,8 @@ pub(super) fn park(mut flow: Flow, question: translate::Question, id: Id) -> Byt
     let asked = flow.tail.asked.clone();
     let scene = flow.tail.scene.clone();
     let server = flow.tail.peer.server.name.clone();
-    let parked = ParkedCall { flow, question: question.clone(), id, grant, until_us };
+    let owed = Owed::new(&scene, &flow.tail.peer, id);
+    let parked = ParkedCall { flow, question: question.clone(), owed, grant, until_us };
     let parked = gate.rounds.park(parked);
     let sealed = parked.ok().zip(asked.digest(&gate)).and_then(|(handle, digest)| {
         gate.seal(&scene, &server, &digest, asked.first_seq, Inner::Parked(handle))
@@ -114,11 +115,12 @@ pub(super) async fn resume(ask: &Ask<'_>, mut parked: Box<ParkedCall>, permit: P
     let id = &ask.request.id;
     let responses = ask.request.params.and_then(|params| params.get("inputResponses"));
     parked.flow.tail.id = id.clone();
+    let Some(asked) = parked.owed.take() else { return Outbound::Silent };
     let Some(answer) = responses.and_then(|all| all.get(&parked.question.key)) else {
         release(permit, "an answer is missing");
-        return Outbound::ok(park(parked.flow, parked.question, parked.id));
+        return Outbound::ok(park(parked.flow, parked.question, asked));
     };
-    let body = crate::wire::result_body(&parked.id, answer.raw());
+    let body = crate::wire::result_body(&asked, answer.raw());
     let out = upstream::Outgoing::response(body.into());
     if let Err(error) = parked.flow.tail.peer.send(&permit, out).await {
         let piece = parked.flow.tail.failed(&error);
@@ -143,14 +145,16 @@ pub(super) async fn update_task(ask: &Ask<'_>, peer: &Peer, permit: Permit) -> O
     let task = params.and_then(|params| params.get("taskId")?.as_str()).unwrap_or_default();
     let rounds = &ask.scene.gate.rounds;
     let key = (ask.scene.holder.id.clone(), peer.server.name.clone(), task.into_owned());
-    let Some(parked) = rounds.unpark_task(&key) else {
+    let Some(mut parked) = rounds.unpark_task(&key) else {
         release(permit, "the task asks nothing");
         let words = "this task does not wait for an answer";
         return Outbound::ok(error_body(Some(id), code::INVALID_PARAMS, words, None));
     };
     let answers = params.and_then(|params| params.get("inputResponses"));
-    if let Some(answer) = answers.and_then(|all| all.get(&parked.question.key)) {
-        let body = crate::wire::result_body(&parked.id, answer.raw());
+    if let Some(answer) = answers.and_then(|all| all.get(&parked.question.key))
+        && let Some(asked) = parked.owed.take()
+    {
+        let body = crate::wire::result_body(&asked, answer.raw());
         if let Err(error) = peer.send(&permit, upstream::Outgoing::response(body.into())).await {
             release(permit, "the server is gone");
             return Outbound::ok(answers::upstream_failed(id, &peer.server.name, &error));

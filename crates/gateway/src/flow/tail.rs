@@ -101,6 +101,11 @@ impl Drop for Tail {
         if self.permit.is_some() {
             self.give_up_task();
         }
+        // Nothing said that they were for this call; whose they are waits for an answer.
+        for question in self.questions.take().map(|questions| questions.leave()).unwrap_or_default()
+        {
+            crate::listen::asks(&self.scene, &self.peer, &question);
+        }
     }
 }
 

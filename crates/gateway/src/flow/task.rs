@@ -1,7 +1,7 @@
 //! Tasks of an older server behind a newer client: what its era says at once is asked for piece by piece.
 
 use super::{Flow, Next, Piece, Source, until_cancelled};
-use crate::mrtr::{ParkedCall, ROUND_SECONDS_MAX, TaskKey};
+use crate::mrtr::{Owed, ParkedCall, ROUND_SECONDS_MAX, TaskKey};
 use crate::rebuild::string;
 use crate::translate::Question;
 use crate::translate::tasks::{self, CameTo};
@@ -106,7 +106,8 @@ impl Flow {
         let gate = Arc::clone(&self.tail.scene.gate);
         let until_us = gate.clock.now().wall_us + ROUND_SECONDS_MAX * 1_000_000;
         let (key, grant) = (self.task_key(&task_id), self.tail.scene.holder.id.clone());
-        gate.rounds.park_task(key, ParkedCall { flow: self, question, id, grant, until_us });
+        let owed = Owed::new(&self.tail.scene, &self.tail.peer, id);
+        gate.rounds.park_task(key, ParkedCall { flow: self, question, owed, grant, until_us });
         body
     }
 

@@ -2,7 +2,7 @@
 //! token, subscriptions by their tag, and the rest to whoever listens.
 
 use std::collections::{BTreeMap, HashMap};
-use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -45,6 +45,8 @@ pub(super) struct Request {
     takes: Option<Takes>,
     /// It waits for its client to answer a question.
     asking: AtomicBool,
+    /// How often its client was asked something.
+    asked: AtomicU32,
     age: u64,
     progress: AtomicU8,
 }
@@ -156,6 +158,7 @@ impl InFlight {
             token,
             takes,
             asking: AtomicBool::new(false),
+            asked: AtomicU32::new(0),
             age: table.next_age,
             progress: AtomicU8::new(Progress::Queued as u8),
         });
@@ -278,8 +281,12 @@ impl Table {
         let free = || of_clients().filter(|request| !request.asking.load(Ordering::Acquire));
         let takes =
             |request: &&Arc<Request>| request.takes.is_some_and(|takes| takes.takes_kind(question));
-        let found = free().find(takes).or_else(|| free().next());
-        found.or_else(|| of_clients().find(takes)).cloned()
+        // Most calls ask once, so one that was not asked yet comes first.
+        let times = |request: &&Arc<Request>| request.asked.load(Ordering::Relaxed);
+        let found = free().filter(takes).min_by_key(times).or_else(|| free().next());
+        let found = found.or_else(|| of_clients().find(takes))?;
+        found.asked.fetch_add(1, Ordering::Relaxed);
+        Some(Arc::clone(found))
     }
 
     fn remove(&mut self, request: &Request) {
