@@ -46,9 +46,9 @@ pub(crate) fn denial_data(denial: &Denial) -> serde_json::Value {
 pub(crate) fn denial_words(denial: &Denial) -> String {
     let next = match denial.code {
         Code::ApprovalPending => match &denial.approval_id {
-            Some(id) => format!(
-                " (waiting for a human: `tollgate approvals approve {id}`; send the same call again afterwards)"
-            ),
+            Some(id) => {
+                format!(" (the owner decides with `tollgate approvals approve {id}`, or `deny`)")
+            }
             None => String::new(),
         },
         Code::RateLimited => wait_words(denial),
@@ -131,6 +131,18 @@ pub(crate) fn upstream_failed(id: &Id, server: &str, error: &UpstreamError) -> V
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_call_that_waits_for_a_human_is_told_once_to_come_back() {
+        let reason = "asks; waiting for the owner to decide (`ap_1`): send the same call again";
+        let pending = Denial {
+            approval_id: Some("ap_1".to_owned()),
+            ..Denial::new(Code::ApprovalPending, "/tools/pay", reason.to_owned())
+        };
+        let told = denial_words(&pending);
+        assert_eq!(told.matches("again").count(), 1, "{told}");
+        assert!(told.contains("`tollgate approvals approve ap_1`"), "{told}");
+    }
 
     #[test]
     fn the_wait_is_told_once_and_behind_the_owners_words() {
