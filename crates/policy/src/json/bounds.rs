@@ -28,7 +28,7 @@ pub struct Bounds {
     pub bytes_max: usize,
     pub depth_max: usize,
     pub nodes_max: usize,
-    /// Length of one string or key as written, escapes included.
+    /// Length of one string or key, each escape counted as the text it stands for.
     pub string_bytes_max: usize,
     pub number_bytes_max: usize,
     pub numbers: Numbers,

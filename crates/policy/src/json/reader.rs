@@ -175,13 +175,20 @@ impl Reader<'_, '_> {
         let start = self.at;
         let scanned = text::scan(self.bytes, start + 1)
             .map_err(|fault| self.refuse(fault.kind, fault.at, fault.words))?;
-        if scanned.end - start - 2 > self.bounds.string_bytes_max {
+        if scanned.end - start - 2 > self.bounds.string_bytes_max && self.is_long(start, &scanned) {
             let words = format!("a string is longer than {} bytes", self.bounds.string_bytes_max);
             return Err(self.refuse(RefusalKind::LongString, start, &words));
         }
         self.at = scanned.end;
         self.push(Kind::String, start, scanned.end, scanned.escaped)?;
         Ok(())
+    }
+
+    /// What counts is the text, which is never longer than what is written for it.
+    #[cold]
+    fn is_long(&self, start: usize, scanned: &text::Scanned) -> bool {
+        let inside = self.doc.text().get(start + 1..scanned.end - 1).unwrap_or("");
+        text::decode(inside, scanned.escaped).len() > self.bounds.string_bytes_max
     }
 
     fn number(&mut self) -> Result<(), Box<Refusal>> {
