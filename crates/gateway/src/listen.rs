@@ -13,9 +13,9 @@ use tokio::sync::mpsc;
 
 use crate::flow::Piece;
 use crate::gate::Gate;
+use crate::in_force::Rules;
 use crate::outbound::{PIECES_WAITING_MAX, Pieces};
 use crate::peer::Peer;
-use crate::rebuild;
 use crate::results;
 use crate::scene::{Endpoint, Scene};
 use crate::serve::turned_true;
@@ -267,12 +267,15 @@ async fn forward(scene: Scene, peer: Arc<Peer>, mut events: Events, to: mpsc::Se
     }
 }
 
-/// Whether the policy, as it is now, cuts something out of results of this server.
+/// The policy as it is now.
+fn rules(scene: &Scene, peer: &Peer) -> Option<Arc<Rules>> {
+    let holder = scene.gate.renewed(&scene.holder, None)?;
+    holder.holdings.get(&*peer.server.name)?.rules.clone()
+}
+
+/// Whether it cuts something out of results of this server.
 fn redacts(scene: &Scene, peer: &Peer) -> bool {
-    let holder = scene.gate.renewed(&scene.holder, None);
-    let holding = holder.as_ref().and_then(|holder| holder.holdings.get(&*peer.server.name));
-    let rules = holding.and_then(|holding| holding.rules.as_ref());
-    rules.is_none_or(|rules| rules.policy.redacts())
+    rules(scene, peer).is_none_or(|rules| rules.policy.redacts())
 }
 
 fn is_about_a_request(method: &str) -> bool {
@@ -328,23 +331,23 @@ pub(crate) fn heard(
             None
         }
         (Some(method), Some(id)) => {
-            let allowed = scene.holding(&peer.server.name).is_some_and(|holding| {
-                holding.rules.as_ref().is_some_and(|rules| rules.server_may_ask(&method))
-            });
+            let rules = rules(scene, peer).filter(|rules| rules.server_may_ask(&method));
+            // Nobody can tell about which call it is asked.
+            let redacted = rules.as_ref().filter(|rules| rules.policy.redacts());
+            let redacted = redacted.map(|rules| rules.policy.redacted_anywhere());
+            let cut = results::question(redacted.as_ref(), &event.message);
             let alone = session.server.is_some();
             let to = AnswerTo::Server { peer: Arc::clone(peer), id: id.clone() };
-            let asked = (allowed && session.takes.takes(&method))
+            let asked = (rules.is_some() && cut.is_ok() && session.takes.takes(&method))
                 .then(|| session.ask(alone.then(|| id.clone()), to));
-            let Some(shown) = asked.flatten() else {
+            let Some((shown, cut)) = asked.flatten().zip(cut.ok()) else {
                 let words = "the client does not take this request here";
                 let refusal = error_body(Some(&id), -32601, words, None);
                 scene.gate.answer_server(peer, refusal.into());
                 return None;
             };
-            if alone {
-                return as_it_is(event.message.clone());
-            }
-            as_it_is(rebuild::with(root, "id", shown.raw().to_owned()).into())
+            let message = results::question_as(root, cut, (!alone).then_some(&shown));
+            as_it_is(message.map_or_else(|| event.message.clone(), Bytes::from))
         }
         // An answer on this stream belongs to a request whose own stream was lost.
         (None, Some(id)) => {

@@ -1,18 +1,22 @@
 //! What a policy does to results: members are cut out of structured content and of text alike, and a
 //! result over its bound is refused, never cut.
 
+mod question;
+
 use policy::json::{Bounds, Doc, Kind, Value};
 use policy::{Effects, cuts};
 
 use crate::answers::DENIAL;
 use crate::rebuild::{self, Member, string};
 
+pub(crate) use question::{Unread, asked_text, question, question_as};
+
 /// Stands where a text could not be checked for what must not be shown.
 const WITHHELD: &str = "[withheld: the policy removes parts of this result, and this text is not JSON, so it could not be checked]";
 
 /// Members of a result and of a content block that the protocol names. A path such as `name` does not
 /// mean them: what is left must still be a result.
-const RESULT_MEMBERS: [&str; 9] = [
+const RESULT_MEMBERS: [&str; 8] = [
     "resultType",
     "nextCursor",
     "requestState",
@@ -20,7 +24,6 @@ const RESULT_MEMBERS: [&str; 9] = [
     "isError",
     "_meta",
     "task",
-    "inputRequests",
     "completion",
 ];
 const BLOCK_MEMBERS: [&str; 10] =
@@ -146,6 +149,7 @@ fn redacted(effects: &Effects, result: Value<'_>) -> String {
             {
                 Member::Keep
             }
+            "inputRequests" => Member::Replace(question::requests(effects, value)),
             name if RESULT_MEMBERS.contains(&name) => Member::Replace(other(effects, value)),
             _ => unnamed(effects, key, value),
         },

@@ -132,6 +132,14 @@ impl Policy {
         }
     }
 
+    /// What is taken out of any result at all, for what a server says beside its results.
+    pub fn redacted_anywhere(&self) -> Effects {
+        let sections = [&self.tools, &self.resources, &self.prompts];
+        let entries = sections.into_iter().flat_map(Section::entries);
+        let redact = entries.flat_map(|entry| entry.effects.redact.iter().cloned()).collect();
+        Effects { redact, result_bytes_max: None }
+    }
+
     /// Whether anything is taken out of any result, so that what a server says beside its results
     /// cannot be passed on unread.
     pub fn redacts(&self) -> bool {

@@ -274,3 +274,28 @@ fn a_newer_client_gets_the_status_of_an_error_that_an_older_server_has_none_for(
     let answer = older.send(&json!({ "jsonrpc": "2.0", "id": 1, "method": "no/such" }));
     assert_eq!((answer.status, &answer.json()["error"]["code"]), (200, &json!(-32601)));
 }
+
+/// On a child's one stream nobody can tell which call a question is about.
+#[test]
+fn the_words_of_a_question_are_kept_back_where_the_policy_cuts_any_result() {
+    let (gate, client) = gate_with("legacy");
+    let rules = |tools: Value| json!({ "version": "1", "default": "allow", "tools": tools });
+    for (tools, told) in [
+        (json!({ "other": { "redact": ["a"] } }), false),
+        (json!({ "ask": { "redact": ["a"] } }), false),
+        (json!({}), true),
+    ] {
+        gate.policy("rules", &rules(tools));
+        let answer = round(&client, 1, &json!({}));
+        let asked = &answer["result"]["inputRequests"];
+        let asked = asked.as_object().and_then(|all| all.values().next()).cloned();
+        let params = asked.unwrap_or_else(|| panic!("{answer}"))["params"].clone();
+        assert_eq!(params["message"] == "who?", told, "{params}");
+        assert_eq!(params["requestedSchema"]["properties"]["n"]["type"], "string", "{params}");
+        let state = answer["result"]["requestState"].clone();
+        let key = answer["result"]["inputRequests"].as_object().unwrap().keys().next().unwrap();
+        let answers = json!({ "requestState": state, "inputResponses": { key: name() } });
+        let last = round(&client, 2, &answers);
+        assert!(last.get("result").is_some(), "{last}");
+    }
+}

@@ -2,6 +2,7 @@
 
 use super::{Flow, Piece, Source, until_cancelled};
 use crate::mrtr::Inner;
+use crate::results;
 use crate::session::{AnswerTo, ClientAnswer, Outgoing};
 use crate::translate::{self, Question};
 use crate::upstream::Event;
@@ -47,7 +48,11 @@ impl Flow {
             (Era::Legacy, Some(session)) => {
                 self.rounds += 1;
                 let mut asking = Asking { to_send: Vec::new(), waiting: Vec::new(), state };
-                for question in questions {
+                let redacted = self.tail.redacted_in_questions();
+                for mut question in questions {
+                    if let Some(effects) = &redacted {
+                        question.params = results::asked_text(effects, &question.params);
+                    }
                     let (answer, waiting) = oneshot::channel();
                     let Some(id) = session.ask(None, AnswerTo::Call(answer)) else {
                         return Some(self.tail.garbled("its client owes too many answers"));

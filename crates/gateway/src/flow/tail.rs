@@ -317,10 +317,19 @@ impl Tail {
         if !self.may_ask(method) {
             return self.refuse_question(&id, code::UNKNOWN_METHOD);
         }
+        let cut = match results::question(self.redacted_in_questions().as_ref(), &event.message) {
+            Ok(cut) => cut,
+            Err(results::Unread) => return self.refuse_question(&id, code::INVALID_PARAMS),
+        };
         match (self.era, &self.scene.session) {
             (Era::Modern, _) if !is_taken => self.refuse_question(&id, code::INVALID_PARAMS),
             (Era::Modern, _) => {
-                let params = root.get("params").map(translate::modern_question);
+                let params = match &cut {
+                    None => root.get("params").map(translate::modern_question),
+                    Some(cut) => Doc::read(cut.as_bytes(), &Bounds::ANSWER)
+                        .ok()
+                        .map(|doc| translate::modern_question(doc.root())),
+                };
                 let params = params.unwrap_or_else(|| "{}".to_owned());
                 let key = format!("question-{}", id.raw().trim_matches('"'));
                 Some(Piece::Question {
@@ -334,15 +343,23 @@ impl Tail {
                 let Some(shown) = session.ask(alone.then(|| id.clone()), to) else {
                     return self.refuse_question(&id, code::UNKNOWN_METHOD);
                 };
-                let message = if alone {
-                    event.message.clone()
-                } else {
-                    rebuild::with(root, "id", shown.raw().to_owned()).into()
-                };
+                let shown = (!alone).then_some(shown);
+                let message = results::question_as(root, cut, shown.as_ref());
+                let message = message.map_or_else(|| event.message.clone(), Bytes::from);
                 Some(Piece::Interim(outgoing(event, message)))
             }
             (Era::Legacy, None) => None,
         }
+    }
+
+    /// What is cut out of a server's question, if anything. On a child's one stream, and where a server
+    /// asks beside its requests, it may be about another call than this one.
+    pub(super) fn redacted_in_questions(&self) -> Option<Effects> {
+        let may_be_another = self.peer.is_child() || self.questions.is_some();
+        if may_be_another && self.redacts_anything() {
+            return self.rules.as_ref().map(|rules| rules.policy.redacted_anywhere());
+        }
+        (!self.effects.redact.is_empty()).then(|| self.effects.clone())
     }
 
     fn refuse_question(&self, id: &Id, code: i64) -> Option<Piece> {
