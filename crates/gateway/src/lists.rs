@@ -79,12 +79,29 @@ impl View<'_> {
             return None;
         }
         let definition = match list {
-            List::Tools => self.pins.shown(&name, item, self.policy?)?,
+            List::Tools => self.tool(&name, item)?,
             _ => item.raw().to_owned(),
         };
         Some(match self.prefix.filter(|_| matches!(list, List::Tools | List::Prompts)) {
             None => definition,
-            Some(prefix) => renamed(&definition, &format!("{prefix}.{name}")),
+            Some(prefix) => {
+                let full = string(&format!("{prefix}.{name}"));
+                changed(&definition, |item| rebuild::with(item, "name", full.clone()))
+            }
+        })
+    }
+
+    /// A tool out of whose results something is cut promises no shape of them: clients that check it
+    /// would throw the whole result away for want of what is missing.
+    fn tool(&self, name: &str, item: Value<'_>) -> Option<String> {
+        let policy = self.policy?;
+        let shown = self.pins.shown(name, item, policy)?;
+        let is_cut = policy.redacts()
+            && policy.effects_of_task(name).is_some_and(|effects| !effects.redact.is_empty());
+        Some(if is_cut {
+            changed(&shown, |tool| rebuild::without(tool, &["outputSchema"]))
+        } else {
+            shown
         })
     }
 
@@ -108,9 +125,9 @@ impl View<'_> {
     }
 }
 
-fn renamed(definition: &str, name: &str) -> String {
+fn changed(definition: &str, change: impl Fn(Value<'_>) -> String) -> String {
     match policy::json::Doc::read(definition.as_bytes(), &policy::json::Bounds::ANSWER) {
-        Ok(doc) => rebuild::with(doc.root(), "name", string(name)),
+        Ok(doc) => change(doc.root()),
         // It was read from a document a moment ago.
         Err(_) => definition.to_owned(),
     }

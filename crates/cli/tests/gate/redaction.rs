@@ -1,11 +1,15 @@
 //! What a policy cuts out of a result reaches the agent on no other way: not beside the result, not in a
 //! question of the server, not as what a task comes to.
 
+use std::io::{BufRead, BufReader, Write};
+use std::net::TcpStream;
+use std::time::Duration;
+
 use serde_json::{Value, json};
 
-use crate::door::{Answer, Client};
+use crate::door::{Answer, Client, call};
 use crate::lies::told;
-use crate::recorder::{Manner, Recorder};
+use crate::recorder::{Manner, Recorder, tool};
 use crate::world::Gate;
 
 const PROFILE: &str = r#"{"profile":{"name":"GOOD","email":"LEAK"}}"#;
@@ -109,14 +113,108 @@ fn what_a_server_says_beside_a_result_is_passed_on_without_words() {
 #[test]
 fn a_result_that_asks_for_input_is_cut_like_any_other() {
     let (_gate, recorder, client) = world(Manner::Newer);
-    let questions = r#""inputRequests":{"q":{"method":"elicitation/create","params":{"message":"GOOD?","requestedSchema":{"type":"object","properties":{}}}}}"#;
     let inside = result();
     let inside = inside.trim_start_matches('{');
-    answers(&recorder, &format!(r#"{{"resultType":"input_required",{questions},{inside}"#));
+    let form = form();
+    answers(
+        &recorder,
+        &format!(
+            r#"{{"resultType":"input_required","inputRequests":{{"q":{{"method":"elicitation/create","params":{form}}}}},{inside}"#
+        ),
+    );
     let answer = newer(&client, "tools/call", "red", json!({ "name": "red", "arguments": {} }));
     assert_eq!(answer.json()["result"]["resultType"], "input_required", "{}", answer.text());
     assert!(answer.json()["result"]["requestState"].is_string());
     check("a question", &answer);
+    check_form(&answer.json()["result"]["inputRequests"]["q"]["params"]);
+    // An older client is asked on its stream.
+    let mut lines = asked_of(&inside_with_questions(&client), "red");
+    check_form(&lines.next().unwrap()["params"]);
+}
+
+/// A question in which what must go is said, suggested, offered and named.
+fn form() -> Value {
+    let field = |more: Value| {
+        let mut field = json!({ "type": "string", "title": "LEAK", "maxLength": 9 });
+        field.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        field
+    };
+    json!({
+        "mode": "form", "message": "is it LEAK?", "profile": { "email": "LEAK" }, "more": "LEAK",
+        "requestedSchema": {
+            "type": "object", "description": "LEAK", "required": ["GOOD"],
+            "properties": {
+                "GOOD": field(json!({ "default": "LEAK" })),
+                "one": field(json!({ "enum": ["LEAK"], "enumNames": ["LEAK"] })),
+                "several": { "type": "array", "items": { "anyOf": [{ "const": "LEAK" }] } },
+            },
+        },
+    })
+}
+
+/// What is left of it can still be answered.
+fn check_form(params: &Value) {
+    let text = params.to_string();
+    assert!(!text.contains("LEAK"), "{text}");
+    assert!(params["message"].as_str().unwrap().starts_with("[withheld"), "{text}");
+    assert_eq!(params["mode"], "form", "{text}");
+    let good = json!({ "type": "string", "maxLength": 9 });
+    assert_eq!(params["requestedSchema"]["properties"]["GOOD"], good, "{text}");
+    assert_eq!(params["requestedSchema"]["required"], json!(["GOOD"]), "{text}");
+}
+
+/// An older client that takes questions.
+fn inside_with_questions(client: &Client) -> Client {
+    let hello = json!({
+        "protocolVersion": "2025-11-25", "clientInfo": { "name": "x", "version": "1" },
+        "capabilities": { "elicitation": {}, "sampling": {}, "roots": {} },
+    });
+    let session = ask(client, "initialize", &hello).header("mcp-session-id").expect("a session");
+    Client { headers: format!("Mcp-Session-Id: {session}\r\n"), ..client.clone() }
+}
+
+/// What an older client hears while it calls a tool, message by message.
+fn asked_of(client: &Client, tool: &str) -> impl Iterator<Item = Value> + use<> {
+    let mut stream = TcpStream::connect(("127.0.0.1", client.port)).unwrap();
+    stream.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
+    let call = call(tool, &json!({})).to_string();
+    stream.write_all(&client.request(call.as_bytes(), "")).unwrap();
+    let lines = BufReader::new(stream).lines().map_while(Result::ok);
+    lines.filter_map(|line| serde_json::from_str(line.strip_prefix("data: ")?).ok())
+}
+
+#[test]
+fn what_an_older_server_asks_in_a_call_is_cut_like_its_result() {
+    let (_gate, recorder, client) = world(Manner::Honest);
+    let words = json!({ "role": "user", "content": { "type": "text", "text": "LEAK" } });
+    let sampling = json!({
+        "systemPrompt": "LEAK", "messages": [words], "maxTokens": 7, "stopSequences": ["LEAK"],
+    });
+    let inside = inside_with_questions(&client);
+    for (method, params) in [("elicitation/create", form()), ("sampling/createMessage", sampling)] {
+        let question = json!({ "jsonrpc": "2.0", "id": 5, "method": method, "params": params });
+        let stream = |question: &Value| {
+            let last = format!(r#"{{"jsonrpc":"2.0","id":{{id}},"result":{}}}"#, result());
+            told(&format!("{{sse}}data: {question}%0A%0Adata: {last}%0A%0A"))
+        };
+        recorder.lie(Some(stream(&question)));
+        let said: Vec<Value> = asked_of(&inside, "red").take(2).collect();
+        assert!(!said.iter().any(|said| said.to_string().contains("LEAK")), "{said:?}");
+        assert_eq!(said[0]["method"], method, "{said:?}");
+        match method {
+            "elicitation/create" => check_form(&said[0]["params"]),
+            _ => {
+                assert_eq!(said[0]["params"]["maxTokens"], 7, "{said:?}");
+                let text = &said[0]["params"]["messages"][0]["content"]["text"];
+                assert!(text.as_str().unwrap().starts_with("[withheld"), "{said:?}");
+            }
+        }
+        // Of a tool out of whose result nothing is cut it is passed on as it is.
+        let said = asked_of(&inside, "echo").next().unwrap();
+        assert_eq!(said, question);
+    }
+    let asked = newer(&client, "tools/call", "red", json!({ "name": "red", "arguments": {} }));
+    assert!(!asked.text().contains("LEAK"), "{}", asked.text());
 }
 
 #[test]
@@ -178,6 +276,31 @@ fn what_a_task_comes_to_is_cut_like_the_result_of_its_call() {
         for client in [&client, &all] {
             let answer = follow(client, "tasks/get", "t1");
             assert_eq!(answer.json()["error"]["code"], -32602, "{}", answer.text());
+        }
+    }
+}
+
+/// Clients check a result against the schema that its tool announces, and throw it away as a whole.
+#[test]
+fn a_tool_whose_result_is_cut_announces_no_shape_of_it() {
+    let (gate, recorder, client) = world(Manner::Honest);
+    let with_schema = |name: &str| {
+        let mut tool = tool(name, name);
+        tool["outputSchema"] = json!({ "type": "object", "required": ["profile"] });
+        tool
+    };
+    recorder.set_tools(["echo", "red", "big"].map(with_schema).to_vec());
+    let looked = gate.cli(&["server", "pins", "rec", "--look"]);
+    assert_eq!(looked.status.code(), Some(1));
+    gate.run(&["server", "pins", "rec", "--accept"]);
+    let all = Client { path: "/mcp".to_owned(), ..client.clone() };
+    for (client, prefix) in [(&client, ""), (&all, "rec.")] {
+        let listed = ask(client, "tools/list", &json!({})).json();
+        let tools = listed["result"]["tools"].as_array().unwrap();
+        for name in ["echo", "red", "big"] {
+            let full = format!("{prefix}{name}");
+            let tool = tools.iter().find(|tool| tool["name"] == *full).unwrap();
+            assert_eq!(tool.get("outputSchema").is_some(), name != "red", "{tool}");
         }
     }
 }
