@@ -222,10 +222,20 @@ impl Server {
     /// Whether the tool list was read not too long ago. Reading a long list is not repeated so often
     /// that it becomes the work.
     pub(crate) fn is_fresh(&self, now_us: u64) -> bool {
+        self.was_read_within(self.spec.options.pins_fresh_seconds * 1_000_000, now_us)
+    }
+
+    /// Whether it was read so lately that a name that is not on it is taken for unknown: whoever tries
+    /// out names does not make a server list its tools for each.
+    pub(crate) fn was_just_read(&self, now_us: u64) -> bool {
+        const JUST_US: u64 = 1_000_000;
+        self.was_read_within(JUST_US, now_us)
+    }
+
+    fn was_read_within(&self, keep_us: u64, now_us: u64) -> bool {
         const SHARE_MAX: u64 = 50;
         let state = self.state();
-        let keep_us = (self.spec.options.pins_fresh_seconds * 1_000_000)
-            .max(state.check_took_us.saturating_mul(SHARE_MAX));
+        let keep_us = keep_us.max(state.check_took_us.saturating_mul(SHARE_MAX));
         state.checked_at_us.is_some_and(|at| now_us.saturating_sub(at) < keep_us)
     }
 

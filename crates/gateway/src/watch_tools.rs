@@ -6,6 +6,7 @@ use std::time::Instant;
 
 use bytes::Bytes;
 use policy::json::{Bounds, Doc, Value};
+use policy::{Decision, Told, Verdict};
 use store::ledger::{Ending, Facts, Permit};
 use store::registry::Accept;
 
@@ -82,6 +83,15 @@ impl Gate {
             None if Gate::is_new_process(scene, server) => false,
             _ => server.is_fresh(self.clock.now().steady_us),
         }
+    }
+
+    /// Whether the list is read once more although it is fresh: a tool that nobody has seen may have come
+    /// since. A hidden name waits as long as one that does not exist.
+    pub(crate) fn looks_again(&self, server: &Server, is_new: bool, verdict: &Verdict) -> bool {
+        let is_hidden = || matches!(verdict.decision(), Decision::Hidden(Told::Unknown(_)));
+        (is_new || is_hidden())
+            && !server.is_builtin()
+            && !server.was_just_read(self.clock.now().steady_us)
     }
 
     /// Whether the process that the clients of the grant share was started since its tools were looked

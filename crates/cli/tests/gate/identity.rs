@@ -249,3 +249,26 @@ fn p21_a_changed_tool_is_refused_until_it_is_accepted() {
         "P21: changed and new tools refused until accepted (then within {took:.0?}); key order ignored"
     );
 }
+
+#[test]
+fn a_tool_that_came_a_moment_ago_is_new_and_not_unknown() {
+    let (_gate, recorder, client) = Gate::with_recorder();
+    let unknown = client.call("late", &json!({})).json();
+    assert_eq!(unknown["error"]["message"], "Unknown tool: late", "{unknown}");
+    let mut tools: Vec<Value> = TOOLS.iter().map(|name| tool(name, name)).collect();
+    tools.push(tool("late", "came later"));
+    recorder.set_tools(tools);
+    // Much sooner than the list would be read again for a tool that is known.
+    let wait = Duration::from_millis(2500);
+    until("told apart", wait, || {
+        client.call("late", &json!({})).denial()["code"] == "tool_changed"
+    });
+    assert_eq!(recorder.count("late"), 0);
+    // Whoever tries out names does not make the server list its tools for each.
+    let lists = || recorder.heads().to_lowercase().matches("content-length:").count();
+    let before = lists();
+    for number in 0..20 {
+        client.call(&format!("guess-{number}"), &json!({}));
+    }
+    assert!(lists() - before <= 5, "{} lists for 20 guesses", lists() - before);
+}

@@ -48,7 +48,12 @@ pub(super) async fn verdict(
     }
     let pins = server.pins();
     if pins.is_known() && ask.scene.gate.is_fresh(ask.scene, server) {
-        return Ok((Some(decide(ask, rules, subject, tool_facts(ask, aim, &pins, subject))), None));
+        let tool = tool_facts(ask, aim, &pins, subject);
+        let is_new = tool.definition == Definition::New && !pins.has(subject.name());
+        let verdict = decide(ask, rules, subject, tool);
+        if !ask.scene.gate.looks_again(server, is_new, &verdict) {
+            return Ok((Some(verdict), None));
+        }
     }
     // What is refused whatever the definition says needs no conversation with the server. A name that
     // would pass and is hidden has one like any other, or the missing wait would tell that it is there.
