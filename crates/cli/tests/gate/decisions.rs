@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use crate::door::{Client, call};
+use crate::door::{Client, call, exchange};
 use crate::recorder::{Manner, Recorder, tool};
-use crate::world::{Gate, TOOLS, rounds, rules, until};
+use crate::world::{Gate, METRICS_TOKEN, TOOLS, rounds, rules, until};
 
 /// The same call from many clients at once; answers with how many got through.
 fn race(clients: usize, client: &Client, tool: &str, arguments: &Value) -> usize {
@@ -407,6 +407,24 @@ fn a_new_tool_can_be_called_as_soon_as_a_list_showed_it() {
         assert!(last.iter().any(|shown| shown == name), "{last:?}");
         let answer = client.call(name, &json!({}));
         assert!(answer.passed(), "{name}: {}", answer.text());
+    }
+}
+
+#[test]
+fn a_tool_that_its_server_does_not_have_is_counted_as_denied() {
+    let (gate, _recorder, client) = Gate::with_recorder();
+    for _ in 0..3 {
+        assert!(client.call("nowhere", &json!({})).refused());
+    }
+    for scheme in ["Bearer", "bearer", "BEARER"] {
+        let head = format!("Host: 127.0.0.1:{}\r\nConnection: close", gate.port);
+        let request = format!(
+            "GET /metrics HTTP/1.1\r\n{head}\r\nAuthorization: {scheme} {METRICS_TOKEN}\r\n\r\n"
+        );
+        let shown = exchange(gate.port, request.as_bytes(), Duration::from_secs(10));
+        assert_eq!(shown.status, 200, "{scheme}: {}", shown.text());
+        let row = r#"tollgate_requests_denied_total{code="unknown_tool"} 3"#;
+        assert!(shown.text().contains(row), "{scheme}: {}", shown.text());
     }
 }
 

@@ -98,6 +98,9 @@ pub(crate) fn rules() -> Value {
 
 pub(crate) const TOOLS: &[&str] = &["echo", "other", "limited", "secret", "pay"];
 
+/// Opens `/metrics` of every gate of these tests.
+pub(crate) const METRICS_TOKEN: &str = "metrics-of-the-tests";
+
 impl Gate {
     pub(crate) fn new() -> Gate {
         Gate::at(None)
@@ -209,6 +212,7 @@ impl Gate {
         let log = File::create(self.log_file()).unwrap();
         let child = command
             .args(["up", "--listen", "127.0.0.1:0"])
+            .env("TOLLGATE_METRICS_TOKEN", METRICS_TOKEN)
             .stdout(log.try_clone().unwrap())
             .stderr(log)
             .spawn()
