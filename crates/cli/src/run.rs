@@ -38,6 +38,7 @@ pub(crate) fn served(command: &crate::cli::Command) -> Option<&'static str> {
     service.account.map(|_| service.name)
 }
 
+pub(crate) use reload::{EMPTY_HINT, is_empty};
 pub(crate) use sandbox::{SandboxArgs, sandbox};
 pub(crate) use signals::stop;
 pub(crate) use streams::{StdioArgs, WrapArgs, converse, stdio, wrap};
@@ -71,6 +72,12 @@ pub(crate) fn up(args: &UpArgs, context: &Context, out: &mut Out) -> Result<Endi
     let look = |name: &str| std::env::var(name).ok();
     let stores = context.open_with(builtin::with_profile(context.settings()?, &look))?;
     builtin::check_profile(&stores, &look)?;
+    if let Some(path) = context.settings_path()?.filter(|path| is_empty(path)) {
+        out.warn(visible(&format!(
+            "`{}` is empty, was it cut short? {EMPTY_HINT}",
+            path.display()
+        )));
+    }
     serve(args, context, &stores, reader, None, out)
 }
 

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use gateway::{Tls, Validity};
 use rustix::fs::{Access, access};
 use rustix::io::Errno;
-use store::ledger::{Reader, VerifyError};
+use store::ledger::{Checkpoint, Reader, VerifyError};
 use store::registry::RegistryError;
 use store::settings::{Problem, SettingsError};
 use store::vault::{KeyError, copies};
@@ -15,6 +15,8 @@ use store::vault::{KeyError, copies};
 use super::Finding;
 use crate::context::{Context, Stores};
 use crate::moment;
+use crate::output::visible;
+use crate::run::{EMPTY_HINT, is_empty};
 use crate::vault::KeyPlace;
 
 pub(super) fn settings(context: &Context, findings: &mut Vec<Finding>) {
@@ -27,7 +29,13 @@ pub(super) fn settings(context: &Context, findings: &mut Vec<Finding>) {
     };
     match crate::context::load_settings(&path) {
         Ok(settings) => {
-            findings.push(Finding::good("settings", format!("`{}` is fine", path.display())));
+            let shown = path.display();
+            findings.push(if is_empty(&path) {
+                let words = format!("`{shown}` is empty; was it cut short?");
+                Finding::careful("settings", words, EMPTY_HINT)
+            } else {
+                Finding::good("settings", format!("`{shown}` is fine"))
+            });
             tls(&settings, &path, context.clock.now().wall_us, findings);
         }
         Err(e) => findings.extend(settings_problems(&path, &e)),
@@ -302,8 +310,19 @@ const VERIFIED_BYTES_MAX: u64 = 64 << 20;
 pub(super) fn audit(stores: &Stores, thorough: bool, findings: &mut Vec<Finding>) {
     let folder = stores.home.audit();
     let bytes = size(&folder);
+    let known = stores.registry.remembered_log().ok().flatten();
+    if let Some(known) = known.as_ref().filter(|_| bytes == 0) {
+        let words = format!(
+            "the audit log, which had {} rows at {}, is gone",
+            known.seq,
+            visible(&known.time)
+        );
+        // Opening it would begin another.
+        return findings.push(Finding::wrong("audit", words, PUT_BACK));
+    }
     // Verified before it is opened for writing, which would cut off what a crash left at the end.
-    if bytes > 0 && (thorough || bytes <= VERIFIED_BYTES_MAX) && !verified(&folder, findings) {
+    let is_read = bytes > 0 && (thorough || bytes <= VERIFIED_BYTES_MAX);
+    if is_read && !verified(&folder, known.as_ref(), findings) {
         return;
     }
     match stores.ledger().and_then(|ledger| Ok(ledger.standing()?)) {
@@ -317,13 +336,23 @@ pub(super) fn audit(stores: &Stores, thorough: bool, findings: &mut Vec<Finding>
     }
 }
 
-fn verified(folder: &Path, findings: &mut Vec<Finding>) -> bool {
+/// For a log that holds together and is not, or not all of, the one there was.
+const PUT_BACK: &str = "put `audit/` back from a copy; otherwise the next `tollgate up` goes on with what is there and says so in a row";
+
+fn verified(folder: &Path, known: Option<&Checkpoint>, findings: &mut Vec<Finding>) -> bool {
     const MEND: &str = "`tollgate audit verify`; put the file back from a copy, or keep it as evidence and begin a new chain by moving the folder away";
     match Reader::open(folder).map_err(VerifyError::from).and_then(|log| log.verify(None)) {
         Ok(log) => {
-            let words = format!("the chain holds from row {} to {}", log.first_seq, log.last_seq);
-            findings.push(Finding::good("audit", words));
-            true
+            let missed = known.and_then(|known| known.missed_in(&log.last_row()));
+            let is_whole = missed.is_none();
+            findings.push(match missed {
+                Some(words) => Finding::wrong("audit", words, PUT_BACK),
+                None => Finding::good(
+                    "audit",
+                    format!("the chain holds from row {} to {}", log.first_seq, log.last_seq),
+                ),
+            });
+            is_whole
         }
         Err(VerifyError::Found(finding)) => {
             let words = format!("the log is not as it was written: {finding}");

@@ -23,6 +23,10 @@ const STILL_WRITTEN_WAIT: Duration = Duration::from_millis(100);
 /// One that is written to without a pause is read all the same after this.
 const STILL_WRITTEN_WAIT_MAX: Duration = Duration::from_secs(1);
 
+/// How to say nothing in a settings file.
+pub(crate) const EMPTY_HINT: &str =
+    "write it anew; with one comment in it (`# nothing`) it takes back all that it said before";
+
 struct Watch {
     path: PathBuf,
     seen: Mutex<Seen>,
@@ -32,6 +36,11 @@ struct Seen {
     files: Vec<(PathBuf, Look)>,
     /// When a change was noticed that was not read yet.
     noticed: Option<Instant>,
+}
+
+/// Whether a settings file says nothing at all, not even in a comment.
+pub(crate) fn is_empty(path: &Path) -> bool {
+    fs::metadata(path).is_ok_and(|found| found.is_file() && found.len() == 0)
 }
 
 /// Watches the settings file that is in use, also while there is none yet. To be made before the
@@ -67,6 +76,11 @@ impl Watch {
         if seen.files.first().is_some_and(|(_, look)| look.is_none()) {
             // Editors take a file away and put it back; only a file that is there says something.
             return Changed::Broken(format!("`{}` has vanished", self.path.display()));
+        }
+        if matches!(seen.files.first(), Some((_, Some((_, 0, _, _))))) {
+            // A full disk or a crash leaves a file like this, and it would take away every grant in it.
+            let shown = self.path.display();
+            return Changed::Broken(format!("`{shown}` is empty\nhint: {EMPTY_HINT}"));
         }
         let set = |name: &str| std::env::var(name).ok();
         match settings {
@@ -122,11 +136,28 @@ mod tests {
         write(&path, "[servers.other]\nbuiltin = \"demo\"\n");
         assert!(matches!(watch.look(), Changed::Yes(read) if read.servers.contains_key("other")));
         // Somebody who writes without a pause does not hold it up for ever.
-        fs::write(&path, "").unwrap();
+        fs::write(&path, "# a").unwrap();
         assert!(matches!(watch.look(), Changed::No));
         watch.seen.lock().unwrap().noticed = Instant::now().checked_sub(STILL_WRITTEN_WAIT_MAX);
-        fs::write(&path, "").unwrap();
+        fs::write(&path, "# b").unwrap();
         assert!(matches!(watch.look(), Changed::Yes(_)));
+    }
+
+    #[test]
+    fn a_file_that_was_cut_to_nothing_takes_nothing_away() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("tollgate.toml");
+        write(&path, "[servers.demo]\nbuiltin = \"demo\"\n");
+        let watch = Watch::new(path.clone());
+        for _ in 0..2 {
+            write(&path, "");
+            assert!(
+                matches!(watch.look(), Changed::Broken(why) if why.contains("is empty\nhint: "))
+            );
+            assert!(matches!(watch.look(), Changed::No));
+        }
+        write(&path, "# nothing\n");
+        assert!(matches!(watch.look(), Changed::Yes(read) if read.servers.is_empty()));
     }
 
     #[test]
