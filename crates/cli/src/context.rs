@@ -348,16 +348,42 @@ impl Stores {
         let durability = self.settings.durability;
         let options = Options { durability, retention, ..Options::default() };
         let ledger = Ledger::open(&self.home.audit(), self.clock.clone(), options)?;
+        self.miss_what_is_gone(&ledger)?;
         Ok(self.ledger.get_or_init(|| Arc::new(ledger)))
+    }
+
+    /// A log that is not the one this home had says so in its own rows.
+    fn miss_what_is_gone(&self, ledger: &Ledger) -> Result<()> {
+        let Some(known) = self.registry.remembered_log()? else { return Ok(()) };
+        let Some(words) = known.missed_in(&ledger.last_row()?) else { return Ok(()) };
+        tracing::error!("{words}; if that was not you, put `{}` back", self.home.audit().display());
+        ledger.note(&Note { act: "log_lost", by: &self.actor, about: "audit", words: &words })?;
+        self.remember(ledger);
+        Ok(())
+    }
+
+    /// What is remembered is missed when it goes. Not knowing it harms nobody.
+    fn remember(&self, ledger: &Ledger) {
+        let now_us = self.clock.now().wall_us;
+        if let Ok(row) = ledger.checkpoint()
+            && let Err(error) = self.registry.remember_log(&row, now_us)
+        {
+            tracing::debug!(%error, "the last row of the audit log could not be remembered");
+        }
     }
 
     /// Every act of a person that changes something is a row of the audit log, and in force in every
     /// running gate when the command ends.
     pub(crate) fn note(&self, act: &str, about: &str, words: &str) -> Result<()> {
         let note = Note { act, by: &self.actor, about, words };
-        self.ledger()?.note(&note).with_context(|| {
+        let ledger = self.ledger()?;
+        ledger.note(&note).with_context(|| {
             format!("`{about}` was changed, but the audit log could not record it")
         })?;
+        // A gate that starts is not held up for what its last stop, or the act before it, remembered.
+        if act != "start" {
+            self.remember(ledger);
+        }
         running::let_them_look(self.home.path());
         Ok(())
     }

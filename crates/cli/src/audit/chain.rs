@@ -5,6 +5,7 @@ use std::path::Path;
 use anyhow::{Context as _, Result};
 use serde_json::json;
 use store::ledger::{Checkpoint, Reader, Verified, VerifyError};
+use store::registry::log_remembered_by;
 
 use super::{CheckpointArgs, VerifyArgs, reader};
 use crate::context::{Stores, read_text};
@@ -15,14 +16,18 @@ use crate::output::{Out, Progress, visible};
 /// that is not theirs, can still tell whether the log is whole.
 pub(super) fn verify(args: &VerifyArgs, home: &Path, out: &mut Out) -> Result<Ending> {
     let checkpoint = args.checkpoint.as_deref().map(read_checkpoint).transpose()?;
+    let known = log_remembered_by(&home.join("gate.db"));
     // Not opened for writing: looking must not mend or cut what it looks at.
     let reader = Reader::open(&home.join("audit"))?;
     let verified = Progress::during("verifying", || reader.verify(checkpoint.as_ref()));
     match verified {
-        Ok(verified) => {
-            whole(&verified, checkpoint.as_ref(), out)?;
-            Ok(Ending::Yes)
-        }
+        Ok(verified) => match known.and_then(|known| known.missed_in(&verified.last_row())) {
+            Some(words) => lost(&words, &verified, out),
+            None => {
+                whole(&verified, checkpoint.as_ref(), out)?;
+                Ok(Ending::Yes)
+            }
+        },
         Err(VerifyError::Found(finding)) => {
             if out.wants_json() {
                 out.json(&json!({ "whole": false, "finding": finding }))?;
@@ -39,6 +44,18 @@ pub(super) fn verify(args: &VerifyArgs, home: &Path, out: &mut Out) -> Result<En
         }
         Err(VerifyError::Ledger(error)) => Err(error.into()),
     }
+}
+
+/// The log holds together, but `gate.db` knows of rows that are not in it.
+fn lost(words: &str, log: &Verified, out: &mut Out) -> Result<Ending> {
+    if out.wants_json() {
+        out.json(&json!({ "whole": false, "lost": words, "log": log }))?;
+    } else {
+        let word = out.paint().bad("broken");
+        out.line(format_args!("{word}: {}", visible(words)))?;
+        out.say("put `audit/` back from a copy; the next command that writes a row takes what is there, and says so in it");
+    }
+    Ok(Ending::No)
 }
 
 fn whole(verified: &Verified, checkpoint: Option<&Checkpoint>, out: &mut Out) -> Result<()> {

@@ -47,6 +47,44 @@ fn a_decision_that_no_row_can_hold_is_not_searched_for() {
 }
 
 #[test]
+fn a_log_that_was_taken_away_or_put_back_older_is_missed() {
+    let stage = Stage::with_demo();
+    let audit = stage.home().join("audit");
+    let log = audit.join("00000001.log");
+    stage.fine(&["policy", "set", "kept", &stage.write("kept.json", KEPT)]);
+    let older = fs::read(&log).unwrap();
+    let synced = fs::read(audit.join("synced")).ok();
+    stage.grant("alice");
+    assert_eq!(stage.run(&["audit", "verify"]).code, 0);
+
+    fs::write(&log, older).unwrap();
+    match synced {
+        Some(bytes) => fs::write(audit.join("synced"), bytes).unwrap(),
+        None => drop(fs::remove_file(audit.join("synced"))),
+    }
+    for command in [&["audit", "verify"][..], &["doctor"]] {
+        let said = stage.run(command);
+        assert_eq!(said.code, 1, "{}", said.everything());
+        assert!(said.stdout.contains("its end was cut off"), "{}", said.everything());
+    }
+
+    fs::remove_dir_all(&audit).unwrap();
+    let said = stage.run(&["doctor"]);
+    assert!(said.stdout.contains("is gone"), "{}", said.everything());
+    assert!(!log.exists(), "looking begins no new chain");
+    let up = stage.up(&[]);
+    assert_eq!(up.stop().code, 0);
+    let row = stage.run(&["audit", "search", "log_lost", "--json"]).json();
+    assert!(
+        row["words"].as_str().unwrap().contains("is gone and another is in its place"),
+        "{row}"
+    );
+    assert_eq!(stage.run(&["audit", "verify"]).code, 0, "told once, in a row of its own");
+}
+
+const KEPT: &str = r#"{ "version": "1", "default": "deny" }"#;
+
+#[test]
 fn followers_see_entries_as_they_come() {
     use std::io::{BufRead as _, BufReader};
     let stage = Stage::with_demo();

@@ -25,6 +25,24 @@ pub struct Checkpoint {
     pub time: String,
 }
 
+impl Checkpoint {
+    /// What is missing in a log that ends with `last` if this row was once in it.
+    pub fn missed_in(&self, last: &Checkpoint) -> Option<String> {
+        let Checkpoint { seq, time, .. } = self;
+        if self.ledger != last.ledger {
+            return Some(format!(
+                "the audit log of this home, which had {seq} rows at {time}, is gone and another is in its place"
+            ));
+        }
+        (self.seq > last.seq).then(|| {
+            format!(
+                "the audit log ends with row {}, and had {seq} at {time}: its end was cut off, or an older copy put back",
+                last.seq
+            )
+        })
+    }
+}
+
 /// A chain that holds.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Verified {
@@ -38,6 +56,17 @@ pub struct Verified {
     pub retired: Option<Retired>,
     /// Bytes at the end that are the beginning of a row: it is being written, or its writer died.
     pub unfinished_bytes: u64,
+}
+
+impl Verified {
+    pub fn last_row(&self) -> Checkpoint {
+        Checkpoint {
+            ledger: self.ledger.clone(),
+            seq: self.last_seq,
+            hash: self.hash.clone(),
+            time: String::new(),
+        }
+    }
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -85,17 +114,22 @@ pub enum VerifyError {
 impl Ledger {
     /// A checkpoint of the last row, which is flushed first.
     pub fn checkpoint(&self) -> Result<Checkpoint, LedgerError> {
-        let checkpoint = self.inner.turn(|turn| {
+        let checkpoint = self.last_row()?;
+        self.flush()?;
+        Ok(checkpoint)
+    }
+
+    /// The last row, which may not be on disk yet.
+    pub fn last_row(&self) -> Result<Checkpoint, LedgerError> {
+        self.inner.turn(|turn| {
             let head = turn.core.journal.tail.head;
-            Ok::<_, LedgerError>(Checkpoint {
+            Ok(Checkpoint {
                 ledger: turn.core.state.ledger_text().to_owned(),
                 seq: head.seq,
                 hash: chain::as_text(&head.hash).to_owned(),
                 time: stamp::text(turn.now.wall_us),
             })
-        })?;
-        self.flush()?;
-        Ok(checkpoint)
+        })
     }
 }
 

@@ -1,14 +1,19 @@
 //! Small settings by key, and the latest time this home has seen. Nothing secret belongs here.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 
-use rusqlite::{Connection, OptionalExtension};
+use rusqlite::{Connection, OpenFlags, OptionalExtension};
 
 use super::Registry;
 use super::error::{RegistryError, Thing};
 use super::names::check_key;
+use crate::ledger::Checkpoint;
 
 pub const VALUE_BYTES_MAX: usize = 64 << 10;
+
+/// Where a row of the audit log is remembered.
+const LOG_KEY: &str = "audit-log";
 
 impl Registry {
     pub fn set_value(&self, key: &str, value: &str, now_us: i64) -> Result<(), RegistryError> {
@@ -39,6 +44,25 @@ impl Registry {
         })
     }
 
+    /// Remembers a row of the audit log, so that a log that is taken away is missed.
+    pub fn remember_log(&self, row: &Checkpoint, now_us: i64) -> Result<(), RegistryError> {
+        let text = serde_json::to_string(row).unwrap_or_default();
+        self.write_aside(|db| {
+            db.execute(
+                "INSERT INTO settings (key, value, updated_at_us) VALUES (?1, ?2, ?3)
+                 ON CONFLICT (key) DO UPDATE SET
+                     value = excluded.value, updated_at_us = excluded.updated_at_us",
+                (LOG_KEY, text, now_us),
+            )?;
+            Ok(())
+        })
+    }
+
+    /// The row that was remembered last.
+    pub fn remembered_log(&self) -> Result<Option<Checkpoint>, RegistryError> {
+        Ok(self.value(LOG_KEY)?.and_then(|text| serde_json::from_str(&text).ok()))
+    }
+
     /// Removes a setting; answers whether there was one.
     pub fn unset_value(&self, key: &str) -> Result<bool, RegistryError> {
         self.write(|db| Ok(db.execute("DELETE FROM settings WHERE key = ?1", [key])? == 1))
@@ -65,6 +89,14 @@ impl Registry {
             Ok(())
         })
     }
+}
+
+/// The same for one who has only the file, and may have no key to it. What cannot be read is not known.
+pub fn log_remembered_by(gate_db: &Path) -> Option<Checkpoint> {
+    let db = Connection::open_with_flags(gate_db, OpenFlags::SQLITE_OPEN_READ_ONLY).ok()?;
+    let select = "SELECT value FROM settings WHERE key = ?1";
+    let text: String = db.query_row(select, [LOG_KEY], |row| row.get(0)).ok()?;
+    serde_json::from_str(&text).ok()
 }
 
 pub(super) fn all(db: &Connection) -> Result<BTreeMap<String, String>, RegistryError> {
