@@ -346,7 +346,7 @@ pub(crate) fn heard(
                 scene.gate.answer_server(peer, refusal.into());
                 return None;
             };
-            let message = results::question_as(root, cut, (!alone).then_some(&shown));
+            let message = results::question_as(root, cut.as_deref(), (!alone).then_some(&shown));
             as_it_is(message.map_or_else(|| event.message.clone(), Bytes::from))
         }
         // An answer on this stream belongs to a request whose own stream was lost.

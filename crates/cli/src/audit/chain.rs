@@ -21,13 +21,14 @@ pub(super) fn verify(args: &VerifyArgs, home: &Path, out: &mut Out) -> Result<En
     let reader = Reader::open(&home.join("audit"))?;
     let verified = Progress::during("verifying", || reader.verify(checkpoint.as_ref()));
     match verified {
-        Ok(verified) => match known.and_then(|known| known.missed_in(&verified.last_row())) {
-            Some(words) => lost(&words, &verified, out),
-            None => {
-                whole(&verified, checkpoint.as_ref(), out)?;
-                Ok(Ending::Yes)
+        Ok(verified) => {
+            let missed = known.and_then(|known| known.missed_in(&verified.last_row()));
+            if let Some(words) = missed {
+                return lost(&words, &verified, out);
             }
-        },
+            whole(&verified, checkpoint.as_ref(), out)?;
+            Ok(Ending::Yes)
+        }
         Err(VerifyError::Found(finding)) => {
             if out.wants_json() {
                 out.json(&json!({ "whole": false, "finding": finding }))?;

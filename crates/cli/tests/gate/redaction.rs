@@ -201,13 +201,12 @@ fn what_an_older_server_asks_in_a_call_is_cut_like_its_result() {
         let said: Vec<Value> = asked_of(&inside, "red").take(2).collect();
         assert!(!said.iter().any(|said| said.to_string().contains("LEAK")), "{said:?}");
         assert_eq!(said[0]["method"], method, "{said:?}");
-        match method {
-            "elicitation/create" => check_form(&said[0]["params"]),
-            _ => {
-                assert_eq!(said[0]["params"]["maxTokens"], 7, "{said:?}");
-                let text = &said[0]["params"]["messages"][0]["content"]["text"];
-                assert!(text.as_str().unwrap().starts_with("[withheld"), "{said:?}");
-            }
+        if method == "elicitation/create" {
+            check_form(&said[0]["params"]);
+        } else {
+            assert_eq!(said[0]["params"]["maxTokens"], 7, "{said:?}");
+            let text = &said[0]["params"]["messages"][0]["content"]["text"];
+            assert!(text.as_str().unwrap().starts_with("[withheld"), "{said:?}");
         }
         // Of a tool out of whose result nothing is cut it is passed on as it is.
         let said = asked_of(&inside, "echo").next().unwrap();

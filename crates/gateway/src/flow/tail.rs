@@ -344,7 +344,7 @@ impl Tail {
                     return self.refuse_question(&id, code::UNKNOWN_METHOD);
                 };
                 let shown = (!alone).then_some(shown);
-                let message = results::question_as(root, cut, shown.as_ref());
+                let message = results::question_as(root, cut.as_deref(), shown.as_ref());
                 let message = message.map_or_else(|| event.message.clone(), Bytes::from);
                 Some(Piece::Interim(outgoing(event, message)))
             }

@@ -59,15 +59,15 @@ pub(crate) fn question(
 /// The message with other params and under another id, or nothing when it stays as it is.
 pub(crate) fn question_as(
     root: Value<'_>,
-    params: Option<String>,
+    params: Option<&str>,
     id: Option<&Id>,
 ) -> Option<String> {
     if params.is_none() && id.is_none() {
         return None;
     }
-    let change = |key: &str, _: Value<'_>| match (key, id, &params) {
+    let change = |key: &str, _: Value<'_>| match (key, id, params) {
         ("id", Some(id), _) => Member::Replace(id.raw().to_owned()),
-        ("params", _, Some(params)) => Member::Replace(params.clone()),
+        ("params", _, Some(params)) => Member::Replace(params.to_owned()),
         ("jsonrpc" | "method" | "id" | "params", _, _) => Member::Keep,
         _ if params.is_some() => Member::Drop,
         _ => Member::Keep,
@@ -107,8 +107,8 @@ fn member(effects: &Effects, key: &str, value: Value<'_>) -> Member {
         ("requestedSchema" | "inputSchema", Kind::Object) => schema(value),
         // What the protocol gives a meaning: an address, an id, a word, a number.
         ("mode" | "url" | "elicitationId" | "includeContext" | "_meta" | "task", _)
+        | ("modelPreferences" | "toolChoice", Kind::Object)
         | (_, Kind::Number | Kind::Bool | Kind::Null) => other(effects, value),
-        ("modelPreferences" | "toolChoice", Kind::Object) => other(effects, value),
         _ => return Member::Drop,
     })
 }
