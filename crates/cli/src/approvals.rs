@@ -5,6 +5,7 @@ use anyhow::{Result, anyhow};
 use clap::{Args, Subcommand};
 use serde_json::{Value, json};
 use store::ledger::{Answer, Approval, ApprovalStatus};
+use store::registry::{GrantState, Server};
 
 use crate::context::{Context, Stores};
 use crate::failure::Ending;
@@ -124,6 +125,7 @@ fn show(id: &str, stores: &Stores, out: &mut Out) -> Result<Ending> {
         ("matched", approval.rule.clone()),
         ("why", approval.reason.clone()),
         ("digest", approval.digest.clone()),
+        ("void", void(&approval, stores).filter(|_| is_open(&approval, time)).unwrap_or_default()),
     ];
     for (name, value) in lines.iter().filter(|(_, value)| !value.is_empty()) {
         out.line(format_args!("{name:<10} {}", visible(value)))?;
@@ -152,6 +154,12 @@ fn decide(id: &str, answer: &Answer, stores: &Stores, out: &mut Out) -> Result<E
         out.json(&approval_json(&decided, ledger_time(stores)?, stores))?;
         return Ok(Ending::Yes);
     }
+    let void = void(&decided, stores).filter(|_| !matches!(answer, Answer::Deny { .. }));
+    if let Some(why) = void {
+        out.warn(visible(&format!(
+            "{why}, so this fits no call any more; the agent has to send it again, for you to approve that"
+        )));
+    }
     let what =
         format!("{} on `{}` for `{}`", visible(&decided.subject), decided.server, decided.grant);
     match answer {
@@ -165,6 +173,31 @@ fn decide(id: &str, answer: &Answer, stores: &Stores, out: &mut Out) -> Result<E
         Answer::Deny { .. } => out.line(format_args!("denied: {what}"))?,
     }
     Ok(Ending::Yes)
+}
+
+/// Why an approval can no longer be used, where that is known. A call is judged by what is in force when
+/// it comes, so a yes would let nothing through.
+fn void(approval: &Approval, stores: &Stores) -> Option<String> {
+    let Approval { grant: label, server, policy, policy_version, .. } = approval;
+    let Ok(grant) = stores.grant(label) else {
+        return Some(format!("grant `{label}` is gone"));
+    };
+    if grant.state(stores.clock().now().wall_us) != GrantState::Active {
+        return Some(format!("grant `{label}` has ended"));
+    }
+    let holding = grant.holding(server);
+    let Some(holding) = holding.filter(|_| stores.servers().is_ok_and(|all| holds(&all, server)))
+    else {
+        return Some(format!("grant `{label}` no longer holds server `{server}`"));
+    };
+    let named = holding.policy.as_ref()?;
+    let now = stores.policy(named).ok()?;
+    (named != policy || now.number() != *policy_version)
+        .then(|| format!("`{label}` is judged by `{}` on `{server}` now", now.label()))
+}
+
+fn holds(servers: &[Server], name: &str) -> bool {
+    servers.iter().any(|server| server.name == name)
 }
 
 fn find(id: &str, stores: &Stores) -> Result<Approval> {
@@ -188,6 +221,10 @@ fn state(approval: &Approval, time: u64) -> &'static str {
         ApprovalStatus::Pending => "waiting",
         ApprovalStatus::ApprovedOnce | ApprovalStatus::ApprovedUntil(_) => "approved",
     }
+}
+
+fn is_open(approval: &Approval, time: u64) -> bool {
+    matches!(state(approval, time), "waiting" | "approved")
 }
 
 fn seconds_left(approval: &Approval, time: u64) -> Option<u64> {
@@ -284,6 +321,7 @@ fn approval_json(approval: &Approval, time: u64, stores: &Stores) -> Value {
         "arguments": arguments,
         "by": approval.by,
         "words": approval.words,
+        "void": void(approval, stores).filter(|_| is_open(approval, time)),
     })
 }
 

@@ -216,7 +216,7 @@ fn built_in_rules(
 fn rules(text: &PolicyText, before: Option<&InForce>) -> Option<Arc<Rules>> {
     let same = before.and_then(|before| before.rules.get(&text.name));
     if let Some(same) =
-        same.filter(|same| same.sha256 == text.sha256 && same.version == version(text))
+        same.filter(|same| same.sha256 == text.sha256 && same.version == text.number())
     {
         return Some(Arc::clone(same));
     }
@@ -234,19 +234,10 @@ fn rules(text: &PolicyText, before: Option<&InForce>) -> Option<Arc<Rules>> {
 pub(crate) fn compiled(text: &PolicyText) -> Result<Rules, policy::LoadError> {
     Ok(Rules {
         name: text.name.clone(),
-        version: version(text),
+        version: text.number(),
         sha256: text.sha256.clone(),
         policy: Policy::load(&text.source, text.format)?,
     })
-}
-
-/// A policy from a file has no number of its own; the first twelve digits of its hash stand in, so that
-/// rows and approvals tell one text from the next.
-fn version(text: &PolicyText) -> u64 {
-    match text.version {
-        0 => u64::from_str_radix(text.sha256.get(..12).unwrap_or_default(), 16).unwrap_or_default(),
-        version => version,
-    }
 }
 
 fn server(spec: &registry::Server, before: Option<&InForce>, makings: &Makings) -> Arc<Server> {

@@ -411,6 +411,32 @@ fn a_new_tool_can_be_called_as_soon_as_a_list_showed_it() {
 }
 
 #[test]
+fn an_approval_that_fits_no_call_any_more_says_so() {
+    let (gate, _recorder, client) = Gate::with_recorder();
+    let asked = |nonce: &str| {
+        let denial = client.call("pay", &json!({ "nonce": nonce })).denial();
+        denial["approval_id"].as_str().unwrap().to_owned()
+    };
+    let told = |id: &str| {
+        let shown: Value =
+            serde_json::from_str(&gate.run(&["--json", "approvals", "show", id])).unwrap();
+        let output = gate.cli(&["approvals", "approve", id]);
+        assert!(output.status.success());
+        let warned = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(shown["void"].is_string(), warned.contains("fits no call any more"), "{warned}");
+        warned
+    };
+    assert_eq!(told(&asked("as it was")), "");
+    let (first, second) = (asked("policy"), asked("grant"));
+    let mut newer = rules();
+    newer["description"] = json!("changed");
+    gate.policy("rules", &newer);
+    assert!(told(&first).contains("judged by `rules@2`"));
+    gate.run(&["grant", "revoke", "agent"]);
+    assert!(told(&second).contains("grant `agent` is gone"));
+}
+
+#[test]
 fn a_tool_that_its_server_does_not_have_is_counted_as_denied() {
     let (gate, _recorder, client) = Gate::with_recorder();
     for _ in 0..3 {

@@ -35,6 +35,18 @@ pub struct PolicyVersion {
 }
 
 impl PolicyText {
+    /// What names this text in rows and approvals. A policy from a file has no version of its own; the
+    /// first twelve digits of its hash stand in, so that one text is told from the next.
+    pub fn number(&self) -> u64 {
+        match self.version {
+            0 => {
+                let digits = self.sha256.get(..12).unwrap_or_default();
+                u64::from_str_radix(digits, 16).unwrap_or_default()
+            }
+            version => version,
+        }
+    }
+
     /// A policy from a file, named by the hash of its text.
     pub(crate) fn from_file(name: &str, format: Format, source: String) -> PolicyText {
         PolicyText {
