@@ -12,7 +12,7 @@ use gateway::LazyDesk;
 use store::clock::Clock;
 use store::effective::Effective;
 use store::home::Home;
-use store::ledger::{Ledger, Note, Options, Retention};
+use store::ledger::{Ledger, Note, Options, Reader, Retention};
 use store::random::Random;
 use store::registry::{
     FileNames, Grant, Origin, PolicyText, Registry, RegistryError, Server, Target,
@@ -115,6 +115,11 @@ impl Context {
     /// The same under other settings than those of the file.
     pub(crate) fn open_with(&self, settings: Settings) -> Result<Stores> {
         let home = Home::create(&self.home_path()?)?;
+        if let Some(what) = database_missing(home.path()).filter(|_| has_log(&home)) {
+            tracing::error!(
+                "`gate.db` is {what} although this home was used: servers, policies and grants are gone, and an empty one is made; if that was not you, stop and put a copy back"
+            );
+        }
         let vault = Arc::new(self.open_vault(&home)?);
         let registry = Registry::open(&home, Arc::clone(&vault), self.random.clone())?;
         let settings = Arc::new(settings);
@@ -205,6 +210,23 @@ pub(crate) fn key_is_handed_in() -> bool {
 pub(crate) fn is_about_the_key(error: &anyhow::Error) -> bool {
     error.downcast_ref::<KeyError>().is_some()
         || matches!(error.downcast_ref(), Some(RegistryError::KeyChanged))
+}
+
+/// How `gate.db` is missing, if it is. One of no bytes holds no more than none at all.
+pub(crate) fn database_missing(home: &Path) -> Option<&'static str> {
+    let file = home.join("gate.db");
+    match std::fs::metadata(&file) {
+        Err(_) => Some("gone"),
+        Ok(found) if found.is_file() && found.len() == 0 => {
+            (!file.with_extension("db-wal").exists()).then_some("empty")
+        }
+        Ok(_) => None,
+    }
+}
+
+/// Whether anything was ever recorded in this home.
+fn has_log(home: &Home) -> bool {
+    Reader::open(&home.audit()).is_ok()
 }
 
 pub(crate) fn load_settings(path: &Path) -> Result<Settings> {

@@ -67,7 +67,9 @@ impl Finding {
         let text = text.join("\n");
         let (hints, words): (Vec<&str>, Vec<&str>) =
             text.lines().partition(|line| line.starts_with("hint: "));
-        let mend = hints.first().map(|hint| hint.trim_start_matches("hint: ").to_owned());
+        // Whoever reads this has asked the doctor already.
+        let hint = hints.iter().find(|hint| !hint.contains("`tollgate doctor`"));
+        let mend = hint.map(|hint| hint.trim_start_matches("hint: ").to_owned());
         Finding { about, health: Health::Wrong, words: words.join("; "), mend }
     }
 

@@ -13,7 +13,7 @@ use store::settings::{Problem, SettingsError};
 use store::vault::{KeyError, copies};
 
 use super::Finding;
-use crate::context::{Context, Stores};
+use crate::context::{Context, Stores, database_missing};
 use crate::moment;
 use crate::output::visible;
 use crate::run::{EMPTY_HINT, is_empty};
@@ -145,6 +145,9 @@ fn check_modes(path: &Path, depth: usize, findings: &mut Vec<Finding>) {
             format!("`sudo chown -R $(id -u) {shown}`"),
         ));
     }
+    if let Some(finding) = misplaced(path, &found, depth) {
+        return findings.push(finding);
+    }
     if mode & 0o077 != 0 {
         let right = if found.is_dir() { "700" } else { "600" };
         let words = format!("others may get at `{shown}` (mode {mode:04o})");
@@ -159,6 +162,25 @@ fn check_modes(path: &Path, depth: usize, findings: &mut Vec<Finding>) {
             }
         }
     }
+}
+
+/// A folder where a file belongs, or the other way round.
+fn misplaced(path: &Path, found: &fs::Metadata, depth: usize) -> Option<Finding> {
+    let name = path.file_name()?.to_string_lossy();
+    let (is_wrong, words) = match (depth, &*name) {
+        (1, "gate.db" | "data.db" | "vault.key") => (!found.is_file(), "is not a file"),
+        (1, "audit" | "accounts" | "exports" | "logs" | "backups" | "running") => {
+            (!found.is_dir(), "is not a folder")
+        }
+        (2, _) if path.extension().is_some_and(|end| end == "log") => {
+            (!found.is_file(), "is not a file")
+        }
+        _ => return None,
+    };
+    let shown = path.display();
+    let mend =
+        format!("`mv {shown} {shown}.old`, then put back what belongs there, if you have it");
+    is_wrong.then(|| Finding::wrong("home", format!("`{shown}` {words}"), mend))
 }
 
 /// What a gate writes and cannot. The key is only read, and old parts of the log only go.
@@ -248,6 +270,10 @@ fn database(error: &anyhow::Error, context: &Context) -> Finding {
         (Some(RegistryError::Corrupt(_)), Ok(home)) => {
             Finding { mend: Some(put_back(&home)), ..finding }
         }
+        (_, Ok(home)) => {
+            let shown = home.display();
+            finding.or_mend(format!("`ls -la {shown}` and `dmesg` show what is the matter with it"))
+        }
         _ => finding,
     }
 }
@@ -255,10 +281,8 @@ fn database(error: &anyhow::Error, context: &Context) -> Finding {
 /// A home that was in use and has lost its database; opening it would make an empty one and hide that.
 fn database_gone(home: &Path) -> Option<Finding> {
     let was_used = home.join("vault.key").exists() || size(&home.join("audit")) > 0;
-    if home.join("gate.db").exists() || !was_used {
-        return None;
-    }
-    let words = "`gate.db` is gone, and with it all servers, policies and grants";
+    let what = database_missing(home).filter(|_| was_used)?;
+    let words = format!("`gate.db` is {what}: all servers, policies and grants are lost");
     let mend = match newest_copy(home) {
         Some(copy) => copy_back(home, &copy),
         None => "put a copy of yours back; any other command makes an empty one".to_owned(),
@@ -332,7 +356,10 @@ pub(super) fn audit(stores: &Stores, thorough: bool, findings: &mut Vec<Finding>
                 format!("open for writing after row {}", standing.seq),
             ));
         }
-        Err(e) => findings.push(Finding::from_error("audit", &e)),
+        Err(e) => {
+            let mend = format!("`ls -la {}` and `dmesg` show what is the matter", folder.display());
+            findings.push(Finding::from_error("audit", &e).or_mend(mend));
+        }
     }
 }
 
@@ -360,7 +387,8 @@ fn verified(folder: &Path, known: Option<&Checkpoint>, findings: &mut Vec<Findin
             false
         }
         Err(error) => {
-            findings.push(Finding::from_error("audit", &error.into()));
+            let mend = format!("`ls -la {}` and `dmesg` show what is the matter", folder.display());
+            findings.push(Finding::from_error("audit", &error.into()).or_mend(mend));
             false
         }
     }

@@ -328,3 +328,45 @@ fn what_a_gate_cannot_write_is_found() {
         assert!(wrong(&stage, &[]).is_empty(), "the command mends it");
     }
 }
+
+#[test]
+fn a_database_that_lost_all_and_things_of_the_wrong_kind_are_named() {
+    let lost = |home: &std::path::Path| fs::write(home.join("gate.db"), "").unwrap();
+    let folder = |home: &std::path::Path| {
+        fs::remove_file(home.join("gate.db")).unwrap();
+        fs::create_dir(home.join("gate.db")).unwrap();
+    };
+    let file = |home: &std::path::Path| {
+        fs::remove_dir_all(home.join("audit")).unwrap();
+        fs::write(home.join("audit"), "").unwrap();
+    };
+    let segment = |home: &std::path::Path| {
+        fs::remove_file(home.join("audit/00000001.log")).unwrap();
+        fs::create_dir(home.join("audit/00000001.log")).unwrap();
+    };
+    let cases: [(&str, &dyn Fn(&std::path::Path)); 4] = [
+        ("`gate.db` is empty: all servers, policies and grants are lost", &lost),
+        ("gate.db` is not a file", &folder),
+        ("audit` is not a folder", &file),
+        ("00000001.log` is not a file", &segment),
+    ];
+    for (words, harm) in cases {
+        let stage = Stage::new();
+        with_port(&stage);
+        stage.fine(&["server", "add", "demo", "--builtin", "demo"]);
+        harm(&stage.home());
+        let said = stage.run(&["doctor"]);
+        assert_eq!(said.code, 1, "{}", said.everything());
+        assert!(said.stdout.contains(words), "{words}: {}", said.everything());
+        assert!(!said.stdout.contains("tollgate doctor"), "{}", said.everything());
+    }
+    let stage = Stage::new();
+    stage.fine(&["server", "add", "demo", "--builtin", "demo"]);
+    lost(&stage.home());
+    let said = stage.run(&["server", "list"]);
+    assert!(
+        said.stderr.contains("`gate.db` is empty although this home was used"),
+        "{}",
+        said.stderr
+    );
+}
