@@ -123,11 +123,11 @@ pub(crate) struct ExportArgs {
 impl AuditCommand {
     pub(crate) fn run(self, context: &Context, out: &mut Out) -> Result<Ending> {
         match self {
-            AuditCommand::Tail(args) => tail::tail(&args, &context.open()?, out),
-            AuditCommand::Search(args) => tail::search(&args, &context.open()?, out),
+            AuditCommand::Tail(args) => tail::tail(&args, context, out),
+            AuditCommand::Search(args) => tail::search(&args, context, out),
             AuditCommand::Verify(args) => chain::verify(&args, &context.home_path()?, out),
             AuditCommand::Checkpoint(args) => chain::checkpoint(&args, &context.open()?, out),
-            AuditCommand::Export(args) => export::run(&args, &context.open()?, out),
+            AuditCommand::Export(args) => export::run(&args, context, out),
         }
     }
 }
@@ -166,4 +166,13 @@ pub(crate) fn reader(stores: &Stores) -> Result<Reader> {
     }
     stores.ledger()?;
     Ok(Reader::open(&stores.home.audit())?)
+}
+
+/// The same for one who only reads. A log that is there is read as it is: neither the database nor the
+/// key nor a disk that can be written is needed for that.
+fn log(context: &Context) -> Result<Reader> {
+    match Reader::open(&context.home_path()?.join("audit")) {
+        Ok(reader) => Ok(reader),
+        Err(_) => reader(&context.open()?),
+    }
 }

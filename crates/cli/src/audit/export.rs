@@ -5,13 +5,13 @@ use std::io::{self, BufWriter, IsTerminal as _, Write};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context as _, Result, bail};
+use anyhow::{Context as _, Result, anyhow, bail};
 use clap::ValueEnum;
 use serde_json::json;
-use store::ledger::{ExportFormat, Filter, Reader};
+use store::ledger::{ExportFormat, Filter, LedgerError, Reader};
 
-use super::{ExportArgs, reader};
-use crate::context::Stores;
+use super::{ExportArgs, log};
+use crate::context::Context;
 use crate::failure::{Ending, ReaderGone};
 use crate::output::{Out, Progress};
 
@@ -25,9 +25,9 @@ pub(crate) enum Format {
     Chain,
 }
 
-pub(super) fn run(args: &ExportArgs, stores: &Stores, out: &mut Out) -> Result<Ending> {
-    let filter = args.filter.filter(stores.now_us())?;
-    let reader = reader(stores)?;
+pub(super) fn run(args: &ExportArgs, context: &Context, out: &mut Out) -> Result<Ending> {
+    let filter = args.filter.filter(context.clock.now().wall_us)?;
+    let reader = log(context)?;
     let format = match args.format {
         Format::Jsonl => ExportFormat::Jsonl,
         Format::Csv => ExportFormat::Csv,
@@ -43,7 +43,7 @@ pub(super) fn run(args: &ExportArgs, stores: &Stores, out: &mut Out) -> Result<E
     };
     let lines = write_whole(path, |file| {
         let mut counting = Counting::new(BufWriter::new(file));
-        Ok(reader.export(format, &filter, &mut counting)?)
+        reader.export(format, &filter, &mut counting).map_err(|error| not_written(error, path))
     })?;
     if out.wants_json() {
         out.json(&json!({ "file": path, "lines": lines }))?;
@@ -51,6 +51,17 @@ pub(super) fn run(args: &ExportArgs, stores: &Stores, out: &mut Out) -> Result<E
         out.line(format_args!("{lines} lines written to `{}`", path.display()))?;
     }
     Ok(Ending::Yes)
+}
+
+/// It is the file of the export that cannot be written, not the log.
+fn not_written(error: LedgerError, path: &Path) -> anyhow::Error {
+    match error {
+        LedgerError::Io { act: "write", source, .. } => anyhow!(
+            "cannot write `{}`: {source}\nhint: make room, or name another place with `--out`",
+            path.display()
+        ),
+        error => error.into(),
+    }
 }
 
 fn to_stdout(

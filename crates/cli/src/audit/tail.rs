@@ -6,17 +6,17 @@ use anyhow::Result;
 use store::ledger::{Entry, Filter};
 
 use super::lines::line;
-use super::{SearchArgs, TailArgs, is_housekeeping, reader};
-use crate::context::Stores;
+use super::{SearchArgs, TailArgs, is_housekeeping, log};
+use crate::context::Context;
 use crate::failure::Ending;
 use crate::output::Out;
 
 /// How often the log is looked at while following.
 const LOOK_EVERY: Duration = Duration::from_millis(200);
 
-pub(super) fn tail(args: &TailArgs, stores: &Stores, out: &mut Out) -> Result<Ending> {
-    let filter = args.filter.filter(stores.now_us())?;
-    let reader = reader(stores)?;
+pub(super) fn tail(args: &TailArgs, context: &Context, out: &mut Out) -> Result<Ending> {
+    let filter = args.filter.filter(context.clock.now().wall_us)?;
+    let reader = log(context)?;
     // Followed from before the first look, so that nothing falls between the two.
     let mut follower = reader.follow()?;
     let shown = |entry: &Entry| args.all || !is_housekeeping(entry);
@@ -48,10 +48,10 @@ pub(super) fn tail(args: &TailArgs, stores: &Stores, out: &mut Out) -> Result<En
     }
 }
 
-pub(super) fn search(args: &SearchArgs, stores: &Stores, out: &mut Out) -> Result<Ending> {
-    let mut filter = args.filter.filter(stores.now_us())?;
+pub(super) fn search(args: &SearchArgs, context: &Context, out: &mut Out) -> Result<Ending> {
+    let mut filter = args.filter.filter(context.clock.now().wall_us)?;
     filter.text.clone_from(&args.text);
-    let reader = reader(stores)?;
+    let reader = log(context)?;
     let mut found: Vec<Entry> = Vec::new();
     let mut more = false;
     for entry in reader.newest_first(&filter)? {

@@ -329,6 +329,9 @@ fn what_a_gate_cannot_write_is_found() {
     }
 }
 
+/// Something that happens to a home.
+type Harm = dyn Fn(&std::path::Path);
+
 #[test]
 fn a_database_that_lost_all_and_things_of_the_wrong_kind_are_named() {
     let lost = |home: &std::path::Path| fs::write(home.join("gate.db"), "").unwrap();
@@ -344,7 +347,7 @@ fn a_database_that_lost_all_and_things_of_the_wrong_kind_are_named() {
         fs::remove_file(home.join("audit/00000001.log")).unwrap();
         fs::create_dir(home.join("audit/00000001.log")).unwrap();
     };
-    let cases: [(&str, &dyn Fn(&std::path::Path)); 4] = [
+    let cases: [(&str, &Harm); 4] = [
         ("`gate.db` is empty: all servers, policies and grants are lost", &lost),
         ("gate.db` is not a file", &folder),
         ("audit` is not a folder", &file),

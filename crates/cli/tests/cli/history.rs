@@ -82,6 +82,27 @@ fn a_log_that_was_taken_away_or_put_back_older_is_missed() {
     assert_eq!(stage.run(&["audit", "verify"]).code, 0, "told once, in a row of its own");
 }
 
+/// A copy of the log alone, as a backup may be.
+#[test]
+fn a_log_is_read_where_nothing_else_of_its_home_is_left() {
+    let stage = stage();
+    for name in ["gate.db", "gate.db-wal", "gate.db-shm", "vault.key"] {
+        let _ = fs::remove_file(stage.home().join(name));
+    }
+    for command in [
+        &["audit", "tail"][..],
+        &["audit", "search", "list_notes"],
+        &["audit", "export", "--format", "jsonl"],
+    ] {
+        let said = stage.run(command);
+        assert_eq!(said.code, 0, "{}", said.everything());
+        assert!(said.stdout.contains("list_notes"), "{}", said.everything());
+    }
+    assert!(!stage.home().join("gate.db").exists(), "looking makes nothing");
+    let said = stage.run(&["audit", "export", "--format", "jsonl", "--out", "/dev/full/x"]);
+    assert_eq!(said.code, 2, "{}", said.everything());
+}
+
 const KEPT: &str = r#"{ "version": "1", "default": "deny" }"#;
 
 #[test]
