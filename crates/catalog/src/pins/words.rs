@@ -1,6 +1,8 @@
 //! Compares two texts word by word and writes the difference on one line:
 //! `sends the message [-once-] {+and a copy to audit@example.org+} …`.
 
+use unicode_security::skeleton;
+
 use super::visible::visible;
 
 /// Above this many table cells the middle is shown as replaced whole; descriptions never need more.
@@ -99,7 +101,10 @@ fn render(steps: &[Step<'_>]) -> String {
     let last = groups.len().saturating_sub(1);
     let mut parts = Vec::new();
     for (at, group) in groups.iter().enumerate() {
-        let words: Vec<String> = group.iter().map(|s| visible(word_of(*s))).collect();
+        let spelled = looks_like(group, at.checked_sub(1).and_then(|at| groups.get(at)))
+            || looks_like(group, groups.get(at + 1));
+        let show = if spelled { spelled_out } else { visible };
+        let words: Vec<String> = group.iter().map(|s| show(word_of(*s))).collect();
         match group.first() {
             Some(Step::Gone(_)) => parts.push(format!("[-{}-]", words.join(" "))),
             Some(Step::New(_)) => parts.push(format!("{{+{}+}}", words.join(" "))),
@@ -107,6 +112,26 @@ fn render(steps: &[Step<'_>]) -> String {
         }
     }
     parts.join(" ")
+}
+
+/// Whether words and those in their place look alike, so that nobody sees what was changed.
+fn looks_like(group: &[Step<'_>], other: Option<&&[Step<'_>]>) -> bool {
+    let looks = |group: &[Step<'_>]| {
+        let words: Vec<&str> = group.iter().map(|step| word_of(*step)).collect();
+        skeleton(&words.join(" ")).collect::<String>()
+    };
+    let is_change = |group: &[Step<'_>]| !matches!(group.first(), None | Some(Step::Same(_)));
+    let other = other.filter(|other| is_change(group) && is_change(other));
+    other.is_some_and(|other| looks(group) == looks(other))
+}
+
+/// The text with the code point of each character that is not plain.
+fn spelled_out(text: &str) -> String {
+    let spell = |c: char| match visible(&c.to_string()) {
+        shown if c.is_ascii() || shown.contains("U+") => shown,
+        shown => format!("{shown}⟨U+{:04X}⟩", u32::from(c)),
+    };
+    text.chars().map(spell).collect()
 }
 
 fn word_of(step: Step<'_>) -> &str {
@@ -144,6 +169,9 @@ mod tests {
             ("gone", "", "[-gone-]"),
             ("a  b", "a b", "only white space changed: \"a  b\" → \"a b\""),
             ("pay now", "pay\u{200b} now", "[-pay-] {+pay⟨U+200B⟩+} now"),
+            ("a caf\u{e9}", "a cafe\u{301}", "a [-caf\u{e9}⟨U+00E9⟩-] {+cafe\u{301}⟨U+0301⟩+}"),
+            ("pay it", "p\u{430}y it", "[-pay-] {+p\u{430}⟨U+0430⟩y+} it"),
+            ("zwölf", "elf", "[-zwölf-] {+elf+}"),
             (long, &format!("{long} z"), "… m n o p {+z+}"),
             (long, &format!("0 {long} z"), "{+0+} a b c d … m n o p {+z+}"),
         ];
