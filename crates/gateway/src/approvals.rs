@@ -70,11 +70,14 @@ struct Held {
     is_call: bool,
     token: String,
     waiting: Waiting,
+    /// The ledger's time at which the question ends by itself, which may be before the hold does.
+    ends_us: u64,
     in_flight: Option<InFlight>,
 }
 
 /// Why a held call waits no longer.
 enum Ended {
+    /// By a human, or by its own end.
     Decided,
     /// The client hung up or took the call back.
     Unwanted,
@@ -85,6 +88,8 @@ enum Ended {
 impl Held {
     fn new(ask: &Ask<'_>, waiting: Waiting, in_flight: Option<InFlight>) -> Held {
         keep_arguments(ask, &waiting);
+        let asked = ask.scene.gate.ledger.approvals().unwrap_or_default();
+        let asked = asked.into_iter().find(|approval| approval.id == waiting.approval_id());
         Held {
             scene: ask.scene.clone(),
             body: ask.body.clone(),
@@ -94,6 +99,7 @@ impl Held {
             is_call: ask.request.method == Method::ToolsCall,
             token: ask.request.progress_token().unwrap_or("0").to_owned(),
             waiting,
+            ends_us: asked.map_or(u64::MAX, |approval| approval.expires_us),
             in_flight,
         }
     }
@@ -124,7 +130,8 @@ impl Held {
             }
             // A ledger that cannot be read is told by the judgement that follows.
             let now = gate.ledger.poll().unwrap_or(generation + 1);
-            if now != generation && !self.is_pending() {
+            let is_over = gate.ledger.time(gate.clock.now()) >= self.ends_us;
+            if is_over || now != generation && !self.is_pending() {
                 return Ended::Decided;
             }
             generation = now;

@@ -411,6 +411,23 @@ fn a_new_tool_can_be_called_as_soon_as_a_list_showed_it() {
 }
 
 #[test]
+fn a_question_that_ends_while_its_call_is_held_is_told_as_ended() {
+    let mut gate = Gate::new();
+    let recorder = Recorder::new(&["pay"]);
+    let ask = json!({ "conditions": [], "timeout": "1s" });
+    let rules =
+        json!({ "version": "1", "default": "deny", "tools": { "pay": { "approve_if": [ask] } } });
+    gate.policy("rules", &rules);
+    gate.run(&["server", "add", "rec", "--url", &recorder.url()]);
+    let token = gate.grant("agent", &["rec=rules"]);
+    gate.up();
+    let answer = gate.client(&token, "/mcp/rec").call("pay", &json!({}));
+    assert_eq!(answer.denial()["code"], "approval_expired", "{}", answer.text());
+    assert!(answer.took < Duration::from_secs(10), "held for {:?}", answer.took);
+    assert_eq!(recorder.count("pay"), 0);
+}
+
+#[test]
 fn an_approval_that_fits_no_call_any_more_says_so() {
     let (gate, _recorder, client) = Gate::with_recorder();
     let asked = |nonce: &str| {
