@@ -7,6 +7,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use hyper::HeaderMap;
 use store::ledger::{ApprovalStatus, Waiting};
+use store::registry::RegistryError;
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 
@@ -53,10 +54,12 @@ fn keep_arguments(ask: &Ask<'_>, waiting: &Waiting) {
     let gate = &ask.scene.gate;
     let arguments = ask.request.arguments().map_or("{}", |arguments| arguments.raw());
     let now_us = gate.clock.now().wall_us;
-    if let Err(error) =
-        gate.registry.put_parked(waiting.approval_id(), arguments.as_bytes(), now_us)
-    {
-        tracing::error!(%error, "the arguments of a waiting call could not be kept for the owner");
+    match gate.registry.put_parked(waiting.approval_id(), arguments.as_bytes(), now_us) {
+        // A call that is sent again while it waits is the one that is kept already.
+        Ok(()) | Err(RegistryError::Exists { .. }) => {}
+        Err(error) => {
+            tracing::error!(%error, "the arguments of a waiting call could not be kept for the owner");
+        }
     }
 }
 

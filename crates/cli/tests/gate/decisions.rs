@@ -443,6 +443,8 @@ fn an_approval_that_fits_no_call_any_more_says_so() {
         assert_eq!(shown["void"].is_string(), warned.contains("fits no call any more"), "{warned}");
         warned
     };
+    assert_eq!(asked("as it was"), asked("as it was"));
+    assert_eq!(gate.log().matches("ERROR").count(), 0, "{}", gate.log());
     assert_eq!(told(&asked("as it was")), "");
     let (first, second) = (asked("policy"), asked("grant"));
     let mut newer = rules();
