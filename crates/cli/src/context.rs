@@ -394,6 +394,14 @@ impl Stores {
         }
     }
 
+    /// To be asked before an act that lets somebody do more: without a log that can take its row it does
+    /// not happen. What takes something away happens all the same.
+    pub(crate) fn ready_to_note(&self) -> Result<()> {
+        let ready = self.ledger().and_then(|ledger| Ok(ledger.poll()?));
+        ready.context("nothing was changed, because the audit log could not record it")?;
+        Ok(())
+    }
+
     /// Every act of a person that changes something is a row of the audit log, and in force in every
     /// running gate when the command ends.
     pub(crate) fn note(&self, act: &str, about: &str, words: &str) -> Result<()> {

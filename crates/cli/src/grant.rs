@@ -90,6 +90,7 @@ fn create(args: &CreateArgs, stores: &Stores, out: &mut Out) -> Result<Ending> {
     let expires_at_us = args.expires.as_deref().map(|span| after(span, now_us)).transpose()?;
     let new =
         NewGrant { label: args.label.clone(), holdings: holdings(&args.servers)?, expires_at_us };
+    stores.ready_to_note()?;
     let (grant, token) = stores.registry.create_grant(&new, &stores.file_names, now_us)?;
     stores.note("grant_created", &grant.label, &holdings_text(&grant, stores))?;
     for open in grant.holdings.iter().filter(|holding| holding.policy.is_none()) {
@@ -115,6 +116,7 @@ fn rotate(args: &RotateArgs, stores: &Stores, out: &mut Out) -> Result<Ending> {
         Some("0" | "0s") => 0,
         Some(span) => moment::parse_seconds(span)?,
     };
+    stores.ready_to_note()?;
     let token = stores.registry.rotate_grant(&args.label, overlap_seconds, stores.now_us())?;
     let grant = stores.registry.grant(&args.label)?;
     stores.note("grant_rotated", &grant.label, &format!("overlap {overlap_seconds} s"))?;
@@ -248,6 +250,7 @@ fn policy(args: &PolicyArgs, stores: &Stores, out: &mut Out) -> Result<Ending> {
     let mut holdings = stores.registry.grant(&args.label)?.holdings;
     holdings.retain(|holding| holding.server != args.server);
     holdings.push(Holding { server: args.server.clone(), policy: Some(args.policy.clone()) });
+    stores.ready_to_note()?;
     stores.registry.set_holdings(&args.label, &holdings, &stores.file_names)?;
     let words = format!("{}={}", args.server, args.policy);
     stores.note("grant_policy", &args.label, &words)?;

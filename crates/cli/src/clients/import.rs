@@ -138,6 +138,7 @@ impl Work<'_> {
                     target: target.clone(),
                     options: ServerOptions::default(),
                 };
+                self.stores.ready_to_note()?;
                 self.stores.registry.add_server(
                     &new,
                     &self.stores.file_names,
@@ -216,6 +217,7 @@ impl Work<'_> {
                         expires_at_us: None,
                     };
                     let now_us = self.stores.now_us();
+                    self.stores.ready_to_note()?;
                     let (grant, token) =
                         registry.create_grant(&new, &self.stores.file_names, now_us)?;
                     self.stores.note("grant_created", &label, &format!("for {client}"))?;

@@ -121,6 +121,7 @@ fn grant(
             continue;
         }
         let new = NewGrant { label: label.clone(), holdings, expires_at_us: None };
+        stores.ready_to_note()?;
         let (grant, token) =
             stores.registry.create_grant(&new, &stores.file_names, stores.now_us())?;
         stores.note("grant_created", &grant.label, &format!("for {client}"))?;

@@ -143,6 +143,7 @@ pub(super) fn set(args: &SetArgs, context: &Context, out: &mut Out) -> Result<En
     let before = stores.registry.policy(&args.name).ok();
     let (actor, now_us) = (stores.actor(), stores.now_us());
     let names = &stores.file_names;
+    stores.ready_to_note()?;
     let set = stores.registry.put_policy(
         &args.name,
         &source.text,

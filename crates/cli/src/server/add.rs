@@ -66,6 +66,7 @@ pub(super) fn run(args: &AddArgs, context: &Context, out: &mut Out) -> Result<En
     if !args.no_connect {
         check_program(&args.name, &new.target)?;
     }
+    stores.ready_to_note()?;
     stores.registry.add_server(&new, &stores.file_names, stores.now_us())?;
     if !args.no_connect {
         look_or_take_back(&args.name, &stores, context)?;

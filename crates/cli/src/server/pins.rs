@@ -129,6 +129,7 @@ fn pin_json(pin: &Pin) -> Value {
 fn accept(server: &str, tools: &[String], open: &[&Pin], stores: &Stores) -> Result<Vec<String>> {
     let by = stores.actor();
     let now_us = stores.now_us();
+    stores.ready_to_note()?;
     let mut touched = Vec::new();
     let chosen: Vec<&str> = if tools.is_empty() {
         open.iter().map(|pin| pin.tool.as_str()).collect()

@@ -1,5 +1,7 @@
 //! `tollgate grant`.
 
+use std::fs;
+
 use insta::assert_snapshot;
 
 use crate::stage::Stage;
@@ -103,4 +105,29 @@ fn a_grant_without_a_policy_of_its_own_shows_the_built_in_one_that_counts() {
     let json = stage.fine(&["grant", "show", "alice", "--json"]).json();
     assert_eq!(json["servers"][0]["policy"], serde_json::Value::Null);
     assert_eq!(json["servers"][0]["built_in_policy"], "whoop (built in)");
+}
+
+/// A token that is made and never shown opens the gate to nobody who should have it.
+#[test]
+fn nothing_is_given_away_without_a_row_that_says_so() {
+    let stage = Stage::with_demo();
+    stage.grant("alice");
+    let (audit, aside) = (stage.home().join("audit"), stage.path("aside"));
+    fs::rename(&audit, &aside).unwrap();
+    fs::write(&audit, "").unwrap();
+    let before = stage.run(&["grant", "list", "--json"]).stdout;
+    for command in [
+        &["grant", "create", "bob", "--server", "demo=demo"][..],
+        &["grant", "rotate", "alice", "--overlap", "0s"],
+        &["server", "add", "more", "--builtin", "demo"],
+    ] {
+        let said = stage.run(command);
+        assert_eq!(said.code, 2, "{}", said.everything());
+        assert!(said.stderr.contains("nothing was changed"), "{}", said.stderr);
+    }
+    assert_eq!(stage.run(&["grant", "list", "--json"]).stdout, before);
+    assert!(!stage.run(&["server", "list"]).stdout.contains("more"));
+    // What takes something away is not held up.
+    assert_eq!(stage.run(&["grant", "revoke", "alice"]).code, 2);
+    assert!(stage.run(&["grant", "list"]).stdout.contains("revoked"));
 }
