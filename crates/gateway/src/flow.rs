@@ -318,6 +318,10 @@ impl Flow {
             if kind.as_deref() == Some("input_required") && self.tail.peer.era == Era::Modern {
                 return self.input_required(event);
             }
+            let is_asked = result.get("inputRequests").is_some() && self.tail.is_of_task(result);
+            if is_asked && let Some(unable) = self.question_not_allowed(event) {
+                return Some(self.tail.question_refused(unable));
+            }
         }
         if self.tail.era == Era::Modern && self.tail.peer.era == Era::Legacy {
             return self.of_task(status, event, root);

@@ -12,6 +12,7 @@ use crate::in_force::Rules;
 use crate::rebuild;
 use crate::results;
 use crate::scene::Scene;
+use crate::translate;
 
 /// Tasks remembered; the oldest go first.
 const TASKS_MAX: usize = 10_000;
@@ -75,7 +76,8 @@ pub(crate) fn news(
     server: &str,
     message: &Bytes,
 ) -> Option<Bytes> {
-    let policy = &rules?.policy;
+    let rules = rules?;
+    let policy = &rules.policy;
     let doc = Doc::read(message, &Bounds::ANSWER).ok()?;
     let params = doc.root().get("params")?;
     let id = params.get("taskId")?.as_str()?;
@@ -84,6 +86,10 @@ pub(crate) fn news(
         Owner::Nobody if policy.allows_unnamed() => policy.effects_of_any_tool(),
         Owner::Nobody | Owner::Another => return None,
     };
+    let questions = translate::questions(params);
+    if questions.iter().any(|question| !rules.server_may_ask(&question.method)) {
+        return None;
+    }
     let cut = results::apply_to_task(&effects, params).ok()?;
     let rewritten = cut.map(|params| rebuild::with(doc.root(), "params", params).into());
     Some(rewritten.unwrap_or_else(|| message.clone()))

@@ -112,6 +112,33 @@ fn a_server_asks_nothing_that_its_policy_does_not_list() {
 }
 
 #[test]
+fn a_task_asks_nothing_that_its_policy_does_not_list() {
+    let (_gate, recorder, client) = world(Manner::Newer);
+    says(&recorder, &json!({ "resultType": "task", "taskId": "t1", "status": "working" }));
+    let capabilities = json!({ "elicitation": { "form": {} }, "sampling": {} });
+    let meta = json!({
+        "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+        "io.modelcontextprotocol/clientCapabilities": capabilities,
+    });
+    assert!(newer(&client, &json!({ "task": {}, "_meta": meta })).text().contains("t1"));
+    for (method, passes) in [("elicitation/create", true), ("sampling/createMessage", false)] {
+        let question = json!({ "method": method, "params": { "message": "who?" } });
+        says(
+            &recorder,
+            &json!({ "taskId": "t1", "status": "input_required", "inputRequests": { "q": question } }),
+        );
+        let headers =
+            "Mcp-Protocol-Version: 2026-07-28\r\nMcp-Method: tasks/get\r\nMcp-Name: t1\r\n";
+        let follow = Client { headers: headers.to_owned(), ..client.clone() };
+        let params = json!({ "taskId": "t1", "_meta": meta });
+        let answer = follow
+            .send(&json!({ "jsonrpc": "2.0", "id": 2, "method": "tasks/get", "params": params }));
+        assert_eq!(answer.json().get("result").is_some(), passes, "{}", answer.text());
+        assert_eq!(answer.text().contains("who?"), passes, "{}", answer.text());
+    }
+}
+
+#[test]
 fn a_newer_server_that_asks_for_one_round_after_the_other_is_given_up() {
     let (gate, recorder, client) = world(Manner::Newer);
     let inside = client.with_session();

@@ -67,6 +67,13 @@ impl Flow {
         }
     }
 
+    /// What a task asks for that must not be put to the client.
+    pub(super) fn question_not_allowed(&self, event: &Event) -> Option<Kind> {
+        let doc = Doc::read(&event.message, &Bounds::ANSWER).ok()?;
+        let questions = translate::questions(doc.root().get("result")?);
+        questions.iter().find_map(|question| self.unable(question))
+    }
+
     /// Of what kind a modern server's question is, where it must not be put to the client. A client of
     /// the same era was named to the server with all that it takes.
     fn unable(&self, question: &Question) -> Option<Kind> {

@@ -138,13 +138,17 @@ impl Tail {
         Ok(Some(on(text.as_deref(), result, results::without_our_words)))
     }
 
+    /// Whether a result tells of a task.
+    pub(super) fn is_of_task(&self, result: Value<'_>) -> bool {
+        Method::parse(&self.method).follows_up_a_task()
+            || result.get("resultType").and_then(Value::as_str).as_deref() == Some("task")
+    }
+
     pub(super) fn effects_on(&self, result: Value<'_>) -> Result<Option<String>, Denial> {
         if results::is_idle(&self.effects) {
             return Ok(None);
         }
-        let of_task = Method::parse(&self.method).follows_up_a_task()
-            || result.get("resultType").and_then(Value::as_str).as_deref() == Some("task");
-        let apply = if of_task { results::apply_to_task } else { results::apply };
+        let apply = if self.is_of_task(result) { results::apply_to_task } else { results::apply };
         apply(&self.effects, result).map_err(|too_large| self.over_the_bound(&too_large))
     }
 
