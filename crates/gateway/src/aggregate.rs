@@ -165,10 +165,14 @@ fn member(item: &str, key: &str) -> Option<String> {
     Some(doc.root().get(key)?.as_str()?.into_owned())
 }
 
+/// Where a list of all servers names those that did not answer.
+const LEFT_OUT: &str = "tollgate/left_out";
+
 /// One list of all servers, without pages.
 async fn merged(ask: &Ask<'_>, list: List) -> Outbound {
     let mut all = Vec::new();
     let mut seen = HashSet::new();
+    let mut left_out = Vec::new();
     let asking = ask.scene.holder.holdings.values();
     let asking = asking.map(|holding| async move { (holding, items(ask, holding, list).await) });
     for (holding, found) in together(asking).await {
@@ -176,6 +180,8 @@ async fn merged(ask: &Ask<'_>, list: List) -> Outbound {
             Ok(found) => found,
             Err(error) => {
                 tracing::warn!(server = %holding.server.name, %error, "left out of the list of all servers");
+                // Without a policy nothing of it would be shown.
+                left_out.extend(holding.rules.as_ref().map(|_| string(&holding.server.name)));
                 continue;
             }
         };
@@ -204,6 +210,14 @@ async fn merged(ask: &Ask<'_>, list: List) -> Outbound {
     let mut result = format!("{{{}:{}", string(list.member()), rebuild::array(all));
     if ask.era == Era::Modern {
         result.push_str(",\"resultType\":\"complete\",\"ttlMs\":0,\"cacheScope\":\"private\"");
+    }
+    if !left_out.is_empty() {
+        // A client that misses something can tell why, and that asking again later may help.
+        result.push_str(",\"_meta\":{");
+        result.push_str(&string(LEFT_OUT));
+        result.push(':');
+        result.push_str(&rebuild::array(left_out));
+        result.push('}');
     }
     result.push('}');
     match ask.scene.gate.note_passed(ask.scene, &ask.request.method_name, "") {

@@ -473,6 +473,19 @@ fn a_tool_that_its_server_does_not_have_is_counted_as_denied() {
     }
 }
 
+#[test]
+fn a_server_that_is_down_is_named_in_the_list_of_all() {
+    let (gate, _recorder, client) = Gate::with_recorder();
+    gate.run(&["server", "add", "down", "--no-connect", "--url", "http://127.0.0.1:9/mcp"]);
+    let list = json!({ "jsonrpc": "2.0", "id": 1, "method": "tools/list" });
+    let all = Client { path: "/mcp".to_owned(), ..client };
+    assert_eq!(all.send(&list).json()["result"].get("_meta"), None);
+    gate.run(&["grant", "policy", "agent", "down", "rules"]);
+    let found = all.send(&list).json()["result"].clone();
+    assert_eq!(found["_meta"], json!({ "tollgate/left_out": ["down"] }), "{found}");
+    assert_eq!(found["tools"].as_array().unwrap().len(), TOOLS.len(), "{found}");
+}
+
 /// The names of all tools, page by page.
 fn listed(client: &Client) -> Vec<String> {
     let mut names = Vec::new();
