@@ -5,7 +5,7 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 /// This part of them, and at least so many, is kept for the store, for servers and for their pipes.
 const KEPT_ONE_IN: u64 = 4;
-const KEPT_MIN: u64 = 64;
+const KEPT_MIN: u64 = 96;
 
 /// How many of the connections that are wanted there may be, after asking the system for more files where
 /// it lets us.
@@ -51,7 +51,7 @@ mod tests {
             (4096, Some(20_000), 4096),
             (4096, Some(1024), 768),
             (100, Some(1024), 100),
-            (4096, Some(100), 36),
+            (4096, Some(100), 4),
             (4096, Some(10), 1),
         ] {
             assert_eq!(within(wanted, files), places, "{wanted} of {files:?}");
