@@ -1,5 +1,6 @@
 //! The gate itself: what all calls share, and the small acts they have in common.
 
+mod aside;
 mod record;
 
 use std::collections::HashMap;
@@ -7,7 +8,6 @@ use std::ffi::OsString;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use arc_swap::{ArcSwap, ArcSwapOption};
-use bytes::Bytes;
 use hmac::{Hmac, Mac};
 use policy::json::{Value, canonical};
 use policy::{Code, Definition, Denial, LocalTime, Weekday};
@@ -15,7 +15,7 @@ use sha2::Sha256;
 use store::clock::Clock;
 use store::effective::{Effective, Lookup, MergeError};
 use store::gate_time::GateTime;
-use store::ledger::{Ending, Facts, Ledger, LedgerError};
+use store::ledger::{Ledger, LedgerError};
 use store::random::Random;
 use store::registry::{Registry, RegistryError};
 use store::secret::Secret;
@@ -35,7 +35,7 @@ use crate::session::{Session, Sessions};
 use crate::shared::Shared;
 use crate::tasks::Tasks;
 use crate::trace::Tracer;
-use crate::upstream::{Outgoing, Shim};
+use crate::upstream::Shim;
 use crate::wire::Request;
 
 /// What a gate is made of. Clock, randomness and environment come from outside.
@@ -351,28 +351,6 @@ impl Gate {
         for peer in peers {
             tokio::spawn(async move { peer.close().await });
         }
-    }
-
-    /// Answers a server's question without asking the client.
-    pub(crate) fn answer_server(self: &Arc<Self>, peer: &Arc<Peer>, body: Bytes) {
-        self.send_aside(peer, Outgoing::response(body), "(response)");
-    }
-
-    /// Tells a server something on the gate's own account.
-    pub(crate) fn tell_server(self: &Arc<Self>, peer: &Arc<Peer>, body: Bytes) {
-        self.send_aside(peer, Outgoing::notification(body), "(notification)");
-    }
-
-    fn send_aside(self: &Arc<Self>, peer: &Arc<Peer>, out: Outgoing, method: &'static str) {
-        let (gate, peer) = (Arc::clone(self), Arc::clone(peer));
-        // There is no runtime any more when the process ends; then the server notices by itself.
-        let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };
-        runtime.spawn(async move {
-            let facts = Facts { method, server: &peer.server.name, ..Facts::default() };
-            let Ok(permit) = gate.ledger.own_act(&facts) else { return };
-            let sent = peer.send(&permit, out).await;
-            Gate::settled(permit, if sent.is_ok() { Ending::Ok } else { Ending::Error });
-        });
     }
 
     /// What a shared conversation's server says on its own, for everyone of the grant who listens.

@@ -9,7 +9,7 @@ use connectors::Reader;
 use policy::json::{Bounds, Doc};
 use serde_json::{Map, Value};
 use store::ledger::Permit;
-use tokio::sync::watch;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 
 use crate::aside::{LARGE_BYTES, aside};
 use crate::builtin::{self, Builtin};
@@ -19,6 +19,9 @@ use crate::upstream::{
     Event, Link, Listening, Outgoing, Passed, Reply, State, UpstreamError, Wishes,
 };
 use crate::wire::{Era, Id, answer, before_result, error_body};
+
+/// Answers of our own to a server's questions (pings, refusals) that may be on their way to it.
+const ANSWERS_UNDER_WAY_MAX: usize = 64;
 
 /// A server we talk to.
 pub(crate) struct Peer {
@@ -37,6 +40,9 @@ pub(crate) struct Peer {
     quiet: Mutex<Option<Quiet>>,
     /// Its calls that can be asked something beside them.
     pub(crate) askable: Arc<Askable>,
+    /// Places for answers of our own on their way to it. Each is a task and a row, so a server that asks
+    /// faster than it takes them goes without.
+    answers: Arc<Semaphore>,
     /// Turns true when we are done with it.
     over: watch::Sender<bool>,
 }
@@ -75,8 +81,14 @@ impl Peer {
             level: Mutex::new(None),
             quiet: Mutex::new(None),
             askable: Arc::default(),
+            answers: Arc::new(Semaphore::new(ANSWERS_UNDER_WAY_MAX)),
             over: watch::Sender::new(false),
         }
+    }
+
+    /// A place for an answer of our own, if there is one.
+    pub(crate) fn answer_place(&self) -> Option<OwnedSemaphorePermit> {
+        Arc::clone(&self.answers).try_acquire_owned().ok()
     }
 
     /// Turns true when nothing more will be asked of it.

@@ -330,6 +330,29 @@ fn p24_a_server_that_talks_without_end_does_not_fill_the_log() {
     );
 }
 
+/// Each question is answered by the gate itself, with a row; who asks faster than it listens goes without.
+#[test]
+fn p23_a_server_that_asks_without_end_fills_neither_the_memory_nor_the_record() {
+    const TIMES: usize = 20_000;
+    let mut gate = Gate::new();
+    with_liar(&gate);
+    let token = gate.grant("web", &["liar=rules"]);
+    gate.up();
+    let client = gate.client(&token, "/mcp/liar");
+    assert!(client.call("echo", &json!({})).passed());
+    let before = gate.rows().len();
+    let ping = "{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"ping\"}\n";
+    let good = r#"{"jsonrpc":"2.0","id":{id},"result":{"content":[],"mark":"GOOD"}}"#;
+    let raw = format!("{}{good}", ping.repeat(TIMES));
+    let answer = client.call("echo", &json!({ "raw": raw }));
+    check("a flood of questions", "ok", &answer.text());
+    let (rows, memory) = (gate.rows().len() - before, gate.rss_mib());
+    println!("P23: {TIMES} questions at once: {rows} rows, {memory} MiB");
+    assert!(rows < TIMES / 4, "{rows} rows");
+    assert!(memory < 256, "{memory} MiB");
+    assert!(client.call("echo", &json!({})).passed(), "the server is still heard");
+}
+
 #[test]
 fn p23_a_client_on_standard_streams_has_a_bound_on_calls_in_flight() {
     const PLACES: usize = 4;
