@@ -3,11 +3,11 @@
 mod ask;
 mod bring;
 mod judge;
+mod rounds;
 
 use crate::answers;
 use crate::flow::{Flow, Large, Meanwhile, Next, Piece, Tail, until_cancelled};
 use crate::lists::List;
-use crate::mrtr::{Inner, State};
 use crate::outbound::Outbound;
 use crate::peer::Peer;
 use crate::prepare::{Round, Wish};
@@ -28,10 +28,8 @@ pub(crate) use ask::{Aim, Ask, Asked, Owned};
 pub(crate) use judge::allows;
 
 use bring::{bring, resume, update_task};
-use judge::{
-    admit, admit_again, check_param_headers, continued_round, effects, not_offered, own_act,
-    release, rule, unless_unopened, verdict, waiting_call,
-};
+use judge::{admit, check_param_headers, effects, not_offered, own_act, release, rule, verdict};
+use rounds::{admit_again, continued_round, round_of, unless_unopened, waiting_call};
 
 /// Argument names kept for an audit row.
 const ARGUMENT_KEYS_MAX: usize = 32;
@@ -148,14 +146,6 @@ async fn judge_and_run(
         peer,
     };
     Ok(run(ask, aim, tail, round).await)
-}
-
-fn round_of(continued: Option<&State>) -> Round<'_> {
-    match continued.map(|state| &state.inner) {
-        None => Round::First,
-        Some(Inner::Server(Some(state))) => Round::FurtherWith(state),
-        Some(_) => Round::Further,
-    }
 }
 
 /// A client of the newer era asks for logs with each request; an older server is told once, and says
