@@ -26,15 +26,7 @@ impl Registry {
                 bytes_max: VALUE_BYTES_MAX,
             });
         }
-        self.write(|db| {
-            db.execute(
-                "INSERT INTO settings (key, value, updated_at_us) VALUES (?1, ?2, ?3)
-                 ON CONFLICT (key) DO UPDATE SET
-                     value = excluded.value, updated_at_us = excluded.updated_at_us",
-                (key, value, now_us),
-            )?;
-            Ok(())
-        })
+        self.write(|db| put(db, key, value, now_us))
     }
 
     pub fn value(&self, key: &str) -> Result<Option<String>, RegistryError> {
@@ -47,15 +39,7 @@ impl Registry {
     /// Remembers a row of the audit log, so that a log that is taken away is missed.
     pub fn remember_log(&self, row: &Checkpoint, now_us: i64) -> Result<(), RegistryError> {
         let text = serde_json::to_string(row).unwrap_or_default();
-        self.write_aside(|db| {
-            db.execute(
-                "INSERT INTO settings (key, value, updated_at_us) VALUES (?1, ?2, ?3)
-                 ON CONFLICT (key) DO UPDATE SET
-                     value = excluded.value, updated_at_us = excluded.updated_at_us",
-                (LOG_KEY, text, now_us),
-            )?;
-            Ok(())
-        })
+        self.write_aside(|db| put(db, LOG_KEY, &text, now_us))
     }
 
     /// The row that was remembered last.
@@ -91,7 +75,17 @@ impl Registry {
     }
 }
 
-/// The same for one who has only the file, and may have no key to it. What cannot be read is not known.
+fn put(db: &Connection, key: &str, value: &str, now_us: i64) -> Result<(), RegistryError> {
+    db.execute(
+        "INSERT INTO settings (key, value, updated_at_us) VALUES (?1, ?2, ?3)
+         ON CONFLICT (key) DO UPDATE SET
+             value = excluded.value, updated_at_us = excluded.updated_at_us",
+        (key, value, now_us),
+    )?;
+    Ok(())
+}
+
+/// The row that a `gate.db` remembers, for one who may have no key to it. What cannot be read is not known.
 pub fn log_remembered_by(gate_db: &Path) -> Option<Checkpoint> {
     let db = Connection::open_with_flags(gate_db, OpenFlags::SQLITE_OPEN_READ_ONLY).ok()?;
     let select = "SELECT value FROM settings WHERE key = ?1";
