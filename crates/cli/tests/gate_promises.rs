@@ -45,5 +45,7 @@ mod rounds;
 mod running;
 #[path = "gate/store.rs"]
 mod store;
+#[path = "gate/unread.rs"]
+mod unread;
 #[path = "gate/world.rs"]
 mod world;

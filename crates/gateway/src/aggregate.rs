@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
+use bytes::Bytes;
 use policy::json::{Bounds, Doc, Value};
 use store::ledger::Ending;
 
@@ -20,11 +21,12 @@ use crate::outbound::Outbound;
 use crate::peer::Peer;
 use crate::rebuild::{self, string};
 use crate::receive;
+use crate::room;
 use crate::session::InFlight;
 use crate::tasks::Owner;
 use crate::translate;
 use crate::upstream::UpstreamError;
-use crate::wire::{Era, Named, Refused, result_body};
+use crate::wire::{Era, Named, Refused, code, error_body, result_body};
 
 /// Pages of one server's list that are read; a server with more is cut off with a warning.
 pub(crate) const PAGES_MAX: usize = 1000;
@@ -221,8 +223,18 @@ async fn merged(ask: &Ask<'_>, list: List) -> Outbound {
     }
     result.push('}');
     match ask.scene.gate.note_passed(ask.scene, &ask.request.method_name, "") {
-        Ok(()) => Outbound::ok(result_body(&ask.request.id, &result)),
+        Ok(()) => in_room(ask, result_body(&ask.request.id, &result).into()).await,
         Err(error) => Outbound::ok(answers::denied(&ask.request.id, &answers::no_record(&error))),
+    }
+}
+
+async fn in_room(ask: &Ask<'_>, list: Bytes) -> Outbound {
+    match room::of_ours(&ask.scene.holder.room, list).await {
+        Ok(list) => Outbound::ok(list),
+        Err(why) => {
+            let words = why.to_string();
+            Outbound::ok(error_body(Some(&ask.request.id), code::INTERNAL, &words, None))
+        }
     }
 }
 

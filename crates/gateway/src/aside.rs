@@ -14,15 +14,21 @@ pub(crate) const LARGE_BYTES: usize = 256 * 1024;
 /// The same for one that must be edited or compared with pins, which takes some ten times as long.
 pub(crate) const LARGE_TO_EDIT_BYTES: usize = 16 * 1024;
 /// So many are read at once, and further ones wait in line: one server's cannot take every core.
-const AT_ONCE_MAX: usize = 4;
+const AT_ONCE_MAX: u32 = 4;
+/// A message of more than this takes further places: what is noted of it while it is read and edited
+/// can be several times as large.
+const PLACE_BYTES: usize = 2 << 20;
 
-static PLACES: LazyLock<Semaphore> = LazyLock::new(|| Semaphore::new(AT_ONCE_MAX));
+static PLACES: LazyLock<Semaphore> = LazyLock::new(|| Semaphore::new(AT_ONCE_MAX as usize));
 
-/// Does the work on a thread of its own, which steps back where a conversation needs the core. The work
-/// is done to its end also when nobody waits for it any more.
-pub(crate) async fn aside<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
+/// Does the work on a message of `bytes` on a thread of its own, which steps back where a conversation
+/// needs the core. The work is done to its end also when nobody waits for it any more.
+pub(crate) async fn aside<T: Send + 'static>(
+    bytes: usize,
+    work: impl FnOnce() -> T + Send + 'static,
+) -> T {
     // Nobody closes it, so this fails never; and without a place the work would still be done.
-    let place = PLACES.acquire().await.ok();
+    let place = PLACES.acquire_many(places(bytes)).await.ok();
     let runtime = Handle::current();
     let (done, outcome) = oneshot::channel();
     // Kept here as well, because a thread that cannot be started does not give its work back.
@@ -47,6 +53,10 @@ pub(crate) async fn aside<T: Send + 'static>(work: impl FnOnce() -> T + Send + '
         Ok(Err(panic)) => resume_unwind(panic),
         Err(gone) => resume_unwind(Box::new(gone)),
     }
+}
+
+fn places(bytes: usize) -> u32 {
+    u32::try_from(bytes.div_ceil(PLACE_BYTES)).unwrap_or(AT_ONCE_MAX).clamp(1, AT_ONCE_MAX)
 }
 
 fn take<W>(job: &Mutex<Option<W>>) -> Option<W> {
@@ -75,7 +85,7 @@ mod tests {
     #[tokio::test]
     async fn others_go_on_while_work_is_done_aside() {
         let (go, told) = std::sync::mpsc::channel();
-        let work = tokio::spawn(aside(move || told.recv().unwrap()));
+        let work = tokio::spawn(aside(0, move || told.recv().unwrap()));
         // On a runtime of one thread this is only reached if the work does not hold it.
         tokio::time::sleep(Duration::from_millis(20)).await;
         go.send(7).unwrap();
@@ -84,14 +94,14 @@ mod tests {
 
     #[tokio::test]
     async fn work_may_reach_the_runtime_it_came_from() {
-        let spawned = aside(|| tokio::spawn(async { 7 })).await;
+        let spawned = aside(0, || tokio::spawn(async { 7 })).await;
         assert_eq!(spawned.await.unwrap(), 7);
     }
 
     #[tokio::test]
     async fn a_panic_is_the_callers() {
-        let work = tokio::spawn(aside(|| resume_unwind(Box::new("broken"))));
+        let work = tokio::spawn(aside(usize::MAX, || resume_unwind(Box::new("broken"))));
         assert!(work.await.unwrap_err().is_panic());
-        assert_eq!(aside(|| 7).await, 7, "its place was given back");
+        assert_eq!(aside(usize::MAX, || 7).await, 7, "its places were given back");
     }
 }

@@ -3,12 +3,11 @@
 mod away;
 mod media;
 mod pages;
+mod relay;
 mod routes;
 
 use std::sync::Arc;
-use std::time::Duration;
 
-use bytes::Bytes;
 use hyper::header::{
     ACCEPT, ALLOW, AUTHORIZATION, CACHE_CONTROL, CONTENT_LENGTH, CONTENT_TYPE, HeaderName,
     HeaderValue, WWW_AUTHENTICATE,
@@ -16,19 +15,16 @@ use hyper::header::{
 use hyper::{HeaderMap, Method, Request, Response, StatusCode};
 
 use self::away::{Rejected, turned_away};
+use self::relay::relay;
 use self::routes::Route;
-use crate::aside::{LARGE_BYTES, aside};
 use crate::gate::Gate;
 use crate::hooks;
 use crate::in_force::Holder;
 use crate::outbound::{Outbound, Pieces};
 use crate::receive;
 use crate::scene::{Endpoint, Scene, Transport};
-use crate::serve::{
-    AllowedHosts, Arriving, Body, Feed, Gathered, Remote, Ungathered, gather, turned_true,
-};
-use crate::session::{Outgoing, Session};
-use crate::wire::sse;
+use crate::serve::{AllowedHosts, Arriving, Body, Gathered, Remote, Ungathered, gather};
+use crate::session::Session;
 
 pub(crate) use self::away::TurnedAway;
 pub use self::routes::addresses;
@@ -369,54 +365,4 @@ fn event_stream(scene: Scene, pieces: Pieces, place: Option<Place>) -> Response<
         drop(place);
     });
     event_stream_head(body)
-}
-
-/// Writes pieces as events until either end goes away or the grant is taken back.
-async fn relay(scene: Scene, mut pieces: Pieces, feed: Feed) {
-    let every = scene.gate.bounds.keep_alive_every;
-    let mut revoked = scene.holder.lease();
-    loop {
-        let next = tokio::select! {
-            piece = tokio::time::timeout(every, pieces.recv()) => piece,
-            () = feed.closed() => return,
-            () = turned_true(&mut revoked) => return,
-        };
-        let bytes = match next {
-            Ok(Some(piece)) if piece.message.len() > LARGE_BYTES => {
-                aside(move || encode(&piece)).await
-            }
-            Ok(Some(piece)) => encode(&piece),
-            Ok(None) => return,
-            Err(_) => Bytes::from_static(b": keep-alive\n\n"),
-        };
-        if !send(&feed, bytes, scene.gate.bounds.write_wait_max).await {
-            return;
-        }
-    }
-}
-
-/// False when the client is gone or reads nothing for too long.
-async fn send(feed: &Feed, bytes: Bytes, wait_max: Duration) -> bool {
-    if let Ok(sent) = tokio::time::timeout(wait_max, feed.send(bytes)).await {
-        return sent.is_ok();
-    }
-    tracing::info!("a client that reads nothing was dropped");
-    false
-}
-
-fn encode(piece: &Outgoing) -> Bytes {
-    let message = sse::in_one_line(piece.message.clone());
-    let mut out = Vec::with_capacity(message.len() + 64);
-    if piece.event_id.is_none() && piece.retry_ms.is_none() {
-        sse::write_data(&message, &mut out);
-    } else {
-        let event = sse::Event {
-            event: None,
-            id: piece.event_id.clone(),
-            data: message,
-            retry_ms: piece.retry_ms,
-        };
-        sse::write_event(&event, &mut out);
-    }
-    out.into()
 }

@@ -9,6 +9,7 @@ mod task;
 use crate::aside::{self, aside};
 use crate::peer::Begun;
 use crate::questions::Questions;
+use crate::room;
 use crate::session::{InFlight, Outgoing};
 use crate::standing::Under;
 use crate::translate::Question;
@@ -40,6 +41,21 @@ pub(crate) enum Piece {
     /// The stream ended early; a client of a session can take it up again by its event id.
     Broken,
     Cancelled,
+}
+
+impl Piece {
+    fn made_from(self, message: &Bytes) -> Piece {
+        match self {
+            Piece::Last { status, body } => {
+                Piece::Last { status, body: room::made_from(message, body) }
+            }
+            Piece::Interim(mut outgoing) => {
+                outgoing.message = room::made_from(message, outgoing.message);
+                Piece::Interim(outgoing)
+            }
+            other => other,
+        }
+    }
 }
 
 /// What came next.
@@ -231,7 +247,7 @@ impl Flow {
                 Some(Ok((status, event))) if self.is_large(&event.message) => {
                     return Next::Large(Large { status, event });
                 }
-                Some(Ok((status, event))) => self.sort(status, &event),
+                Some(Ok((status, event))) => self.sort_in_room(status, &event),
             };
             if let Some(piece) = piece {
                 self.tail.until_on_record().await;
@@ -271,8 +287,9 @@ impl Flow {
     /// Reads a large message without keeping the conversations of this thread waiting. Dropped before
     /// it is read, the request ends as if its client had hung up a moment later.
     async fn read(mut self, large: Large) -> (Option<Piece>, Flow) {
-        let (piece, mut flow) = aside(move || {
-            let piece = self.sort(large.status, &large.event);
+        let bytes = large.event.message.len();
+        let (piece, mut flow) = aside(bytes, move || {
+            let piece = self.sort_in_room(large.status, &large.event);
             (piece, self)
         })
         .await;
@@ -280,6 +297,12 @@ impl Flow {
             flow.tail.until_on_record().await;
         }
         (piece, flow)
+    }
+
+    /// What is made of a large message lies in the room that the message took.
+    fn sort_in_room(&mut self, status: u16, event: &Event) -> Option<Piece> {
+        let piece = self.sort(status, event)?;
+        Some(piece.made_from(&event.message))
     }
 
     fn sort(&mut self, status: u16, event: &Event) -> Option<Piece> {

@@ -137,9 +137,9 @@ async fn with_server(
     permit: Permit,
     params: Value<'_>,
 ) -> Outbound {
-    let grant = &ask.scene.holder.id;
+    let holder = &ask.scene.holder;
     let opened =
-        open::with_handshake(&holding.server, grant, &permit, &ask.request.id, &greeting).await;
+        open::with_handshake(&holding.server, holder, &permit, &ask.request.id, &greeting).await;
     match opened {
         Ok(Opened { peer, answer }) => {
             let (agreed, body) = if let Some(body) = answer {

@@ -17,6 +17,7 @@ use url::Url;
 
 use crate::builtin::{self, Builtin, LazyDesk};
 use crate::pins::Pins;
+use crate::room::Account;
 use crate::server::{Reach, Server};
 use crate::upstream::{ChildOptions, HttpOptions, HttpServer, Shim, Waits, base_env};
 
@@ -37,6 +38,8 @@ pub(crate) struct Holder {
     /// Held where nobody else could take the grant back.
     own_lease: Option<watch::Sender<bool>>,
     places: Arc<Semaphore>,
+    /// For its large answers.
+    pub(crate) room: Account,
 }
 
 /// A server within reach of a grant, and the rules on it.
@@ -77,6 +80,7 @@ impl Holder {
             lease,
             own_lease: None,
             places: Arc::new(Semaphore::new(in_flight_max)),
+            room: Account::default(),
         }
     }
 

@@ -17,6 +17,7 @@ use crate::in_force::Rules;
 use crate::outbound::{PIECES_WAITING_MAX, Pieces};
 use crate::peer::Peer;
 use crate::results;
+use crate::room;
 use crate::scene::{Endpoint, Scene};
 use crate::serve::turned_true;
 use crate::session::{AnswerTo, Outgoing, Session};
@@ -290,6 +291,7 @@ pub(crate) fn heard(
     event: &Event,
 ) -> Option<Outgoing> {
     let as_it_is = |message: Bytes| {
+        let message = room::made_from(&event.message, message);
         Some(Outgoing { message, event_id: event.id.clone(), retry_ms: event.retry_ms })
     };
     if event.message.is_empty() {

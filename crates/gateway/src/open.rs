@@ -10,7 +10,7 @@ use policy::json::{Bounds, Doc};
 use serde_json::{Value, json};
 use store::ledger::Permit;
 
-use crate::in_force::Holding;
+use crate::in_force::{Holder, Holding};
 use crate::peer::{Peer, Way, last_of};
 use crate::scene::{Scene, Transport};
 use crate::server::{Reach, Server};
@@ -30,7 +30,7 @@ pub(crate) struct Opened {
 /// Opens a conversation with a client's own handshake. `params` are the client's, word for word.
 pub(crate) async fn with_handshake(
     server: &Arc<Server>,
-    grant: &str,
+    holder: &Holder,
     permit: &Permit,
     id: &Id,
     params: &str,
@@ -39,11 +39,12 @@ pub(crate) async fn with_handshake(
         let asked = asked_revision(params);
         let greeting = builtin.greeting(Revision::agree(&asked).as_str());
         let body = crate::wire::result_body(id, &greeting.to_string());
-        let way = Way::Builtin(Arc::clone(builtin), builtin.new_reader(grant));
+        let reader = builtin.new_reader(&holder.id);
+        let way = Way::Builtin(Arc::clone(builtin), reader, holder.room.clone());
         let peer = Peer::new(Arc::clone(server), way, Era::Legacy, greeting, false);
         return Ok(Opened { peer, answer: Some(body.into()) });
     }
-    let link = link(server)?;
+    let link = link(server, holder)?;
     let mut refusal = None;
     if server.eras().legacy != Some(false) {
         let answer = initialize(server, &link, permit, id, params).await?;
@@ -96,10 +97,10 @@ pub(crate) async fn shared(
             Transport::Http { .. } => Reader::of_grant(&scene.holder.id),
             Transport::Stdio => builtin.new_reader(&scene.holder.id),
         };
-        let way = Way::Builtin(Arc::clone(builtin), reader);
+        let way = Way::Builtin(Arc::clone(builtin), reader, scene.holder.room.clone());
         return Ok(Peer::new(Arc::clone(server), way, Era::Legacy, greeting, false));
     }
-    let link = link(server)?;
+    let link = link(server, &scene.holder)?;
     let is_child = matches!(link, Link::Stdio(_));
     let eras = server.eras();
     let prefers_legacy = client_era == Era::Legacy && eras.legacy == Some(true);
@@ -169,7 +170,7 @@ pub(crate) async fn joining(
     let Some(session) = &scene.session else { return Err(UpstreamError::Closed) };
     let id = Id::minted("tollgate-hello", 0);
     let opened =
-        with_handshake(&holding.server, &scene.holder.id, permit, &id, &session.greeting).await?;
+        with_handshake(&holding.server, &scene.holder, permit, &id, &session.greeting).await?;
     if opened.peer.era == Era::Legacy {
         let told = notification_body("notifications/initialized", None);
         opened.peer.send(permit, Outgoing::notification(told.into())).await?;
@@ -177,10 +178,15 @@ pub(crate) async fn joining(
     Ok(opened.peer)
 }
 
-fn link(server: &Server) -> Result<Link, UpstreamError> {
+fn link(server: &Server, holder: &Holder) -> Result<Link, UpstreamError> {
+    let account = holder.room.clone();
     match &server.reach {
-        Reach::Http(http) => Ok(Link::Http(HttpLink::new(Arc::clone(http)))),
-        Reach::Child(options) => Ok(Link::Stdio(StdioLink::start((**options).clone()))),
+        Reach::Http(http) => Ok(Link::Http(Box::new(HttpLink::new(Arc::clone(http)).on(account)))),
+        Reach::Child(options) => {
+            let mut options = (**options).clone();
+            options.account = account;
+            Ok(Link::Stdio(StdioLink::start(options)))
+        }
         Reach::Broken(words) => Err(Reach::unusable(words)),
         Reach::Builtin(_) => Err(Reach::unusable("a built-in server has no link")),
     }

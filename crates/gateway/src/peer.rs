@@ -14,11 +14,12 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use crate::aside::{LARGE_BYTES, aside};
 use crate::builtin::{self, Builtin};
 use crate::questions::Askable;
+use crate::room::{self, Account};
 use crate::server::Server;
 use crate::upstream::{
     Event, Link, Listening, Outgoing, Passed, Reply, State, UpstreamError, Wishes,
 };
-use crate::wire::{Era, Id, answer, before_result, error_body};
+use crate::wire::{Era, Id, answer, before_result, code, error_body};
 
 /// Answers of our own to a server's questions (pings, refusals) that may be on their way to it.
 const ANSWERS_UNDER_WAY_MAX: usize = 64;
@@ -59,7 +60,7 @@ pub(crate) type Begun = Pin<Box<dyn Future<Output = Result<Reply, UpstreamError>
 
 pub(crate) enum Way {
     Link(Link),
-    Builtin(Arc<Builtin>, Reader),
+    Builtin(Arc<Builtin>, Reader, Account),
 }
 
 impl Peer {
@@ -190,9 +191,9 @@ impl Peer {
         let _under = self.server.marks.under_way();
         match &self.way {
             Way::Link(link) => link.request(permit, out).await,
-            Way::Builtin(builtin, reader) => {
+            Way::Builtin(builtin, reader, account) => {
                 // Boxed, so that calls to other servers do not carry its size about.
-                Ok(Box::pin(answer(builtin, reader, permit, &out)).await)
+                Ok(Box::pin(answer(builtin, (reader, account), permit, &out)).await)
             }
         }
     }
@@ -237,7 +238,12 @@ impl Peer {
     }
 }
 
-async fn answer(builtin: &Builtin, reader: &Reader, permit: &Permit, out: &Outgoing) -> Reply {
+async fn answer(
+    builtin: &Builtin,
+    (reader, account): (&Reader, &Account),
+    permit: &Permit,
+    out: &Outgoing,
+) -> Reply {
     let message: Value = serde_json::from_slice(&out.body).unwrap_or_default();
     let method = message.get("method").and_then(Value::as_str).unwrap_or_default();
     let none = Map::new();
@@ -248,7 +254,13 @@ async fn answer(builtin: &Builtin, reader: &Reader, permit: &Permit, out: &Outgo
         Ok(()) => {
             let failed = builtin::is_failure(&body);
             body.push(b'}');
-            Reply::Ours { body: body.into(), failed }
+            match room::of_ours(account, body.into()).await {
+                Ok(body) => Reply::Ours { body, failed },
+                Err(why) => {
+                    let body = error_body(Some(id), code::INTERNAL, &why.to_string(), None);
+                    Reply::One { status: 200, body: body.into() }
+                }
+            }
         }
         Err(error) => {
             let data = error.data.map(|data| data.to_string());
@@ -292,7 +304,7 @@ async fn fault(message: &Bytes, id: &Id) -> Option<&'static str> {
         return fault_of(message, id);
     }
     let (message, id) = (message.clone(), id.clone());
-    aside(move || fault_of(&message, &id)).await
+    aside(message.len(), move || fault_of(&message, &id)).await
 }
 
 fn fault_of(message: &[u8], id: &Id) -> Option<&'static str> {
@@ -308,7 +320,7 @@ async fn is_answer(message: &Bytes, id: &Id) -> bool {
         return answers(message, id);
     }
     let (message, id) = (message.clone(), id.clone());
-    aside(move || answers(&message, &id)).await
+    aside(message.len(), move || answers(&message, &id)).await
 }
 
 fn answers(message: &[u8], id: &Id) -> bool {

@@ -22,7 +22,6 @@ mod pool;
 mod queue;
 mod replay;
 mod ring;
-mod room;
 mod route;
 pub mod shim;
 mod socket;
@@ -75,7 +74,7 @@ pub enum Listening {
 
 /// One conversation with one server.
 pub enum Link {
-    Http(HttpLink),
+    Http(Box<HttpLink>),
     Stdio(StdioLink),
 }
 

@@ -192,12 +192,13 @@ impl Gate {
         peer: &Arc<Peer>,
         items: Vec<String>,
     ) -> Vec<String> {
-        if items.iter().map(String::len).sum::<usize>() <= LARGE_TO_EDIT_BYTES {
+        let bytes = items.iter().map(String::len).sum();
+        if bytes <= LARGE_TO_EDIT_BYTES {
             self.compare_items(peer, &items);
             return items;
         }
         let (gate, peer) = (Arc::clone(self), Arc::clone(peer));
-        aside(move || {
+        aside(bytes, move || {
             gate.compare_items(&peer, &items);
             items
         })
@@ -314,7 +315,7 @@ async fn page(answer: Bytes, list: List) -> Result<Page, UpstreamError> {
     if answer.len() <= LARGE_TO_EDIT_BYTES {
         return read_page(&answer, list);
     }
-    aside(move || read_page(&answer, list)).await
+    aside(answer.len(), move || read_page(&answer, list)).await
 }
 
 fn read_page(answer: &[u8], list: List) -> Result<Page, UpstreamError> {

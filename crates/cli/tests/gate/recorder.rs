@@ -20,6 +20,10 @@ pub(crate) enum Manner {
     Floods,
     /// A result of eight megabytes, which is taken and read.
     Fills,
+    /// Eight megabytes of text for the tool `other`.
+    Wordy,
+    /// The same as an event.
+    WordyEvent,
     /// A list of tools that never ends.
     Lists,
     /// Its tools one after the other, each on a page of its own.
@@ -213,6 +217,9 @@ impl Recorder {
     fn misbehaves(&self, body: &[u8], writer: &mut TcpStream) -> bool {
         let manner = *self.shared.manner.lock().unwrap();
         let is_bad = matches!(manner, Manner::Drips | Manner::Floods | Manner::Fills);
+        if matches!(manner, Manner::Wordy | Manner::WordyEvent) {
+            return self.is_wordy(body, manner == Manner::WordyEvent, writer);
+        }
         let Some(id) = is_bad.then(|| call_id(body)).flatten() else { return false };
         self.shared.calls.lock().unwrap().push("bad".to_owned());
         let head = "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\n";
@@ -243,6 +250,25 @@ impl Recorder {
             going = going.and_then(|()| writer.write_all(&part));
         }
         let _ = going.and_then(|()| writer.write_all(b"\"}}"));
+        true
+    }
+
+    fn is_wordy(&self, body: &[u8], as_event: bool, writer: &mut TcpStream) -> bool {
+        let message: Value = serde_json::from_slice(body).unwrap_or_default();
+        if message["params"]["name"] != "other" {
+            return false;
+        }
+        self.shared.calls.lock().unwrap().push("other".to_owned());
+        let answer = wordy(&message["id"]);
+        let (kind, before, after) = if as_event {
+            ("text/event-stream", "data: ", "\n\n")
+        } else {
+            ("application/json", "", "")
+        };
+        let length = before.len() + answer.len() + after.len();
+        let head =
+            format!("HTTP/1.1 200 OK\r\ncontent-type: {kind}\r\ncontent-length: {length}\r\n\r\n");
+        let _ = writer.write_all((head + before + &answer + after).as_bytes());
         true
     }
 
@@ -333,6 +359,14 @@ impl Recorder {
         let nonce = params["arguments"]["nonce"].as_str().unwrap_or_default();
         json!({ "content": [{ "type": "text", "text": format!("ok {nonce}") }] })
     }
+}
+
+/// An answer of eight megabytes.
+fn wordy(id: &Value) -> String {
+    let words = "x".repeat(8 << 20);
+    format!(
+        "{{\"jsonrpc\":\"2.0\",\"id\":{id},\"result\":{{\"content\":[],\"structuredContent\":{{\"secret\":1,\"words\":\"{words}\"}}}}}}"
+    )
 }
 
 /// The id of a tool call.

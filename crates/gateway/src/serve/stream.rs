@@ -1,4 +1,4 @@
-//! A stream that gives up on a peer that takes nothing for too long, that writes long answers in turns
+//! A stream that gives up on a peer that takes too little for too long, that writes long answers in turns
 //! with others, and that looks for the next request of a peer that was just answered before its thread
 //! goes to sleep.
 
@@ -14,6 +14,8 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 use tokio::time::Sleep;
 
+use crate::room;
+
 /// An agent that was answered often has its next question ready within the time it takes a thread to
 /// go to sleep and be woken again, so a lone conversation is looked at for so long before that.
 const LOOK_FOR: Duration = Duration::from_micros(100);
@@ -21,6 +23,12 @@ const LOOK_FOR: Duration = Duration::from_micros(100);
 /// So much is written before others get their turn: the system takes megabytes at once, and copying
 /// them is milliseconds in which the thread does nothing else.
 const TURN_BYTES: usize = 256 * 1024;
+
+/// While large answers wait for room, a peer that takes nothing for so long is given up: what it does
+/// not take is what they wait for.
+const TAKES_NOTHING_MAX: Duration = Duration::from_secs(3);
+/// And so is one that takes a little now and then, and is behind for so long.
+const BEHIND_MAX: Duration = Duration::from_secs(15);
 
 /// Whether to look for the next request before waiting to be told.
 #[derive(Clone, Default)]
@@ -46,12 +54,27 @@ pub(super) struct Patient {
     /// What was written since others had their turn.
     turn_bytes: usize,
     /// Armed while a write is blocked; a peer that reads again disarms it.
-    blocked: Option<Pin<Box<Sleep>>>,
+    blocked: Option<Blocked>,
+    /// When a write was blocked first, since the peer last had all there was.
+    behind_since: Option<Instant>,
+}
+
+struct Blocked {
+    since: Instant,
+    look: Pin<Box<Sleep>>,
 }
 
 impl Patient {
     pub(super) fn new(stream: TcpStream, write_wait_max: Duration, looks: Looks) -> Patient {
-        Patient { stream, write_wait_max, looks, looks_until: None, turn_bytes: 0, blocked: None }
+        Patient {
+            stream,
+            write_wait_max,
+            looks,
+            looks_until: None,
+            turn_bytes: 0,
+            blocked: None,
+            behind_since: None,
+        }
     }
 
     fn has_time_to_look(&mut self) -> bool {
@@ -90,11 +113,35 @@ impl Patient {
             self.blocked = None;
             return written;
         }
-        let wait = self.write_wait_max;
-        let sleep = self.blocked.get_or_insert_with(|| Box::pin(tokio::time::sleep(wait)));
-        match sleep.as_mut().poll(context) {
-            Poll::Ready(()) => Poll::Ready(Err(io::ErrorKind::TimedOut.into())),
-            Poll::Pending => Poll::Pending,
+        if self.is_given_up(context) {
+            return Poll::Ready(Err(io::ErrorKind::TimedOut.into()));
+        }
+        Poll::Pending
+    }
+
+    /// Whether a peer whose write is blocked has been waited for long enough. If not, the task is woken
+    /// to look again.
+    fn is_given_up(&mut self, context: &mut Context<'_>) -> bool {
+        let now = Instant::now();
+        let behind_since = *self.behind_since.get_or_insert(now);
+        let look_after = room::LOOK_EVERY.min(self.write_wait_max);
+        let blocked = self.blocked.get_or_insert_with(|| Blocked {
+            since: now,
+            look: Box::pin(tokio::time::sleep(look_after)),
+        });
+        loop {
+            let waited = now.duration_since(blocked.since);
+            let in_the_way =
+                waited >= TAKES_NOTHING_MAX || now.duration_since(behind_since) >= BEHIND_MAX;
+            if waited >= self.write_wait_max || in_the_way && room::is_wanted() {
+                return true;
+            }
+            if blocked.look.as_mut().poll(context).is_pending() {
+                return false;
+            }
+            let left = self.write_wait_max.saturating_sub(waited);
+            let next = tokio::time::Instant::now() + look_after.min(left);
+            blocked.look.as_mut().reset(next);
         }
     }
 }
@@ -154,6 +201,7 @@ impl AsyncWrite for Patient {
 
     fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         let flushed = Pin::new(&mut self.stream).poll_flush(context);
+        self.behind_since = None;
         self.watch(context, flushed)
     }
 

@@ -13,7 +13,7 @@ use hyper::body::{Body as _, Frame, Incoming};
 use super::error::{Excess, UpstreamError};
 use super::options::{HttpBounds, LARGE_BYTES, LARGE_PAUSE, TURN_BYTES};
 use super::pool::Lease;
-use super::room::Share;
+use crate::room::{Account, ROOM_WAIT_MAX, Share};
 use crate::turns;
 
 /// So much is copied out of the connection's buffer, which then takes the next answer as well; of a
@@ -154,8 +154,12 @@ impl Body {
         }
     }
 
-    /// The whole body, if it is no larger than this.
-    pub(super) async fn collect(mut self, bytes_max: usize) -> Result<Bytes, UpstreamError> {
+    /// The whole body, if it is no larger than this; a large one with its room.
+    pub(super) async fn collect(
+        mut self,
+        bytes_max: usize,
+        account: &Account,
+    ) -> Result<Bytes, UpstreamError> {
         let too_large = || UpstreamError::TooLarge { what: Excess::Answer, bytes_max };
         let announced = self.announced_bytes();
         if announced.is_some_and(|bytes| bytes > bytes_max as u64) {
@@ -174,12 +178,13 @@ impl Body {
         }
         let first =
             if first.len() <= COPIED_BYTES_MAX { Bytes::copy_from_slice(&first) } else { first };
+        let mut share = Share::new(account);
         let Some(second) = self.piece().await.transpose()? else {
-            return Ok(first);
+            grow(&mut share, first.len()).await?;
+            return Ok(share.of(first));
         };
         let expected = announced.and_then(|bytes| usize::try_from(bytes).ok()).unwrap_or_default();
-        let mut share = Share::default();
-        share.grow_to(expected).await?;
+        grow(&mut share, expected).await?;
         let mut whole = BytesMut::with_capacity(expected.max(2 * (first.len() + second.len())));
         whole.extend_from_slice(&first);
         let mut next = Some(second);
@@ -187,9 +192,13 @@ impl Body {
             if whole.len() + piece.len() > bytes_max {
                 return Err(too_large());
             }
-            share.grow_to(whole.len() + piece.len()).await?;
+            grow(&mut share, whole.len() + piece.len()).await?;
             whole.extend_from_slice(&piece);
-            next = self.piece().await.transpose()?;
+            next = tokio::select! {
+                biased;
+                piece = self.piece() => piece.transpose()?,
+                why = share.outstays() => return Err(UpstreamError::no_room(&why)),
+            };
         }
         Ok(share.of(whole.freeze()))
     }
@@ -228,4 +237,8 @@ impl Body {
             runtime.spawn(async move { tokio::time::timeout(wait_max, ending).await.ok() });
         }
     }
+}
+
+async fn grow(share: &mut Share, bytes: usize) -> Result<(), UpstreamError> {
+    share.grow_to(bytes, ROOM_WAIT_MAX).await.map_err(|why| UpstreamError::no_room(&why))
 }

@@ -6,6 +6,7 @@ use std::time::Duration;
 use bytes::Bytes;
 
 use super::in_seconds;
+use crate::room::NoRoom;
 
 /// Why there is no (further) answer. No variant holds a header value or a message of ours.
 #[derive(Debug, thiserror::Error)]
@@ -46,6 +47,10 @@ impl UpstreamError {
 
     pub(super) fn lost(why: impl Into<String>) -> UpstreamError {
         UpstreamError::Lost { why: why.into() }
+    }
+
+    pub(super) fn no_room(why: &NoRoom) -> UpstreamError {
+        UpstreamError::lost(why.to_string())
     }
 
     pub(super) fn garbled(why: impl Into<String>) -> UpstreamError {

@@ -6,10 +6,10 @@ use super::body::Body;
 use super::error::{Excess, UpstreamError};
 use super::inflight::Item;
 use super::options::HttpBounds;
-use super::room::Share;
 use super::route::{self, Inbound};
 use super::waiter::{Listener, Waiter};
 use crate::aside::LARGE_BYTES;
+use crate::room::{Account, ROOM_WAIT_MAX, Share};
 use crate::wire::Id;
 use crate::wire::sse::{self, Decoder};
 
@@ -36,8 +36,13 @@ enum Source {
 
 impl Events {
     /// A stream over HTTP; the id is that of the request it answers, if it answers one.
-    pub(super) fn of_stream(body: Body, answers: Option<Id>, bounds: &HttpBounds) -> Events {
-        Events { source: Source::Stream(Box::new(Stream::new(body, answers, bounds))) }
+    pub(super) fn of_stream(
+        body: Body,
+        answers: Option<Id>,
+        bounds: &HttpBounds,
+        account: &Account,
+    ) -> Events {
+        Events { source: Source::Stream(Box::new(Stream::new(body, answers, bounds, account))) }
     }
 
     pub(super) fn of_request(waiter: Waiter) -> Events {
@@ -102,6 +107,7 @@ pub(super) struct Stream {
     /// The part of the room for large answers that the event being read takes.
     share: Share,
     answers: Option<Id>,
+    /// The last message, unless it is large.
     last: Bytes,
     bounds: HttpBounds,
 }
@@ -111,9 +117,7 @@ impl Drop for Stream {
         if self.body.is_none() || self.answers.is_none() {
             return;
         }
-        // A large one is not worth reading again for a connection.
-        if self.last.len() <= LARGE_BYTES
-            && matches!(route::read(&self.last), Some(Inbound::Answer(id)) if Some(&id) == self.answers.as_ref())
+        if matches!(route::read(&self.last), Some(Inbound::Answer(id)) if Some(&id) == self.answers.as_ref())
         {
             self.finish();
         }
@@ -121,10 +125,15 @@ impl Drop for Stream {
 }
 
 impl Stream {
-    pub(super) fn new(body: Body, answers: Option<Id>, bounds: &HttpBounds) -> Stream {
+    pub(super) fn new(
+        body: Body,
+        answers: Option<Id>,
+        bounds: &HttpBounds,
+        account: &Account,
+    ) -> Stream {
         let decoder = Decoder::new(bounds.event_bytes_max);
         let (body, last) = (Some(body), Bytes::new());
-        let share = Share::default();
+        let share = Share::new(account);
         Stream { body, decoder, piece: None, share, answers, last, bounds: bounds.clone() }
     }
 
@@ -135,14 +144,16 @@ impl Stream {
     }
 
     /// The next event that is a message or tells something about the stream.
-    async fn next(&mut self) -> Result<Option<Event>, UpstreamError> {
+    pub(super) async fn next(&mut self) -> Result<Option<Event>, UpstreamError> {
         loop {
             let Some(event) = self.next_named().await? else {
                 return Ok(None);
             };
             if event.event.as_deref().is_none_or(|name| name == "message") {
-                self.last = std::mem::take(&mut self.share).of(event.data);
-                let message = self.last.clone();
+                let message = self.share.take().of(event.data);
+                // A large one is not worth keeping, or reading again, for a connection.
+                self.last =
+                    if message.len() <= LARGE_BYTES { message.clone() } else { Bytes::new() };
                 return Ok(Some(Event { message, id: event.id, retry_ms: event.retry_ms }));
             }
         }
@@ -163,7 +174,12 @@ impl Stream {
                 }
             }
             if self.piece.is_none() {
-                match body.piece().await {
+                let piece = tokio::select! {
+                    biased;
+                    piece = body.piece() => piece,
+                    why = self.share.outstays() => Some(Err(UpstreamError::no_room(&why))),
+                };
+                match piece {
                     Some(Ok(piece)) => self.piece = Some(piece),
                     Some(Err(error)) => break error,
                     None => return Ok(None),
@@ -171,8 +187,8 @@ impl Stream {
             }
             let piece_bytes = self.piece.as_ref().map_or(0, Bytes::len);
             let held_bytes = self.decoder.held_bytes() + piece_bytes;
-            if let Err(error) = self.share.grow_to(held_bytes).await {
-                break error;
+            if let Err(why) = self.share.grow_to(held_bytes, ROOM_WAIT_MAX).await {
+                break UpstreamError::no_room(&why);
             }
             if let Some(piece) = self.piece.take() {
                 self.decoder.feed(&piece);

@@ -21,6 +21,7 @@ use super::pass::{Pass, Passed};
 use super::waiter::{Listener, Shared};
 use super::wishes::Wishes;
 use super::{Listening, Reply};
+use crate::room::Account;
 use crate::wire::Id;
 use renewal::is_lost;
 use server::Conversation;
@@ -32,6 +33,7 @@ pub struct HttpLink {
     /// Held by the one that greets the server again.
     greeting: tokio::sync::Mutex<()>,
     wishes: Wishes,
+    account: Account,
 }
 
 #[derive(Default)]
@@ -46,7 +48,14 @@ struct State {
 impl HttpLink {
     pub fn new(server: Arc<HttpServer>) -> HttpLink {
         let (state, greeting) = (Mutex::default(), tokio::sync::Mutex::default());
-        HttpLink { server, state, greeting, wishes: Wishes::default() }
+        let (wishes, account) = (Wishes::default(), Account::default());
+        HttpLink { server, state, greeting, wishes, account }
+    }
+
+    /// The same with its large answers on this account.
+    #[must_use]
+    pub fn on(self, account: Account) -> HttpLink {
+        HttpLink { account, ..self }
     }
 
     pub fn wishes(&self) -> &Wishes {
@@ -145,7 +154,7 @@ impl HttpLink {
             return Ok(Listening::NotOffered);
         }
         let body = self.stream_of(response).await?;
-        Ok(Listening::Open(Events::of_stream(body, None, &self.server.bounds)))
+        Ok(Listening::Open(Events::of_stream(body, None, &self.server.bounds, &self.account)))
     }
 
     /// Tells the server that the session is over, if there is one. It need not care.
@@ -202,11 +211,15 @@ impl HttpLink {
             return Ok(Reply::Accepted);
         }
         match understood(response.headers())? {
-            Some(Media::EventStream) => {
-                Ok(Reply::Many(Events::of_stream(response.into_body(), answers, bounds)))
-            }
+            Some(Media::EventStream) => Ok(Reply::Many(Events::of_stream(
+                response.into_body(),
+                answers,
+                bounds,
+                &self.account,
+            ))),
             Some(Media::Json) => {
-                let body = Body::of(response).collect(bounds.answer_bytes_max).await?;
+                let body =
+                    Body::of(response).collect(bounds.answer_bytes_max, &self.account).await?;
                 Ok(Reply::One { status: status.as_u16(), body })
             }
             _ => Err(wrong_type()),
@@ -221,7 +234,10 @@ impl HttpLink {
         if elsewhere || understood(response.headers())? != Some(Media::Json) {
             return Err(self.server.refusal(response).await);
         }
-        let body = response.into_body().collect(self.server.bounds.answer_bytes_max).await?;
+        let body = response
+            .into_body()
+            .collect(self.server.bounds.answer_bytes_max, &self.account)
+            .await?;
         if is_message(&body) {
             return Ok(Reply::One { status, body });
         }
@@ -233,7 +249,8 @@ impl HttpLink {
         let server = &self.server;
         let response =
             server.ask(&Method::GET, &EVENT_STREAM, &Conversation::default(), None).await?;
-        let stream = Stream::new(self.stream_of(response).await?, None, &server.bounds);
+        let stream =
+            Stream::new(self.stream_of(response).await?, None, &server.bounds, &self.account);
         let channel = Channel::open(Arc::clone(server), stream, &server.waits).await?;
         self.lock().channel = Some(Arc::clone(&channel));
         Ok(channel)

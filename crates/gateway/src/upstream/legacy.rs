@@ -115,13 +115,9 @@ fn allowance() -> Allowance {
 
 /// Hands every message of the stream to whom it belongs, until the stream ends.
 async fn pump(mut stream: Stream, in_flight: Arc<InFlight>) {
-    while let Ok(Some(event)) = stream.next_named().await {
-        if event.event.as_deref().is_some_and(|name| name != "message") {
-            continue;
-        }
-        let message = event.data;
-        if let Some(inbound) = route::inbound(&message).await {
-            in_flight.deliver(&inbound, message).await;
+    while let Ok(Some(event)) = stream.next().await {
+        if let Some(inbound) = route::inbound(&event.message).await {
+            in_flight.deliver(&inbound, event.message).await;
         }
     }
     in_flight.close("the server's stream has ended");

@@ -10,6 +10,7 @@ use tokio::sync::mpsc;
 use url::Url;
 
 use super::ring::{Ring, STDERR_BYTES_MAX};
+use crate::room::Account;
 
 const KIB: usize = 1024;
 const MIB: usize = 1024 * KIB;
@@ -207,6 +208,8 @@ pub struct ChildOptions {
     pub(super) stderr: Arc<Ring>,
     /// Who hears what its processes say on stderr as they say it, if anybody does.
     pub stderr_to: Option<mpsc::Sender<String>>,
+    /// Whose its large answers are.
+    pub account: Account,
 }
 
 impl ChildOptions {
@@ -225,6 +228,7 @@ impl ChildOptions {
             bounds: ChildBounds::default(),
             stderr: Arc::new(Ring::new(STDERR_BYTES_MAX)),
             stderr_to: None,
+            account: Account::default(),
         }
     }
 

@@ -44,7 +44,7 @@ pub(super) async fn inbound(message: &Bytes) -> Option<Inbound> {
         return read(message);
     }
     let message = message.clone();
-    aside(move || read(&message)).await
+    aside(message.len(), move || read(&message)).await
 }
 
 /// Reads whom a message is for; nothing if it is no JSON-RPC message.

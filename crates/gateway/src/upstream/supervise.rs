@@ -21,8 +21,9 @@ use super::lines::{Line, Lines};
 use super::options::ChildOptions;
 use super::queue::Room;
 use super::ring::Ring;
-use super::route;
+use super::route::{self, Inbound};
 use super::spoken::Spoken;
+use crate::room::Share;
 
 /// How much longer than its guard we wait for a child to end before we end the guard.
 const GUARD_WAIT: Duration = Duration::from_millis(1500);
@@ -300,6 +301,16 @@ impl Supervised {
             }
             return;
         };
+        let mut share = Share::new(&self.options.account);
+        let wait_max = self.options.bounds.slow_reader_wait_max;
+        if let Err(why) = share.grow_to(message.len(), wait_max).await {
+            tracing::warn!(server = self.options.name, "a large message of a server found no room");
+            if let Inbound::Answer(id) = &inbound {
+                run.in_flight.fail_id(id, UpstreamError::no_room(&why));
+            }
+            return;
+        }
+        let message = share.of(message);
         match run.in_flight.deliver(&inbound, message.clone()).await {
             Delivery::Delivered | Delivery::Kept { dropped: 0 } => {}
             Delivery::Kept { dropped } => {

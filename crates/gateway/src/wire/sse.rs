@@ -8,7 +8,10 @@ mod lines;
 use bytes::Bytes;
 
 pub use decode::{Decoder, TooLong};
-pub use encode::{KEEP_ALIVE, in_one_line, write_comment, write_data, write_event};
+pub use encode::{
+    DATA, KEEP_ALIVE, in_one_line, is_one_line, write_comment, write_data, write_event,
+    write_fields,
+};
 
 /// One event. Fields that were not sent are absent; data that was not sent is empty.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

@@ -6,6 +6,8 @@ use super::Event;
 
 /// A comment for quiet streams: readers pass over it, proxies see traffic.
 pub const KEEP_ALIVE: &[u8] = b":\n\n";
+/// What begins a line of data.
+pub const DATA: &[u8] = b"data: ";
 
 /// Writes an event. Each line of its data becomes a data line, so a line end inside cannot end the
 /// event; CR and CR LF inside data arrive as LF.
@@ -13,13 +15,18 @@ pub fn write_event(event: &Event, out: &mut Vec<u8>) {
     if let Some(name) = &event.event {
         write_line(b"event: ", name, out);
     }
-    if let Some(id) = &event.id {
+    write_fields(event.id.as_deref(), event.retry_ms, out);
+    write_data(&event.data, out);
+}
+
+/// Writes what stands before the data of an event without a name.
+pub fn write_fields(id: Option<&str>, retry_ms: Option<u64>, out: &mut Vec<u8>) {
+    if let Some(id) = id {
         write_line(b"id: ", id, out);
     }
-    if let Some(retry) = event.retry_ms {
+    if let Some(retry) = retry_ms {
         write_line(b"retry: ", &retry.to_string(), out);
     }
-    write_data(&event.data, out);
 }
 
 /// Writes an event that carries only data.
@@ -29,7 +36,7 @@ pub fn write_data(data: &[u8], out: &mut Vec<u8>) {
     loop {
         let end = memchr::memchr2(b'\n', b'\r', rest);
         let (line, after) = rest.split_at(end.unwrap_or(rest.len()));
-        out.extend_from_slice(b"data: ");
+        out.extend_from_slice(DATA);
         out.extend_from_slice(line);
         out.push(b'\n');
         rest = match after {
@@ -53,6 +60,23 @@ fn write_line(field: &[u8], value: &str, out: &mut Vec<u8>) {
     out.push(b'\n');
 }
 
+/// Whether a message holds nothing that any reader takes for the end of a line.
+pub fn is_one_line(message: &[u8]) -> bool {
+    memchr::memchr2(b'\n', b'\r', message).is_none()
+        && memchr::memchr2_iter(0xC2, 0xE2, message)
+            .all(|at| escape_of(message.get(at..).unwrap_or_default()).is_none())
+}
+
+/// How a line end that only Unicode knows is written, and how many bytes it has.
+fn escape_of(text: &[u8]) -> Option<(&'static [u8], usize)> {
+    match text {
+        [0xC2, 0x85, ..] => Some((b"\\u0085", 2)),
+        [0xE2, 0x80, 0xA8, ..] => Some((b"\\u2028", 3)),
+        [0xE2, 0x80, 0xA9, ..] => Some((b"\\u2029", 3)),
+        _ => None,
+    }
+}
+
 /// A message whose strings hold none of the line ends that only Unicode knows, written as escapes there:
 /// some readers of event streams end a line at them, so a server could end an event inside its text and
 /// begin one that nobody here has read.
@@ -65,12 +89,7 @@ pub fn in_one_line(message: Bytes) -> Bytes {
     while let Some(at) = memchr::memchr2(0xC2, 0xE2, rest) {
         let (before, found) = rest.split_at(at);
         out.extend_from_slice(before);
-        let (escape, bytes): (&[u8], usize) = match found {
-            [0xC2, 0x85, ..] => (b"\\u0085", 2),
-            [0xE2, 0x80, 0xA8, ..] => (b"\\u2028", 3),
-            [0xE2, 0x80, 0xA9, ..] => (b"\\u2029", 3),
-            _ => (found.get(..1).unwrap_or_default(), 1),
-        };
+        let (escape, bytes) = escape_of(found).unwrap_or((found.get(..1).unwrap_or_default(), 1));
         out.extend_from_slice(escape);
         rest = found.get(bytes..).unwrap_or_default();
     }

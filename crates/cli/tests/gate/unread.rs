@@ -1,0 +1,140 @@
+//! Clients that ask for large results and take none of them, or little: what is made for them stays within
+//! a room that all share, and whoever does read gets its own.
+
+use std::fs;
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+
+use crate::door::{Client, call};
+use crate::recorder::{Manner, Recorder};
+use crate::world::{Gate, TOOLS, number};
+
+/// A server on standard streams whose tool `other` answers with eight megabytes.
+const CHILD: &str = r#"
+import json, sys
+for line in sys.stdin:
+    message = json.loads(line)
+    id, method, result = message.get("id"), message["method"], {}
+    if id is None:
+        continue
+    if method == "initialize":
+        result = {"protocolVersion": "2025-06-18", "capabilities": {"tools": {}}, "serverInfo": {"name": "s", "version": "1"}}
+    if method == "tools/list":
+        result = {"tools": [{"name": name, "inputSchema": {"type": "object"}} for name in ("echo", "other")]}
+    if method == "tools/call":
+        words = "x" * (8 << 20) if message["params"]["name"] == "other" else "ok"
+        result = {"content": [{"type": "text", "text": words}]}
+    print(json.dumps({"jsonrpc": "2.0", "id": id, "result": result}), flush=True)
+"#;
+
+/// How much of an answer a client takes.
+#[derive(Clone, Copy)]
+enum Takes {
+    Nothing,
+    /// A little, again and again.
+    Sips,
+}
+
+struct Case {
+    name: &'static str,
+    manner: Manner,
+    /// Whether the policy cuts something out of the result.
+    cut: bool,
+    takes: Takes,
+}
+
+const CASES: [Case; 5] = [
+    Case { name: "JSON", manner: Manner::Wordy, cut: false, takes: Takes::Nothing },
+    Case { name: "JSON, cut", manner: Manner::Wordy, cut: true, takes: Takes::Nothing },
+    Case { name: "events", manner: Manner::WordyEvent, cut: false, takes: Takes::Nothing },
+    Case { name: "events, cut", manner: Manner::WordyEvent, cut: true, takes: Takes::Nothing },
+    Case { name: "events, in sips", manner: Manner::WordyEvent, cut: false, takes: Takes::Sips },
+];
+
+fn rules(cut: bool) -> Value {
+    let other = if cut { json!({ "redact": ["secret"] }) } else { json!({}) };
+    json!({ "version": "1", "default": "allow", "tools": { "other": other } })
+}
+
+/// A client whose window is small, as on a network: on one machine the system takes megabytes for it.
+fn asks(client: &Client) -> TcpStream {
+    let mut stream = TcpStream::connect(("127.0.0.1", client.port)).unwrap();
+    rustix::net::sockopt::set_socket_recv_buffer_size(&stream, 4096).unwrap();
+    stream
+        .write_all(&client.request(call("other", &json!({})).to_string().as_bytes(), ""))
+        .unwrap();
+    stream
+}
+
+fn sip(streams: &mut [TcpStream], takes: Takes) {
+    if let Takes::Sips = takes {
+        for stream in streams {
+            let _ = stream.set_nonblocking(true);
+            let _ = stream.read(&mut [0; 2000]);
+        }
+    }
+}
+
+/// What a normal call took at most, and the most memory, while many hold large results.
+fn beside(gate: &Gate, normal: &Client, hostile: &Client, takes: Takes) -> (Duration, u64) {
+    let clients = number("TOLLGATE_CLIENTS", 60);
+    let mut open: Vec<TcpStream> = (0..clients).map(|_| asks(hostile)).collect();
+    let began = Instant::now();
+    let mut slowest = Duration::ZERO;
+    while began.elapsed() < Duration::from_secs(4) {
+        let answer = normal.call("echo", &json!({}));
+        assert!(answer.passed(), "{}", answer.text());
+        slowest = slowest.max(answer.took);
+        sip(&mut open, takes);
+        std::thread::sleep(Duration::from_millis(100));
+    }
+    // Those who hold the room and take nothing lose it to one who waits for some.
+    let answer = normal.call("other", &json!({}));
+    let bytes = answer.body.len();
+    assert!(bytes > 8 << 20, "{}", answer.text());
+    (slowest, gate.rss_mib())
+}
+
+fn judge(name: &str, (slowest, memory): (Duration, u64)) {
+    println!(
+        "P23: clients with 8 MB each that they do not read ({name}): a normal call took {slowest:.0?} at most, {memory} MiB"
+    );
+    assert!(slowest < Duration::from_secs(2));
+    assert!(memory < 256, "{memory} MiB");
+}
+
+#[test]
+fn p23_large_results_that_nobody_reads_do_not_fill_the_memory() {
+    for case in CASES {
+        let mut gate = Gate::new();
+        let recorder = Recorder::new(TOOLS);
+        gate.policy("rules", &rules(case.cut));
+        gate.run(&["server", "add", "rec", "--url", &recorder.url()]);
+        let (normal, hostile) = (gate.grant("n", &["rec=rules"]), gate.grant("h", &["rec=rules"]));
+        gate.up();
+        let (normal, hostile) =
+            (gate.client(&normal, "/mcp/rec"), gate.client(&hostile, "/mcp/rec"));
+        assert!(normal.call("echo", &json!({})).passed());
+        recorder.behave(case.manner);
+        judge(case.name, beside(&gate, &normal, &hostile, case.takes));
+    }
+}
+
+#[test]
+fn p23_large_results_of_a_command_that_nobody_reads_do_not_fill_the_memory() {
+    let mut gate = Gate::new();
+    let script = gate.folder.path().join("wordy.py");
+    fs::write(&script, CHILD).unwrap();
+    gate.policy("rules", &rules(false));
+    gate.run(&["server", "add", "child", "--", "python3", script.to_str().unwrap()]);
+    // Of one command for each grant, so that a normal call waits for nobody else's answers.
+    let (normal, hostile) = (gate.grant("n", &["child=rules"]), gate.grant("h", &["child=rules"]));
+    gate.up();
+    let (normal, hostile) =
+        (gate.client(&normal, "/mcp/child"), gate.client(&hostile, "/mcp/child"));
+    assert!(normal.call("echo", &json!({})).passed());
+    judge("a command", beside(&gate, &normal, &hostile, Takes::Nothing));
+}
