@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use anyhow::Result;
 use clap::{Args, Subcommand, ValueEnum};
 use store::ledger::{Entry, EntryKind, Filter, Reader};
+use store::registry::acts_wait_in;
 
 use crate::context::{Context, Stores};
 use crate::failure::Ending;
@@ -171,8 +172,20 @@ pub(crate) fn reader(stores: &Stores) -> Result<Reader> {
 /// The same for one who only reads. A log that is there is read as it is: neither the database nor the
 /// key nor a disk that can be written is needed for that.
 fn log(context: &Context) -> Result<Reader> {
+    record_what_waits(context)?;
     match Reader::open(&context.home_path()?.join("audit")) {
         Ok(reader) => Ok(reader),
         Err(_) => reader(&context.open()?),
     }
+}
+
+/// What a killed command changed is in the log before anybody reads it, where that can be had.
+fn record_what_waits(context: &Context) -> Result<()> {
+    if !acts_wait_in(&context.home_path()?.join("gate.db")) {
+        return Ok(());
+    }
+    if let Err(error) = context.open().and_then(|stores| stores.record()) {
+        tracing::warn!("changes of a command that was killed are not in the log yet: {error:#}");
+    }
+    Ok(())
 }

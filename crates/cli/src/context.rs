@@ -146,13 +146,14 @@ impl Context {
         settings: Arc<Settings>,
         desk: Arc<LazyDesk>,
     ) -> Stores {
+        let actor = actor();
         Stores {
             home,
-            registry: Arc::new(registry),
+            registry: Arc::new(registry.acting_as(&actor)),
             file_names: settings.names(),
             settings,
             clock: self.clock.clone(),
-            actor: actor(),
+            actor,
             ledger: OnceCell::new(),
             desk,
         }
@@ -370,14 +371,22 @@ impl Stores {
         let durability = self.settings.durability;
         let options = Options { durability, retention, ..Options::default() };
         let ledger = Ledger::open(&self.home.audit(), self.clock.clone(), options)?;
-        self.miss_what_is_gone(&ledger)?;
+        let missed = self.missed_in(&ledger)?;
+        // Before anything of this command: what one that was killed changed is a row, too.
+        self.registry.record_acts(&ledger, self.now_us())?;
+        self.tell_of_loss(missed, &ledger)?;
         Ok(self.ledger.get_or_init(|| Arc::new(ledger)))
     }
 
-    /// A log that is not the one this home had says so in its own rows.
-    fn miss_what_is_gone(&self, ledger: &Ledger) -> Result<()> {
-        let Some(known) = self.registry.remembered_log()? else { return Ok(()) };
-        let Some(words) = known.missed_in(&ledger.last_row()?) else { return Ok(()) };
+    /// What is missing in a log that is not the one this home had.
+    fn missed_in(&self, ledger: &Ledger) -> Result<Option<String>> {
+        let Some(known) = self.registry.remembered_log()? else { return Ok(None) };
+        Ok(known.missed_in(&ledger.last_row()?))
+    }
+
+    /// Such a log says so in its own rows.
+    fn tell_of_loss(&self, missed: Option<String>, ledger: &Ledger) -> Result<()> {
+        let Some(words) = missed else { return Ok(()) };
         tracing::error!("{words}; if that was not you, put `{}` back", self.home.audit().display());
         ledger.note(&Note { act: "log_lost", by: &self.actor, about: "audit", words: &words })?;
         self.remember(ledger);
@@ -402,8 +411,20 @@ impl Stores {
         Ok(())
     }
 
-    /// Every act of a person that changes something is a row of the audit log, and in force in every
-    /// running gate when the command ends.
+    /// To be called after a change of `gate.db`: it is a row of the audit log, and in force in every
+    /// running gate, when the command ends. A command that ends before leaves the row to the next one.
+    pub(crate) fn record(&self) -> Result<()> {
+        let recorded = self
+            .ledger()
+            .and_then(|ledger| Ok(self.registry.record_acts(ledger, self.now_us())?));
+        running::let_them_look(self.home.path());
+        recorded.context(
+            "it was changed, but the audit log could not record it; the next command that can does",
+        )?;
+        Ok(())
+    }
+
+    /// An act that changed something elsewhere than in `gate.db` is a row of the audit log, too.
     pub(crate) fn note(&self, act: &str, about: &str, words: &str) -> Result<()> {
         let note = Note { act, by: &self.actor, about, words };
         let ledger = self.ledger()?;

@@ -92,7 +92,7 @@ fn create(args: &CreateArgs, stores: &Stores, out: &mut Out) -> Result<Ending> {
         NewGrant { label: args.label.clone(), holdings: holdings(&args.servers)?, expires_at_us };
     stores.ready_to_note()?;
     let (grant, token) = stores.registry.create_grant(&new, &stores.file_names, now_us)?;
-    stores.note("grant_created", &grant.label, &holdings_text(&grant, stores))?;
+    stores.record()?;
     for open in grant.holdings.iter().filter(|holding| holding.policy.is_none()) {
         if stores.own_policy(&grant, &open.server)?.is_some() {
             out.say(format_args!(
@@ -118,8 +118,8 @@ fn rotate(args: &RotateArgs, stores: &Stores, out: &mut Out) -> Result<Ending> {
     };
     stores.ready_to_note()?;
     let token = stores.registry.rotate_grant(&args.label, overlap_seconds, stores.now_us())?;
+    stores.record()?;
     let grant = stores.registry.grant(&args.label)?;
-    stores.note("grant_rotated", &grant.label, &format!("overlap {overlap_seconds} s"))?;
     if overlap_seconds > 0 {
         let span = moment::span(overlap_seconds);
         out.say(format_args!("the old token works for {span} more"));
@@ -234,7 +234,7 @@ fn found(label: &str, stores: &Stores) -> Result<Grant> {
 fn revoke(label: &str, stores: &Stores, out: &mut Out) -> Result<Ending> {
     refuse_file(label, stores)?;
     stores.registry.revoke_grant(label, stores.now_us())?;
-    stores.note("grant_revoked", label, "")?;
+    stores.record()?;
     if out.wants_json() {
         out.json(&json!({ "revoked": label }))?;
     } else {
@@ -251,9 +251,8 @@ fn policy(args: &PolicyArgs, stores: &Stores, out: &mut Out) -> Result<Ending> {
     holdings.retain(|holding| holding.server != args.server);
     holdings.push(Holding { server: args.server.clone(), policy: Some(args.policy.clone()) });
     stores.ready_to_note()?;
-    stores.registry.set_holdings(&args.label, &holdings, &stores.file_names)?;
-    let words = format!("{}={}", args.server, args.policy);
-    stores.note("grant_policy", &args.label, &words)?;
+    stores.registry.set_holdings(&args.label, &holdings, &stores.file_names, stores.now_us())?;
+    stores.record()?;
     if out.wants_json() {
         out.json(&grant_json(&stores.registry.grant(&args.label)?, stores))?;
     } else {

@@ -77,8 +77,8 @@ fn remove(name: &str, stores: &Stores, out: &mut Out) -> Result<Ending> {
     if stores.file_names.servers.contains(name) && stores.registry.server(name).is_err() {
         bail!("server `{name}` stands in tollgate.toml\nhint: take it out of that file");
     }
-    let grants = stores.registry.remove_server(name)?;
-    stores.note("server_removed", name, "")?;
+    let grants = stores.registry.remove_server(name, stores.now_us())?;
+    stores.record()?;
     if out.wants_json() {
         out.json(&json!({ "removed": name, "grants": grants }))?;
     } else if grants.is_empty() {

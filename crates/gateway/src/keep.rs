@@ -44,6 +44,7 @@ pub(crate) async fn keep(gate: Arc<Gate>, read_settings: Option<ReadSettings>) {
         ticks += 1;
         if ticks.is_multiple_of(TICKS_PER_MINUTE) {
             forget_parked(&gate);
+            record_acts(&gate);
         }
     }
 }
@@ -110,6 +111,15 @@ fn forget_parked(gate: &Gate) {
     }
     if let Err(error) = gate.registry.note_time(now_us) {
         tracing::debug!(%error, "the time could not be noted");
+    }
+}
+
+/// A command that was killed after its change and before its row has left the row to others.
+fn record_acts(gate: &Gate) {
+    match gate.registry.record_acts(&gate.ledger, gate.clock.now().wall_us) {
+        Ok(0) => {}
+        Ok(rows) => tracing::info!(rows, "recorded what a command that was killed had changed"),
+        Err(error) => tracing::warn!(%error, "a change of the owner could not be recorded yet"),
     }
 }
 

@@ -244,6 +244,23 @@ impl Ledger {
         self.inner.turn(|turn| turn.append(|stamp, out| rows::note(stamp, note, out)))
     }
 
+    /// Records a change of `gate.db` under the mark by which it is known there.
+    pub(crate) fn note_change(&self, note: &Note<'_>, mark: &str) -> Result<u64, LedgerError> {
+        self.inner.turn(|turn| turn.append(|stamp, out| rows::change(stamp, note, mark, out)))
+    }
+
+    /// Whether a row records the change of that mark. It is looked for behind `known`, a row that was
+    /// there before, or everywhere if that is a row of another log.
+    pub(crate) fn has_change(
+        &self,
+        mark: &str,
+        known: Option<&Checkpoint>,
+    ) -> Result<bool, LedgerError> {
+        let ours = self.last_row()?.ledger;
+        let seq = known.filter(|row| row.ledger == ours).map_or(0, |row| row.seq);
+        Reader::open(self.inner.places.folder())?.has_change(mark, seq)
+    }
+
     /// The owner's answer to a parked call.
     pub fn decide_approval(
         &self,

@@ -1,6 +1,7 @@
 //! `gate.db`: servers, policies, grants, pins and small settings. Every change is one transaction,
 //! several processes may share the file, and a damaged or newer file is refused, never overwritten.
 
+use std::collections::HashSet;
 use std::fs;
 use std::io;
 use std::os::unix::fs::MetadataExt;
@@ -12,9 +13,11 @@ use std::time::Duration;
 use rusqlite::{Connection, OpenFlags, Transaction, TransactionBehavior};
 
 use crate::home::{Home, private};
+use crate::ledger::Note;
 use crate::random::Random;
 use crate::vault::Vault;
 
+mod acts;
 pub mod credential;
 pub mod error;
 pub mod grants;
@@ -30,6 +33,7 @@ pub mod target;
 pub mod token;
 pub mod values;
 
+pub use acts::{RecordError, acts_wait_in};
 pub use credential::{Credential, EnvValue, Place};
 pub use error::{Origin, RegistryError, Thing};
 pub use grants::{
@@ -57,6 +61,10 @@ pub struct Registry {
     random: Random,
     /// How often another file was found in place of the open one.
     replaced: AtomicU64,
+    /// Who is acting, for the rows of what is changed here.
+    actor: String,
+    /// Acts of this process that nobody has begun to record.
+    fresh: Mutex<HashSet<String>>,
 }
 
 impl std::fmt::Debug for Registry {
@@ -90,7 +98,21 @@ impl Registry {
         let mut inner = Inner::connect(&path)?;
         schema::upgrade(&mut inner.db, home, &random)?;
         schema::check_key(&mut inner.db, &vault)?;
-        Ok(Registry { inner: Mutex::new(inner), path, vault, random, replaced: AtomicU64::new(0) })
+        Ok(Registry {
+            inner: Mutex::new(inner),
+            path,
+            vault,
+            random,
+            replaced: AtomicU64::new(0),
+            actor: String::new(),
+            fresh: Mutex::default(),
+        })
+    }
+
+    /// The same in the name of somebody, whom the rows of all changes name.
+    #[must_use]
+    pub fn acting_as(self, actor: &str) -> Registry {
+        Registry { actor: actor.to_owned(), ..self }
     }
 
     pub fn vault(&self) -> &Arc<Vault> {
@@ -128,6 +150,20 @@ impl Registry {
         transaction.commit()?;
         inner.reread_generation()?;
         Ok(done)
+    }
+
+    /// The same for an act of a person, which is kept until its row is in the audit log.
+    fn act<T>(
+        &self,
+        (act, about, now_us): (&str, &str, i64),
+        change: impl FnOnce(&Transaction<'_>) -> Result<(T, String), RegistryError>,
+    ) -> Result<T, RegistryError> {
+        self.write(|db| {
+            let (done, words) = change(db)?;
+            let note = Note { act, by: &self.actor, about, words: &words };
+            self.keep_act(db, &note, now_us)?;
+            Ok(done)
+        })
     }
 
     /// One transaction that changes nothing a gate runs with.

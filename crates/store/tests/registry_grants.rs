@@ -162,7 +162,7 @@ fn a_grant_holds_only_what_exists() {
         ..FileNames::default()
     };
     let holdings = holdings_of(&[("notes", Some("from-file"))]);
-    stage.registry.set_holdings("alice", &holdings, &names).unwrap();
+    stage.registry.set_holdings("alice", &holdings, &names, NOW_US).unwrap();
     assert_eq!(stage.registry.grant("alice").unwrap().holdings, holdings);
 }
 

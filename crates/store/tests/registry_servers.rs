@@ -237,12 +237,15 @@ fn a_later_server_of_the_same_name_inherits_nothing() {
     stage.add_builtin("y");
     stage.observe("x", r#"[{"name":"t"}]"#).unwrap();
     stage.grant("alice", &[("x", None), ("y", None)]);
-    assert_eq!(stage.registry.remove_server("x").unwrap(), ["alice"]);
+    assert_eq!(stage.registry.remove_server("x", NOW_US).unwrap(), ["alice"]);
     stage.add_builtin("x");
     let grant = stage.registry.grant("alice").unwrap();
     assert_eq!(grant.holdings.iter().map(|h| h.server.as_str()).collect::<Vec<_>>(), ["y"]);
     assert!(stage.registry.pins("x").unwrap().is_empty());
-    assert!(matches!(stage.registry.remove_server("z"), Err(RegistryError::Missing { .. })));
+    assert!(matches!(
+        stage.registry.remove_server("z", NOW_US),
+        Err(RegistryError::Missing { .. })
+    ));
 }
 
 #[test]

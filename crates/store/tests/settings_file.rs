@@ -440,7 +440,7 @@ fn a_grant_that_names_what_does_not_exist_is_told_by_its_place() {
     let names = load(FILE).unwrap().names();
     let holding = stage::holdings_of(&[("demo", Some("kept"))]);
     stage.grant("bob", &[]);
-    stage.registry.set_holdings("bob", &holding, &names).unwrap();
+    stage.registry.set_holdings("bob", &holding, &names, NOW_US).unwrap();
     let effective = merged(&stage, "").unwrap();
     let [MergeProblem::Dangling { thing: Thing::Server, name, .. }] = effective.problems.as_slice()
     else {

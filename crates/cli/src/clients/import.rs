@@ -144,11 +144,7 @@ impl Work<'_> {
                     &self.stores.file_names,
                     self.stores.now_us(),
                 )?;
-                self.stores.note(
-                    "server_added",
-                    server,
-                    &format!("from {}", step.found.client.name),
-                )?;
+                self.stores.record()?;
                 made.push(server.clone());
                 self.look(server, out);
             }
@@ -204,7 +200,12 @@ impl Work<'_> {
                             all.push(holding);
                         }
                     }
-                    registry.set_holdings(&label, &all, &self.stores.file_names)?;
+                    if all.len() > grant.holdings.len() {
+                        let (names, now_us) = (&self.stores.file_names, self.stores.now_us());
+                        self.stores.ready_to_note()?;
+                        registry.set_holdings(&label, &all, names, now_us)?;
+                        self.stores.record()?;
+                    }
                     let token = token_in_use(steps, &grant);
                     return Ok((registry.grant(&label)?, false, token));
                 }
@@ -220,7 +221,7 @@ impl Work<'_> {
                     self.stores.ready_to_note()?;
                     let (grant, token) =
                         registry.create_grant(&new, &self.stores.file_names, now_us)?;
-                    self.stores.note("grant_created", &label, &format!("for {client}"))?;
+                    self.stores.record()?;
                     return Ok((grant, true, Some(token)));
                 }
             }

@@ -122,9 +122,8 @@ fn grant(
         }
         let new = NewGrant { label: label.clone(), holdings, expires_at_us: None };
         stores.ready_to_note()?;
-        let (grant, token) =
-            stores.registry.create_grant(&new, &stores.file_names, stores.now_us())?;
-        stores.note("grant_created", &grant.label, &format!("for {client}"))?;
+        let (_, token) = stores.registry.create_grant(&new, &stores.file_names, stores.now_us())?;
+        stores.record()?;
         return Ok((label, true, Some(token)));
     }
     bail!("there are too many grants for `{client}`\nhint: `tollgate grant list`")

@@ -28,8 +28,8 @@ pub(super) fn set(server: &str, stores: &Stores) -> Result<()> {
     let text = for_pins(server, stores)?.unwrap_or_else(|| BY_CATEGORY.to_owned());
     let (by, names, now_us) = (stores.actor(), &stores.file_names, stores.now_us());
     stores.ready_to_note()?;
-    let set = stores.registry.put_policy(&name, &text, Format::Json, by, names, now_us)?;
-    stores.note("policy_saved", &name, &set.label())
+    stores.registry.put_policy(&name, &text, Format::Json, by, names, now_us)?;
+    stores.record()
 }
 
 /// The recommended policy for the tools that were seen; nothing when none were.

@@ -91,7 +91,7 @@ fn take_back(undone: &[Record], journal: &Journal<'_>, stores: &Stores, out: &Ou
     let made = undone.iter().filter(|record| record.made_grant);
     for record in made.filter(|record| !left.iter().any(|other| other.grant == record.grant)) {
         if stores.registry.revoke_grant(&record.grant, stores.now_us()).is_ok() {
-            stores.note("grant_revoked", &record.grant, "the import was undone")?;
+            stores.record()?;
         }
     }
     let grants = stores.registry.grants()?;
@@ -102,11 +102,10 @@ fn take_back(undone: &[Record], journal: &Journal<'_>, stores: &Stores, out: &Ou
             out.say(format_args!("server `{server}` stays: grant `{}` holds it", holder.label));
             continue;
         }
-        if stores.registry.remove_server(server).is_ok() {
-            stores.note("server_removed", server, "the import was undone")?;
-        }
+        let _ = stores.registry.remove_server(server, stores.now_us());
         let _ =
             stores.registry.remove_policy(&super::recommend::policy_name(server), stores.now_us());
+        stores.record()?;
     }
     Ok(())
 }

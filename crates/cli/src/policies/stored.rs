@@ -154,7 +154,7 @@ pub(super) fn set(args: &SetArgs, context: &Context, out: &mut Out) -> Result<En
     )?;
     let is_new = before.is_none_or(|before| before.version != set.version);
     if is_new {
-        stores.note("policy_saved", &args.name, &set.label())?;
+        stores.record()?;
     }
     if out.wants_json() {
         let fact = json!({ "name": set.name, "version": set.version, "sha256": set.sha256, "changed": is_new });

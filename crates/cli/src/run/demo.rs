@@ -80,7 +80,6 @@ fn add(name: &str, rules: &str, stores: &Stores) -> Result<()> {
         let target = Target::Builtin { service: name.to_owned() };
         let new = NewServer { name: name.to_owned(), target, options: ServerOptions::default() };
         registry.add_server(&new, names, now_us)?;
-        stores.note("server_added", name, "demonstration")?;
     }
     registry.put_policy(name, rules, policy::Format::Json, stores.actor(), names, now_us)?;
     Ok(())
@@ -96,14 +95,14 @@ fn grant(servers: &[&str], stores: &Stores) -> Result<Token> {
     let holdings: Vec<Holding> = servers.iter().map(holding).collect();
     let grants = registry.grants()?;
     let known = grants.iter().any(|grant| grant.label == NAME && grant.revoked_at_us.is_none());
-    let (act, token) = if known {
-        registry.set_holdings(NAME, &holdings, names)?;
-        ("grant_rotated", registry.rotate_grant(NAME, OVERLAP_SECONDS_MAX, now_us)?)
+    let token = if known {
+        registry.set_holdings(NAME, &holdings, names, now_us)?;
+        registry.rotate_grant(NAME, OVERLAP_SECONDS_MAX, now_us)?
     } else {
         let new = NewGrant { label: NAME.to_owned(), holdings, expires_at_us: None };
-        ("grant_created", registry.create_grant(&new, names, now_us)?.1)
+        registry.create_grant(&new, names, now_us)?.1
     };
-    stores.note(act, NAME, "demonstration")?;
+    stores.record()?;
     Ok(token)
 }
 

@@ -68,10 +68,10 @@ pub(super) fn run(args: &AddArgs, context: &Context, out: &mut Out) -> Result<En
     }
     stores.ready_to_note()?;
     stores.registry.add_server(&new, &stores.file_names, stores.now_us())?;
+    stores.record()?;
     if !args.no_connect {
         look_or_take_back(&args.name, &stores, context)?;
     }
-    stores.note("server_added", &args.name, new.target.kind())?;
     report(args, &stores, out)
 }
 
@@ -90,7 +90,8 @@ fn check_program(name: &str, target: &Target) -> Result<()> {
 /// The gate can only look at what is registered; a server that does not answer is not kept.
 fn look_or_take_back(name: &str, stores: &Stores, context: &Context) -> Result<()> {
     let Err(error) = crate::probe::first_look(name, stores, context) else { return Ok(()) };
-    stores.registry.remove_server(name)?;
+    stores.registry.remove_server(name, stores.now_us())?;
+    stores.record()?;
     Err(error.context(format!(
         "server `{name}` was not added: it could not be asked for its tools\nhint: `--no-connect` adds it without asking"
     )))

@@ -130,20 +130,17 @@ fn accept(server: &str, tools: &[String], open: &[&Pin], stores: &Stores) -> Res
     let by = stores.actor();
     let now_us = stores.now_us();
     stores.ready_to_note()?;
-    let mut touched = Vec::new();
     let chosen: Vec<&str> = if tools.is_empty() {
         open.iter().map(|pin| pin.tool.as_str()).collect()
     } else {
         tools.iter().map(String::as_str).collect()
     };
-    for tool in chosen {
+    let what = |tool| {
         let shown = open.iter().find(|pin| pin.tool == tool).and_then(|pin| pin.seen.as_ref());
-        let what =
-            shown.map_or(Accept::Tool(tool), |seen| Accept::Exactly(tool, &seen.fingerprint));
-        touched.extend(stores.registry.accept(server, what, by, now_us)?);
-    }
-    if !touched.is_empty() {
-        stores.note("pins_accepted", server, &touched.join(", "))?;
-    }
+        shown.map_or(Accept::Tool(tool), |seen| Accept::Exactly(tool, &seen.fingerprint))
+    };
+    let what: Vec<Accept<'_>> = chosen.into_iter().map(what).collect();
+    let touched = stores.registry.accept_each(server, &what, by, now_us)?;
+    stores.record()?;
     Ok(touched)
 }

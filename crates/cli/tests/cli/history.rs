@@ -103,7 +103,7 @@ fn a_log_is_read_where_nothing_else_of_its_home_is_left() {
     assert_eq!(said.code, 2, "{}", said.everything());
 }
 
-const KEPT: &str = r#"{ "version": "1", "default": "deny" }"#;
+pub(crate) const KEPT: &str = r#"{ "version": "1", "default": "deny" }"#;
 
 #[test]
 fn followers_see_entries_as_they_come() {

@@ -20,6 +20,7 @@ mod help;
 mod history;
 mod hostile;
 mod http;
+mod killed;
 mod locked;
 mod media;
 mod network;

@@ -46,6 +46,20 @@ impl Reader {
         self.oldest_first(&only)?.next().transpose()
     }
 
+    /// Whether a row behind `seq` records this change of `gate.db`. The quotes are bare in no text of
+    /// a row, so the bytes tell.
+    pub(crate) fn has_change(&self, mark: &str, seq: u64) -> Result<bool, LedgerError> {
+        let from = Filter { seq_min: Some(seq), ..Filter::default() };
+        let wanted = format!("\"change\":\"{mark}\"");
+        for number in self.within(self.places.segments()?, &from)?.into_iter().rev() {
+            let bytes = self.segment(number)?.unwrap_or_default();
+            if String::from_utf8_lossy(&bytes).contains(&wanted) {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
     fn entries(&self, filter: &Filter, direction: Direction) -> Result<Entries, LedgerError> {
         let mut todo = self.within(self.places.segments()?, filter)?;
         if direction == Direction::Forwards {

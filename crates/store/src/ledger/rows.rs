@@ -183,6 +183,12 @@ pub(crate) fn note(stamp: &Stamp, note: &Note<'_>, out: &mut Vec<u8>) {
     row.close();
 }
 
+pub(crate) fn change(stamp: &Stamp, note: &Note<'_>, mark: &str, out: &mut Vec<u8>) {
+    let mut row = open_note(stamp, note, out);
+    row.text("change", mark);
+    row.close();
+}
+
 fn open_note<'b>(stamp: &Stamp, note: &Note<'_>, out: &'b mut Vec<u8>) -> Fields<'b> {
     let mut row = stamp.open("note", out);
     row.text("act", note.act);

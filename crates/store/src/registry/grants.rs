@@ -7,6 +7,7 @@ use super::error::{Origin, RegistryError, Thing};
 use super::names::{FileNames, check_label, taken};
 use super::token::{Token, TokenHash, push_random};
 use super::{policies, servers};
+use crate::ledger::stamp;
 use crate::nearest::did_you_mean;
 
 pub(super) mod rows;
@@ -106,7 +107,7 @@ impl Registry {
         let token = Token::generate(&self.random)?;
         let mut id = String::from("g_");
         push_random(&mut id, ID_CHARS, &self.random)?;
-        self.write(|db| {
+        self.act(("grant_created", &new.label, now_us), |db| {
             if live_id(db, &new.label)?.is_some() {
                 return Err(taken(Thing::Grant, &new.label, Origin::Registry));
             }
@@ -117,7 +118,7 @@ impl Registry {
             )?;
             put_holdings(db, &id, &new.holdings, file)?;
             put_token(db, &id, &token, now_us)?;
-            rows::one(db, &id)
+            Ok((rows::one(db, &id)?, words_of(&new.holdings)))
         })
         .map(|grant| (grant, token))
     }
@@ -128,11 +129,14 @@ impl Registry {
         label: &str,
         holdings: &[Holding],
         file: &FileNames,
+        now_us: i64,
     ) -> Result<(), RegistryError> {
-        self.write(|db| {
+        self.act(("grant_policy", label, now_us), |db| {
             let id = known_id(db, label)?;
+            let before = rows::one(db, &id)?.holdings;
             db.execute("DELETE FROM holdings WHERE grant_id = ?1", [&id])?;
-            put_holdings(db, &id, holdings, file)
+            put_holdings(db, &id, holdings, file)?;
+            Ok(((), difference(&before, holdings)))
         })
     }
 
@@ -144,11 +148,11 @@ impl Registry {
         now_us: i64,
     ) -> Result<(), RegistryError> {
         check_expiry(label, expires_at_us, now_us)?;
-        self.write(|db| {
+        self.act(("grant_expiry", label, now_us), |db| {
             let id = known_id(db, label)?;
             let set = "UPDATE grants SET expires_at_us = ?2, expired_at_us = NULL WHERE id = ?1";
             db.execute(set, (id, expires_at_us))?;
-            Ok(())
+            Ok(((), expires_at_us.map_or_else(|| "never".to_owned(), stamp::text)))
         })
     }
 
@@ -165,7 +169,7 @@ impl Registry {
         let token = Token::generate(&self.random)?;
         let overlap_us = i64::try_from(overlap_seconds).unwrap_or(i64::MAX) * US_PER_SECOND;
         let until_us = now_us.saturating_add(overlap_us);
-        self.write(|db| {
+        self.act(("grant_rotated", label, now_us), |db| {
             let id = known_id(db, label)?;
             // An older token that ends sooner keeps its end; what has ended is cleared away.
             db.execute(
@@ -175,17 +179,18 @@ impl Registry {
             )?;
             let clear = "DELETE FROM tokens WHERE grant_id = ?1 AND valid_until_us <= ?2";
             db.execute(clear, (&id, now_us))?;
-            put_token(db, &id, &token, now_us)
+            put_token(db, &id, &token, now_us)?;
+            Ok(((), format!("overlap {overlap_seconds} s")))
         })?;
         Ok(token)
     }
 
     /// Ends a grant at once. It stays listed as revoked, and its tokens are known as such.
     pub fn revoke_grant(&self, label: &str, now_us: i64) -> Result<(), RegistryError> {
-        self.write(|db| {
+        self.act(("grant_revoked", label, now_us), |db| {
             let id = known_id(db, label)?;
             db.execute("UPDATE grants SET revoked_at_us = ?2 WHERE id = ?1", (id, now_us))?;
-            Ok(())
+            Ok(((), String::new()))
         })
     }
 
@@ -214,6 +219,26 @@ impl Registry {
     pub fn grant(&self, label: &str) -> Result<Grant, RegistryError> {
         self.read(|db| rows::one(db, &known_id(db, label)?))
     }
+}
+
+/// `files (policy read-only), bank (no policy named)`.
+fn words_of(holdings: &[Holding]) -> String {
+    let word = |holding: &Holding| match &holding.policy {
+        Some(policy) => format!("{} (policy {policy})", holding.server),
+        None => format!("{} (no policy named)", holding.server),
+    };
+    holdings.iter().map(word).collect::<Vec<_>>().join(", ")
+}
+
+/// What changed in a grant: `bank=large-change`, and what it no longer holds.
+fn difference(before: &[Holding], after: &[Holding]) -> String {
+    let new = after.iter().filter(|holding| !before.contains(holding)).map(|holding| {
+        let policy = holding.policy.as_deref();
+        policy
+            .map_or_else(|| holding.server.clone(), |policy| format!("{}={policy}", holding.server))
+    });
+    let gone = before.iter().filter(|old| after.iter().all(|new| new.server != old.server));
+    new.chain(gone.map(|holding| format!("no {}", holding.server))).collect::<Vec<_>>().join(", ")
 }
 
 fn check_expiry(label: &str, expires_at_us: Option<i64>, now_us: i64) -> Result<(), RegistryError> {

@@ -7,10 +7,11 @@ use catalog::pins::{
     Change, Fingerprint, canonical_definition, difference, fingerprint_of_canonical,
 };
 use policy::json::Value;
-use rusqlite::Connection;
+use rusqlite::{Connection, Transaction};
 
 use super::Registry;
 use super::error::{RegistryError, Thing};
+use crate::ledger::Note;
 use crate::nearest::did_you_mean;
 
 pub(super) mod rows;
@@ -139,23 +140,26 @@ impl Registry {
         by: &str,
         now_us: i64,
     ) -> Result<Vec<String>, RegistryError> {
+        self.accept_each(server, &[what], by, now_us)
+    }
+
+    /// The same for several at once: all of them, or none.
+    pub fn accept_each(
+        &self,
+        server: &str,
+        what: &[Accept<'_>],
+        by: &str,
+        now_us: i64,
+    ) -> Result<Vec<String>, RegistryError> {
         self.write(|db| {
-            let (_, known) = rows::known(db, server)?;
-            let chosen: Vec<&Known> = match what {
-                Accept::All => known.iter().collect(),
-                Accept::Tool(tool) | Accept::Exactly(tool, _) => vec![find(&known, tool)?],
-            };
             let mut touched = Vec::new();
-            for pin in chosen {
-                if let Accept::Exactly(tool, fingerprint) = what
-                    && pin.seen.as_deref() != Some(fingerprint.as_str())
-                {
-                    let (server, tool) = (server.to_owned(), tool.to_owned());
-                    return Err(RegistryError::ChangedAgain { server, tool });
-                }
-                if rows::accept(db, server, pin, by, now_us)? {
-                    touched.push(pin.tool.clone());
-                }
+            for what in what {
+                accept_one(db, server, *what, by, now_us, &mut touched)?;
+            }
+            if !touched.is_empty() {
+                let words = touched.join(", ");
+                let note = Note { act: "pins_accepted", by, about: server, words: &words };
+                self.keep_act(db, &note, now_us)?;
             }
             Ok(touched)
         })
@@ -171,6 +175,33 @@ impl Registry {
     pub fn forget_pins(&self, server: &str) -> Result<(), RegistryError> {
         self.write(|db| forget(db, server))
     }
+}
+
+fn accept_one(
+    db: &Transaction<'_>,
+    server: &str,
+    what: Accept<'_>,
+    by: &str,
+    now_us: i64,
+    touched: &mut Vec<String>,
+) -> Result<(), RegistryError> {
+    let (_, known) = rows::known(db, server)?;
+    let chosen: Vec<&Known> = match what {
+        Accept::All => known.iter().collect(),
+        Accept::Tool(tool) | Accept::Exactly(tool, _) => vec![find(&known, tool)?],
+    };
+    for pin in chosen {
+        if let Accept::Exactly(tool, fingerprint) = what
+            && pin.seen.as_deref() != Some(fingerprint.as_str())
+        {
+            let (server, tool) = (server.to_owned(), tool.to_owned());
+            return Err(RegistryError::ChangedAgain { server, tool });
+        }
+        if rows::accept(db, server, pin, by, now_us)? {
+            touched.push(pin.tool.clone());
+        }
+    }
+    Ok(())
 }
 
 pub(super) fn forget(db: &Connection, server: &str) -> Result<(), RegistryError> {

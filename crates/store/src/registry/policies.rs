@@ -89,9 +89,11 @@ impl Registry {
         if let Some(known) = known.filter(|k| k.source == source && k.format == format) {
             return Ok(known);
         }
-        self.write(|db| {
+        self.act(("policy_saved", name, now_us), |db| {
             put_version(db, name, source, format, by, now_us)?;
-            current(db, name)?.map_or_else(|| Err(missing(db, name)?), Ok)
+            let saved = current(db, name)?.map_or_else(|| Err(missing(db, name)?), Ok)?;
+            let label = saved.label();
+            Ok((saved, label))
         })
     }
 
@@ -109,7 +111,7 @@ impl Registry {
 
     /// Takes a policy out of use. Its versions stay, because audit rows name them.
     pub fn remove_policy(&self, name: &str, now_us: i64) -> Result<(), RegistryError> {
-        self.write(|db| {
+        self.act(("policy_removed", name, now_us), |db| {
             if current(db, name)?.is_none() {
                 return Err(missing(db, name)?);
             }
@@ -118,7 +120,7 @@ impl Registry {
                 return Err(RegistryError::PolicyInUse { name: name.to_owned(), grants });
             }
             db.execute("UPDATE policies SET removed_at_us = ?2 WHERE name = ?1", (name, now_us))?;
-            Ok(())
+            Ok(((), String::new()))
         })
     }
 

@@ -72,7 +72,7 @@ impl Registry {
         if file.servers.contains(&new.name) {
             return Err(taken(Thing::Server, &new.name, Origin::File));
         }
-        self.write(|db| {
+        self.act(("server_added", &new.name, now_us), |db| {
             if id_of(db, &new.name)?.is_some() {
                 return Err(taken(Thing::Server, &new.name, Origin::Registry));
             }
@@ -83,7 +83,8 @@ impl Registry {
                  VALUES (?1, ?2, ?3, ?4, ?4)",
                 (&new.name, target, options, now_us),
             )?;
-            self.put_credentials(db, db.last_insert_rowid(), &new.target)
+            self.put_credentials(db, db.last_insert_rowid(), &new.target)?;
+            Ok(((), new.target.kind().to_owned()))
         })
     }
 
@@ -91,7 +92,7 @@ impl Registry {
     /// tools is noticed. Credentials of the old target may be used again by passing them on.
     pub fn replace_server(&self, new: &NewServer, now_us: i64) -> Result<(), RegistryError> {
         new.target.check()?;
-        self.write(|db| {
+        self.act(("server_changed", &new.name, now_us), |db| {
             let id = known_id(db, &new.name)?;
             db.execute("DELETE FROM credentials WHERE server_id = ?1", [id])?;
             let (target, options) = rows::of(new)?;
@@ -99,24 +100,30 @@ impl Registry {
                 "UPDATE servers SET target = ?2, options = ?3, updated_at_us = ?4 WHERE id = ?1",
                 (id, target, options, now_us),
             )?;
-            self.put_credentials(db, id, &new.target)
+            self.put_credentials(db, id, &new.target)?;
+            Ok(((), new.target.kind().to_owned()))
         })
     }
 
     /// Removes a server with its credentials, its pins, and its place in every grant: a later server
     /// of the same name must not inherit what was granted for this one. Answers with those grants.
-    pub fn remove_server(&self, name: &str) -> Result<Vec<String>, RegistryError> {
-        self.write(|db| {
+    pub fn remove_server(&self, name: &str, now_us: i64) -> Result<Vec<String>, RegistryError> {
+        self.act(("server_removed", name, now_us), |db| {
             let id = known_id(db, name)?;
             let mut held = db.prepare(
                 "SELECT g.label FROM holdings h JOIN grants g ON g.id = h.grant_id
                  WHERE h.server = ?1 AND g.revoked_at_us IS NULL ORDER BY g.label",
             )?;
-            let grants = held.query_map([name], |r| r.get(0))?.collect::<Result<_, _>>()?;
+            let grants: Vec<String> =
+                held.query_map([name], |r| r.get(0))?.collect::<Result<_, _>>()?;
             db.execute("DELETE FROM holdings WHERE server = ?1", [name])?;
             pins::forget(db, name)?;
             db.execute("DELETE FROM servers WHERE id = ?1", [id])?;
-            Ok(grants)
+            let words = match &*grants {
+                [] => String::new(),
+                grants => format!("also from {}", grants.join(", ")),
+            };
+            Ok((grants, words))
         })
     }
 

@@ -30,21 +30,25 @@ impl Registry {
     }
 
     pub fn value(&self, key: &str) -> Result<Option<String>, RegistryError> {
-        self.read(|db| {
-            let select = "SELECT value FROM settings WHERE key = ?1";
-            Ok(db.query_row(select, [key], |r| r.get(0)).optional()?)
-        })
+        self.read(|db| get(db, key))
     }
 
-    /// Remembers a row of the audit log, so that a log that is taken away is missed.
+    /// Remembers a row of the audit log, so that a log that is taken away is missed. Not while an act
+    /// waits for its row, because that one is looked for behind what is remembered.
     pub fn remember_log(&self, row: &Checkpoint, now_us: i64) -> Result<(), RegistryError> {
-        let text = serde_json::to_string(row).unwrap_or_default();
-        self.write_aside(|db| put(db, LOG_KEY, &text, now_us))
+        self.write_aside(|db| {
+            let waits = "SELECT EXISTS (SELECT 1 FROM unrecorded)";
+            if db.query_row(waits, [], |found| found.get(0))? {
+                Ok(())
+            } else {
+                put_log(db, row, now_us)
+            }
+        })
     }
 
     /// The row that was remembered last.
     pub fn remembered_log(&self) -> Result<Option<Checkpoint>, RegistryError> {
-        Ok(self.value(LOG_KEY)?.and_then(|text| serde_json::from_str(&text).ok()))
+        self.read(|db| log(db))
     }
 
     /// Removes a setting; answers whether there was one.
@@ -83,6 +87,19 @@ fn put(db: &Connection, key: &str, value: &str, now_us: i64) -> Result<(), Regis
         (key, value, now_us),
     )?;
     Ok(())
+}
+
+fn get(db: &Connection, key: &str) -> Result<Option<String>, RegistryError> {
+    let select = "SELECT value FROM settings WHERE key = ?1";
+    Ok(db.query_row(select, [key], |r| r.get(0)).optional()?)
+}
+
+pub(super) fn put_log(db: &Connection, row: &Checkpoint, now_us: i64) -> Result<(), RegistryError> {
+    put(db, LOG_KEY, &serde_json::to_string(row).unwrap_or_default(), now_us)
+}
+
+pub(super) fn log(db: &Connection) -> Result<Option<Checkpoint>, RegistryError> {
+    Ok(get(db, LOG_KEY)?.and_then(|text| serde_json::from_str(&text).ok()))
 }
 
 /// The row that a `gate.db` remembers, for one who may have no key to it. What cannot be read is not known.

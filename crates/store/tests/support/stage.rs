@@ -36,6 +36,16 @@ impl Stage {
         Stage { home, registry, folder }
     }
 
+    /// A home whose files were put there by hand.
+    pub(crate) fn on(home: Home, folder: tempfile::TempDir) -> Stage {
+        let registry = open(&home).unwrap();
+        Stage { home, registry, folder }
+    }
+
+    pub(crate) fn path(&self, name: &str) -> std::path::PathBuf {
+        self.folder.path().join(name)
+    }
+
     /// Another process on the same home, as far as SQLite can tell.
     pub(crate) fn second(&self) -> Registry {
         open(&self.home).unwrap()

@@ -1,0 +1,140 @@
+//! What the owner changed, on its way into the audit log. An act is kept in the transaction of its
+//! change and leaves `gate.db` when its row is in the log, so that no kill comes between the two.
+
+use std::path::Path;
+use std::sync::PoisonError;
+
+use rusqlite::{Connection, OpenFlags, Transaction, TransactionBehavior};
+
+use super::token::push_random;
+use super::{Registry, RegistryError, values};
+use crate::ledger::{Ledger, LedgerError, Note, stamp};
+
+/// Tells one act from all others, in this home and in copies of it.
+const MARK_CHARS: usize = 16;
+/// Of acts that wait so many are held in memory at a time.
+const TAKEN_AT_ONCE_MAX: u32 = 1_000;
+
+/// Why an act is not in the log yet. It stays in `gate.db` until it is.
+#[derive(Debug, thiserror::Error)]
+pub enum RecordError {
+    #[error(transparent)]
+    Registry(#[from] RegistryError),
+    #[error(transparent)]
+    Ledger(#[from] LedgerError),
+}
+
+impl From<rusqlite::Error> for RecordError {
+    fn from(error: rusqlite::Error) -> RecordError {
+        RecordError::Registry(error.into())
+    }
+}
+
+/// An act that waits for its row.
+struct Waiting {
+    number: i64,
+    mark: String,
+    act: String,
+    by: String,
+    about: String,
+    words: String,
+    done_at_us: i64,
+}
+
+impl Registry {
+    /// Keeps an act in the transaction that carries it out.
+    pub(super) fn keep_act(
+        &self,
+        db: &Transaction<'_>,
+        note: &Note<'_>,
+        now_us: i64,
+    ) -> Result<(), RegistryError> {
+        let mut mark = String::new();
+        push_random(&mut mark, MARK_CHARS, &self.random)?;
+        db.execute(
+            "INSERT INTO unrecorded (mark, act, by_whom, about, words, done_at_us)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
+            (&mark, note.act, note.by, note.about, note.words, now_us),
+        )?;
+        self.fresh.lock().unwrap_or_else(PoisonError::into_inner).insert(mark);
+        Ok(())
+    }
+
+    /// Gives every act that waits its row. One that a killed command left behind is recorded once and
+    /// says when it was done. Answers with how many rows were written.
+    pub fn record_acts(&self, ledger: &Ledger, now_us: i64) -> Result<usize, RecordError> {
+        if self.read(|db| waiting(db))?.is_empty() {
+            return Ok(0);
+        }
+        let mut inner = self.lock()?;
+        // Whoever records holds the right to write, so no two record the same.
+        let db = inner.db.transaction_with_behavior(TransactionBehavior::Immediate)?;
+        let mut written = 0;
+        let mut acts = waiting(&db)?;
+        while !acts.is_empty() {
+            for act in &acts {
+                written += usize::from(self.record(act, &db, ledger)?);
+                db.execute("DELETE FROM unrecorded WHERE number = ?1", [act.number])?;
+            }
+            acts = waiting(&db)?;
+        }
+        // Also flushes: what leaves this file is on the disk over there.
+        values::put_log(&db, &ledger.checkpoint()?, now_us)?;
+        db.commit()?;
+        Ok(written)
+    }
+
+    /// Whoever died between the row and its own next step has left one that is in the log already.
+    fn record(&self, act: &Waiting, db: &Connection, ledger: &Ledger) -> Result<bool, RecordError> {
+        let is_fresh = self.fresh.lock().unwrap_or_else(PoisonError::into_inner).remove(&act.mark);
+        if is_fresh {
+            ledger.note_change(&act.note(&act.words), &act.mark)?;
+            return Ok(true);
+        }
+        if ledger.has_change(&act.mark, values::log(db)?.as_ref())? {
+            return Ok(false);
+        }
+        let mut words = act.words.clone();
+        words.push_str(if words.is_empty() { "" } else { "; " });
+        words.push_str("done at ");
+        words.push_str(&stamp::text(act.done_at_us));
+        words.push_str(", by a command that ended before it was recorded");
+        ledger.note_change(&act.note(&words), &act.mark)?;
+        Ok(true)
+    }
+}
+
+impl Waiting {
+    fn note<'a>(&'a self, words: &'a str) -> Note<'a> {
+        Note { act: &self.act, by: &self.by, about: &self.about, words }
+    }
+}
+
+/// Oldest first.
+fn waiting(db: &Connection) -> Result<Vec<Waiting>, RegistryError> {
+    let mut select = db.prepare_cached(
+        "SELECT number, mark, act, by_whom, about, words, done_at_us
+         FROM unrecorded ORDER BY number LIMIT ?1",
+    )?;
+    let rows = select.query_map([TAKEN_AT_ONCE_MAX], |row| {
+        Ok(Waiting {
+            number: row.get(0)?,
+            mark: row.get(1)?,
+            act: row.get(2)?,
+            by: row.get(3)?,
+            about: row.get(4)?,
+            words: row.get(5)?,
+            done_at_us: row.get(6)?,
+        })
+    })?;
+    Ok(rows.collect::<Result<_, _>>()?)
+}
+
+/// Whether a `gate.db` has acts that are not in the log, for one who may have no key to it.
+pub fn acts_wait_in(gate_db: &Path) -> bool {
+    let Ok(db) = Connection::open_with_flags(gate_db, OpenFlags::SQLITE_OPEN_READ_ONLY) else {
+        return false;
+    };
+    let select = "SELECT EXISTS (SELECT 1 FROM unrecorded)";
+    db.query_row(select, [], |row| row.get(0)).unwrap_or(false)
+}
