@@ -6,7 +6,7 @@ use insta::assert_snapshot;
 use serde_json::{Value, json};
 
 use crate::http;
-use crate::stage::Stage;
+use crate::stage::{Stage, Up};
 
 /// The id of the one approval that waits, as soon as there is one.
 pub(crate) fn wait_for_approval(stage: &Stage) -> String {
@@ -330,4 +330,27 @@ fn a_second_gate_on_the_same_port_says_who_has_it() {
 fn a_public_address_needs_tls() {
     let stage = Stage::new();
     assert_snapshot!(stage.told(&["up", "--listen", "0.0.0.0:0"]));
+}
+
+#[test]
+fn a_limit_of_a_grant_ends_with_it_and_stays_with_a_new_token() {
+    let stage = Stage::with_demo();
+    let note = |up: &Up, token: &str| {
+        let url = format!("{}/demo", up.url());
+        let answer = http::call(&url, token, "add_note", &json!({ "text": "milk" }));
+        !answer.text().contains("five notes a minute")
+    };
+    let up = stage.up(&[]);
+    let token = stage.grant("alice");
+    let passed: Vec<bool> = (0..6).map(|_| note(&up, &token)).collect();
+    assert_eq!(passed, [true, true, true, true, true, false]);
+    let rotated = stage.fine(&["grant", "rotate", "alice", "--json"]).json();
+    assert!(!note(&up, rotated["token"].as_str().unwrap()), "a new token is no new grant");
+    drop(up);
+    let up = stage.up(&[]);
+    assert!(!note(&up, &token), "a restart is none either");
+    stage.fine(&["grant", "revoke", "alice"]);
+    let token = stage.grant("alice");
+    let passed: Vec<bool> = (0..6).map(|_| note(&up, &token)).collect();
+    assert_eq!(passed, [true, true, true, true, true, false], "a new grant counts from nothing");
 }

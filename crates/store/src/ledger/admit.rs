@@ -271,9 +271,14 @@ pub(crate) fn draws(
     facts: &Facts<'_>,
 ) -> Vec<Draw> {
     let draws = holds.iter().map(|hold| {
-        write_key(hold, facts, key_text);
+        write_key(hold, facts, facts.whose(), key_text);
+        let (key, was) = match counters.known(key_text) {
+            Some(key) => (key, None),
+            None => (counters.key(key_text), counted_by_label(counters, key_text, hold, facts)),
+        };
         Draw {
-            key: counters.key(key_text),
+            key,
+            was,
             window_us: hold.window_ms.saturating_mul(1_000),
             max: hold.max.units(),
             amount: hold.amount.units(),
@@ -282,7 +287,23 @@ pub(crate) fn draws(
     draws.collect()
 }
 
-fn write_key(hold: &Hold, facts: &Facts<'_>, out: &mut String) {
+/// The counter of a grant as versions called it that knew grants by their label only, where a log still
+/// has it.
+fn counted_by_label(
+    counters: &Counters,
+    key_text: &mut String,
+    hold: &Hold,
+    facts: &Facts<'_>,
+) -> Option<Key> {
+    let by_grant = matches!(hold.scope, Scope::Grant | Scope::Session);
+    if !by_grant || facts.whose() == facts.grant {
+        return None;
+    }
+    write_key(hold, facts, facts.grant, key_text);
+    counters.known(key_text)
+}
+
+fn write_key(hold: &Hold, facts: &Facts<'_>, grant: &str, out: &mut String) {
     // A counter that is named after its place in a policy is that server's own: two policies may well
     // have a limit at the same place. A counter with a name is shared by all who say the name.
     let placed;
@@ -295,10 +316,10 @@ fn write_key(hold: &Hold, facts: &Facts<'_>, out: &mut String) {
         _ => &*hold.counter,
     };
     match hold.scope {
-        Scope::Grant => Key::write(Scope::Grant, facts.grant, counter, out),
+        Scope::Grant => Key::write(Scope::Grant, grant, counter, out),
         // Calls outside of any session share the allowance of one.
         Scope::Session => {
-            let id = format!("{}/{}", facts.grant, facts.session.unwrap_or_default());
+            let id = format!("{}/{}", grant, facts.session.unwrap_or_default());
             Key::write(Scope::Session, &id, counter, out);
         }
         Scope::Server => Key::write(Scope::Server, facts.server, counter, out),

@@ -76,6 +76,8 @@ fn bounded<'a>(part: &'a str, long: &'a mut String) -> &'a str {
 #[derive(Clone, Debug)]
 pub(crate) struct Draw {
     pub(crate) key: Key,
+    /// The counter as versions called it that counted by label; it goes on under the key.
+    pub(crate) was: Option<Key>,
     pub(crate) window_us: u64,
     pub(crate) max: Units,
     pub(crate) amount: Units,
@@ -85,6 +87,7 @@ pub(crate) struct Draw {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Taken {
     pub(crate) key: Key,
+    pub(crate) was: Option<Key>,
     pub(crate) amount: Units,
     pub(crate) windows_us: Vec<u64>,
 }
@@ -107,6 +110,11 @@ impl Counters {
         self.keys.get_key_value(text).map_or_else(|| Key(text.into()), |(key, _)| key.clone())
     }
 
+    /// The counter written as `text`, if it is there.
+    pub(crate) fn known(&self, text: &str) -> Option<Key> {
+        self.keys.get_key_value(text).map(|(key, _)| key.clone())
+    }
+
     /// One event per distinct key; limits that share one are counted with the larger amount.
     pub(crate) fn group(draws: &[Draw]) -> Vec<Taken> {
         let mut all: Vec<Taken> = Vec::with_capacity(draws.len());
@@ -120,6 +128,7 @@ impl Counters {
                 }
                 None => all.push(Taken {
                     key: draw.key.clone(),
+                    was: draw.was.clone(),
                     amount: draw.amount,
                     windows_us: vec![draw.window_us],
                 }),
@@ -144,7 +153,8 @@ impl Counters {
     }
 
     fn room(&mut self, limit: &Draw, amount: Units, now: u64) -> Result<(), Wait> {
-        match self.keys.get_mut(&limit.key) {
+        let key = limit.was.as_ref().unwrap_or(&limit.key);
+        match self.keys.get_mut(key) {
             Some(all) => match series_of(all, limit.window_us, now) {
                 Some(series) => series.room(now, amount, limit.max),
                 None => Err(Wait::Never),
@@ -154,7 +164,11 @@ impl Counters {
     }
 
     pub(crate) fn take(&mut self, taken: &[Taken], tick: u64) {
-        for Taken { key, amount, windows_us } in taken {
+        for Taken { key, was, amount, windows_us } in taken {
+            // Moved, not copied: the next grant of that label begins with nothing.
+            if let Some(all) = was.as_ref().and_then(|was| self.keys.remove(was)) {
+                self.keys.insert(key.clone(), all);
+            }
             let all = match self.keys.get_mut(key) {
                 Some(all) => all,
                 None => self.keys.entry(key.clone()).or_default(),
@@ -223,7 +237,7 @@ mod tests {
     fn draw(counters: &Counters, counter: &str, window_us: u64, max: i128, amount: i128) -> Draw {
         let mut text = String::new();
         Key::write(Scope::Grant, "alice", counter, &mut text);
-        Draw { key: counters.key(&text), window_us, max, amount }
+        Draw { key: counters.key(&text), was: None, window_us, max, amount }
     }
 
     fn admit(counters: &mut Counters, draws: &[Draw], now: u64) -> Result<(), Over> {

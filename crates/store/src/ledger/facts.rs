@@ -37,7 +37,13 @@ pub struct PolicyVersion<'a> {
     pub version: u64,
 }
 
-impl Facts<'_> {
+impl<'a> Facts<'a> {
+    /// Whose counters a limit of a grant draws on: a new grant that is called like a revoked one is
+    /// another. Without an id, as in a replay of old rows, the label is all there is.
+    pub(crate) fn whose(&self) -> &'a str {
+        if self.grant_id.is_empty() { self.grant } else { self.grant_id }
+    }
+
     /// What an approval is bound to: who, where, what, in which definition, with which arguments,
     /// under which policy. As a hash over the whole texts, which the row may cut.
     pub(crate) fn approval_binding(&self) -> String {

@@ -148,6 +148,9 @@ pub(crate) struct HoldRow<'a> {
     #[serde(borrow)]
     amount: Text<'a>,
     windows_ms: Vec<u64>,
+    /// The id that it had before.
+    #[serde(borrow, default)]
+    was: Text<'a>,
 }
 
 /// What a call took from one counter.
@@ -211,7 +214,12 @@ impl<'a> Row<'a> {
 
 impl HoldRow<'_> {
     pub(crate) fn taken(&self) -> Option<Taken> {
-        taken(&self.scope, &self.id, &self.counter, &self.amount, &self.windows_ms)
+        let taken = taken(&self.scope, &self.id, &self.counter, &self.amount, &self.windows_ms)?;
+        let was = match &*self.was {
+            "" => None,
+            was => Some(Key::from_parts(&self.scope, was, &self.counter)?),
+        };
+        Some(Taken { was, ..taken })
     }
 
     pub(crate) fn to_held(&self) -> Held {
@@ -245,6 +253,7 @@ impl Held {
 
 fn taken(scope: &str, id: &str, counter: &str, amount: &str, windows_ms: &[u64]) -> Option<Taken> {
     Some(Taken {
+        was: None,
         key: Key::from_parts(scope, id, counter)?,
         amount: Amount::parse(amount)?.units(),
         windows_us: windows_ms.iter().map(|ms| ms.saturating_mul(1_000)).collect(),

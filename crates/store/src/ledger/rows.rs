@@ -151,6 +151,9 @@ fn write_hold(taken: &Taken, out: &mut Vec<u8>) {
     hold.list("windows_ms", &taken.windows_us, |us, out| {
         encode::write_number(us / 1_000, out);
     });
+    if let Some(was) = &taken.was {
+        hold.text("was", was.parts().1);
+    }
     hold.close();
 }
 

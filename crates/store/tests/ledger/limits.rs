@@ -318,3 +318,32 @@ fn a_busy_counter_stays_small_and_strict() {
     assert!(most.unwrap() <= 2_000);
     assert!(admitted.len() > 3_000, "granules hold back a little, not much: {}", admitted.len());
 }
+
+/// Versions that knew grants by their label wrote such rows: whoever has the label first goes on.
+#[test]
+fn what_was_counted_by_label_goes_on_for_the_grant_and_not_for_the_next_of_its_name() {
+    for scope in ["grant", "session"] {
+        let desk = Desk::new();
+        let rules =
+            limited(&format!(r#"{{"counter":"c","window":"hour","max":3,"scope":"{scope}"}}"#));
+        let call = |ledger: &Ledger, grant_id| {
+            let facts = Facts { grant_id, ..facts() };
+            matches!(ledger.admit(&verdict(&rules, "{}"), &facts).unwrap(), Admission::Permit(_))
+        };
+        let before = desk.open();
+        assert!(call(&before, "") && call(&before, ""));
+        drop(before);
+        let (ledger, other) = (desk.open(), desk.open());
+        assert!(call(&ledger, "g_first"), "{scope}: two of three are taken");
+        assert!(!call(&ledger, "g_first"), "{scope}");
+        assert!(!call(&other, "g_first"), "{scope}: another process reads it so, too");
+        for _ in 0..3 {
+            assert!(call(&other, "g_second"), "{scope}: a new grant of that name");
+        }
+        assert!(!call(&other, "g_second"), "{scope}");
+        drop((ledger, other));
+        let again = desk.open();
+        assert!(!call(&again, "g_first") && !call(&again, "g_second"), "{scope}: after a restart");
+        assert!(call(&again, ""), "{scope}: nothing is left under the label");
+    }
+}
