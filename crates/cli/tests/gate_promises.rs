@@ -15,6 +15,8 @@ mod across;
 mod audit;
 #[path = "gate/children.rs"]
 mod children;
+#[path = "gate/connections.rs"]
+mod connections;
 #[path = "gate/cost.rs"]
 mod cost;
 #[path = "gate/decisions.rs"]

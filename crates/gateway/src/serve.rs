@@ -6,6 +6,7 @@ mod date;
 mod fault;
 mod gather;
 mod guard;
+mod half;
 mod heads;
 mod lanes;
 mod linger;
@@ -43,6 +44,7 @@ use crate::bounds::Bounds;
 use body::Coming;
 use date::Date;
 use fault::Fault;
+use half::{Spoken, Talk, Turn};
 use heads::Heads;
 use linger::Linger;
 use plain::{Ended, HandedOver, Plain};
@@ -394,12 +396,20 @@ impl Connection {
         let left = Arc::new(AtomicBool::new(false));
         let linger = Linger::new(Arc::clone(&left));
         let (bounds, heard_now) = (Arc::clone(&self.bounds), Arc::clone(&heard));
-        let stream = Heads::new(handed.stream, handed.read, bounds, heard_now, linger);
+        let talk = Talk::default();
+        let stream =
+            Heads::new(handed.stream, handed.read, bounds, heard_now, linger, talk.clone());
         let refused = stream.refused();
         let (broken, remote) = (Arc::clone(&self.broken), self.remote.clone());
         let service = service_fn(move |request: Request<Incoming>| {
             let (answering, first) = (Arc::clone(&answering), first.take());
             let (heard, left) = (Arc::clone(&answered), Arc::clone(&left));
+            let talk = talk.clone();
+            // Older clients know no interim answer.
+            let may_be_half_closed = request.version() == hyper::Version::HTTP_11;
+            if may_be_half_closed {
+                talk.turns(Turn::Answering);
+            }
             let fault = refused.fault(&request).map(|Fault(status, words)| {
                 // The client may still be sending what nobody will read.
                 left.store(true, Ordering::Relaxed);
@@ -417,7 +427,10 @@ impl Connection {
                     answering.answer(request.map(coming)).await
                 };
                 heard.store(false, Ordering::Relaxed);
-                Ok::<_, hyper::Error>(response)
+                if may_be_half_closed {
+                    talk.turns(Turn::Speaking);
+                }
+                Ok::<_, hyper::Error>(Spoken::answer(response, talk))
             }
         });
         let connection = hyper::server::conn::http1::Builder::new()

@@ -15,6 +15,7 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::{Sleep, sleep};
 
 use super::fault::{self, Fault, Looked};
+use super::half::{HalfClosed, Talk, Turn};
 use super::linger::Linger;
 use crate::bounds::Bounds;
 
@@ -45,6 +46,9 @@ pub(super) struct Heads<S> {
     /// Set when something is read, so that a peer that is slow is told from one that says nothing.
     heard: Arc<AtomicBool>,
     linger: Linger,
+    talk: Talk,
+    /// Set when the client has closed its sending side while it is answered.
+    half_closed: HalfClosed,
 }
 
 /// Where in the conversation the next byte for hyper is.
@@ -67,9 +71,11 @@ impl<S> Heads<S> {
         bounds: Arc<Bounds>,
         heard: Arc<AtomicBool>,
         linger: Linger,
+        talk: Talk,
     ) -> Heads<S> {
         let (read, at, refused) = (read.into(), At::Head { looked: 0 }, Refused::default());
-        Heads { stream, bounds, read, at, slow: None, refused, heard, linger }
+        let half_closed = HalfClosed::default();
+        Heads { stream, bounds, read, at, slow: None, refused, heard, linger, talk, half_closed }
     }
 
     pub(super) fn refused(&self) -> Refused {
@@ -148,7 +154,21 @@ impl<S: AsyncRead + Unpin> Heads<S> {
     }
 }
 
-impl<S: AsyncRead + Unpin> AsyncRead for Heads<S> {
+impl<S: AsyncWrite + Unpin> Heads<S> {
+    /// The end of what the client sends. While it is answered it may still read.
+    fn poll_end(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        if self.talk.is(Turn::Speaking) || self.talk.is(Turn::SpeakingOnly) {
+            self.talk.turns(Turn::SpeakingOnly);
+            return Poll::Pending;
+        }
+        if self.talk.is(Turn::Answering) && !self.half_closed.is_gone(&mut self.stream, context) {
+            return Poll::Pending;
+        }
+        Poll::Ready(Ok(()))
+    }
+}
+
+impl<S: AsyncRead + AsyncWrite + Unpin> AsyncRead for Heads<S> {
     fn poll_read(
         self: Pin<&mut Self>,
         context: &mut Context<'_>,
@@ -161,7 +181,7 @@ impl<S: AsyncRead + Unpin> AsyncRead for Heads<S> {
                 At::Over => return Poll::Pending,
                 At::Head { looked } if this.read.len() > looked => this.look(looked),
                 At::Head { .. } => match this.poll_more(context, buffer)? {
-                    Poll::Ready(0) => return Poll::Ready(Ok(())),
+                    Poll::Ready(0) => return this.poll_end(context),
                     Poll::Ready(_) => this.keep_back(before, buffer),
                     Poll::Pending => {
                         ready!(this.poll_slow(context));
@@ -186,7 +206,11 @@ impl<S: AsyncRead + Unpin> AsyncRead for Heads<S> {
                     this.give(u64::MAX, buffer);
                     return Poll::Ready(Ok(()));
                 }
-                At::Chunks => return this.poll_more(context, buffer).map_ok(drop),
+                // Whether all chunks came hyper knows; one that is missing is waited for as any other.
+                At::Chunks => match ready!(this.poll_more(context, buffer))? {
+                    0 => return this.poll_end(context),
+                    _ => return Poll::Ready(Ok(())),
+                },
             }
         }
     }
@@ -244,7 +268,7 @@ mod tests {
         let (early, late) = sent.as_bytes().split_at(early.min(sent.len()));
         let (heard, linger) = (Arc::default(), Linger::new(Arc::default()));
         let early = Bytes::copy_from_slice(early);
-        let mut heads = Heads::new(server, early, bounds, heard, linger);
+        let mut heads = Heads::new(server, early, bounds, heard, linger, Talk::default());
         let refused = heads.refused();
         let reads = async move {
             let (mut all, mut some) = (Vec::new(), [0; 7]);
@@ -302,7 +326,7 @@ mod tests {
         let bounds = Arc::new(Bounds::from_limits(&Limits::default()));
         let wait = bounds.header_wait_max;
         let (heard, linger) = (Arc::default(), Linger::new(Arc::default()));
-        let mut heads = Heads::new(server, Bytes::new(), bounds, heard, linger);
+        let mut heads = Heads::new(server, Bytes::new(), bounds, heard, linger, Talk::default());
         let refused = heads.refused();
         let mut some = [0; 100];
         assert!(tokio::time::timeout(wait * 3, heads.read(&mut some)).await.is_err(), "it rests");

@@ -17,6 +17,7 @@ use tokio::time::{Instant, Sleep, sleep_until};
 
 use super::body::{Arriving, Body};
 use super::date::Date;
+use super::half::HalfClosed;
 use crate::bounds::Bounds;
 
 /// A whole request, and one byte more, so that its end is seen.
@@ -52,6 +53,8 @@ pub(super) struct Plain<'c, S> {
     /// An empty table for the headers of the next request.
     table: HeaderMap,
     head: Vec<u8>,
+    /// Set when the client has closed its sending side while it is answered.
+    half_closed: Option<HalfClosed>,
 }
 
 impl<'c, S: AsyncRead + AsyncWrite + Unpin> Plain<'c, S> {
@@ -71,6 +74,7 @@ impl<'c, S: AsyncRead + AsyncWrite + Unpin> Plain<'c, S> {
             wait: Wait::new(bounds.header_wait_max),
             table: HeaderMap::new(),
             head: Vec::new(),
+            half_closed: None,
         }
     }
 
@@ -92,7 +96,7 @@ impl<'c, S: AsyncRead + AsyncWrite + Unpin> Plain<'c, S> {
                 let mut answering = pin!(answer(request));
                 poll_fn(|cx| match answering.as_mut().poll(cx) {
                     Poll::Ready(response) => Poll::Ready(Some(response)),
-                    Poll::Pending if self.has_hung_up(cx) => Poll::Ready(None),
+                    Poll::Pending if self.is_gone(cx) => Poll::Ready(None),
                     Poll::Pending => Poll::Pending,
                 })
                 .await
@@ -138,8 +142,19 @@ impl<'c, S: AsyncRead + AsyncWrite + Unpin> Plain<'c, S> {
     }
 
     /// Whether the client is gone, as far as can be seen: behind what it sent early its end is hidden.
-    fn has_hung_up(&mut self, cx: &mut Context<'_>) -> bool {
-        self.read_bytes == 0 && matches!(self.poll_read(cx), Poll::Ready(Ok(0) | Err(_)))
+    /// One that only closed its sending side is told from it.
+    fn is_gone(&mut self, cx: &mut Context<'_>) -> bool {
+        if self.half_closed.is_none() {
+            match self.read_bytes {
+                0 => match self.poll_read(cx) {
+                    Poll::Ready(Ok(0)) => {}
+                    Poll::Ready(Err(_)) => return true,
+                    _ => return false,
+                },
+                _ => return false,
+            }
+        }
+        self.half_closed.get_or_insert_default().is_gone(&mut self.stream, cx)
     }
 
     fn hand_over(self, read: Bytes, answer: Option<Response<Body>>) -> Ended<S> {
