@@ -95,6 +95,7 @@ async fn enter(
         None => return Err(nothing_here().into()),
     };
     let holder = identify(gate, request.headers())?;
+    remote.let_stay();
     let known = Arc::clone(&holder);
     let endpoint = endpoint(&known, server);
     let answered = at_mcp(gate, remote, holder, endpoint, request).await;

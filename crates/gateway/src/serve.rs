@@ -11,6 +11,7 @@ mod heads;
 mod lanes;
 mod linger;
 mod plain;
+mod strangers;
 mod stream;
 #[cfg(test)]
 mod tests;
@@ -38,6 +39,7 @@ pub(crate) use body::{Arriving, Body, Feed};
 pub(crate) use gather::{Gathered, Ungathered, gather};
 pub(crate) use guard::AllowedHosts;
 pub(crate) use lanes::Lanes;
+pub(crate) use strangers::Remote;
 pub use tls::{Tls, TlsError, Validity};
 
 use crate::bounds::Bounds;
@@ -48,6 +50,7 @@ use half::{Spoken, Talk, Turn};
 use heads::Heads;
 use linger::Linger;
 use plain::{Ended, HandedOver, Plain};
+use strangers::{Stranger, Strangers};
 use stream::Looks;
 
 /// What is read at once beyond the largest head. A connection keeps as much while it is open, and a
@@ -64,19 +67,8 @@ const SLOW_HEAD_ANSWER_WAIT: Duration = Duration::from_secs(1);
 const TURNING_AWAY_MAX: usize = 64;
 const TURN_AWAY_WAIT_MAX: Duration = Duration::from_secs(2);
 
-/// The other end of a connection, as the audit log names it: written once, said with every request.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Remote(Arc<str>);
-
-impl Remote {
-    fn at(address: SocketAddr) -> Remote {
-        Remote(address.to_string().into())
-    }
-
-    pub(crate) fn as_str(&self) -> &str {
-        &self.0
-    }
-}
+/// A connection that makes room for another has so long to be gone.
+const ROOM_WAIT_MAX: Duration = Duration::from_millis(100);
 
 /// Is told of connections that never became a request: from where, which status they got, and why.
 pub(crate) type OnBroken = Arc<dyn Fn(&Remote, u16, &'static str) -> Response<Body> + Send + Sync>;
@@ -137,6 +129,7 @@ impl Listener {
         let places = Arc::new(Semaphore::new(self.bounds.connections_max));
         let busy = Arc::new(AtomicUsize::new(0));
         let turning_away = Arc::new(Semaphore::new(TURNING_AWAY_MAX));
+        let strangers = Arc::<Strangers>::default();
         loop {
             let accepted = tokio::select! {
                 accepted = self.socket.accept() => accepted,
@@ -147,14 +140,18 @@ impl Listener {
                 tokio::time::sleep(Duration::from_millis(50)).await;
                 continue;
             };
-            let Ok(place) = Arc::clone(&places).try_acquire_owned() else {
+            let remote = Remote::at(address);
+            let Some(place) = place(&places, &strangers, &broken).await else {
                 let words = "more connections are open than `connections_max`";
-                let response = broken(&Remote::at(address), 503, words);
+                let response = broken(&remote, 503, words);
                 self.turn_away(stream, response, &turning_away);
                 continue;
             };
+            let stranger = strangers.enter(remote.clone());
+            let number = stranger.number();
             let connection = Connection {
-                remote: Remote::at(address),
+                remote,
+                _stranger: stranger,
                 bounds: Arc::clone(&self.bounds),
                 tls: self.tls.clone(),
                 clock: clock.clone(),
@@ -164,7 +161,10 @@ impl Listener {
                 place,
             };
             let answer = answer.clone();
-            let _ = lanes.carry(stream, move |stream| connection.run(stream, answer));
+            let carried = lanes.carry(stream, move |stream| connection.run(stream, answer));
+            if let Some(end) = carried.ok().flatten() {
+                strangers.is_ended_by(number, end);
+            }
         }
         let everyone = u32::try_from(self.bounds.connections_max).unwrap_or(u32::MAX);
         let wait_max = self.bounds.drain_wait_max + GIVE_UP_WAIT_MAX;
@@ -190,6 +190,22 @@ impl Listener {
             });
         }
     }
+}
+
+/// A place for one more connection: a free one, or that of a connection on which nobody has shown a grant.
+async fn place(
+    places: &Arc<Semaphore>,
+    strangers: &Strangers,
+    broken: &OnBroken,
+) -> Option<OwnedSemaphorePermit> {
+    if let Ok(place) = Arc::clone(places).try_acquire_owned() {
+        return Some(place);
+    }
+    let ended = strangers.end_the_first()?;
+    let words = "it made room for another, because nobody had shown a grant on it when `connections_max` were open";
+    broken(&ended, 503, words);
+    let freed = tokio::time::timeout(ROOM_WAIT_MAX, Arc::clone(places).acquire_owned()).await;
+    freed.ok()?.ok()
 }
 
 /// Waits for a flag without holding on to it.
@@ -252,6 +268,7 @@ fn stopped() -> Response<Body> {
 
 struct Connection {
     remote: Remote,
+    _stranger: Stranger,
     bounds: Arc<Bounds>,
     tls: Option<Tls>,
     clock: Clock,

@@ -76,3 +76,57 @@ fn a_client_that_is_gone_is_not_waited_for() {
 fn abandoned(gate: &Gate) -> usize {
     gate.decisions().iter().filter(|row| row["outcome"] == "abandoned").count()
 }
+
+#[test]
+fn strangers_do_not_keep_clients_with_a_grant_out() {
+    let (mut gate, _recorder, client) = Gate::with_recorder();
+    gate.stop();
+    gate.settings("[limits]\nconnections_max = 8\n");
+    gate.up();
+    let client = gate.client(&client.token, "/mcp/rec");
+    let mut line = client.line();
+    assert!(line.call("echo", &json!({ "nonce": "kept" })).passed());
+    let mut strangers = Vec::new();
+    for round in 0..3 {
+        for words in [
+            "",
+            "POST /mcp/rec HT",
+            "POST /mcp/rec HTTP/1.1\r\nHost: a\r\n",
+            "GET / HTTP/1.1\r\nHost: a\r\n\r\n",
+        ] {
+            let mut stream = connect(&client);
+            stream.write_all(words.as_bytes()).unwrap();
+            strangers.push(stream);
+        }
+        for _ in 0..20 {
+            assert!(client.call("echo", &json!({ "nonce": round })).passed());
+        }
+    }
+    assert!(line.call("echo", &json!({ "nonce": "kept" })).passed(), "who has a grant stays");
+    let mut made_room = 0;
+    for mut stream in strangers {
+        stream.set_read_timeout(Some(Duration::from_millis(50))).unwrap();
+        let mut heard = Vec::new();
+        made_room += usize::from(stream.read_to_end(&mut heard).is_ok());
+    }
+    assert!(made_room >= 5, "{made_room} of 12 made room");
+    let rows = gate.rows();
+    assert!(rows.iter().any(|row| row["code"] == "503"), "they are rows");
+}
+
+#[test]
+fn clients_with_a_grant_are_told_when_there_is_no_place() {
+    let (mut gate, _recorder, client) = Gate::with_recorder();
+    gate.stop();
+    gate.settings("[limits]\nconnections_max = 3\n");
+    gate.up();
+    let client = gate.client(&client.token, "/mcp/rec");
+    let mut lines: Vec<_> = (0..3).map(|_| client.line()).collect();
+    for line in &mut lines {
+        assert!(line.call("echo", &json!({ "nonce": "mine" })).passed());
+    }
+    assert_eq!(client.call("echo", &json!({ "nonce": "more" })).status, 503);
+    for line in &mut lines {
+        assert!(line.call("echo", &json!({ "nonce": "still" })).passed());
+    }
+}

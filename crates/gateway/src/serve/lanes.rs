@@ -10,6 +10,7 @@ use std::time::Duration;
 use tokio::net::TcpStream;
 use tokio::runtime::{Builder, Handle};
 use tokio::sync::oneshot;
+use tokio::task::AbortHandle;
 
 /// Sockets are looked at often, so that one busy conversation does not starve the others.
 const TASKS_BETWEEN_LOOKS: u32 = 13;
@@ -34,22 +35,23 @@ impl Lanes {
     }
 
     /// Gives a connection to the next lane. It is taken out of the runtime that accepted it first.
-    pub(crate) fn carry<F, R>(&self, stream: TcpStream, work: F) -> io::Result<()>
+    /// Answers with what ends it.
+    pub(crate) fn carry<F, R>(&self, stream: TcpStream, work: F) -> io::Result<Option<AbortHandle>>
     where
         F: FnOnce(TcpStream) -> R + Send + 'static,
         R: Future<Output = ()> + Send,
     {
         let stream = stream.into_std()?;
         let turn = self.next.fetch_add(1, Ordering::Relaxed) % self.lanes.len();
-        if let Some(lane) = self.lanes.get(turn) {
+        let carried = self.lanes.get(turn).map(|lane| {
             lane.runtime.spawn(async move {
                 // Fails when the process is out of descriptors; the client sees a closed connection.
                 if let Ok(stream) = TcpStream::from_std(stream) {
                     work(stream).await;
                 }
-            });
-        }
-        Ok(())
+            })
+        });
+        Ok(carried.map(|task| task.abort_handle()))
     }
 }
 

@@ -48,7 +48,12 @@ impl Stage {
         let (stop, stopping) = watch::channel(false);
         tokio::spawn(async move {
             let clock = Clock::set(Now { wall_us: 0, steady_us: 0 });
-            let answer = |_, _| async { Response::new(Body::whole("served")) };
+            let answer = |remote: Remote, request: Request<Arriving>| async move {
+                if request.uri().path() == "/known" {
+                    remote.let_stay();
+                }
+                Response::new(Body::whole("served"))
+            };
             listener.serve(&Lanes::start(1).unwrap(), clock, answer, broken, stopping).await;
         });
         let mut roots = rustls::RootCertStore::empty();
@@ -88,9 +93,23 @@ async fn who_forgets_tls_hears_so() {
 #[tokio::test]
 async fn who_finds_no_place_hears_so_over_tls() {
     let stage = Stage::new(1).await;
-    let first = stage.connect().await;
+    let mut first = stage.connect().await;
+    // Somebody with a grant, who keeps the connection open.
+    first.write_all(b"GET /known HTTP/1.1\r\nHost: a\r\n\r\n").await.unwrap();
+    let mut begin = [0; 12];
+    first.read_exact(&mut begin).await.unwrap();
     let heard = ask(stage.connect().await).await;
     assert!(heard.starts_with("HTTP/1.1 503 ") && heard.contains("`connections_max`"), "{heard}");
     assert_eq!(*stage.told.lock().unwrap(), [503]);
     assert!(ask(first).await.ends_with("served"));
+}
+
+#[tokio::test]
+async fn who_has_shown_no_grant_makes_room() {
+    let stage = Stage::new(2).await;
+    let (mut first, second) = (TcpStream::connect(stage.at).await.unwrap(), stage.connect().await);
+    assert!(ask(stage.connect().await).await.ends_with("served"));
+    assert_eq!(*stage.told.lock().unwrap(), [503]);
+    assert_eq!(first.read(&mut [0]).await.unwrap(), 0, "the one that waited longest is gone");
+    assert!(ask(second).await.ends_with("served"));
 }

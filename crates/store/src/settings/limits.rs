@@ -54,7 +54,7 @@ const HOUR_MS: u64 = 60 * MINUTE_MS;
 
 limits! {
     connections_max: 4_096, 1, 100_000,
-        "Open connections; one more is answered 503 and closed.";
+        "Open connections; one more takes the place of one without a grant, or is answered 503.";
     in_flight_per_grant_max: 1_024, 1, 100_000,
         "Requests being worked on for one grant; one more is answered 429.";
     sessions_max: 10_000, 1, 1_000_000,
