@@ -225,7 +225,7 @@ fn shim() -> Result<Shim> {
     } else {
         std::env::current_exe().context("cannot find our own program")?
     };
-    Ok(Shim { program, args: vec![CHILD_WORD.into()] })
+    Ok(Shim { program, args: vec![CHILD_WORD.into()], files_max: files::before_we_asked() })
 }
 
 fn tls(settings: &Settings, context: &Context) -> Result<Option<Tls>> {

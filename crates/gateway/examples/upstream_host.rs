@@ -24,7 +24,11 @@ fn keep(program: &OsString, args: &[OsString]) -> ExitCode {
         return ExitCode::FAILURE;
     };
     runtime.block_on(async {
-        let shim = Shim { program: "/proc/self/exe".into(), args: vec!["__child".into()] };
+        let shim = Shim {
+            program: "/proc/self/exe".into(),
+            args: vec!["__child".into()],
+            files_max: None,
+        };
         let mut options = ChildOptions::new(shim, program);
         options.args = args.to_vec();
         options.env = base_env(std::env::vars_os(), []);

@@ -59,7 +59,7 @@ impl World {
             settings: Arc::new(Settings::default()),
             clock: clock.clone(),
             random,
-            shim: Shim { program: "/bin/false".into(), args: Vec::new() },
+            shim: Shim { program: "/bin/false".into(), args: Vec::new(), files_max: None },
             env: Vec::<(OsString, OsString)>::new(),
             metrics_token: None,
             desk,

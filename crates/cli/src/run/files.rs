@@ -1,17 +1,25 @@
 //! Open files: every connection takes one, whoever made it, and the store needs some for every call. So
 //! connections alone must never take all that the system allows.
 
+use std::sync::OnceLock;
+
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 /// This part of them, and at least so many, is kept for the store, for servers and for their pipes.
 const KEPT_ONE_IN: u64 = 4;
 const KEPT_MIN: u64 = 96;
 
+/// What was allowed before more were asked for.
+static BEFORE: OnceLock<u64> = OnceLock::new();
+
 /// How many of the connections that are wanted there may be, after asking the system for more files where
 /// it lets us.
 pub(crate) fn connections_max(wanted: u64) -> u64 {
     let allowed = getrlimit(Resource::Nofile);
     if let Some(current) = raised(wanted, allowed.current, allowed.maximum) {
+        if let Some(before) = allowed.current {
+            BEFORE.get_or_init(|| before);
+        }
         // What was allowed before still is if this fails.
         let _ = setrlimit(Resource::Nofile, Rlimit { current: Some(current), ..allowed });
     }
@@ -21,6 +29,12 @@ pub(crate) fn connections_max(wanted: u64) -> u64 {
 /// The same without asking, as far as can be told.
 pub(crate) fn connections_possible(wanted: u64) -> u64 {
     within(wanted, getrlimit(Resource::Nofile).maximum)
+}
+
+/// What commands behind the gate may have, if it is less than what the gate has: as if they had been
+/// started without it.
+pub(crate) fn before_we_asked() -> Option<u64> {
+    BEFORE.get().copied()
 }
 
 /// So many files are enough for so many connections.

@@ -51,6 +51,24 @@ fn a_server_that_keeps_ending_is_not_started_for_every_call() {
     }
 }
 
+/// Programs that watch their files by number break where there may be many.
+#[test]
+fn a_server_may_have_as_many_open_files_as_without_the_gate() {
+    let mut gate = Gate::new();
+    let (token, notes) = with_child(&gate);
+    gate.up_after("ulimit -S -n 777");
+    assert!(gate.client(&token, "/mcp/child").call("echo", &json!({})).passed());
+    let limit = |pid: &str| {
+        let limits = fs::read_to_string(format!("/proc/{pid}/limits")).unwrap();
+        let line = limits.lines().find(|line| line.starts_with("Max open files")).unwrap();
+        line.split_whitespace().skip(3).take(2).map(|n| n.parse().unwrap()).collect::<Vec<u64>>()
+    };
+    let pids = fs::read_to_string(notes.with_extension("pids")).unwrap();
+    let (of_gate, of_child) = (limit(&gate.pid().to_string()), limit(pids.lines().last().unwrap()));
+    assert!(of_gate[0] > 777, "the gate asked for more: {of_gate:?}");
+    assert_eq!(of_child, [777, of_gate[1]]);
+}
+
 #[test]
 fn a_server_that_cannot_start_says_why_to_the_first_call() {
     let mut gate = Gate::new();

@@ -197,9 +197,14 @@ impl Gate {
 
     /// The same with so many open files at most.
     pub(crate) fn up_within(&mut self, files: u64) -> Duration {
+        self.up_after(&format!("ulimit -n {files}"))
+    }
+
+    /// The same after another command of the shell.
+    pub(crate) fn up_after(&mut self, before: &str) -> Duration {
         let mut command = Command::new("sh");
         command
-            .args(["-c", &format!("ulimit -n {files}; exec \"$0\" \"$@\"")])
+            .args(["-c", &format!("{before}; exec \"$0\" \"$@\"")])
             .args([env!("CARGO_BIN_EXE_tollgate"), "--home"])
             .arg(&self.home)
             .env_remove("TOLLGATE_HOME")

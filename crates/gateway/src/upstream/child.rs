@@ -26,6 +26,7 @@ pub(super) fn spawn(options: &ChildOptions) -> Result<Spawned, String> {
         gate: std::process::id(),
         end_wait: options.bounds.end_wait_max,
         term_wait: options.bounds.term_wait_max,
+        files_max: options.shim.files_max,
     };
     let mut command = Command::new(&options.shim.program);
     command

@@ -185,6 +185,8 @@ impl Default for ChildBounds {
 pub struct Shim {
     pub program: PathBuf,
     pub args: Vec<OsString>,
+    /// How many open files a child may have, where we asked for more for ourselves.
+    pub files_max: Option<u64>,
 }
 
 /// A server that is a child process. Not for showing: its environment may hold secrets.

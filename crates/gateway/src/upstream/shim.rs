@@ -23,6 +23,8 @@ const CANNOT_GUARD: u8 = 125;
 const GUARD: &str = "guard";
 const EXEC: &str = "exec";
 const END_OF_WORDS: &str = "--";
+/// In place of a number of open files: as many as we may have ourselves.
+const FILES_AS_THEY_ARE: u64 = 0;
 
 /// Our own binary, even after the file was replaced.
 const OURSELVES: &str = "/proc/self/exe";
@@ -32,16 +34,18 @@ pub(super) struct GuardWords {
     pub(super) gate: u32,
     pub(super) end_wait: Duration,
     pub(super) term_wait: Duration,
+    pub(super) files_max: Option<u64>,
 }
 
 impl GuardWords {
     /// The words that go between the leading words of the shim and the command.
-    pub(super) fn words(&self) -> [OsString; 5] {
+    pub(super) fn words(&self) -> [OsString; 6] {
         [
             GUARD.into(),
             self.gate.to_string().into(),
             self.end_wait.as_millis().to_string().into(),
             self.term_wait.as_millis().to_string().into(),
+            self.files_max.unwrap_or(FILES_AS_THEY_ARE).to_string().into(),
             END_OF_WORDS.into(),
         ]
     }
@@ -55,9 +59,9 @@ pub fn run(argv: impl IntoIterator<Item = OsString>) -> ExitCode {
         return complain("this command is for the gate itself", CANNOT_GUARD);
     };
     match words {
-        [_, lead @ .., stage, gate, end_ms, term_ms] if stage == GUARD => {
-            let (Some(gate), Some(end_ms), Some(term_ms)) =
-                (number(gate), number(end_ms), number(term_ms))
+        [_, lead @ .., stage, gate, end_ms, term_ms, files] if stage == GUARD => {
+            let (Some(gate), Some(end_ms), Some(term_ms), Some(files)) =
+                (number(gate), number(end_ms), number(term_ms), count(files))
             else {
                 return complain("the words for the guard are wrong", CANNOT_GUARD);
             };
@@ -67,6 +71,7 @@ pub fn run(argv: impl IntoIterator<Item = OsString>) -> ExitCode {
                 gate: Pid::from_raw(gate),
                 end_wait: Duration::from_millis(end_ms.unsigned_abs().into()),
                 term_wait: Duration::from_millis(term_ms.unsigned_abs().into()),
+                files_max: (files != FILES_AS_THEY_ARE).then_some(files),
             })
         }
         [_, .., stage, guard] if stage == EXEC => become_command(number(guard), command),
@@ -82,6 +87,10 @@ fn split(argv: &[OsString]) -> Option<(&[OsString], &[OsString])> {
 }
 
 fn number(word: &OsStr) -> Option<i32> {
+    word.to_str()?.parse().ok()
+}
+
+fn count(word: &OsStr) -> Option<u64> {
     word.to_str()?.parse().ok()
 }
 

@@ -66,7 +66,7 @@ mod tests {
     use crate::upstream::Shim;
 
     fn heard(secret: &str, parts: &[&[u8]]) -> Vec<String> {
-        let shim = Shim { program: "shim".into(), args: Vec::new() };
+        let shim = Shim { program: "shim".into(), args: Vec::new(), files_max: None };
         let (to, mut from) = mpsc::channel(64);
         let mut options = ChildOptions::new(shim, "child");
         options.env = vec![("KEY".into(), secret.into()), ("OPEN".into(), "plain".into())];

@@ -121,7 +121,7 @@ fn build() {
 }
 
 pub fn options(program: &str, args: &[&str]) -> ChildOptions {
-    let shim = Shim { program: host(), args: vec!["__child".into()] };
+    let shim = Shim { program: host(), args: vec!["__child".into()], files_max: None };
     let mut options = ChildOptions::new(shim, program);
     options.args = args.iter().map(Into::into).collect();
     options.env = base_env(std::env::vars_os(), []);

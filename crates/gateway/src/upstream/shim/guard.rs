@@ -12,8 +12,8 @@ use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{
-    Pid, Signal, WaitOptions, WaitStatus, getpid, getppid, kill_process_group, set_child_subreaper,
-    set_parent_process_death_signal, wait,
+    Pid, Resource, Rlimit, Signal, WaitOptions, WaitStatus, getpid, getppid, getrlimit,
+    kill_process_group, set_child_subreaper, set_parent_process_death_signal, setrlimit, wait,
 };
 use signal_hook::consts::{SIGCHLD, SIGHUP, SIGINT, SIGTERM};
 
@@ -36,6 +36,7 @@ pub(super) struct Job<'a> {
     pub(super) gate: Option<Pid>,
     pub(super) end_wait: Duration,
     pub(super) term_wait: Duration,
+    pub(super) files_max: Option<u64>,
 }
 
 /// Starts the command, stays until it has ended, and ends as it ended.
@@ -51,6 +52,12 @@ pub(super) fn run(job: &Job<'_>) -> ExitCode {
     // A gate that died before the line above would never be noticed.
     if bound.is_err() || getppid() != job.gate {
         return ExitCode::from(CANNOT_GUARD);
+    }
+    if let Some(files) = job.files_max {
+        // Programs that watch files by number (`select`) break beyond what is usual; one that needs
+        // more may ask for it, as we did. Without success it has what we have.
+        let allowed = getrlimit(Resource::Nofile);
+        let _ = setrlimit(Resource::Nofile, Rlimit { current: Some(files), ..allowed });
     }
     match start(job) {
         Ok(command) => Guard { job, command, signals, status: None }.watch(),
