@@ -31,6 +31,8 @@ pub(crate) const KEY_VARIABLE: &str = "TOLLGATE_VAULT_KEY";
 const EXPORTS_VARIABLE: &str = "TOLLGATE_EXPORTS";
 /// A setting of a home whose accounts are pretended, so that no command asks a real service in it.
 pub(crate) const DEMONSTRATION: &str = "demonstration";
+/// What `--home` says unless it is given.
+const OUR_HOME_VARIABLE: &str = "TOLLGATE_HOME";
 /// A second name of the home, for those who come from another WHOOP server.
 const HOME_VARIABLE: &str = "WHOOP_MCP_HOME";
 
@@ -89,6 +91,13 @@ impl Context {
         data.map(|data| data.join("tollgate")).ok_or_else(|| {
             anyhow!("cannot tell where to keep tollgate's files: neither `XDG_DATA_HOME` nor `HOME` is set\nhint: `--home DIR`")
         })
+    }
+
+    /// The home, where it was named with `--home` and not by the environment.
+    pub(crate) fn home_of_the_command_line(&self) -> Option<&Path> {
+        let home = self.home.as_deref()?;
+        let by_environment = std::env::var_os(OUR_HOME_VARIABLE).is_some_and(|named| named == home);
+        (!by_environment).then_some(home)
     }
 
     /// The settings file in use: the one that was named, or the one in the home if it is there.

@@ -13,6 +13,9 @@ mod accounts;
 mod files;
 mod machine;
 mod objects;
+mod words;
+
+pub(crate) use words::word;
 
 #[derive(Args)]
 pub(crate) struct DoctorArgs {
@@ -80,7 +83,10 @@ impl Finding {
 }
 
 pub(crate) fn run(args: &DoctorArgs, context: &Context, out: &mut Out) -> Result<Ending> {
-    let findings = look(args, context)?;
+    let mut findings = look(args, context)?;
+    for mend in findings.iter_mut().filter_map(|finding| finding.mend.as_mut()) {
+        *mend = words::at_home(mend, context);
+    }
     let wrong = findings.iter().filter(|finding| finding.health == Health::Wrong).count();
     if out.wants_json() {
         out.json(&findings)?;

@@ -129,8 +129,8 @@ fn with_places(settings: &Arc<Settings>, out: &mut Out) -> Arc<Settings> {
         return Arc::clone(settings);
     }
     out.warn(format!(
-        "{places} connections at once, not {wanted} (`connections_max`), because few open files are allowed\nhint: `ulimit -n {}` before `tollgate up`, or `LimitNOFILE=` in the unit",
-        files::files_for(wanted)
+        "{places} connections at once, not {wanted} (`connections_max`), because few open files are allowed\nhint: {}",
+        files::mend(places, wanted)
     ));
     let mut settings = Settings::clone(settings);
     settings.limits.connections_max = places;

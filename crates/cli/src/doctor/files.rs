@@ -12,7 +12,7 @@ use store::registry::RegistryError;
 use store::settings::{Problem, SettingsError};
 use store::vault::{KeyError, copies};
 
-use super::Finding;
+use super::{Finding, word};
 use crate::context::{Context, Stores, database_missing};
 use crate::moment;
 use crate::output::visible;
@@ -135,14 +135,14 @@ fn check_modes(path: &Path, depth: usize, findings: &mut Vec<Finding>) {
     let mode = found.mode() & 0o777;
     if found.is_symlink() {
         let words = format!("`{shown}` is a symbolic link, which someone could point elsewhere");
-        return findings.push(Finding::wrong("modes", words, "give the real place with `--home`"));
+        return findings.push(Finding::wrong("modes", words, instead_of_link(path, depth)));
     }
     if found.uid() != rustix::process::geteuid().as_raw() {
         let words = format!("`{shown}` belongs to user {}", found.uid());
         return findings.push(Finding::wrong(
             "modes",
             words,
-            format!("`sudo chown -R $(id -u) {shown}`"),
+            format!("`sudo chown -R $(id -u) {}`", word(path)),
         ));
     }
     if let Some(finding) = misplaced(path, &found, depth) {
@@ -151,7 +151,8 @@ fn check_modes(path: &Path, depth: usize, findings: &mut Vec<Finding>) {
     if mode & 0o077 != 0 {
         let right = if found.is_dir() { "700" } else { "600" };
         let words = format!("others may get at `{shown}` (mode {mode:04o})");
-        findings.push(Finding::wrong("modes", words, format!("`chmod {right} {shown}`")));
+        let mend = format!("`chmod {right} {}`", word(path));
+        findings.push(Finding::wrong("modes", words, mend));
     }
     findings.extend(locked(path, &found));
     if found.is_dir() && depth < DEPTH_MAX {
@@ -162,6 +163,15 @@ fn check_modes(path: &Path, depth: usize, findings: &mut Vec<Finding>) {
             }
         }
     }
+}
+
+/// A home may lie elsewhere; what is in it may not.
+fn instead_of_link(path: &Path, depth: usize) -> String {
+    if depth == 0 {
+        return "give the real place with `--home`".to_owned();
+    }
+    let link = word(path);
+    format!("`real=$(readlink -f {link}) && rm {link} && cp -a \"$real\" {link}`")
 }
 
 /// A folder where a file belongs, or the other way round.
@@ -178,8 +188,8 @@ fn misplaced(path: &Path, found: &fs::Metadata, depth: usize) -> Option<Finding>
         _ => return None,
     };
     let shown = path.display();
-    let mend =
-        format!("`mv {shown} {shown}.old`, then put back what belongs there, if you have it");
+    let (from, to) = (word(path), word(format!("{shown}.old")));
+    let mend = format!("`mv {from} {to}`, then put back what belongs there, if you have it");
     is_wrong.then(|| Finding::wrong("home", format!("`{shown}` {words}"), mend))
 }
 
@@ -197,9 +207,9 @@ fn locked(path: &Path, found: &fs::Metadata) -> Option<Finding> {
     let shown = path.display();
     let words = format!("`{shown}` cannot be written: {error}");
     let mend = if error == Errno::ROFS {
-        format!("`findmnt -T {shown}` shows what is mounted for reading only there")
+        format!("`findmnt -T {}` shows what is mounted for reading only there", word(path))
     } else {
-        format!("`chmod u+{bits} {shown}`")
+        format!("`chmod u+{bits} {}`", word(path))
     };
     Some(Finding::wrong("modes", words, mend))
 }
@@ -260,7 +270,8 @@ fn key(stores: &Stores, findings: &mut Vec<Finding>) {
 fn clear_copy(copy: &Path) -> Finding {
     let shown = copy.display();
     let words = format!("`{shown}` holds a vault key in clear");
-    Finding::careful("key", words, format!("keep it elsewhere if you need it, then `rm {shown}`"))
+    let mend = format!("keep it elsewhere if you need it, then `rm {}`", word(copy));
+    Finding::careful("key", words, mend)
 }
 
 fn database(error: &anyhow::Error, context: &Context) -> Finding {
@@ -271,7 +282,7 @@ fn database(error: &anyhow::Error, context: &Context) -> Finding {
             Finding { mend: Some(put_back(&home)), ..finding }
         }
         (_, Ok(home)) => {
-            let shown = home.display();
+            let shown = word(home);
             finding.or_mend(format!("`ls -la {shown}` and `dmesg` show what is the matter with it"))
         }
         _ => finding,
@@ -295,21 +306,21 @@ fn put_back(home: &Path) -> String {
     if let Some(copy) = newest_copy(home) {
         return copy_back(home, &copy);
     }
-    let gate = home.join("gate.db");
-    let gate = gate.display();
-    let log = left_log(home).map(|log| format!(" && mv {} {gate}.damaged-wal", log.display()));
+    let gate = word(home.join("gate.db"));
+    let [aside, log_aside] = ["gate.db.damaged", "gate.db.damaged-wal"].map(|n| word(home.join(n)));
+    let log = left_log(home).map(|log| format!(" && mv {} {log_aside}", word(log)));
     format!(
-        "there is no copy in `backups/`; put one of yours back, or `mv {gate} {gate}.damaged{}` and add servers, policies and grants again",
+        "there is no copy in `backups/`; put one of yours back, or `mv {gate} {aside}{}` and add servers, policies and grants again",
         log.unwrap_or_default()
     )
 }
 
 fn copy_back(home: &Path, copy: &Path) -> String {
-    let log = left_log(home).map(|log| format!(" && rm {}", log.display()));
+    let log = left_log(home).map(|log| format!(" && rm {}", word(log)));
     format!(
         "stop the gate, then `cp {} {}{}`: the copy of before the last upgrade",
-        copy.display(),
-        home.join("gate.db").display(),
+        word(copy),
+        word(home.join("gate.db")),
         log.unwrap_or_default()
     )
 }
@@ -357,7 +368,7 @@ pub(super) fn audit(stores: &Stores, thorough: bool, findings: &mut Vec<Finding>
             ));
         }
         Err(e) => {
-            let mend = format!("`ls -la {}` and `dmesg` show what is the matter", folder.display());
+            let mend = format!("`ls -la {}` and `dmesg` show what is the matter", word(&folder));
             findings.push(Finding::from_error("audit", &e).or_mend(mend));
         }
     }
@@ -387,7 +398,7 @@ fn verified(folder: &Path, known: Option<&Checkpoint>, findings: &mut Vec<Findin
             false
         }
         Err(error) => {
-            let mend = format!("`ls -la {}` and `dmesg` show what is the matter", folder.display());
+            let mend = format!("`ls -la {}` and `dmesg` show what is the matter", word(folder));
             findings.push(Finding::from_error("audit", &error.into()).or_mend(mend));
             false
         }

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use store::settings::Settings;
 
-use super::Finding;
+use super::{Finding, word};
 use crate::context::{Context, Stores};
 use crate::run::files;
 use crate::{moment, running};
@@ -54,7 +54,7 @@ pub(super) fn disk(home: &Path, findings: &mut Vec<Finding>) {
     let Ok(found) = rustix::fs::statvfs(home) else { return };
     let free = found.f_bavail.saturating_mul(found.f_frsize);
     let words = format!("{} MiB free", free / MIB);
-    let mend = || format!("free some space: `df -h {}`", home.display());
+    let mend = || format!("free some space: `df -h {}`", word(home));
     findings.push(match free {
         0..DISK_BYTES_MIN => Finding::wrong("disk", words, mend()),
         DISK_BYTES_MIN..DISK_BYTES_LOW => Finding::careful("disk", words, mend()),
@@ -100,10 +100,7 @@ pub(super) fn open_files(context: &Context, findings: &mut Vec<Finding>) {
         places if places < wanted => findings.push(Finding::careful(
             "files",
             format!("open files are allowed for {places} connections, {wanted} are wanted"),
-            format!(
-                "`ulimit -n {}` before `tollgate up`, or `LimitNOFILE=` in the unit",
-                files::files_for(wanted)
-            ),
+            files::mend(places, wanted),
         )),
         _ => findings.push(Finding::good("files", "enough open files allowed".to_owned())),
     }

@@ -4,9 +4,9 @@ use std::net::{TcpStream, ToSocketAddrs as _};
 use std::time::Duration;
 
 use policy::Policy;
-use store::registry::{GrantState, PinState, Server, Target};
+use store::registry::{Grant, GrantState, Origin, PinState, Server, Target};
 
-use super::Finding;
+use super::{Finding, word};
 use crate::context::{Context, Stores};
 use crate::output::count;
 use crate::program::find_program;
@@ -57,11 +57,22 @@ pub(super) fn grants(stores: &Stores, findings: &mut Vec<Finding>) {
                     "`{}` has no policy on `{}`: every call is denied",
                     grant.label, holding.server
                 ),
-                format!("`tollgate grant policy {} {} POLICY`", grant.label, holding.server),
+                policy_mend(grant, &holding.server),
             ));
         }
     }
     findings.push(Finding::good("grants", format!("{} active", live.len())));
+}
+
+/// What stands in the settings file is changed there.
+fn policy_mend(grant: &Grant, server: &str) -> String {
+    let label = &grant.label;
+    match grant.origin {
+        Origin::Registry => format!("`tollgate grant policy {label} {server} POLICY`"),
+        Origin::File => format!(
+            "if it shall have one, name it in tollgate.toml: `{server} = \"POLICY\"` in `servers` of `[grants.{label}]`"
+        ),
+    }
 }
 
 pub(super) fn servers(
@@ -103,7 +114,7 @@ fn reachable(server: &Server, stores: &Stores, context: &Context, thorough: bool
         Ok(target) => target,
         Err(e) => return Finding::from_error("servers", &anyhow::Error::new(e)),
     };
-    if let Err((words, mend)) = looks_alive(&target) {
+    if let Err((words, mend)) = looks_alive(server, &target) {
         return Finding::wrong("servers", format!("`{name}`: {words}"), mend);
     }
     if !thorough {
@@ -124,14 +135,15 @@ fn reachable(server: &Server, stores: &Stores, context: &Context, thorough: bool
 fn by_hand(target: &Target) -> String {
     match target {
         Target::Command { argv, .. } => {
-            format!("start it by hand and see what it lacks: `{}`", argv.join(" "))
+            let words: Vec<String> = argv.iter().map(word).collect();
+            format!("start it by hand and see what it lacks: `{}`", words.join(" "))
         }
         _ => "look at the log of that server".to_owned(),
     }
 }
 
 /// What can be told without speaking to it; otherwise what is wrong and what mends it.
-fn looks_alive(target: &Target) -> Result<(), (String, String)> {
+fn looks_alive(server: &Server, target: &Target) -> Result<(), (String, String)> {
     match target {
         Target::Builtin { service } => match connectors::service(service) {
             Some(_) => Ok(()),
@@ -144,18 +156,25 @@ fn looks_alive(target: &Target) -> Result<(), (String, String)> {
             let program = argv.first().map(String::as_str).unwrap_or_default();
             if let Some(folder) = cwd.as_ref().filter(|folder| !folder.is_dir()) {
                 let words = format!("its folder `{}` is not there", folder.display());
-                return Err((words, format!("`mkdir -p {}`", folder.display())));
+                return Err((words, format!("`mkdir -p {}`", word(folder))));
             }
             if find_program(program, cwd.as_deref()).is_none() {
                 let words = format!("there is no program `{program}` in PATH");
-                return Err((
-                    words,
-                    format!("install `{program}`, or add the server again with its full path"),
-                ));
+                return Err((words, program_mend(server, program)));
             }
             Ok(())
         }
         Target::Url { url, .. } => reach(url),
+    }
+}
+
+fn program_mend(server: &Server, program: &str) -> String {
+    match server.origin {
+        Origin::Registry => format!(
+            "install `{program}`, or `tollgate server remove {}` and add it again with its full path",
+            server.name
+        ),
+        Origin::File => format!("install `{program}`, or write its full path in tollgate.toml"),
     }
 }
 

@@ -42,6 +42,14 @@ pub(crate) fn files_for(connections: u64) -> u64 {
     (connections + connections / (KEPT_ONE_IN - 1) + 1).max(connections + KEPT_MIN)
 }
 
+/// What to do about fewer places than are wanted. What is allowed at most only root can raise.
+pub(crate) fn mend(places: u64, wanted: u64) -> String {
+    let files = files_for(wanted);
+    format!(
+        "`connections_max = {places}` in `[limits]` of tollgate.toml, or allow more files: `LimitNOFILE={files}` in the unit, or as root `ulimit -n {files}` before `tollgate up`"
+    )
+}
+
 fn within(wanted: u64, files: Option<u64>) -> u64 {
     let Some(files) = files else { return wanted };
     let kept = (files / KEPT_ONE_IN).max(KEPT_MIN);

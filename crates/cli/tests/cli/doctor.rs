@@ -3,6 +3,7 @@
 use std::fs;
 use std::net::TcpListener;
 use std::os::unix::fs::PermissionsExt as _;
+use std::process::Command;
 
 use insta::assert_snapshot;
 
@@ -372,4 +373,79 @@ fn a_database_that_lost_all_and_things_of_the_wrong_kind_are_named() {
         "{}",
         said.stderr
     );
+}
+
+/// Each finding, and what it takes: the commands in its mend are run as they stand.
+#[test]
+fn every_command_that_is_named_mends_what_it_is_named_for() {
+    type Place<'a> = &'a std::path::Path;
+    let readable = |home: Place| {
+        fs::set_permissions(home.join("vault.key"), fs::Permissions::from_mode(0o644)).unwrap();
+    };
+    let open = |home: Place| {
+        fs::set_permissions(home.join("audit"), fs::Permissions::from_mode(0o755)).unwrap();
+    };
+    let link = |home: Place| {
+        let (at, elsewhere) = (home.join("vault.key"), home.join("../the key"));
+        fs::rename(&at, &elsewhere).unwrap();
+        std::os::unix::fs::symlink(&elsewhere, &at).unwrap();
+    };
+    let folder_link = |home: Place| {
+        let (at, elsewhere) = (home.join("audit"), home.join("../the log"));
+        fs::rename(&at, &elsewhere).unwrap();
+        std::os::unix::fs::symlink(&elsewhere, &at).unwrap();
+    };
+    let no_folder = |home: Place| fs::remove_dir(home.join("../its folder")).unwrap();
+    let damaged = |home: Place| fs::write(home.join("gate.db"), "no database ".repeat(9)).unwrap();
+    let misplaced = |home: Place| {
+        fs::remove_dir_all(home.join("backups")).unwrap();
+        fs::write(home.join("backups"), "").unwrap();
+    };
+    let changed = |home: Place| {
+        let file = home.join("../tools.json");
+        fs::write(&file, TOOLS.replace("Tears", "Gently tears")).unwrap();
+    };
+    let cases: [(&str, &Harm); 8] = [
+        ("others may get at", &readable),
+        ("others may get at", &open),
+        ("is a symbolic link", &link),
+        ("is a symbolic link", &folder_link),
+        ("its folder", &no_folder),
+        ("is damaged", &damaged),
+        ("is not a folder", &misplaced),
+        ("not as accepted", &changed),
+    ];
+    for (words, harm) in cases {
+        let stage = Stage::new();
+        let home = stage.path("a 'home' of $mine");
+        let named = home.display().to_string();
+        let run = |more: &[&str]| stage.run(&[&["--home", &named][..], more].concat());
+        fs::create_dir(stage.path("its folder")).unwrap();
+        let (script, tools) =
+            (stage.write("server.sh", SHELL_SERVER), stage.write("tools.json", TOOLS));
+        let add = ["server", "add", "book", "--cwd", "its folder", "--", "sh", &script, &tools];
+        assert_eq!(run(&add).code, 0);
+        harm(&home);
+        if words == "not as accepted" {
+            run(&["server", "pins", "book", "--look"]);
+        }
+        let found = || {
+            let findings = run(&["doctor", "--json"]).json();
+            let mut found = findings.as_array().unwrap().clone().into_iter();
+            found.find(|f| f["words"].as_str().unwrap().contains(words) && f["health"] != "good")
+        };
+        let finding = found().unwrap_or_else(|| panic!("{words}: {}", run(&["doctor"]).stdout));
+        let mend = finding["mend"].as_str().unwrap();
+        let commands = mend.split('`').skip(1).step_by(2).filter(|text| text.contains(' '));
+        for command in commands {
+            let ours = format!("{} ", env!("CARGO_BIN_EXE_tollgate"));
+            let command = match command.strip_prefix("tollgate ") {
+                Some(rest) => format!("{ours}{rest}"),
+                None => command.to_owned(),
+            };
+            let status = Command::new("sh").args(["-c", &command]).status().unwrap();
+            assert!(status.code().is_some_and(|code| code < 2), "{command}");
+        }
+        assert!(found().is_none(), "{words}: {mend}: {}", run(&["doctor"]).stdout);
+    }
 }
