@@ -1,6 +1,7 @@
 //! Runs a gate: `up` for many clients over HTTP, `stdio` and `wrap` for one on standard streams.
 
 use std::net::SocketAddr;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,6 +18,7 @@ use tokio::runtime::Runtime;
 use tokio::sync::mpsc;
 
 use crate::context::{Context, Stores};
+use crate::doctor::word;
 use crate::failure::Ending;
 use crate::output::{Out, visible};
 use crate::running::{Facts, Mark, Teller, pid_space};
@@ -98,7 +100,7 @@ fn serve(
         let ledger = stores.gate_ledger()?;
         let settings = &with_places(&stores.settings, out);
         let gate = gate_with(settings, None, stores, context)?;
-        let tls = tls(settings, context)?;
+        let tls = tls(settings, context, out)?;
         let scheme = if tls.is_some() { "https" } else { "http" };
         let address = args.listen.unwrap_or(settings.listen);
         let listening = gate.listen(address, &settings.hostnames, tls, lanes()).await?;
@@ -228,11 +230,28 @@ fn shim() -> Result<Shim> {
     Ok(Shim { program, args: vec![CHILD_WORD.into()], files_max: files::before_we_asked() })
 }
 
-fn tls(settings: &Settings, context: &Context) -> Result<Option<Tls>> {
+fn tls(settings: &Settings, context: &Context, out: &Out) -> Result<Option<Tls>> {
     let Some(files) = &settings.tls else { return Ok(None) };
     let folder = context.settings_path()?.and_then(|path| path.parent().map(PathBuf::from));
     let folder = folder.unwrap_or_default();
-    Ok(Some(Tls::from_files(&folder.join(&files.cert_file), &folder.join(&files.key_file))?))
+    let key_file = folder.join(&files.key_file);
+    let tls = Tls::from_files(&folder.join(&files.cert_file), &key_file)?;
+    if let Some(mode) = open_to_others(&key_file) {
+        let shown = key_file.display();
+        out.warn(visible(&format!(
+            "others may get at the key `{shown}` (mode {mode:04o})\nhint: `chmod go= {}`",
+            word(&key_file)
+        )));
+    }
+    Ok(Some(tls))
+}
+
+/// The mode of a key that more than its owner and its group may read, or more than its owner change.
+/// A group that may read it is how services share one key.
+pub(crate) fn open_to_others(key_file: &Path) -> Option<u32> {
+    const TOO_MUCH: u32 = 0o027;
+    let mode = std::fs::metadata(key_file).ok()?.mode() & 0o777;
+    (mode & TOO_MUCH != 0).then_some(mode)
 }
 
 fn facts(command: &str, url: Option<String>, stores: &Stores) -> Facts {

@@ -16,7 +16,7 @@ use super::{Finding, word};
 use crate::context::{Context, Stores, database_missing};
 use crate::moment;
 use crate::output::visible;
-use crate::run::{EMPTY_HINT, is_empty};
+use crate::run::{EMPTY_HINT, is_empty, open_to_others};
 use crate::vault::KeyPlace;
 
 pub(super) fn settings(context: &Context, findings: &mut Vec<Finding>) {
@@ -68,7 +68,14 @@ fn tls(
     let folder = beside.parent().unwrap_or(Path::new(""));
     let cert_file = folder.join(&tls.cert_file);
     // Read as a gate reads them: a start would fail for the same reason.
-    match Tls::from_files(&cert_file, &folder.join(&tls.key_file)) {
+    let key_file = folder.join(&tls.key_file);
+    if let Some(mode) = open_to_others(&key_file) {
+        let shown = key_file.display();
+        let words = format!("others may get at the key `{shown}` (mode {mode:04o})");
+        let mend = format!("`chmod go= {}`", word(&key_file));
+        findings.push(Finding::careful("settings", words, mend));
+    }
+    match Tls::from_files(&cert_file, &key_file) {
         Ok(_) => findings.extend(certificate(&cert_file, now_us)),
         Err(e) => findings.push(Finding::from_error("settings", &e.into())),
     }

@@ -232,6 +232,46 @@ fn a_certificate_that_ends_is_found_before_and_after() {
 }
 
 #[test]
+fn a_key_that_others_may_read_is_told_with_the_command_that_mends_it() {
+    let stage = with_tls();
+    let params = rcgen::CertificateParams::new(vec!["localhost".to_owned()]).unwrap();
+    let key = rcgen::KeyPair::generate().unwrap();
+    fs::write(stage.home().join("cert.pem"), params.self_signed(&key).unwrap().pem()).unwrap();
+    let file = stage.home().join("key.pem");
+    fs::write(&file, key.serialize_pem()).unwrap();
+    for (mode, told) in [
+        (0o600, false),
+        (0o400, false),
+        (0o640, false),
+        (0o644, true),
+        (0o660, true),
+        (0o604, true),
+    ] {
+        fs::set_permissions(&file, fs::Permissions::from_mode(mode)).unwrap();
+        let mend = || {
+            let findings = stage.run(&["doctor", "--json"]).json();
+            let found = findings.as_array().unwrap().iter();
+            let mut found = found.filter(|f| f["words"].as_str().unwrap().contains("at the key"));
+            found.next().map(|found| found["mend"].as_str().unwrap().replace('`', ""))
+        };
+        let said = mend();
+        assert_eq!(said.is_some(), told, "{mode:o}: {said:?}");
+        let up = stage.up(&[]).stop();
+        assert_eq!(
+            up.stderr.contains("others may get at the key"),
+            told,
+            "{mode:o}: {}",
+            up.stderr
+        );
+        if let Some(command) = said {
+            assert!(up.stderr.contains(&command), "{}", up.stderr);
+            assert!(Command::new("sh").args(["-c", &command]).status().unwrap().success());
+            assert_eq!(mend(), None, "{mode:o}: the command mends it");
+        }
+    }
+}
+
+#[test]
 fn a_damaged_database_is_put_back_from_the_newest_copy() {
     let stage = Stage::new();
     with_port(&stage);
