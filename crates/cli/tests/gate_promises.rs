@@ -31,6 +31,8 @@ mod hostile;
 mod identity;
 #[path = "gate/lies.rs"]
 mod lies;
+#[path = "gate/lists.rs"]
+mod lists;
 #[path = "gate/meaning.rs"]
 mod meaning;
 #[path = "gate/questions.rs"]

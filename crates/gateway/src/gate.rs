@@ -94,6 +94,8 @@ pub struct Gate {
     digest: Hmac<Sha256>,
     metrics_token: Option<Secret>,
     stop: watch::Sender<bool>,
+    /// Says when another state was put in force.
+    renewals: watch::Sender<()>,
     heard: Mutex<HashMap<(String, String), Shared>>,
     /// Why the registry cannot be relied on, while it cannot.
     trouble: ArcSwapOption<String>,
@@ -140,6 +142,7 @@ impl Gate {
             zone,
             metrics_token: options.metrics_token,
             stop: watch::Sender::new(false),
+            renewals: watch::Sender::new(()),
             heard: Mutex::default(),
             trouble: ArcSwapOption::empty(),
         }))
@@ -160,6 +163,14 @@ impl Gate {
         let next =
             InForce::build(effective, Some(&before), &self.makings, &mut leases, self.now_us());
         self.in_force.store(Arc::new(next));
+        drop(leases);
+        self.renewals.send_replace(());
+        self.tell_of_lists(&before);
+    }
+
+    /// Is told whenever another state was put in force.
+    pub(crate) fn renewals(&self) -> watch::Receiver<()> {
+        self.renewals.subscribe()
     }
 
     /// The grant's time: a clock that is set back makes nothing last longer.

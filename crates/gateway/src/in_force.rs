@@ -88,6 +88,18 @@ impl Holder {
         Holder { own_lease: Some(lease), ..self }
     }
 
+    /// Whether it holds the same servers under the same rules.
+    pub(crate) fn holds_as(&self, other: &Holder) -> bool {
+        let is_same = |one: &Holding, other: &Holding| {
+            let rules =
+                one.rules.as_ref().map(Arc::as_ptr) == other.rules.as_ref().map(Arc::as_ptr);
+            rules && Arc::ptr_eq(&one.server, &other.server)
+        };
+        let mut pairs = self.holdings.iter().zip(&other.holdings);
+        self.holdings.len() == other.holdings.len()
+            && pairs.all(|((name, one), (named, other))| name == named && is_same(one, other))
+    }
+
     /// The owner himself, who holds his own lease.
     pub(crate) fn is_owner(&self) -> bool {
         self.own_lease.is_some()

@@ -20,6 +20,7 @@ mod lists;
 mod look;
 mod metrics;
 mod mrtr;
+mod news;
 mod open;
 mod outbound;
 mod peer;

@@ -14,6 +14,7 @@ use tokio::sync::mpsc;
 use crate::flow::Piece;
 use crate::gate::Gate;
 use crate::in_force::Rules;
+use crate::news;
 use crate::outbound::{PIECES_WAITING_MAX, Pieces};
 use crate::peer::Peer;
 use crate::results;
@@ -99,7 +100,8 @@ pub(crate) async fn shared(scene: &Scene, peer: &Arc<Peer>) -> broadcast::Receiv
                         shared.tell(event.message);
                     }
                 };
-                hear_until(&scene, &peer, &offer, shared.unheard(), tell).await;
+                // Who listens says which lists it wants to hear of.
+                hear_until(&scene, &peer, &offer, shared.unheard(), true, tell).await;
             }
         });
     }
@@ -171,15 +173,18 @@ async fn deliver(scene: Scene, peer: Arc<Peer>, ready: Offer) {
             session.deliver(outgoing);
         }
     };
-    hear_until(&scene, &peer, &ready, turned_true(&mut ended), tell).await;
+    let all = session.server.is_none();
+    hear_until(&scene, &peer, &ready, turned_true(&mut ended), all, tell).await;
 }
 
-/// Hears a server until it is over or the server has no stream, and asks again when its stream ends.
+/// Hears a server until it is over or the server has no stream, and asks again when its stream ends. With
+/// `of_lists` a server that comes back is taken to have said that its lists changed.
 async fn hear_until(
     scene: &Scene,
     peer: &Arc<Peer>,
     ready: &Offer,
     over: impl Future<Output = ()>,
+    of_lists: bool,
     mut tell: impl FnMut(Event),
 ) {
     let mut over = pin!(over);
@@ -187,6 +192,7 @@ async fn hear_until(
     let mut last_id: Option<String> = None;
     // How long to wait once more, for a server that has been heard.
     let mut pause: Option<Duration> = None;
+    let mut was_away = false;
     loop {
         let heard_now = tokio::select! {
             events = hear(scene, peer, last_id.as_deref()) => events,
@@ -197,6 +203,7 @@ async fn hear_until(
             // It is being restarted, or does not know us any more until a call greets it again.
             (Err(Unheard), Some(wait)) => {
                 last_id = None;
+                was_away = true;
                 pause = Some((wait * 2).min(AGAIN_AFTER_MAX));
                 tokio::select! {
                     () = tokio::time::sleep(wait) => continue,
@@ -210,6 +217,11 @@ async fn hear_until(
             }
         };
         ready.send_replace(Some(true));
+        if std::mem::take(&mut was_away) && of_lists {
+            for message in news::of_lists() {
+                tell(Event { message, id: None, retry_ms: None });
+            }
+        }
         pause = Some(AGAIN_AFTER);
         let mut again_after = AGAIN_AFTER;
         loop {

@@ -2,6 +2,7 @@
 //! older one.
 
 mod filter;
+mod follow;
 mod heard;
 
 use std::sync::{Arc, Mutex, PoisonError};
@@ -13,6 +14,7 @@ use store::ledger::Ending;
 use tokio::sync::{mpsc, watch};
 
 use self::filter::Filter;
+use self::follow::Subscription;
 use self::heard::{Deaf, Heard, Source};
 use crate::aggregate;
 use crate::answers;
@@ -78,15 +80,14 @@ pub(crate) async fn listen(ask: &Ask<'_>, in_flight: Option<InFlight>) -> Outbou
         return Outbound::Silent;
     }
     let over = watch::Sender::new(false);
+    let (id, to) = (ask.request.id.clone(), sender.clone());
+    let subscription = Subscription { id, to, over: over.subscribe() };
     for (heard, opened) in sources {
-        let (id, to, mut over) = (ask.request.id.clone(), sender.clone(), over.subscribe());
-        tokio::spawn(async move {
-            tokio::select! {
-                () = relay(&id, &heard, opened, &to) => {}
-                () = to.closed() => {}
-                () = turned_true(&mut over) => {}
-            }
-        });
+        subscription.hear(heard, opened);
+    }
+    if ask.scene.only().is_none() {
+        let lists = Filter { uris: Vec::new(), tasks: Vec::new(), ..filter };
+        subscription.follow(ask.scene.clone(), lists);
     }
     tokio::spawn(end(ask.scene.clone(), ask.request.id.clone(), sender, in_flight, over));
     Outbound::Many(pieces)
@@ -182,7 +183,13 @@ async fn relay(
     mut opened: Result<Source, Deaf>,
     to: &mpsc::Sender<Outgoing>,
 ) {
-    while let Some(mut source) = heard.once_open(opened).await {
+    while let Some((mut source, was_away)) = heard.once_open(opened).await {
+        // Nobody heard what it said meanwhile, and lists of all servers were made without it.
+        for method in heard.filter.lists().filter(|_| was_away) {
+            if to.send(of_the_gate(method, id)).await.is_err() {
+                return;
+            }
+        }
         while let Some(message) = source.next().await {
             if let Some(tagged) = heard.news(&message, |root, method| tagged(root, method, id))
                 && to.send(Outgoing::plain(tagged)).await.is_err()
@@ -192,6 +199,12 @@ async fn relay(
         }
         opened = Err(Deaf::ForNow);
     }
+}
+
+/// A notification of the gate's own for a subscription.
+fn of_the_gate(method: &str, id: &Id) -> Outgoing {
+    let params = format!("{{\"_meta\":{{{}:{}}}}}", string(meta::SUBSCRIPTION_ID), id.raw());
+    Outgoing::plain(notification_body(method, Some(&params)))
 }
 
 /// A notification with the id of the subscription it is for.
@@ -272,7 +285,10 @@ pub(crate) async fn follow_lists(scene: &Scene, peer: &Arc<Peer>) {
 }
 
 async fn deliver(session: Arc<Session>, heard: Heard, mut opened: Result<Source, Deaf>) {
-    while let Some(mut source) = heard.once_open(opened).await {
+    while let Some((mut source, was_away)) = heard.once_open(opened).await {
+        if was_away && session.server.is_none() {
+            session.tell_of_lists();
+        }
         while let Some(message) = source.next().await {
             if let Some(news) = heard.news(&message, untagged) {
                 session.deliver(Outgoing::plain(news));

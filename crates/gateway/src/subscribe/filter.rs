@@ -5,6 +5,7 @@ use policy::json::{Kind, Value};
 
 use crate::call::{self, Ask};
 use crate::in_force::Holding;
+use crate::news::LISTS;
 use crate::rebuild::{self, Member, string};
 use crate::tasks::Owner;
 use crate::wire::Refused;
@@ -110,6 +111,12 @@ impl Filter {
             }
         }
         format!("{{{}}}", members.join(","))
+    }
+
+    /// The notifications of lists that are wanted.
+    pub(super) fn lists(&self) -> impl Iterator<Item = &'static str> + use<> {
+        let wanted = [self.tools, self.prompts, self.resources];
+        LISTS.into_iter().zip(wanted).filter_map(|(method, wanted)| wanted.then_some(method))
     }
 
     /// The params of a request that wanted more than this; what we do not know in them stays.

@@ -117,15 +117,17 @@ impl Heard {
     }
 
     /// What was opened; or, of a server that was heard and is not for now, its stream as soon as it has
-    /// one again.
-    pub(super) async fn once_open(&self, opened: Result<Source, Deaf>) -> Option<Source> {
+    /// one again. Also says whether it had none when it was asked again.
+    pub(super) async fn once_open(&self, opened: Result<Source, Deaf>) -> Option<(Source, bool)> {
         let mut pause = AGAIN_AFTER;
         let mut opened = opened;
+        let mut failures = 0_u64;
         loop {
             match opened {
-                Ok(source) => return Some(source),
+                // The first is the end of a stream, which some servers end now and then.
+                Ok(source) => return Some((source, failures > 1)),
                 Err(Deaf::ForGood) => return None,
-                Err(Deaf::ForNow) => {}
+                Err(Deaf::ForNow) => failures += 1,
             }
             tokio::time::sleep(pause).await;
             pause = (pause * 2).min(AGAIN_AFTER_MAX);
