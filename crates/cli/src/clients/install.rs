@@ -2,7 +2,7 @@
 
 use anyhow::{Result, bail};
 use serde_json::json;
-use store::registry::{Holding, NewGrant};
+use store::registry::{Holding, NewGrant, Token};
 
 use super::InstallArgs;
 use super::change::Change;
@@ -37,16 +37,25 @@ pub(super) fn run(args: &InstallArgs, context: &Context, out: &mut Out) -> Resul
     } else {
         String::new()
     };
-    let (label, made_grant, token) = grant(args, client.name, &stores)?;
     let gate = Gate::new(&stores, super::usual_home().as_deref());
-    let token = token.filter(|_| !args.project && !args.stdio);
-    let members = gate.members(client, args.project, &args.server, &label, token.as_ref());
     let keys = keys(place, &args.server);
-    let new = if place.is_toml() {
-        toml_file::add(&text, &keys, &members)?
-    } else {
-        edit::add(&text, &keys, &members)?
+    let with = |label: &str, token: Option<&Token>| {
+        let members = gate.members(client, args.project, &args.server, label, token);
+        if place.is_toml() {
+            toml_file::add(&text, &keys, &members)
+        } else {
+            edit::add(&text, &keys, &members)
+        }
     };
+    // A file that takes no entry is found out before a grant is made for it.
+    with("", None).map_err(|why| {
+        let at = visible(&path.display().to_string());
+        let hint = format!("hint: take it out of `{at}` first, or leave it as it is");
+        why.context(format!("`{}` was not added to {}\n{hint}", args.server, client.title))
+    })?;
+    let (label, made_grant, token) = grant(args, client.name, &stores)?;
+    let token = token.filter(|_| !args.project && !args.stdio);
+    let new = with(&label, token.as_ref())?;
     let journal = Journal::open(&stores, &context.random)?;
     let change = Change {
         client: client.name,
@@ -98,7 +107,7 @@ fn grant(
     args: &InstallArgs,
     client: &str,
     stores: &Stores,
-) -> Result<(String, bool, Option<store::registry::Token>)> {
+) -> Result<(String, bool, Option<Token>)> {
     if let Some(label) = &args.grant {
         let grant = stores.grant(label)?;
         if grant.holding(&args.server).is_none() {

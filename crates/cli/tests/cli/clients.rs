@@ -301,3 +301,15 @@ fn a_linked_file_stays_a_link() {
     stage.fine(&["clients", "import", "--undo"]);
     assert_eq!(fs::read_to_string(&real).unwrap(), text_of(".cursor/mcp.json"));
 }
+
+#[test]
+fn an_entry_that_is_there_already_costs_no_grant() {
+    let stage = Stage::with_demo();
+    let install = ["clients", "install", "cursor", "--server", "demo"];
+    stage.fine(&install);
+    let grants = stage.fine(&["grant", "list"]).stdout;
+    let said = stage.run(&install);
+    assert_eq!(said.code, 2, "{}", said.everything());
+    assert!(said.stderr.contains("hint: take it out of"), "{}", said.stderr);
+    assert_eq!(stage.fine(&["grant", "list"]).stdout, grants, "nothing is made for nothing");
+}
