@@ -102,9 +102,12 @@ fn behind_gate(stores: &Stores) -> Result<Vec<Row>> {
         let Some(kept) = Kept::from_gate(stores, name)? else { continue };
         let mut holders: Vec<(String, Policy)> = Vec::new();
         for grant in effective.grants() {
-            let holding = grant.holding(name).filter(|_| grant.state(now_us) == GrantState::Active);
-            let text =
-                holding.and_then(|h| h.policy.as_deref()).and_then(|p| effective.policies.get(p));
+            let active = grant.state(now_us) == GrantState::Active;
+            let Some(holding) = grant.holding(name).filter(|_| active) else { continue };
+            let text = match &holding.policy {
+                Some(policy) => effective.policies.get(policy).cloned(),
+                None => stores.own_policy(grant, name)?,
+            };
             if let Some(policy) = text.and_then(|t| Policy::compile(&t.source, t.format).ok()) {
                 holders.push((grant.label.clone(), policy));
             }

@@ -178,3 +178,14 @@ fn the_stack_shows_what_clients_reach_past_the_gate_once_it_is_asked() {
     let listed = stage.fine(&["server", "list", "--json"]).json();
     assert_eq!(listed, json!([]), "a look registers nothing");
 }
+
+#[test]
+fn the_stack_shows_what_built_in_rules_allow() {
+    let stage = Stage::new();
+    stage.fine(&["server", "add", "whoop", "--builtin", "whoop"]);
+    stage.fine(&["grant", "create", "alice", "--server", "whoop"]);
+    let stack = stage.fine(&["catalog", "stack", "--json"]).json();
+    let mut tools = stack["tools"].as_array().unwrap().iter();
+    let found = tools.find(|tool| tool["tool"] == "get_whoop_daily_summary");
+    assert_eq!(found.unwrap()["callers"], serde_json::json!(["alice"]), "{stack}");
+}
