@@ -139,7 +139,10 @@ impl Rule {
         }
         recorder.note(|| Step {
             pointer: self.pointer.to_string(),
-            looked_at: format!("{} conditions", self.conditions.len()),
+            looked_at: match self.conditions.len() {
+                1 => "1 condition".to_owned(),
+                more => format!("{more} conditions"),
+            },
             finding: Finding::Truth(truth),
         });
         (is_known || truth == Truth::Fails).then_some(truth)

@@ -35,14 +35,14 @@ fn every_step_is_told_until_the_decision() {
         [
             "/tools/pay: the name: matches",
             "/tools/pay/require/0/conditions/0: `args.currency` in a list of 2; found text: holds",
-            "/tools/pay/require/0: 1 conditions: holds",
+            "/tools/pay/require/0: 1 condition: holds",
             "/all_tools/deny_if/0/conditions/0: `caller.client` eq a text of the policy; found text: does not hold",
-            "/all_tools/deny_if/0: 1 conditions: does not hold",
+            "/all_tools/deny_if/0: 1 condition: does not hold",
             "/tools/pay/deny_if/0/conditions/0: `args.items[*].price` gt 100; found a number, text, nothing: cannot be told",
             "/tools/pay/deny_if/0/conditions/1: `args.note` contains a text of the policy; found text: does not hold",
             "/tools/pay/deny_if/0: 2 conditions: does not hold",
             "/tools/pay/approve_if/0/conditions/0: `args.total` gte 50; found a number: holds",
-            "/tools/pay/approve_if/0: 1 conditions: holds",
+            "/tools/pay/approve_if/0: 1 condition: holds",
             "/tools/pay/approve_if/0: what a human decides: asks a human",
             "/all_tools/limits/0: what the call counts: is held",
         ]
@@ -52,7 +52,7 @@ fn every_step_is_told_until_the_decision() {
         [
             "/tools/pay: the name: matches",
             "/tools/pay/require/0/conditions/0: `args.currency` in a list of 2; found a number: cannot be told",
-            "/tools/pay/require/0: 1 conditions: cannot be told",
+            "/tools/pay/require/0: 1 condition: cannot be told",
             "/tools/pay/require/0: what is required: denies",
         ]
     );

@@ -89,7 +89,7 @@ pub enum RegistryError {
     Exists { thing: Thing, name: String, place: Origin },
     #[error("there is no {} `{name}`{near}", .thing.as_str())]
     Missing { thing: Thing, name: String, near: String },
-    #[error("grant `{label}` was revoked at {}\nhint: `tollgate grant create {label}` makes a new one of that name", stamp::text(*.at_us))]
+    #[error("grant `{label}` was revoked at {}\nhint: `tollgate grant create {label} --server SERVER=POLICY` makes a new one of that name", stamp::text(*.at_us))]
     Revoked { label: String, at_us: i64 },
     #[error("policy `{name}` is in use by {}\nhint: give those grants another policy first", listed(.grants))]
     PolicyInUse { name: String, grants: Vec<String> },

@@ -54,10 +54,10 @@ impl Document {
             draft.test(Kind::Tool, tool, "stays hidden", "hide");
         }
         let description = format!(
-            "What `{grant}` did on `{server}` from {} to {}: {} calls.",
+            "What `{grant}` did on `{server}` from {} to {}: {}.",
             day(&used.first_time),
             day(&used.last_time),
-            used.calls
+            count(usize::try_from(used.calls).unwrap_or(usize::MAX), "call")
         );
         draft.finish(&description, &hide)
     }
