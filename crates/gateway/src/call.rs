@@ -15,7 +15,7 @@ use crate::questions::Questions;
 use crate::session::InFlight;
 use crate::trace::Trace;
 use crate::upstream::{Patience, Reply, Wishes};
-use crate::wire::{Era, Method, meta_keys};
+use crate::wire::{Era, Method, meta_keys, result_body};
 use bytes::Bytes;
 use std::collections::VecDeque;
 use std::pin::pin;
@@ -184,6 +184,9 @@ async fn run(ask: &Ask<'_>, aim: &Aim<'_>, mut tail: Tail, round: Round<'_>) -> 
     {
         return Box::pin(update_task(ask, &tail.peer, permit)).await;
     }
+    if let Some(reply) = answered_at_once(ask, &tail) {
+        return Box::pin(answer(Flow::new(reply, tail))).await;
+    }
     let wish = Wish {
         request: ask.request,
         body: ask.body,
@@ -228,6 +231,19 @@ async fn run(ask: &Ask<'_>, aim: &Aim<'_>, mut tail: Tail, round: Round<'_>) -> 
         }
         Some(Ok(reply)) => answer(Flow::new(reply, tail)).await,
     }
+}
+
+/// What there is to say of a task that its newer server knows nothing of, because it answered at once.
+fn answered_at_once(ask: &Ask<'_>, tail: &Tail) -> Option<Reply> {
+    let crosses = ask.era == Era::Legacy && tail.peer.era == Era::Modern;
+    if !crosses || !ask.request.method.follows_up_a_task() {
+        return None;
+    }
+    let (gate, server) = (&ask.scene.gate, &tail.peer.server.name);
+    let id = ask.request.params?.get("taskId")?.as_str()?;
+    let now_us = gate.clock.now().wall_us;
+    let task = gate.tasks.at_once.find(&ask.scene.holder.id, server, &id, now_us)?;
+    Some(Reply::One { status: 200, body: result_body(&tail.sent_id, &task).into() })
 }
 
 /// Notes what an older client tells its server to remember.

@@ -1,7 +1,9 @@
 //! What comes back for an admitted request, piece by piece until its answer; then the outcome row.
 
 mod asking;
+mod at_once;
 mod end;
+mod looking;
 mod steps;
 mod tail;
 mod task;
@@ -21,6 +23,7 @@ use std::pin::{Pin, pin};
 use std::time::Duration;
 
 use asking::Asking;
+use looking::Looking;
 use task::TaskStep;
 
 pub(crate) use steps::Steps;
@@ -78,6 +81,8 @@ pub(crate) struct Flow {
     asking: Option<Asking>,
     /// What an older server's task is asked for next, or was.
     task: Option<TaskStep>,
+    /// A newer server's task that is looked at for an older client.
+    looking: Option<Box<Looking>>,
     /// Whether the server streams its answer.
     is_streamed: bool,
     /// Rounds that the gate has begun for its client.
@@ -136,6 +141,7 @@ impl Flow {
             tail,
             asking: None,
             task: None,
+            looking: None,
             is_streamed: false,
             rounds: 0,
             _under: under,
@@ -183,6 +189,11 @@ impl Flow {
         loop {
             if self.asking.is_some()
                 && let Some(piece) = Box::pin(self.ask_on()).await
+            {
+                return Next::Piece(piece);
+            }
+            if self.looking.as_ref().is_some_and(|looking| looking.is_due())
+                && let Some(piece) = Box::pin(self.look_on()).await
             {
                 return Next::Piece(piece);
             }
@@ -341,15 +352,28 @@ impl Flow {
             if kind.as_deref() == Some("input_required") && self.tail.peer.era == Era::Modern {
                 return self.input_required(event);
             }
+            if self.crosses_back() && self.concerns_newer_task(root) {
+                return self.of_newer_task(status, event, root);
+            }
             let is_asked = result.get("inputRequests").is_some() && self.tail.is_of_task(result);
             if is_asked && let Some(unable) = self.question_not_allowed(event) {
                 return Some(self.tail.question_refused(unable));
             }
         }
+        if self.crosses_back() && self.looking.is_some() {
+            return self.of_newer_task(status, event, root);
+        }
         if self.tail.era == Era::Modern && self.tail.peer.era == Era::Legacy {
             return self.of_task(status, event, root);
         }
         Some(self.tail.finish(status, &event.message, root))
+    }
+}
+
+impl Flow {
+    /// Whether an older client has a newer server.
+    fn crosses_back(&self) -> bool {
+        self.tail.era == Era::Legacy && self.tail.peer.era == Era::Modern
     }
 }
 

@@ -183,6 +183,12 @@ impl Peer {
         self.greeting.get("capabilities").is_some_and(|all| all.get(capability).is_some())
     }
 
+    /// Whether a newer server says it has an extension.
+    pub(crate) fn extends(&self, extension: &str) -> bool {
+        let all = self.greeting.get("capabilities").and_then(|all| all.get("extensions"));
+        self.era == Era::Modern && all.is_some_and(|all| all.get(extension).is_some())
+    }
+
     pub(crate) async fn request(
         &self,
         permit: &Permit,

@@ -12,9 +12,9 @@ use crate::peer::Peer;
 use crate::rebuild::{self, Member, string};
 use crate::scene::Scene;
 use crate::trace::Trace;
-use crate::translate::{self, ClientWords};
+use crate::translate::{self, ClientWords, newer_tasks};
 use crate::upstream::Outgoing;
-use crate::wire::{Era, Id, Method, Request, Revision, headers, meta_keys, request_body};
+use crate::wire::{Era, Id, Method, Request, Revision, TASKS, headers, meta_keys, request_body};
 
 /// What the client asked, and what must be different in it.
 pub(crate) struct Wish<'a> {
@@ -149,8 +149,11 @@ fn rewritten(scene: &Scene, peer: &Peer, wish: &Wish<'_>, id: &Id, new_token: bo
             }
         }
         (Era::Legacy, Era::Modern) => {
-            let client = client_words(scene);
+            let client = words_for(scene, peer, request.method);
             apply(&|params| translate::modern_params(Some(params), &client));
+            if is_wanted_as_task(request) {
+                apply(&|params| rebuild::without(params, &["task"]));
+            }
         }
         _ => {}
     }
@@ -166,7 +169,21 @@ fn rewritten(scene: &Scene, peer: &Peer, wish: &Wish<'_>, id: &Id, new_token: bo
             None => params.raw().to_owned(),
         });
     }
-    request_body(id, &request.method_name, params.as_deref())
+    request_body(id, method_for(peer, wish), params.as_deref())
+}
+
+/// The method as the server knows it. In the newer era a task tells itself what it came to.
+fn method_for<'a>(peer: &Peer, wish: &'a Wish<'_>) -> &'a str {
+    match wish.request.method {
+        Method::TasksResult if wish.era == Era::Legacy && peer.era == Era::Modern => "tasks/get",
+        _ => &wish.request.method_name,
+    }
+}
+
+/// Whether a client of 2025-11-25 wants its call as a task; in the newer era that is the server's to decide.
+fn is_wanted_as_task(request: &Request<'_>) -> bool {
+    request.method == Method::ToolsCall
+        && request.params.is_some_and(|params| params.get("task").is_some())
 }
 
 /// Whether an older server would refuse the call as it is.
@@ -201,8 +218,23 @@ pub(crate) fn client_words(scene: &Scene) -> ClientWords {
         Ok(doc) => ClientWords::from_initialize(doc.root()),
         Err(_) => ClientWords { capabilities: "{}".to_owned(), info: None, log_level: None },
     };
+    words.capabilities = newer_tasks::declared(&words.capabilities, false);
     words.log_level = session.log_level();
     words
+}
+
+/// The same with tasks, where a server may make one: the gate takes them for its client.
+pub(crate) fn task_words(scene: &Scene, peer: &Peer) -> ClientWords {
+    let words = client_words(scene);
+    let capabilities = newer_tasks::declared(&words.capabilities, peer.extends(TASKS));
+    ClientWords { capabilities, ..words }
+}
+
+fn words_for(scene: &Scene, peer: &Peer, method: Method) -> ClientWords {
+    if method == Method::ToolsCall || method.follows_up_a_task() {
+        return task_words(scene, peer);
+    }
+    client_words(scene)
 }
 
 /// The headers that mirror a modern request. They are made from the body; of the client's own only
@@ -275,12 +307,12 @@ pub(crate) struct Again<'a> {
 
 pub(crate) fn next_round(scene: &Scene, peer: &Arc<Peer>, again: &Again<'_>) -> Prepared {
     let id = peer.mint();
-    let client = client_words(scene);
     let text = Doc::read(again.body, &Bounds::MESSAGE).map_or_else(
         |_| String::new(),
         |doc| {
             let root = doc.root();
             let method = root.get("method").and_then(Value::as_str).unwrap_or_default();
+            let client = words_for(scene, peer, Method::parse(&method));
             let params = translate::modern_params(root.get("params"), &client);
             let params = with_answers(&params, again);
             String::from_utf8(request_body(&id, &method, Some(&params))).unwrap_or_default()
@@ -299,7 +331,8 @@ fn with_answers(params: &str, again: &Again<'_>) -> String {
     let Ok(doc) = Doc::read(params.as_bytes(), &Bounds::ANSWER) else { return params.to_owned() };
     let mut extra = vec![("inputResponses", responses)];
     extra.extend(again.state.map(|state| ("requestState", string(state))));
-    let answered = rebuild::object(doc.root(), |_, _| Member::Keep, &extra);
+    let keep = |key: &str, _: Value<'_>| if key == "task" { Member::Drop } else { Member::Keep };
+    let answered = rebuild::object(doc.root(), keep, &extra);
     let Some(name) = again.rename else { return answered };
     match Doc::read(answered.as_bytes(), &Bounds::ANSWER) {
         Ok(doc) => renamed(doc.root(), name),

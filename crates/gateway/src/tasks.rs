@@ -1,6 +1,8 @@
 //! Which call a task came from: a follow-up on a task is judged by the tool that began it, and one
 //! caller's tasks do not exist for another.
 
+pub(crate) mod at_once;
+
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
 
@@ -14,11 +16,14 @@ use crate::results;
 use crate::scene::Scene;
 use crate::translate;
 
+use at_once::AtOnce;
+
 /// Tasks remembered; the oldest go first.
 const TASKS_MAX: usize = 10_000;
 
 #[derive(Default)]
 pub(crate) struct Tasks {
+    pub(crate) at_once: AtOnce,
     inside: Mutex<Inside>,
 }
 

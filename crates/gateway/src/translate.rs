@@ -7,6 +7,7 @@ use serde_json::json;
 use crate::rebuild::{self, Member, string};
 use crate::wire::Id;
 
+pub(crate) mod newer_tasks;
 pub(crate) mod tasks;
 
 /// The names under which a modern request carries what a session used to hold.
@@ -145,7 +146,7 @@ pub(crate) fn modern_result(method: &str, result: Value<'_>) -> String {
 pub(crate) fn legacy_result(method: &str, result: Value<'_>) -> String {
     let odd = result
         .get("structuredContent")
-        .filter(|content| method == "tools/call" && content.kind() != Kind::Object);
+        .filter(|content| is_tool_result(method) && content.kind() != Kind::Object);
     // What cannot stay where it is stands as text; servers mostly say it there as well.
     let said = result.get("content").is_some_and(|content| content.items().next().is_some());
     let text = odd
@@ -167,6 +168,11 @@ pub(crate) fn legacy_result(method: &str, result: Value<'_>) -> String {
         },
         &extra,
     )
+}
+
+/// Whether results of a method are those of a tool, of a call or of the task that a call became.
+fn is_tool_result(method: &str) -> bool {
+    matches!(method, "tools/call" | "tasks/result")
 }
 
 /// A tool as a legacy client knows it: what it returns is an object or not described at all.
@@ -225,7 +231,7 @@ pub(crate) fn initialize_result(discover: &serde_json::Value, revision: &str) ->
     let info = discover.get("_meta").and_then(|meta| meta.get(meta::SERVER_INFO));
     let mut result = json!({
         "protocolVersion": revision,
-        "capabilities": without(discover.get("capabilities"), "extensions"),
+        "capabilities": tasks::legacy_capabilities(discover.get("capabilities"), revision),
         "serverInfo": info.cloned().unwrap_or_else(|| json!({ "name": "server", "version": "0" })),
     });
     if let (Some(object), Some(instructions)) =

@@ -8,6 +8,7 @@ MODERN, HTTP, PLAIN = sys.argv[1] != "legacy", len(sys.argv) > 2, len(sys.argv) 
 # It says nothing to the first question, as if it had not started yet.
 late = sys.argv[1] == "late"
 META = "io.modelcontextprotocol/"
+TASKS = META + "tasks"
 TOOLS = ["touch", "level", "capabilities", "form", "address", "model", "steps", "endless", "hold", "chatter", "cancelled", "logs", "opens", "strict", "job", "subscribed", "die"]
 URIS = ["res://open", "res://closed"]
 FORM = {"mode": "form", "message": "who?", "requestedSchema": {"type": "object", "properties": {"n": {"type": "string"}}}}
@@ -39,11 +40,11 @@ def say(message, put):
 def news(put):
     if not MODERN:
         say({"method": "notifications/tools/list_changed"}, own.put if HTTP else put)
-    for id, wanted in list(listening.items()):
+    for id, (wanted, to) in list(listening.items()):
         for uri in URIS:
             if uri in wanted.get("resourceSubscriptions", []):
                 tag = {META + "subscriptionId": id}
-                say({"method": "notifications/resources/updated", "params": {"uri": uri, "_meta": tag}}, put)
+                say({"method": "notifications/resources/updated", "params": {"uri": uri, "_meta": tag}}, to)
 
 
 def asked(method, params, put):
@@ -113,7 +114,79 @@ def of_tasks(method, params, put):
     return shown(task)
 
 
+def newer_job(task, arguments):
+    """The same in the newer era: what it asks lies in it until it was updated."""
+    if arguments.get("ask"):
+        task["asks"] = {"q": {"method": "elicitation/create", "params": FORM}}
+        task["status"] = "input_required"
+        task["came"] = text(task["answers"].get())
+        task["status"] = "working"
+    elif arguments.get("break"):
+        task["came"] = Refused("broke", -32603)
+    else:
+        task["came"] = {**text({"n": 7, "secret": "s"}), "isError": bool(arguments.get("fail"))}
+    task["ready"].wait(0.2 if arguments.get("short") else 30)
+    if task["status"] == "working":
+        task["status"] = "failed" if isinstance(task["came"], Refused) else "completed"
+    newer_news(task)
+
+
+def newer_shown(task):
+    shown = {"createdAt": "2026-11-17T00:00:00Z", "lastUpdatedAt": "2026-11-17T00:00:01Z", "ttlMs": 60000, "pollIntervalMs": 50, "statusMessage": "look %d" % task["looks"], **{key: task[key] for key in ("taskId", "status")}}
+    if task["status"] == "input_required":
+        shown["inputRequests"] = task["asks"]
+    if task["status"] == "completed":
+        shown["result"] = {**task["came"], "resultType": "complete"}
+    if task["status"] == "failed":
+        shown["error"] = task["came"].error
+    return shown
+
+
+def newer_news(task):
+    for id, (wanted, put) in list(listening.items()):
+        if task["taskId"] in wanted.get("taskIds", []):
+            say({"method": "notifications/tasks", "params": {**newer_shown(task), "_meta": {META + "subscriptionId": id}}}, put)
+
+
+def takes_tasks(params):
+    if TASKS not in params["_meta"][META + "clientCapabilities"].get("extensions", {}):
+        raise Refused("tasks are needed", -32021, {"requiredCapabilities": {"extensions": {TASKS: {}}}})
+
+
+def of_newer_tasks(method, params):
+    takes_tasks(params)
+    task = tasks.get(params["taskId"])
+    if task is None:
+        raise Refused("no such task", -32602)
+    if method == "tasks/cancel":
+        if task["status"] in ("working", "input_required"):
+            task["status"] = "cancelled"
+        task["ready"].set()
+        told["cancelled"] = task["taskId"]
+        return {}
+    if method == "tasks/update":
+        task["answers"].put(params["inputResponses"].get("q"))
+        return {}
+    task["looks"] += 1
+    if task["status"] == "working" and task["looks"] == 2:
+        task["ready"].set()
+    return newer_shown(task)
+
+
+def newer_call(params):
+    arguments = params.get("arguments", {})
+    if arguments.get("now"):
+        return text("at once")
+    takes_tasks(params)
+    task = {"taskId": "task-%d" % len(tasks), "status": "working", "looks": 0, "answers": queue.Queue(), "ready": threading.Event()}
+    tasks[task["taskId"]] = task
+    threading.Thread(target=newer_job, args=(task, arguments), daemon=True).start()
+    return {**newer_shown({**task, "status": "working"}), "resultType": "task"}
+
+
 def call(name, params, put):
+    if name == "job" and MODERN:
+        return newer_call(params)
     if name == "job":
         if "task" not in params:
             raise Refused("only as a task")
@@ -170,10 +243,12 @@ def result(method, params, put):
     if MODERN and META + "protocolVersion" not in params.get("_meta", {}):
         raise Refused("version")
     offers = {"tools": {"listChanged": True}, "resources": {"subscribe": True}, "logging": {}}
-    if not MODERN:
+    if MODERN:
+        offers["extensions"] = {TASKS: {}}
+    else:
         offers["tasks"] = {"cancel": {}, "requests": {"tools": {"call": {}}}}
-    if method.startswith("tasks/") and not MODERN:
-        return of_tasks(method, params, put)
+    if method.startswith("tasks/"):
+        return of_newer_tasks(method, params) if MODERN else of_tasks(method, params, put)
     if method == "initialize" and not MODERN:
         told["capabilities"] = params["capabilities"]
         return {"protocolVersion": params["protocolVersion"], "capabilities": offers, "serverInfo": {"name": "p", "version": "1"}}
@@ -221,7 +296,7 @@ def taken(message):
 
 def listen(message, put):
     wanted = message["params"].get("notifications", {})
-    listening[message["id"]] = wanted
+    listening[message["id"]] = (wanted, put)
     tag = {META + "subscriptionId": message["id"]}
     say({"method": "notifications/subscriptions/acknowledged", "params": {"notifications": wanted, "_meta": tag}}, put)
 

@@ -123,6 +123,25 @@ impl Asked {
         self.told.get_or_init(|| Box::new(ToldBeside::read(&self.body).unwrap_or_default()))
     }
 
+    /// Whether a client of 2025-11-25 wants the call as a task. Read when it is needed: few do.
+    pub(crate) fn wants_task(&self) -> bool {
+        Doc::read_shallow(&self.body, &Bounds::MESSAGE, 2).is_ok_and(|doc| {
+            doc.root().get("params").is_some_and(|params| params.get("task").is_some())
+        })
+    }
+
+    /// How long it wants the task to be kept.
+    pub(crate) fn wanted_ttl_ms(&self) -> Option<i64> {
+        let doc = Doc::read_shallow(&self.body, &Bounds::MESSAGE, 3).ok()?;
+        doc.root().get("params")?.get("task")?.get("ttl")?.as_number()?.parse().ok()
+    }
+
+    /// The task that a request follows up.
+    pub(crate) fn task_id(&self) -> Option<String> {
+        let doc = Doc::read_shallow(&self.body, &Bounds::MESSAGE, 2).ok()?;
+        Some(doc.root().get("params")?.get("taskId")?.as_str()?.into_owned())
+    }
+
     /// Fits only the same method, name and arguments. Worked out when a further round needs it.
     pub(crate) fn digest(&self, gate: &Gate) -> Option<String> {
         let doc = wire::read(&self.body).ok()?;

@@ -34,37 +34,46 @@ impl Flow {
         };
         let result = doc.root().get("result")?;
         let questions = translate::questions(result);
+        let state =
+            result.get("requestState").and_then(Value::as_str).map(std::borrow::Cow::into_owned);
+        if self.tail.era == Era::Legacy {
+            return self.put(questions, state);
+        }
         if let Some(unable) = questions.iter().find_map(|question| self.unable(question)) {
             return Some(self.tail.question_refused(unable));
         }
-        let state =
-            result.get("requestState").and_then(Value::as_str).map(std::borrow::Cow::into_owned);
-        match (self.tail.era, self.tail.scene.session.clone()) {
-            (Era::Modern, _) => Some(self.tail.next_round(result, Inner::Server(state))),
-            (Era::Legacy, None) => Some(self.tail.question_refused(Kind::Form)),
-            (Era::Legacy, Some(_)) if self.rounds >= ROUNDS_MAX => {
-                Some(self.tail.garbled("it asks again and again instead of answering"))
-            }
-            (Era::Legacy, Some(session)) => {
-                self.rounds += 1;
-                let mut asking = Asking { to_send: Vec::new(), waiting: Vec::new(), state };
-                let redacted = self.tail.redacted_in_questions();
-                for mut question in questions {
-                    if let Some(effects) = &redacted {
-                        question.params = results::asked_text(effects, &question.params);
-                    }
-                    let (answer, waiting) = oneshot::channel();
-                    let Some(id) = session.ask(None, AnswerTo::Call(answer)) else {
-                        return Some(self.tail.garbled("its client owes too many answers"));
-                    };
-                    let params = translate::legacy_question(&question, &id);
-                    asking.to_send.push(request_body(&id, &question.method, Some(&params)).into());
-                    asking.waiting.push((question.key, waiting));
-                }
-                self.asking = Some(asking);
-                None
-            }
+        Some(self.tail.next_round(result, Inner::Server(state)))
+    }
+
+    /// Puts questions to a client of a session. With the answers the server gets its state back, if it
+    /// gave one.
+    pub(super) fn put(&mut self, questions: Vec<Question>, state: Option<String>) -> Option<Piece> {
+        if let Some(unable) = questions.iter().find_map(|question| self.unable(question)) {
+            return Some(self.tail.question_refused(unable));
         }
+        let Some(session) = self.tail.scene.session.clone() else {
+            return Some(self.tail.question_refused(Kind::Form));
+        };
+        if self.rounds >= ROUNDS_MAX {
+            return Some(self.tail.garbled("it asks again and again instead of answering"));
+        }
+        self.rounds += 1;
+        let mut asking = Asking { to_send: Vec::new(), waiting: Vec::new(), state };
+        let redacted = self.tail.redacted_in_questions();
+        for mut question in questions {
+            if let Some(effects) = &redacted {
+                question.params = results::asked_text(effects, &question.params);
+            }
+            let (answer, waiting) = oneshot::channel();
+            let Some(id) = session.ask(None, AnswerTo::Call(answer)) else {
+                return Some(self.tail.garbled("its client owes too many answers"));
+            };
+            let params = translate::legacy_question(&question, &id);
+            asking.to_send.push(request_body(&id, &question.method, Some(&params)).into());
+            asking.waiting.push((question.key, waiting));
+        }
+        self.asking = Some(asking);
+        None
     }
 
     /// What a task asks for that must not be put to the client.
@@ -104,6 +113,10 @@ impl Flow {
                     return Some(self.tail.garbled("the client did not answer its question"));
                 }
             }
+        }
+        if let Some(looking) = &mut self.looking {
+            looking.answered(&answers);
+            return None;
         }
         let Some(permit) = &self.tail.permit else { return Some(self.tail.ran_out()) };
         let retry = self.tail.asked.retry(

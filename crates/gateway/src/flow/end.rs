@@ -8,7 +8,7 @@ use crate::rebuild::{self, Member};
 use crate::results;
 use crate::scene::Transport;
 use crate::trace::Span;
-use crate::translate::{self};
+use crate::translate::{self, newer_tasks};
 use crate::upstream::UpstreamError;
 use crate::wire::{Era, Method, Question, Refused, code, error_body, is_error, result_body};
 use bytes::Bytes;
@@ -123,6 +123,9 @@ impl Tail {
                 text = Some(on(text.as_deref(), result, |r| {
                     translate::legacy_result(&self.method, r)
                 }));
+                if self.list == Some(List::Tools) && self.offers_tasks() {
+                    text = Some(on(text.as_deref(), result, newer_tasks::perhaps_as_tasks));
+                }
             }
             _ => {}
         }
@@ -338,7 +341,6 @@ impl Tail {
     }
 
     pub(crate) fn cancelled(&mut self) -> Piece {
-        self.give_up_task();
         self.settle(Ending::Cancelled);
         Piece::Cancelled
     }
@@ -361,6 +363,7 @@ impl Tail {
         settle: impl FnOnce(Permit, &Outcome) -> T,
     ) -> Option<T> {
         let permit = self.permit.take()?;
+        self.give_up_task();
         let latency_us = u64::try_from(self.began.elapsed().as_micros()).unwrap_or(u64::MAX);
         self.scene.gate.metrics.call_ended(outcome.ending, latency_us);
         self.end_trace(outcome.ending, latency_us);

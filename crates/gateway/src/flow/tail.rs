@@ -7,6 +7,7 @@ use crate::greet;
 use crate::in_force::Rules;
 use crate::lists::List;
 use crate::peer::Peer;
+use crate::prepare;
 use crate::questions::Questions;
 use crate::rebuild::{self};
 use crate::results;
@@ -17,8 +18,7 @@ use crate::trace::Trace;
 use crate::translate::{self, Question, meta};
 use crate::upstream::Event;
 use crate::wire::{
-    Era, Id, Method, Question as Kind, code, error_body, notification_body, request_body,
-    result_body,
+    Era, Id, Method, Question as Kind, code, error_body, notification_body, result_body,
 };
 use bytes::Bytes;
 use policy::Effects;
@@ -77,8 +77,8 @@ pub(crate) struct Meanwhile {
     pub(super) unable: Option<Kind>,
     /// How far an older client was told that a newer server is, over all its rounds.
     pub(super) steps: Steps,
-    /// The id of the task that an older server made of this call, while its client waits for what it
-    /// comes to.
+    /// The id of the task that a server of the other era made of this call, while its client waits for
+    /// what it comes to.
     pub(super) awaited: Option<String>,
     /// The id that the server gives its progress under, where it has answered that one and another waits.
     pub(super) known_as: Option<Id>,
@@ -123,8 +123,9 @@ impl Tail {
     pub(super) fn give_up_task(&mut self) {
         let Some(task) = self.meanwhile.awaited.take() else { return };
         let params = format!("{{\"taskId\":{}}}", rebuild::string(&task));
-        let body = request_body(&self.peer.mint(), "tasks/cancel", Some(&params));
-        self.scene.gate.tell_server(&self.peer, body.into());
+        let client = prepare::task_words(&self.scene, &self.peer);
+        let told = prepare::own(&self.peer, "tasks/cancel", Some(&params), &client);
+        self.scene.gate.ask_server(&self.peer, told.out);
     }
 
     pub(super) fn priming(&mut self, event: &Event) -> Option<Piece> {

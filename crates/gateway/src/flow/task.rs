@@ -157,7 +157,7 @@ impl Flow {
     }
 
     /// Ends the request with another result than the server wrote.
-    fn finish_with(&mut self, result: &str) -> Piece {
+    pub(super) fn finish_with(&mut self, result: &str) -> Piece {
         let message = Bytes::from(result_body(&self.tail.sent_id, result));
         match Doc::read(&message, &Bounds::ANSWER) {
             Ok(doc) => self.tail.finish(200, &message, doc.root()),

@@ -8,7 +8,7 @@ use tokio::sync::OwnedSemaphorePermit;
 
 use super::Gate;
 use crate::peer::Peer;
-use crate::upstream::Outgoing;
+use crate::upstream::{Kind, Outgoing};
 
 impl Gate {
     /// Answers a server's question without asking the client.
@@ -26,6 +26,12 @@ impl Gate {
     /// Tells a server something on the gate's own account.
     pub(crate) fn tell_server(self: &Arc<Self>, peer: &Arc<Peer>, body: Bytes) {
         self.send_aside(peer, Outgoing::notification(body), "(notification)", None);
+    }
+
+    /// Asks a server for something whose answer nobody waits for.
+    pub(crate) fn ask_server(self: &Arc<Self>, peer: &Arc<Peer>, out: Outgoing) {
+        let out = Outgoing { kind: Kind::Notification, ..out };
+        self.send_aside(peer, out, "(notification)", None);
     }
 
     fn send_aside(

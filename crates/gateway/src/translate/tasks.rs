@@ -3,7 +3,7 @@
 use policy::json::{Kind, Value};
 use serde_json::json;
 
-use super::{Question, input_requests, without};
+use super::{NEWEST_LEGACY, Question, input_requests, without};
 use crate::rebuild::{self, Member, string};
 use crate::wire::TASKS;
 
@@ -90,6 +90,22 @@ pub(super) fn modern_capabilities(legacy: Option<&serde_json::Value>) -> serde_j
         .is_some_and(serde_json::Value::is_object);
     if let (true, Some(all)) = (runs_tools, capabilities.as_object_mut()) {
         all.insert("extensions".to_owned(), json!({ TASKS: {} }));
+    }
+    capabilities
+}
+
+/// What a modern server offers, with tasks of the older era in the place of the extension, for clients that
+/// know them. A server of the newer era cannot list them.
+pub(super) fn legacy_capabilities(
+    modern: Option<&serde_json::Value>,
+    revision: &str,
+) -> serde_json::Value {
+    let mut capabilities = without(modern, "extensions");
+    let extends = modern.and_then(|all| all.get("extensions")?.get(TASKS)).is_some();
+    if let (true, Some(all)) = (extends && revision == NEWEST_LEGACY, capabilities.as_object_mut())
+    {
+        let tasks = json!({ "cancel": {}, "requests": { "tools": { "call": {} } } });
+        all.insert("tasks".to_owned(), tasks);
     }
     capabilities
 }
