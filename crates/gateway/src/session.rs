@@ -268,6 +268,19 @@ impl Session {
         }
     }
 
+    /// The same where there are not so many yet.
+    pub(crate) fn subscribe_within(
+        &self,
+        name: &str,
+        streams_max: usize,
+        open: impl FnOnce() -> tokio::task::AbortHandle,
+    ) {
+        let mut state = self.state();
+        if state.subscriptions.len() < streams_max {
+            state.subscriptions.insert(name.to_owned(), open());
+        }
+    }
+
     pub(crate) fn unsubscribe(&self, uri: &str) {
         if let Some(stream) = self.state().subscriptions.remove(uri) {
             stream.abort();

@@ -4,6 +4,7 @@
 mod filter;
 mod follow;
 mod heard;
+pub(crate) mod tasks;
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -30,7 +31,7 @@ use crate::serve::turned_true;
 use crate::session::{InFlight, Outgoing, Session};
 use crate::translate::meta;
 use crate::wire::{
-    self, Era, Id, Message, Method, error_body, notification_body, request_body, result_body,
+    self, Era, Id, Message, Method, Takes, error_body, notification_body, request_body, result_body,
 };
 
 /// `subscriptions/listen`: passed on to a server of the same era, held here for older ones and where
@@ -81,7 +82,7 @@ pub(crate) async fn listen(ask: &Ask<'_>, in_flight: Option<InFlight>) -> Outbou
     }
     let over = watch::Sender::new(false);
     let (id, to) = (ask.request.id.clone(), sender.clone());
-    let subscription = Subscription { id, to, over: over.subscribe() };
+    let subscription = Subscription { id, takes: ask.takes, to, over: over.subscribe() };
     for (heard, opened) in sources {
         subscription.hear(heard, opened);
     }
@@ -179,6 +180,7 @@ async fn end(
 
 async fn relay(
     id: &Id,
+    takes: Takes,
     heard: &Heard,
     mut opened: Result<Source, Deaf>,
     to: &mpsc::Sender<Outgoing>,
@@ -191,8 +193,16 @@ async fn relay(
             }
         }
         while let Some(message) = source.next().await {
-            if let Some(tagged) = heard.news(&message, |root, method| tagged(root, method, id))
-                && to.send(Outgoing::plain(tagged)).await.is_err()
+            let tagged = |root: Value<'_>, method: &str| tagged(root, method, id);
+            let news = match heard.task_told_of(&message) {
+                None => heard.news(&message, tagged),
+                Some(task) => {
+                    let looked_at = heard.looked_at(takes, &task).await;
+                    looked_at.and_then(|message| heard.news(&message, tagged))
+                }
+            };
+            if let Some(news) = news
+                && to.send(Outgoing::plain(news)).await.is_err()
             {
                 return;
             }

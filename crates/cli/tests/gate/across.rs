@@ -9,8 +9,8 @@ use serde_json::{Value, json};
 use crate::decisions::held;
 use crate::door::Client;
 use crate::eras::{
-    Answers, Stage, all, answered, ask, conversed, listened, newer, older, request, said, stage,
-    stage_over_http, stage_under,
+    Answers, Stage, all, answered, ask, conversed, event, listened, listened_with, newer, older,
+    request, said, stage, stage_over_http, stage_under,
 };
 use crate::world::until;
 
@@ -267,6 +267,37 @@ fn what_a_task_of_an_older_server_asks_is_answered_with_an_update() {
     let late = send("tasks/update", &update);
     assert_eq!(late["error"]["code"], -32602, "{late}");
     stage.gate.verify();
+}
+
+#[test]
+fn a_newer_client_hears_how_a_task_of_an_older_server_stands() {
+    for stage in [stage("legacy"), stage_over_http(Answers::InAStream)] {
+        let takes = json!({ "elicitation": {}, "extensions": { TASKS: {} } });
+        let send =
+            |method: &str, params: &Value| ask(&stage.client, &newer(method, params, &takes));
+        let asks = stage.server.is_none();
+        let arguments = json!({ "ask": asks, "later": true, "short": true });
+        let begun = send("tools/call", &json!({ "name": "job", "arguments": arguments }));
+        let id = &begun["result"]["taskId"];
+        let wanted = json!({ "taskIds": [id, "another"] });
+        let (mut stream, ack) = listened_with(&stage.client, &wanted, &takes);
+        assert_eq!(ack["params"]["notifications"]["taskIds"], json!([id]), "{ack}");
+        if asks {
+            let news = event(&mut stream);
+            let asked = &news["params"];
+            assert_eq!(asked["status"], "input_required", "{news}");
+            let key = asked["inputRequests"].as_object().unwrap().keys().next().unwrap();
+            let answers = json!({ key: { "action": "decline" } });
+            send("tasks/update", &json!({ "taskId": id, "inputResponses": answers }));
+        }
+        let news = event(&mut stream);
+        assert_eq!(news["method"], "notifications/tasks", "{news}");
+        let task = &news["params"];
+        assert_eq!((&task["taskId"], &task["status"]), (id, &json!("completed")), "{news}");
+        assert!(task["result"]["content"].is_array() && task["ttlMs"] == 60000, "{news}");
+        assert_eq!(task["_meta"]["io.modelcontextprotocol/subscriptionId"], 1, "{news}");
+        stage.gate.verify();
+    }
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use std::io::{BufRead, BufReader, Write};
 use std::net::TcpStream;
 use std::process::{Child, ChildStdin, Command, Stdio};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
@@ -193,8 +193,16 @@ pub(crate) fn conversed(client: &Client, message: &Value) -> Vec<Value> {
 
 /// Listens with the newer era's one long request, until its first message.
 pub(crate) fn listened(client: &Client, notifications: &Value) -> (BufReader<TcpStream>, Value) {
-    let listen =
-        newer("subscriptions/listen", &json!({ "notifications": notifications }), &json!({}));
+    listened_with(client, notifications, &json!({}))
+}
+
+/// The same of a client with these capabilities.
+pub(crate) fn listened_with(
+    client: &Client,
+    notifications: &Value,
+    takes: &Value,
+) -> (BufReader<TcpStream>, Value) {
+    let listen = newer("subscriptions/listen", &json!({ "notifications": notifications }), takes);
     let headers = "MCP-Protocol-Version: 2026-07-28\r\nMcp-Method: subscriptions/listen\r\n";
     let mut stream = TcpStream::connect(("127.0.0.1", client.port)).unwrap();
     stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
@@ -204,10 +212,12 @@ pub(crate) fn listened(client: &Client, notifications: &Value) -> (BufReader<Tcp
     (reader, first)
 }
 
-fn event(reader: &mut BufReader<TcpStream>) -> Value {
+pub(crate) fn event(reader: &mut BufReader<TcpStream>) -> Value {
+    let began = Instant::now();
     loop {
         let mut line = String::new();
         assert!(reader.read_line(&mut line).unwrap() > 0, "the stream ended");
+        assert!(began.elapsed() < Duration::from_secs(30), "nothing but signs of life");
         if let Some(text) = line.strip_prefix("data: ") {
             return serde_json::from_str(text).unwrap();
         }

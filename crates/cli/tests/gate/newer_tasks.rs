@@ -1,14 +1,14 @@
 //! Tasks that a newer server makes of calls, in front of older clients: those that know no tasks, and those
 //! that know the ones of 2025-11-25.
 
-use std::io::Write;
+use std::io::{BufReader, Write};
 use std::net::TcpStream;
 use std::time::Duration;
 
 use serde_json::{Value, json};
 
 use crate::door::Client;
-use crate::eras::{conversed, older, request, said, stage, stage_under};
+use crate::eras::{conversed, event, older, request, said, stage, stage_under};
 use crate::world::until;
 
 const RELATED: &str = "io.modelcontextprotocol/related-task";
@@ -153,6 +153,27 @@ fn what_a_newer_server_answers_at_once_is_a_task_for_who_asked_for_one() {
     let other = stage.gate.grant("other", &["peer=rules"]);
     let other = older(&stage.gate.client(&other, "/mcp/peer"), &json!({}));
     assert_eq!(follow(&other, "tasks/result")["error"]["code"], -32602);
+    stage.gate.verify();
+}
+
+#[test]
+fn an_older_client_hears_how_a_task_of_a_newer_server_stands() {
+    let stage = stage("modern");
+    let client = older(&stage.client, &json!({}));
+    let mut stream = BufReader::new(client.open("GET"));
+    stream.get_ref().set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+    let task = begun(&client, &json!({}));
+    // Its server is asked to tell beside the call.
+    std::thread::sleep(Duration::from_millis(500));
+    for _ in 0..2 {
+        client.send(&request("tasks/get", &task));
+    }
+    let news = event(&mut stream);
+    assert_eq!(news["method"], "notifications/tasks/status", "{news}");
+    let told = &news["params"];
+    assert_eq!((&told["taskId"], &told["status"]), (&task["taskId"], &json!("completed")));
+    assert_eq!(told["ttl"], 60000, "{news}");
+    assert!(told.get("result").is_none() && told.get("_meta").is_none(), "{news}");
     stage.gate.verify();
 }
 

@@ -72,8 +72,10 @@ def rounds(params, last, put):
 def job(task, params, put):
     """Ends after two looks at it, or when it was cancelled; with `ask` it asks something first."""
     arguments = params["arguments"]
+    time.sleep(0.5 if arguments.get("later") else 0)
     if arguments.get("ask"):
         task["status"] = "input_required"
+        older_news(task, put)
         # What it asks, it asks on the stream of whoever wants its result.
         task["came"] = text(asked("elicitation/create", FORM, lambda message: task["wanted"].get()(message)))
         task["status"] = "working"
@@ -86,6 +88,11 @@ def job(task, params, put):
         failed = isinstance(task["came"], Refused) or task["came"].get("isError")
         task["status"] = "failed" if failed else "completed"
     task["done"].set()
+    older_news(task, put)
+
+
+def older_news(task, put):
+    say({"method": "notifications/tasks/status", "params": shown(task)}, own.put if HTTP else put)
 
 
 def shown(task):

@@ -6,6 +6,7 @@ use crate::prepare;
 use crate::rebuild::string;
 use crate::results;
 use crate::session::Outgoing;
+use crate::subscribe;
 use crate::translate::newer_tasks::{self as tasks, Stand};
 use crate::upstream::{Event, Stage, UpstreamError};
 use crate::wire::{Method, code, error_body, notification_body};
@@ -120,7 +121,13 @@ impl Flow {
     /// A call that a newer server made a task of, or answered at once where its client wants a task.
     fn began(&mut self, status: u16, event: &Event, result: Value<'_>) -> Option<Piece> {
         match (tasks::is_begun(result), self.tail.wants_task()) {
-            (true, true) => Some(self.finish_with(&tasks::legacy_begun(result))),
+            (true, true) => {
+                let piece = self.finish_with(&tasks::legacy_begun(result));
+                if let Some(id) = result.get("taskId").and_then(Value::as_str) {
+                    subscribe::tasks::follow(&self.tail.scene, &self.tail.peer, &id);
+                }
+                Some(piece)
+            }
             (true, false) => {
                 self.looking = Looking::at(result, Step::Pause);
                 let Some(looking) = &self.looking else {

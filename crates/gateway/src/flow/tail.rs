@@ -381,7 +381,8 @@ impl Tail {
 
 /// Notifications that belong to no request.
 fn is_news(method: &str) -> bool {
-    method.ends_with("/list_changed") || method == "notifications/resources/updated"
+    method.ends_with("/list_changed")
+        || matches!(method, "notifications/resources/updated" | "notifications/tasks/status")
 }
 
 fn outgoing(event: &Event, message: Bytes) -> Outgoing {

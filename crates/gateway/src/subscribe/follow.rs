@@ -13,12 +13,14 @@ use crate::in_force::Holding;
 use crate::scene::Scene;
 use crate::serve::turned_true;
 use crate::session::Outgoing;
-use crate::wire::{Era, Id};
+use crate::wire::{Era, Id, Takes};
 
 /// A subscription of a client of the newer era.
 #[derive(Clone)]
 pub(super) struct Subscription {
     pub(super) id: Id,
+    /// What its client can be asked.
+    pub(super) takes: Takes,
     pub(super) to: mpsc::Sender<Outgoing>,
     pub(super) over: watch::Receiver<bool>,
 }
@@ -26,10 +28,10 @@ pub(super) struct Subscription {
 impl Subscription {
     /// Passes on what a server says, until it is over.
     pub(super) fn hear(&self, heard: Heard, opened: Result<Source, Deaf>) {
-        let Subscription { id, to, mut over } = self.clone();
+        let Subscription { id, takes, to, mut over } = self.clone();
         tokio::spawn(async move {
             tokio::select! {
-                () = relay(&id, &heard, opened, &to) => {}
+                () = relay(&id, takes, &heard, opened, &to) => {}
                 () = to.closed() => {}
                 () = turned_true(&mut over) => {}
             }

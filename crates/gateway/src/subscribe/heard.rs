@@ -10,14 +10,14 @@ use store::ledger::{Ending, Permit};
 use tokio::sync::broadcast::{Receiver, error::RecvError};
 
 use super::filter::Filter;
+use super::tasks;
 use crate::gate::Gate;
 use crate::peer::Peer;
 use crate::prepare;
 use crate::rebuild::string;
 use crate::scene::Scene;
-use crate::tasks;
 use crate::upstream::{Events, Outgoing as Sent, Reply, UpstreamError};
-use crate::wire::{Era, Method, request_body};
+use crate::wire::{Era, Method, Takes, request_body};
 
 /// The pause before a stream that ended is asked for again; twice as long after each failure.
 const AGAIN_AFTER: Duration = Duration::from_secs(1);
@@ -73,8 +73,8 @@ impl Drop for Heard {
 
 impl Heard {
     pub(super) fn new(scene: &Scene, peer: Arc<Peer>, filter: Filter) -> Heard {
-        // Tasks of the older era are others, and told of in another way.
-        let tasks = if peer.era == Era::Modern { filter.tasks } else { Vec::new() };
+        let has_tasks = peer.era == Era::Modern || peer.offers("tasks");
+        let tasks = if has_tasks { filter.tasks } else { Vec::new() };
         let filter = Filter { tasks, ..filter };
         if let Some(wishes) = peer.wishes() {
             filter.uris.iter().for_each(|uri| wishes.subscribe(uri));
@@ -97,7 +97,11 @@ impl Heard {
 
     async fn open_stream(&self, permit: &Permit) -> Result<Source, Deaf> {
         let params = format!("{{\"notifications\":{}}}", self.filter.raw());
-        let client = prepare::client_words(&self.scene);
+        let client = if self.filter.tasks.is_empty() {
+            prepare::client_words(&self.scene)
+        } else {
+            prepare::task_words(&self.scene, &self.peer)
+        };
         let mut prepared = prepare::own(&self.peer, "subscriptions/listen", Some(&params), &client);
         prepared.out.stays_open = true;
         match self.peer.request(permit, prepared.out).await {
@@ -144,6 +148,19 @@ impl Heard {
         }
     }
 
+    /// The task that an older server has news of, if somebody wants them.
+    pub(super) fn task_told_of(&self, message: &Bytes) -> Option<String> {
+        if self.peer.era == Era::Modern || self.filter.tasks.is_empty() {
+            return None;
+        }
+        tasks::told_of(message).filter(|id| self.filter.tasks.contains(id))
+    }
+
+    /// What there is to tell of such a task.
+    pub(super) async fn looked_at(&self, takes: Takes, id: &str) -> Option<Bytes> {
+        tasks::looked_at(&self.scene, takes, &self.peer.server.name, id).await
+    }
+
     /// A notification as `told` puts it, if it is one that is wanted and may be heard by the rules that are
     /// in force now: a stream may stay open for days.
     pub(super) fn news(
@@ -167,7 +184,7 @@ impl Heard {
         let holder = self.scene.gate.renewed(&self.scene.holder, Some(server))?;
         let holding = holder.holdings.get(&**server)?;
         if known == Method::TasksNotification {
-            let cut = tasks::news(&self.scene, holding.rules.as_deref(), server, message)?;
+            let cut = crate::tasks::news(&self.scene, holding.rules.as_deref(), server, message)?;
             return Some(told(Doc::read(&cut, &Bounds::ANSWER).ok()?.root(), &method));
         }
         // A part of a resource may be hidden where the whole is not.
