@@ -3,6 +3,7 @@
 mod asking;
 mod at_once;
 mod end;
+mod gather;
 mod looking;
 mod steps;
 mod tail;
@@ -19,6 +20,7 @@ use crate::upstream::{Event, Events, Patience, Reply, UpstreamError};
 use crate::wire::{Era, Id, answer};
 use bytes::Bytes;
 use policy::json::{Bounds, Doc, Value};
+use std::collections::VecDeque;
 use std::pin::{Pin, pin};
 use std::time::Duration;
 
@@ -37,10 +39,8 @@ pub(crate) enum Piece {
         body: Bytes,
     },
     /// An older server asks a client that takes questions only as a result: the call must be parked.
-    Question {
-        question: Question,
-        id: Id,
-    },
+    /// Each question has the server's id for it.
+    Questions(Vec<(Question, Id)>),
     /// The stream ended early; a client of a session can take it up again by its event id.
     Broken,
     Cancelled,
@@ -83,6 +83,8 @@ pub(crate) struct Flow {
     task: Option<TaskStep>,
     /// A newer server's task that is looked at for an older client.
     looking: Option<Box<Looking>>,
+    /// What came while questions were gathered, and they themselves.
+    to_tell: VecDeque<Piece>,
     /// Whether the server streams its answer.
     is_streamed: bool,
     /// Rounds that the gate has begun for its client.
@@ -142,6 +144,7 @@ impl Flow {
             asking: None,
             task: None,
             looking: None,
+            to_tell: VecDeque::new(),
             is_streamed: false,
             rounds: 0,
             _under: under,
@@ -187,6 +190,9 @@ impl Flow {
     /// `Cancelled` there is none.
     pub(crate) async fn next(&mut self) -> Next {
         loop {
+            if let Some(piece) = self.to_tell.pop_front() {
+                return Next::Piece(piece);
+            }
             if self.asking.is_some()
                 && let Some(piece) = Box::pin(self.ask_on()).await
             {
@@ -260,9 +266,13 @@ impl Flow {
                 }
                 Some(Ok((status, event))) => self.sort_in_room(status, &event),
             };
-            if let Some(piece) = piece {
-                self.tail.until_on_record().await;
-                return Next::Piece(piece);
+            match piece {
+                None => {}
+                Some(Piece::Questions(first)) => return self.gather(first).await,
+                Some(piece) => {
+                    self.tail.until_on_record().await;
+                    return Next::Piece(piece);
+                }
             }
         }
     }

@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use policy::json::Value;
 use serde::{Deserialize, Serialize};
 use store::random::Random;
 use store::vault::{Purpose, Sealed, Vault};
@@ -72,9 +73,8 @@ impl StateRefused {
 /// A call to a legacy server that asked the client something.
 pub(crate) struct ParkedCall {
     pub(crate) flow: Flow,
-    /// What its client owes an answer to.
-    pub(crate) question: Question,
-    pub(crate) owed: Owed,
+    /// What its client owes answers to.
+    pub(crate) questions: Vec<(Question, Owed)>,
     pub(crate) grant: String,
     pub(crate) until_us: i64,
 }
@@ -89,12 +89,19 @@ pub(crate) struct Owed {
 }
 
 impl Owed {
-    pub(crate) fn new(scene: &Scene, peer: &Arc<Peer>, id: Id) -> Owed {
-        Owed { gate: Arc::clone(&scene.gate), peer: Arc::clone(peer), id: Some(id) }
+    /// The answers to what a server asks.
+    pub(crate) fn of(
+        scene: &Scene,
+        peer: &Arc<Peer>,
+        asked: Vec<(Question, Id)>,
+    ) -> Vec<(Question, Owed)> {
+        let owed =
+            |id| Owed { gate: Arc::clone(&scene.gate), peer: Arc::clone(peer), id: Some(id) };
+        asked.into_iter().map(|(question, id)| (question, owed(id))).collect()
     }
 
     /// The id, for who answers now.
-    pub(crate) fn take(&mut self) -> Option<Id> {
+    fn take(&mut self) -> Option<Id> {
         self.id.take()
     }
 }
@@ -104,6 +111,26 @@ impl Drop for Owed {
         let Some(id) = self.id.take().filter(|_| !self.gate.is_stopping()) else { return };
         let refusal = error_body(Some(&id), code::INTERNAL, "the client did not answer", None);
         self.gate.answer_server(&self.peer, refusal.into());
+    }
+}
+
+/// Which of the questions a client has answered: the ids of those, each with its answer, and the others.
+pub(crate) struct Sorted<'d> {
+    pub(crate) given: Vec<(Id, Value<'d>)>,
+    pub(crate) missing: Vec<(Question, Id)>,
+}
+
+impl<'d> Sorted<'d> {
+    pub(crate) fn of(asked: Vec<(Question, Owed)>, answers: Option<Value<'d>>) -> Sorted<'d> {
+        let mut sorted = Sorted { given: Vec::new(), missing: Vec::new() };
+        for (question, mut owed) in asked {
+            let Some(id) = owed.take() else { continue };
+            match answers.and_then(|all| all.get(&question.key)) {
+                Some(answer) => sorted.given.push((id, answer)),
+                None => sorted.missing.push((question, id)),
+            }
+        }
+        sorted
     }
 }
 
@@ -161,8 +188,10 @@ impl Rounds {
     }
 
     /// What a task is known to ask its client.
-    pub(crate) fn asked_of(&self, key: &TaskKey) -> Option<Question> {
-        self.inside().tasks.get(key).map(|parked| parked.question.clone())
+    pub(crate) fn asked_of(&self, key: &TaskKey) -> Option<Vec<Question>> {
+        let inside = self.inside();
+        let asked = &inside.tasks.get(key)?.questions;
+        Some(asked.iter().map(|(question, _)| question.clone()).collect())
     }
 
     /// Ends every call that waits, because the gate stops: their permits record them.

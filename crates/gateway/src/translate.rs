@@ -333,7 +333,7 @@ pub(crate) fn addresses(error: Value<'_>) -> String {
     input_required(&questions, "")
 }
 
-/// An `input_required` result for one question of a legacy server.
+/// An `input_required` result for what a legacy server asks.
 pub(crate) fn input_required(questions: &[Question], state: &str) -> String {
     format!(
         "{{\"resultType\":\"input_required\",\"inputRequests\":{},\"requestState\":{}}}",

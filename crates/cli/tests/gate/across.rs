@@ -113,6 +113,38 @@ fn progress_grows_also_after_a_wait_for_a_human() {
 }
 
 #[test]
+fn what_an_older_server_asks_at_once_a_newer_client_is_asked_at_once() {
+    let takes = json!({ "elicitation": {}, "sampling": { "tools": {} } });
+    let call = newer("tools/call", &json!({ "name": "several", "arguments": {} }), &takes);
+    let declined = json!({ "action": "decline" });
+    for stage in [
+        stage("legacy"),
+        stage_over_http(Answers::InAStream),
+        stage_over_http(Answers::InOneMessage),
+    ] {
+        let asked = ask(&stage.client, &call);
+        assert_eq!(asked["result"]["resultType"], "input_required", "{asked}");
+        let requests = asked["result"]["inputRequests"].as_object().unwrap();
+        let mut methods: Vec<_> = requests.values().map(|one| &one["method"]).collect();
+        methods.sort_by_key(|method| method.as_str());
+        assert_eq!(methods, ["elicitation/create", "sampling/createMessage"], "{asked}");
+        let answers: Value = requests.keys().map(|key| (key.clone(), declined.clone())).collect();
+        let mut again = answered(&call, &asked, &declined);
+        again["params"]["inputResponses"] = answers;
+        let done = ask(&stage.client, &again);
+        assert_eq!(said(&done), json!({ "form": declined, "model": declined }), "{done}");
+
+        let asked = ask(&stage.client, &call);
+        let rest = ask(&stage.client, &answered(&call, &asked, &declined));
+        let left = rest["result"]["inputRequests"].as_object().unwrap();
+        assert_eq!(left.len(), 1, "one is answered: {rest}");
+        let done = ask(&stage.client, &answered(&call, &rest, &declined));
+        assert_eq!(said(&done), json!({ "form": declined, "model": declined }), "{done}");
+        stage.gate.verify();
+    }
+}
+
+#[test]
 fn many_calls_at_once_share_what_an_older_server_asks() {
     const CALLS: usize = 12;
     const ROUNDS_MAX: usize = 4;

@@ -9,7 +9,7 @@ MODERN, HTTP, PLAIN = sys.argv[1] != "legacy", len(sys.argv) > 2, len(sys.argv) 
 late = sys.argv[1] == "late"
 META = "io.modelcontextprotocol/"
 TASKS = META + "tasks"
-TOOLS = ["touch", "level", "capabilities", "form", "address", "model", "steps", "endless", "hold", "chatter", "cancelled", "logs", "opens", "strict", "job", "subscribed", "die"]
+TOOLS = ["touch", "level", "capabilities", "form", "address", "model", "steps", "endless", "hold", "chatter", "cancelled", "logs", "opens", "strict", "job", "subscribed", "several", "die"]
 URIS = ["res://open", "res://closed"]
 FORM = {"mode": "form", "message": "who?", "requestedSchema": {"type": "object", "properties": {"n": {"type": "string"}}}}
 ADDRESS = {"mode": "url", "message": "go", "url": "https://example.com", **({} if MODERN else {"elicitationId": "e"})}
@@ -231,6 +231,16 @@ def call(name, params, put):
         if params["arguments"].get("never") or told["calls"] == 1:
             raise Refused("sign in", -32042, {"elicitations": [ADDRESS]})
         return text(told["calls"])
+    if name == "several":
+        found = {}
+        def ask(key):
+            found[key] = asked(*QUESTIONS[key], put)
+        asking = [threading.Thread(target=ask, args=(key,)) for key in ("form", "model")]
+        for thread in asking:
+            thread.start()
+        for thread in asking:
+            thread.join()
+        return text(found)
     if name == "strict":
         answer = asked("sampling/createMessage", {"messages": [], "maxTokens": 1}, put)
         return {**text(answer), "isError": "code" in answer}

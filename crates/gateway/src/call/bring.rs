@@ -5,14 +5,15 @@ use super::judge::release;
 use crate::answers;
 use crate::flow::{Flow, Next, Piece};
 use crate::gate::Gate;
-use crate::mrtr::{Inner, Owed, ParkedCall};
+use crate::mrtr::{Inner, Owed, ParkedCall, Sorted};
 use crate::outbound::{Outbound, PIECES_WAITING_MAX};
 use crate::peer::Peer;
 use crate::session::Outgoing;
-use crate::translate;
-use crate::upstream::{self};
+use crate::translate::{self, Question};
+use crate::upstream::{self, UpstreamError};
 use crate::wire::{Id, code, error_body};
 use bytes::Bytes;
+use policy::json::Value;
 use std::sync::Arc;
 use store::ledger::{Ending, Permit};
 use tokio::sync::mpsc;
@@ -22,7 +23,7 @@ pub(super) fn bring(first: Piece, flow: Flow) -> Outbound {
     match first {
         Piece::Last { status, body } => Outbound::with_status(status, body),
         Piece::Cancelled => Outbound::Silent,
-        Piece::Question { question, id } => Outbound::ok(park(flow, question, id)),
+        Piece::Questions(asked) => Outbound::ok(park(flow, asked)),
         Piece::Broken => {
             detach(flow);
             Outbound::Silent
@@ -61,8 +62,8 @@ pub(super) async fn pump(first: Outgoing, mut flow: Flow, to: mpsc::Sender<Outgo
                 let _ = to.send(Outgoing::plain(body)).await;
                 return;
             }
-            Piece::Question { question, id } => {
-                let body = park(flow, question, id);
+            Piece::Questions(asked) => {
+                let body = park(flow, asked);
                 let _ = to.send(Outgoing::plain(body)).await;
                 return;
             }
@@ -82,26 +83,26 @@ pub(super) fn detach(flow: Flow) {
 }
 
 /// Parks a call whose server asked something, and says so to the client.
-pub(super) fn park(mut flow: Flow, question: translate::Question, id: Id) -> Bytes {
+pub(super) fn park(mut flow: Flow, asked: Vec<(Question, Id)>) -> Bytes {
     if flow.asks_for_a_task() {
-        return flow.park_task(question, id);
+        return flow.park_task(asked);
     }
     flow.set_asking(true);
     let (gate, client_id) = (Arc::clone(&flow.tail.scene.gate), flow.tail.id.clone());
     let until_us = gate.clock.now().wall_us + crate::mrtr::ROUND_SECONDS_MAX * 1_000_000;
     let grant = flow.tail.scene.holder.id.clone();
-    let asked = flow.tail.asked.clone();
+    let questions: Vec<Question> = asked.iter().map(|(question, _)| question.clone()).collect();
+    let call = flow.tail.asked.clone();
     let scene = flow.tail.scene.clone();
     let server = flow.tail.peer.server.name.clone();
-    let owed = Owed::new(&scene, &flow.tail.peer, id);
-    let parked = ParkedCall { flow, question: question.clone(), owed, grant, until_us };
-    let parked = gate.rounds.park(parked);
-    let sealed = parked.ok().zip(asked.digest(&gate)).and_then(|(handle, digest)| {
-        gate.seal(&scene, &server, &digest, asked.first_seq, Inner::Parked(handle))
+    let owed = Owed::of(&scene, &flow.tail.peer, asked);
+    let parked = gate.rounds.park(ParkedCall { flow, questions: owed, grant, until_us });
+    let sealed = parked.ok().zip(call.digest(&gate)).and_then(|(handle, digest)| {
+        gate.seal(&scene, &server, &digest, call.first_seq, Inner::Parked(handle))
     });
     match sealed {
         Some(state) => {
-            let result = translate::input_required(&[question], &state);
+            let result = translate::input_required(&questions, &state);
             crate::wire::result_body(&client_id, &result).into()
         }
         None => error_body(Some(&client_id), -32603, "too many calls wait for their clients", None)
@@ -109,26 +110,27 @@ pub(super) fn park(mut flow: Flow, question: translate::Question, id: Id) -> Byt
     }
 }
 
-/// A further round of a call that waits here: hands the answer to its server and goes on. One that
-/// brings no answer is asked again.
+/// A further round of a call that waits here: hands the answers to its server and goes on. Who leaves one
+/// out is asked for it again.
 pub(super) async fn resume(ask: &Ask<'_>, mut parked: Box<ParkedCall>, permit: Permit) -> Outbound {
     let id = &ask.request.id;
     let responses = ask.request.params.and_then(|params| params.get("inputResponses"));
     parked.flow.tail.id = id.clone();
-    let Some(asked) = parked.owed.take() else { return Outbound::Silent };
-    let Some(answer) = responses.and_then(|all| all.get(&parked.question.key)) else {
+    let Sorted { given, missing } = Sorted::of(parked.questions, responses);
+    if given.is_empty() {
         release(permit, "an answer is missing");
-        return Outbound::ok(park(parked.flow, parked.question, asked));
-    };
-    let body = crate::wire::result_body(&asked, answer.raw());
-    let out = upstream::Outgoing::response(body.into());
-    if let Err(error) = parked.flow.tail.peer.send(&permit, out).await {
+        return Outbound::ok(park(parked.flow, missing));
+    }
+    if let Err(error) = answer(&parked.flow.tail.peer, &permit, &given).await {
         let piece = parked.flow.tail.failed(&error);
         release(permit, "the server is gone");
         return bring(piece, parked.flow);
     }
     // The first round's permit stays with the call; this round's row only says that it went on.
     Gate::settled(permit, Ending::Ok);
+    if !missing.is_empty() {
+        return Outbound::ok(park(parked.flow, missing));
+    }
     parked.flow.set_asking(false);
     match parked.flow.next().await {
         Next::Piece(first) => bring(first, parked.flow),
@@ -139,28 +141,40 @@ pub(super) async fn resume(ask: &Ask<'_>, mut parked: Box<ParkedCall>, permit: P
     }
 }
 
+/// Hands a client's answers to the server that asked.
+async fn answer(
+    peer: &Peer,
+    permit: &Permit,
+    given: &[(Id, Value<'_>)],
+) -> Result<(), UpstreamError> {
+    for (asked, answer) in given {
+        let body = crate::wire::result_body(asked, answer.raw());
+        peer.send(permit, upstream::Outgoing::response(body.into())).await?;
+    }
+    Ok(())
+}
+
 /// `tasks/update` for an older server, which has no such thing: the answer goes where it was asked.
-pub(super) async fn update_task(ask: &Ask<'_>, peer: &Peer, permit: Permit) -> Outbound {
+pub(super) async fn update_task(ask: &Ask<'_>, peer: &Arc<Peer>, permit: Permit) -> Outbound {
     let (id, params) = (&ask.request.id, ask.request.params);
     let task = params.and_then(|params| params.get("taskId")?.as_str()).unwrap_or_default();
     let rounds = &ask.scene.gate.rounds;
     let key = (ask.scene.holder.id.clone(), peer.server.name.clone(), task.into_owned());
-    let Some(mut parked) = rounds.unpark_task(&key) else {
+    let Some(parked) = rounds.unpark_task(&key) else {
         release(permit, "the task asks nothing");
         let words = "this task does not wait for an answer";
         return Outbound::ok(error_body(Some(id), code::INVALID_PARAMS, words, None));
     };
     let answers = params.and_then(|params| params.get("inputResponses"));
-    if let Some(answer) = answers.and_then(|all| all.get(&parked.question.key))
-        && let Some(asked) = parked.owed.take()
-    {
-        let body = crate::wire::result_body(&asked, answer.raw());
-        if let Err(error) = peer.send(&permit, upstream::Outgoing::response(body.into())).await {
-            release(permit, "the server is gone");
-            return Outbound::ok(answers::upstream_failed(id, &peer.server.name, &error));
-        }
-    } else {
-        rounds.park_task(key, parked);
+    let ParkedCall { flow, questions, grant, until_us } = parked;
+    let Sorted { given, missing } = Sorted::of(questions, answers);
+    if let Err(error) = answer(peer, &permit, &given).await {
+        release(permit, "the server is gone");
+        return Outbound::ok(answers::upstream_failed(id, &peer.server.name, &error));
+    }
+    if !missing.is_empty() {
+        let questions = Owed::of(ask.scene, peer, missing);
+        rounds.park_task(key, ParkedCall { flow, questions, grant, until_us });
     }
     Gate::settled(permit, Ending::Ok);
     Outbound::ok(crate::wire::result_body(id, "{\"resultType\":\"complete\"}"))

@@ -333,10 +333,8 @@ impl Tail {
                 };
                 let params = params.unwrap_or_else(|| "{}".to_owned());
                 let key = format!("question-{}", id.raw().trim_matches('"'));
-                Some(Piece::Question {
-                    question: Question { key, method: method.to_owned(), params },
-                    id,
-                })
+                let question = Question { key, method: method.to_owned(), params };
+                Some(Piece::Questions(vec![(question, id)]))
             }
             (Era::Legacy, Some(session)) => {
                 let alone = session.server.is_some();
@@ -363,7 +361,7 @@ impl Tail {
         (!self.effects.redact.is_empty()).then(|| self.effects.clone())
     }
 
-    fn refuse_question(&self, id: &Id, code: i64) -> Option<Piece> {
+    pub(super) fn refuse_question(&self, id: &Id, code: i64) -> Option<Piece> {
         let words = "the client does not take this request here";
         let refusal = error_body(Some(id), code, words, None);
         self.scene.gate.answer_server(&self.peer, refusal.into());

@@ -76,7 +76,7 @@ impl Flow {
     fn asking_task(&mut self, event: &Event, task: Value<'_>) -> Option<Piece> {
         let id = task.get("taskId").and_then(Value::as_str)?;
         match self.tail.scene.gate.rounds.asked_of(&self.task_key(&id)) {
-            Some(question) => Some(self.finish_with(&tasks::modern_asking(task, &question))),
+            Some(questions) => Some(self.finish_with(&tasks::modern_asking(task, &questions))),
             None => self.ask_for(&id, ForWhom::Question(event.message.clone())),
         }
     }
@@ -92,9 +92,10 @@ impl Flow {
     }
 
     /// Keeps what a task asks until its client updates it, and ends the `tasks/get` that brought it up.
-    pub(crate) fn park_task(mut self, question: Question, id: Id) -> Bytes {
+    pub(crate) fn park_task(mut self, asked: Vec<(Question, Id)>) -> Bytes {
+        let questions: Vec<Question> = asked.iter().map(|(question, _)| question.clone()).collect();
         let said = match self.task.take() {
-            Some(TaskStep::Asked(ForWhom::Question(got))) => told_of(&got, &question),
+            Some(TaskStep::Asked(ForWhom::Question(got))) => told_of(&got, &questions),
             _ => None,
         };
         let (piece, task_id) = match said {
@@ -106,8 +107,8 @@ impl Flow {
         let gate = Arc::clone(&self.tail.scene.gate);
         let until_us = gate.clock.now().wall_us + ROUND_SECONDS_MAX * 1_000_000;
         let (key, grant) = (self.task_key(&task_id), self.tail.scene.holder.id.clone());
-        let owed = Owed::new(&self.tail.scene, &self.tail.peer, id);
-        gate.rounds.park_task(key, ParkedCall { flow: self, question, owed, grant, until_us });
+        let questions = Owed::of(&self.tail.scene, &self.tail.peer, asked);
+        gate.rounds.park_task(key, ParkedCall { flow: self, questions, grant, until_us });
         body
     }
 
@@ -207,9 +208,9 @@ impl Flow {
 }
 
 /// What `tasks/get` is answered with for a task that asks something, and the task's id.
-fn told_of(got: &Bytes, question: &Question) -> Option<(String, String)> {
+fn told_of(got: &Bytes, questions: &[Question]) -> Option<(String, String)> {
     let doc = Doc::read(got, &Bounds::ANSWER).ok()?;
     let task = doc.root().get("result")?;
     let id = task.get("taskId")?.as_str()?.into_owned();
-    Some((tasks::modern_asking(task, question), id))
+    Some((tasks::modern_asking(task, questions), id))
 }

@@ -61,8 +61,8 @@ pub(crate) fn modern_got(task: Value<'_>, came_to: Option<CameTo<'_>>) -> String
 }
 
 /// The same of a task that waits for its client, with what it asks.
-pub(crate) fn modern_asking(task: Value<'_>, question: &Question) -> String {
-    modern_task(task, &[("inputRequests", input_requests(std::slice::from_ref(question)))])
+pub(crate) fn modern_asking(task: Value<'_>, questions: &[Question]) -> String {
+    modern_task(task, &[("inputRequests", input_requests(questions))])
 }
 
 /// The same of a task of which nothing more is known than that it has not ended.
