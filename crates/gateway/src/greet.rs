@@ -25,7 +25,7 @@ use crate::wire::{Era, Refused, Request, Revision, Takes, meta_keys, result_body
 const HANDSHAKE_BYTES_MAX: usize = 64 * 1024;
 
 /// What a session may ask for of a server's log.
-const LOG_LEVELS: [&str; 8] =
+pub(crate) const LOG_LEVELS: [&str; 8] =
     ["debug", "info", "notice", "warning", "error", "critical", "alert", "emergency"];
 
 /// How bad a level of log messages says that things are; nothing of one that there is not.

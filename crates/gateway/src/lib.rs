@@ -15,6 +15,7 @@ mod greet;
 mod hooks;
 mod in_force;
 mod keep;
+mod levels;
 mod listen;
 mod lists;
 mod look;

@@ -13,6 +13,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 
 use crate::aside::{LARGE_BYTES, aside};
 use crate::builtin::{self, Builtin};
+use crate::levels::Levels;
 use crate::questions::Askable;
 use crate::room::{self, Account};
 use crate::server::Server;
@@ -36,8 +37,8 @@ pub(crate) struct Peer {
     ids: AtomicU64,
     /// The start of its process whose tool list was compared with the pins; 0 if none was.
     checked: AtomicU64,
-    /// The log level the server was told, where the gate tells it.
-    level: Mutex<Option<String>>,
+    /// The log levels that its clients want, where the gate tells it.
+    levels: Mutex<Levels>,
     quiet: Mutex<Option<Quiet>>,
     /// Its calls that can be asked something beside them.
     pub(crate) askable: Arc<Askable>,
@@ -79,7 +80,7 @@ impl Peer {
             shared,
             ids: AtomicU64::new(0),
             checked: AtomicU64::new(0),
-            level: Mutex::new(None),
+            levels: Mutex::default(),
             quiet: Mutex::new(None),
             askable: Arc::default(),
             answers: Arc::new(Semaphore::new(ANSWERS_UNDER_WAY_MAX)),
@@ -170,12 +171,10 @@ impl Peer {
         }
     }
 
-    /// Notes a log level; false when it is the one already told.
-    pub(crate) fn changes_level(&self, level: &str) -> bool {
-        let mut told = self.level.lock().unwrap_or_else(PoisonError::into_inner);
-        let changes = told.as_deref() != Some(level);
-        *told = Some(level.to_owned());
-        changes
+    /// Notes a log level that a client wants; the one to tell the server, where that changes.
+    pub(crate) fn level_to_tell(&self, level: &str, now_us: u64) -> Option<&'static str> {
+        let mut levels = self.levels.lock().unwrap_or_else(PoisonError::into_inner);
+        if self.shared { levels.want(level, now_us) } else { levels.want_only(level) }
     }
 
     /// Whether the server says it has a feature, such as `resources`.

@@ -280,9 +280,7 @@ impl Gate {
 
     /// Tells an older server which log messages are wanted, when that is not what it was told before.
     pub(crate) async fn set_level(&self, peer: &Arc<Peer>, permit: &Permit, level: &str) {
-        if !peer.changes_level(level) {
-            return;
-        }
+        let Some(level) = peer.level_to_tell(level, self.clock.now().steady_us) else { return };
         if let Some(wishes) = peer.wishes() {
             wishes.set_level(level);
         }

@@ -348,6 +348,28 @@ fn a_task_that_nobody_waits_for_any_more_is_cancelled() {
     });
 }
 
+#[test]
+fn two_newer_clients_of_one_grant_each_have_their_own_log_level() {
+    for stage in [stage("legacy"), stage_over_http(Answers::InAStream)] {
+        let call = |tool: &str, level: &str| {
+            let mut call = newer("tools/call", &json!({ "name": tool }), &json!({}));
+            call["params"]["_meta"]["progressToken"] = json!("t");
+            call["params"]["_meta"]["io.modelcontextprotocol/logLevel"] = json!(level);
+            all(&stage.client, &call)
+        };
+        let told = |level: &str| said(call("level", level).last().unwrap());
+        assert_eq!(told("error"), "error");
+        assert_eq!(told("debug"), "debug");
+        assert_eq!(told("error"), "debug", "another client wants to hear more");
+        for (level, lines) in [("debug", 1), ("error", 0), ("info", 1)] {
+            let came = call("logs", level);
+            let heard = came.iter().filter(|one| one["method"] == "notifications/message");
+            assert_eq!(heard.count(), lines, "{level}: {came:?}");
+        }
+        assert_eq!(told("emergency"), "debug");
+    }
+}
+
 /// What the server says it was told, once it runs again.
 fn remembered(stage: &Stage, client: &Client, name: &str, expected: &Value) {
     let call = request("tools/call", &json!({ "name": name, "arguments": {} }));
