@@ -158,7 +158,9 @@ pub(crate) fn legacy_result(method: &str, result: Value<'_>) -> String {
     rebuild::object(
         result,
         |key, value| match (key, &text) {
-            ("resultType" | "ttlMs" | "cacheScope", _) => Member::Drop,
+            ("ttlMs" | "cacheScope", _) => Member::Drop,
+            // Another kind than the usual one is an extension's, which this client may know.
+            ("resultType", _) if value.as_str().as_deref() == Some("complete") => Member::Drop,
             ("structuredContent", _) if odd.is_some() => Member::Drop,
             ("content", Some(text)) => Member::Replace(text.clone()),
             ("tools", _) if method == "tools/list" => {
@@ -242,8 +244,8 @@ pub(crate) fn initialize_result(discover: &serde_json::Value, revision: &str) ->
     result
 }
 
-/// What belongs to one era (extensions to the modern one, its own kind of tasks to the legacy one) is not
-/// offered to clients of the other, which cannot ask for it.
+/// What belongs to one era (its own kind of tasks) is not offered to clients of the other, which cannot ask
+/// for it.
 fn without(capabilities: Option<&serde_json::Value>, own: &str) -> serde_json::Value {
     let mut capabilities = capabilities.cloned().unwrap_or_else(|| json!({}));
     if let Some(object) = capabilities.as_object_mut() {

@@ -349,6 +349,30 @@ fn a_task_that_nobody_waits_for_any_more_is_cancelled() {
 }
 
 #[test]
+fn extensions_that_the_gate_does_not_know_cross_eras() {
+    const UI: &str = "io.modelcontextprotocol/ui";
+    let newer_one = stage("modern");
+    for revision in ["2025-11-25", "2025-06-18"] {
+        let takes = json!({ "extensions": { UI: { "b": 2 }, "example.org/own": {}, TASKS: {} } });
+        let hello = json!({
+            "protocolVersion": revision, "capabilities": takes,
+            "clientInfo": { "name": "older", "version": "1" },
+        });
+        let hello = newer_one.client.send(&request("initialize", &hello)).json();
+        let offered = &hello["result"]["capabilities"]["extensions"];
+        assert_eq!(offered, &json!({ UI: { "a": 1 } }), "{hello}");
+        let client = older(&newer_one.client, &takes);
+        let told = client.send(&request("tools/call", &json!({ "name": "capabilities" }))).json();
+        assert_eq!(said(&told)["extensions"], takes["extensions"], "{told}");
+    }
+
+    let older_one = stage("legacy");
+    let found = ask(&older_one.client, &newer("server/discover", &json!({}), &json!({})));
+    let offered = &found["result"]["capabilities"]["extensions"];
+    assert_eq!(offered, &json!({ UI: { "a": 1 }, TASKS: {} }), "{found}");
+}
+
+#[test]
 fn two_newer_clients_of_one_grant_each_have_their_own_log_level() {
     for stage in [stage("legacy"), stage_over_http(Answers::InAStream)] {
         let call = |tool: &str, level: &str| {

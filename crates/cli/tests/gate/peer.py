@@ -204,6 +204,8 @@ def call(name, params, put):
     if name == "touch":
         news(put)
         return text("touched")
+    if name == "capabilities" and MODERN:
+        return text(params["_meta"][META + "clientCapabilities"])
     if name in told:
         return text(told[name])
     if name == "die":
@@ -260,8 +262,9 @@ def result(method, params, put):
     if MODERN and META + "protocolVersion" not in params.get("_meta", {}):
         raise Refused("version")
     offers = {"tools": {"listChanged": True}, "resources": {"subscribe": True}, "logging": {}}
+    offers["extensions"] = {META + "ui": {"a": 1}}
     if MODERN:
-        offers["extensions"] = {TASKS: {}}
+        offers["extensions"][TASKS] = {}
     else:
         offers["tasks"] = {"cancel": {}, "requests": {"tools": {"call": {}}}}
     if method.startswith("tasks/"):

@@ -85,13 +85,35 @@ pub(crate) enum CameTo<'a> {
 /// What a legacy server offers, with the extension in the place of its own kind of tasks.
 pub(super) fn modern_capabilities(legacy: Option<&serde_json::Value>) -> serde_json::Value {
     let mut capabilities = without(legacy, "tasks");
+    let mut extensions = others(legacy);
     let runs_tools = legacy
         .and_then(|all| all.get("tasks")?.get("requests")?.get("tools")?.get("call"))
         .is_some_and(serde_json::Value::is_object);
-    if let (true, Some(all)) = (runs_tools, capabilities.as_object_mut()) {
-        all.insert("extensions".to_owned(), json!({ TASKS: {} }));
+    if runs_tools {
+        extensions.insert(TASKS.to_owned(), json!({}));
     }
+    set_extensions(&mut capabilities, extensions);
     capabilities
+}
+
+/// The extensions of a server but for tasks, which are translated. What the gate does not know passes it.
+fn others(capabilities: Option<&serde_json::Value>) -> serde_json::Map<String, serde_json::Value> {
+    let all = capabilities.and_then(|all| all.get("extensions")?.as_object());
+    let mut others = all.cloned().unwrap_or_default();
+    others.remove(TASKS);
+    others
+}
+
+fn set_extensions(
+    capabilities: &mut serde_json::Value,
+    extensions: serde_json::Map<String, serde_json::Value>,
+) {
+    let Some(all) = capabilities.as_object_mut() else { return };
+    if extensions.is_empty() {
+        all.remove("extensions");
+    } else {
+        all.insert("extensions".to_owned(), extensions.into());
+    }
 }
 
 /// What a modern server offers, with tasks of the older era in the place of the extension, for clients that
@@ -100,7 +122,8 @@ pub(super) fn legacy_capabilities(
     modern: Option<&serde_json::Value>,
     revision: &str,
 ) -> serde_json::Value {
-    let mut capabilities = without(modern, "extensions");
+    let mut capabilities = without(modern, "tasks");
+    set_extensions(&mut capabilities, others(modern));
     let extends = modern.and_then(|all| all.get("extensions")?.get(TASKS)).is_some();
     if let (true, Some(all)) = (extends && revision == NEWEST_LEGACY, capabilities.as_object_mut())
     {
@@ -147,7 +170,7 @@ mod tests {
     fn only_a_server_that_runs_tools_as_tasks_offers_the_extension() {
         for (legacy, extends) in [
             (json!({ "tasks": { "requests": { "tools": { "call": {} } } } }), true),
-            (json!({ "tasks": { "list": {} } }), false),
+            (json!({ "tasks": { "list": {} }, "extensions": { TASKS: {} } }), false),
             (json!({}), false),
         ] {
             let modern = modern_capabilities(Some(&legacy));
