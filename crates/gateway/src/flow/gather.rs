@@ -49,7 +49,7 @@ impl Flow {
                     self.source = Source::Held(200, event, Box::new(rest));
                     break;
                 }
-                match self.sort(200, &event) {
+                match self.sort_in_room(200, &event) {
                     None => {}
                     Some(Piece::Questions(more)) => all.extend(more),
                     Some(piece @ Piece::Interim(_)) => self.to_tell.push_back(piece),
