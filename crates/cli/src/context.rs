@@ -15,7 +15,7 @@ use store::home::Home;
 use store::ledger::{Ledger, Note, Options, Reader, Retention};
 use store::random::Random;
 use store::registry::{
-    FileNames, Grant, Origin, PolicyText, Registry, RegistryError, Server, Target,
+    Begun, FileNames, Grant, Origin, PolicyText, Registry, RegistryError, Server, Target,
 };
 use store::settings::Settings;
 use store::vault::{Ask, KeyError, Vault, ask_nobody, parse_key};
@@ -433,7 +433,26 @@ impl Stores {
         Ok(())
     }
 
-    /// An act that changed something elsewhere than in `gate.db` is a row of the audit log, too.
+    /// To be called before something is changed elsewhere than in `gate.db`, so that a kill leaves word
+    /// of it.
+    pub(crate) fn begin(&self, act: &str, about: &str) -> Result<Begun> {
+        Ok(self.registry.begin_act(act, about, self.now_us())?)
+    }
+
+    /// What was begun has happened.
+    pub(crate) fn done(&self, begun: &Begun, words: &str) -> Result<()> {
+        self.registry.act_is_done(begun, words, self.now_us())?;
+        self.record()
+    }
+
+    /// What was begun did not happen. Where even this cannot be kept, a row will say that it was begun.
+    pub(crate) fn undone(&self, begun: &Begun) {
+        if let Err(error) = self.registry.act_did_not_happen(begun) {
+            tracing::debug!(%error, "an act that did not happen could not be taken back");
+        }
+    }
+
+    /// What is no change but belongs into the audit log all the same.
     pub(crate) fn note(&self, act: &str, about: &str, words: &str) -> Result<()> {
         let note = Note { act, by: &self.actor, about, words };
         let ledger = self.ledger()?;

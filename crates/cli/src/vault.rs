@@ -130,19 +130,25 @@ fn move_key(args: MoveArgs, context: &Context, out: &mut Out) -> Result<Ending> 
         }),
     };
     let moved = match (&from, &to) {
-        (KeyPlace::File, None) => false,
-        (KeyPlace::Elsewhere(from), Some(to)) if from == to => false,
+        (KeyPlace::File, None) => None,
+        (KeyPlace::Elsewhere(from), Some(to)) if from == to => None,
         (_, to) => {
-            carry(to.as_ref(), wait, &stores, context).with_context(|| {
+            let begun = stores.begin("vault_moved", "vault")?;
+            let carried = carry(to.as_ref(), wait, &stores, context);
+            if carried.is_err() {
+                stores.undone(&begun);
+            }
+            carried.with_context(|| {
                 format!("the vault key was not moved; it comes from {from} as before")
             })?;
-            true
+            Some(begun)
         }
     };
     let now = KeyPlace::of(&stores.home)?;
-    if moved {
-        stores.note("vault_moved", "vault", &format!("{} to {}", from.name(), now.name()))?;
+    if let Some(begun) = &moved {
+        stores.done(begun, &format!("{} to {}", from.name(), now.name()))?;
     }
+    let moved = moved.is_some();
     tell(&from, &now, moved, &stores, out)
 }
 

@@ -33,7 +33,7 @@ pub mod target;
 pub mod token;
 pub mod values;
 
-pub use acts::{RecordError, acts_wait_in};
+pub use acts::{Begun, RecordError, acts_wait_in};
 pub use credential::{Credential, EnvValue, Place};
 pub use error::{Origin, RegistryError, Thing};
 pub use grants::{

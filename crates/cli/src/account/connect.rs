@@ -106,11 +106,13 @@ async fn keep(
     stores: &Stores,
     out: &mut Out,
 ) -> Result<Ending> {
+    let begun = stores.begin("connect", service.name)?;
     save(desk, service, Some(fresh))?;
     let mut checked = check(desk, service).await;
     if args.replace && matches!(checked, Err(CheckError::OtherPerson(_))) {
+        let forgetting = stores.begin("forget", service.name)?;
         let wiped = desk.records.forget(service.name)?;
-        stores.note("forget", service.name, "the records of another person")?;
+        stores.done(&forgetting, "the records of another person")?;
         out.say(format_args!("{wiped} records of another person were deleted"));
         checked = check(desk, service).await;
     }
@@ -118,6 +120,7 @@ async fn keep(
         && error.is_final()
     {
         save(desk, service, before)?;
+        stores.undone(&begun);
         let kept =
             if before.is_some() { "the account there was is kept" } else { "nothing is kept" };
         if let CheckError::OtherPerson(_) = error {
@@ -131,7 +134,7 @@ async fn keep(
             service.name
         );
     }
-    stores.note("connect", service.name, "")?;
+    stores.done(&begun, "")?;
     let facts = desk.accounts.facts(service.name)?;
     let facts = facts.ok_or_else(|| anyhow!("the account was removed meanwhile"))?;
     told(service, &facts, checked.as_ref().err(), out)

@@ -25,16 +25,21 @@ pub(crate) fn disconnect(
         out.say("nothing was changed");
         return Ok(Ending::No);
     }
+    let begun = stores.begin("disconnect", name)?;
     let revoked = if args.no_revoke {
         false
     } else {
-        runtime()?.block_on(revoke(&desk, service)).map_err(|error| anyhow!(
+        let revoked = runtime()?.block_on(revoke(&desk, service));
+        if revoked.is_err() {
+            stores.undone(&begun);
+        }
+        revoked.map_err(|error| anyhow!(
             "cannot take consent back at `{name}`: {error}; nothing was wiped\nhint: try again later, or wipe here only with `tollgate disconnect {name} --no-revoke`"
         ))?
     };
     let wiped = desk.accounts.lock(name)?.wipe()?;
     let records = if args.keep_data { None } else { Some(desk.records.forget(name)?) };
-    stores.note("disconnect", name, if revoked { "consent taken back" } else { "" })?;
+    stores.done(&begun, if revoked { "consent taken back" } else { "" })?;
     if records.is_some() && holds_something(&desk.exports) {
         let shown = desk.exports.display();
         out.say(format_args!("what agents exported stays in `{shown}`; it is yours to delete"));

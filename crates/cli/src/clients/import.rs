@@ -107,13 +107,10 @@ impl Work<'_> {
             let servers: Vec<String> =
                 mine.iter().filter_map(|s| s.server()).map(str::to_owned).collect();
             let made_servers = made.iter().filter(|name| servers.contains(name)).cloned().collect();
+            let begun = self.stores.begin("client_changed", file.client.name)?;
             self.replace(file, &text, &grant.label, first && made_grant, made_servers)?;
             let path = file.path.display().to_string();
-            self.stores.note(
-                "client_changed",
-                file.client.name,
-                &format!("{path}: {}", servers.join(", ")),
-            )?;
+            self.stores.done(&begun, &format!("{path}: {}", servers.join(", ")))?;
             let over_http = token.is_some();
             done.push(Done {
                 client: file.client.name,

@@ -67,8 +67,9 @@ pub(super) fn run(args: &InstallArgs, context: &Context, out: &mut Out) -> Resul
         made_grant,
         made_servers: Vec::new(),
     };
+    let begun = stores.begin("client_changed", client.name)?;
     change.make(&journal, stores.now_us())?;
-    stores.note("client_changed", client.name, &format!("{}: {}", path.display(), args.server))?;
+    stores.done(&begun, &format!("{}: {}", path.display(), args.server))?;
     report(args, &path, &label, out, client.note)
 }
 

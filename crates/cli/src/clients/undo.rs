@@ -36,6 +36,9 @@ pub(super) fn run(args: &ImportArgs, context: &Context, out: &mut Out) -> Result
     for records in files.values() {
         let before = undone.len();
         let fits: Vec<&Record> = chain(records);
+        let path = records.first().map(|r| r.path.display().to_string()).unwrap_or_default();
+        let restores = !args.dry_run && !fits.is_empty();
+        let begun = restores.then(|| stores.begin("client_restored", &path)).transpose()?;
         for record in &fits {
             if args.dry_run {
                 undone.push((*record).clone());
@@ -47,9 +50,8 @@ pub(super) fn run(args: &ImportArgs, context: &Context, out: &mut Out) -> Result
         if fits.len() < records.len() {
             stuck.extend(records.get(fits.len()));
         }
-        if undone.len() > before && !args.dry_run {
-            let path = records.first().map(|r| r.path.display().to_string()).unwrap_or_default();
-            stores.note("client_restored", &path, "")?;
+        if let Some(begun) = begun.filter(|_| undone.len() > before) {
+            stores.done(&begun, "")?;
         }
     }
     if !args.dry_run {

@@ -75,3 +75,23 @@ fn kills_at_any_moment_leave_one_row_for_each_change_and_none_for_others() {
     assert_eq!(rows, made);
     assert_eq!(stage.run(&["audit", "verify"]).code, 0);
 }
+
+/// What is changed elsewhere than in `gate.db` cannot share its transaction.
+#[test]
+fn a_killed_move_of_the_vault_key_leaves_word_that_it_was_begun() {
+    let stage = Stage::with_demo();
+    let slow = "sleep 5; cat \"$0\"";
+    let key = stage.home().join("vault.key").display().to_string();
+    let words = ["vault", "move", "--to", "command", "--", "sh", "-c", slow, &key];
+    let mut command = stage.command(&words);
+    let mut child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    let database = stage.home().join("gate.db");
+    let begun = Instant::now();
+    while !store::registry::acts_wait_in(&database) {
+        assert!(begun.elapsed() < Duration::from_secs(4), "the act is not kept");
+    }
+    child.kill().unwrap();
+    child.wait().unwrap();
+    assert_eq!(notes(&stage, "vault_moved"), [], "it may be under way");
+    assert!(store::registry::acts_wait_in(&database), "a minute later it has its row");
+}

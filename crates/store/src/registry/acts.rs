@@ -12,6 +12,8 @@ use crate::ledger::{Ledger, LedgerError, Note, stamp};
 
 /// Tells one act from all others, in this home and in copies of it.
 const MARK_CHARS: usize = 16;
+/// A command that does not say for so long how a change elsewhere went has ended before it could.
+const BEGUN_US_MAX: i64 = 60 * 1_000_000;
 /// Of acts that wait so many are held in memory at a time.
 const TAKEN_AT_ONCE_MAX: u32 = 1_000;
 
@@ -30,6 +32,14 @@ impl From<rusqlite::Error> for RecordError {
     }
 }
 
+/// A change elsewhere than in `gate.db`, whose act is kept from before it.
+#[must_use = "an act is done, or nothing was changed"]
+pub struct Begun {
+    mark: String,
+    act: String,
+    about: String,
+}
+
 /// An act that waits for its row.
 struct Waiting {
     number: i64,
@@ -39,9 +49,57 @@ struct Waiting {
     about: String,
     words: String,
     done_at_us: i64,
+    is_begun: bool,
 }
 
 impl Registry {
+    /// To be called before something is changed elsewhere. If nobody says how it went, its row tells
+    /// that it was begun.
+    pub fn begin_act(&self, act: &str, about: &str, now_us: i64) -> Result<Begun, RegistryError> {
+        let mut mark = String::new();
+        push_random(&mut mark, MARK_CHARS, &self.random)?;
+        self.write_aside(|db| {
+            db.execute(
+                "INSERT INTO unrecorded (mark, act, by_whom, about, words, done_at_us, is_begun)
+                 VALUES (?1, ?2, ?3, ?4, '', ?5, 1)",
+                (&mark, act, &self.actor, about, now_us),
+            )?;
+            Ok(())
+        })?;
+        Ok(Begun { mark, act: act.to_owned(), about: about.to_owned() })
+    }
+
+    /// What was begun has happened.
+    pub fn act_is_done(
+        &self,
+        begun: &Begun,
+        words: &str,
+        now_us: i64,
+    ) -> Result<(), RegistryError> {
+        self.write_aside(|db| {
+            let done = "UPDATE unrecorded SET is_begun = 0, words = ?2 WHERE mark = ?1";
+            if db.execute(done, (&begun.mark, words))? == 1 {
+                self.is_fresh(begun.mark.clone());
+                return Ok(());
+            }
+            // Somebody has recorded meanwhile that it was begun.
+            let Begun { act, about, .. } = begun;
+            self.keep_act(db, &Note { act, by: &self.actor, about, words }, now_us)
+        })
+    }
+
+    /// What was begun has not happened.
+    pub fn act_did_not_happen(&self, begun: &Begun) -> Result<(), RegistryError> {
+        self.write_aside(|db| {
+            db.execute("DELETE FROM unrecorded WHERE mark = ?1", [&begun.mark])?;
+            Ok(())
+        })
+    }
+
+    fn is_fresh(&self, mark: String) {
+        self.fresh.lock().unwrap_or_else(PoisonError::into_inner).insert(mark);
+    }
+
     /// Keeps an act in the transaction that carries it out.
     pub(super) fn keep_act(
         &self,
@@ -56,27 +114,27 @@ impl Registry {
              VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
             (&mark, note.act, note.by, note.about, note.words, now_us),
         )?;
-        self.fresh.lock().unwrap_or_else(PoisonError::into_inner).insert(mark);
+        self.is_fresh(mark);
         Ok(())
     }
 
     /// Gives every act that waits its row. One that a killed command left behind is recorded once and
     /// says when it was done. Answers with how many rows were written.
     pub fn record_acts(&self, ledger: &Ledger, now_us: i64) -> Result<usize, RecordError> {
-        if self.read(|db| waiting(db))?.is_empty() {
+        if self.read(|db| waiting(db, now_us))?.is_empty() {
             return Ok(0);
         }
         let mut inner = self.lock()?;
         // Whoever records holds the right to write, so no two record the same.
         let db = inner.db.transaction_with_behavior(TransactionBehavior::Immediate)?;
         let mut written = 0;
-        let mut acts = waiting(&db)?;
+        let mut acts = waiting(&db, now_us)?;
         while !acts.is_empty() {
             for act in &acts {
                 written += usize::from(self.record(act, &db, ledger)?);
                 db.execute("DELETE FROM unrecorded WHERE number = ?1", [act.number])?;
             }
-            acts = waiting(&db)?;
+            acts = waiting(&db, now_us)?;
         }
         // Also flushes: what leaves this file is on the disk over there.
         values::put_log(&db, &ledger.checkpoint()?, now_us)?;
@@ -96,9 +154,12 @@ impl Registry {
         }
         let mut words = act.words.clone();
         words.push_str(if words.is_empty() { "" } else { "; " });
-        words.push_str("done at ");
-        words.push_str(&stamp::text(act.done_at_us));
-        words.push_str(", by a command that ended before it was recorded");
+        let at = stamp::text(act.done_at_us);
+        words.push_str(&if act.is_begun {
+            format!("begun at {at}, by a command that ended before it said how it went")
+        } else {
+            format!("done at {at}, by a command that ended before it was recorded")
+        });
         ledger.note_change(&act.note(&words), &act.mark)?;
         Ok(true)
     }
@@ -111,12 +172,15 @@ impl Waiting {
 }
 
 /// Oldest first.
-fn waiting(db: &Connection) -> Result<Vec<Waiting>, RegistryError> {
+fn waiting(db: &Connection, now_us: i64) -> Result<Vec<Waiting>, RegistryError> {
     let mut select = db.prepare_cached(
-        "SELECT number, mark, act, by_whom, about, words, done_at_us
-         FROM unrecorded ORDER BY number LIMIT ?1",
+        "SELECT number, mark, act, by_whom, about, words, done_at_us, is_begun
+         FROM unrecorded WHERE is_begun = 0 OR done_at_us NOT BETWEEN ?1 AND ?2
+         ORDER BY number LIMIT ?3",
     )?;
-    let rows = select.query_map([TAKEN_AT_ONCE_MAX], |row| {
+    // One that was begun a moment ago is under way; a clock that was set makes none of them wait longer.
+    let under_way = (now_us.saturating_sub(BEGUN_US_MAX), now_us.saturating_add(BEGUN_US_MAX));
+    let rows = select.query_map((under_way.0, under_way.1, TAKEN_AT_ONCE_MAX), |row| {
         Ok(Waiting {
             number: row.get(0)?,
             mark: row.get(1)?,
@@ -125,6 +189,7 @@ fn waiting(db: &Connection) -> Result<Vec<Waiting>, RegistryError> {
             about: row.get(4)?,
             words: row.get(5)?,
             done_at_us: row.get(6)?,
+            is_begun: row.get(7)?,
         })
     })?;
     Ok(rows.collect::<Result<_, _>>()?)
