@@ -140,6 +140,14 @@ fn what_an_older_server_asks_at_once_a_newer_client_is_asked_at_once() {
         assert_eq!(left.len(), 1, "one is answered: {rest}");
         let done = ask(&stage.client, &answered(&call, &rest, &declined));
         assert_eq!(said(&done), json!({ "form": declined, "model": declined }), "{done}");
+
+        let only = newer("tools/call", &call["params"], &json!({ "elicitation": {} }));
+        let asked = ask(&stage.client, &only);
+        let left = asked["result"]["inputRequests"].as_object().unwrap();
+        assert_eq!(left.len(), 1, "what it does not take, it is not asked: {asked}");
+        let done = ask(&stage.client, &answered(&only, &asked, &declined));
+        assert_eq!(said(&done)["form"], declined, "{done}");
+        assert!(said(&done)["model"]["code"].is_number(), "{done}");
         stage.gate.verify();
     }
 }

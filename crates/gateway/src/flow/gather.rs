@@ -4,7 +4,8 @@
 use super::{First, Flow, Next, Piece, Source, first_of, next_of};
 use crate::translate::Question;
 use crate::upstream::{Event, UpstreamError};
-use crate::wire::{Id, code};
+use crate::wire::{Id, Question as Kind, code};
+use policy::json::{Bounds, Doc, Value};
 use std::pin::Pin;
 use std::time::Duration;
 use tokio::time::Instant;
@@ -44,7 +45,7 @@ impl Flow {
                     }
                     Ok(Came::Answer) | Err(_) => break,
                 };
-                if self.is_large(&event.message) {
+                if self.is_large(&event.message) || self.is_refused(&event.message) {
                     let rest = std::mem::replace(&mut self.source, Source::Ended);
                     self.source = Source::Held(200, event, Box::new(rest));
                     break;
@@ -62,6 +63,20 @@ impl Flow {
                 None => Next::Piece(self.tail.ran_out()),
             }
         })
+    }
+
+    /// Whether a message is a question that its client is not asked. It is refused when the others are
+    /// answered: a server may end the call for it, and they were worth asking.
+    fn is_refused(&self, message: &[u8]) -> bool {
+        let Ok(doc) = Doc::read_shallow(message, &Bounds::ANSWER, 3) else { return false };
+        let root = doc.root();
+        let (Some(method), Some(_)) = (root.get("method").and_then(Value::as_str), root.get("id"))
+        else {
+            return false;
+        };
+        let kind = Kind::of(&method, root.get("params"));
+        let is_taken = self.tail.asked.client_takes_kind(kind) && self.tail.may_ask(&method);
+        !is_taken && method != "ping"
     }
 
     /// The server went on without an answer to what it asked, and gets none.
