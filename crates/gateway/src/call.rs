@@ -15,7 +15,7 @@ use crate::questions::Questions;
 use crate::session::InFlight;
 use crate::trace::Trace;
 use crate::upstream::{Patience, Reply, Wishes};
-use crate::wire::{Era, Method, meta_keys, result_body};
+use crate::wire::{Era, Method, Refused, TASKS, meta_keys, result_body};
 use bytes::Bytes;
 use std::collections::VecDeque;
 use std::pin::pin;
@@ -178,6 +178,13 @@ async fn log_messages(
 
 /// Sends the request out and begins to bring back what comes.
 async fn run(ask: &Ask<'_>, aim: &Aim<'_>, mut tail: Tail, round: Round<'_>) -> Outbound {
+    if is_undeclared(ask, &tail.peer)
+        && let Some(permit) = tail.permit.take()
+    {
+        release(permit, "its client does not declare tasks");
+        let refused = Refused::undeclared(TASKS).with_id(&ask.request.id);
+        return Outbound::with_status(refused.http_status, refused.to_body());
+    }
     if ask.request.method == Method::TasksUpdate
         && tail.peer.era == Era::Legacy
         && let Some(permit) = tail.permit.take()
@@ -231,6 +238,14 @@ async fn run(ask: &Ask<'_>, aim: &Aim<'_>, mut tail: Tail, round: Round<'_>) -> 
         }
         Some(Ok(reply)) => answer(Flow::new(reply, tail)).await,
     }
+}
+
+/// Whether a newer client follows up a task of an older server without the extension that this is there.
+fn is_undeclared(ask: &Ask<'_>, peer: &Peer) -> bool {
+    ask.era == Era::Modern
+        && ask.request.method.follows_up_a_task()
+        && peer.runs_tasks()
+        && !ask.takes.takes_tasks()
 }
 
 /// What there is to say of a task that its newer server knows nothing of, because it answered at once.

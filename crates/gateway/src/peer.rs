@@ -188,6 +188,12 @@ impl Peer {
         self.era == Era::Modern && all.is_some_and(|all| all.get(extension).is_some())
     }
 
+    /// Whether an older server runs tools as tasks, so that the gate offers the extension in its name.
+    pub(crate) fn runs_tasks(&self) -> bool {
+        let call = self.greeting.pointer("/capabilities/tasks/requests/tools/call");
+        self.era == Era::Legacy && call.is_some_and(Value::is_object)
+    }
+
     pub(crate) async fn request(
         &self,
         permit: &Permit,

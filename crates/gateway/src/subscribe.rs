@@ -31,7 +31,8 @@ use crate::serve::turned_true;
 use crate::session::{InFlight, Outgoing, Session};
 use crate::translate::meta;
 use crate::wire::{
-    self, Era, Id, Message, Method, Takes, error_body, notification_body, request_body, result_body,
+    self, Era, Id, Message, Method, Refused, TASKS, Takes, error_body, notification_body,
+    request_body, result_body,
 };
 
 /// `subscriptions/listen`: passed on to a server of the same era, held here for older ones and where
@@ -61,6 +62,11 @@ pub(crate) async fn listen(ask: &Ask<'_>, in_flight: Option<InFlight>) -> Outbou
             Ok(peer) if peer.era == Era::Modern && ask.scene.only().is_some() => {
                 ask.goes_on_with(permit);
                 return pass_on(ask, holding, &filter, &part, in_flight).await;
+            }
+            Ok(peer) if peer.runs_tasks() && !part.tasks.is_empty() && !ask.takes.takes_tasks() => {
+                Gate::settled(permit, Ending::Error);
+                let refused = Refused::undeclared(TASKS).with_id(&ask.request.id);
+                return receive::refuse(ask.scene, &refused, &ask.request.method_name);
             }
             Ok(peer) => {
                 let heard = Heard::new(ask.scene, peer, part);

@@ -228,6 +228,21 @@ fn a_newer_client_follows_a_task_of_an_older_server() {
 }
 
 #[test]
+fn who_does_not_declare_tasks_does_not_follow_those_of_an_older_server() {
+    let stage = stage("legacy");
+    let task = begun(&stage, &json!({}));
+    let needs = json!({ "extensions": { TASKS: {} } });
+    for method in ["tasks/get", "tasks/update", "tasks/cancel"] {
+        let call = newer(method, &json!({ "taskId": task }), &json!({ "elicitation": {} }));
+        check_unable(&ask(&stage.client, &call), &needs);
+    }
+    let wanted = json!({ "notifications": { "taskIds": [task] } });
+    check_unable(&ask(&stage.client, &newer("subscriptions/listen", &wanted, &json!({}))), &needs);
+    assert_eq!(follow_up(&stage, "tasks/get", &task)["result"]["status"], "working");
+    stage.gate.verify();
+}
+
+#[test]
 fn a_task_of_an_older_server_is_its_grants_and_cut_as_its_tool_is() {
     let mut stage = stage("legacy");
     let rules = json!({

@@ -55,6 +55,14 @@ impl Refused {
         Refused::new(404, code::UNKNOWN_METHOD, "this revision has no such method")
     }
 
+    /// A request about tasks of a client that does not declare the extension of this name.
+    pub fn undeclared(extension: &str) -> Refused {
+        let words = format!("this client does not declare the extension `{extension}`");
+        let needed =
+            format!("{{\"requiredCapabilities\":{{\"extensions\":{{\"{extension}\":{{}}}}}}}}");
+        Refused::new(400, code::MISSING_CAPABILITY, words).with_data(needed)
+    }
+
     /// The status that goes with an error of this code since 2026-07-28, where that is not 200.
     pub fn status_of(code: i64) -> Option<u16> {
         match code {
