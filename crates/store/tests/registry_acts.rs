@@ -81,27 +81,27 @@ fn a_change_elsewhere_is_told_when_nobody_says_how_it_went() {
     let stage = Stage::new();
     let ledger = ledger(&stage);
     let begin = |act: &str| stage.registry.begin_act(act, "whoop", NOW_US).unwrap();
-    let (done, dropped, slow, left) =
+    let (done, refused, slow, left) =
         (begin("connect"), begin("disconnect"), begin("vault_moved"), begin("forget"));
     drop(left);
     assert_eq!(stage.registry.record_acts(&ledger, NOW_US + 1).unwrap(), 0, "they are under way");
     stage.registry.act_is_done(&done, "by hand", NOW_US).unwrap();
-    stage.registry.act_did_not_happen(&dropped).unwrap();
+    stage.registry.act_did_not_happen(&refused).unwrap();
     assert_eq!(stage.registry.record_acts(&ledger, NOW_US + 1).unwrap(), 1);
     let later_us = NOW_US + 61_000_000;
     assert_eq!(stage.second().record_acts(&ledger, later_us).unwrap(), 2);
     stage.registry.act_is_done(&slow, "file to keyring", later_us).unwrap();
     assert_eq!(stage.registry.record_acts(&ledger, later_us).unwrap(), 1);
-    let begun =
+    let late =
         "begun at 2027-01-15T08:00:00.000000Z, by a command that ended before it said how it went";
-    let told = |act: &str, words: &str| (act.to_owned(), words.to_owned());
+    let row = |act: &str, words: &str| (act.to_owned(), words.to_owned());
     assert_eq!(
         notes(&stage),
         [
-            told("connect", "by hand"),
-            told("vault_moved", begun),
-            told("forget", begun),
-            told("vault_moved", "file to keyring"),
+            row("connect", "by hand"),
+            row("vault_moved", late),
+            row("forget", late),
+            row("vault_moved", "file to keyring"),
         ]
     );
 }

@@ -152,14 +152,16 @@ impl Registry {
         if ledger.has_change(&act.mark, values::log(db)?.as_ref())? {
             return Ok(false);
         }
-        let mut words = act.words.clone();
-        words.push_str(if words.is_empty() { "" } else { "; " });
         let at = stamp::text(act.done_at_us);
-        words.push_str(&if act.is_begun {
+        let late = if act.is_begun {
             format!("begun at {at}, by a command that ended before it said how it went")
         } else {
             format!("done at {at}, by a command that ended before it was recorded")
-        });
+        };
+        let words = match &*act.words {
+            "" => late,
+            words => format!("{words}; {late}"),
+        };
         ledger.note_change(&act.note(&words), &act.mark)?;
         Ok(true)
     }
