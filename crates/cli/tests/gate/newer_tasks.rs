@@ -56,6 +56,11 @@ fn an_older_client_that_knows_no_tasks_waits_for_what_a_newer_servers_task_comes
     assert!(!steps.is_empty() && steps.is_sorted_by(|a, b| a < b), "{came:?}");
     assert_eq!(stage.gate.admitted("job"), 4, "each is one call");
 
+    let all = Client { path: "/mcp".to_owned(), ..stage.client.clone() };
+    let prefixed = json!({ "name": "peer.job", "arguments": { "short": true } });
+    let done = older(&all, &json!({})).send(&request("tools/call", &prefixed)).json();
+    assert_eq!(said(&done)["n"], 7, "{done}");
+
     let unable = older(&stage.client, &json!({}));
     let refused = unable.send(&job(&json!({ "ask": true }))).json();
     assert_eq!(refused["error"]["code"], -32021, "{refused}");
@@ -74,16 +79,23 @@ fn until_cancelled(client: &Client, task: &str) {
 #[test]
 fn a_newer_servers_task_whose_older_client_is_gone_is_cancelled() {
     let stage = stage("modern");
-    let ask = job(&json!({ "ask": true }));
-    // It hangs in its question: this client takes it, and never answers.
-    let patient = older(&stage.client, &json!({ "elicitation": {} }));
-    let mut stream = TcpStream::connect(("127.0.0.1", patient.port)).unwrap();
-    stream.write_all(&patient.request(ask.to_string().as_bytes(), "")).unwrap();
-    until("the call is on its way", Duration::from_secs(10), || stage.gate.admitted("job") == 1);
-    std::thread::sleep(Duration::from_millis(300));
-    let back = json!({ "jsonrpc": "2.0", "method": "notifications/cancelled", "params": { "requestId": 1 } });
-    assert_eq!(patient.send(&back).status, 202);
-    until_cancelled(&patient, "task-0");
+    for (calls, hangs_up) in [(1, false), (2, true)] {
+        // It hangs in its question: this client takes it, and never answers.
+        let client = older(&stage.client, &json!({ "elicitation": {} }));
+        let body = job(&json!({ "ask": true })).to_string();
+        let mut stream = TcpStream::connect(("127.0.0.1", client.port)).unwrap();
+        stream.write_all(&client.request(body.as_bytes(), "")).unwrap();
+        let mut stream = BufReader::new(stream);
+        assert_eq!(event(&mut stream)["method"], "elicitation/create");
+        assert_eq!(stage.gate.admitted("job"), calls);
+        if hangs_up {
+            drop(stream);
+        } else {
+            let back = json!({ "jsonrpc": "2.0", "method": "notifications/cancelled", "params": { "requestId": 1 } });
+            assert_eq!(client.send(&back).status, 202);
+        }
+        until_cancelled(&client, "task-0");
+    }
 }
 
 #[test]

@@ -114,7 +114,8 @@ impl Flow {
                 self.looking = Some(Looking::named(id, LOOK_AFTER, Step::Look));
                 None
             }
-            (None, _) => self.began(status, event, result),
+            (None, Method::ToolsCall) => self.began(status, event, result),
+            (None, _) => Some(self.tail.finish(status, &event.message, doc.root())),
         }
     }
 
