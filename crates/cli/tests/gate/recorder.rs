@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, LazyLock, Mutex};
 use std::thread;
 use std::time::Duration;
 
@@ -38,6 +38,9 @@ pub(crate) enum Manner {
 }
 
 type Look = fn(&[u8]) -> Option<String>;
+
+/// Eight megabytes, made once.
+static WORDS: LazyLock<String> = LazyLock::new(|| "x".repeat(8 << 20));
 
 #[derive(Default)]
 struct Shared {
@@ -259,16 +262,25 @@ impl Recorder {
             return false;
         }
         self.shared.calls.lock().unwrap().push("other".to_owned());
-        let answer = wordy(&message["id"]);
-        let (kind, before, after) = if as_event {
+        let (before, after) = (
+            format!(
+                "{{\"jsonrpc\":\"2.0\",\"id\":{},\"result\":{{\"content\":[],\"structuredContent\":{{\"secret\":1,\"words\":\"",
+                message["id"]
+            ),
+            "\"}}}",
+        );
+        let (kind, begin, end) = if as_event {
             ("text/event-stream", "data: ", "\n\n")
         } else {
             ("application/json", "", "")
         };
-        let length = before.len() + answer.len() + after.len();
-        let head =
-            format!("HTTP/1.1 200 OK\r\ncontent-type: {kind}\r\ncontent-length: {length}\r\n\r\n");
-        let _ = writer.write_all((head + before + &answer + after).as_bytes());
+        let length = begin.len() + before.len() + WORDS.len() + after.len() + end.len();
+        let head = format!(
+            "HTTP/1.1 200 OK\r\ncontent-type: {kind}\r\ncontent-length: {length}\r\n\r\n{begin}{before}"
+        );
+        let parts = [head.as_bytes(), WORDS.as_bytes(), after.as_bytes(), end.as_bytes()];
+        // Who hangs up in the middle wants no more of it.
+        let _ = parts.into_iter().try_for_each(|part| writer.write_all(part));
         true
     }
 
@@ -359,14 +371,6 @@ impl Recorder {
         let nonce = params["arguments"]["nonce"].as_str().unwrap_or_default();
         json!({ "content": [{ "type": "text", "text": format!("ok {nonce}") }] })
     }
-}
-
-/// An answer of eight megabytes.
-fn wordy(id: &Value) -> String {
-    let words = "x".repeat(8 << 20);
-    format!(
-        "{{\"jsonrpc\":\"2.0\",\"id\":{id},\"result\":{{\"content\":[],\"structuredContent\":{{\"secret\":1,\"words\":\"{words}\"}}}}}}"
-    )
 }
 
 /// The id of a tool call.

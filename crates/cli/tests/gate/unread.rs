@@ -80,7 +80,7 @@ fn sip(streams: &mut [TcpStream], takes: Takes) {
 
 /// What a normal call took at most, and the most memory, while many hold large results.
 fn beside(gate: &Gate, normal: &Client, hostile: &Client, takes: Takes) -> (Duration, u64) {
-    let clients = number("TOLLGATE_CLIENTS", 60);
+    let clients = number("TOLLGATE_CLIENTS", 40);
     let mut open: Vec<TcpStream> = (0..clients).map(|_| asks(hostile)).collect();
     let began = Instant::now();
     let mut slowest = Duration::ZERO;
