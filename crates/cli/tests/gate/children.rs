@@ -179,3 +179,35 @@ fn a_child_hears_of_a_trace_as_a_whole() {
         assert_eq!(told["x/y"], meta["x/y"]);
     }
 }
+
+/// The niceness of one thread, or of the only one of a process.
+fn niceness(stat: &str) -> i32 {
+    const BEHIND_NAME: usize = 16;
+    let stat = fs::read_to_string(stat).unwrap();
+    let fields = stat.rsplit(") ").next().unwrap();
+    fields.split(' ').nth(BEHIND_NAME).unwrap().parse().unwrap()
+}
+
+#[test]
+fn threads_that_carry_calls_go_first_where_they_may_and_commands_do_not() {
+    let mut gate = Gate::new();
+    let (token, notes) = with_child(&gate);
+    gate.up();
+    assert!(gate.client(&token, "/mcp/child").call("echo", &json!({})).passed());
+    let tasks = format!("/proc/{}/task", gate.pid());
+    let own = niceness(&format!("{tasks}/{}/stat", gate.pid()));
+    let lanes: Vec<i32> = fs::read_dir(&tasks)
+        .unwrap()
+        .map(|task| task.unwrap().path())
+        .filter(|task| fs::read_to_string(task.join("comm")).unwrap().starts_with("lane-"))
+        .map(|task| niceness(task.join("stat").to_str().unwrap()))
+        .collect();
+    let expected = if rustix::process::geteuid().is_root() { (own - 5).max(-20) } else { own };
+    assert!(!lanes.is_empty() && lanes.iter().all(|lane| *lane == expected), "{lanes:?}, {own}");
+    let pids = fs::read_to_string(notes.with_extension("pids")).unwrap();
+    // Those of `server add` have ended.
+    let stats = pids.lines().map(|pid| format!("/proc/{pid}/stat"));
+    let of_commands: Vec<i32> =
+        stats.filter(|stat| fs::exists(stat).unwrap()).map(|stat| niceness(&stat)).collect();
+    assert!(!of_commands.is_empty() && of_commands.iter().all(|one| *one == own));
+}

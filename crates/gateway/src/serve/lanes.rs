@@ -14,6 +14,10 @@ use tokio::task::AbortHandle;
 
 /// Sockets are looked at often, so that one busy conversation does not starve the others.
 const TASKS_BETWEEN_LOOKS: u32 = 13;
+/// How much nicer others are to a lane than it is to them, where the system allows it. Each answer wakes
+/// its client, and each request its server, and the system likes to run them on the core they were woken
+/// from: a busy lane loses its core to them seven times in fifty calls, though another is free.
+const PRECEDENCE: i32 = 5;
 /// How long tasks that were let go may take to write their rows.
 const END_WAIT_MAX: Duration = Duration::from_millis(500);
 
@@ -65,12 +69,26 @@ impl Lane {
         let (end, ended) = oneshot::channel::<()>();
         let thread =
             std::thread::Builder::new().name(format!("lane-{number}")).spawn(move || {
+                step_forward();
                 let _ = runtime.block_on(ended);
                 runtime.shutdown_timeout(END_WAIT_MAX);
             })?;
         Ok(Lane { runtime: handle, end: Some(end), thread: Some(thread) })
     }
 }
+
+/// Lets this thread run before others that want its core; without the right to, it runs like all.
+#[cfg(target_os = "linux")]
+fn step_forward() {
+    use rustix::process::{getpriority_process, setpriority_process};
+    // On Linux every thread has a niceness of its own, and nobody named means this one.
+    if let Ok(niceness) = getpriority_process(None) {
+        let _ = setpriority_process(None, niceness - PRECEDENCE);
+    }
+}
+
+#[cfg(not(target_os = "linux"))]
+fn step_forward() {}
 
 impl Drop for Lanes {
     fn drop(&mut self) {

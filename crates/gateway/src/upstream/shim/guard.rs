@@ -12,8 +12,9 @@ use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{
-    Pid, Resource, Rlimit, Signal, WaitOptions, WaitStatus, getpid, getppid, getrlimit,
-    kill_process_group, set_child_subreaper, set_parent_process_death_signal, setrlimit, wait,
+    Pid, Resource, Rlimit, Signal, WaitOptions, WaitStatus, getpid, getppid, getpriority_process,
+    getrlimit, kill_process_group, set_child_subreaper, set_parent_process_death_signal,
+    setpriority_process, setrlimit, wait,
 };
 use signal_hook::consts::{SIGCHLD, SIGHUP, SIGINT, SIGTERM};
 
@@ -52,6 +53,11 @@ pub(super) fn run(job: &Job<'_>) -> ExitCode {
     // A gate that died before the line above would never be noticed.
     if bound.is_err() || getppid() != job.gate {
         return ExitCode::from(CANNOT_GUARD);
+    }
+    // Started by a thread that runs before others; the command is no such thread. The gate's own is not
+    // either.
+    if let Ok(niceness) = getpriority_process(job.gate) {
+        let _ = setpriority_process(None, niceness);
     }
     if let Some(files) = job.files_max {
         // Programs that watch files by number (`select`) break beyond what is usual; one that needs
