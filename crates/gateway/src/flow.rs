@@ -115,6 +115,15 @@ impl Source {
             Reply::Accepted => Source::Ended,
         }
     }
+
+    fn set_asking(&mut self, asking: bool) {
+        match self {
+            Source::Events(events) => events.set_asking(asking),
+            Source::Coming(_, patience) => patience.renew(),
+            Source::Held(_, _, rest) => rest.set_asking(asking),
+            Source::One(..) | Source::Ours { .. } | Source::Ended => {}
+        }
+    }
 }
 
 /// How a request went on that had no answer yet.
@@ -160,11 +169,7 @@ impl Flow {
     /// Says whether the client is being asked something, for which it has its own time. When it has
     /// answered, its server has all of its time again.
     pub(crate) fn set_asking(&mut self, asking: bool) {
-        match &mut self.source {
-            Source::Events(events) => events.set_asking(asking),
-            Source::Coming(_, patience) => patience.renew(),
-            Source::Held(..) | Source::One(..) | Source::Ours { .. } | Source::Ended => {}
-        }
+        self.source.set_asking(asking);
         if let Some(questions) = &self.tail.questions {
             questions.set_asking(asking);
         }

@@ -119,6 +119,11 @@ impl Peer {
         matches!(self.way, Way::Link(Link::Stdio(_)))
     }
 
+    /// Whether all that it says comes on one stream, where nothing may tell about which request it is.
+    pub(crate) fn shares_stream(&self) -> bool {
+        matches!(&self.way, Way::Link(link) if link.shares_stream())
+    }
+
     /// What its process is doing, where it has one.
     pub(crate) fn child_state(&self) -> Option<State> {
         match &self.way {

@@ -107,6 +107,15 @@ impl Link {
         }
     }
 
+    /// Whether all that the server says comes on one stream, where nothing may tell about which request
+    /// it is.
+    pub fn shares_stream(&self) -> bool {
+        match self {
+            Link::Http(link) => link.shares_stream(),
+            Link::Stdio(_) => true,
+        }
+    }
+
     /// What the server is told again when it has forgotten it.
     pub fn wishes(&self) -> &Wishes {
         match self {

@@ -90,6 +90,7 @@ async fn a_refused_handshake_is_said_again_the_older_way() {
     let server = HttpServer::new(fake.options()).unwrap();
     let link = HttpLink::new(Arc::clone(&server));
     assert_eq!(one(link.request(&pass(), hello(1)).await.unwrap()).1, answer(1));
+    assert!(link.shares_stream(), "so what it says may be about any request");
     assert_eq!(one(link.request(&pass(), request(2)).await.unwrap()).1, answer(2));
     link.send(&pass(), Outgoing::notification("{}".into())).await.unwrap();
 

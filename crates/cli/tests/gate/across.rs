@@ -152,31 +152,58 @@ fn what_an_older_server_asks_at_once_a_newer_client_is_asked_at_once() {
     }
 }
 
+/// The answer to a call whose client says yes to all that it is asked. Nothing says for which call an older
+/// server asks, so one client may be asked for as many as are under way.
+fn answer_after_questions(stage: &Stage, call: &Value, under_way: usize) -> Value {
+    let accepted = json!({ "action": "accept", "content": "bob" });
+    let mut answer = ask(&stage.client, call);
+    for _ in 0..under_way {
+        if answer["result"]["resultType"] != "input_required" {
+            break;
+        }
+        answer = ask(&stage.client, &answered(call, &answer, &accepted));
+    }
+    answer
+}
+
 #[test]
 fn many_calls_at_once_share_what_an_older_server_asks() {
     const CALLS: usize = 12;
-    const ROUNDS_MAX: usize = 4;
     let stage = stage("legacy");
     let takes = json!({ "elicitation": {} });
     let call = newer("tools/call", &json!({ "name": "form", "arguments": {} }), &takes);
-    let to_the_end = || {
-        let mut answer = ask(&stage.client, &call);
-        for _ in 0..ROUNDS_MAX {
-            if answer["result"]["resultType"] != "input_required" {
-                break;
-            }
-            let accepted = json!({ "action": "accept", "content": "bob" });
-            answer = ask(&stage.client, &answered(&call, &answer, &accepted));
-        }
-        said(&answer)["content"].clone()
-    };
     std::thread::scope(|scope| {
-        let calls: Vec<_> = (0..CALLS).map(|_| scope.spawn(to_the_end)).collect();
+        let answer = || answer_after_questions(&stage, &call, CALLS);
+        let calls: Vec<_> = (0..CALLS).map(|_| scope.spawn(answer)).collect();
         for call in calls {
-            assert_eq!(call.join().unwrap(), "bob");
+            let answer = call.join().unwrap();
+            assert_eq!(said(&answer)["content"], "bob", "{answer}");
         }
     });
     stage.gate.verify();
+}
+
+/// The second call is the newest, so its client is asked what the first one needs; meanwhile it is answered.
+#[test]
+fn a_call_that_is_answered_meanwhile_does_not_lose_what_another_asks() {
+    let takes = json!({ "elicitation": {} });
+    let form = json!({ "name": "form", "arguments": { "after_hold": true } });
+    let form = newer("tools/call", &form, &takes);
+    let hold = json!({ "name": "hold", "arguments": { "until": "asks" } });
+    let hold = newer("tools/call", &hold, &takes);
+    for stage in [stage("legacy"), stage_over_http(Answers::InOneMessage)] {
+        std::thread::scope(|scope| {
+            let first = scope.spawn(|| answer_after_questions(&stage, &form, 2));
+            until("the first is admitted", Duration::from_secs(10), || {
+                !stage.gate.decisions().is_empty()
+            });
+            let held = answer_after_questions(&stage, &hold, 2);
+            assert_eq!(said(&held), "held", "{held}");
+            let first = first.join().unwrap();
+            assert_eq!(said(&first)["content"], "bob", "{first}");
+        });
+        stage.gate.verify();
+    }
 }
 
 /// A request about a task, in the newer era.

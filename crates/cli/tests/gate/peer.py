@@ -20,7 +20,7 @@ lock, answers, listening, told = threading.Lock(), {}, {}, {"level": None, "capa
 own = queue.Queue()
 SESSION = "s%d" % os.getpid()
 tasks, numbers = {}, itertools.count(1)
-held, answered = threading.Event(), threading.Event()
+held, asks, answered = threading.Event(), threading.Event(), threading.Event()
 
 
 class Refused(Exception):
@@ -51,6 +51,7 @@ def asked(method, params, put):
     id = "question-%d" % next(numbers)
     answers[id] = queue.Queue()
     say({"id": id, "method": method, "params": params}, own.put if HTTP else put)
+    asks.set()
     answer = answers[id].get()
     answered.set()
     return answer
@@ -212,7 +213,7 @@ def call(name, params, put):
         os._exit(1)
     if name == "hold":
         held.set()
-        answered.wait()
+        (asks if params.get("arguments") else answered).wait()
         return text("held")
     if name == "chatter":
         for _ in range(1000):

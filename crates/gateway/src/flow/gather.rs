@@ -45,7 +45,7 @@ impl Flow {
                     }
                     Ok(Came::Answer) | Err(_) => break,
                 };
-                if self.is_large(&event.message) || self.is_refused(&event.message) {
+                if self.is_large(&event.message) || self.is_for_later(&event.message) {
                     let rest = std::mem::replace(&mut self.source, Source::Ended);
                     self.source = Source::Held(200, event, Box::new(rest));
                     break;
@@ -65,14 +65,17 @@ impl Flow {
         })
     }
 
-    /// Whether a message is a question that its client is not asked. It is refused when the others are
-    /// answered: a server may end the call for it, and they were worth asking.
-    fn is_refused(&self, message: &[u8]) -> bool {
+    /// Whether a message must wait until the questions before it are answered. An answer must where they
+    /// may be about other calls, which would fail without theirs; and so must a question that its client
+    /// is not asked, because a server may end the call when it is refused, and they were worth asking.
+    fn is_for_later(&self, message: &[u8]) -> bool {
         let Ok(doc) = Doc::read_shallow(message, &Bounds::ANSWER, 3) else { return false };
         let root = doc.root();
-        let (Some(method), Some(_)) = (root.get("method").and_then(Value::as_str), root.get("id"))
-        else {
+        if root.get("id").is_none() {
             return false;
+        }
+        let Some(method) = root.get("method").and_then(Value::as_str) else {
+            return self.tail.may_be_asked_for_another();
         };
         let kind = Kind::of(&method, root.get("params"));
         let is_taken = self.tail.asked.client_takes_kind(kind) && self.tail.may_ask(&method);

@@ -215,10 +215,10 @@ impl Tail {
             return None;
         }
         // What the policy cuts out of a result must not come beside it, in a log line or in words of
-        // the server's own that nobody here can read. On a child's one stream they may be about another
-        // call than this one.
+        // the server's own that nobody here can read. On a stream that calls share they may be about
+        // another call than this one.
         let redacts = !self.effects.redact.is_empty();
-        let may_tell = redacts || self.peer.is_child() && self.redacts_anything();
+        let may_tell = redacts || self.peer.shares_stream() && self.redacts_anything();
         if may_tell && matches!(known, Method::LogMessage | Method::Other) {
             return None;
         }
@@ -351,11 +351,15 @@ impl Tail {
         }
     }
 
-    /// What is cut out of a server's question, if anything. On a child's one stream, and where a server
-    /// asks beside its requests, it may be about another call than this one.
+    /// Whether what the server asks may be about another call than this one: on a stream that
+    /// calls share, and where a server asks beside its requests.
+    pub(super) fn may_be_asked_for_another(&self) -> bool {
+        self.peer.shares_stream() || self.questions.is_some()
+    }
+
+    /// What is cut out of a server's question, if anything.
     pub(super) fn redacted_in_questions(&self) -> Option<Effects> {
-        let may_be_another = self.peer.is_child() || self.questions.is_some();
-        if may_be_another && self.redacts_anything() {
+        if self.may_be_asked_for_another() && self.redacts_anything() {
             return self.rules.as_ref().map(|rules| rules.policy.redacted_anywhere());
         }
         (!self.effects.redact.is_empty()).then(|| self.effects.clone())

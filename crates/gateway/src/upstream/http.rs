@@ -85,6 +85,11 @@ impl HttpLink {
         self.lock().channel.clone()
     }
 
+    /// Whether the server is one of 2024-11-05, which says everything on the stream it began with.
+    pub fn shares_stream(&self) -> bool {
+        self.lock().channel.is_some()
+    }
+
     pub fn request<'a>(
         &'a self,
         _pass: &Pass,
