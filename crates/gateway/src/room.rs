@@ -52,6 +52,13 @@ impl Default for Account {
     }
 }
 
+impl Account {
+    /// What tells it from the others that there are.
+    pub(crate) fn key(&self) -> usize {
+        Arc::as_ptr(&self.0).addr()
+    }
+}
+
 /// Whether somebody waits for room, so that who holds some for long must let it go.
 pub(crate) fn is_wanted() -> bool {
     WAITING.load(Ordering::Relaxed) > 0

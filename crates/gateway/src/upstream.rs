@@ -17,6 +17,7 @@ mod lines;
 mod message;
 mod options;
 mod pass;
+mod places;
 mod plain;
 mod pool;
 mod queue;

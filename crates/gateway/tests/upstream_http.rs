@@ -18,6 +18,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use fake::{Fake, answer, many, one, request};
+use gateway::Account;
 use gateway::upstream::{
     HttpLink, HttpOptions, HttpServer, Listening, Outgoing, Reply, Stage, TargetRefused,
     UpstreamError,
@@ -596,6 +597,42 @@ async fn one_connection_too_many_waits_and_one_waiter_too_many_is_refused() {
     first.await.unwrap().unwrap();
     fourth.await.unwrap().unwrap();
     assert_eq!(fake.connections(), 1);
+}
+
+#[tokio::test]
+async fn one_grant_has_half_of_the_connections() {
+    let fake = Fake::new(|mut wire| async move {
+        while let Some(seen) = wire.request().await {
+            if seen.body.contains("\"id\":9") {
+                wire.json(&seen.body).await;
+            } else {
+                std::future::pending::<()>().await;
+            }
+        }
+    })
+    .await;
+    let mut options = fake.options();
+    options.bounds.connections_max = 6;
+    options.waits.queue_max = Duration::from_millis(300);
+    let server = HttpServer::new(options).unwrap();
+    let (one_grant, other) = (Account::default(), Account::default());
+    // Each of another conversation, as those of its sessions are.
+    let link = |account: &Account| HttpLink::new(Arc::clone(&server)).on(account.clone());
+    let spawn = |id| {
+        let link = link(&one_grant);
+        tokio::spawn(async move { link.request(&pass(), request(id)).await.map(one) })
+    };
+    let calls: Vec<_> = (1..=3).map(spawn).collect();
+    settled(|| fake.seen().len() == 3).await;
+    let fourth = spawn(9).await.unwrap().unwrap_err();
+    assert!(matches!(fourth, UpstreamError::TimedOut { stage: Stage::Queue, .. }), "{fourth}");
+    one(link(&other).request(&pass(), request(9)).await.unwrap());
+
+    for call in calls {
+        call.abort();
+        let _ = call.await;
+    }
+    one(link(&one_grant).request(&pass(), request(9)).await.unwrap());
 }
 
 #[tokio::test]

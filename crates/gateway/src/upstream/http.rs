@@ -18,6 +18,7 @@ use super::headers::{EITHER, EVENT_STREAM, LAST_EVENT_ID, Media, SESSION_ID, med
 use super::legacy::{Channel, may_mean_legacy};
 use super::message::{Kind, Outgoing};
 use super::pass::{Pass, Passed};
+use super::places::Part;
 use super::waiter::{Listener, Shared};
 use super::wishes::Wishes;
 use super::{Listening, Reply};
@@ -34,6 +35,7 @@ pub struct HttpLink {
     greeting: tokio::sync::Mutex<()>,
     wishes: Wishes,
     account: Account,
+    part: Arc<Part>,
 }
 
 #[derive(Default)]
@@ -49,13 +51,14 @@ impl HttpLink {
     pub fn new(server: Arc<HttpServer>) -> HttpLink {
         let (state, greeting) = (Mutex::default(), tokio::sync::Mutex::default());
         let (wishes, account) = (Wishes::default(), Account::default());
-        HttpLink { server, state, greeting, wishes, account }
+        let part = server.part_of(&account);
+        HttpLink { server, state, greeting, wishes, account, part }
     }
 
-    /// The same with its large answers on this account.
+    /// The same with its large answers and its connections on this account.
     #[must_use]
     pub fn on(self, account: Account) -> HttpLink {
-        HttpLink { account, ..self }
+        HttpLink { part: self.server.part_of(&account), account, ..self }
     }
 
     pub fn wishes(&self) -> &Wishes {
@@ -134,7 +137,7 @@ impl HttpLink {
         if let Some(channel) = self.channel() {
             return channel.send(&out).await;
         }
-        self.server.taken(self.server.post(&self.talk(), &out).await?).await
+        self.server.taken(self.server.post(&self.part, &self.talk(), &out).await?).await
     }
 
     /// The stream of what the server says on its own, from after an event on if one is named.
@@ -152,8 +155,10 @@ impl HttpLink {
             .transpose()
             .map_err(|_| UpstreamError::never_sent("the event id is not fit for a header"))?;
         let talk = self.talk();
-        let response =
-            self.server.ask(&Method::GET, &EVENT_STREAM, &talk, last_event_id.as_ref()).await?;
+        let response = self
+            .server
+            .ask(&self.part, &Method::GET, &EVENT_STREAM, &talk, last_event_id.as_ref())
+            .await?;
         if response.status() == StatusCode::METHOD_NOT_ALLOWED {
             response.into_body().finish(&self.server.bounds);
             return Ok(Listening::NotOffered);
@@ -173,7 +178,8 @@ impl HttpLink {
             return;
         }
         let farewell = async {
-            let response = self.server.ask(&Method::DELETE, &EITHER, &talk, None).await?;
+            let response =
+                self.server.ask(&self.part, &Method::DELETE, &EITHER, &talk, None).await?;
             self.server.taken(response).await
         };
         let said = tokio::time::timeout(self.server.waits.farewell_max, farewell).await;
@@ -187,7 +193,7 @@ impl HttpLink {
         talk: &Conversation,
         out: &Outgoing,
     ) -> Result<Reply, UpstreamError> {
-        let response = self.server.post(talk, out).await?;
+        let response = self.server.post(&self.part, talk, out).await?;
         if out.opens_session
             && let Some(id) = response.headers().get(SESSION_ID)
         {
@@ -252,11 +258,12 @@ impl HttpLink {
     /// Opens the stream of a server that speaks HTTP+SSE of 2024-11-05, if it is one.
     async fn open_channel(&self) -> Result<Arc<Channel>, UpstreamError> {
         let server = &self.server;
-        let response =
-            server.ask(&Method::GET, &EVENT_STREAM, &Conversation::default(), None).await?;
+        let talk = Conversation::default();
+        let response = server.ask(&self.part, &Method::GET, &EVENT_STREAM, &talk, None).await?;
         let stream =
             Stream::new(self.stream_of(response).await?, None, &server.bounds, &self.account);
-        let channel = Channel::open(Arc::clone(server), stream, &server.waits).await?;
+        let part = Arc::clone(&self.part);
+        let channel = Channel::open(Arc::clone(server), part, stream, &server.waits).await?;
         self.lock().channel = Some(Arc::clone(&channel));
         Ok(channel)
     }

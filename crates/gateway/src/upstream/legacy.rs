@@ -15,6 +15,7 @@ use super::http::HttpServer;
 use super::inflight::{Allowance, InFlight};
 use super::message::{Kind, Outgoing};
 use super::options::{ChildBounds, Waits};
+use super::places::Part;
 use super::queue::Room;
 use super::route;
 use super::waiter::{Shared, Waiter};
@@ -30,6 +31,7 @@ pub(super) fn may_mean_legacy(error: &UpstreamError) -> bool {
 /// An open stream and the address that belongs to it.
 pub(super) struct Channel {
     server: Arc<HttpServer>,
+    part: Arc<Part>,
     endpoint: Uri,
     in_flight: Arc<InFlight>,
     pump: AbortHandle,
@@ -45,6 +47,7 @@ impl Channel {
     /// Takes over a stream whose first event must name the address for messages.
     pub(super) async fn open(
         server: Arc<HttpServer>,
+        part: Arc<Part>,
         mut stream: Stream,
         waits: &Waits,
     ) -> Result<Arc<Channel>, UpstreamError> {
@@ -61,7 +64,7 @@ impl Channel {
         let endpoint = server.endpoint(&String::from_utf8_lossy(&event.data))?;
         let in_flight = Arc::new(InFlight::new(allowance()));
         let pump = tokio::spawn(pump(stream, Arc::clone(&in_flight))).abort_handle();
-        Ok(Arc::new(Channel { server, endpoint, in_flight, pump }))
+        Ok(Arc::new(Channel { server, part, endpoint, in_flight, pump }))
     }
 
     pub(super) fn in_flight(&self) -> &InFlight {
@@ -89,7 +92,7 @@ impl Channel {
     }
 
     pub(super) async fn send(&self, out: &Outgoing) -> Result<(), UpstreamError> {
-        self.server.post_to(&self.endpoint, out).await
+        self.server.post_to(&self.endpoint, &self.part, out).await
     }
 
     /// Tells the server something that nobody waits for.

@@ -66,11 +66,11 @@ pub struct HttpBounds {
     pub refusal_bytes_max: usize,
     /// One read of the socket; also what a connection may hold in its buffer.
     pub read_bytes_max: usize,
-    /// Connections with a request on them; one more waits.
+    /// Connections with a request on them, half of them for one grant; one more waits.
     pub connections_max: usize,
-    /// Streams we listen on, apart from requests; one more is `NeverSent`.
+    /// Streams we listen on, apart from requests, half of them for one grant; one more waits.
     pub listens_max: usize,
-    /// Requests that wait for a connection; one more is `NeverSent`.
+    /// Requests that wait for a connection, of one grant or of all; one more is `NeverSent`.
     pub waiting_max: usize,
     /// Connections kept for the next request; one more is closed.
     pub idle_max: usize,

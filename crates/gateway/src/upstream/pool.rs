@@ -1,40 +1,31 @@
 //! The connections to one server: kept while idle, bounded in number, and never trusted after a rest.
 
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
 
 use bytes::Bytes;
 use hyper::{HeaderMap, Request, Response};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::Instant;
 
 use super::body::{Body, Source};
 use super::connection::{Connection, Failure};
 use super::dial::Dialer;
-use super::error::{Stage, UpstreamError};
+use super::error::UpstreamError;
 use super::headers::keep_alive_seconds;
 use super::message::Patience;
 use super::options::{HttpBounds, Waits};
+use super::places::{Part, Place, Places, Purpose};
 
 /// Under load the runtime has looked at a socket that rested less than this since its last answer, so a
 /// server that hung up was noticed; after a longer rest the socket itself is asked.
 const TRUSTED_FOR: Duration = Duration::from_millis(1);
 
-/// Which allowance a request draws on.
-#[derive(Clone, Copy, Debug)]
-pub(super) enum Purpose {
-    Request,
-    Listen,
-}
-
 /// The connections to one server.
 pub(super) struct Pool {
     dialer: Dialer,
     idle: Mutex<Vec<Idle>>,
-    requests: Arc<Semaphore>,
-    listens: Arc<Semaphore>,
-    waiting: AtomicUsize,
+    pub(super) places: Places,
     sweeping: AtomicBool,
     waits: Waits,
     bounds: HttpBounds,
@@ -50,7 +41,7 @@ struct Idle {
 pub(super) struct Lease {
     connection: Box<Connection>,
     pool: Arc<Pool>,
-    place: OwnedSemaphorePermit,
+    place: Place,
 }
 
 impl Lease {
@@ -73,9 +64,7 @@ impl Pool {
         Arc::new(Pool {
             dialer,
             idle: Mutex::new(Vec::new()),
-            requests: Arc::new(Semaphore::new(bounds.connections_max)),
-            listens: Arc::new(Semaphore::new(bounds.listens_max)),
-            waiting: AtomicUsize::new(0),
+            places: Places::new(waits, bounds),
             sweeping: AtomicBool::new(false),
             waits: waits.clone(),
             bounds: bounds.clone(),
@@ -96,12 +85,13 @@ impl Pool {
     /// the kept one.
     pub(super) async fn exchange(
         self: &Arc<Pool>,
+        part: &Part,
         purpose: Purpose,
         stays_open: bool,
         patience: Option<&Patience>,
         make_request: impl Fn(HeaderMap) -> Request<Bytes>,
     ) -> Result<Response<Body>, UpstreamError> {
-        let place = self.place(purpose).await?;
+        let place = self.places.take(part, purpose).await?;
         if let Some(mut connection) = self.take_idle() {
             connection.deadline.start(&self.waits, stays_open, patience);
             let table = std::mem::take(&mut connection.table);
@@ -124,40 +114,20 @@ impl Pool {
     /// Whether this is the only request under way, so that nobody is kept waiting by one that looks
     /// for its answer for a moment instead of going to sleep.
     fn is_calm(&self) -> bool {
-        self.requests.available_permits() + 1 >= self.bounds.connections_max
+        self.places.is_calm()
     }
 
     fn leased(
         self: &Arc<Pool>,
         response: Response<Source>,
         mut connection: Box<Connection>,
-        place: OwnedSemaphorePermit,
+        place: Place,
     ) -> Response<Body> {
         // A second less than announced, for the way there.
         connection.keeps = keep_alive_seconds(response.headers())
             .map(|seconds| Duration::from_secs(seconds.saturating_sub(1)));
         let lease = Lease { connection, pool: Arc::clone(self), place };
         response.map(|source| Body::new(source, lease))
-    }
-
-    /// A place among the connections in use, at once or after a bounded wait.
-    async fn place(&self, purpose: Purpose) -> Result<OwnedSemaphorePermit, UpstreamError> {
-        let places = match purpose {
-            Purpose::Request => &self.requests,
-            Purpose::Listen => &self.listens,
-        };
-        if let Ok(place) = Arc::clone(places).try_acquire_owned() {
-            return Ok(place);
-        }
-        let _queued = Queued::enter(&self.waiting, self.bounds.waiting_max)?;
-        let wait = tokio::time::timeout(self.waits.queue_max, Arc::clone(places).acquire_owned());
-        match wait.await {
-            Ok(Ok(place)) => Ok(place),
-            Ok(Err(_)) => Err(UpstreamError::Closed),
-            Err(_) => {
-                Err(UpstreamError::TimedOut { stage: Stage::Queue, after: self.waits.queue_max })
-            }
-        }
     }
 
     /// The connection used last, which is the one least likely to have been closed; of those opened on
@@ -216,26 +186,5 @@ async fn sweep(pool: Weak<Pool>, every: Duration) {
             Some(pool) if pool.sweep() => {}
             _ => return,
         }
-    }
-}
-
-/// A place in the line for a place.
-struct Queued<'a>(&'a AtomicUsize);
-
-impl<'a> Queued<'a> {
-    fn enter(waiting: &'a AtomicUsize, waiting_max: usize) -> Result<Queued<'a>, UpstreamError> {
-        if waiting.fetch_add(1, Ordering::AcqRel) >= waiting_max {
-            waiting.fetch_sub(1, Ordering::AcqRel);
-            return Err(UpstreamError::never_sent(format!(
-                "{waiting_max} requests wait for this server already"
-            )));
-        }
-        Ok(Queued(waiting))
-    }
-}
-
-impl Drop for Queued<'_> {
-    fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::AcqRel);
     }
 }

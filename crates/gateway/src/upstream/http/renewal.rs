@@ -90,7 +90,7 @@ impl HttpLink {
         }
         let Some(hello) = self.lock().hello.clone() else { return Err(UpstreamError::Closed) };
         tracing::info!("a server lost its session and is greeted again");
-        let response = self.server.post(&Conversation::default(), &hello).await?;
+        let response = self.server.post(&self.part, &Conversation::default(), &hello).await?;
         let session = response.headers().get(SESSION_ID).cloned();
         let reply = self.reply(response, None).await?;
         let version = agreed_version(reply, &hello).await?;
@@ -98,11 +98,11 @@ impl HttpLink {
             let mut state = self.lock();
             state.talk = Conversation { session, version: HeaderValue::try_from(version).ok() };
         }
-        let told = self.server.post(&self.talk(), &initialized()).await?;
+        let told = self.server.post(&self.part, &self.talk(), &initialized()).await?;
         self.server.taken(told).await?;
         for wish in self.wishes.told_again() {
             // The call that found the session lost goes on without it.
-            if let Ok(response) = self.server.post(&self.talk(), &wish).await {
+            if let Ok(response) = self.server.post(&self.part, &self.talk(), &wish).await {
                 self.server.taken(response).await.ok();
             }
         }

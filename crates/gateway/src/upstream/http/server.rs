@@ -8,6 +8,7 @@ use hyper::header::{ACCEPT, CONTENT_TYPE, HOST, HeaderMap, HeaderName, HeaderVal
 use hyper::{Method, Request, Response, Uri};
 use url::{Position, Url};
 
+use crate::room::Account;
 use crate::upstream::body::Body;
 use crate::upstream::dial::{Dialer, TargetRefused};
 use crate::upstream::error::UpstreamError;
@@ -16,7 +17,8 @@ use crate::upstream::headers::{
 };
 use crate::upstream::message::Outgoing;
 use crate::upstream::options::{HttpBounds, HttpOptions, Waits};
-use crate::upstream::pool::{Pool, Purpose};
+use crate::upstream::places::{Part, Purpose};
+use crate::upstream::pool::Pool;
 
 /// A server reached over HTTP, with the connections to it. Its links share them.
 pub struct HttpServer {
@@ -56,6 +58,11 @@ impl HttpServer {
         self.pool.idle_count()
     }
 
+    /// What the grant with this account may take of the connections.
+    pub(super) fn part_of(&self, account: &Account) -> Arc<Part> {
+        self.pool.places.part_of(account)
+    }
+
     pub(super) fn is_legacy(&self) -> bool {
         self.legacy.load(Ordering::Relaxed)
     }
@@ -67,24 +74,27 @@ impl HttpServer {
     /// Sends a message of a conversation to the server's own address.
     pub(super) async fn post(
         &self,
+        part: &Part,
         talk: &Conversation,
         out: &Outgoing,
     ) -> Result<Response<Body>, UpstreamError> {
-        self.post_at(&self.uri, talk, out).await
+        self.post_at(&self.uri, part, talk, out).await
     }
 
     /// Sends a message to another address of this server; nothing comes back.
     pub(in crate::upstream) async fn post_to(
         &self,
         uri: &Uri,
+        part: &Part,
         out: &Outgoing,
     ) -> Result<(), UpstreamError> {
-        self.taken(self.post_at(uri, &Conversation::default(), out).await?).await
+        self.taken(self.post_at(uri, part, &Conversation::default(), out).await?).await
     }
 
     async fn post_at(
         &self,
         uri: &Uri,
+        part: &Part,
         talk: &Conversation,
         out: &Outgoing,
     ) -> Result<Response<Body>, UpstreamError> {
@@ -95,12 +105,13 @@ impl HttpServer {
             request(Method::POST, uri, headers, out.body.clone())
         };
         let patience = out.patience.as_ref();
-        self.pool.exchange(Purpose::Request, out.stays_open, patience, make_request).await
+        self.pool.exchange(part, Purpose::Request, out.stays_open, patience, make_request).await
     }
 
     /// Asks without a message, for a stream or for the end of a session.
     pub(super) async fn ask(
         &self,
+        part: &Part,
         method: &Method,
         accept: &HeaderValue,
         talk: &Conversation,
@@ -113,7 +124,7 @@ impl HttpServer {
             headers.extend(more.cloned());
             request(method.clone(), &self.uri, headers, Bytes::new())
         };
-        self.pool.exchange(purpose, is_stream, None, make_request).await
+        self.pool.exchange(part, purpose, is_stream, None, make_request).await
     }
 
     /// The headers of one request: ours, the core's, and the owner's, whose word is the last. They go
