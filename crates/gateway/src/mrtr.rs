@@ -20,8 +20,9 @@ use crate::wire::{Id, code, error_body};
 
 /// A round must follow within this time.
 pub(crate) const ROUND_SECONDS_MAX: i64 = 15 * 60;
-/// Calls that wait for their client at one time; one more is refused.
-const PARKED_MAX: usize = 4096;
+/// What may wait for its client at one time, of all grants and of one of them; one call more is refused.
+const PARKED_MAX: Load = Load { calls: 4096, bytes: 32 << 20 };
+const PARKED_PER_GRANT_MAX: Load = Load { calls: 1024, bytes: 8 << 20 };
 
 /// What is inside the sealed text.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -134,6 +135,37 @@ impl<'d> Sorted<'d> {
     }
 }
 
+/// How much waits.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Load {
+    calls: usize,
+    bytes: usize,
+}
+
+impl Load {
+    /// With this call.
+    fn with(self, call: &ParkedCall) -> Load {
+        let bytes = call.questions.iter().map(|(question, _)| question.params.len()).sum::<usize>();
+        Load { calls: self.calls + 1, bytes: self.bytes + bytes }
+    }
+
+    fn fits(self, max: Load) -> bool {
+        self.calls <= max.calls && self.bytes <= max.bytes
+    }
+}
+
+/// Whether one call more may wait: servers decide how much they ask, and clients how long they take.
+fn has_room<'a>(parked: impl Iterator<Item = &'a ParkedCall>, call: &ParkedCall) -> bool {
+    let (mut all, mut own) = (Load::default(), Load::default());
+    for other in parked {
+        all = all.with(other);
+        if other.grant == call.grant {
+            own = own.with(other);
+        }
+    }
+    all.with(call).fits(PARKED_MAX) && own.with(call).fits(PARKED_PER_GRANT_MAX)
+}
+
 /// Everything between two rounds.
 #[derive(Default)]
 pub(crate) struct Rounds {
@@ -157,10 +189,10 @@ impl Rounds {
         self.inside.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Parks a call, or gives it back when too many wait.
+    /// Parks a call, or gives it back when too much waits.
     pub(crate) fn park(&self, call: ParkedCall) -> Result<u64, Box<ParkedCall>> {
         let mut inside = self.inside();
-        if inside.parked.len() >= PARKED_MAX {
+        if !has_room(inside.parked.values(), &call) {
             return Err(Box::new(call));
         }
         inside.next += 1;
@@ -175,12 +207,19 @@ impl Rounds {
         if fits { inside.parked.remove(&handle) } else { None }
     }
 
-    /// Parks what asks for a task, in the place of what did so before.
+    /// Parks what asks for a task, in the place of what did so before. Where too much waits, its server
+    /// hears that it gets no answer.
     pub(crate) fn park_task(&self, key: TaskKey, call: ParkedCall) {
         let mut inside = self.inside();
-        if inside.tasks.len() < PARKED_MAX || inside.tasks.contains_key(&key) {
+        let before = inside.tasks.remove(&key);
+        let refused = if has_room(inside.tasks.values(), &call) {
             inside.tasks.insert(key, call);
-        }
+            None
+        } else {
+            Some(call)
+        };
+        drop(inside);
+        drop((before, refused));
     }
 
     pub(crate) fn unpark_task(&self, key: &TaskKey) -> Option<ParkedCall> {

@@ -206,6 +206,28 @@ fn a_call_that_is_answered_meanwhile_does_not_lose_what_another_asks() {
     }
 }
 
+#[test]
+fn questions_that_wait_for_their_clients_take_up_so_much_memory() {
+    let takes = json!({ "elicitation": {} });
+    let form = json!({ "name": "form", "arguments": { "mebibytes": 5 } });
+    let form = newer("tools/call", &form, &takes);
+    for stage in [stage("legacy"), stage_over_http(Answers::InAStream)] {
+        let first = ask(&stage.client, &form);
+        assert_eq!(first["result"]["resultType"], "input_required", "{}", first["error"]);
+        let second = ask(&stage.client, &form);
+        assert_eq!(second["error"]["code"], -32603, "{}", second["result"]["resultType"]);
+        let words = second["error"]["message"].as_str().unwrap();
+        assert!(words.contains("answer some of them first"), "{words}");
+
+        let accepted = json!({ "action": "accept", "content": "bob" });
+        let done = ask(&stage.client, &answered(&form, &first, &accepted));
+        assert_eq!(said(&done)["content"], "bob", "{done}");
+        let third = ask(&stage.client, &form);
+        assert_eq!(third["result"]["resultType"], "input_required", "{}", third["error"]);
+        stage.gate.verify();
+    }
+}
+
 /// A request about a task, in the newer era.
 fn follow_up(stage: &Stage, method: &str, task: &str) -> Value {
     let takes = json!({ "extensions": { TASKS: {} } });

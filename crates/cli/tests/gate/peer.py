@@ -250,6 +250,8 @@ def call(name, params, put):
     if name in ("steps", "endless"):
         return rounds(params, 2 if name == "steps" else None, put)
     method, question = QUESTIONS[name]
+    if "mebibytes" in params.get("arguments", {}):
+        question = {**question, "message": "?" * (params["arguments"]["mebibytes"] << 20)}
     if not MODERN:
         if "after_hold" in params.get("arguments", {}):
             held.wait()

@@ -105,8 +105,13 @@ pub(super) fn park(mut flow: Flow, asked: Vec<(Question, Id)>) -> Bytes {
             let result = translate::input_required(&questions, &state);
             crate::wire::result_body(&client_id, &result).into()
         }
-        None => error_body(Some(&client_id), -32603, "too many calls wait for their clients", None)
-            .into(),
+        None => error_body(
+            Some(&client_id),
+            -32603,
+            "too many questions wait for their clients; answer some of them first",
+            None,
+        )
+        .into(),
     }
 }
 
