@@ -11,24 +11,30 @@ pub(crate) fn is_begun(result: Value<'_>) -> bool {
     result.get("resultType").and_then(Value::as_str).as_deref() == Some("task")
 }
 
-/// The same as a legacy client knows it: the task lies within.
+/// The same as a legacy client knows it: the task lies within, and every task begins as `working`, however
+/// far it has come.
 pub(crate) fn legacy_begun(task: Value<'_>) -> String {
     let of = task.get("_meta").map(|of| format!(",\"_meta\":{}", of.raw()));
-    format!("{{\"task\":{}{}}}", legacy_task(task), of.unwrap_or_default())
+    format!("{{\"task\":{}{}}}", legacy_with(task, Some("working")), of.unwrap_or_default())
 }
 
 /// A task in the words of the older era, which keeps apart what it asks and what it came to.
 pub(crate) fn legacy_task(task: Value<'_>) -> String {
-    let raw = |key: &str| task.get(key).map(|value| value.raw().to_owned());
-    let mut extra = vec![("ttl", raw("ttlMs").unwrap_or_else(|| "null".to_owned()))];
-    extra.extend(raw("pollIntervalMs").map(|every| ("pollInterval", every)));
     // There a tool that failed is a task that did.
     let failed = |result: Value<'_>| result.get("isError").and_then(Value::as_bool) == Some(true);
     let is_failed = task.get("result").is_some_and(failed);
+    legacy_with(task, is_failed.then_some("failed"))
+}
+
+/// The same with another status, where one is named.
+fn legacy_with(task: Value<'_>, status: Option<&str>) -> String {
+    let raw = |key: &str| task.get(key).map(|value| value.raw().to_owned());
+    let mut extra = vec![("ttl", raw("ttlMs").unwrap_or_else(|| "null".to_owned()))];
+    extra.extend(raw("pollIntervalMs").map(|every| ("pollInterval", every)));
     rebuild::object(
         task,
         |key, _| match key {
-            "status" if is_failed => Member::Replace(string("failed")),
+            "status" => status.map_or(Member::Keep, |status| Member::Replace(string(status))),
             "ttlMs" | "pollIntervalMs" | "resultType" | "cacheScope" | "inputRequests"
             | "result" | "error" | "_meta" => Member::Drop,
             _ => Member::Keep,
