@@ -48,9 +48,23 @@ pub(crate) struct Holding {
     pub(crate) server: Arc<Server>,
     /// Without rules every call is denied.
     pub(crate) rules: Option<Arc<Rules>>,
+    /// How often what agents are shown of the server's tools had changed when this came in force.
+    shown: u64,
 }
 
 impl Holding {
+    pub(crate) fn new(server: Arc<Server>, rules: Option<Arc<Rules>>) -> Holding {
+        Holding { shown: server.times_shown_anew(), server, rules }
+    }
+
+    /// Whether it is the same server under the same rules, with the same tools accepted.
+    pub(crate) fn is_as(&self, other: &Holding) -> bool {
+        let rules = |holding: &Holding| holding.rules.as_ref().map(Arc::as_ptr);
+        rules(self) == rules(other)
+            && Arc::ptr_eq(&self.server, &other.server)
+            && self.shown == other.shown
+    }
+
     /// Whether the rules let their holder see something; without rules, nothing.
     pub(crate) fn shows(&self, subject: Subject<'_>) -> bool {
         self.rules.as_ref().is_some_and(|rules| rules.policy.shows(subject))
@@ -88,16 +102,11 @@ impl Holder {
         Holder { own_lease: Some(lease), ..self }
     }
 
-    /// Whether it holds the same servers under the same rules.
+    /// Whether it holds the same servers under the same rules, with the same tools accepted.
     pub(crate) fn holds_as(&self, other: &Holder) -> bool {
-        let is_same = |one: &Holding, other: &Holding| {
-            let rules =
-                one.rules.as_ref().map(Arc::as_ptr) == other.rules.as_ref().map(Arc::as_ptr);
-            rules && Arc::ptr_eq(&one.server, &other.server)
-        };
         let mut pairs = self.holdings.iter().zip(&other.holdings);
         self.holdings.len() == other.holdings.len()
-            && pairs.all(|((name, one), (named, other))| name == named && is_same(one, other))
+            && pairs.all(|((name, one), (named, other))| name == named && one.is_as(other))
     }
 
     /// The owner himself, who holds his own lease.
@@ -177,7 +186,7 @@ impl InForce {
                         Some(text) => rules.get(&text.name).cloned(),
                         None => built_in_rules(grant, &server, before),
                     };
-                    Some((access.server.name.as_str().into(), Holding { server, rules }))
+                    Some((access.server.name.as_str().into(), Holding::new(server, rules)))
                 })
                 .collect();
             let holder = Holder::new(
@@ -267,7 +276,7 @@ fn server(spec: &registry::Server, before: Option<&InForce>, makings: &Makings) 
     }
     let pins = if is_builtin { Pins::default() } else { pins_of(&spec.name, &makings.registry) };
     if let Some(same) = same {
-        same.set_pins(pins);
+        same.accept(pins);
         return Arc::clone(same);
     }
     let start_wait_max = start_wait_max(spec, &makings.limits);

@@ -37,7 +37,7 @@ impl Gate {
         let reach = in_force::reach(spec, &self.makings);
         let wait = in_force::start_wait_max(spec, &self.makings.limits);
         let server = Arc::new(Server::passing(spec.clone(), reach, wait));
-        let holding = Holding { server: Arc::clone(&server), rules: None };
+        let holding = Holding::new(Arc::clone(&server), None);
         let scene = self.owners_scene(&spec.name, &holding);
         let looked = Box::pin(self.read_lists(&scene, &holding)).await;
         // A passing server is in no table, so its child is let go here.

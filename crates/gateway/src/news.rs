@@ -1,10 +1,13 @@
-//! What the gate itself tells of lists. At the address of all servers they also change when the owner
-//! changes which servers a grant holds, and under which rules, and when a server comes back.
+//! What the gate itself tells of lists. They also change when the owner changes the rules or accepts a
+//! tool, and at the address of all servers when a grant holds other servers or one comes back.
+
+use std::sync::Arc;
 
 use bytes::Bytes;
 
 use crate::gate::Gate;
 use crate::in_force::InForce;
+use crate::peer::Peer;
 use crate::session::{Outgoing, Session};
 use crate::wire::notification_body;
 
@@ -21,14 +24,21 @@ pub(crate) fn of_lists() -> [Bytes; 3] {
 }
 
 impl Gate {
-    /// Tells sessions at the address of all servers, where their grant holds other servers than before.
-    /// Whoever does not listen will not miss it: a list is always the present one.
+    /// Tells sessions whose lists may be others than before. Whoever does not listen will not miss it: a
+    /// list is always the present one.
     pub(crate) fn tell_of_lists(&self, before: &InForce) {
         let now = self.in_force();
         for session in self.sessions.all() {
             let holders = now.holders.get(&session.grant).zip(before.holders.get(&session.grant));
-            let changed = holders.is_some_and(|(now, before)| !now.holds_as(before));
-            if changed && session.server.is_none() {
+            let Some((now, before)) = holders else { continue };
+            let changed = match &session.server {
+                None => !now.holds_as(before),
+                Some(name) => {
+                    let both = now.holdings.get(&**name).zip(before.holdings.get(&**name));
+                    both.is_some_and(|(now, before)| !now.is_as(before))
+                }
+            };
+            if changed {
                 session.tell_of_lists();
             }
         }
@@ -36,10 +46,16 @@ impl Gate {
 }
 
 impl Session {
+    /// Tells of all lists, or of those whose changes its one server said that it tells of.
     pub(crate) fn tell_of_lists(&self) {
-        if self.is_listened_to() {
-            for news in of_lists() {
-                self.deliver(Outgoing::plain(news));
+        if !self.is_listened_to() {
+            return;
+        }
+        let peers = self.peers();
+        for method in LISTS {
+            let is_told = |peer: &Arc<Peer>| peer.tells_of(method);
+            if self.server.is_none() || peers.iter().any(is_told) {
+                self.deliver(Outgoing::plain(notification_body(method, None)));
             }
         }
     }

@@ -182,6 +182,13 @@ impl Peer {
         if self.shared { levels.want(level, now_us) } else { levels.want_only(level) }
     }
 
+    /// Whether it said that it tells of changes of a list, by the notification for them.
+    pub(crate) fn tells_of(&self, list_changed: &str) -> bool {
+        let list = list_changed.split('/').nth(1).unwrap_or_default();
+        let place = format!("/capabilities/{list}/listChanged");
+        self.greeting.pointer(&place).and_then(Value::as_bool) == Some(true)
+    }
+
     /// Whether the server says it has a feature, such as `resources`.
     pub(crate) fn offers(&self, capability: &str) -> bool {
         self.greeting.get("capabilities").is_some_and(|all| all.get(capability).is_some())

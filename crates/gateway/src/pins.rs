@@ -37,6 +37,16 @@ impl Pins {
         Pins { known: !pins.is_empty(), tools: tools.collect() }
     }
 
+    /// Whether agents are shown the same by both.
+    pub(crate) fn shows_as(&self, other: &Pins) -> bool {
+        let is_same = |(name, one): (&String, &Tool)| {
+            other.tools.get(name).is_some_and(|other| {
+                one.definition == other.definition && one.accepted == other.accepted
+            })
+        };
+        self.tools.len() == other.tools.len() && self.tools.iter().all(is_same)
+    }
+
     /// A server whose list was read and is empty.
     pub(crate) fn none_offered() -> Pins {
         Pins { known: true, tools: HashMap::new() }

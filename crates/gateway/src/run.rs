@@ -182,7 +182,7 @@ impl Gate {
     ) -> Result<Arc<Holder>, RunError> {
         let rules = Some(Arc::new(in_force::compiled(text)?));
         let name = server.name.clone();
-        let holdings = BTreeMap::from([(name.into(), Holding { server, rules })]);
+        let holdings = BTreeMap::from([(name.into(), Holding::new(server, rules))]);
         // Nobody takes this grant back: it ends with the process.
         let lease = watch::Sender::new(false);
         let places = self.bounds.in_flight_per_grant_max;
@@ -196,7 +196,7 @@ impl Gate {
     pub async fn probe(self: &Arc<Self>, server: &str) -> Result<Vec<String>, RunError> {
         let known = self.in_force().servers.get(server).cloned();
         let known = known.ok_or_else(|| RunError::NoServer(server.to_owned()))?;
-        let holding = Holding { server: known, rules: None };
+        let holding = Holding::new(known, None);
         let holdings = BTreeMap::from([(server.into(), holding.clone())]);
         let lease = watch::Sender::new(false);
         let holder =

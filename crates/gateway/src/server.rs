@@ -2,6 +2,7 @@
 //! speaks, and the conversations that several clients of one grant share.
 
 use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -28,6 +29,7 @@ pub(crate) struct Server {
     /// What the owner is told about it while the gate runs.
     pub(crate) marks: Marks,
     pins: ArcSwap<Pins>,
+    shown_anew: AtomicU64,
     state: Mutex<State>,
 }
 
@@ -79,6 +81,7 @@ impl Server {
             start_wait_max,
             marks: Marks::default(),
             pins: ArcSwap::from_pointee(pins),
+            shown_anew: AtomicU64::new(0),
             state: Mutex::default(),
         }
     }
@@ -132,6 +135,19 @@ impl Server {
 
     pub(crate) fn set_pins(&self, pins: Pins) {
         self.pins.store(Arc::new(pins));
+    }
+
+    /// The pins as the registry has them, where the owner may have accepted something meanwhile.
+    pub(crate) fn accept(&self, pins: Pins) {
+        if !self.pins().shows_as(&pins) {
+            self.shown_anew.fetch_add(1, Ordering::Relaxed);
+        }
+        self.set_pins(pins);
+    }
+
+    /// How often the owner has changed what agents are shown of its tools.
+    pub(crate) fn times_shown_anew(&self) -> u64 {
+        self.shown_anew.load(Ordering::Relaxed)
     }
 
     pub(crate) fn eras(&self) -> Eras {

@@ -1,5 +1,5 @@
-//! News of lists at the address of all servers: of servers of both eras, behind pipes and addresses, for
-//! clients of both, while servers come and go and the owner changes what a grant holds.
+//! News of lists: of servers of both eras, behind pipes and addresses, for clients of both, while servers
+//! come and go and the owner changes what a grant holds and accepts what changed.
 
 use std::fs::{self, OpenOptions};
 use std::io::{BufRead as _, BufReader, Write as _};
@@ -136,6 +136,10 @@ fn clients_of_all_servers_hear_of_every_list_that_changes() {
             both(&format!("{kind} of {name}"), &[kind]);
         }
     }
+    assert!(!session.send(&list).text().contains("old-url.n1"), "nobody has accepted it");
+    stage.gate.run(&["server", "pins", "old-url", "--accept"]);
+    both("a tool was accepted", &KINDS);
+    assert!(session.send(&list).text().contains("old-url.n1"));
     stage.gate.run(&["server", "remove", "old-pipe"]);
     both("a server was removed", &KINDS);
     stage.gate.policy("closed", &json!({ "version": "1", "default": "deny" }));
@@ -159,5 +163,32 @@ fn clients_of_all_servers_hear_of_every_list_that_changes() {
         // An older server that was restarted is greeted again by the next request.
         session.send(&list);
         both(&format!("{name} is back"), &KINDS);
+    }
+}
+
+#[test]
+fn clients_of_one_server_hear_when_the_owner_changes_what_they_see() {
+    let mut stage = Stage { gate: Gate::new(), served: Vec::new() };
+    fs::write(stage.path("news.py"), NEWS).unwrap();
+    stage.gate.policy("open", &json!({ "version": "1", "default": "allow" }));
+    stage.gate.policy("closed", &json!({ "version": "1", "default": "deny" }));
+    stage.add("old", "legacy");
+    stage.add("new", "modern");
+    let token = stage.gate.grant("agent", &["old=open", "new=open"]);
+    stage.gate.up();
+    let list = request("tools/list", &json!({}));
+    for name in ["old", "new"] {
+        let session = older(&stage.gate.client(&token, &format!("/mcp/{name}")), &json!({}));
+        let ear = methods(BufReader::new(session.open("GET")));
+        assert!(session.send(&list).text().contains("n0"));
+        stage.grow(name, "tools");
+        hears(&ear, name, &["tools"]);
+        assert!(!session.send(&list).text().contains("n1"), "{name}: nobody has accepted it");
+        stage.gate.run(&["server", "pins", name, "--accept"]);
+        hears(&ear, name, &["tools"]);
+        assert!(session.send(&list).text().contains("n1"), "{name}: it was accepted");
+        stage.gate.run(&["grant", "policy", "agent", name, "closed"]);
+        hears(&ear, name, &["tools"]);
+        assert!(!session.send(&list).text().contains("n0"), "{name}: the rules deny it");
     }
 }
