@@ -1,5 +1,6 @@
 //! Watches one command and its gate, and ends what is left of either.
 
+use std::collections::HashSet;
 use std::ffi::OsString;
 use std::fs::File;
 use std::io::Read as _;
@@ -11,6 +12,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
 use rustix::process::{
     Pid, Resource, Rlimit, Signal, WaitOptions, WaitStatus, getpid, getppid, getpriority_process,
     getrlimit, kill_process_group, set_child_subreaper, set_parent_process_death_signal,
@@ -26,6 +28,8 @@ const ORPHAN_WAIT: Duration = Duration::from_millis(500);
 const LEFTOVER_WAIT: Duration = Duration::from_millis(300);
 /// How often we look once something is ending.
 const TICK: Duration = Duration::from_millis(20);
+/// How often we look once it has to have ended.
+const LOOK_PAUSE: Duration = Duration::from_millis(5);
 /// Even KILL has an end: a process stuck in the kernel is left to it.
 const KILL_WAIT_MAX: Duration = Duration::from_secs(1);
 
@@ -172,38 +176,51 @@ impl Guard<'_> {
         hung_up
     }
 
-    /// Buries every child that has ended, adopted ones too.
-    fn reap(&mut self) {
-        while let Ok(Some((pid, status))) = wait(WaitOptions::NOHANG) {
-            if pid == self.command {
-                self.status = Some(status);
+    /// Buries every child that has ended, adopted ones too; says whether none is left. Whatever runs below
+    /// us is below a child of ours, so the kernel's word is exact where a walk through /proc is not: a
+    /// process whose parent dies during the walk is found below neither the parent nor us.
+    fn reap(&mut self) -> bool {
+        loop {
+            match wait(WaitOptions::NOHANG) {
+                Ok(Some((pid, status))) if pid == self.command => self.status = Some(status),
+                Ok(Some(_)) => {}
+                Ok(None) => return false,
+                Err(error) => return error == Errno::CHILD,
             }
         }
     }
 
     /// Ends whatever is left, then ends as the command did.
     fn leave(mut self, leftover_wait: Duration) -> ExitCode {
-        if !leftover_wait.is_zero() && tree::signal_descendants(Signal::TERM) > 0 {
-            self.until_alone(leftover_wait, || {});
+        if !leftover_wait.is_zero() && !self.reap() {
+            tree::signal_descendants(Signal::TERM);
+            let until = Instant::now() + leftover_wait;
+            while !self.reap() && Instant::now() < until {
+                std::thread::sleep(LOOK_PAUSE);
+            }
         }
         // The group goes in one stroke; then those who left it, and those born meanwhile.
         kill_process_group(self.command, Signal::KILL).ok();
-        self.until_alone(KILL_WAIT_MAX, || {
-            tree::signal_descendants(Signal::KILL);
-        });
+        self.kill_until_alone();
         exit_code(self.status)
     }
 
-    /// Waits until no descendant runs, doing something about it at every look.
-    fn until_alone(&mut self, wait_max: Duration, act: impl Fn()) {
-        let until = Instant::now() + wait_max;
-        loop {
-            self.reap();
-            if tree::descendants().is_empty() || Instant::now() >= until {
+    /// Kills what runs below us until nothing does. The time that even KILL may take begins anew with
+    /// every process that was not killed before, and one more look is taken when it is over: on a busy
+    /// machine a look may take all of it.
+    fn kill_until_alone(&mut self) {
+        let mut killed = HashSet::new();
+        let mut until = Instant::now() + KILL_WAIT_MAX;
+        while !self.reap() {
+            let began = Instant::now();
+            let known = killed.len();
+            killed.extend(tree::signal_descendants(Signal::KILL));
+            if killed.len() > known {
+                until = Instant::now() + KILL_WAIT_MAX;
+            } else if began >= until {
                 return;
             }
-            act();
-            std::thread::sleep(TICK / 4);
+            std::thread::sleep(LOOK_PAUSE);
         }
     }
 }

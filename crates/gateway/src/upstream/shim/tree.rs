@@ -6,25 +6,20 @@ use std::collections::HashMap;
 use rustix::process::{Pid, PidfdFlags, Signal, getpid, pidfd_open, pidfd_send_signal};
 
 /// One process, told apart from a later one with the same number by when it started.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Process {
     pid: i32,
     parent: i32,
     started: u64,
 }
 
-/// Every running process below this one.
-pub(super) fn descendants() -> Vec<Process> {
-    below(getpid().as_raw_nonzero().get(), running())
-}
-
-/// Sends a signal to every running process below this one; says how many there were.
-pub(super) fn signal_descendants(signal: Signal) -> usize {
-    let all = descendants();
+/// Sends a signal to every running process below this one that a walk through /proc finds; says to whom.
+pub(super) fn signal_descendants(signal: Signal) -> Vec<Process> {
+    let all = below(getpid().as_raw_nonzero().get(), running());
     for process in &all {
         send(*process, signal);
     }
-    all.len()
+    all
 }
 
 /// The handle is taken first and the process checked after, so that a number given to another
