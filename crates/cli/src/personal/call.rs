@@ -1,7 +1,7 @@
 //! One call of a personal tool by the owner, through the gate: judged, carried out and written down
 //! as an agent's would be.
 
-use anyhow::{Context as _, Result, anyhow};
+use anyhow::{Result, anyhow};
 use serde_json::{Value, json};
 
 use crate::context::{Context, Stores};
@@ -88,6 +88,7 @@ pub(super) fn call(
     context: &Context,
     stores: &Stores,
 ) -> Result<Answered> {
+    const QUESTION: u64 = 2;
     let hello = json!({
         "jsonrpc": "2.0", "id": 1, "method": "initialize",
         "params": {
@@ -98,17 +99,12 @@ pub(super) fn call(
     });
     let ready = json!({ "jsonrpc": "2.0", "method": "notifications/initialized" });
     let question = json!({
-        "jsonrpc": "2.0", "id": 2, "method": "tools/call",
+        "jsonrpc": "2.0", "id": QUESTION, "method": "tools/call",
         "params": { "name": tool, "arguments": arguments },
     });
     let said = format!("{hello}\n{ready}\n{question}\n");
-    let answers = run::converse(connectors::personal::NAME, said.as_bytes(), context, stores)?;
-    let answers = String::from_utf8(answers).context("the gate answered with what is no text")?;
-    let answer = answers
-        .lines()
-        .filter_map(|line| serde_json::from_str::<Value>(line).ok())
-        .find(|answer| answer.get("id") == Some(&json!(2)))
-        .ok_or_else(|| anyhow!("the gate did not answer"))?;
+    let server = connectors::personal::NAME;
+    let answer = run::converse(server, said.as_bytes(), QUESTION, context, stores)?;
     if let Some(words) = answer.pointer("/error/message").and_then(Value::as_str) {
         return Err(anyhow!("the call was refused: {words}"));
     }

@@ -12,8 +12,11 @@ use anyhow::{Context as _, Result, bail};
 use clap::Args;
 use gateway::{Gate, Identity, RunError, Wrapped};
 use policy::Policy;
+use serde_json::Value;
 use store::registry::{EnvValue, Origin, PolicyText, Server, ServerOptions, Target};
-use tokio::io::{AsyncRead, BufReader, ReadBuf};
+use tokio::io::{
+    AsyncBufReadExt as _, AsyncRead, AsyncWriteExt as _, BufReader, DuplexStream, ReadBuf,
+};
 use tokio::sync::{mpsc, watch};
 
 use crate::context::{Context, Stores, is_about_the_key};
@@ -219,13 +222,15 @@ impl Echo {
     }
 }
 
-/// Says something to a built-in server in the owner's name and gives back all that it answers.
+/// Says something to a built-in server in the owner's name and gives back what it answers to the request
+/// with this id.
 pub(crate) fn converse(
     server: &str,
     said: &[u8],
+    id: u64,
     context: &Context,
     stores: &Stores,
-) -> Result<Vec<u8>> {
+) -> Result<Value> {
     let every = ["all".to_owned()];
     let builtin = builtin::find(server, &every, stores, &|_| None)?;
     let builtin = builtin.with_context(|| format!("`{server}` is another server here"))?;
@@ -235,21 +240,33 @@ pub(crate) fn converse(
         let ledger = stores.gate_ledger()?;
         let gate = gate(stores, context)?;
         let (near, far) = tokio::io::duplex(PIPE_BYTES);
-        let heard = tokio::spawn(drained(far));
+        let heard = tokio::spawn(answer(far, said.to_vec(), id));
         let wrapped = Wrapped { label: "owner", server: &builtin.server, policy: &policy };
-        Box::pin(gate.wrap(wrapped, None, said, near)).await?;
+        let (input, output) = tokio::io::split(near);
+        Box::pin(gate.wrap(wrapped, None, BufReader::new(input), output)).await?;
         ledger.flush()?;
         anyhow::Ok(heard.await.context("nobody heard the answer")??)
     });
     runtime.shutdown_timeout(super::END_WAIT_MAX);
-    heard
+    heard?.context("the gate did not answer")
 }
 
-/// Everything that is written into the other end of a pipe.
-async fn drained(mut pipe: tokio::io::DuplexStream) -> std::io::Result<Vec<u8>> {
-    let mut bytes = Vec::new();
-    tokio::io::AsyncReadExt::read_to_end(&mut pipe, &mut bytes).await?;
-    Ok(bytes)
+/// Says it all and listens until the answer has come. Only then it hangs up: a gate whose client has
+/// nothing more to say gives what is under way a few seconds, and some calls take longer.
+async fn answer(pipe: DuplexStream, said: Vec<u8>, id: u64) -> std::io::Result<Option<Value>> {
+    let mut pipe = BufReader::new(pipe);
+    pipe.write_all(&said).await?;
+    let mut found = None;
+    let mut line = Vec::new();
+    while pipe.read_until(b'\n', &mut line).await? > 0 {
+        let message: Value = serde_json::from_slice(&line).unwrap_or_default();
+        line.clear();
+        if message.get("id").and_then(Value::as_u64) == Some(id) {
+            found = Some(message);
+            pipe.shutdown().await?;
+        }
+    }
+    Ok(found)
 }
 
 /// A policy file with the name that audit rows will give it.

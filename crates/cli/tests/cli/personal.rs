@@ -1,8 +1,9 @@
 //! The personal services through the binary: connected by key or cookies, and shown as one server.
 
+use std::fs;
 use std::time::SystemTime;
 
-use sandbox::{Config, Running, Sandbox};
+use sandbox::{Config, Fault, Running, Sandbox, What};
 use serde_json::{Value, json};
 
 use crate::stage::{Stage, files_below};
@@ -115,6 +116,18 @@ fn void_credentials_are_not_kept() {
     assert_ne!(said.code, 0, "{}", said.everything());
     let status = call(&stage, "get_bilibili_watch_history", &json!({}));
     assert_eq!(status["structuredContent"]["error"]["code"], "auth_expired");
+}
+
+/// A client that leaves has no time here at all; the owner at the terminal stays until the call is over.
+#[test]
+fn a_call_of_the_owner_may_take_longer_than_what_is_under_way_when_a_client_leaves() {
+    let mut stage = Stage::new();
+    let steam = stand(&mut stage, "steam", Config::steam(7, 20, now_us()));
+    stage.fine(&["personal", "status"]);
+    fs::write(stage.home().join("tollgate.toml"), "[limits]\ndrain_wait_ms_max = 0\n").unwrap();
+    steam.control().fault(Fault::on("/", What::Delay { ms: 300 }));
+    let words = stage.fine(&["personal", "steam", "profile"]).stdout;
+    assert!(words.contains("Visibility"), "{words}");
 }
 
 #[test]
