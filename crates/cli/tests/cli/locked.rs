@@ -40,7 +40,7 @@ fn whoop_starts_without_the_right_key_and_says_so_to_every_call() {
             call(7, "export_whoop", &json!({ "kind": "all", "format": "csv", "path": "x" })),
             call(8, "whoop-get-user-profile", &json!({})),
         ]);
-        let said = stage.run_with(&["stdio", "whoop", "--tools", "main,classic"], &input);
+        let said = stage.speak(&["stdio", "whoop", "--tools", "main,classic"], &input);
         assert_eq!(said.code, 0, "{}", said.everything());
         assert!(said.stderr.contains("vault key"), "the owner is told: {}", said.stderr);
         assert_eq!(answer(&said.stdout, 1)["result"]["tools"].as_array().unwrap().len(), 33);
@@ -82,6 +82,6 @@ fn whoop_starts_without_the_right_key_and_says_so_to_every_call() {
     assert_eq!(rows.lines().filter(|row| row.contains("\"tools/call\"")).count(), 4, "{rows}");
     stage.fine(&["audit", "verify"]);
     let input = lines(&[call(1, "list_whoop_cycles", &json!({ "limit": 1 }))]);
-    let said = stage.run_with(&["stdio", "whoop"], &input);
+    let said = stage.speak(&["stdio", "whoop"], &input);
     assert!(answer(&said.stdout, 1).to_string().contains("\"records\""), "{}", said.stdout);
 }

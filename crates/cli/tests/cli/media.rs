@@ -45,7 +45,7 @@ fn calls(stage: &Stage, service: &str, calls: &[(&str, Value)]) -> Vec<Value> {
         input += &call.to_string();
         input.push('\n');
     }
-    let said = stage.run_with(&["stdio", service], &input);
+    let said = stage.speak(&["stdio", service], &input);
     let answers: Vec<Value> =
         said.stdout.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     let of = |id: usize| answers.iter().find(|answer| answer["id"] == id).unwrap().clone();

@@ -29,7 +29,7 @@ fn asked(stage: &Stage, method: &str, params: &Value) -> Value {
         "params": { "protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": { "name": "t", "version": "1" } },
     });
     let question = json!({ "jsonrpc": "2.0", "id": 2, "method": method, "params": params });
-    let said = stage.run_with(&["stdio", "personal"], &format!("{hello}\n{question}\n"));
+    let said = stage.speak(&["stdio", "personal"], &format!("{hello}\n{question}\n"));
     assert_eq!(said.code, 0, "{}", said.everything());
     let mut answers = said.stdout.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
     answers.find(|answer| answer["id"] == 2).unwrap()
@@ -346,7 +346,7 @@ fn every_tool(stage: &Stage, why: &str) -> String {
     // A machine with other work may need longer for all of them than a gate waits at its end.
     let settings = "[limits]\ndrain_wait_ms_max = 60000\n";
     std::fs::write(stage.home().join("tollgate.toml"), settings).unwrap();
-    let heard = stage.run_with(&["--log", "debug", "stdio", "personal", "--tools", "full"], &said);
+    let heard = stage.speak(&["--log", "debug", "stdio", "personal", "--tools", "full"], &said);
     assert_eq!(heard.stdout.lines().count(), asked + 1, "{why}: {}", heard.everything());
     heard.everything()
 }

@@ -32,6 +32,45 @@ impl Said {
     }
 }
 
+/// Says it all, hangs up when every request has its answer, and waits for the end.
+pub(crate) fn conversation(mut child: Child, input: &str) -> Said {
+    let mut waiting = unanswered(input);
+    let errors = child.stderr.take().map(|mut errors| {
+        std::thread::spawn(move || {
+            let mut text = String::new();
+            errors.read_to_string(&mut text).unwrap();
+            text
+        })
+    });
+    let mut heard = BufReader::new(child.stdout.take().unwrap());
+    let mut said = child.stdin.take().unwrap();
+    // A command that does not read its input may be gone already.
+    let _ = said.write_all(input.as_bytes());
+    let mut stdout = String::new();
+    while !waiting.is_empty() {
+        let start = stdout.len();
+        if heard.read_line(&mut stdout).unwrap() == 0 {
+            break;
+        }
+        let answer: Value = serde_json::from_str(&stdout[start..]).unwrap_or_default();
+        waiting.retain(|id| answer["id"] != *id);
+    }
+    drop(said);
+    heard.read_to_string(&mut stdout).unwrap();
+    let code = child.wait().unwrap().code().unwrap_or(-1);
+    let stderr = errors.map(|errors| errors.join().unwrap()).unwrap_or_default();
+    Said { code, stdout, stderr }
+}
+
+/// The ids of the requests among these lines that are not taken back by another.
+fn unanswered(input: &str) -> Vec<Value> {
+    let lines: Vec<Value> =
+        input.lines().map(|line| serde_json::from_str(line).unwrap_or_default()).collect();
+    let taken_back = |id: &Value| lines.iter().any(|line| line["params"]["requestId"] == *id);
+    let ids = lines.iter().map(|line| line["id"].clone());
+    ids.filter(|id| !id.is_null() && !taken_back(id)).collect()
+}
+
 impl Stage {
     pub(crate) fn new() -> Stage {
         Stage { folder: tempfile::tempdir().unwrap(), variables: Vec::new() }
@@ -93,6 +132,14 @@ impl Stage {
             stdout: String::from_utf8(output.stdout).unwrap(),
             stderr: String::from_utf8(output.stderr).unwrap(),
         }
+    }
+
+    /// Speaks with a command as a client does, which stays until it has been answered: one that leaves
+    /// before gives what is under way a few seconds, and a machine with other work may need them.
+    pub(crate) fn speak(&self, arguments: &[&str], input: &str) -> Said {
+        let mut command = self.command(arguments);
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        conversation(command.spawn().unwrap(), input)
     }
 
     /// Runs what must succeed.

@@ -41,7 +41,7 @@ fn a_grant_speaks_over_standard_streams() {
     let stage = Stage::with_demo();
     stage.grant("alice");
     let input = lines(&[call(1, "list_notes"), call(2, "delete_note")]);
-    let said = stage.run_with(&["stdio", "demo", "--grant", "alice"], &input);
+    let said = stage.speak(&["stdio", "demo", "--grant", "alice"], &input);
     assert_eq!((said.code, said.stderr.as_str()), (0, ""));
     assert_eq!(answer(&said.stdout, 1)["result"]["isError"], false);
     let text = &answer(&said.stdout, 2)["result"]["content"][0]["text"];
@@ -61,7 +61,7 @@ fn a_policy_file_stands_in_front_of_any_command() {
     let list = json!({ "jsonrpc": "2.0", "id": 1, "method": "tools/list" });
     let input = lines(&[list, call(2, "read"), call(3, "tear")]);
     let words = ["wrap", "--policy", "p.json", "--name", "book", "--", "sh", &script, &tools];
-    let said = stage.run_with(&words, &input);
+    let said = stage.speak(&words, &input);
     assert_eq!((said.code, said.stderr.as_str()), (0, ""));
     let names = answer(&said.stdout, 1)["result"]["tools"].as_array().unwrap().len();
     assert_eq!(names, 1, "what no rule allows is not listed");
@@ -80,15 +80,15 @@ fn what_a_server_says_on_stderr_reaches_its_client_without_secrets() {
     let input = lines(&[call(1, "read")]);
     let key = ["--secret-env", "KEY=env:PLANTED", "--", "sh", &script, &tools];
     stage.fine(&[&["server", "add", "book"][..], &key].concat());
-    let said = stage.run_with(&["stdio", "book", "--policy", "p.json"], &input);
+    let said = stage.speak(&["stdio", "book", "--policy", "p.json"], &input);
     assert_eq!((said.code, said.stderr.as_str()), (0, "ready with [secret]\n"));
     assert_eq!(answer(&said.stdout, 1)["result"]["content"][0]["text"], "done");
     let words = ["wrap", "--policy", "p.json", "--env", "KEY=open", "--", "sh", &script, &tools];
-    let said = stage.run_with(&words, &input);
+    let said = stage.speak(&words, &input);
     assert_eq!((said.code, said.stderr.as_str()), (0, "ready with open\n"));
     // Why it did not start is what its client needs most.
     let end = stage.write("end.sh", "echo \"no config\" >&2\nexit 3\n");
-    let said = stage.run_with(&["wrap", "--policy", "p.json", "--", "sh", &end], &input);
+    let said = stage.speak(&["wrap", "--policy", "p.json", "--", "sh", &end], &input);
     assert!(said.stderr.contains("no config\n"), "{}", said.everything());
 }
 

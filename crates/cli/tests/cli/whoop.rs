@@ -1,14 +1,14 @@
 //! The owner's WHOOP data through the binary: on standard streams, over HTTP, kept up to date by a
 //! running gate and by signed notices. A sandbox stands in for WHOOP.
 
-use std::io::{BufRead as _, BufReader, Write as _};
+use std::io::{BufRead as _, BufReader};
 use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
 use crate::http;
-use crate::stage::Stage;
+use crate::stage::{Stage, conversation};
 
 /// A sandbox in a process of its own.
 pub(crate) struct Sandbox {
@@ -113,7 +113,7 @@ fn whoop_speaks_on_standard_streams_without_a_grant_or_a_registration() {
         request(8, "prompts/list", &json!({})),
         call(9, "get_whoop_auth_status", &json!({})),
     ]);
-    let said = stage.run_with(&["stdio", "whoop"], &input);
+    let said = stage.speak(&["stdio", "whoop"], &input);
     assert_eq!(said.code, 0, "{}", said.everything());
     let greeting = &answer(&said.stdout, 0)["result"];
     assert_eq!(greeting["serverInfo"]["name"], "whoop");
@@ -159,7 +159,7 @@ fn tool_sets_are_chosen_by_word() {
         let mut arguments = vec!["stdio", "whoop"];
         arguments.extend(words);
         let input = lines(&[request(1, "tools/list", &json!({}))]);
-        let said = stage.run_with(&arguments, &input);
+        let said = stage.speak(&arguments, &input);
         assert_eq!(said.code, 0, "{}", said.everything());
         let answer = answer(&said.stdout, 1);
         let tools = answer["result"]["tools"].as_array().unwrap().iter();
@@ -249,7 +249,7 @@ fn a_slow_answer_of_whoop_keeps_nobody_waiting_and_can_be_taken_back() {
         "jsonrpc": "2.0", "method": "notifications/cancelled", "params": { "requestId": 2 },
     });
     let quick = call(3, "list_whoop_cycles", &json!({ "limit": 1 }));
-    let said = stage.run_with(&["stdio", "whoop"], &lines(&[fresh(1), fresh(2), cancelled, quick]));
+    let said = stage.speak(&["stdio", "whoop"], &lines(&[fresh(1), fresh(2), cancelled, quick]));
     assert_eq!(said.code, 0, "{}", said.everything());
     let place =
         |id: u64| said.stdout.lines().position(|line| line.contains(&format!("\"id\":{id},")));
@@ -268,10 +268,8 @@ fn a_log_line_that_nobody_takes_ends_no_call() {
     let full = std::fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
     let mut command = stage.command(&["stdio", "whoop"]);
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(full);
-    let mut child = command.spawn().unwrap();
     let input = lines(&[call(1, "get_whoop_profile", &json!({ "fresh": true }))]);
-    child.stdin.take().unwrap().write_all(input.as_bytes()).unwrap();
-    let said = String::from_utf8(child.wait_with_output().unwrap().stdout).unwrap();
+    let said = conversation(command.spawn().unwrap(), &input).stdout;
     assert!(answer(&said, 1)["result"]["structuredContent"]["email"].is_string(), "{said}");
 }
 
@@ -290,7 +288,7 @@ fn a_damaged_mirror_is_said_and_left_as_it_is() {
         call(2, "get_whoop_auth_status", &json!({})),
         call(3, "health_check", &json!({ "live": false })),
     ]);
-    let said = stage.run_with(&["stdio", "whoop"], &input);
+    let said = stage.speak(&["stdio", "whoop"], &input);
     assert_eq!(said.code, 0, "{}", said.everything());
     let list = answer(&said.stdout, 1);
     assert_eq!(list["result"]["structuredContent"]["error"]["code"], "CACHE_ERROR", "{list}");
