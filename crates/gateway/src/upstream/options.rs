@@ -157,6 +157,8 @@ pub struct ChildBounds {
     pub end_wait_max: Duration,
     /// After TERM it has so long; then it and all it started get KILL.
     pub term_wait_max: Duration,
+    /// Once its output has ended, requests wait so long to be told how it ended.
+    pub last_word_wait_max: Duration,
 }
 
 impl Default for ChildBounds {
@@ -175,6 +177,9 @@ impl Default for ChildBounds {
             healthy_after: Duration::from_mins(1),
             end_wait_max: Duration::from_secs(2),
             term_wait_max: Duration::from_secs(2),
+            // The guard gives what the child left behind a third of a second to end before it ends itself;
+            // the rest is for a machine that is busy.
+            last_word_wait_max: Duration::from_millis(1500),
         }
     }
 }

@@ -54,7 +54,11 @@ impl StdioLink {
     /// The number of the run, once the child runs.
     pub async fn ready(&self, wait_max: Duration) -> Result<u64, UpstreamError> {
         let mut state = self.child.state();
-        let running = state.wait_for(|state| !matches!(state, State::Backoff { .. }));
+        let running = state.wait_for(|state| match state {
+            State::Running { run, .. } => self.child.goes_on(*run),
+            State::Backoff { .. } => false,
+            State::Stopped => true,
+        });
         match timeout(wait_max, running).await {
             Ok(Ok(state)) => match &*state {
                 State::Running { run, .. } => Ok(*run),

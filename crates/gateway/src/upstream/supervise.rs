@@ -28,8 +28,8 @@ use crate::room::Share;
 /// How much longer than its guard we wait for a child to end before we end the guard.
 const GUARD_WAIT: Duration = Duration::from_millis(1500);
 
-/// How long requests wait to be told how the child ended, once its output has.
-const LAST_WORD_WAIT: Duration = Duration::from_millis(500);
+/// How long the last lines on stderr are waited for, once everybody who could write any has ended.
+const LAST_LINES_WAIT: Duration = Duration::from_millis(500);
 
 /// What a child is doing.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -132,6 +132,13 @@ impl Supervised {
             State::Running { .. } => UpstreamError::never_sent("the server has just ended"),
             State::Stopped => UpstreamError::Closed,
         })
+    }
+
+    /// Whether the run with this number goes on. Of one that ended the state may still say that it runs,
+    /// until all is known about its end.
+    pub(super) fn goes_on(&self, number: u64) -> bool {
+        let run = self.run.lock().unwrap_or_else(PoisonError::into_inner);
+        run.as_ref().is_some_and(|run| run.number == number)
     }
 
     /// Whether it ended and is to be started again.
@@ -239,7 +246,8 @@ impl Supervised {
         };
         let mut ending = pin!(self.await_end(&mut process, rest));
         // How it ended says more, but after its last output nobody need wait long for that.
-        let patience = if output_ended { LAST_WORD_WAIT } else { Duration::MAX };
+        let wait_max = self.options.bounds.last_word_wait_max;
+        let patience = if output_ended { wait_max } else { Duration::MAX };
         let reason = if let Ok(reason) = tokio::time::timeout(patience, &mut ending).await {
             reason
         } else {
@@ -247,7 +255,7 @@ impl Supervised {
             ending.await
         };
         // Its last words say why. Everybody who could write any has ended, so they are all there.
-        if tokio::time::timeout(LAST_WORD_WAIT, &mut noting).await.is_err() {
+        if tokio::time::timeout(LAST_LINES_WAIT, &mut noting).await.is_err() {
             noting.abort();
         }
         run.in_flight.close(&reason);

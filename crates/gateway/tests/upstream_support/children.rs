@@ -127,6 +127,8 @@ pub fn options(program: &str, args: &[&str]) -> ChildOptions {
     options.env = base_env(std::env::vars_os(), []);
     // What a test waits for in vain, it does not wait for long.
     options.waits.first_byte_max = Duration::from_secs(20);
+    // Tests that are told how a child ended are told so on a busy machine too.
+    options.bounds.last_word_wait_max = Duration::from_secs(20);
     options
 }
 
