@@ -147,12 +147,17 @@ pub fn request(id: u64, method: &str, params: &str) -> Outgoing {
 
 /// The processes whose command line holds these words.
 pub fn processes_with(words: &str) -> Vec<u32> {
+    processes_that(|line| line.contains(words))
+}
+
+/// The processes with such a command line; every word of it has a blank behind it.
+pub fn processes_that(is_such: impl Fn(&str) -> bool) -> Vec<u32> {
     std::fs::read_dir("/proc")
         .unwrap()
         .filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok())
         .filter(|pid: &u32| {
             let line = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
-            String::from_utf8_lossy(&line).replace('\0', " ").contains(words)
+            is_such(&String::from_utf8_lossy(&line).replace('\0', " "))
         })
         .collect()
 }
