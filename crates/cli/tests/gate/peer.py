@@ -48,13 +48,23 @@ def news(put):
 
 
 def asked(method, params, put):
-    id = "question-%d" % next(numbers)
-    answers[id] = queue.Queue()
-    say({"id": id, "method": method, "params": params}, own.put if HTTP else put)
+    return asked_at_once([(method, params)], put)[0]
+
+
+def asked_at_once(questions, put):
+    """The answers to questions that go out in one piece, so that they come together."""
+    ids = ["question-%d" % next(numbers) for _ in questions]
+    answers.update({id: queue.Queue() for id in ids})
+    messages = [{"jsonrpc": "2.0", "id": id, "method": method, "params": params} for id, (method, params) in zip(ids, questions)]
+    (own.put if HTTP else put)(messages)
     asks.set()
-    answer = answers[id].get()
+    found = [answers[id].get() for id in ids]
     answered.set()
-    return answer
+    return found
+
+
+def pieces(message):
+    return message if isinstance(message, list) else [message]
 
 
 def rounds(params, last, put):
@@ -235,15 +245,8 @@ def call(name, params, put):
             raise Refused("sign in", -32042, {"elicitations": [ADDRESS]})
         return text(told["calls"])
     if name == "several":
-        found = {}
-        def ask(key):
-            found[key] = asked(*QUESTIONS[key], put)
-        asking = [threading.Thread(target=ask, args=(key,)) for key in ("form", "model")]
-        for thread in asking:
-            thread.start()
-        for thread in asking:
-            thread.join()
-        return text(found)
+        keys = ["form", "model"]
+        return text(dict(zip(keys, asked_at_once([QUESTIONS[key] for key in keys], put))))
     if name == "strict":
         answer = asked("sampling/createMessage", {"messages": [], "maxTokens": 1}, put)
         return {**text(answer), "isError": "code" in answer}
@@ -327,7 +330,7 @@ def listen(message, put):
 def on_streams():
     def put(message):
         with lock:
-            print(json.dumps(message), flush=True)
+            print("\n".join(map(json.dumps, pieces(message))), flush=True)
 
     if late:
         sys.stdin.readline()
@@ -349,7 +352,7 @@ class OverHttp(BaseHTTPRequestHandler):
         self.end_headers()
 
     def event(self, message):
-        self.wfile.write(b"data: " + json.dumps(message).encode() + b"\n\n")
+        self.wfile.write("".join("data: %s\n\n" % json.dumps(one) for one in pieces(message)).encode())
         self.wfile.flush()
 
     def is_unknown(self, method=None):
