@@ -197,8 +197,8 @@ fn a_call_that_is_answered_meanwhile_does_not_lose_what_another_asks() {
             until("the first is admitted", Duration::from_secs(10), || {
                 !stage.gate.decisions().is_empty()
             });
-            let held = answer_after_questions(&stage, &hold, 2);
-            assert_eq!(said(&held), "held", "{held}");
+            let answer = answer_after_questions(&stage, &hold, 2);
+            assert_eq!(said(&answer), "held", "{answer}");
             let first = first.join().unwrap();
             assert_eq!(said(&first)["content"], "bob", "{first}");
         });
