@@ -48,7 +48,7 @@ pub(crate) use streams::{StdioArgs, WrapArgs, converse, stdio, wrap};
 /// The first argument of the process that guards a child.
 pub(crate) const CHILD_WORD: &str = "__child";
 /// How long tasks that were let go may take to write their rows.
-const END_WAIT_MAX: Duration = Duration::from_millis(500);
+const END_WAIT_MAX: Duration = Duration::from_millis(200);
 /// Whoever knows this token may read `/metrics`.
 const METRICS_VARIABLE: &str = "TOLLGATE_METRICS_TOKEN";
 

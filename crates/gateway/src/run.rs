@@ -3,10 +3,12 @@
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::time::Duration;
 
 use store::registry::{self, PolicyText};
 use tokio::io::{AsyncBufRead, AsyncWrite};
 use tokio::sync::watch;
+use tokio::time::Instant;
 
 use crate::door;
 use crate::gate::Gate;
@@ -17,6 +19,11 @@ use crate::serve::{AllowedHosts, Lanes, ListenError, Listener, Remote, Tls};
 use crate::server::Server;
 use crate::upstream::UpstreamError;
 use crate::wire::Era;
+
+/// A stop is over after so long, whatever servers do; beyond it each has at least a moment to hear of it.
+/// What is then still running, the guards end.
+const STOP_WAIT_MAX: Duration = Duration::from_millis(4500);
+const CLOSE_WAIT_MIN: Duration = Duration::from_millis(300);
 
 /// For whom a gate on standard streams speaks.
 pub enum Identity<'a> {
@@ -251,6 +258,7 @@ impl Listening {
         let telling = tokio::spawn(async move {
             let _ = stop.wait_for(|stop| *stop).await;
             gate.begin_stop();
+            Instant::now()
         });
         let gate = Arc::clone(&self.gate);
         let broken = Arc::new(move |remote: &Remote, status, words: &'static str| {
@@ -258,8 +266,13 @@ impl Listening {
         });
         let (clock, stopping) = (self.gate.clock.clone(), self.gate.stopping());
         self.listener.serve(&lanes, clock, answer, broken, stopping).await;
-        let _ = telling.await;
-        self.gate.close_everything().await;
+        let left = telling
+            .await
+            .map_or(Duration::ZERO, |began| STOP_WAIT_MAX.saturating_sub(began.elapsed()));
+        let closing = self.gate.close_everything();
+        if tokio::time::timeout(left.max(CLOSE_WAIT_MIN), closing).await.is_err() {
+            tracing::info!("some servers are left to their guards, which end what they started");
+        }
         let _ = keeper.await;
         // Joining the threads blocks; nothing else is left to do here.
         drop(lanes);

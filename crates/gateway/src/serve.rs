@@ -58,7 +58,7 @@ use stream::Looks;
 const READ_BYTES: usize = 8 * 1024;
 
 /// After the drain bound, what is in flight is given up and its clients have so long to hear of it.
-const GIVE_UP_WAIT_MAX: Duration = Duration::from_millis(500);
+const GIVE_UP_WAIT_MAX: Duration = Duration::from_millis(300);
 
 /// hyper drops a slow head without a word, so it waits for so long until that was answered.
 const SLOW_HEAD_ANSWER_WAIT: Duration = Duration::from_secs(1);

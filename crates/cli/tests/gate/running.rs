@@ -360,6 +360,51 @@ fn p25_a_stop_settles_every_call_within_five_seconds() {
     gate.verify();
 }
 
+/// A server on standard streams that answers no call and ends for nothing but KILL. It notes its process.
+const STUBBORN: &str = r#"
+import json, os, signal, sys, time
+signal.signal(signal.SIGTERM, signal.SIG_IGN)
+with open(sys.argv[1] + ".pids", "w") as pids:
+    pids.write("%d\n" % os.getpid())
+for line in sys.stdin:
+    message = json.loads(line)
+    method, id = message["method"], message.get("id")
+    result = {"tools": [{"name": "echo", "inputSchema": {"type": "object"}}]}
+    if method == "initialize":
+        result = {"protocolVersion": "2025-06-18", "capabilities": {"tools": {}}, "serverInfo": {"name": "s", "version": "1"}}
+    if method == "tools/call":
+        open(sys.argv[1], "a").close()
+    elif id is not None:
+        print(json.dumps({"jsonrpc": "2.0", "id": id, "result": result}), flush=True)
+while True:
+    time.sleep(1)
+"#;
+
+#[test]
+fn p25_a_server_that_does_not_end_holds_up_no_stop() {
+    let mut gate = Gate::new();
+    let (script, notes) =
+        (gate.folder.path().join("stubborn.py"), gate.folder.path().join("notes"));
+    fs::write(&script, STUBBORN).unwrap();
+    gate.policy("rules", &rules());
+    let words = [script.to_str().unwrap(), notes.to_str().unwrap()];
+    gate.run(&["server", "add", "child", "--no-connect", "--", "python3", words[0], words[1]]);
+    let token = gate.grant("agent", &["child=rules"]);
+    gate.up();
+    let waiting = left_waiting(&gate.client(&token, "/mcp/child"), "echo");
+    until("the call hangs", Duration::from_secs(10), || notes.exists());
+    let took = gate.stop();
+    let left = until("it was killed", Duration::from_secs(2), || alive(&notes) == 0);
+    println!(
+        "P25: a stop took {took:.1?} with a server that does not end, which was gone {left:.0?} later"
+    );
+    assert!(took < Duration::from_secs(5));
+    drop(waiting);
+    let rows = gate.decisions();
+    assert!(rows.iter().all(|row| !row["outcome"].is_null()), "{rows:?}");
+    gate.verify();
+}
+
 /// Puts calls on record as a gate does, two rows each.
 fn write_calls(audit: &Path, calls: usize) {
     use ::store::ledger::{Admission, Ending, Facts, Ledger, Options, Outcome};

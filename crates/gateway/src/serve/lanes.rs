@@ -19,7 +19,7 @@ const TASKS_BETWEEN_LOOKS: u32 = 13;
 /// from: a busy lane loses its core to them seven times in fifty calls, though another is free.
 const PRECEDENCE: i32 = 5;
 /// How long tasks that were let go may take to write their rows.
-const END_WAIT_MAX: Duration = Duration::from_millis(500);
+const END_WAIT_MAX: Duration = Duration::from_millis(200);
 
 pub(crate) struct Lanes {
     lanes: Vec<Lane>,
