@@ -124,7 +124,7 @@ async fn at_mcp(
     let Some(place) = holder.place() else {
         return Err(TurnedAway {
             status: StatusCode::TOO_MANY_REQUESTS,
-            words: "too many requests of this grant are in flight",
+            words: "as many requests of this grant are in flight as `in_flight_per_grant_max` allows; wait for their answers",
             header: Some((hyper::header::RETRY_AFTER, HeaderValue::from_static("1"))),
         });
     };

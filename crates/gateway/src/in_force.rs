@@ -98,6 +98,11 @@ impl Holder {
         }
     }
 
+    /// What its calls in flight take up still counts when it comes in force anew.
+    fn after(self, before: &Holder) -> Holder {
+        Holder { places: Arc::clone(&before.places), room: before.room.clone(), ..self }
+    }
+
     pub(crate) fn with_lease(self, lease: watch::Sender<bool>) -> Holder {
         Holder { own_lease: Some(lease), ..self }
     }
@@ -196,6 +201,11 @@ impl InForce {
                 lease.subscribe(),
                 usize::try_from(makings.limits.in_flight_per_grant_max).unwrap_or(usize::MAX),
             );
+            let known = before.and_then(|before| before.holders.get(&grant.id));
+            let holder = match known {
+                Some(known) => holder.after(known),
+                None => holder,
+            };
             holders.insert(grant.id.clone(), Arc::new(holder));
         }
         leases.retain(|id, lease| {

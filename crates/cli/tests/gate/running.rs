@@ -360,6 +360,26 @@ fn p25_a_stop_settles_every_call_within_five_seconds() {
     gate.verify();
 }
 
+#[test]
+fn p23_what_is_in_flight_counts_also_when_other_rules_come_in_force() {
+    const PLACES: usize = 4;
+    let mut gate = Gate::new();
+    let recorder = Recorder::new(TOOLS);
+    let token = gate.furnish(&recorder);
+    gate.settings(&format!("[limits]\nin_flight_per_grant_max = {PLACES}\n"));
+    gate.up();
+    let client = gate.client(&token, "/mcp/rec");
+    assert!(client.call("echo", &json!({})).passed());
+    recorder.hang_on("other");
+    let _waiting: Vec<_> = (0..PLACES).map(|_| left_waiting(&client, "other")).collect();
+    until("the calls hang", Duration::from_secs(10), || recorder.count("other") == PLACES);
+    for why in ["as it was", "under other rules"] {
+        let answer = client.call("echo", &json!({}));
+        assert_eq!(answer.status, 429, "{why}: {}", answer.text());
+        gate.policy("rules", &json!({ "version": "1", "default": "allow" }));
+    }
+}
+
 /// A server on standard streams that answers no call and ends for nothing but KILL. It notes its process.
 const STUBBORN: &str = r#"
 import json, os, signal, sys, time
