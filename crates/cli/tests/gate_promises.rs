@@ -35,6 +35,8 @@ mod lies;
 mod lists;
 #[path = "gate/meaning.rs"]
 mod meaning;
+#[path = "gate/members.rs"]
+mod members;
 #[path = "gate/newer_tasks.rs"]
 mod newer_tasks;
 #[path = "gate/questions.rs"]

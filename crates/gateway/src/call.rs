@@ -199,6 +199,7 @@ async fn run(ask: &Ask<'_>, aim: &Aim<'_>, mut tail: Tail, round: Round<'_>) -> 
         body: ask.body,
         era: ask.era,
         headers: ask.headers,
+        subject: aim.subject,
         rename: aim.rename,
         round,
         trace: tail.trace.as_ref(),

@@ -211,6 +211,7 @@ impl Peer {
         permit: &Permit,
         out: Outgoing,
     ) -> Result<Reply, UpstreamError> {
+        self.check_judged(&out)?;
         let _under = self.server.marks.under_way();
         match &self.way {
             Way::Link(link) => link.request(permit, out).await,
@@ -223,8 +224,10 @@ impl Peer {
 
     /// The same for an older server over HTTP, to be waited for by whoever also waits for its questions.
     pub(crate) fn begin(self: &Arc<Self>, permit: &Permit, out: Outgoing) -> Begun {
+        let judged = self.check_judged(&out);
         let (peer, passed) = (Arc::clone(self), Passed::new(permit, out));
         Box::pin(async move {
+            judged?;
             let _under = peer.server.marks.under_way();
             match &peer.way {
                 Way::Link(Link::Http(link)) => link.request_passed(passed).await,
@@ -236,10 +239,22 @@ impl Peer {
     }
 
     pub(crate) async fn send(&self, permit: &Permit, out: Outgoing) -> Result<(), UpstreamError> {
+        self.check_judged(&out)?;
         match &self.way {
             Way::Link(link) => link.send(permit, out).await,
             Way::Builtin(..) => Ok(()),
         }
+    }
+
+    /// Every message with a permit leaves through here. One that the gate edited is read again and
+    /// compared with what was judged, so that no edit can send another call than the permit is for.
+    fn check_judged(&self, out: &Outgoing) -> Result<(), UpstreamError> {
+        if out.says_what_was_judged() {
+            return Ok(());
+        }
+        tracing::error!(server = %self.server.name, "an edited message is not the call that was judged; not sent");
+        let why = "the edited message is not the call that was judged".to_owned();
+        Err(UpstreamError::NeverSent { why })
     }
 
     pub(crate) async fn listen(

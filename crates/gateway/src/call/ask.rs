@@ -183,10 +183,14 @@ impl Asked {
         answers: &[(String, String)],
         state: Option<&str>,
     ) -> Prepared {
-        let subject = self.subject.as_ref().filter(|_| self.is_renamed);
-        let rename = subject.map(|subject| subject.as_subject().name());
-        let token = self.progress_token();
-        let again = Again { body: &self.body, rename, answers, state, token };
+        let again = Again {
+            body: &self.body,
+            subject: self.subject.as_ref().map(Owned::as_subject),
+            is_renamed: self.is_renamed,
+            answers,
+            state,
+            token: self.progress_token(),
+        };
         crate::prepare::next_round(scene, peer, &again)
     }
 }
