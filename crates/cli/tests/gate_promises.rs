@@ -53,6 +53,8 @@ mod rounds;
 mod running;
 #[path = "gate/store.rs"]
 mod store;
+#[path = "gate/task_owners.rs"]
+mod task_owners;
 #[path = "gate/unread.rs"]
 mod unread;
 #[path = "gate/world.rs"]

@@ -23,7 +23,6 @@ use crate::rebuild::{self, string};
 use crate::receive;
 use crate::room;
 use crate::session::InFlight;
-use crate::tasks::Owner;
 use crate::translate;
 use crate::upstream::UpstreamError;
 use crate::wire::{Era, Named, Refused, code, error_body, result_body};
@@ -105,10 +104,15 @@ async fn route<'a>(ask: &'a Ask<'_>, named: &Named<'_>) -> Option<(&'a Holding, 
             .split_once('.')
             .and_then(|(server, rest)| Some((ask.scene.holding(server)?, Some(rest.to_owned())))),
         Named::Resource(uri) => owner_of(ask, uri).await.map(|holding| (holding, None)),
-        Named::Task(id) => ask.scene.holder.holdings.values().find_map(|holding| {
-            let owner = ask.scene.gate.tasks.owner(&ask.scene.holder.id, &holding.server.name, id);
-            matches!(owner, Owner::Caller(_)).then_some((holding, None))
-        }),
+        Named::Task(id) => {
+            let tasks = &ask.scene.gate.tasks;
+            let mut owners =
+                ask.scene.holder.holdings.values().filter(|holding| {
+                    tasks.tools_of(ask.scene, &holding.server.name, id).is_some()
+                });
+            // An id that two servers handed out names no task here.
+            owners.next().filter(|_| owners.next().is_none()).map(|holding| (holding, None))
+        }
         Named::Nothing => None,
     }
 }

@@ -135,7 +135,7 @@ async fn judge_and_run(
         era: ask.era,
         method: ask.request.lasting_method_name(),
         list: List::of_method(&ask.request.method_name),
-        effects: effects(ask, aim, verdict.as_ref()),
+        effects: effects(aim, verdict.as_ref()),
         rules: aim.holding.rules.clone(),
         token: None,
         logs: ask.logs,

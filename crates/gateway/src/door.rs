@@ -223,13 +223,16 @@ fn session_named(
     body: &[u8],
     headers: &HeaderMap,
 ) -> Result<Option<Arc<Session>>, TurnedAway> {
+    if receive::names_modern(headers) {
+        return Ok(None);
+    }
     let found = id
         .to_str()
         .ok()
         .and_then(|id| scene.gate.sessions.find(id, &scene.holder.id, scene.endpoint.server()));
     match found {
         Some(session) => Ok(Some(session)),
-        None if receive::stands_alone(body, headers) => Ok(None),
+        None if receive::opens_session(body) => Ok(None),
         None => Err(no_session()),
     }
 }

@@ -118,6 +118,7 @@ impl Gate {
         };
         let effective =
             Effective::merge(options.registry.snapshot()?, Arc::clone(&options.settings))?;
+        let tasks = Tasks::restored(options.registry.task_owners(time.at(now))?);
         let mut leases = Leases::new();
         let in_force = InForce::build(effective, None, &makings, &mut leases, time.at(now));
         Ok(Arc::new(Gate {
@@ -129,7 +130,7 @@ impl Gate {
             bounds,
             sessions: Sessions::default(),
             rounds: Rounds::default(),
-            tasks: Tasks::default(),
+            tasks,
             metrics: Metrics::default(),
             hooks: Hooks::default(),
             tracer: Tracer::new(options.settings.otel_endpoint.as_deref()),

@@ -35,7 +35,7 @@ pub(crate) async fn keep(gate: Arc<Gate>, read_settings: Option<ReadSettings>) {
     loop {
         tokio::select! {
             _ = every.tick() => {}
-            () = turned_true(&mut stopping) => return,
+            () = turned_true(&mut stopping) => return gate.save_tasks(),
         }
         if let Some(read) = &read_settings {
             take_settings(&gate, read());
@@ -44,6 +44,7 @@ pub(crate) async fn keep(gate: Arc<Gate>, read_settings: Option<ReadSettings>) {
         ticks += 1;
         if ticks.is_multiple_of(TICKS_PER_MINUTE) {
             forget_parked(&gate);
+            gate.save_tasks();
             record_acts(&gate);
         }
     }

@@ -23,6 +23,7 @@ use crate::scene::{Endpoint, Scene};
 use crate::serve::turned_true;
 use crate::session::{AnswerTo, Outgoing, Session};
 use crate::shared::Offer;
+use crate::tasks;
 use crate::upstream::{Event, Events, Listening};
 use crate::wire::{Era, Id, Method, answer, error_body, result_body};
 
@@ -336,6 +337,11 @@ pub(crate) fn heard(
                 Method::LogMessage | Method::Other if redacts(scene, peer) => None,
                 Method::Progress if redacts(scene, peer) => {
                     as_it_is(results::wordless_progress(root).into())
+                }
+                Method::TaskStatus | Method::TasksNotification => {
+                    let rules = rules(scene, peer);
+                    let server = &peer.server.name;
+                    as_it_is(tasks::news(scene, rules.as_deref(), server, &event.message)?)
                 }
                 _ => as_it_is(event.message.clone()),
             }

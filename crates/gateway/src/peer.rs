@@ -124,6 +124,14 @@ impl Peer {
         matches!(&self.way, Way::Link(link) if link.shares_stream())
     }
 
+    /// Whether its task ids are for this conversation only: it is a process of its own, or a session.
+    pub(crate) fn has_own_task_ids(&self) -> bool {
+        match &self.way {
+            Way::Link(Link::Http(link)) => link.session().is_some(),
+            Way::Link(Link::Stdio(_)) | Way::Builtin(..) => true,
+        }
+    }
+
     /// What its process is doing, where it has one.
     pub(crate) fn child_state(&self) -> Option<State> {
         match &self.way {

@@ -57,6 +57,12 @@ impl Scene {
         self.session.as_ref().map(|session| &session.flights).or(self.flights.as_ref())
     }
 
+    /// What a task belongs to within its grant: a session, or the conversation that the grant's sessionless
+    /// requests share.
+    pub(crate) fn conversation(&self) -> &str {
+        self.session_id().unwrap_or_default()
+    }
+
     pub(crate) fn session_id(&self) -> Option<&str> {
         self.session.as_ref().map(|session| session.id.as_str())
     }

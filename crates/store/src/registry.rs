@@ -30,6 +30,7 @@ mod schema;
 pub mod servers;
 pub mod snapshot;
 pub mod target;
+pub mod tasks;
 pub mod token;
 pub mod values;
 
@@ -45,6 +46,7 @@ pub use policies::{PolicyText, PolicyVersion};
 pub use servers::{NewServer, PINS_FRESH_SECONDS_DEFAULT, Server, ServerOptions};
 pub use snapshot::Snapshot;
 pub use target::{Target, TargetError};
+pub use tasks::{TASK_OWNERS_MAX, TaskOwner};
 pub use token::{Token, TokenFault, TokenHash, redact_tokens};
 pub use values::log_remembered_by;
 

@@ -199,7 +199,7 @@ pub static PATTERNS: &[Pattern] = &[
         }),
         exposed: &[&[Is(Read), Signal(OpenWorld)], &[Is(Read), Does(ReadsStrangers)]],
         effect: "reading is limited and large results are refused; what follows still meets the policy",
-        rule: r#"{"version":"1","default":"deny","tools":{"TOOL":{"limits":[{"counter":"TOOL_rate","window":"minute","max":20,"scope":"session"}],"result_bytes_max":200000}},"tests":[{"name":"reading is allowed","tool":"TOOL","args":{},"expect":"allow"},{"name":"nothing else is","tool":"anything_else_at_all","args":{},"expect":"deny"}]}"#,
+        rule: r#"{"version":"1","default":"deny","tools":{"TOOL":{"limits":[{"counter":"TOOL_rate","window":"minute","max":20,"scope":"grant"}],"result_bytes_max":200000}},"tests":[{"name":"reading is allowed","tool":"TOOL","args":{},"expect":"allow"},{"name":"nothing else is","tool":"anything_else_at_all","args":{},"expect":"deny"}]}"#,
     },
     Pattern {
         id: "destructive-autonomy",
@@ -378,7 +378,7 @@ pub static PATTERNS: &[Pattern] = &[
         }),
         exposed: &[&[Does(Drives)]],
         effect: "a person is asked, at most ten steps a minute",
-        rule: r#"{"version":"1","default":"deny","tools":{"TOOL":{"action":"require_approval","reason":"the browser acts as the owner","limits":[{"counter":"TOOL_rate","window":"minute","max":10,"scope":"session"}]}},"tests":[{"name":"a person is asked","tool":"TOOL","args":{},"expect":"ask"}]}"#,
+        rule: r#"{"version":"1","default":"deny","tools":{"TOOL":{"action":"require_approval","reason":"the browser acts as the owner","limits":[{"counter":"TOOL_rate","window":"minute","max":10,"scope":"grant"}]}},"tests":[{"name":"a person is asked","tool":"TOOL","args":{},"expect":"ask"}]}"#,
     },
     Pattern {
         id: "impersonation",

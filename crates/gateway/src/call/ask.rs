@@ -199,8 +199,8 @@ impl Asked {
 pub(crate) struct Aim<'a> {
     pub(crate) holding: &'a Holding,
     pub(crate) subject: Option<Subject<'a>>,
-    /// The tool whose call began the task that is followed up.
-    pub(crate) task_of: Option<&'a str>,
+    /// The tools whose calls began the task that is followed up.
+    pub(crate) task_of: Option<&'a [String]>,
     /// The name the server knows, where the client used a prefixed one.
     pub(crate) rename: Option<&'a str>,
 }

@@ -11,11 +11,11 @@ use crate::pins::Pins;
 use crate::receive;
 use crate::scene::Endpoint;
 use crate::session::InFlight;
+use crate::tasks;
 use crate::upstream::{self};
 use crate::wire::{Era, Method, Refused};
 use policy::{
-    Call, Caller, Code, Decision, Definition, Denial, Effects, Policy, Subject, Told, ToolFacts,
-    Verdict,
+    Call, Caller, Code, Decision, Definition, Denial, Effects, Subject, Told, ToolFacts, Verdict,
 };
 use std::sync::{Arc, PoisonError};
 use store::ledger::{Admission, Facts, LedgerError, Permit, Refusal, RefusalKind, Soon};
@@ -70,9 +70,9 @@ pub(super) async fn verdict(
 
 /// A follow-up on a task is judged by the name of the tool that began it, as the policy is now.
 fn check_task(ask: &Ask<'_>, aim: &Aim<'_>) -> Result<(), Outbound> {
-    let Some(tool) = aim.task_of else { return Ok(()) };
+    let Some(tools) = aim.task_of else { return Ok(()) };
     let rules = aim.holding.rules.as_ref();
-    if rules.is_some_and(|rules| rules.policy.effects_of_task(tool).is_some()) {
+    if rules.is_some_and(|rules| tasks::effects(&rules.policy, tools).is_some()) {
         return Ok(());
     }
     let refused = Refused::params("there is no such task").with_id(&ask.request.id);
@@ -80,19 +80,15 @@ fn check_task(ask: &Ask<'_>, aim: &Aim<'_>) -> Result<(), Outbound> {
 }
 
 /// What the policy does to the result of a request that it lets through.
-pub(super) fn effects(ask: &Ask<'_>, aim: &Aim<'_>, verdict: Option<&Verdict>) -> Effects {
-    let policy = aim.holding.rules.as_ref().map(|rules| &rules.policy);
-    let of_task = match aim.task_of {
-        Some(tool) => policy.and_then(|policy| policy.effects_of_task(tool)),
-        None if ask.request.method.follows_up_a_task() => policy.map(Policy::effects_of_any_tool),
-        None => None,
-    };
-    of_task.or_else(|| verdict.map(|verdict| verdict.effects().clone())).unwrap_or_default()
+pub(super) fn effects(aim: &Aim<'_>, verdict: Option<&Verdict>) -> Effects {
+    let of_task = || tasks::effects(&aim.holding.rules.as_ref()?.policy, aim.task_of?);
+    of_task().or_else(|| verdict.map(|verdict| verdict.effects().clone())).unwrap_or_default()
 }
 
 /// The rule that is named when the result is refused.
 pub(super) fn rule(aim: &Aim<'_>, verdict: Option<&Verdict>) -> Arc<str> {
-    let of_task = || Some(aim.holding.rules.as_ref()?.policy.rule_of(Subject::Tool(aim.task_of?)));
+    let of_task =
+        || Some(aim.holding.rules.as_ref()?.policy.rule_of(Subject::Tool(aim.task_of?.first()?)));
     verdict.map(Verdict::shared_rule).or_else(of_task).unwrap_or_else(|| Arc::from(""))
 }
 

@@ -7,6 +7,7 @@ use crate::mrtr::Inner;
 use crate::rebuild::{self, Member};
 use crate::results;
 use crate::scene::Transport;
+use crate::tasks;
 use crate::trace::Span;
 use crate::translate::{self, newer_tasks};
 use crate::upstream::UpstreamError;
@@ -103,13 +104,25 @@ impl Tail {
     }
 
     pub(super) fn needs_edit(&self) -> bool {
-        self.list.is_some() || self.era != self.peer.era || !results::is_idle(&self.effects)
+        self.list.is_some()
+            || self.era != self.peer.era
+            || !results::is_idle(&self.effects)
+            || self.lists_tasks()
+    }
+
+    fn lists_tasks(&self) -> bool {
+        self.method == "tasks/list"
     }
 
     /// The result with everything that the gate must change, or nothing when it may stay as it is.
     pub(super) fn edited(&self, result: Value<'_>) -> Result<Option<String>, Denial> {
-        self.scene.gate.tasks.note(result, &self.asked, &self.scene, &self.peer.server.name);
+        self.scene.gate.tasks.note(result, &self.asked, &self.scene, &self.peer);
         let mut text = self.allowed(result)?;
+        if self.lists_tasks() {
+            let (rules, server) = (self.rules.as_deref(), &self.peer.server.name);
+            let own = |result: Value<'_>| tasks::listed(&self.scene, rules, server, result);
+            text = Some(on(text.as_deref(), result, own));
+        }
         if let Some(list) = self.list {
             text = Some(on(text.as_deref(), result, |result| self.seen(list, result)));
         }

@@ -240,7 +240,7 @@ impl Tail {
         }
         let cut = match known {
             Method::Progress if redacts => Some(results::wordless_progress(root).into()),
-            Method::TasksNotification => {
+            Method::TasksNotification | Method::TaskStatus => {
                 let server = &self.peer.server.name;
                 Some(tasks::news(&self.scene, self.rules.as_deref(), server, &event.message)?)
             }

@@ -69,6 +69,10 @@ impl Sessions {
         (session.grant == grant && session.server.as_deref() == server).then_some(session)
     }
 
+    pub(crate) fn is_open(&self, id: &str) -> bool {
+        self.table().contains_key(id)
+    }
+
     pub(crate) fn remove(&self, id: &str) -> Option<Arc<Session>> {
         self.table().remove(id)
     }

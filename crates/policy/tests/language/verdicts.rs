@@ -192,7 +192,7 @@ fn limits_become_holds_with_exact_amounts() {
         ),
         (
             "/tools/pay/rate_limit",
-            Scope::Session,
+            Scope::Grant,
             60_000,
             "10",
             "1",

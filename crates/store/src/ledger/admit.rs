@@ -317,11 +317,8 @@ fn write_key(hold: &Hold, facts: &Facts<'_>, grant: &str, out: &mut String) {
     };
     match hold.scope {
         Scope::Grant => Key::write(Scope::Grant, grant, counter, out),
-        // Calls outside of any session share the allowance of one.
-        Scope::Session => {
-            let id = format!("{}/{}", grant, facts.session.unwrap_or_default());
-            Key::write(Scope::Session, &id, counter, out);
-        }
+        // All sessions of a grant share one allowance: an agent could open another one for more.
+        Scope::Session => Key::write(Scope::Session, grant, counter, out),
         Scope::Server => Key::write(Scope::Server, facts.server, counter, out),
         Scope::Everyone => Key::write(Scope::Everyone, "", counter, out),
     }
@@ -356,8 +353,7 @@ impl std::fmt::Display for Shown {
 
 fn whose(scope: Scope) -> &'static str {
     match scope {
-        Scope::Grant => "for this grant",
-        Scope::Session => "in this session",
+        Scope::Grant | Scope::Session => "for this grant",
         Scope::Server => "on this server",
         Scope::Everyone => "in all",
     }
