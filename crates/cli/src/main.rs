@@ -13,6 +13,7 @@ mod doctor;
 mod failure;
 mod grant;
 mod logging;
+mod masking;
 mod moment;
 mod output;
 mod personal;

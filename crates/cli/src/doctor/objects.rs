@@ -8,6 +8,7 @@ use store::registry::{Grant, GrantState, Origin, PinState, Server, Target};
 
 use super::{Finding, word};
 use crate::context::{Context, Stores};
+use crate::masking;
 use crate::output::count;
 use crate::program::find_program;
 
@@ -92,6 +93,10 @@ pub(super) fn servers(
     for server in &servers {
         findings.push(reachable(server, stores, context, thorough));
         pins(server, stores, findings);
+        if let Some(advice) = masking::advice(&server.name, &server.target) {
+            let (words, mend) = advice.split_once("\nhint: ").unwrap_or((&advice, ""));
+            findings.push(Finding::careful("servers", words, mend));
+        }
     }
 }
 
@@ -135,7 +140,7 @@ fn reachable(server: &Server, stores: &Stores, context: &Context, thorough: bool
 fn by_hand(target: &Target) -> String {
     match target {
         Target::Command { argv, .. } => {
-            let words: Vec<String> = argv.iter().map(word).collect();
+            let words: Vec<String> = masking::shown_words(argv).iter().map(word).collect();
             format!("start it by hand and see what it lacks: `{}`", words.join(" "))
         }
         _ => "look at the log of that server".to_owned(),

@@ -10,6 +10,7 @@ use store::registry::{Credential, EnvValue, NewServer, ServerOptions, Target, Ta
 use crate::context::{Context, Stores};
 use crate::credential::Wanted;
 use crate::failure::Ending;
+use crate::masking;
 use crate::output::{Out, count};
 use crate::program::find_program;
 
@@ -116,6 +117,10 @@ fn report(args: &AddArgs, stores: &Stores, out: &mut Out) -> Result<Ending> {
             count(pins.len(), "tool")
         ))?;
         super::show_tools(&args.name, &pins, out)?;
+    }
+    let server = super::find(&args.name, stores)?;
+    if let Some(advice) = masking::advice(&server.name, &server.target) {
+        out.warn(advice);
     }
     out.say(next_step(args));
     Ok(Ending::Yes)
