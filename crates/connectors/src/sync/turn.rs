@@ -97,9 +97,10 @@ impl<'a> Turn<'a> {
         self.desk.records.run_end(self.row, &end)
     }
 
-    /// How much time there is to fetch, for the share that is done.
-    pub fn expect_us(&self, whole_us: i64) {
-        self.tally().whole_us = whole_us;
+    /// More time to fetch was found, for the share that is done.
+    pub fn expect_us(&self, more_us: i64) {
+        let mut tally = self.tally();
+        tally.whole_us = tally.whole_us.saturating_add(more_us);
     }
 
     /// A page was kept: the ids that came with it, and how many of them were new or changed.

@@ -39,6 +39,10 @@ const DAY_US: i64 = 86_400 * SECOND_US;
 /// WHOOP filters by when a record took place, not by when it changed: late scores, late uploads and
 /// edits of the last days are only seen by reading those days again.
 const OVERLAP_US: i64 = 7 * DAY_US;
+/// How far back pending records are looked for by reading a longer window.
+const PENDING_BACK_US: i64 = 60 * DAY_US;
+/// Known records that fit on one page together with some new ones.
+const ONE_PAGE_RECORDS: usize = 20;
 /// What a mirror holds at least.
 const FRESH_US: i64 = 90 * DAY_US;
 /// Before there was anything to record.
@@ -125,6 +129,7 @@ fn reach(
     // A question or a `since` may have brought newer records than the last sync left off at.
     let synced_us = position::synced_us(&desk.records, kind)?;
     let again_us = again_us.min(synced_us.unwrap_or(now_us) - OVERLAP_US).min(now_us - OVERLAP_US);
+    let again_us = back_to_pending(desk, kind, again_us, now_us)?;
     let mut from_us = again_us.min(now_us - FRESH_US);
     if let Some(pending) = position::pending(&desk.records, kind)? {
         from_us = from_us.min(pending.from_us);
@@ -134,6 +139,30 @@ fn reach(
     let gaps = position::gaps(from_us, again_us, &covered);
     let first_us = gaps.first().map_or(again_us, |gap| gap.0);
     Ok(Some(Reach::Recent { from_us: whole_second(first_us), again_us }))
+}
+
+/// The same or earlier: pending records a little before it are read again with the others, as long as
+/// one page still holds all of it.
+fn back_to_pending(
+    desk: &Desk,
+    kind: Kind,
+    again_us: i64,
+    now_us: i64,
+) -> Result<i64, RecordsError> {
+    let (service, kind) = (SERVICE.name, kind.name());
+    let near_us = now_us - PENDING_BACK_US;
+    let rows = desk.records.unsettled(service, kind, reread::SCORED)?;
+    let pending = rows.iter().filter(|row| row.state.as_deref() == Some(reread::PENDING));
+    // Oldest first, so the first that fits reaches farthest.
+    for start_us in
+        pending.filter_map(|row| row.start_us).filter(|us| (near_us..again_us).contains(us))
+    {
+        let window = Window { from_us: Some(start_us), ..Window::default() };
+        if desk.records.ids_in(service, kind, &window)?.len() <= ONE_PAGE_RECORDS {
+            return Ok(start_us);
+        }
+    }
+    Ok(again_us)
 }
 
 /// Instants are sent with milliseconds; a whole second is easier to read and no less exact here.

@@ -5,7 +5,7 @@ use rusqlite::{
     CachedStatement, Connection, OptionalExtension, Params, ParamsFromIter, params_from_iter,
 };
 
-use super::row::{COLUMNS, Row, Window, row};
+use super::row::{COLUMNS, Row, Unsettled, Window, row};
 use super::series::{self, Series};
 use super::{Link, Records, Result};
 
@@ -116,13 +116,23 @@ impl Records {
         })
     }
 
-    /// Records in any other state than this, or in none; oldest start first.
-    pub fn not_in_state(&self, service: &str, kind: &str, state: &str) -> Result<Vec<Row>> {
+    /// Records in any other state than this, or in none; oldest start first. Without their texts.
+    pub fn unsettled(&self, service: &str, kind: &str, state: &str) -> Result<Vec<Unsettled>> {
         // Three ranges of the index of states; asked in one condition, SQLite walks over the history.
-        let select = format!("SELECT {COLUMNS} FROM record WHERE series = ?1 AND state");
+        let select =
+            "SELECT id, start_us, updated_us, state FROM record WHERE series = ?1 AND state";
         let sql = format!("{select} < ?2 UNION ALL {select} > ?2 UNION ALL {select} IS NULL");
         self.of_series(service, kind, Vec::new(), |db, series| {
-            let mut found = rows(service, kind, db.prepare_cached(&sql)?, (series.id, state))?;
+            let mut statement = db.prepare_cached(&sql)?;
+            let found = statement.query_map((series.id, state), |r| {
+                Ok(Unsettled {
+                    id: r.get(0)?,
+                    start_us: r.get(1)?,
+                    updated_us: r.get(2)?,
+                    state: r.get(3)?,
+                })
+            })?;
+            let mut found = found.collect::<rusqlite::Result<Vec<_>>>()?;
             found.sort_by(|a, b| (a.start_us, &a.id).cmp(&(b.start_us, &b.id)));
             Ok(found)
         })

@@ -29,6 +29,15 @@ pub struct Row {
     pub seq: i64,
 }
 
+/// A record that is not in the state that ends its changes, as far as one must know to ask again.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Unsettled {
+    pub id: String,
+    pub start_us: Option<i64>,
+    pub updated_us: i64,
+    pub state: Option<String>,
+}
+
 /// A record that has just been fetched and shaped.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Incoming<'a> {
