@@ -11,6 +11,11 @@ use crate::context::{Context, Stores};
 use crate::failure::Ending;
 use crate::moment;
 use crate::output::{Out, Table, visible, visible_lines};
+use parked::{Parked, is_older};
+
+mod parked;
+
+const COMPLETION: &str = "completion/complete";
 
 #[derive(Subcommand)]
 pub(crate) enum ApprovalsCommand {
@@ -116,6 +121,7 @@ fn show(id: &str, stores: &Stores, out: &mut Out) -> Result<Ending> {
         ("id", approval.id.clone()),
         ("who", approval.grant.clone()),
         ("server", approval.server.clone()),
+        ("method", approval.method.clone()),
         (approval.subject_kind.as_str(), approval.subject.clone()),
         ("risk", risk.unwrap_or("not known").to_owned()),
         ("asked", moment::local(approval.asked_us)),
@@ -130,14 +136,15 @@ fn show(id: &str, stores: &Stores, out: &mut Out) -> Result<Ending> {
     for (name, value) in lines.iter().filter(|(_, value)| !value.is_empty()) {
         out.line(format_args!("{name:<10} {}", visible(value)))?;
     }
+    let parked = Parked::of(&approval, stores)?;
     out.line("arguments")?;
-    match arguments(&approval, stores)? {
-        Some(text) => {
-            for line in visible_lines(&pretty(&text)) {
-                out.line(format_args!("  {line}"))?;
-            }
-        }
+    match parked.as_ref().map(Parked::arguments) {
+        Some(text) => indented(&text, out)?,
         None => out.line("  (not kept any more)")?,
+    }
+    if let Some(others) = parked.as_ref().and_then(Parked::others) {
+        out.line("other params")?;
+        indented(&others, out)?;
     }
     if state(&approval, time) == "waiting" {
         out.say(format_args!(
@@ -179,6 +186,11 @@ fn decide(id: &str, answer: &Answer, stores: &Stores, out: &mut Out) -> Result<E
 /// it comes, so a yes would let nothing through.
 fn void(approval: &Approval, stores: &Stores) -> Option<String> {
     let Approval { grant: label, server, policy, policy_version, .. } = approval;
+    if approval.method == COMPLETION
+        && Parked::of(approval, stores).is_ok_and(|parked| is_older(parked.as_ref()))
+    {
+        return Some("an older version asked this without binding what is completed".to_owned());
+    }
     let Ok(grant) = stores.grant(label) else {
         return Some(format!("grant `{label}` is gone"));
     };
@@ -240,10 +252,11 @@ fn time_left(approval: &Approval, time: u64) -> String {
     seconds_left(approval, time).map(moment::span).unwrap_or_default()
 }
 
-/// The exact arguments, as they were sent. They lie sealed and are opened only to be shown.
-fn arguments(approval: &Approval, stores: &Stores) -> Result<Option<String>> {
-    let parked = stores.registry.parked(&approval.id)?;
-    Ok(parked.map(|bytes| String::from_utf8_lossy(bytes.expose()).into_owned()))
+fn indented(text: &str, out: &mut Out) -> Result<()> {
+    for line in visible_lines(&pretty(text)) {
+        out.line(format_args!("  {line}"))?;
+    }
+    Ok(())
 }
 
 /// Indented without changing a digit: the order of keys and the spelling of numbers stay.
@@ -300,7 +313,7 @@ fn push_pretty(value: policy::json::Value<'_>, depth: usize, out: &mut String) {
 }
 
 fn approval_json(approval: &Approval, time: u64, stores: &Stores) -> Value {
-    let arguments = arguments(approval, stores).ok().flatten();
+    let parked = Parked::of(approval, stores).ok().flatten();
     json!({
         "id": approval.id,
         "grant": approval.grant,
@@ -318,7 +331,9 @@ fn approval_json(approval: &Approval, time: u64, stores: &Stores) -> Value {
         "reason": approval.reason,
         "digest": approval.digest,
         // The text itself, not a value: a program must see the spelling that was judged.
-        "arguments": arguments,
+        "arguments": parked.as_ref().map(Parked::arguments),
+        // All that the approval is bound to; nothing for one that an older version asked.
+        "params": parked.as_ref().and_then(Parked::params),
         "by": approval.by,
         "words": approval.words,
         "void": void(approval, stores).filter(|_| is_open(approval, time)),

@@ -13,6 +13,8 @@
 mod across;
 #[path = "gate/audit.rs"]
 mod audit;
+#[path = "gate/bound.rs"]
+mod bound;
 #[path = "gate/children.rs"]
 mod children;
 #[path = "gate/connections.rs"]

@@ -12,6 +12,7 @@ use tokio::sync::mpsc;
 use tokio::time::Instant;
 
 use crate::answers;
+use crate::bound;
 use crate::call::Ask;
 use crate::flow::Steps;
 use crate::outbound::{Outbound, PIECES_WAITING_MAX};
@@ -49,16 +50,16 @@ pub(crate) fn hold(ask: &Ask<'_>, waiting: Waiting, in_flight: Option<InFlight>)
     Outbound::Many(pieces)
 }
 
-/// Keeps the arguments sealed, for the human to read.
-fn keep_arguments(ask: &Ask<'_>, waiting: &Waiting) {
+/// Keeps all params that the approval is bound to sealed, for the human to read.
+fn keep_params(ask: &Ask<'_>, waiting: &Waiting) {
     let gate = &ask.scene.gate;
-    let arguments = ask.request.arguments().map_or("{}", |arguments| arguments.raw());
+    let params = bound::parked_text(ask.request);
     let now_us = gate.clock.now().wall_us;
-    match gate.registry.put_parked(waiting.approval_id(), arguments.as_bytes(), now_us) {
+    match gate.registry.put_parked(waiting.approval_id(), params.as_bytes(), now_us) {
         // A call that is sent again while it waits is the one that is kept already.
         Ok(()) | Err(RegistryError::Exists { .. }) => {}
         Err(error) => {
-            tracing::error!(%error, "the arguments of a waiting call could not be kept for the owner");
+            tracing::error!(%error, "the params of a waiting call could not be kept for the owner");
         }
     }
 }
@@ -90,7 +91,7 @@ enum Ended {
 
 impl Held {
     fn new(ask: &Ask<'_>, waiting: Waiting, in_flight: Option<InFlight>) -> Held {
-        keep_arguments(ask, &waiting);
+        keep_params(ask, &waiting);
         let asked = ask.scene.gate.ledger.approvals().unwrap_or_default();
         let asked = asked.into_iter().find(|approval| approval.id == waiting.approval_id());
         Held {

@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use arc_swap::{ArcSwap, ArcSwapOption};
 use hmac::{Hmac, Mac};
-use policy::json::{Value, canonical};
+use policy::json::Value;
 use policy::{Code, Definition, Denial, LocalTime, Weekday};
 use sha2::Sha256;
 use store::clock::Clock;
@@ -23,6 +23,7 @@ use store::settings::Settings;
 use store::vault::Purpose;
 use tokio::sync::{mpsc, watch};
 
+use crate::bound::{self, Answers};
 use crate::bounds::Bounds;
 use crate::builtin::LazyDesk;
 use crate::hooks::Hooks;
@@ -258,19 +259,16 @@ impl Gate {
         LocalTime { hour: local.hour().unsigned_abs(), weekday }
     }
 
-    /// The keyed digest of a call's arguments; no arguments are as good as empty ones.
-    pub(crate) fn argument_digest(&self, arguments: Option<Value<'_>>) -> [u8; 32] {
+    /// The keyed digest of all that a call is bound to besides its subject, and whether that is anything;
+    /// no arguments are as good as empty ones.
+    pub(crate) fn bound_digest(&self, request: &Request<'_>, answers: Answers) -> ([u8; 32], bool) {
         let mut mac = self.digest.clone();
-        match arguments {
-            None => mac.update(b"{}"),
-            Some(arguments) => {
-                // With room for some escapes, so that it need not grow.
-                let mut text = Vec::with_capacity(64 + arguments.raw().len() * 5 / 4);
-                canonical(arguments, &mut text);
-                mac.update(&text);
-            }
-        }
-        mac.finalize().into_bytes().into()
+        // With room for some escapes, so that it need not grow.
+        let bytes = request.params.map_or(0, |params| params.raw().len());
+        let mut text = Vec::with_capacity(64 + bytes * 5 / 4);
+        let is_any = bound::write(request, answers, &mut text);
+        mac.update(&text);
+        (mac.finalize().into_bytes().into(), is_any)
     }
 
     /// What must stay the same from one round of a call to the next.

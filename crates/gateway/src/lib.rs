@@ -4,6 +4,7 @@ mod aggregate;
 mod answers;
 mod approvals;
 mod aside;
+mod bound;
 mod bounds;
 mod builtin;
 mod call;

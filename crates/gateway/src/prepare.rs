@@ -71,7 +71,8 @@ pub(crate) fn outgoing(scene: &Scene, peer: &Peer, wish: &Wish<'_>) -> Prepared 
     };
     let mut out = Outgoing::request(id.clone(), body);
     if is_edited {
-        out.edited = Some(judged_as(request, method_for(peer, wish), wish.subject));
+        let judged = judged_as(request, method_for(peer, wish), wish.subject);
+        out.edited = Some(Box::new(judged));
     }
     out.progress_token = match own_token {
         Some(_) => Some(id.raw().into()),
@@ -130,7 +131,7 @@ fn with_trace(params: Value<'_>, trace: &Trace) -> String {
 
 /// What an edited request must still say: the method, and the subject of its verdict. What has no
 /// subject, such as the follow-up of a task, must name what the client named.
-fn judged_as(request: &Request<'_>, method: &str, subject: Option<Subject<'_>>) -> Box<Target> {
+fn judged_as(request: &Request<'_>, method: &str, subject: Option<Subject<'_>>) -> Target {
     let named = match subject {
         Some(Subject::Tool(name)) => Named::Tool(name.into()),
         Some(Subject::Resource(uri)) => Named::Resource(uri.into()),
@@ -138,7 +139,7 @@ fn judged_as(request: &Request<'_>, method: &str, subject: Option<Subject<'_>>) 
         // It was read when the request came in.
         Some(Subject::Method(_)) | None => request.named().unwrap_or(Named::Nothing),
     };
-    Box::new(Target::new(method, named))
+    Target::new(method, named)
 }
 
 /// The request with all that must be different in it, and whether that is more than its id.
@@ -335,21 +336,16 @@ pub(crate) struct Again<'a> {
 pub(crate) fn next_round(scene: &Scene, peer: &Arc<Peer>, again: &Again<'_>) -> Prepared {
     let id = peer.mint();
     // A request that cannot be read again is no message, and does not leave.
-    let nothing = || (Vec::new(), Box::new(Target::new("", Named::Nothing)));
+    let nothing = || (Vec::new(), Target::new("", Named::Nothing));
     let (body, judged) = next_body(scene, peer, again, &id).unwrap_or_else(nothing);
     let mut out = Outgoing::request(id.clone(), Bytes::from(body));
-    out.edited = Some(judged);
+    out.edited = Some(Box::new(judged));
     out.progress_token = again.token.map(|token| token.raw().into());
     out.headers = modern_headers(peer, &out.body);
     Prepared { out, id, token: None }
 }
 
-fn next_body(
-    scene: &Scene,
-    peer: &Peer,
-    again: &Again<'_>,
-    id: &Id,
-) -> Option<(Vec<u8>, Box<Target>)> {
+fn next_body(scene: &Scene, peer: &Peer, again: &Again<'_>, id: &Id) -> Option<(Vec<u8>, Target)> {
     let doc = wire::read(again.body).ok()?;
     let Message::Request(request) = Message::of(&doc).ok()? else { return None };
     let client = words_for(scene, peer, request.method);

@@ -48,7 +48,7 @@ pub(crate) struct Asked {
     /// The client named it with its server's name in front, and the server knows it without.
     pub(super) is_renamed: bool,
     pub(crate) takes: Takes,
-    /// Digest of the arguments, of none if there are none.
+    /// Digest of all that further rounds are bound to.
     pub(super) arguments: [u8; 32],
     pub(crate) argument_digest: Option<[u8; 32]>,
     pub(super) rule: Arc<str>,
@@ -142,7 +142,7 @@ impl Asked {
         Some(doc.root().get("params")?.get("taskId")?.as_str()?.into_owned())
     }
 
-    /// Fits only the same method, name and arguments. Worked out when a further round needs it.
+    /// Fits only the same method, name, arguments and other params. Worked out when a further round needs it.
     pub(crate) fn digest(&self, gate: &Gate) -> Option<String> {
         let doc = wire::read(&self.body).ok()?;
         match Message::of(&doc).ok()? {

@@ -195,6 +195,7 @@ pub(super) fn decide(
     rules.policy.decide(&Call {
         subject,
         args: ask.request.arguments(),
+        params: ask.request.params,
         caller: Caller {
             grant: &ask.scene.holder.label,
             session: ask.scene.session_id(),

@@ -1,5 +1,6 @@
 //! `url_host_in`: the host that a browser would reach. A URL whose host other programs could read
-//! differently (backslashes, several `@`, missing slashes, white space) is indeterminate.
+//! differently (backslashes, several `@`, missing slashes, white space), and one with a control character
+//! anywhere, is indeterminate.
 
 use std::collections::HashSet;
 use std::net::IpAddr;
@@ -91,6 +92,11 @@ fn reached_by(url: &str) -> Option<Reached> {
 
 /// Whether every reader takes the same part of the text for the authority.
 fn has_one_authority(url: &str) -> bool {
+    // A line feed behind the host begins a header or another request in programs that paste the URL into
+    // one, and a NUL ends the text in others. Browsers drop some of these, so they read another URL.
+    if url.chars().any(|c| c.is_control() || c.is_whitespace() && c != ' ') {
+        return false;
+    }
     let Some((scheme, rest)) = url.split_once("://") else { return false };
     let mut scheme_bytes = scheme.bytes();
     let scheme_reads = scheme_bytes.next().is_some_and(|first| first.is_ascii_alphabetic())
@@ -158,6 +164,13 @@ pub(super) const URL_HOST_IN: &[Case] = &[
     unclear("[\"good.com\"]", "\" https://good.com/\""),
     unclear("[\"good.com\"]", "\"https://go\\tod.com/\""),
     unclear("[\"good.com\"]", "\"ht\\ntps://good.com/\""),
+    unclear("[\"good.com\"]", "\"https://good.com/\\r\\nHost: evil.org\""),
+    unclear("[\"good.com\"]", "\"https://good.com/a\\nb\""),
+    unclear("[\"good.com\"]", "\"https://good.com/\\u0000\""),
+    unclear("[\"good.com\"]", "\"https://good.com?\\u0000.evil.org\""),
+    unclear("[\"good.com\"]", "\"https://good.com/#\\u0085\""),
+    unclear("[\"good.com\"]", "\"https://good.com/a\\t\""),
+    unclear("[\"good.com\"]", "\"https://good.com/\\u2028\""),
     unclear("[\"good.com\"]", "\"https://good.com%2f.evil.org/\""),
     unclear("[\"good.com\"]", "\"https://good.com../\""),
     unclear("[\"good.com\"]", "\"https://good.com:99999/\""),
