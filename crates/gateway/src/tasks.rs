@@ -91,7 +91,7 @@ pub(crate) fn news(
         Owner::Nobody if policy.allows_unnamed() => policy.effects_of_any_tool(),
         Owner::Nobody | Owner::Another => return None,
     };
-    let questions = translate::questions(params);
+    let questions = translate::questions(params)?;
     if questions.iter().any(|question| !rules.server_may_ask(&question.method)) {
         return None;
     }
