@@ -55,6 +55,8 @@ mod rounds;
 mod running;
 #[path = "gate/store.rs"]
 mod store;
+#[path = "gate/tokens.rs"]
+mod tokens;
 #[path = "gate/unread.rs"]
 mod unread;
 #[path = "gate/world.rs"]
