@@ -57,6 +57,8 @@ mod running;
 mod store;
 #[path = "gate/task_owners.rs"]
 mod task_owners;
+#[path = "gate/tokens.rs"]
+mod tokens;
 #[path = "gate/unread.rs"]
 mod unread;
 #[path = "gate/world.rs"]

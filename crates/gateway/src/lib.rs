@@ -25,6 +25,7 @@ mod mrtr;
 mod news;
 mod open;
 mod outbound;
+mod own_tokens;
 mod peer;
 mod pins;
 mod prepare;

@@ -47,7 +47,7 @@ pub use servers::{NewServer, PINS_FRESH_SECONDS_DEFAULT, Server, ServerOptions};
 pub use snapshot::Snapshot;
 pub use target::{Target, TargetError};
 pub use tasks::{TASK_OWNERS_MAX, TaskOwner};
-pub use token::{Token, TokenFault, TokenHash, redact_tokens};
+pub use token::{TOKEN_PREFIX, Token, TokenFault, TokenHash, has_token, redact_tokens};
 pub use values::log_remembered_by;
 
 /// How long a statement waits for another process before the answer is `Locked`.
