@@ -71,7 +71,7 @@ async fn judge_and_run(
         method: &ask.request.method_name,
         remote: ask.scene.remote(),
         trace: trace_id.as_deref(),
-        ..ask.scene.facts_of(ask.client.as_deref().or(ask.scene.client()))
+        ..ask.scene.facts_of(ask.client.as_ref().or(ask.scene.client()))
     };
     let continued = continued_round(ask, aim, &digests.rounds)?;
     check_param_headers(ask, aim)?;

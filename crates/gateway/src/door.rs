@@ -19,7 +19,7 @@ use self::relay::relay;
 use self::routes::Route;
 use crate::gate::Gate;
 use crate::hooks;
-use crate::in_force::Holder;
+use crate::in_force::{Holder, Lease};
 use crate::outbound::{Outbound, Pieces};
 use crate::receive;
 use crate::scene::{Endpoint, Scene, Transport};
@@ -94,11 +94,18 @@ async fn enter(
         }
         None => return Err(nothing_here().into()),
     };
-    let holder = identify(gate, request.headers())?;
-    remote.let_stay();
+    let (holder, lease) = identify(gate, request.headers())?;
+    if !remote.let_stay(&holder.id) {
+        let away = TurnedAway {
+            status: StatusCode::SERVICE_UNAVAILABLE,
+            words: "as many connections of this grant are open as `connections_per_grant_max` allows; use those, or close some",
+            header: Some((hyper::header::CONNECTION, media::CLOSE)),
+        };
+        return Err(Rejected { away, holder: Some(holder) });
+    }
     let known = Arc::clone(&holder);
     let endpoint = endpoint(&known, server);
-    let answered = at_mcp(gate, remote, holder, endpoint, request).await;
+    let answered = at_mcp(gate, remote, (holder, lease), endpoint, request).await;
     answered.map_err(|away| Rejected { away, holder: Some(known) })
 }
 
@@ -114,7 +121,7 @@ fn endpoint(holder: &Holder, server: Option<&str>) -> Option<Endpoint> {
 async fn at_mcp(
     gate: &Arc<Gate>,
     remote: &Remote,
-    holder: Arc<Holder>,
+    (holder, lease): (Arc<Holder>, Lease),
     endpoint: Option<Endpoint>,
     request: Request<Arriving>,
 ) -> Result<Response<Body>, TurnedAway> {
@@ -131,6 +138,7 @@ async fn at_mcp(
     let scene = Scene {
         gate: Arc::clone(gate),
         holder,
+        lease,
         endpoint,
         session: None,
         transport: Transport::Http { remote: remote.clone() },
@@ -154,7 +162,7 @@ fn not_allowed() -> TurnedAway {
 }
 
 /// The grant that the bearer token names. A token is compared by its hash.
-fn identify(gate: &Gate, headers: &HeaderMap) -> Result<Arc<Holder>, TurnedAway> {
+fn identify(gate: &Gate, headers: &HeaderMap) -> Result<(Arc<Holder>, Lease), TurnedAway> {
     let mut values = headers.get_all(AUTHORIZATION).iter();
     let value = values.next().ok_or_else(|| {
         unknown("a grant is needed: send `Authorization: Bearer tg_…`; make one with `tollgate grant create`")

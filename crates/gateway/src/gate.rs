@@ -17,7 +17,7 @@ use store::effective::{Effective, Lookup, MergeError};
 use store::gate_time::GateTime;
 use store::ledger::{Ledger, LedgerError};
 use store::random::Random;
-use store::registry::{Registry, RegistryError};
+use store::registry::{Registry, RegistryError, Token};
 use store::secret::Secret;
 use store::settings::Settings;
 use store::vault::Purpose;
@@ -27,7 +27,7 @@ use crate::bound::{self, Answers};
 use crate::bounds::Bounds;
 use crate::builtin::LazyDesk;
 use crate::hooks::Hooks;
-use crate::in_force::{Holder, InForce, Leases, Makings};
+use crate::in_force::{Holder, InForce, Lease, Leases, Makings};
 use crate::metrics::{Came, Metrics};
 use crate::mrtr::{Inner, ROUND_SECONDS_MAX, Rounds, Sealer, State, StateRefused};
 use crate::peer::Peer;
@@ -120,7 +120,7 @@ impl Gate {
         let effective =
             Effective::merge(options.registry.snapshot()?, Arc::clone(&options.settings))?;
         let tasks = Tasks::restored(options.registry.task_owners(time.at(now))?);
-        let mut leases = Leases::new();
+        let mut leases = Leases::default();
         let in_force = InForce::build(effective, None, &makings, &mut leases, time.at(now));
         Ok(Arc::new(Gate {
             digest: options.registry.vault().digest(Purpose::ArgumentDigest),
@@ -180,13 +180,23 @@ impl Gate {
         self.time.at(self.clock.now())
     }
 
-    /// The grant that a token opens, if it is in force.
-    pub(crate) fn holder_of(&self, token: &str) -> Option<Arc<Holder>> {
+    /// The grant that a token opens, if it is in force, and the lease of the token.
+    pub(crate) fn holder_of(&self, token: &str) -> Option<(Arc<Holder>, Lease)> {
+        let hash = Token::hash_of(token).ok()?;
         let in_force = self.in_force.load();
-        match in_force.effective.lookup(token, self.now_us()) {
-            Lookup::Active(grant) => in_force.holders.get(&grant.id).cloned(),
+        match in_force.effective.lookup_hash(hash, self.now_us()) {
+            Lookup::Active(grant) => {
+                let holder = in_force.holders.get(&grant.id)?;
+                Some((Arc::clone(holder), in_force.tokens.get(&hash)?.clone()))
+            }
             _ => None,
         }
+    }
+
+    /// Ends what runs under tokens that a rotation replaced and whose overlap is over.
+    pub(crate) fn end_replaced_tokens(&self) {
+        let mut leases = self.leases.lock().unwrap_or_else(PoisonError::into_inner);
+        leases.end_replaced(self.now_us());
     }
 
     /// The grant of this label, for a client that the owner started himself.

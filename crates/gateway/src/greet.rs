@@ -9,6 +9,7 @@ use store::ledger::{Ending, Permit};
 
 use crate::answers;
 use crate::call::{self, Aim, Ask};
+use crate::client::Client;
 use crate::gate::Gate;
 use crate::in_force::Holding;
 use crate::open::{self, Opened};
@@ -194,7 +195,7 @@ fn open(
         grant: ask.scene.holder.id.clone(),
         server: ask.scene.endpoint.server().map(str::to_owned),
         revision: opening.agreed,
-        client: client_name(params),
+        client: params.get("clientInfo").map(Client::of).unwrap_or_default(),
         takes: Takes::of(params.get("capabilities")),
         greeting,
         now_us: gate.clock.now().wall_us,
@@ -211,23 +212,9 @@ fn wire_error(ask: &Ask<'_>, words: &str) -> Vec<u8> {
     crate::wire::error_body(Some(&ask.request.id), -32603, words, None)
 }
 
-/// `name version` as the client gave them, for rows and rules.
-fn client_name(params: Value<'_>) -> String {
-    params.get("clientInfo").map(name_and_version).unwrap_or_default()
-}
-
-/// The same from a request of the newer era, which says it each time.
-pub(crate) fn client_in_meta(request: &Request<'_>) -> Option<String> {
-    request.meta()?.get(meta_keys::CLIENT_INFO).map(name_and_version)
-}
-
-fn name_and_version(info: Value<'_>) -> String {
-    let part = |key: &str| info.get(key).and_then(Value::as_str);
-    let name = part("name").unwrap_or_default();
-    match part("version") {
-        Some(version) => format!("{name} {version}"),
-        None => name.into_owned(),
-    }
+/// The client's name from a request of the newer era, which says it each time.
+pub(crate) fn client_in_meta(request: &Request<'_>) -> Option<Client> {
+    request.meta()?.get(meta_keys::CLIENT_INFO).map(Client::of)
 }
 
 /// What the gate says of itself where it stands for all servers of a grant.

@@ -10,7 +10,7 @@ use hashbrown::HashMap;
 use hyper::header::{HeaderName, HeaderValue};
 use policy::{Policy, ServerRequest, Subject};
 use store::effective::Effective;
-use store::registry::{self, Credential, EnvValue, PolicyText, Registry, Target};
+use store::registry::{self, Credential, EnvValue, PolicyText, Registry, Target, TokenHash};
 use store::settings::Limits;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, watch};
 use url::Url;
@@ -26,6 +26,8 @@ pub(crate) struct InForce {
     pub(crate) effective: Effective,
     pub(crate) servers: BTreeMap<String, Arc<Server>>,
     pub(crate) holders: HashMap<String, Arc<Holder>>,
+    /// The lease of each token that opens something.
+    pub(crate) tokens: HashMap<TokenHash, Lease>,
     rules: HashMap<String, Arc<Rules>>,
 }
 
@@ -34,7 +36,7 @@ pub(crate) struct Holder {
     pub(crate) id: String,
     pub(crate) label: String,
     pub(crate) holdings: BTreeMap<Arc<str>, Holding>,
-    lease: watch::Receiver<bool>,
+    lease: Lease,
     /// Held where nobody else could take the grant back.
     own_lease: Option<watch::Sender<bool>>,
     places: Arc<Semaphore>,
@@ -84,7 +86,7 @@ impl Holder {
         id: String,
         label: String,
         holdings: BTreeMap<Arc<str>, Holding>,
-        lease: watch::Receiver<bool>,
+        lease: Lease,
         in_flight_max: usize,
     ) -> Holder {
         Holder {
@@ -120,7 +122,7 @@ impl Holder {
     }
 
     /// Turns true when the grant is taken back; open streams end on it.
-    pub(crate) fn lease(&self) -> watch::Receiver<bool> {
+    pub(crate) fn lease(&self) -> Lease {
         self.lease.clone()
     }
 
@@ -154,8 +156,54 @@ pub(crate) struct Makings {
     pub(crate) stderr_to: Option<mpsc::Sender<String>>,
 }
 
-/// Says for each grant in force when it is taken back.
-pub(crate) type Leases = HashMap<String, watch::Sender<bool>>;
+/// Turns true when what a client came in with is taken back: its token, or its grant with all tokens.
+pub(crate) type Lease = watch::Receiver<bool>;
+
+/// The leases of grants and of tokens. What runs under a token ends with that token, although its grant may
+/// go on with another.
+#[derive(Default)]
+pub(crate) struct Leases {
+    grants: HashMap<String, watch::Sender<bool>>,
+    tokens: HashMap<TokenHash, TokenLease>,
+}
+
+struct TokenLease {
+    ends: watch::Sender<bool>,
+    /// When the overlap of a rotation is over.
+    until_us: Option<i64>,
+}
+
+impl Leases {
+    /// Takes the tokens of a new state: those that are gone end, the others go on.
+    fn take_tokens(&mut self, effective: &Effective, now_us: i64) -> HashMap<TokenHash, Lease> {
+        let live: HashMap<TokenHash, Option<i64>> = effective.live_tokens(now_us).collect();
+        self.end_tokens(|hash, _| !live.contains_key(hash));
+        let leases = live.into_iter().map(|(hash, until_us)| {
+            let lease = self
+                .tokens
+                .entry(hash)
+                .or_insert_with(|| TokenLease { ends: watch::Sender::new(false), until_us: None });
+            lease.until_us = until_us;
+            (hash, lease.ends.subscribe())
+        });
+        leases.collect()
+    }
+
+    /// Ends what runs under tokens whose overlap is over.
+    pub(crate) fn end_replaced(&mut self, now_us: i64) {
+        self.end_tokens(|_, lease| lease.until_us.is_some_and(|until| until <= now_us));
+    }
+
+    fn end_tokens(&mut self, is_over: impl Fn(&TokenHash, &TokenLease) -> bool) {
+        self.tokens.retain(|hash, lease| {
+            let is_over = is_over(hash, lease);
+            if is_over {
+                lease.ends.send_replace(true);
+            }
+            !is_over
+        });
+    }
+}
 
 impl InForce {
     /// Builds the new state, keeping what did not change: a server's connections and a compiled policy.
@@ -182,7 +230,8 @@ impl InForce {
             if grant.state(now_us) != registry::GrantState::Active {
                 continue;
             }
-            let lease = leases.entry(grant.id.clone()).or_insert_with(|| watch::Sender::new(false));
+            let lease = leases.grants.entry(grant.id.clone());
+            let lease = lease.or_insert_with(|| watch::Sender::new(false));
             let holdings = effective
                 .accesses(grant)
                 .filter_map(|access| {
@@ -208,13 +257,14 @@ impl InForce {
             };
             holders.insert(grant.id.clone(), Arc::new(holder));
         }
-        leases.retain(|id, lease| {
+        leases.grants.retain(|id, lease| {
             holders.contains_key(id) || {
                 lease.send_replace(true);
                 false
             }
         });
-        InForce { effective, servers, holders, rules }
+        let tokens = leases.take_tokens(&effective, now_us);
+        InForce { effective, servers, holders, tokens, rules }
     }
 }
 

@@ -128,6 +128,7 @@ fn sweep(gate: &Arc<Gate>) {
     let now = gate.clock.now();
     let idle_us = i64::try_from(gate.bounds.session_idle_max.as_micros()).unwrap_or(i64::MAX);
     gate.rounds.sweep(gate.now_us());
+    gate.end_replaced_tokens();
     let in_force = gate.in_force();
     let ended = gate.sessions.take(|session| {
         let idle = now.wall_us.saturating_sub(session.used_at_us()) > idle_us;

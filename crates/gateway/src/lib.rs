@@ -9,6 +9,7 @@ mod bounds;
 mod builtin;
 mod call;
 mod classify;
+mod client;
 mod door;
 mod flow;
 mod gate;

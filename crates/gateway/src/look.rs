@@ -57,6 +57,7 @@ impl Gate {
             Holder::new("owner".to_owned(), "owner".to_owned(), holdings, lease.subscribe(), 1);
         Scene {
             gate: Arc::clone(self),
+            lease: lease.subscribe(),
             holder: Arc::new(holder.with_lease(lease)),
             endpoint: Endpoint::One(server.into()),
             session: None,

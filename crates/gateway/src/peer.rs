@@ -32,6 +32,7 @@ pub(crate) struct Peer {
     pub(crate) era: Era,
     /// What the server said about itself: an initialize or a discover result.
     pub(crate) greeting: Value,
+    greeting_bytes: usize,
     /// Requests of several clients share this conversation, so their ids must be ours.
     pub(crate) shared: bool,
     ids: AtomicU64,
@@ -76,6 +77,7 @@ impl Peer {
             server,
             way,
             era,
+            greeting_bytes: serde_json::to_vec(&greeting).map_or(0, |text| text.len()),
             greeting,
             shared,
             ids: AtomicU64::new(0),
@@ -86,6 +88,10 @@ impl Peer {
             answers: Arc::new(Semaphore::new(ANSWERS_UNDER_WAY_MAX)),
             over: watch::Sender::new(false),
         }
+    }
+
+    pub(crate) fn greeting_bytes(&self) -> usize {
+        self.greeting_bytes
     }
 
     /// A place for an answer of our own, if there is one.

@@ -35,14 +35,14 @@ pub(crate) async fn receive(scene: &Scene, body: &Bytes, http: Option<&HeaderMap
     again(scene, body, http, None).await
 }
 
-/// The same unless its grant ends meanwhile. Then it ends as if the client had hung up: nobody hears an
+/// The same unless its token or its grant ends first. Then it ends as if the client had hung up: nobody hears an
 /// answer who has no grant any more.
 pub(crate) async fn unless_revoked(
     scene: &Scene,
     body: &Bytes,
     http: &HeaderMap,
 ) -> Option<Outbound> {
-    let mut revoked = scene.holder.lease();
+    let mut revoked = scene.lease.clone();
     let received = pin!(receive(scene, body, Some(http)));
     unless_stopped(received, &mut revoked).await
 }

@@ -148,6 +148,7 @@ impl Gate {
         let keeper = tokio::spawn(keep::keep(Arc::clone(self), read_settings));
         let scene = Scene {
             gate: Arc::clone(self),
+            lease: holder.lease(),
             holder,
             endpoint: Endpoint::One(server.into()),
             session: None,
@@ -210,6 +211,7 @@ impl Gate {
             Holder::new("owner".to_owned(), "owner".to_owned(), holdings, lease.subscribe(), 1);
         let scene = Scene {
             gate: Arc::clone(self),
+            lease: lease.subscribe(),
             holder: Arc::new(holder.with_lease(lease)),
             endpoint: Endpoint::One(server.into()),
             session: None,

@@ -2,8 +2,9 @@
 
 use std::sync::Arc;
 
+use crate::client::Client;
 use crate::gate::Gate;
-use crate::in_force::{Holder, Holding};
+use crate::in_force::{Holder, Holding, Lease};
 use crate::serve::Remote;
 use crate::session::{Flights, Session};
 
@@ -12,6 +13,8 @@ use crate::session::{Flights, Session};
 pub(crate) struct Scene {
     pub(crate) gate: Arc<Gate>,
     pub(crate) holder: Arc<Holder>,
+    /// Turns true when what the client came in with is taken back: its token, or its grant.
+    pub(crate) lease: Lease,
     pub(crate) endpoint: Endpoint,
     pub(crate) session: Option<Arc<Session>>,
     pub(crate) transport: Transport,
@@ -67,7 +70,7 @@ impl Scene {
         self.session.as_ref().map(|session| session.id.as_str())
     }
 
-    pub(crate) fn client(&self) -> Option<&str> {
-        self.session.as_ref().map(|session| session.client.as_str())
+    pub(crate) fn client(&self) -> Option<&Client> {
+        self.session.as_ref().map(|session| &session.client)
     }
 }

@@ -47,7 +47,9 @@ impl Gate {
             let peer = Arc::new(opened.map_err(|error| self.not_begun(holding, error))?);
             session.add_peer(Arc::clone(&peer));
             let commands_max = self.bounds.commands_per_grant_max;
-            for evicted in self.sessions.take_beyond(session, commands_max) {
+            let mut evicted = self.sessions.take_beyond_share(session, &self.bounds);
+            evicted.extend(self.sessions.take_beyond(session, commands_max));
+            for evicted in evicted {
                 Gate::close_peers(evicted.end());
             }
             hear_later(scene, &peer);

@@ -3,6 +3,7 @@
 use super::ask::{Aim, Ask};
 use crate::answers;
 use crate::approvals;
+use crate::client::Client;
 use crate::gate::Gate;
 use crate::in_force::{Holding, Rules};
 use crate::outbound::Outbound;
@@ -199,7 +200,7 @@ pub(super) fn decide(
         caller: Caller {
             grant: &ask.scene.holder.label,
             session: ask.scene.session_id(),
-            client: ask.client.as_deref().or(ask.scene.client()),
+            client: ask.client.as_ref().or(ask.scene.client()).map(Client::text),
         },
         tool,
         time: ask.scene.gate.local_time(),

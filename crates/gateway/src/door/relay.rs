@@ -15,7 +15,7 @@ use crate::wire::sse;
 /// Writes pieces as events until either end goes away or the grant is taken back.
 pub(super) async fn relay(scene: Scene, mut pieces: Pieces, feed: Feed) {
     let every = scene.gate.bounds.keep_alive_every;
-    let mut revoked = scene.holder.lease();
+    let mut revoked = scene.lease.clone();
     loop {
         let next = tokio::select! {
             piece = tokio::time::timeout(every, pieces.recv()) => piece,

@@ -1,5 +1,6 @@
 //! Rows for what is not judged by a policy: the protocol's own business, refusals, and the gate's acts.
 
+use crate::client::Client;
 use crate::scene::{Scene, Transport};
 use crate::serve::Remote;
 use crate::upstream::UpstreamError;
@@ -125,16 +126,13 @@ impl Scene {
         self.facts_of(self.client())
     }
 
-    pub(crate) fn facts_of<'a>(&'a self, client: Option<&'a str>) -> Facts<'a> {
-        let client = client.map(|client| client.rsplit_once(' ').unwrap_or((client, "")));
+    pub(crate) fn facts_of<'a>(&'a self, client: Option<&'a Client>) -> Facts<'a> {
         Facts {
             grant: &self.holder.label,
             grant_id: &self.holder.id,
             session: self.session_id(),
-            client: client.map(|(name, _)| name),
-            client_version: client
-                .map(|(_, version)| version)
-                .filter(|version| !version.is_empty()),
+            client: client.map(Client::name),
+            client_version: client.and_then(Client::version),
             ..Facts::default()
         }
     }
