@@ -46,7 +46,7 @@ pub use servers::{NewServer, PINS_FRESH_SECONDS_DEFAULT, Server, ServerOptions};
 pub use snapshot::Snapshot;
 pub use target::{Target, TargetError};
 pub use token::{Token, TokenFault, TokenHash, redact_tokens};
-pub use values::log_remembered_by;
+pub use values::{RememberedLog, log_remembered_by};
 
 /// How long a statement waits for another process before the answer is `Locked`.
 pub const BUSY_MS_MAX: u64 = 5_000;
