@@ -1,6 +1,7 @@
 //! The gate itself: what all calls share, and the small acts they have in common.
 
 mod aside;
+mod door_rows;
 mod record;
 
 use std::collections::HashMap;
@@ -38,6 +39,7 @@ use crate::tasks::Tasks;
 use crate::trace::Tracer;
 use crate::upstream::Shim;
 use crate::wire::Request;
+use door_rows::DoorRows;
 
 /// What a gate is made of. Clock, randomness and environment come from outside.
 pub struct GateOptions {
@@ -82,6 +84,7 @@ pub struct Gate {
     pub(crate) tasks: Tasks,
     pub(crate) metrics: Metrics,
     pub(crate) hooks: Hooks,
+    door_rows: DoorRows,
     pub(crate) tracer: Tracer,
     pub(crate) makings: Makings,
     pub(crate) settings: ArcSwap<Settings>,
@@ -134,6 +137,7 @@ impl Gate {
             tasks,
             metrics: Metrics::default(),
             hooks: Hooks::default(),
+            door_rows: DoorRows::default(),
             tracer: Tracer::new(options.settings.otel_endpoint.as_deref()),
             makings,
             settings: ArcSwap::new(options.settings),

@@ -48,7 +48,7 @@ pub use snapshot::Snapshot;
 pub use target::{Target, TargetError};
 pub use tasks::{TASK_OWNERS_MAX, TaskOwner};
 pub use token::{TOKEN_PREFIX, Token, TokenFault, TokenHash, has_token, redact_tokens};
-pub use values::log_remembered_by;
+pub use values::{RememberedLog, log_remembered_by};
 
 /// How long a statement waits for another process before the answer is `Locked`.
 pub const BUSY_MS_MAX: u64 = 5_000;

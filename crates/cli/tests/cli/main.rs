@@ -28,6 +28,7 @@ mod packaging;
 mod personal;
 mod policies;
 mod scan;
+mod seal;
 mod secrets;
 mod servers;
 mod simulate;

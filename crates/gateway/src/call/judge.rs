@@ -224,6 +224,9 @@ pub(super) async fn admit(
     in_flight: &mut Option<InFlight>,
 ) -> Result<Permit, Outbound> {
     let gate = &ask.scene.gate;
+    // All of the message: what is parked is a part of it.
+    let parked_bytes = u64::try_from(ask.body.len()).unwrap_or(u64::MAX);
+    let facts = &Facts { parked_bytes, ..*facts };
     let held = ask.held.lock().unwrap_or_else(PoisonError::into_inner).take();
     let again = held.is_some();
     let admission = match held {

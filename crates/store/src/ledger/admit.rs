@@ -3,7 +3,7 @@
 
 use policy::{Amount, Ask, Code, Decision, Denial, Hold, Scope, Verdict};
 
-use super::approvals::{self, Approval, ApprovalStatus, Found};
+use super::approvals::{self, Approval, ApprovalStatus, Found, NoRoom};
 use super::core::Core;
 use super::counters::{Counters, Draw, Key, Over, Taken};
 use super::error::LedgerError;
@@ -111,10 +111,15 @@ impl Turn<'_> {
                 self.deny(request, ruling, "denied", denial)
             }
             Found::Nothing => {
-                match self.core.state.approvals.crowded(request.facts.grant, self.tick) {
-                    Some(wait_us) => self.deny(request, ruling, "limited", crowded(ask, wait_us)),
-                    None => self.ask_anew(request, ask, &binding),
+                let Facts { grant, parked_bytes, .. } = *request.facts;
+                let approvals = &self.core.state.approvals;
+                if let Some(wait_us) = approvals.crowded(grant, self.tick) {
+                    return self.deny(request, ruling, "limited", crowded(ask, wait_us));
                 }
+                if let Some(full) = approvals.no_room(grant, parked_bytes, self.tick) {
+                    return self.deny(request, ruling, "limited", no_room(ask, &full));
+                }
+                self.ask_anew(request, ask, &binding)
             }
         }
     }
@@ -136,7 +141,7 @@ impl Turn<'_> {
         let ruling = Ruling {
             rule: &ask.rule,
             reason: &ask.reason,
-            asked: Some(Asked { binding, expires }),
+            asked: Some(Asked { binding, expires, parked_bytes: request.facts.parked_bytes }),
             ..Ruling::of(request.verdict)
         };
         let judged = self.ask(request, &ruling, pending(&id, ask))?;
@@ -173,6 +178,7 @@ impl Turn<'_> {
             status: ApprovalStatus::Pending,
             by: String::new(),
             words: String::new(),
+            parked_bytes: facts.parked_bytes,
             binding: binding.to_owned(),
         }
     }
@@ -400,6 +406,23 @@ fn crowded(ask: &Ask, wait_us: u64) -> Denial {
     );
     Denial {
         retry_after_seconds: Some(wait_us.div_ceil(1_000_000).max(1)),
+        ..Denial::new(Code::RateLimited, &ask.rule, reason)
+    }
+}
+
+fn no_room(ask: &Ask, full: &NoRoom) -> Denial {
+    let NoRoom { whose, bytes_max, wait_us } = full;
+    let mib = bytes_max >> 20;
+    let reason = match wait_us {
+        Some(_) => format!(
+            "this call cannot wait for the owner: calls {whose} that wait may hold {mib} MiB together; try again when some are decided, or send less"
+        ),
+        None => format!(
+            "this call cannot wait for the owner: calls {whose} that wait may hold {mib} MiB together, and it alone is larger; send less"
+        ),
+    };
+    Denial {
+        retry_after_seconds: wait_us.map(|wait_us| wait_us.div_ceil(1_000_000).max(1)),
         ..Denial::new(Code::RateLimited, &ask.rule, reason)
     }
 }

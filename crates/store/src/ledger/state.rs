@@ -209,6 +209,7 @@ fn asked(row: &Row<'_>) -> Approval {
         by: String::new(),
         words: String::new(),
         binding: row.binding.to_string(),
+        parked_bytes: row.parked_bytes,
     }
 }
 
