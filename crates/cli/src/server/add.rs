@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use anyhow::{Context as _, Result, anyhow, bail};
 use clap::Args;
+use gateway::upstream::SECRET_BYTES_MIN;
 use serde_json::json;
 use store::registry::{Credential, EnvValue, NewServer, ServerOptions, Target, TargetError};
 
@@ -67,6 +68,11 @@ pub(super) fn run(args: &AddArgs, context: &Context, out: &mut Out) -> Result<En
     if !args.no_connect {
         check_program(&args.name, &new.target)?;
     }
+    for name in short_secrets(&new.target) {
+        out.warn(format_args!(
+            "the secret `{name}` has fewer than {SECRET_BYTES_MIN} bytes, so it is not masked if the server repeats it"
+        ));
+    }
     stores.ready_to_note()?;
     stores.registry.add_server(&new, &stores.file_names, stores.now_us())?;
     stores.record()?;
@@ -74,6 +80,24 @@ pub(super) fn run(args: &AddArgs, context: &Context, out: &mut Out) -> Result<En
         look_or_take_back(&args.name, &stores, context)?;
     }
     report(args, &stores, out)
+}
+
+/// The secrets that are too short to be found in what the server says.
+fn short_secrets(target: &Target) -> Vec<&str> {
+    let is_short = |credential: &Credential| matches!(credential, Credential::Held(secret) if secret.expose().trim().len() < SECRET_BYTES_MIN);
+    match target {
+        Target::Command { env, .. } => {
+            let short = env.iter().filter(
+                |(_, value)| matches!(value, EnvValue::Hidden(credential) if is_short(credential)),
+            );
+            short.map(|(name, _)| name.as_str()).collect()
+        }
+        Target::Url { headers, .. } => {
+            let short = headers.iter().filter(|(_, value)| is_short(value));
+            short.map(|(name, _)| name.as_str()).collect()
+        }
+        Target::Builtin { .. } => Vec::new(),
+    }
 }
 
 /// The most common trouble, said in the fewest words.

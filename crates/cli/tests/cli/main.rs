@@ -22,6 +22,7 @@ mod hostile;
 mod http;
 mod killed;
 mod locked;
+mod masked;
 mod media;
 mod network;
 mod packaging;
