@@ -56,7 +56,7 @@ fn list(stores: &Stores, out: &mut Out) -> Result<Ending> {
         let origin = server.origin.as_str().to_owned();
         table.row([
             server.name.clone(),
-            server.target.kind().to_owned(),
+            kind_text(server),
             target_text(&server.target),
             tools_text(&pins),
             origin,
@@ -88,6 +88,12 @@ fn remove(name: &str, stores: &Stores, out: &mut Out) -> Result<Ending> {
         out.line(format_args!("server `{name}` removed, also from the grants {held}"))?;
     }
     Ok(Ending::Yes)
+}
+
+/// What kind of server it is, and whether all clients share its process.
+fn kind_text(server: &Server) -> String {
+    let shared = if server.is_shared() { ", shared" } else { "" };
+    format!("{}{shared}", server.target.kind())
 }
 
 /// The target in one line; what is secret in it is only named.
@@ -134,6 +140,7 @@ fn server_json(server: &Server, pins: &[Pin]) -> Value {
         "kind": server.target.kind(),
         "target": target_text(&server.target),
         "secrets": secrets,
+        "shared": server.is_shared(),
         "origin": server.origin.as_str(),
         "tools": tools,
     })

@@ -8,6 +8,7 @@ mod bounds;
 mod builtin;
 mod call;
 mod classify;
+mod connect;
 mod door;
 mod flow;
 mod gate;

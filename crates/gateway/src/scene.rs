@@ -6,6 +6,7 @@ use crate::gate::Gate;
 use crate::in_force::{Holder, Holding};
 use crate::serve::Remote;
 use crate::session::{Flights, Session};
+use crate::wire::Takes;
 
 /// The surroundings of one message.
 #[derive(Clone)]
@@ -55,6 +56,12 @@ impl Scene {
     /// Where the requests of this client that are under way can be found.
     pub(crate) fn flights(&self) -> Option<&Arc<Flights>> {
         self.session.as_ref().map(|session| &session.flights).or(self.flights.as_ref())
+    }
+
+    /// The capabilities that servers are greeted with for this client; without a session, those that
+    /// the request itself declares.
+    pub(crate) fn capabilities(&self, of_request: Takes) -> Takes {
+        self.session.as_ref().map_or(of_request, |session| session.greeted)
     }
 
     pub(crate) fn session_id(&self) -> Option<&str> {

@@ -2,6 +2,7 @@
 //! servers it talks to. A session id is an address, never a credential: every request brings its grant.
 
 mod all;
+mod opening;
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
@@ -16,6 +17,7 @@ use crate::peer::Peer;
 use crate::wire::{Id, Revision, Takes};
 
 pub(crate) use all::Sessions;
+pub(crate) use opening::{Opener, Opening};
 
 /// Messages from servers that wait for the client to open its stream; the oldest goes first.
 const UNDELIVERED_MAX: usize = 256;
@@ -36,6 +38,8 @@ pub(crate) struct Session {
     /// The client's `params` of initialize, word for word: what its servers are greeted with.
     pub(crate) greeting: String,
     pub(crate) takes: Takes,
+    /// The capabilities that its servers are greeted with.
+    pub(crate) greeted: Takes,
     pub(crate) flights: Arc<Flights>,
     state: Mutex<State>,
     ended: watch::Sender<bool>,
@@ -45,8 +49,13 @@ pub(crate) struct Session {
 #[derive(Default)]
 struct State {
     peers: BTreeMap<String, Arc<Peer>>,
+    /// Servers whose conversation is being opened.
+    openings: HashMap<String, Opening>,
     asked: HashMap<Id, Asked>,
     stream: Option<mpsc::Sender<Outgoing>>,
+    /// Whether the client ever opened a stream, and since when it has had neither one nor a request.
+    had_stream: bool,
+    gone_since_us: Option<i64>,
     undelivered: Vec<Outgoing>,
     next_ask: u64,
     log_level: Option<String>,
@@ -147,6 +156,7 @@ impl Session {
             server: new.server,
             revision: new.revision,
             client: new.client,
+            greeted: Takes::of_handshake(&new.greeting),
             greeting: new.greeting,
             takes: new.takes,
             flights: Arc::default(),
@@ -198,8 +208,27 @@ impl Session {
         self.state().peers.values().filter(|peer| peer.is_child()).count()
     }
 
-    pub(crate) fn add_peer(&self, peer: Arc<Peer>) {
-        self.state().peers.insert(peer.server.name.clone(), peer);
+    /// Adds a conversation with a server; false if the session has ended.
+    pub(crate) fn add_peer(&self, peer: Arc<Peer>) -> bool {
+        let mut state = self.state();
+        if *self.ended.borrow() {
+            return false;
+        }
+        state.peers.insert(peer.server.name.clone(), peer);
+        true
+    }
+
+    /// For how long a client that had a stream has had neither a stream nor a request; looked at now and
+    /// then. A client that never opened a stream may well come back after a long pause.
+    pub(crate) fn gone_us(&self, now_us: i64) -> i64 {
+        let mut state = self.state();
+        let is_heard = state.stream.as_ref().is_some_and(|stream| !stream.is_closed());
+        if is_heard || !state.had_stream || !self.flights.is_empty() {
+            state.gone_since_us = None;
+            return 0;
+        }
+        let since_us = *state.gone_since_us.get_or_insert(now_us);
+        now_us.saturating_sub(since_us.max(self.used_at_us()))
     }
 
     /// Remembers a server's question. With `keep_id` the client sees the server's own id; otherwise
@@ -242,6 +271,11 @@ impl Session {
         let told = watch::Sender::new(None);
         state.heard.insert(server.to_owned(), told.clone());
         Some(told)
+    }
+
+    /// A server is no longer heard.
+    pub(crate) fn unheard(&self, server: &str) {
+        self.state().heard.remove(server);
     }
 
     /// Whether a server that was asked has a stream, as far as is known.
@@ -296,6 +330,7 @@ impl Session {
             let _ = sender.try_send(waiting);
         }
         state.stream = Some(sender);
+        state.had_stream = true;
         receiver
     }
 
