@@ -35,6 +35,8 @@ mod identity;
 mod lies;
 #[path = "gate/lists.rs"]
 mod lists;
+#[path = "gate/many.rs"]
+mod many;
 #[path = "gate/meaning.rs"]
 mod meaning;
 #[path = "gate/members.rs"]

@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use arc_swap::{ArcSwap, ArcSwapOption};
 use hmac::{Hmac, Mac};
 use policy::json::Value;
-use policy::{Code, Definition, Denial, LocalTime, Weekday};
+use policy::{Code, Denial, LocalTime, Weekday};
 use sha2::Sha256;
 use store::clock::Clock;
 use store::effective::{Effective, Lookup, MergeError};
@@ -33,6 +33,7 @@ use crate::metrics::{Came, Metrics};
 use crate::mrtr::{Inner, ROUND_SECONDS_MAX, Rounds, Sealer, State, StateRefused};
 use crate::peer::Peer;
 use crate::scene::Scene;
+use crate::server::Server;
 use crate::session::{Session, Sessions};
 use crate::shared::Shared;
 use crate::tasks::Tasks;
@@ -332,25 +333,6 @@ impl Gate {
         }
     }
 
-    /// How a tool stands where other servers of the grant may offer its name, too.
-    pub(crate) fn definition_beside_others(
-        &self,
-        scene: &Scene,
-        server: &str,
-        tool: &str,
-    ) -> Definition {
-        let in_force = self.in_force.load();
-        let Some(grant) = in_force.effective.grant(&scene.holder.label) else {
-            return Definition::Unchanged;
-        };
-        let endpoint = store::effective::Endpoint::AllServers;
-        let kept = in_force.effective.definition(grant, server, tool, endpoint);
-        // What is kept of a built-in server may be older than the binary; only a name that is
-        // another's counts against it.
-        let is_builtin = scene.holding(server).is_some_and(|holding| holding.server.is_builtin());
-        if is_builtin && kept != Definition::Conflict { Definition::Unchanged } else { kept }
-    }
-
     pub(crate) fn random_name(&self) -> Option<String> {
         use base64::Engine;
         let mut bytes = [0; 24];
@@ -378,9 +360,10 @@ impl Gate {
     }
 
     /// What a shared conversation's server says on its own, for everyone of the grant who listens.
-    pub(crate) fn heard(&self, server: &str, grant: &str) -> Shared {
+    pub(crate) fn heard(&self, server: &Server, grant: &str) -> Shared {
         let mut heard = self.heard.lock().unwrap_or_else(PoisonError::into_inner);
-        heard.entry((server.to_owned(), grant.to_owned())).or_default().clone()
+        let key = (server.name.clone(), server.sharers(grant).to_owned());
+        heard.entry(key).or_default().clone()
     }
 
     /// Whether somebody listens to what a shared conversation's server says on its own.

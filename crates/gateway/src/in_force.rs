@@ -345,8 +345,11 @@ fn server(spec: &registry::Server, before: Option<&InForce>, makings: &Makings) 
 
 /// The pins of a server as the registry has them now.
 pub(crate) fn pins_of(server: &str, registry: &Registry) -> Pins {
-    match registry.pins(server) {
-        Ok(pins) => Pins::of(server, &pins),
+    let read = || -> Result<_, registry::RegistryError> {
+        Ok((registry.pins(server)?, registry.tool_sets(server)?))
+    };
+    match read() {
+        Ok((pins, sets)) => Pins::of(server, &pins, &sets),
         Err(error) => {
             tracing::error!(server, %error, "the pins cannot be read; the tools are looked at anew");
             Pins::default()

@@ -10,6 +10,7 @@ mod builtin;
 mod call;
 mod classify;
 mod client;
+mod connect;
 mod door;
 mod flow;
 mod gate;

@@ -20,7 +20,7 @@ use crate::server::Server;
 use crate::upstream::{
     Event, Link, Listening, Outgoing, Passed, Reply, State, UpstreamError, Wishes,
 };
-use crate::wire::{Era, Id, answer, before_result, code, error_body};
+use crate::wire::{Era, Id, Method, Takes, answer, before_result, code, error_body};
 
 /// Answers of our own to a server's questions (pings, refusals) that may be on their way to it.
 const ANSWERS_UNDER_WAY_MAX: usize = 64;
@@ -35,6 +35,8 @@ pub(crate) struct Peer {
     greeting_bytes: usize,
     /// Requests of several clients share this conversation, so their ids must be ours.
     pub(crate) shared: bool,
+    /// The client capabilities that it was greeted with; a newer server hears them with each request.
+    greeted: Option<Takes>,
     ids: AtomicU64,
     /// The start of its process whose tool list was compared with the pins; 0 if none was.
     checked: AtomicU64,
@@ -80,6 +82,7 @@ impl Peer {
             greeting_bytes: serde_json::to_vec(&greeting).map_or(0, |text| text.len()),
             greeting,
             shared,
+            greeted: None,
             ids: AtomicU64::new(0),
             checked: AtomicU64::new(0),
             levels: Mutex::default(),
@@ -92,6 +95,15 @@ impl Peer {
 
     pub(crate) fn greeting_bytes(&self) -> usize {
         self.greeting_bytes
+    }
+
+    pub(crate) fn greeted_with(self, takes: Takes) -> Peer {
+        Peer { greeted: Some(takes), ..self }
+    }
+
+    /// The client capabilities that its tool list depends on, for a client with these.
+    pub(crate) fn capabilities(&self, of_client: Takes) -> Takes {
+        self.greeted.unwrap_or(of_client)
     }
 
     /// A place for an answer of our own, if there is one.
@@ -172,6 +184,23 @@ impl Peer {
 
     pub(crate) fn set_checked(&self, checked: bool) {
         self.checked.store(if checked { self.runs() } else { 0 }, Ordering::Release);
+    }
+
+    /// It said that a list changed, so that its tools are looked at before the next call.
+    pub(crate) fn list_changed(&self, method: &str) {
+        if Method::parse(method) == Method::ToolsChanged {
+            self.set_checked(false);
+            self.server.forget_check();
+        }
+    }
+
+    /// The features that it declared, as one word list in the order of names.
+    pub(crate) fn offers_text(&self) -> String {
+        let all = self.greeting.get("capabilities").and_then(Value::as_object);
+        let names = ["completions", "logging", "prompts", "resources", "tools"];
+        let declared =
+            names.into_iter().filter(|name| all.is_some_and(|all| all.contains_key(*name)));
+        declared.collect::<Vec<_>>().join(",")
     }
 
     /// How often its process was started; 1 where it has none.

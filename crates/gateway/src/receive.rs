@@ -267,7 +267,17 @@ pub(crate) async fn to_server(
     about: &About<'_>,
     in_flight: Option<crate::session::InFlight>,
 ) -> Outbound {
-    if matches!(ask.request.method, Method::ResourcesSubscribe | Method::ResourcesUnsubscribe)
+    let subscribes =
+        matches!(ask.request.method, Method::ResourcesSubscribe | Method::ResourcesUnsubscribe);
+    if subscribes && aim.holding.server.is_shared_by_all() {
+        let refused = Refused::new(
+            200,
+            wire::code::UNKNOWN_METHOD,
+            "all clients share this server (`share`), so it takes no subscriptions",
+        );
+        return refuse(ask.scene, &refused.with_id(&ask.request.id), &ask.request.method_name);
+    }
+    if subscribes
         && let Some(outbound) = Box::pin(subscribe::for_legacy(ask, aim.holding, about)).await
     {
         return outbound;

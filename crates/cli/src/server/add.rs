@@ -6,7 +6,9 @@ use anyhow::{Context as _, Result, anyhow, bail};
 use clap::Args;
 use gateway::upstream::SECRET_BYTES_MIN;
 use serde_json::json;
-use store::registry::{Credential, EnvValue, NewServer, ServerOptions, Target, TargetError};
+use store::registry::{
+    Credential, EnvValue, NewServer, Server, ServerOptions, Target, TargetError, stateless_package,
+};
 
 use crate::context::{Context, Stores};
 use crate::credential::Wanted;
@@ -16,6 +18,7 @@ use crate::output::{Out, count};
 use crate::program::find_program;
 
 #[derive(Args)]
+#[expect(clippy::struct_excessive_bools, reason = "switches of a command line")]
 pub(crate) struct AddArgs {
     /// What you call it; it becomes part of addresses and tool names
     name: String,
@@ -46,6 +49,12 @@ pub(crate) struct AddArgs {
     /// Allow an address that is neither https nor on this machine
     #[arg(long, requires = "url")]
     allow_plain_http: bool,
+    /// All clients share one process of the command; for servers that keep nothing between sessions
+    #[arg(long, conflicts_with_all = ["url", "builtin", "no_share"])]
+    share: bool,
+    /// Each session has a process of its own, also where the server is known to keep nothing
+    #[arg(long, conflicts_with_all = ["url", "builtin"])]
+    no_share: bool,
     /// Do not connect now; the tools are pinned when the server is first used
     #[arg(long)]
     no_connect: bool,
@@ -63,7 +72,11 @@ pub(super) fn run(args: &AddArgs, context: &Context, out: &mut Out) -> Result<En
     }
     let target = target(args)?;
     target.check()?;
-    let options = ServerOptions { tools: args.tools.clone(), ..ServerOptions::default() };
+    let options = ServerOptions {
+        tools: args.tools.clone(),
+        share: (args.share || args.no_share).then_some(args.share),
+        ..ServerOptions::default()
+    };
     let new = NewServer { name: args.name.clone(), target, options };
     if !args.no_connect {
         check_program(&args.name, &new.target)?;
@@ -146,8 +159,25 @@ fn report(args: &AddArgs, stores: &Stores, out: &mut Out) -> Result<Ending> {
     if let Some(advice) = masking::advice(&server.name, &server.target) {
         out.warn(advice);
     }
+    if let Some(words) = sharing(&server) {
+        out.say(words);
+    }
     out.say(next_step(args));
     Ok(Ending::Yes)
+}
+
+/// Says when all clients share one process, and why.
+fn sharing(server: &Server) -> Option<String> {
+    if !server.is_shared() {
+        return None;
+    }
+    let Target::Command { argv, .. } = &server.target else { return None };
+    Some(match stateless_package(argv).filter(|_| server.options.share.is_none()) {
+        Some(package) => format!(
+            "all clients share one process, because `{package}` keeps nothing between sessions; `--no-share` gives each session its own"
+        ),
+        None => "all clients share one process (`--share`)".to_owned(),
+    })
 }
 
 fn next_step(args: &AddArgs) -> String {

@@ -183,12 +183,13 @@ impl Tail {
     }
 
     pub(super) fn seen(&self, list: List, result: Value<'_>) -> String {
+        let set = self.peer.capabilities(self.scene.capabilities(self.asked.takes));
         if list == List::Tools {
-            self.scene.gate.observe(&self.peer, result, self.asked.is_first_page());
+            self.scene.gate.observe(&self.peer, set, result, self.asked.is_first_page());
         }
         let pins = self.peer.server.pins();
         let policy = self.rules.as_ref().map(|rules| &rules.policy);
-        View { policy, pins: &pins, prefix: None }.result(list, result)
+        View { policy, pins: &pins, set, prefix: None }.result(list, result)
     }
 
     pub(super) fn result(&self, message: &Bytes, edited: Option<String>) -> Bytes {
