@@ -32,6 +32,7 @@ mod sandbox;
 mod signals;
 mod streams;
 mod sync;
+mod waiting;
 
 /// The service whose account is served alone, if that is what was asked for.
 pub(crate) fn served(command: &crate::cli::Command) -> Option<&'static str> {
@@ -111,6 +112,7 @@ fn serve(
         stores.note("start", "gate", &url)?;
         welcome(&url, stores, demo, out)?;
         sync::start(stores, context, &gate, &stop)?;
+        waiting::start(ledger, context, stop.clone());
         listening.serve(Some(reader), stop).await;
         stores.note("stop", "gate", "")?;
         ledger.flush()?;

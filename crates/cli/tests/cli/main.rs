@@ -34,5 +34,6 @@ mod simulate;
 mod stage;
 mod streams;
 mod sync;
+mod terminal;
 mod vault;
 mod whoop;
