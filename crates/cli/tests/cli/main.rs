@@ -30,6 +30,7 @@ mod policies;
 mod scan;
 mod secrets;
 mod servers;
+mod service;
 mod simulate;
 mod stage;
 mod streams;
