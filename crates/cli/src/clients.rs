@@ -157,7 +157,7 @@ pub(crate) fn open_servers(stores: &Stores) -> Result<Vec<OpenServer>> {
 }
 
 /// Where tollgate's files are when nobody says otherwise.
-fn usual_home() -> Option<PathBuf> {
+pub(crate) fn usual_home() -> Option<PathBuf> {
     let set = |name: &str| variable(name).filter(|v| !v.is_empty()).map(PathBuf::from);
     let data = set("XDG_DATA_HOME").filter(|path| path.is_absolute());
     let data = data.or_else(|| set("HOME").map(|home| home.join(".local/share")))?;

@@ -101,6 +101,11 @@ impl Context {
         (!by_environment).then_some(home)
     }
 
+    /// The settings file that was named, if one was.
+    pub(crate) fn named_settings(&self) -> Option<&Path> {
+        self.config.as_deref()
+    }
+
     /// The settings file in use: the one that was named, or the one in the home if it is there.
     pub(crate) fn settings_path(&self) -> Result<Option<PathBuf>> {
         if self.config.is_some() {

@@ -218,7 +218,7 @@ impl Held {
 
     fn progress(&self, step: u32) -> Vec<u8> {
         let params = format!(
-            "{{\"progressToken\":{},\"progress\":{step},\"message\":\"waiting for a human to decide ({})\"}}",
+            "{{\"progressToken\":{},\"progress\":{step},\"message\":\"waiting for the owner to approve ({})\"}}",
             self.token,
             self.waiting.approval_id()
         );

@@ -413,12 +413,28 @@ fn child(
     options.args = words.map(OsString::from).collect();
     options.mask = mask;
     options.env = base_env(makings.env.iter().cloned(), configured);
+    find_beside(&mut options);
     options.cwd = cwd;
     options.stderr_to.clone_from(&makings.stderr_to);
     options.route_to_request = true;
     set_waits(&mut options.waits, spec, &makings.limits);
     options.bounds.line_bytes_max = answer_bytes_max(&makings.limits);
     Reach::Child(Box::new(options))
+}
+
+/// A script such as `npx` starts its interpreter by name, and that lies in the script's folder: a program
+/// that is named by its full path also finds what lies beside it.
+fn find_beside(options: &mut ChildOptions) {
+    let program = std::path::Path::new(&options.program);
+    let Some(folder) = program.parent().filter(|folder| folder.is_absolute()) else { return };
+    let Some((_, path)) = options.env.iter_mut().find(|(name, _)| name == "PATH") else { return };
+    let mut folders: Vec<std::path::PathBuf> = std::env::split_paths(path).collect();
+    if !folders.iter().any(|known| known == folder) {
+        folders.insert(0, folder.to_owned());
+        if let Ok(longer) = std::env::join_paths(folders) {
+            *path = longer;
+        }
+    }
 }
 
 fn http(

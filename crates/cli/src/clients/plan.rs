@@ -13,6 +13,7 @@ use super::places::Surroundings;
 use super::resolve::Resolver;
 use crate::context::Stores;
 use crate::masking;
+use crate::program::resolved;
 
 /// The longest name a server may have, less room for a number.
 const NAME_CHARS_MAX: usize = 56;
@@ -86,7 +87,9 @@ fn is_versioned(path: &Path) -> bool {
 fn known_servers(stores: &Stores) -> Result<BTreeMap<String, Option<Target>>> {
     let vault = stores.registry.vault();
     let servers = stores.servers()?;
-    Ok(servers.into_iter().map(|s| (s.name, s.target.opened(vault).ok())).collect())
+    // One that was added before programs were kept by their full path is the same server.
+    let opened = |target: Target| target.opened(vault).ok().map(resolved);
+    Ok(servers.into_iter().map(|s| (s.name, opened(s.target))).collect())
 }
 
 fn fate(
@@ -109,7 +112,7 @@ fn fate(
         project: entry.project.as_deref(),
     };
     let target = match target(entry, &resolver) {
-        Ok(target) => target,
+        Ok(target) => resolved(target),
         Err(why) => return Fate::Stays(why),
     };
     let (server, is_new) = name_for(&entry.name, file.client.name, &target, known);

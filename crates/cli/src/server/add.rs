@@ -14,8 +14,8 @@ use crate::context::{Context, Stores};
 use crate::credential::Wanted;
 use crate::failure::Ending;
 use crate::masking;
-use crate::output::{Out, count};
-use crate::program::find_program;
+use crate::output::{Out, count, visible};
+use crate::program::{find_program, resolved};
 
 #[derive(Args)]
 #[expect(clippy::struct_excessive_bools, reason = "switches of a command line")]
@@ -70,8 +70,9 @@ pub(super) fn run(args: &AddArgs, context: &Context, out: &mut Out) -> Result<En
             args.name
         );
     }
-    let target = target(args)?;
-    target.check()?;
+    let written = target(args)?;
+    written.check()?;
+    let target = resolved(written.clone());
     let options = ServerOptions {
         tools: args.tools.clone(),
         share: (args.share || args.no_share).then_some(args.share),
@@ -92,7 +93,34 @@ pub(super) fn run(args: &AddArgs, context: &Context, out: &mut Out) -> Result<En
     if !args.no_connect {
         look_or_take_back(&args.name, &stores, context)?;
     }
-    report(args, &stores, out)
+    report(args, &stores, out)?;
+    if out.wants_json() {
+        return Ok(Ending::Yes);
+    }
+    say_program(&written, &stores, args, out)?;
+    out.say(next_step(args));
+    Ok(Ending::Yes)
+}
+
+/// A gate with another `PATH` must start the same program, so the owner hears which one it is.
+fn say_program(written: &Target, stores: &Stores, args: &AddArgs, out: &Out) -> Result<()> {
+    let kept = super::find(&args.name, stores)?.target;
+    let (Target::Command { argv: written, .. }, Target::Command { argv: kept, .. }) =
+        (written, &kept)
+    else {
+        return Ok(());
+    };
+    let (Some(written), Some(kept)) = (written.first(), kept.first()) else { return Ok(()) };
+    if written != kept {
+        let (written, kept) = (visible(written), visible(kept));
+        out.say(format_args!("the gate runs `{kept}`, which is `{written}` here"));
+    } else if !written.starts_with('/') {
+        out.warn(format_args!(
+            "`{}` is not on this PATH; the gate looks for it on its own\nhint: give the full path",
+            visible(written)
+        ));
+    }
+    Ok(())
 }
 
 /// The secrets that are too short to be found in what the server says.
@@ -121,7 +149,7 @@ fn check_program(name: &str, target: &Target) -> Result<()> {
         return Ok(());
     }
     bail!(
-        "server `{name}` was not added: there is no program `{program}`\nhint: install it, or give its full path; `--no-connect` adds the server all the same"
+        "server `{name}` was not added: there is no program `{program}` here\nhint: install it, or give its full path"
     )
 }
 
@@ -130,17 +158,15 @@ fn look_or_take_back(name: &str, stores: &Stores, context: &Context) -> Result<(
     let Err(error) = crate::probe::first_look(name, stores, context) else { return Ok(()) };
     stores.registry.remove_server(name, stores.now_us())?;
     stores.record()?;
-    Err(error.context(format!(
-        "server `{name}` was not added: it could not be asked for its tools\nhint: `--no-connect` adds it without asking"
-    )))
+    Err(error
+        .context(format!("server `{name}` was not added: it could not be asked for its tools")))
 }
 
-fn report(args: &AddArgs, stores: &Stores, out: &mut Out) -> Result<Ending> {
+fn report(args: &AddArgs, stores: &Stores, out: &mut Out) -> Result<()> {
     let pins = stores.registry.pins(&args.name)?;
     if out.wants_json() {
         let server = super::find(&args.name, stores)?;
-        out.json(&json!({ "added": super::server_json(&server, &pins) }))?;
-        return Ok(Ending::Yes);
+        return out.json(&json!({ "added": super::server_json(&server, &pins) }));
     }
     if args.no_connect {
         out.line(format_args!(
@@ -162,8 +188,7 @@ fn report(args: &AddArgs, stores: &Stores, out: &mut Out) -> Result<Ending> {
     if let Some(words) = sharing(&server) {
         out.say(words);
     }
-    out.say(next_step(args));
-    Ok(Ending::Yes)
+    Ok(())
 }
 
 /// Says when all clients share one process, and why.

@@ -60,6 +60,8 @@ pub(crate) struct Ruling<'a> {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Asked<'a> {
     pub(crate) binding: &'a str,
+    /// The same without the arguments.
+    pub(crate) tool_binding: &'a str,
     pub(crate) expires: u64,
     pub(crate) parked_bytes: u64,
 }
@@ -132,6 +134,7 @@ fn write_ruling(row: &mut Fields<'_>, ruling: &Ruling<'_>) {
     row.text("approval", ruling.approval);
     if let Some(asked) = ruling.asked {
         row.text("binding", asked.binding);
+        row.text("tool_binding", asked.tool_binding);
         row.number("expires", asked.expires);
         row.number("parked_bytes", asked.parked_bytes);
     }
