@@ -7,6 +7,7 @@ mod evidence;
 mod features;
 mod lexicon;
 mod risk;
+mod senses;
 mod signals;
 mod text;
 mod tool;
@@ -23,7 +24,7 @@ pub use signals::{Signal, SignalKind};
 pub use traits::Traits;
 
 /// Changes whenever the same definition may be answered differently.
-pub const CLASSIFIER_VERSION: u32 = 1;
+pub const CLASSIFIER_VERSION: u32 = 2;
 
 /// What a tool does to the world, by its main or worst effect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
@@ -142,7 +143,7 @@ fn class_of(tool: &tool::Tool, features: &[features::Feature]) -> Classification
         category: decision.category,
         risk: risk::risk(decision.category, tool, features, &signals),
         evidence: evidence::evidence(tool, features, &decision),
-        contradictions: evidence::contradictions(tool, decision.category, &signals),
+        contradictions: evidence::contradictions(tool, features, &decision, &signals),
         signals,
     }
 }
