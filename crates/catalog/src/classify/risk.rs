@@ -42,6 +42,21 @@ pub(super) fn risk(
     if is_raised { raised } else { usual }
 }
 
+/// Words of a name whose effect outlives the next call.
+const LASTING: &str = "deploy redeploy migrate migration rollback terminate kill shutdown poweroff \
+    failover switchover install uninstall upload publish promote release dial submit approve apply \
+    sign reset erase format flash exploit print";
+
+pub(super) fn is_reversible(category: Category, risk: Risk, tool: &Tool) -> bool {
+    let lasting = tool.name_words.iter().any(|w| LASTING.split_whitespace().any(|l| l == w.base));
+    match category {
+        Category::Read => true,
+        Category::Write => !lasting && !sends(tool),
+        Category::Execute => !lasting && risk < Risk::Critical,
+        Category::Destructive | Category::Financial => false,
+    }
+}
+
 /// A command or query that every call has to hand over.
 fn is_needed(signal: &Signal, tool: &Tool) -> bool {
     let is_code = matches!(signal.kind, SignalKind::Command | SignalKind::Sql);

@@ -81,6 +81,37 @@ pub(super) fn signals(tool: &Tool, category: Category) -> Vec<Signal> {
     out
 }
 
+/// A parameter and what can be handed to a tool through it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Reach {
+    pub kind: SignalKind,
+    /// Dotted path below the input, `[]` for elements, also those of a list of texts.
+    pub parameter: String,
+}
+
+/// Kinds that a rule about a parameter can guard.
+const GUARDED: [SignalKind; 4] =
+    [SignalKind::Path, SignalKind::Url, SignalKind::Command, SignalKind::Sql];
+
+pub(super) fn reach_of(tool: &Tool, category: Category) -> Vec<Reach> {
+    let mut out = Vec::new();
+    for kind in GUARDED {
+        for p in tool.parameters.iter().filter(|p| shows(kind, p, tool, category)) {
+            let inner = format!("{}.", p.path);
+            let elements = format!("{}[]", p.path);
+            let is_object = tool
+                .parameters
+                .iter()
+                .any(|q| q.path.starts_with(&inner) || q.path.starts_with(&elements));
+            if is_object {
+                continue;
+            }
+            out.push(Reach { kind, parameter: if p.is_list { elements } else { p.path.clone() } });
+        }
+    }
+    out
+}
+
 fn shows(kind: SignalKind, p: &Parameter, tool: &Tool, category: Category) -> bool {
     let last = p.words.last().map_or("", |w| w.base.as_str());
     if matches!(last, "id" | "ids" | "type" | "format" | "size" | "count" | "limit" | "status") {
@@ -89,7 +120,9 @@ fn shows(kind: SignalKind, p: &Parameter, tool: &Tool, category: Category) -> bo
     let any = |words: &[&str]| p.words.iter().any(|w| words.contains(&w.base.as_str()));
     match kind {
         SignalKind::Path => {
-            any(&["path", "filepath", "filename", "directory", "dir", "cwd"]) || last == "file"
+            any(&["path", "filepath", "filename", "directory", "dir", "cwd"])
+                || last == "file"
+                || is_end_of_move(p, tool)
         }
         SignalKind::Url => any(&["url", "uri", "href", "webhook"]),
         SignalKind::Command => any(COMMANDS) || is_code(p, tool),
@@ -113,6 +146,16 @@ fn shows(kind: SignalKind, p: &Parameter, tool: &Tool, category: Category) -> bo
         SignalKind::Credentials => is_secret(p, tool),
         SignalKind::OpenWorld => false,
     }
+}
+
+/// `source` and `destination` of a tool that moves or copies files.
+fn is_end_of_move(p: &Parameter, tool: &Tool) -> bool {
+    let end = matches!(p.name.as_str(), "source" | "destination" | "src" | "dst" | "dest");
+    let moves_files = || {
+        let files = ["file", "directory", "folder"];
+        tool.name_words.iter().any(|w| files.contains(&w.base.as_str()))
+    };
+    end && p.depth == 0 && moves_files()
 }
 
 const COMMANDS: &[&str] =
