@@ -9,6 +9,7 @@ use super::options::HttpBounds;
 use super::route::{self, Inbound};
 use super::waiter::{Listener, Waiter};
 use crate::aside::LARGE_BYTES;
+use crate::builtin::Work;
 use crate::room::{Account, ROOM_WAIT_MAX, Share};
 use crate::wire::Id;
 use crate::wire::sse::{self, Decoder};
@@ -32,6 +33,8 @@ enum Source {
     Stream(Box<Stream>),
     Request(Box<Waiter>),
     Listener(Listener),
+    /// A tool of our own.
+    Work(Box<Work>),
 }
 
 impl Events {
@@ -53,6 +56,10 @@ impl Events {
         Events { source: Source::Listener(listener) }
     }
 
+    pub(crate) fn of_work(work: Work) -> Events {
+        Events { source: Source::Work(Box::new(work)) }
+    }
+
     /// The next event, in the order the server sent them. After a failure comes nothing more.
     pub async fn next(&mut self) -> Option<Result<Event, UpstreamError>> {
         match &mut self.source {
@@ -66,6 +73,7 @@ impl Events {
             Source::Listener(listener) => {
                 listener.next().await.map(|next| next.map(|item: Item| bare(item.message)))
             }
+            Source::Work(work) => work.next().await.map(|message| Ok(bare(message))),
         }
     }
 
@@ -79,7 +87,7 @@ impl Events {
                 }
             }
             Source::Request(waiter) => waiter.set_asking(asking),
-            Source::Listener(_) => {}
+            Source::Listener(_) | Source::Work(_) => {}
         }
     }
 
