@@ -5,20 +5,20 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::Bytes;
-use connectors::Reader;
+use connectors::{Admitted, Reader};
 use policy::json::{Bounds, Doc};
 use serde_json::{Map, Value};
 use store::ledger::Permit;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 
 use crate::aside::{LARGE_BYTES, aside};
-use crate::builtin::{self, Builtin};
+use crate::builtin::{self, Builtin, Call, Told, Work};
 use crate::levels::Levels;
 use crate::questions::Askable;
 use crate::room::{self, Account};
 use crate::server::Server;
 use crate::upstream::{
-    Event, Link, Listening, Outgoing, Passed, Reply, State, UpstreamError, Wishes,
+    Event, Events, Link, Listening, Outgoing, Passed, Reply, State, UpstreamError, Wishes,
 };
 use crate::wire::{Era, Id, Method, Takes, answer, before_result, code, error_body};
 
@@ -259,8 +259,15 @@ impl Peer {
         match &self.way {
             Way::Link(link) => link.request(permit, out).await,
             Way::Builtin(builtin, reader, account) => {
+                let admitted = Admitted::by(permit);
+                if let Some(token) = out.progress_token.clone()
+                    && builtin.tells_progress(&out.body)
+                {
+                    return Ok(Reply::Many(told(builtin, (reader, account), admitted, out, token)));
+                }
+                let call = Call { admitted: &admitted, reader, told: None };
                 // Boxed, so that calls to other servers do not carry its size about.
-                Ok(Box::pin(answer(builtin, (reader, account), permit, &out)).await)
+                Ok(Box::pin(answer(builtin, account, &call, &out)).await)
             }
         }
     }
@@ -319,19 +326,35 @@ impl Peer {
     }
 }
 
-async fn answer(
-    builtin: &Builtin,
+/// A call of a built-in tool that says how far it has come, ahead of its answer.
+fn told(
+    builtin: &Arc<Builtin>,
     (reader, account): (&Reader, &Account),
-    permit: &Permit,
-    out: &Outgoing,
-) -> Reply {
+    admitted: Admitted,
+    out: Outgoing,
+    token: Box<str>,
+) -> Events {
+    let told = Told::new(token);
+    let (builtin, reader, account) = (Arc::clone(builtin), reader.clone(), account.clone());
+    let hears = told.clone();
+    let answer = async move {
+        let call = Call { admitted: &admitted, reader: &reader, told: Some(&hears) };
+        match answer(&builtin, &account, &call, &out).await {
+            Reply::Ours { body, .. } | Reply::One { body, .. } => body,
+            Reply::Many(_) | Reply::Accepted => Bytes::new(),
+        }
+    };
+    Events::of_work(Work::new(answer, told))
+}
+
+async fn answer(builtin: &Builtin, account: &Account, call: &Call<'_>, out: &Outgoing) -> Reply {
     let message: Value = serde_json::from_slice(&out.body).unwrap_or_default();
     let method = message.get("method").and_then(Value::as_str).unwrap_or_default();
     let none = Map::new();
     let params = message.get("params").and_then(Value::as_object).unwrap_or(&none);
     let crate::upstream::Kind::Request(id) = &out.kind else { return Reply::Accepted };
     let mut body = before_result(id);
-    match builtin.answer(permit, reader, method, params, &mut body).await {
+    match builtin.answer(call, method, params, &mut body).await {
         Ok(()) => {
             let failed = builtin::is_failure(&body);
             body.push(b'}');

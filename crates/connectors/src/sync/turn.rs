@@ -39,6 +39,7 @@ pub(super) struct Tally {
     pub(super) fetched: u64,
     pub(super) upserted: u64,
     pub(super) removed: u64,
+    pub(super) doubtful: u64,
     pub(super) warnings: Vec<String>,
     unnamed: u64,
     /// A record that lies on the edge of two windows comes twice and counts once.
@@ -126,6 +127,11 @@ impl<'a> Turn<'a> {
 
     pub fn removed(&self, count: usize) {
         self.tally().removed += count as u64;
+    }
+
+    /// Records came whose times cannot be.
+    pub fn doubtful(&self, count: usize) {
+        self.tally().doubtful += count as u64;
     }
 
     pub fn warn(&self, warning: String) {

@@ -13,7 +13,7 @@ use super::api::{self, Endpoint, Patience};
 use super::keep::keep_snapshot;
 use super::kind::Kind;
 use super::problem::{Code, Problem};
-use crate::sync::{self, Asked, EventsAsked, Fault, Fetching, Mirror, Resource, Turn};
+use crate::sync::{self, Asked, EventsAsked, Fault, Fetching, Mirror, Resource, Told, Turn};
 use crate::when::{self, Here, utc_millis};
 use crate::{Desk, Reader};
 
@@ -49,8 +49,8 @@ const FRESH_US: i64 = 90 * DAY_US;
 const FULL_FROM: &str = "2010-01-01T00:00:00Z";
 
 /// What the tool answers: the result of a sync, or why it could not start.
-pub async fn sync_whoop(desk: &Desk, asked: &Asked) -> Value {
-    match sync::run(desk, &MIRROR, asked, &|_| {}).await {
+pub async fn sync_whoop(desk: &Desk, asked: &Asked, told: Told<'_>) -> Value {
+    match sync::run(desk, &MIRROR, asked, told).await {
         Ok(result) => result,
         Err(error) => {
             let words = error.to_string().replace("\nhint: ", "; ");
@@ -121,7 +121,7 @@ fn reach(
         return Ok(when::instant_us(FULL_FROM).map(Reach::Asked));
     }
     if let Some(text) = asked.since.as_deref().filter(|text| !text.is_empty()) {
-        let here = Here { now_us, offset_s: offset_s(desk)? };
+        let here = Here { now_us, offset_s: super::offset_s(&desk.records).unwrap_or(0) };
         return Ok(when::start_us(text, here).ok().map(Reach::Asked));
     }
     let newest = desk.records.newest_updated(SERVICE.name, kind.name())?;
@@ -168,13 +168,6 @@ fn back_to_pending(
 /// Instants are sent with milliseconds; a whole second is easier to read and no less exact here.
 fn whole_second(us: i64) -> i64 {
     us.div_euclid(SECOND_US) * SECOND_US
-}
-
-/// Where the owner is, by the newest cycle.
-fn offset_s(desk: &Desk) -> Result<i32, RecordsError> {
-    let newest = Window { limit: Some(1), newest_first: true, ..Window::default() };
-    let rows = desk.records.window(SERVICE.name, Kind::Cycles.name(), &newest)?;
-    Ok(rows.first().and_then(|row| row.offset_s).unwrap_or(0))
 }
 
 fn cycles<'a>(turn: &'a Turn<'a>) -> Fetching<'a> {

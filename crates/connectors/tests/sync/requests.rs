@@ -16,13 +16,13 @@ const PATHS: [&str; 6] = [
 ];
 
 /// Old records without a score, as years of use leave them.
-fn unscore(stage: &Stage, state: &str, step: usize) -> usize {
+fn unscore(stage: &Stage, score_state: &str, step: usize) -> usize {
     let mut count = 0;
     for (theirs, _) in KINDS {
         let key = if theirs == "recovery" { "sleep_id" } else { "id" };
         for record in stage.sandbox.control().records(theirs).unwrap().iter().step_by(step) {
             let id = record[key].as_str().map_or_else(|| record[key].to_string(), str::to_owned);
-            stage.edit(theirs, &id, &json!({"score_state": state, "score": null}));
+            stage.edit(theirs, &id, &json!({"score_state": score_state, "score": null}));
             count += 1;
         }
     }

@@ -12,6 +12,7 @@ use super::options::HttpBounds;
 use super::route::{self, Inbound};
 use super::waiter::{Listener, Waiter};
 use crate::aside::LARGE_BYTES;
+use crate::builtin::Work;
 use crate::room::{Account, ROOM_WAIT_MAX, Share};
 use crate::wire::Id;
 use crate::wire::sse::{self, Decoder};
@@ -39,6 +40,8 @@ enum Source {
     Stream(Box<Stream>),
     Request(Box<Waiter>),
     Listener(Listener),
+    /// A tool of our own.
+    Work(Box<Work>),
 }
 
 impl Events {
@@ -69,6 +72,10 @@ impl Events {
         Events { mask: Some(Arc::clone(mask)), ..self }
     }
 
+    pub(crate) fn of_work(work: Work) -> Events {
+        Events { source: Source::Work(Box::new(work)) }
+    }
+
     /// The next event, in the order the server sent them. After a failure comes nothing more.
     pub async fn next(&mut self) -> Option<Result<Event, UpstreamError>> {
         let Some(mask) = self.mask.clone() else { return self.receive().await };
@@ -97,6 +104,7 @@ impl Events {
             Source::Listener(listener) => {
                 listener.next().await.map(|next| next.map(|item: Item| bare(item.message)))
             }
+            Source::Work(work) => work.next().await.map(|message| Ok(bare(message))),
         }
     }
 
@@ -110,7 +118,7 @@ impl Events {
                 }
             }
             Source::Request(waiter) => waiter.set_asking(asking),
-            Source::Listener(_) => {}
+            Source::Listener(_) | Source::Work(_) => {}
         }
     }
 

@@ -152,6 +152,17 @@ impl Records {
         self.of_series(service, kind, 0, |db, series| count(db, series.id))
     }
 
+    /// Records without a start or without a clock, which belong to no day; those in `except` aside.
+    pub fn count_unplaced(&self, service: &str, kind: &str, except: &str) -> Result<u64> {
+        let sql = "SELECT count(*) FROM record WHERE series = ?1 AND state IS NOT ?2 \
+                   AND (start_us IS NULL OR offset_s IS NULL)";
+        self.of_series(service, kind, 0, |db, series| {
+            let mut statement = db.prepare_cached(sql)?;
+            let count: i64 = statement.query_row((series.id, except), |r| r.get(0))?;
+            Ok(count.unsigned_abs())
+        })
+    }
+
     /// Every kind of a service that was ever kept, with the number of its records.
     pub fn counts(&self, service: &str) -> Result<Vec<(String, u64)>> {
         self.read(|db| {
@@ -226,7 +237,7 @@ pub(super) fn window_sql(columns: &str, window: &Window) -> String {
         // merges the two as it goes.
         Reach::Overlap => format!(
             "{select} AND start_us > ?6 AND start_us < ?5 AND end_us > ?4 UNION ALL \
-             {select} AND end_us IS NULL AND start_us < ?5 AND ?7 {order}"
+             {select} AND end_us IS NULL AND start_us > ?8 AND start_us < ?5 AND ?7 {order}"
         ),
     }
 }
@@ -246,11 +257,12 @@ pub(super) fn window_values(series: Series, window: &Window) -> ParamsFromIter<V
         to_us.into(),
         earliest_us.into(),
         i64::from(window.reaches_open()).into(),
+        window.open_lasts_us_max.map_or(i64::MIN, |max| from_us.saturating_sub(max)).into(),
     ];
     values.truncate(match Reach::of(window) {
         Reach::All => 3,
         Reach::Inside => 5,
-        Reach::Overlap => 7,
+        Reach::Overlap => 8,
     });
     params_from_iter(values)
 }
@@ -316,7 +328,7 @@ mod tests {
                 );
                 assert_eq!(
                     overlap,
-                    plan.contains("record_open (series=? AND start_us<?)"),
+                    plan.contains("record_open (series=? AND start_us>? AND start_us<?)"),
                     "{plan}"
                 );
                 assert!(!plan.contains("TEMP B-TREE") && !plan.contains("SCAN"), "{plan}");

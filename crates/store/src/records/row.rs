@@ -93,6 +93,8 @@ pub struct Window {
     pub overlap: bool,
     /// When an open record is taken to end, usually now; without it an open record never ends.
     pub open_end_us: Option<i64>,
+    /// How long an open record lasts at most: one that was left open does not reach into later days.
+    pub open_lasts_us_max: Option<i64>,
     /// Leaves out records in this state.
     pub except_state: Option<&'static str>,
 }

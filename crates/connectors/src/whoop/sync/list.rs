@@ -189,6 +189,7 @@ impl<'a> Progress<'a> {
     /// Counts a page that was kept.
     fn kept(&mut self, kept: KeptPage, is_last: bool) {
         let turn = self.turn;
+        turn.doubtful(kept.doubtful);
         for warning in kept.warnings {
             turn.warn(warning);
         }

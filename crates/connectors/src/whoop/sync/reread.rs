@@ -115,6 +115,7 @@ async fn again(turn: &Turn<'_>, kind: Kind, id: &str) -> Result<(), Fault> {
         Ok(fetched) => {
             let kept = keep(turn.desk, kind, &[fetched.text()])?;
             turn.page([id], kept.written, 0);
+            turn.doubtful(kept.doubtful);
             for warning in kept.warnings {
                 turn.warn(warning);
             }
