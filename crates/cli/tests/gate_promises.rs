@@ -27,6 +27,8 @@ mod decisions;
 mod door;
 #[path = "gate/eras.rs"]
 mod eras;
+#[path = "gate/headers.rs"]
+mod headers;
 #[path = "gate/hostile.rs"]
 mod hostile;
 #[path = "gate/identity.rs"]

@@ -24,7 +24,7 @@ pub use envelope::{before_result, error_body, notification_body, request_body, r
 pub use id::Id;
 pub use message::{Message, Notification, Outcome, Request, Response, is_error, read};
 pub use method::{Method, Sender, Way};
-pub use param_headers::ParamHeaders;
+pub use param_headers::{EXTENSION as HEADER_EXTENSION, ParamHeaders};
 pub use params::{Named, meta_keys};
 pub use refused::{Refused, code};
 pub use revision::{Era, Revision};

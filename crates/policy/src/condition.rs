@@ -209,6 +209,9 @@ fn compile_condition(node: &Node, pointer: &str, loader: &mut Loader) -> Option<
     let at_value = pointer::member(pointer, "value");
     let test = loader.take(value, &at_value, operator.compile(value))?;
     loader.count_pattern(&test, value, &at_value);
+    if operator.name == "path_under" {
+        loader.warn_of_links(node, pointer);
+    }
     let path = path?;
     let sensible = check_fact(&path, operator, &test, value);
     loader.take(value, &at_value, sensible)?;

@@ -48,6 +48,7 @@ pub(crate) struct Loader {
     pub(crate) problems: Problems,
     pub(crate) warnings: Problems,
     pattern_bytes: usize,
+    warned_of_links: bool,
 }
 
 impl Loader {
@@ -70,6 +71,16 @@ impl Loader {
             let hint = "use `in`, `starts_with` or `ends_with` where they do";
             self.problems.add(node.place, pointer, Complaint::new(words).hint(hint));
         }
+    }
+
+    /// Says once in a policy what a comparison of paths cannot know.
+    pub(crate) fn warn_of_links(&mut self, node: &Node, pointer: &str) {
+        if std::mem::replace(&mut self.warned_of_links, true) {
+            return;
+        }
+        let words = "`path_under` compares the text of a path: a symbolic link below the folder can lead out of it";
+        let hint = "keep links out of the folder, or run the server where it can open nothing else";
+        self.warnings.add(node.place, pointer, Complaint::new(words).hint(hint));
     }
 }
 

@@ -214,3 +214,15 @@ fn a_wildcard_of_another_language_is_a_warning() {
         policy.warnings().iter().all(|w| w.words.ends_with("the only wildcard in names is `*`"))
     );
 }
+
+#[test]
+fn a_policy_that_compares_paths_says_once_what_that_cannot_know() {
+    let rule = r#"{ "conditions": [{ "path": "args.p", "op": "path_under", "value": "/srv" }] }"#;
+    let source = format!(
+        r#"{{ "version": "1", "default": "deny", "tools": {{ "a": {{ "require": [{rule}, {rule}] }}, "b": {{ "deny_if": [{rule}] }} }} }}"#
+    );
+    let policy = Policy::load(&source, Format::Json).unwrap();
+    let found: Vec<_> = policy.warnings().iter().map(|warning| warning.pointer.as_str()).collect();
+    assert_eq!(found, ["/tools/a/require/0/conditions/0"]);
+    assert!(policy.warnings()[0].words.contains("symbolic link"));
+}
