@@ -48,6 +48,7 @@ mod trace;
 mod translate;
 mod turns;
 pub mod upstream;
+mod via;
 mod watch_tools;
 pub mod wire;
 

@@ -10,7 +10,7 @@ use policy::json::{Bounds, Doc};
 use serde_json::{Value, json};
 use store::ledger::Permit;
 
-use crate::in_force::{Holder, Holding};
+use crate::in_force::Holding;
 use crate::peer::{Peer, Way, last_of};
 use crate::scene::{Scene, Transport};
 use crate::server::{Reach, Server};
@@ -29,12 +29,13 @@ pub(crate) struct Opened {
 
 /// Opens a conversation with a client's own handshake. `params` are the client's, word for word.
 pub(crate) async fn with_handshake(
+    scene: &Scene,
     server: &Arc<Server>,
-    holder: &Holder,
     permit: &Permit,
     id: &Id,
     params: &str,
 ) -> Result<Opened, UpstreamError> {
+    let holder = &scene.holder;
     if let Reach::Builtin(builtin) = &server.reach {
         let asked = asked_revision(params);
         let greeting = builtin.greeting(Revision::agree(&asked).as_str());
@@ -44,7 +45,7 @@ pub(crate) async fn with_handshake(
         let peer = Peer::new(Arc::clone(server), way, Era::Legacy, greeting, false);
         return Ok(Opened { peer, answer: Some(body.into()) });
     }
-    let link = link(server, holder)?;
+    let link = link(server, scene)?;
     let mut refusal = None;
     if server.eras().legacy != Some(false) {
         let answer = initialize(server, &link, permit, id, params).await?;
@@ -100,7 +101,7 @@ pub(crate) async fn shared(
         let way = Way::Builtin(Arc::clone(builtin), reader, scene.holder.room.clone());
         return Ok(Peer::new(Arc::clone(server), way, Era::Legacy, greeting, false));
     }
-    let link = link(server, &scene.holder)?;
+    let link = link(server, scene)?;
     let is_child = matches!(link, Link::Stdio(_));
     let eras = server.eras();
     let prefers_legacy = client_era == Era::Legacy && eras.legacy == Some(true);
@@ -169,8 +170,7 @@ pub(crate) async fn joining(
 ) -> Result<Peer, UpstreamError> {
     let Some(session) = &scene.session else { return Err(UpstreamError::Closed) };
     let id = Id::minted("tollgate-hello", 0);
-    let opened =
-        with_handshake(&holding.server, &scene.holder, permit, &id, &session.greeting).await?;
+    let opened = with_handshake(scene, &holding.server, permit, &id, &session.greeting).await?;
     if opened.peer.era == Era::Legacy {
         let told = notification_body("notifications/initialized", None);
         opened.peer.send(permit, Outgoing::notification(told.into())).await?;
@@ -178,10 +178,16 @@ pub(crate) async fn joining(
     Ok(opened.peer)
 }
 
-fn link(server: &Server, holder: &Holder) -> Result<Link, UpstreamError> {
-    let account = holder.room.clone();
+fn link(server: &Server, scene: &Scene) -> Result<Link, UpstreamError> {
+    let account = scene.holder.room.clone();
     match &server.reach {
-        Reach::Http(http) => Ok(Link::Http(Box::new(HttpLink::new(Arc::clone(http)).on(account)))),
+        Reach::Http(http) => {
+            let link = HttpLink::new(Arc::clone(http)).on(account);
+            if let Some(via) = scene.via.and(&scene.gate.instance) {
+                link.set_via(via);
+            }
+            Ok(Link::Http(Box::new(link)))
+        }
         Reach::Child(options) => {
             let mut options = (**options).clone();
             options.account = account;

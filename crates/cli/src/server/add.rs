@@ -61,6 +61,7 @@ pub(super) fn run(args: &AddArgs, context: &Context, out: &mut Out) -> Result<En
     }
     let target = target(args)?;
     target.check()?;
+    check_other_than_gate(&target, &stores)?;
     let options = ServerOptions { tools: args.tools.clone(), ..ServerOptions::default() };
     let new = NewServer { name: args.name.clone(), target, options };
     if !args.no_connect {
@@ -73,6 +74,17 @@ pub(super) fn run(args: &AddArgs, context: &Context, out: &mut Out) -> Result<En
         look_or_take_back(&args.name, &stores, context)?;
     }
     report(args, &stores, out)
+}
+
+/// A server at the gate's own address would have every call come back to the gate.
+fn check_other_than_gate(target: &Target, stores: &Stores) -> Result<()> {
+    let listen = stores.settings.listen;
+    if target.leads_to(listen) {
+        bail!(
+            "the address is this gate's own: tollgate listens on {listen}, so its calls would come back to it\nhint: name the address of the server itself"
+        );
+    }
+    Ok(())
 }
 
 /// The most common trouble, said in the fewest words.
