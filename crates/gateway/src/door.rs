@@ -129,12 +129,7 @@ async fn at_mcp(
     let endpoint = endpoint.ok_or_else(|| {
         TurnedAway::new(StatusCode::NOT_FOUND, "this grant holds no server of that name")
     })?;
-    let via = Via::of(request.headers(), &gate.instance).map_err(|Loop| {
-        TurnedAway::new(
-            StatusCode::LOOP_DETECTED,
-            "this request came through this gate before: the address of a server leads back to the gate; see `tollgate server list`",
-        )
-    })?;
+    let via = Via::of(request.headers(), &gate.instance).map_err(|why| went_round(&why))?;
     let Some(place) = holder.place() else {
         return Err(TurnedAway {
             status: StatusCode::TOO_MANY_REQUESTS,
@@ -158,6 +153,19 @@ async fn at_mcp(
         Method::GET => Box::pin(get(scene, request.headers())).await,
         Method::DELETE => Box::pin(delete(scene, request.headers())).await,
         _ => Err(not_allowed()),
+    }
+}
+
+fn went_round(why: &Loop) -> TurnedAway {
+    match why {
+        Loop::Here => TurnedAway::new(
+            StatusCode::LOOP_DETECTED,
+            "this request came through this gate before: the address of a server leads back to the gate; see `tollgate server list`",
+        ),
+        Loop::TooLong => TurnedAway::new(
+            StatusCode::BAD_REQUEST,
+            "the Tollgate-Via header names more gates than a request may pass",
+        ),
     }
 }
 

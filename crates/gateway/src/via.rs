@@ -13,20 +13,28 @@ const HOPS_MAX: usize = 8;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Via(Option<Box<str>>);
 
-/// The request has been here before, or has come through too many gates.
+/// Why a request goes no further.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Loop;
+pub(crate) enum Loop {
+    /// It has been here before.
+    Here,
+    /// It came through too many gates, or says something else than their ids.
+    TooLong,
+}
 
 impl Via {
     /// Reads what gates before this one wrote.
     pub(crate) fn of(headers: &HeaderMap, own: &str) -> Result<Via, Loop> {
         let mut hops = Vec::new();
         for value in headers.get_all(&VIA) {
-            let text = value.to_str().map_err(|_| Loop)?;
+            let text = value.to_str().map_err(|_| Loop::TooLong)?;
             hops.extend(text.split(',').map(str::trim).filter(|hop| !hop.is_empty()));
         }
-        if hops.len() >= HOPS_MAX || hops.contains(&own) {
-            return Err(Loop);
+        if hops.contains(&own) {
+            return Err(Loop::Here);
+        }
+        if hops.len() >= HOPS_MAX {
+            return Err(Loop::TooLong);
         }
         Ok(Via((!hops.is_empty()).then(|| hops.join(",").into())))
     }
@@ -57,8 +65,9 @@ mod tests {
     fn a_request_that_was_here_before_is_found_out() {
         assert_eq!(read(&[]).unwrap().and("me").unwrap(), "me");
         assert_eq!(read(&["a", "b, c"]).unwrap().and("me").unwrap(), "a,b,c,me");
-        for values in [&["me"][..], &["a", "b,me"], &["a,me,b"], &["1,2,3,4,5,6,7,8"]] {
-            assert_eq!(read(values), Err(Loop), "{values:?}");
+        for values in [&["me"][..], &["a", "b,me"], &["a,me,b"], &["1,2,3,4,5,6,7,8,me"]] {
+            assert_eq!(read(values), Err(Loop::Here), "{values:?}");
         }
+        assert_eq!(read(&["1,2,3,4,5,6,7,8"]), Err(Loop::TooLong));
     }
 }
