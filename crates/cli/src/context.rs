@@ -12,7 +12,7 @@ use gateway::LazyDesk;
 use store::clock::Clock;
 use store::effective::Effective;
 use store::home::Home;
-use store::ledger::{Ledger, Options, Reader, Retention};
+use store::ledger::{Ledger, Options, Reader, Retention, SealKey, Sealing};
 use store::random::Random;
 use store::registry::{
     FileNames, Grant, Origin, PolicyText, Registry, RegistryError, Server, Target,
@@ -101,6 +101,11 @@ impl Context {
         (!by_environment).then_some(home)
     }
 
+    /// The settings file that was named, if one was.
+    pub(crate) fn named_settings(&self) -> Option<&Path> {
+        self.config.as_deref()
+    }
+
     /// The settings file in use: the one that was named, or the one in the home if it is there.
     pub(crate) fn settings_path(&self) -> Result<Option<PathBuf>> {
         if self.config.is_some() {
@@ -175,6 +180,16 @@ impl Context {
                 parse_key(&text).with_context(|| format!("`{KEY_VARIABLE}` cannot be used"))?,
             )),
             Err(_) => Ok(Vault::open_home(home, &self.random, self.ask)?),
+        }
+    }
+
+    /// The vault of a home that is only looked at: nothing is made, nothing mended. None without a key.
+    pub(crate) fn look_at_vault(&self, home: &Path) -> Result<Option<Vault>> {
+        match std::env::var(KEY_VARIABLE) {
+            Ok(text) => Ok(Some(Vault::from_key(
+                parse_key(&text).with_context(|| format!("`{KEY_VARIABLE}` cannot be used"))?,
+            ))),
+            Err(_) => Ok(Vault::look(home, self.ask)?),
         }
     }
 
@@ -379,8 +394,16 @@ impl Stores {
             return Ok(ledger);
         }
         let durability = self.settings.durability;
-        let options = Options { durability, retention, ..Options::default() };
+        let was_sealed = self.registry.log_is_sealed()?;
+        let seal =
+            SealKey::of(self.registry.vault()).map(|key| Sealing { key, expected: was_sealed });
+        let is_sealed = seal.is_some();
+        let options = Options { durability, retention, seal, ..Options::default() };
         let ledger = Ledger::open(&self.home.audit(), self.clock.clone(), options)?;
+        // Not before there is a seal: a kill in between must not look like a seal that was removed.
+        if is_sealed && !was_sealed {
+            self.registry.log_was_sealed(self.now_us())?;
+        }
         let missed = self.missed_in(&ledger)?;
         // Before anything of this command: what one that was killed changed is a row, too.
         self.registry.record_acts(&ledger, self.now_us())?;

@@ -13,6 +13,8 @@
 mod across;
 #[path = "gate/audit.rs"]
 mod audit;
+#[path = "gate/bound.rs"]
+mod bound;
 #[path = "gate/children.rs"]
 mod children;
 #[path = "gate/connections.rs"]
@@ -33,8 +35,12 @@ mod identity;
 mod lies;
 #[path = "gate/lists.rs"]
 mod lists;
+#[path = "gate/many.rs"]
+mod many;
 #[path = "gate/meaning.rs"]
 mod meaning;
+#[path = "gate/members.rs"]
+mod members;
 #[path = "gate/newer_tasks.rs"]
 mod newer_tasks;
 #[path = "gate/questions.rs"]
@@ -55,6 +61,8 @@ mod sessions;
 mod store;
 #[path = "gate/task_owners.rs"]
 mod task_owners;
+#[path = "gate/tokens.rs"]
+mod tokens;
 #[path = "gate/unread.rs"]
 mod unread;
 #[path = "gate/world.rs"]

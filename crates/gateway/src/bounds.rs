@@ -29,6 +29,8 @@ pub struct Bounds {
     pub commands_per_grant_max: usize,
     /// A session nobody used for so long ends.
     pub session_idle_max: Duration,
+    /// A session whose client had a stream, has closed it and sent no request for so long ends.
+    pub session_gone_max: Duration,
     /// A message body; a larger one is answered 413 without reading the rest.
     pub body_bytes_max: usize,
     /// The bytes of large messages that may be held at once, over all clients; a large message that
@@ -75,6 +77,7 @@ impl Bounds {
             sessions_per_grant_max: size(limits.sessions_per_grant_max),
             commands_per_grant_max: size(limits.commands_per_grant_max),
             session_idle_max: Duration::from_secs(limits.session_idle_seconds_max),
+            session_gone_max: Duration::from_secs(limits.session_gone_seconds_max),
             body_bytes_max,
             large_bodies: Arc::new(Semaphore::new(large_bodies)),
             header_bytes_max: size(limits.header_bytes_max),

@@ -139,6 +139,9 @@ async fn with_server(
     permit: Permit,
     params: Value<'_>,
 ) -> Outbound {
+    if holding.server.is_shared_by_all() {
+        return with_shared(ask, holding, greeting, permit, params).await;
+    }
     let (scene, id) = (ask.scene, &ask.request.id);
     let opened = open::with_handshake(scene, &holding.server, &permit, id, &greeting).await;
     match opened {
@@ -166,6 +169,45 @@ async fn with_server(
             Outbound::ok(answers::upstream_failed(&ask.request.id, &holding.server.name, &error))
         }
     }
+}
+
+/// Opens a session on a process that all clients share.
+async fn with_shared(
+    ask: &Ask<'_>,
+    holding: &Holding,
+    greeting: String,
+    permit: Permit,
+    params: Value<'_>,
+) -> Outbound {
+    match ask.scene.gate.peer_for(ask.scene, holding, Era::Legacy, &permit).await {
+        Ok(peer) => {
+            let agreed = Revision::agree(&asked_version(params));
+            let result = match peer.era {
+                Era::Modern => translate::initialize_result(&peer.greeting, agreed.as_str()),
+                Era::Legacy => shared_greeting(peer.greeting.clone(), agreed),
+            };
+            let body = result_body(&ask.request.id, &result.to_string());
+            open(ask, Opening { agreed, body, peer: None }, greeting, permit, params)
+        }
+        Err(error) => {
+            Gate::released(permit, &error);
+            Outbound::ok(answers::upstream_failed(&ask.request.id, &holding.server.name, &error))
+        }
+    }
+}
+
+/// What a process that all clients share says of itself, without what it has for one client only.
+fn shared_greeting(mut greeting: serde_json::Value, agreed: Revision) -> serde_json::Value {
+    if let Some(version) = greeting.get_mut("protocolVersion") {
+        *version = json!(agreed.as_str());
+    }
+    if let Some(serde_json::Value::Object(all)) = greeting.get_mut("capabilities") {
+        all.remove("logging");
+        if let Some(serde_json::Value::Object(resources)) = all.get_mut("resources") {
+            resources.remove("subscribe");
+        }
+    }
+    greeting
 }
 
 fn agreed_on(greeting: &serde_json::Value) -> Revision {
@@ -201,7 +243,8 @@ fn open(
         now_us: gate.clock.now().wall_us,
     }));
     if let Some(peer) = opening.peer {
-        session.add_peer(Arc::new(peer));
+        // A session that nobody knows yet has not ended.
+        let _ = session.add_peer(Arc::new(peer));
     }
     gate.add_session(&session);
     Gate::settled(permit, Ending::Ok);

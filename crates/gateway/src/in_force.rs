@@ -22,7 +22,7 @@ use crate::builtin::{self, Builtin, LazyDesk};
 use crate::pins::Pins;
 use crate::room::Account;
 use crate::server::{Reach, Server};
-use crate::upstream::{ChildOptions, HttpOptions, HttpServer, Shim, Waits, base_env};
+use crate::upstream::{ChildOptions, HttpOptions, HttpServer, Mask, Shim, Waits, base_env};
 
 pub(crate) use leases::{Lease, Leases};
 
@@ -306,8 +306,11 @@ fn server(spec: &registry::Server, before: Option<&InForce>, makings: &Makings) 
 
 /// The pins of a server as the registry has them now.
 pub(crate) fn pins_of(server: &str, registry: &Registry) -> Pins {
-    match registry.pins(server) {
-        Ok(pins) => Pins::of(server, &pins),
+    let read = || -> Result<_, registry::RegistryError> {
+        Ok((registry.pins(server)?, registry.tool_sets(server)?))
+    };
+    match read() {
+        Ok((pins, sets)) => Pins::of(server, &pins, &sets),
         Err(error) => {
             tracing::error!(server, %error, "the pins cannot be read; the tools are looked at anew");
             Pins::default()
@@ -350,9 +353,13 @@ fn child(
 ) -> Reach {
     let mut words = argv.into_iter();
     let Some(program) = words.next() else { return Reach::broken("the command is empty") };
-    let is_secret = |value: &EnvValue| matches!(value, EnvValue::Hidden(_));
-    let secret_env = env.iter().filter(|(_, value)| is_secret(value)).map(|(name, _)| name.into());
-    let secret_env = secret_env.collect();
+    let secrets = env.iter().filter_map(|(name, value)| match value {
+        EnvValue::Hidden(Credential::Held(secret)) => {
+            Some((name.as_str(), secret.expose().as_str()))
+        }
+        EnvValue::Hidden(Credential::Sealed(_)) | EnvValue::Plain(_) => None,
+    });
+    let mask = Mask::new(secrets);
     let configured = env.into_iter().filter_map(|(name, value)| {
         let value = match value {
             EnvValue::Plain(value) => value,
@@ -365,14 +372,30 @@ fn child(
     let mut options = ChildOptions::new(makings.shim.clone(), program);
     options.name.clone_from(&spec.name);
     options.args = words.map(OsString::from).collect();
-    options.secret_env = secret_env;
+    options.mask = mask;
     options.env = base_env(makings.env.iter().cloned(), configured);
+    find_beside(&mut options);
     options.cwd = cwd;
     options.stderr_to.clone_from(&makings.stderr_to);
     options.route_to_request = true;
     set_waits(&mut options.waits, spec, &makings.limits);
     options.bounds.line_bytes_max = answer_bytes_max(&makings.limits);
     Reach::Child(Box::new(options))
+}
+
+/// A script such as `npx` starts its interpreter by name, and that lies in the script's folder: a program
+/// that is named by its full path also finds what lies beside it.
+fn find_beside(options: &mut ChildOptions) {
+    let program = std::path::Path::new(&options.program);
+    let Some(folder) = program.parent().filter(|folder| folder.is_absolute()) else { return };
+    let Some((_, path)) = options.env.iter_mut().find(|(name, _)| name == "PATH") else { return };
+    let mut folders: Vec<std::path::PathBuf> = std::env::split_paths(path).collect();
+    if !folders.iter().any(|known| known == folder) {
+        folders.insert(0, folder.to_owned());
+        if let Ok(longer) = std::env::join_paths(folders) {
+            *path = longer;
+        }
+    }
 }
 
 fn http(
@@ -391,9 +414,11 @@ fn http(
     if let Some(query) = query.and_then(held) {
         url.set_query(Some(&query));
     }
+    let mask = http_mask(&url, query, headers);
     let secure = url.scheme() == "https";
     let mut options = HttpOptions::new(url);
     options.allow_plain_http = allow_plain_http;
+    options.mask = mask;
     for (name, value) in headers {
         let name: HeaderName =
             name.parse().map_err(|_| format!("`{name}` is not a header name"))?;
@@ -411,6 +436,28 @@ fn http(
     options.bounds.answer_bytes_max = answer_bytes_max(limits);
     options.bounds.event_bytes_max = answer_bytes_max(limits);
     HttpServer::new(options).map_err(|error| error.to_string())
+}
+
+/// The secrets that an HTTP server is given: the headers that the owner set, and a sealed query, whole and
+/// value by value.
+fn http_mask(
+    url: &Url,
+    query: Option<&Credential>,
+    headers: &[(String, Credential)],
+) -> Option<Arc<Mask>> {
+    let mut secrets: Vec<(String, String)> = Vec::new();
+    for (name, value) in headers {
+        if let Credential::Held(value) = value {
+            secrets.push((name.clone(), value.expose().clone()));
+        }
+    }
+    if let Some(Credential::Held(query)) = query {
+        secrets.push(("query".to_owned(), query.expose().clone()));
+        let pairs = url.query_pairs();
+        secrets.extend(pairs.map(|(name, value)| (name.into_owned(), value.into_owned())));
+    }
+    secrets.extend(url.password().map(|word| ("password".to_owned(), word.to_owned())));
+    Mask::new(secrets.iter().map(|(name, value)| (name.as_str(), value.as_str())))
 }
 
 /// The owner's waits; a server's own number comes before the gate's.

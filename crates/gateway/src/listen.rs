@@ -25,7 +25,7 @@ use crate::session::{AnswerTo, Outgoing, Session};
 use crate::shared::Offer;
 use crate::tasks;
 use crate::upstream::{Event, Events, Listening};
-use crate::wire::{Era, Id, Method, answer, error_body, result_body};
+use crate::wire::{Era, Id, Method, answer, error_body, notification_body, result_body};
 
 /// A server may take so long to say whether it has a stream; some say nothing until they have news.
 const OFFER_WAIT_MAX: Duration = Duration::from_millis(250);
@@ -114,7 +114,7 @@ async fn offered(ready: &Offer) -> bool {
 
 /// What the server of a shared conversation says on its own, from now on.
 pub(crate) async fn shared(scene: &Scene, peer: &Arc<Peer>) -> broadcast::Receiver<Bytes> {
-    let shared = scene.gate.heard(&peer.server.name, &scene.holder.id);
+    let shared = scene.gate.heard(&peer.server, &scene.holder.id);
     let (messages, offer, begins) = shared.listen();
     if begins {
         let (scene, peer, offer) = (scene.clone(), Arc::clone(peer), offer.clone());
@@ -132,6 +132,32 @@ pub(crate) async fn shared(scene: &Scene, peer: &Arc<Peer>) -> broadcast::Receiv
     }
     offered(&offer).await;
     messages
+}
+
+/// Tells a session which lists of a process that all clients share have changed. Whatever else such a
+/// process says belongs to somebody, and nothing tells to whom.
+pub(crate) async fn follow_shared(scene: Scene, peer: Arc<Peer>) {
+    let Some(session) = scene.session.clone() else { return };
+    let mut ended = session.ended();
+    let mut retired = peer.over();
+    let mut messages = shared(&scene, &peer).await;
+    loop {
+        let message = tokio::select! {
+            message = messages.recv() => message,
+            () = turned_true(&mut ended) => return,
+            () = turned_true(&mut retired) => break,
+        };
+        let message = match message {
+            Ok(message) => message,
+            Err(RecvError::Lagged(_)) => continue,
+            Err(RecvError::Closed) => break,
+        };
+        let Some(method) = news::list_changed(&message) else { continue };
+        peer.list_changed(method);
+        session.deliver(Outgoing::plain(notification_body(method, None)));
+    }
+    // The next process is followed by the next request that opens it.
+    session.unheard(&peer.server.name);
 }
 
 /// Hears the server of a shared conversation from now on for as long as that lasts, whether anybody

@@ -12,11 +12,14 @@ use store::ledger::Permit;
 
 use crate::in_force::Holding;
 use crate::peer::{Peer, Way, last_of};
+use crate::room::Account;
 use crate::scene::{Scene, Transport};
 use crate::server::{Reach, Server};
 use crate::translate::{self, ClientWords};
 use crate::upstream::{HttpLink, Link, Outgoing, StdioLink, UpstreamError};
-use crate::wire::{Era, Id, Revision, answer, headers, is_error, notification_body, request_body};
+use crate::wire::{
+    Era, Id, Revision, Takes, answer, headers, is_error, notification_body, request_body,
+};
 
 /// A server that says nothing to `server/discover` for so long is taken for one of the older era.
 const PROBE_WAIT_MAX: Duration = Duration::from_secs(5);
@@ -56,6 +59,7 @@ pub(crate) async fn with_handshake(
                 opens_again(&link, params);
                 let peer =
                     Peer::new(Arc::clone(server), Way::Link(link), Era::Legacy, greeting, false);
+                let peer = peer.greeted_with(Takes::of_handshake(params));
                 return Ok(Opened { peer, answer: Some(answer) });
             }
             None => refusal = Some(answer),
@@ -123,14 +127,20 @@ pub(crate) async fn shared(
             Err(_) => server.learn(|eras| eras.modern = Some(false)),
         }
     }
-    let params = json!({
-        "protocolVersion": translate::NEWEST_LEGACY,
-        // All that any client may take; what one does not take is refused when it is asked.
-        "capabilities": {
+    // All that any client may take; what one does not take is refused when it is asked. A process that
+    // all clients share could not tell whom it asks, so it asks nobody.
+    let capabilities = if server.is_shared_by_all() {
+        json!({})
+    } else {
+        json!({
             "elicitation": { "form": {}, "url": {} },
             "sampling": { "tools": {}, "context": {} },
             "roots": { "listChanged": false },
-        },
+        })
+    };
+    let params = json!({
+        "protocolVersion": translate::NEWEST_LEGACY,
+        "capabilities": capabilities,
         "clientInfo": serde_json::from_str::<Value>(&our_info()).unwrap_or_default(),
     });
     let params = params.to_string();
@@ -159,7 +169,8 @@ pub(crate) async fn shared(
         Outgoing::notification(notification_body("notifications/initialized", None).into()),
     )
     .await?;
-    Ok(Peer::new(Arc::clone(server), Way::Link(link), Era::Legacy, greeting, true))
+    let peer = Peer::new(Arc::clone(server), Way::Link(link), Era::Legacy, greeting, true);
+    Ok(peer.greeted_with(Takes::of_handshake(&params)))
 }
 
 /// Opens a server's conversation inside a session that began without it.
@@ -179,7 +190,8 @@ pub(crate) async fn joining(
 }
 
 fn link(server: &Server, scene: &Scene) -> Result<Link, UpstreamError> {
-    let account = scene.holder.room.clone();
+    let is_shared = server.is_shared_by_all();
+    let account = if is_shared { Account::default() } else { scene.holder.room.clone() };
     match &server.reach {
         Reach::Http(http) => {
             let link = HttpLink::new(Arc::clone(http)).on(account);
@@ -191,6 +203,8 @@ fn link(server: &Server, scene: &Scene) -> Result<Link, UpstreamError> {
         Reach::Child(options) => {
             let mut options = (**options).clone();
             options.account = account;
+            // Where grants share a process, what it says on its own is nobody's in particular.
+            options.route_to_request &= !is_shared;
             Ok(Link::Stdio(StdioLink::start(options)))
         }
         Reach::Broken(words) => Err(Reach::unusable(words)),

@@ -17,6 +17,7 @@ use crate::door::PROTOCOL_VERSION;
 use crate::greet;
 use crate::lists::List;
 use crate::outbound::Outbound;
+use crate::own_tokens;
 use crate::scene::{Endpoint, Scene};
 use crate::serve::unless_stopped;
 use crate::session::{AnswerTo, ClientAnswer};
@@ -64,6 +65,9 @@ pub(crate) async fn again(
         Ok(message) => message,
         Err(refused) => return refuse(scene, &refused, "(invalid)"),
     };
+    if let Some(refused) = own_tokens::refuse(scene, body, doc.root(), &message) {
+        return refused;
+    }
     // What asks for no answer has no era of its own, but its headers may not contradict it either.
     if let (Some(headers), Message::Notification(_) | Message::Response(_)) = (http, &message)
         && let Err(refused) = headers::era_of_post(&message, headers, &[Revision::NEWEST])
@@ -263,7 +267,17 @@ pub(crate) async fn to_server(
     about: &About<'_>,
     in_flight: Option<crate::session::InFlight>,
 ) -> Outbound {
-    if matches!(ask.request.method, Method::ResourcesSubscribe | Method::ResourcesUnsubscribe)
+    let subscribes =
+        matches!(ask.request.method, Method::ResourcesSubscribe | Method::ResourcesUnsubscribe);
+    if subscribes && aim.holding.server.is_shared_by_all() {
+        let refused = Refused::new(
+            200,
+            wire::code::UNKNOWN_METHOD,
+            "all clients share this server (`share`), so it takes no subscriptions",
+        );
+        return refuse(ask.scene, &refused.with_id(&ask.request.id), &ask.request.method_name);
+    }
+    if subscribes
         && let Some(outbound) = Box::pin(subscribe::for_legacy(ask, aim.holding, about)).await
     {
         return outbound;

@@ -289,6 +289,7 @@ impl Listening {
             tracing::info!("some servers are left to their guards, which end what they started");
         }
         let _ = keeper.await;
+        self.gate.tell_of_strangers(true);
         // Joining the threads blocks; nothing else is left to do here.
         drop(lanes);
     }

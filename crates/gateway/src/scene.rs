@@ -8,6 +8,7 @@ use crate::in_force::{Holder, Holding, Lease};
 use crate::serve::Remote;
 use crate::session::{Flights, Session};
 use crate::via::Via;
+use crate::wire::Takes;
 
 /// The surroundings of one message.
 #[derive(Clone)]
@@ -67,6 +68,12 @@ impl Scene {
     /// requests share.
     pub(crate) fn conversation(&self) -> &str {
         self.session_id().unwrap_or_default()
+    }
+
+    /// The capabilities that servers are greeted with for this client; without a session, those that
+    /// the request itself declares.
+    pub(crate) fn capabilities(&self, of_request: Takes) -> Takes {
+        self.session.as_ref().map_or(of_request, |session| session.greeted)
     }
 
     pub(crate) fn session_id(&self) -> Option<&str> {

@@ -2,6 +2,7 @@
 //! servers it talks to. A session id is an address, never a credential: every request brings its grant.
 
 mod all;
+mod opening;
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicUsize, Ordering};
@@ -17,6 +18,7 @@ use crate::peer::Peer;
 use crate::wire::{Id, Revision, Takes};
 
 pub(crate) use all::Sessions;
+pub(crate) use opening::{Opener, Opening};
 
 /// Messages from servers that wait for the client to open its stream; the oldest goes first.
 const UNDELIVERED_MAX: usize = 256;
@@ -39,6 +41,8 @@ pub(crate) struct Session {
     /// The client's `params` of initialize, word for word: what its servers are greeted with.
     pub(crate) greeting: String,
     pub(crate) takes: Takes,
+    /// The capabilities that its servers are greeted with.
+    pub(crate) greeted: Takes,
     pub(crate) flights: Arc<Flights>,
     state: Mutex<State>,
     ended: watch::Sender<bool>,
@@ -50,8 +54,13 @@ pub(crate) struct Session {
 #[derive(Default)]
 struct State {
     peers: BTreeMap<String, Arc<Peer>>,
+    /// Servers whose conversation is being opened.
+    openings: HashMap<String, Opening>,
     asked: HashMap<Id, Asked>,
     stream: Option<mpsc::Sender<Outgoing>>,
+    /// Whether the client ever opened a stream, and since when it has had neither one nor a request.
+    had_stream: bool,
+    gone_since_us: Option<i64>,
     undelivered: Vec<Outgoing>,
     next_ask: u64,
     log_level: Option<String>,
@@ -158,6 +167,7 @@ impl Session {
             server: new.server,
             revision: new.revision,
             kept_bytes: AtomicUsize::new(new.greeting.len() + new.client.text().len()),
+            greeted: Takes::of_handshake(&new.greeting),
             greeting: new.greeting,
             client: new.client,
             takes: new.takes,
@@ -210,16 +220,35 @@ impl Session {
         self.state().peers.values().filter(|peer| peer.is_child()).count()
     }
 
-    pub(crate) fn add_peer(&self, peer: Arc<Peer>) {
+    /// Adds a conversation with a server; false if the session has ended.
+    pub(crate) fn add_peer(&self, peer: Arc<Peer>) -> bool {
+        let mut state = self.state();
+        if *self.ended.borrow() {
+            return false;
+        }
         self.kept_bytes.fetch_add(peer.greeting_bytes(), Ordering::Relaxed);
-        let before = self.state().peers.insert(peer.server.name.clone(), peer);
+        let before = state.peers.insert(peer.server.name.clone(), peer);
         let bytes = before.map_or(0, |before| before.greeting_bytes());
         self.kept_bytes.fetch_sub(bytes, Ordering::Relaxed);
+        true
     }
 
     /// About how much memory it keeps as long as it is open.
     fn kept_bytes(&self) -> usize {
         self.kept_bytes.load(Ordering::Relaxed)
+    }
+
+    /// For how long a client that had a stream has had neither a stream nor a request; looked at now and
+    /// then. A client that never opened a stream may well come back after a long pause.
+    pub(crate) fn gone_us(&self, now_us: i64) -> i64 {
+        let mut state = self.state();
+        let is_heard = state.stream.as_ref().is_some_and(|stream| !stream.is_closed());
+        if is_heard || !state.had_stream || !self.flights.is_empty() {
+            state.gone_since_us = None;
+            return 0;
+        }
+        let since_us = *state.gone_since_us.get_or_insert(now_us);
+        now_us.saturating_sub(since_us.max(self.used_at_us()))
     }
 
     /// Remembers a server's question. With `keep_id` the client sees the server's own id; otherwise
@@ -267,6 +296,11 @@ impl Session {
     /// Whether a server was asked for its stream.
     pub(crate) fn is_hearing(&self, server: &str) -> bool {
         self.state().heard.contains_key(server)
+    }
+
+    /// A server is no longer heard.
+    pub(crate) fn unheard(&self, server: &str) {
+        self.state().heard.remove(server);
     }
 
     /// Whether a server that was asked has a stream, as far as is known.
@@ -336,6 +370,7 @@ impl Session {
             let _ = sender.try_send(waiting);
         }
         state.stream = Some(sender);
+        state.had_stream = true;
         receiver
     }
 

@@ -179,7 +179,7 @@ pub(crate) fn news(
     let doc = Doc::read(message, &Bounds::ANSWER).ok()?;
     let params = doc.root().get("params")?;
     let effects = own_effects(scene, rules, server, params)?;
-    let questions = translate::questions(params);
+    let questions = translate::questions(params)?;
     if questions.iter().any(|question| !rules.server_may_ask(&question.method)) {
         return None;
     }

@@ -6,6 +6,7 @@ mod envelope;
 mod field;
 pub mod headers;
 mod id;
+mod members;
 mod message;
 mod method;
 mod param_headers;
@@ -14,6 +15,7 @@ mod refused;
 mod revision;
 pub mod sse;
 mod takes;
+mod target;
 
 #[cfg(test)]
 mod tests;
@@ -27,3 +29,4 @@ pub use params::{Named, meta_keys};
 pub use refused::{Refused, code};
 pub use revision::{Era, Revision};
 pub use takes::{Question, TASKS, Takes};
+pub use target::Target;

@@ -101,7 +101,7 @@ fn progress_grows_also_after_a_wait_for_a_human() {
             // The first word about the wait goes out before anybody can decide.
             let id = held(&stage.gate, "agent");
             std::thread::sleep(Duration::from_millis(500));
-            stage.gate.run(&["approvals", "approve", &id]);
+            stage.gate.run(&["approvals", "approve", "--yes", &id]);
             calling.join().unwrap()
         });
         let progress = came.iter().filter(|message| message["method"] == "notifications/progress");

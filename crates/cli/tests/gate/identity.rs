@@ -228,12 +228,12 @@ fn p20_one_grant_never_gets_what_belongs_to_another() {
     assert_eq!(crossed, 0);
     // An approval is asked for and given per grant.
     let asked = alice.call("pay", &json!({ "nonce": "p" })).denial();
-    gate.run(&["approvals", "approve", asked["approval_id"].as_str().unwrap()]);
+    gate.run(&["approvals", "approve", "--yes", asked["approval_id"].as_str().unwrap()]);
     assert!(!bob.call("pay", &json!({ "nonce": "p" })).passed());
     assert!(alice.call("pay", &json!({ "nonce": "p" })).passed());
     // Nor does it pass to whoever has the label next.
     let asked = bob.call("pay", &json!({ "nonce": "q" })).denial();
-    gate.run(&["approvals", "approve", asked["approval_id"].as_str().unwrap()]);
+    gate.run(&["approvals", "approve", "--yes", asked["approval_id"].as_str().unwrap()]);
     gate.run(&["grant", "revoke", "bob"]);
     let next = gate.grant("bob", &["rec=rules"]);
     let next = gate.client(&next, "/mcp/rec");

@@ -122,7 +122,7 @@ impl Recorder {
         *self.shared.manner.lock().unwrap() = manner;
     }
 
-    /// Answers calls and what follows up tasks with these bytes from now on; `{id}` in them becomes the id of the call.
+    /// Answers calls, reads, prompts and what follows up tasks with these bytes from now on; `{id}` in them becomes the id of the call.
     pub(crate) fn lie(&self, bytes: Option<Vec<u8>>) {
         *self.shared.lie.lock().unwrap() = bytes;
     }
@@ -136,7 +136,8 @@ impl Recorder {
         let message: Value = serde_json::from_slice(body).ok()?;
         let lie = match message["method"].as_str()? {
             "initialize" => &self.shared.hello,
-            method if method == "tools/call" || method.starts_with("tasks/") => &self.shared.lie,
+            "tools/call" | "resources/read" | "prompts/get" => &self.shared.lie,
+            method if method.starts_with("tasks/") => &self.shared.lie,
             _ => return None,
         };
         let lie = lie.lock().unwrap().clone()?;

@@ -49,7 +49,7 @@ pub(crate) struct Asked {
     /// The client named it with its server's name in front, and the server knows it without.
     pub(super) is_renamed: bool,
     pub(crate) takes: Takes,
-    /// Digest of the arguments, of none if there are none.
+    /// Digest of all that further rounds are bound to.
     pub(super) arguments: [u8; 32],
     pub(crate) argument_digest: Option<[u8; 32]>,
     pub(super) rule: Arc<str>,
@@ -143,7 +143,7 @@ impl Asked {
         Some(doc.root().get("params")?.get("taskId")?.as_str()?.into_owned())
     }
 
-    /// Fits only the same method, name and arguments. Worked out when a further round needs it.
+    /// Fits only the same method, name, arguments and other params. Worked out when a further round needs it.
     pub(crate) fn digest(&self, gate: &Gate) -> Option<String> {
         let doc = wire::read(&self.body).ok()?;
         match Message::of(&doc).ok()? {
@@ -184,10 +184,14 @@ impl Asked {
         answers: &[(String, String)],
         state: Option<&str>,
     ) -> Prepared {
-        let subject = self.subject.as_ref().filter(|_| self.is_renamed);
-        let rename = subject.map(|subject| subject.as_subject().name());
-        let token = self.progress_token();
-        let again = Again { body: &self.body, rename, answers, state, token };
+        let again = Again {
+            body: &self.body,
+            subject: self.subject.as_ref().map(Owned::as_subject),
+            is_renamed: self.is_renamed,
+            answers,
+            state,
+            token: self.progress_token(),
+        };
         crate::prepare::next_round(scene, peer, &again)
     }
 }

@@ -10,7 +10,6 @@ use crate::outbound::Outbound;
 use crate::peer::Peer;
 use crate::pins::Pins;
 use crate::receive;
-use crate::scene::Endpoint;
 use crate::session::InFlight;
 use crate::tasks;
 use crate::upstream::{self};
@@ -46,17 +45,19 @@ pub(super) async fn verdict(
         return Ok((Some(decide(ask, rules, subject, ToolFacts::default())), None));
     }
     let pins = server.pins();
+    let set = Gate::capabilities_of_call(ask.scene, server, ask.takes);
+    let named = |facts| ToolFacts { server: Some(&server.name), ..facts };
     if pins.is_known() && ask.scene.gate.is_fresh(ask.scene, server) {
-        let tool = tool_facts(ask, aim, &pins, subject);
+        let tool = named(pins.facts(subject.name(), set));
         let is_new = tool.definition == Definition::New && !pins.has(subject.name());
         let verdict = decide(ask, rules, subject, tool);
-        if !ask.scene.gate.looks_again(server, is_new, &verdict) {
+        if !ask.scene.gate.looks_again(ask.scene, server, is_new, &verdict) {
             return Ok((Some(verdict), None));
         }
     }
     // What is refused whatever the definition says needs no conversation with the server. A name that
     // would pass and is hidden has one like any other, or the missing wait would tell that it is there.
-    let known = ToolFacts { definition: Definition::Unknown, ..pins.facts(subject.name()) };
+    let known = ToolFacts { definition: Definition::Unknown, ..pins.facts(subject.name(), set) };
     let early = decide(ask, rules, subject, known);
     let by_name = |denial: &Denial| pins.is_known() || denial.code == Code::DeniedByDefault;
     if let Decision::Deny(denial) | Decision::Hidden(Told::Denied(denial)) = early.decision()
@@ -66,7 +67,9 @@ pub(super) async fn verdict(
     }
     let peer = checked_peer(ask, aim, facts).await?;
     let pins = server.pins();
-    Ok((Some(decide(ask, rules, subject, tool_facts(ask, aim, &pins, subject))), Some(peer)))
+    let set = Gate::capabilities_of_call(ask.scene, server, ask.takes);
+    let tool = ToolFacts { server: Some(&server.name), ..pins.facts(subject.name(), set) };
+    Ok((Some(decide(ask, rules, subject, tool)), Some(peer)))
 }
 
 /// A follow-up on a task is judged by the name of the tool that began it, as the policy is now.
@@ -171,22 +174,6 @@ pub(super) fn not_offered(
     })
 }
 
-/// What is known of a tool; where all servers stand side by side, also whether its name is another's.
-pub(super) fn tool_facts<'p>(
-    ask: &Ask<'_>,
-    aim: &Aim<'_>,
-    pins: &'p Pins,
-    subject: Subject<'_>,
-) -> ToolFacts<'p> {
-    let mut facts = pins.facts(subject.name());
-    if ask.scene.endpoint == Endpoint::All && facts.definition == Definition::Unchanged {
-        let server = &aim.holding.server.name;
-        facts.definition =
-            ask.scene.gate.definition_beside_others(ask.scene, server, subject.name());
-    }
-    facts
-}
-
 pub(super) fn decide(
     ask: &Ask<'_>,
     rules: &Rules,
@@ -196,6 +183,7 @@ pub(super) fn decide(
     rules.policy.decide(&Call {
         subject,
         args: ask.request.arguments(),
+        params: ask.request.params,
         caller: Caller {
             grant: &ask.scene.holder.label,
             session: ask.scene.session_id(),
@@ -223,6 +211,9 @@ pub(super) async fn admit(
     in_flight: &mut Option<InFlight>,
 ) -> Result<Permit, Outbound> {
     let gate = &ask.scene.gate;
+    // All of the message: what is parked is a part of it.
+    let parked_bytes = u64::try_from(ask.body.len()).unwrap_or(u64::MAX);
+    let facts = &Facts { parked_bytes, ..*facts };
     let held = ask.held.lock().unwrap_or_else(PoisonError::into_inner).take();
     let again = held.is_some();
     let admission = match held {

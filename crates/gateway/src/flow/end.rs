@@ -183,12 +183,13 @@ impl Tail {
     }
 
     pub(super) fn seen(&self, list: List, result: Value<'_>) -> String {
+        let set = self.peer.capabilities(self.scene.capabilities(self.asked.takes));
         if list == List::Tools {
-            self.scene.gate.observe(&self.peer, result, self.asked.is_first_page());
+            self.scene.gate.observe(&self.peer, set, result, self.asked.is_first_page());
         }
         let pins = self.peer.server.pins();
         let policy = self.rules.as_ref().map(|rules| &rules.policy);
-        View { policy, pins: &pins, prefix: None }.result(list, result)
+        View { policy, pins: &pins, set, prefix: None }.result(list, result)
     }
 
     pub(super) fn result(&self, message: &Bytes, edited: Option<String>) -> Bytes {
@@ -254,18 +255,25 @@ impl Tail {
         Piece::Last { status: 200, body: body.into() }
     }
 
-    /// An older server's error that its user must open an address first, as a newer client knows it: a
-    /// question, after whose answer the call is sent again.
+    /// A server's error that its user must open an address first. It is a question, too, and judged like
+    /// one. A newer client of an older server gets it as one, after whose answer the call is sent again.
     fn unopened(&mut self, error: Value<'_>, edited: Option<&str>) -> Option<Piece> {
-        let crosses = self.peer.era == Era::Legacy && self.era == Era::Modern;
-        if !crosses || error.get("code")?.as_number()? != translate::ADDRESS_NEEDED {
+        if error.get("code")?.as_number()? != translate::ADDRESS_NEEDED {
             return None;
         }
-        let asked = on(edited, error, translate::addresses);
+        // The message may have been read no deeper than this.
+        let Ok(whole) = Doc::read(edited.unwrap_or(error.raw()).as_bytes(), &Bounds::ANSWER) else {
+            return Some(self.question_refused(Question::Address));
+        };
+        let asked = translate::addresses(whole.root());
         let doc = Doc::read(asked.as_bytes(), &Bounds::ANSWER).ok()?;
         doc.root().get("inputRequests")?.entries().next()?;
         if !self.may_ask("elicitation/create") || !self.asked.client_takes_kind(Question::Address) {
             return Some(self.question_refused(Question::Address));
+        }
+        let crosses = self.peer.era == Era::Legacy && self.era == Era::Modern;
+        if !crosses {
+            return None;
         }
         Some(self.next_round(doc.root(), Inner::Addresses))
     }

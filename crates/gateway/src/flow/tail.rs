@@ -237,7 +237,7 @@ impl Tail {
         }
         if crosses && is_news(method) {
             // A client of the newer era hears news only where it subscribed to them.
-            let heard = self.scene.gate.heard(&self.peer.server.name, &self.scene.holder.id);
+            let heard = self.scene.gate.heard(&self.peer.server, &self.scene.holder.id);
             // Nobody may be subscribed.
             heard.tell(event.message.clone());
             return None;

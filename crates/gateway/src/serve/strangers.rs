@@ -35,6 +35,11 @@ impl Remote {
         &self.0.address
     }
 
+    /// Without the port.
+    pub(crate) fn address(&self) -> &str {
+        self.as_str().rsplit_once(':').map_or(self.as_str(), |(address, _)| address)
+    }
+
     /// A request with a grant came from there, so the connection makes room for nobody. False when the
     /// grant has its share of connections already.
     pub(crate) fn let_stay(&self, grant: &str) -> bool {

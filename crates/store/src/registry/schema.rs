@@ -23,6 +23,7 @@ const STEPS: &[&str] = &[
     include_str!("schema/2.sql"),
     include_str!("schema/3.sql"),
     include_str!("schema/4.sql"),
+    include_str!("schema/5.sql"),
 ];
 
 #[expect(clippy::cast_possible_wrap, reason = "a handful of steps")]

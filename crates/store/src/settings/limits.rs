@@ -67,6 +67,8 @@ limits! {
         "Processes that the sessions of one grant keep running; with one more, the session of that grant that was idle longest ends.";
     session_idle_seconds_max: 3_600, 1, 30 * 86_400,
         "A session nobody used for so long ends, and so does a command that clients without a session share.";
+    session_gone_seconds_max: 60, 1, 30 * 86_400,
+        "A session whose client had a stream and closed it, and sends no request for so long, ends with its commands. A client that never opened a stream keeps the bound above.";
     body_bytes_max: 4 * MIB, KIB, 64 * MIB,
         "A message body; a larger one is answered 413.";
     header_bytes_max: 32 * KIB, KIB, MIB,

@@ -68,6 +68,11 @@ impl Vault {
         }
         create_key(&path, random)?.vault(ask)
     }
+
+    /// The vault of a home folder that is only looked at. None where there is no key file.
+    pub fn look(folder: &Path, ask: Ask) -> Result<Option<Vault>, KeyError> {
+        read(&folder.join("vault.key"))?.map(|found| found.vault(ask)).transpose()
+    }
 }
 
 impl KeyFile {

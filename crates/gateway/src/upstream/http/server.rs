@@ -15,6 +15,7 @@ use crate::upstream::error::UpstreamError;
 use crate::upstream::headers::{
     EITHER, JSON, PROTOCOL_VERSION, SESSION_ID, STREAM_FIRST, configured, may_travel,
 };
+use crate::upstream::mask::Mask;
 use crate::upstream::message::Outgoing;
 use crate::upstream::options::{HttpBounds, HttpOptions, Waits};
 use crate::upstream::places::{Part, Purpose};
@@ -29,6 +30,8 @@ pub struct HttpServer {
     headers: HeaderMap,
     /// It turned out to speak HTTP+SSE of 2024-11-05.
     legacy: AtomicBool,
+    /// The secrets that it was given.
+    pub(in crate::upstream) mask: Option<Arc<Mask>>,
     pub(in crate::upstream) waits: Waits,
     pub(in crate::upstream) bounds: HttpBounds,
 }
@@ -50,6 +53,7 @@ impl HttpServer {
             url: options.url,
             headers: configured(options.headers)?,
             legacy: AtomicBool::new(false),
+            mask: options.mask,
             waits: options.waits,
             bounds: options.bounds,
         }))
@@ -58,6 +62,14 @@ impl HttpServer {
     /// Connections kept for the next request.
     pub fn idle_connections(&self) -> usize {
         self.pool.idle_count()
+    }
+
+    /// An error without the secrets that the server was given.
+    pub(super) fn without_secrets(&self, error: UpstreamError) -> UpstreamError {
+        match &self.mask {
+            Some(mask) => mask.error(error),
+            None => error,
+        }
     }
 
     /// What the grant with this account may take of the connections.
