@@ -107,7 +107,7 @@ fn a_sync_tells_its_progress_to_a_client_that_gave_a_token() {
     assert_eq!(answer(&said.stdout, 1)["result"]["structuredContent"]["status"], "success");
     let messages: Vec<Value> =
         said.stdout.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
-    let at = |is: &dyn Fn(&Value) -> bool| messages.iter().position(|message| is(message));
+    let at = |is: &dyn Fn(&Value) -> bool| messages.iter().position(is);
     let progress = at(&|message| message["method"] == "notifications/progress");
     let progress = progress.unwrap_or_else(|| panic!("no progress: {}", said.stdout));
     assert!(progress < at(&|message| message["id"] == 1).unwrap());

@@ -73,7 +73,7 @@ impl Events {
     }
 
     pub(crate) fn of_work(work: Work) -> Events {
-        Events { source: Source::Work(Box::new(work)) }
+        Events::new(Source::Work(Box::new(work)))
     }
 
     /// The next event, in the order the server sent them. After a failure comes nothing more.
