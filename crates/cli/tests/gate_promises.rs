@@ -57,6 +57,8 @@ mod redaction;
 mod rounds;
 #[path = "gate/running.rs"]
 mod running;
+#[path = "gate/sessions.rs"]
+mod sessions;
 #[path = "gate/store.rs"]
 mod store;
 #[path = "gate/task_owners.rs"]

@@ -25,6 +25,7 @@ use crate::receive;
 use crate::scene::{Endpoint, Scene, Transport};
 use crate::serve::{AllowedHosts, Arriving, Body, Gathered, Remote, Ungathered, gather};
 use crate::session::Session;
+use crate::via::{Loop, Via};
 
 pub(crate) use self::away::TurnedAway;
 pub use self::routes::addresses;
@@ -128,6 +129,7 @@ async fn at_mcp(
     let endpoint = endpoint.ok_or_else(|| {
         TurnedAway::new(StatusCode::NOT_FOUND, "this grant holds no server of that name")
     })?;
+    let via = Via::of(request.headers(), &gate.instance).map_err(|why| went_round(&why))?;
     let Some(place) = holder.place() else {
         return Err(TurnedAway {
             status: StatusCode::TOO_MANY_REQUESTS,
@@ -142,6 +144,7 @@ async fn at_mcp(
         endpoint,
         session: None,
         transport: Transport::Http { remote: remote.clone() },
+        via,
         flights: None,
     };
     match *request.method() {
@@ -150,6 +153,19 @@ async fn at_mcp(
         Method::GET => Box::pin(get(scene, request.headers())).await,
         Method::DELETE => Box::pin(delete(scene, request.headers())).await,
         _ => Err(not_allowed()),
+    }
+}
+
+fn went_round(why: &Loop) -> TurnedAway {
+    match why {
+        Loop::Here => TurnedAway::new(
+            StatusCode::LOOP_DETECTED,
+            "this request came through this gate before: the address of a server leads back to the gate; see `tollgate server list`",
+        ),
+        Loop::TooLong => TurnedAway::new(
+            StatusCode::BAD_REQUEST,
+            "the Tollgate-Via header names more gates than a request may pass",
+        ),
     }
 }
 
@@ -292,11 +308,25 @@ async fn get(mut scene: Scene, headers: &HeaderMap) -> Result<Response<Body>, Tu
         ));
     }
     let last = headers.get(LAST_EVENT_ID).and_then(|value| value.to_str().ok());
-    match crate::listen::open(&scene, last).await {
-        // It may stay open for days and is no request that is being worked on.
-        Some(pieces) => Ok(event_stream(scene, pieces, None)),
+    let opened = crate::listen::open(&scene, last).await;
+    // One request is one row: asking a server for its stream is one already.
+    match opened.pieces {
+        None if opened.is_recorded => Ok(away::words(&not_allowed(), None)),
         None => Err(not_allowed()),
+        Some(pieces) => {
+            let server = scene.endpoint.server().unwrap_or_default();
+            if !opened.is_recorded && scene.gate.note_passed(&scene, "(stream)", server).is_err() {
+                return Err(no_row());
+            }
+            // It may stay open for days and is no request that is being worked on.
+            Ok(event_stream(scene, pieces, None))
+        }
     }
+}
+
+fn no_row() -> TurnedAway {
+    let words = "the audit log cannot be written, so nothing is let through";
+    TurnedAway::new(StatusCode::SERVICE_UNAVAILABLE, words)
 }
 
 async fn delete(mut scene: Scene, headers: &HeaderMap) -> Result<Response<Body>, TurnedAway> {

@@ -97,6 +97,8 @@ pub struct Gate {
     time: GateTime,
     zone: jiff::tz::TimeZone,
     digest: Hmac<Sha256>,
+    /// Tells this gate from others that a request may pass.
+    pub(crate) instance: String,
     metrics_token: Option<Secret>,
     stop: watch::Sender<bool>,
     /// Says when another state was put in force.
@@ -128,6 +130,7 @@ impl Gate {
         let in_force = InForce::build(effective, None, &makings, &mut leases, time.at(now));
         Ok(Arc::new(Gate {
             digest: options.registry.vault().digest(Purpose::ArgumentDigest),
+            instance: options.random.name().unwrap_or_default(),
             registry: options.registry,
             ledger: options.ledger,
             clock: options.clock,

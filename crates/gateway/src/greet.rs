@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 
+use policy::Subject;
 use policy::json::{Kind, Value};
 use serde_json::json;
 use store::ledger::{Ending, Permit};
@@ -141,9 +142,8 @@ async fn with_server(
     if holding.server.is_shared_by_all() {
         return with_shared(ask, holding, greeting, permit, params).await;
     }
-    let holder = &ask.scene.holder;
-    let opened =
-        open::with_handshake(&holding.server, holder, &permit, &ask.request.id, &greeting).await;
+    let (scene, id) = (ask.scene, &ask.request.id);
+    let opened = open::with_handshake(scene, &holding.server, &permit, id, &greeting).await;
     match opened {
         Ok(Opened { peer, answer }) => {
             let (agreed, body) = if let Some(body) = answer {
@@ -301,6 +301,14 @@ pub(crate) async fn set_level(ask: &Ask<'_>, in_flight: Option<InFlight>) -> Out
         let refused = Refused::params(words).with_id(&ask.request.id);
         return receive::refuse(ask.scene, &refused, &ask.request.method_name);
     };
+    let method = Subject::Method(&ask.request.method_name);
+    if let Some(holding) = ask.scene.only()
+        && !call::allows(ask, holding, method)
+    {
+        // Refused like any other method that the policy does not allow.
+        let aim = Aim { holding, subject: Some(method), task_of: None, rename: None };
+        return call::carry(ask, &aim, in_flight).await;
+    }
     if let Some(session) = &ask.scene.session {
         session.set_log_level(&level);
         if ask.scene.only().is_none() {
@@ -316,7 +324,7 @@ pub(crate) async fn set_level(ask: &Ask<'_>, in_flight: Option<InFlight>) -> Out
         Some(holding) if legacy => {
             call::carry(
                 ask,
-                &Aim { holding, subject: None, task_of: None, rename: None },
+                &Aim { holding, subject: Some(method), task_of: None, rename: None },
                 in_flight,
             )
             .await

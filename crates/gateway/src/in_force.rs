@@ -1,5 +1,7 @@
 //! What the gate runs with right now: one whole value, swapped whole. A call takes it once.
 
+mod leases;
+
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -8,6 +10,7 @@ use std::time::Duration;
 
 use hashbrown::HashMap;
 use hyper::header::{HeaderName, HeaderValue};
+use policy::json::Value;
 use policy::{Policy, ServerRequest, Subject};
 use store::effective::Effective;
 use store::registry::{self, Credential, EnvValue, PolicyText, Registry, Target, TokenHash};
@@ -20,6 +23,8 @@ use crate::pins::Pins;
 use crate::room::Account;
 use crate::server::{Reach, Server};
 use crate::upstream::{ChildOptions, HttpOptions, HttpServer, Mask, Shim, Waits, base_env};
+
+pub(crate) use leases::{Lease, Leases};
 
 /// Everything in force.
 pub(crate) struct InForce {
@@ -133,6 +138,17 @@ impl Holder {
 }
 
 impl Rules {
+    /// Whether methods may be used that reach a server and name no tool, resource or prompt.
+    pub(crate) fn allows_methods(&self) -> bool {
+        self.policy.allows_unnamed()
+    }
+
+    /// Whether the resource that a notification names may be seen.
+    pub(crate) fn shows_resource_of(&self, notification: Value<'_>) -> bool {
+        let uri = notification.get("params").and_then(|params| params.get("uri")?.as_str());
+        uri.is_some_and(|uri| self.policy.shows(Subject::Resource(&uri)))
+    }
+
     /// Whether a server may ask this of the client. What the language does not name follows the client.
     pub(crate) fn server_may_ask(&self, method: &str) -> bool {
         let request = match method {
@@ -154,55 +170,6 @@ pub(crate) struct Makings {
     pub(crate) limits: Limits,
     pub(crate) desk: Arc<LazyDesk>,
     pub(crate) stderr_to: Option<mpsc::Sender<String>>,
-}
-
-/// Turns true when what a client came in with is taken back: its token, or its grant with all tokens.
-pub(crate) type Lease = watch::Receiver<bool>;
-
-/// The leases of grants and of tokens. What runs under a token ends with that token, although its grant may
-/// go on with another.
-#[derive(Default)]
-pub(crate) struct Leases {
-    grants: HashMap<String, watch::Sender<bool>>,
-    tokens: HashMap<TokenHash, TokenLease>,
-}
-
-struct TokenLease {
-    ends: watch::Sender<bool>,
-    /// When the overlap of a rotation is over.
-    until_us: Option<i64>,
-}
-
-impl Leases {
-    /// Takes the tokens of a new state: those that are gone end, the others go on.
-    fn take_tokens(&mut self, effective: &Effective, now_us: i64) -> HashMap<TokenHash, Lease> {
-        let live: HashMap<TokenHash, Option<i64>> = effective.live_tokens(now_us).collect();
-        self.end_tokens(|hash, _| !live.contains_key(hash));
-        let leases = live.into_iter().map(|(hash, until_us)| {
-            let lease = self
-                .tokens
-                .entry(hash)
-                .or_insert_with(|| TokenLease { ends: watch::Sender::new(false), until_us: None });
-            lease.until_us = until_us;
-            (hash, lease.ends.subscribe())
-        });
-        leases.collect()
-    }
-
-    /// Ends what runs under tokens whose overlap is over.
-    pub(crate) fn end_replaced(&mut self, now_us: i64) {
-        self.end_tokens(|_, lease| lease.until_us.is_some_and(|until| until <= now_us));
-    }
-
-    fn end_tokens(&mut self, is_over: impl Fn(&TokenHash, &TokenLease) -> bool) {
-        self.tokens.retain(|hash, lease| {
-            let is_over = is_over(hash, lease);
-            if is_over {
-                lease.ends.send_replace(true);
-            }
-            !is_over
-        });
-    }
 }
 
 impl InForce {
@@ -230,8 +197,7 @@ impl InForce {
             if grant.state(now_us) != registry::GrantState::Active {
                 continue;
             }
-            let lease = leases.grants.entry(grant.id.clone());
-            let lease = lease.or_insert_with(|| watch::Sender::new(false));
+            let lease = leases.of_grant(&grant.id);
             let holdings = effective
                 .accesses(grant)
                 .filter_map(|access| {
@@ -247,7 +213,7 @@ impl InForce {
                 grant.id.clone(),
                 grant.label.clone(),
                 holdings,
-                lease.subscribe(),
+                lease,
                 usize::try_from(makings.limits.in_flight_per_grant_max).unwrap_or(usize::MAX),
             );
             let known = before.and_then(|before| before.holders.get(&grant.id));
@@ -257,12 +223,7 @@ impl InForce {
             };
             holders.insert(grant.id.clone(), Arc::new(holder));
         }
-        leases.grants.retain(|id, lease| {
-            holders.contains_key(id) || {
-                lease.send_replace(true);
-                false
-            }
-        });
+        leases.end_grants(|id| !holders.contains_key(id));
         let tokens = leases.take_tokens(&effective, now_us);
         InForce { effective, servers, holders, tokens, rules }
     }

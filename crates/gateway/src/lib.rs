@@ -51,6 +51,7 @@ mod trace;
 mod translate;
 mod turns;
 pub mod upstream;
+mod via;
 mod watch_tools;
 pub mod wire;
 

@@ -16,6 +16,7 @@ use crate::run::RunError;
 use crate::scene::{Endpoint, Scene, Transport};
 use crate::server::Server;
 use crate::upstream::UpstreamError;
+use crate::via::Via;
 use crate::wire::Era;
 
 /// What a server offers, each item as the server's own JSON text.
@@ -62,6 +63,7 @@ impl Gate {
             endpoint: Endpoint::One(server.into()),
             session: None,
             transport: Transport::Stdio,
+            via: Via::default(),
             flights: Some(Arc::default()),
         }
     }

@@ -144,6 +144,12 @@ impl Peer {
 
     /// Whether its task ids are for this conversation only: it is a process of its own, or a session.
     pub(crate) fn has_own_task_ids(&self) -> bool {
+        if self.server.is_shared_by_all() {
+            return false;
+        }
+        if self.server.is_shared_by_all() {
+            return false;
+        }
         match &self.way {
             Way::Link(Link::Http(link)) => link.session().is_some(),
             Way::Link(Link::Stdio(_)) | Way::Builtin(..) => true,

@@ -7,6 +7,7 @@ use crate::gate::Gate;
 use crate::in_force::{Holder, Holding, Lease};
 use crate::serve::Remote;
 use crate::session::{Flights, Session};
+use crate::via::Via;
 use crate::wire::Takes;
 
 /// The surroundings of one message.
@@ -19,6 +20,8 @@ pub(crate) struct Scene {
     pub(crate) endpoint: Endpoint,
     pub(crate) session: Option<Arc<Session>>,
     pub(crate) transport: Transport,
+    /// The gates that the request came through before.
+    pub(crate) via: Via,
     /// What is under way for a client on standard streams, whose requests of the newer era have no
     /// session to be found in.
     pub(crate) flights: Option<Arc<Flights>>,

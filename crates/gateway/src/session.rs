@@ -293,6 +293,11 @@ impl Session {
         Some(told)
     }
 
+    /// Whether a server was asked for its stream.
+    pub(crate) fn is_hearing(&self, server: &str) -> bool {
+        self.state().heard.contains_key(server)
+    }
+
     /// A server is no longer heard.
     pub(crate) fn unheard(&self, server: &str) {
         self.state().heard.remove(server);
@@ -338,6 +343,21 @@ impl Session {
     pub(crate) fn unsubscribe(&self, uri: &str) {
         if let Some(stream) = self.state().subscriptions.remove(uri) {
             stream.abort();
+        }
+    }
+
+    /// The id of a server's event as the client sees it. Where several servers share the session it names
+    /// its server, so that no other one is asked to go on after it.
+    pub(crate) fn event_id(&self, server: &str, id: Option<&str>) -> Option<String> {
+        let id = id?;
+        Some(if self.server.is_none() { format!("{server}/{id}") } else { id.to_owned() })
+    }
+
+    /// The server that a `Last-Event-ID` is about, and the id that it knows.
+    pub(crate) fn resumed<'i>(&'i self, last: &'i str) -> Option<(&'i str, &'i str)> {
+        match &self.server {
+            Some(server) => Some((server, last)),
+            None => last.split_once('/'),
         }
     }
 

@@ -196,7 +196,7 @@ async fn put_until(mut gone: watch::Receiver<bool>, lines: &mpsc::Sender<Bytes>,
 
 /// Passes on what servers say outside any request.
 async fn hear(scene: Scene, lines: mpsc::Sender<Bytes>) {
-    let Some(mut pieces) = crate::listen::open(&scene, None).await else { return };
+    let Some(mut pieces) = crate::listen::open(&scene, None).await.pieces else { return };
     while let Some(piece) = pieces.recv().await {
         if !piece.message.is_empty() && lines.send(piece.message).await.is_err() {
             return;

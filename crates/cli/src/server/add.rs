@@ -72,6 +72,7 @@ pub(super) fn run(args: &AddArgs, context: &Context, out: &mut Out) -> Result<En
     }
     let written = target(args)?;
     written.check()?;
+    check_other_than_gate(&written, &stores)?;
     let target = resolved(written.clone());
     let options = ServerOptions {
         tools: args.tools.clone(),
@@ -139,6 +140,17 @@ fn short_secrets(target: &Target) -> Vec<&str> {
         }
         Target::Builtin { .. } => Vec::new(),
     }
+}
+
+/// A server at the gate's own address would have every call come back to the gate.
+fn check_other_than_gate(target: &Target, stores: &Stores) -> Result<()> {
+    let listen = stores.settings.listen;
+    if target.leads_to(listen) {
+        bail!(
+            "the address is this gate's own: tollgate listens on {listen}, so its calls would come back to it\nhint: name the address of the server itself"
+        );
+    }
+    Ok(())
 }
 
 /// The most common trouble, said in the fewest words.

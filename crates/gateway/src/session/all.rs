@@ -227,7 +227,7 @@ mod tests {
         let all = Sessions::default();
         opened(&all, "b1", "b", 1, 0);
         assert!(opened(&all, "a1", "a", BYTES_PER_GRANT_MAX / 2, 1).is_empty());
-        assert_eq!(opened(&all, "a2", "a", BYTES_PER_GRANT_MAX / 2, 2), ["a1"]);
+        assert_eq!(opened(&all, "a2", "a", BYTES_PER_GRANT_MAX / 2 + 1, 2), ["a1"]);
         assert!(all.is_open("b1") && all.is_open("a2"));
     }
 }

@@ -76,6 +76,11 @@ impl HttpLink {
         self.lock().talk.version = HeaderValue::try_from(version).ok();
     }
 
+    /// Names the gates that its messages came through, on every request from now on.
+    pub fn set_via(&self, via: HeaderValue) {
+        self.lock().talk.via = Some(via);
+    }
+
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -20,6 +20,7 @@ use crate::upstream::message::Outgoing;
 use crate::upstream::options::{HttpBounds, HttpOptions, Waits};
 use crate::upstream::places::{Part, Purpose};
 use crate::upstream::pool::Pool;
+use crate::via::VIA;
 
 /// A server reached over HTTP, with the connections to it. Its links share them.
 pub struct HttpServer {
@@ -40,6 +41,7 @@ pub struct HttpServer {
 pub(super) struct Conversation {
     pub(super) session: Option<HeaderValue>,
     pub(super) version: Option<HeaderValue>,
+    pub(super) via: Option<HeaderValue>,
 }
 
 impl HttpServer {
@@ -148,7 +150,7 @@ impl HttpServer {
         talk: &Conversation,
         given: &[(HeaderName, HeaderValue)],
     ) -> HeaderMap {
-        const OURS: usize = 6;
+        const OURS: usize = 7;
         headers.reserve(OURS + given.len() + self.headers.len());
         headers.insert(HOST, self.pool.dialer().authority.clone());
         headers.insert(ACCEPT, accept);
@@ -157,6 +159,9 @@ impl HttpServer {
         }
         if let Some(version) = &talk.version {
             headers.insert(PROTOCOL_VERSION, version.clone());
+        }
+        if let Some(via) = &talk.via {
+            headers.insert(VIA, via.clone());
         }
         for (name, value) in given.iter().filter(|(name, _)| may_travel(name)) {
             headers.insert(name, value.clone());
