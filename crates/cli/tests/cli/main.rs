@@ -24,6 +24,7 @@ mod killed;
 mod locked;
 mod media;
 mod network;
+mod odd_files;
 mod packaging;
 mod personal;
 mod policies;
