@@ -396,7 +396,7 @@ fn verified(stores: &Stores, findings: &mut Vec<Finding>) -> bool {
     const MEND: &str = "`tollgate audit verify`; put the file back from a copy, or keep it as evidence and begin a new chain by moving the folder away";
     let folder = stores.home.audit();
     let judged = Reader::open(&folder).map_err(VerifyError::from).and_then(|log| {
-        let outside = Outside::with(stores.home.path(), stores.registry.vault(), &log);
+        let mut outside = Outside::with(stores.home.path(), stores.registry.vault(), &log);
         let verified = outside.verify(&log, None)?;
         Ok((outside.judge(&verified), verified))
     });
