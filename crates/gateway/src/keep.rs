@@ -36,15 +36,18 @@ pub(crate) async fn keep(gate: Arc<Gate>, read_settings: Option<ReadSettings>) {
     every.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     let (mut ticks, mut seen) = (0_u64, None);
     let mut forgetting: Option<tokio::task::JoinHandle<()>> = None;
+    let read_settings: Option<Arc<dyn Fn() -> Changed + Send + Sync>> =
+        read_settings.map(Arc::from);
     loop {
         tokio::select! {
             _ = every.tick() => {}
             () = turned_true(&mut stopping) => return gate.save_tasks(),
         }
-        if let Some(read) = &read_settings {
-            take_settings(&gate, read());
+        let looked = tokio::task::spawn_blocking(look_aside(&gate, read_settings.as_ref()));
+        tokio::select! {
+            _ = looked => {}
+            () = turned_true(&mut stopping) => return,
         }
-        gate.look_now();
         gate.tell_of_strangers(false);
         ticks += 1;
         // What was parked for a call goes when its approval was used, denied or has ended.
@@ -60,6 +63,21 @@ pub(crate) async fn keep(gate: Arc<Gate>, read_settings: Option<ReadSettings>) {
             gate.save_tasks();
             record_acts(&gate);
         }
+    }
+}
+
+/// Reads what the owner wrote and compiles it, on a thread where nobody is served: a slow disk or a large
+/// policy holds up no call, and no stop.
+fn look_aside(
+    gate: &Arc<Gate>,
+    read_settings: Option<&Arc<dyn Fn() -> Changed + Send + Sync>>,
+) -> impl FnOnce() + Send + 'static {
+    let (gate, read_settings) = (Arc::clone(gate), read_settings.cloned());
+    move || {
+        if let Some(read) = read_settings {
+            take_settings(&gate, read());
+        }
+        gate.look_now();
     }
 }
 

@@ -19,7 +19,7 @@ pub(super) fn verify(args: &VerifyArgs, context: &Context, out: &mut Out) -> Res
     let checkpoint = args.checkpoint.as_deref().map(read_checkpoint).transpose()?;
     // Not opened for writing: looking must not mend or cut what it looks at.
     let reader = Reader::open(&home.join("audit"))?;
-    let outside = Outside::look(&home, context, &reader);
+    let mut outside = Outside::look(&home, context, &reader);
     let verified = Progress::during("verifying", || outside.verify(&reader, checkpoint.as_ref()));
     match verified {
         Ok(verified) => {

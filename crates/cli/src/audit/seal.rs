@@ -13,10 +13,14 @@ use crate::failure::Account;
 /// A kill while a home is made leaves a log of so many rows without a seal.
 const UNSEALED_ROWS_MAX: u64 = 4;
 
+/// A log that grows is read again so often when its seal moved.
+const TRIES_MAX: u32 = 2;
+
 /// A log that was verified, and what was found outside it.
 pub(crate) struct Outside {
     remembered: RememberedLog,
     seal: Result<SealState, String>,
+    key: Option<SealKey>,
 }
 
 /// How a log stands that holds together.
@@ -46,14 +50,33 @@ impl Outside {
             return Outside::without(home, "the vault is locked".to_owned());
         };
         let seal = reader.seal(&key).map_err(|e| e.to_string());
-        Outside { remembered: log_remembered_by(&home.join("gate.db")), seal }
+        let remembered = log_remembered_by(&home.join("gate.db"));
+        Outside { remembered, seal, key: Some(key) }
     }
 
     fn without(home: &Path, why: String) -> Outside {
-        Outside { remembered: log_remembered_by(&home.join("gate.db")), seal: Err(why) }
+        let remembered = log_remembered_by(&home.join("gate.db"));
+        Outside { remembered, seal: Err(why), key: None }
     }
 
     pub(crate) fn verify(
+        &mut self,
+        reader: &Reader,
+        checkpoint: Option<&Checkpoint>,
+    ) -> Result<Verified, VerifyError> {
+        for _ in 0..TRIES_MAX {
+            let verified = self.verify_once(reader, checkpoint);
+            // The sealed row may have been retired while the log was read; then there is a newer seal.
+            let seal = self.key.as_ref().map(|key| reader.seal(key).map_err(|e| e.to_string()));
+            match (&verified, seal) {
+                (Err(VerifyError::Found(_)), Some(seal)) if seal != self.seal => self.seal = seal,
+                _ => return verified,
+            }
+        }
+        self.verify_once(reader, checkpoint)
+    }
+
+    fn verify_once(
         &self,
         reader: &Reader,
         checkpoint: Option<&Checkpoint>,

@@ -28,7 +28,14 @@ pub(super) fn settings(context: &Context, findings: &mut Vec<Finding>) {
         }
         Err(e) => return findings.push(Finding::from_error("settings", &e)),
     };
-    match crate::context::load_settings(&path) {
+    let files = std::cell::RefCell::new(Vec::new());
+    let note = |file: &Path| files.borrow_mut().push(file.to_owned());
+    let loaded = crate::context::load_settings_noting(&path, &note);
+    for file in files.into_inner().iter().filter(|file| store::files::is_writable_by_all(file)) {
+        let words = format!("anyone on this machine may change `{}`", file.display());
+        findings.push(Finding::careful("settings", words, format!("`chmod o-w {}`", word(file))));
+    }
+    match loaded {
         Ok(settings) => {
             let shown = path.display();
             findings.push(if is_empty(&path) {
@@ -389,7 +396,7 @@ fn verified(stores: &Stores, findings: &mut Vec<Finding>) -> bool {
     const MEND: &str = "`tollgate audit verify`; put the file back from a copy, or keep it as evidence and begin a new chain by moving the folder away";
     let folder = stores.home.audit();
     let judged = Reader::open(&folder).map_err(VerifyError::from).and_then(|log| {
-        let outside = Outside::with(stores.home.path(), stores.registry.vault(), &log);
+        let mut outside = Outside::with(stores.home.path(), stores.registry.vault(), &log);
         let verified = outside.verify(&log, None)?;
         Ok((outside.judge(&verified), verified))
     });

@@ -25,6 +25,7 @@ mod locked;
 mod masked;
 mod media;
 mod network;
+mod odd_files;
 mod packaging;
 mod personal;
 mod policies;

@@ -192,7 +192,8 @@ impl Inner {
         Ok(true)
     }
 
-    fn seal_last(&self) -> Result<(), LedgerError> {
+    /// Seals the last row, flushing it if need be.
+    pub(crate) fn seal_last(&self) -> Result<(), LedgerError> {
         if self.options.seal.is_some() {
             let (row, at) = self.head()?;
             if self.flush.is_dirty() {

@@ -81,6 +81,11 @@ impl KeyFile {
         read(&home.vault_key())
     }
 
+    /// The same of a folder that is only looked at.
+    pub fn at(folder: &Path) -> Result<Option<KeyFile>, KeyError> {
+        read(&folder.join("vault.key"))
+    }
+
     fn vault(self, ask: Ask) -> Result<Vault, KeyError> {
         match self {
             KeyFile::Key(key) => Ok(Vault::from_key(key)),
@@ -115,7 +120,7 @@ pub(super) fn read(path: &Path) -> Result<Option<KeyFile>, KeyError> {
 
 fn read_once(path: &Path) -> Result<Option<KeyFile>, KeyError> {
     let mut text = Zeroizing::new(String::new());
-    let file = match fs::File::open(path) {
+    let file = match crate::files::open(path) {
         Ok(file) => file,
         Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(None),
         Err(e) => return Err(io_error("open", path)(e)),
