@@ -125,6 +125,14 @@ pub(crate) fn too_many(scene: &Scene, body: &[u8]) -> Outbound {
     refuse(scene, &Refused { id: id_of(body), ..refused }, &method)
 }
 
+/// A large message on standard input while other large messages take all the memory for them.
+pub(crate) fn no_room(scene: &Scene, body: &[u8]) -> Outbound {
+    let words = "other large messages take all the memory for them; send it again later";
+    let refused = Refused::new(429, answers::code::RATE_LIMITED, words);
+    let method = method_of(body).unwrap_or_default();
+    refuse(scene, &Refused { id: id_of(body), ..refused }, &method)
+}
+
 /// Whether a line asks for an answer, as far as its first members tell.
 pub(crate) fn is_request(body: &[u8]) -> bool {
     Doc::read_shallow(body, &Bounds::MESSAGE, 1).is_ok_and(|doc| {

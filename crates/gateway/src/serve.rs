@@ -36,7 +36,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 
 pub(crate) use body::{Arriving, Body, Feed};
-pub(crate) use gather::{Gathered, Ungathered, gather};
+pub(crate) use gather::{Gathered, Ungathered, gather, reserve};
 pub(crate) use guard::AllowedHosts;
 pub(crate) use lanes::Lanes;
 pub(crate) use strangers::Remote;

@@ -14,6 +14,7 @@ mod clients;
 mod data;
 mod doctor;
 mod events;
+mod floods;
 mod gate;
 mod grants;
 mod help;
