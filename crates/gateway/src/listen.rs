@@ -48,6 +48,10 @@ pub(crate) async fn open(scene: &Scene, last_event_id: Option<&str>) -> Option<P
                 offered = true;
                 tokio::spawn(forward(scene.clone(), peer, events, sender.clone()));
             }
+            _ if offered => {
+                let scene = scene.clone();
+                tokio::spawn(async move { start(&scene, &peer).await });
+            }
             _ => offered |= start(scene, &peer).await,
         }
     }
@@ -128,7 +132,7 @@ pub(crate) async fn follow_shared(scene: Scene, peer: Arc<Peer>) {
             Err(RecvError::Closed) => break,
         };
         let Some(method) = news::list_changed(&message) else { continue };
-        peer.list_changed(method);
+        peer.told(method);
         session.deliver(Outgoing::plain(notification_body(method, None)));
     }
     // The next process is followed by the next request that opens it.
@@ -352,12 +356,8 @@ pub(crate) fn heard(
             None
         }
         (Some(method), None) => {
-            let known = Method::parse(&method);
-            if known == Method::ToolsChanged {
-                peer.set_checked(false);
-                peer.server.forget_check();
-            }
-            match known {
+            peer.told(&method);
+            match Method::parse(&method) {
                 // Nobody can tell whether it is about a call out of whose result something is cut.
                 Method::LogMessage | Method::Other if redacts(scene, peer) => None,
                 Method::Progress if redacts(scene, peer) => {
