@@ -12,6 +12,7 @@ use crate::listen;
 use crate::open;
 use crate::peer::Peer;
 use crate::scene::Scene;
+use crate::serve::turned_true;
 use crate::server::Server;
 use crate::session::{Opener, Session};
 use crate::upstream::UpstreamError;
@@ -128,7 +129,12 @@ async fn join(scene: Scene, holding: Holding, report: Opener) {
             Err(UpstreamError::NeverSent { why })
         }
         Ok(permit) => {
-            let opened = start(&scene, &holding, &permit).await;
+            let mut ended = session.ended();
+            let opened = tokio::select! {
+                opened = start(&scene, &holding, &permit) => opened,
+                // Nobody wants the process any more.
+                () = turned_true(&mut ended) => Err(UpstreamError::Closed),
+            };
             Gate::settled(permit, if opened.is_ok() { Ending::Ok } else { Ending::Error });
             opened
         }

@@ -2,6 +2,7 @@
 //! small courtesies that the gate answers itself.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use policy::Subject;
 use policy::json::{Kind, Value};
@@ -15,9 +16,10 @@ use crate::gate::Gate;
 use crate::in_force::Holding;
 use crate::open::{self, Opened};
 use crate::outbound::Outbound;
+use crate::peer::Peer;
 use crate::rebuild::{self, Member};
 use crate::receive;
-use crate::scene::Endpoint;
+use crate::scene::{Endpoint, Scene};
 use crate::session::{InFlight, NewSession, Session};
 use crate::translate;
 use crate::upstream::UpstreamError;
@@ -25,6 +27,9 @@ use crate::wire::{Era, Refused, Request, Revision, Takes, meta_keys, result_body
 
 /// What a client says of itself in its handshake; more is refused.
 const HANDSHAKE_BYTES_MAX: usize = 64 * 1024;
+
+/// So long a session's wish for log messages waits for all its servers.
+const TELL_LEVEL_WAIT_MAX: Duration = Duration::from_secs(1);
 
 /// What a session may ask for of a server's log.
 pub(crate) const LOG_LEVELS: [&str; 8] =
@@ -129,7 +134,7 @@ fn greeting(ask: &Ask<'_>, params: Value<'_>) -> String {
 struct Opening {
     agreed: Revision,
     body: Vec<u8>,
-    peer: Option<crate::peer::Peer>,
+    peer: Option<Peer>,
 }
 
 async fn with_server(
@@ -312,9 +317,7 @@ pub(crate) async fn set_level(ask: &Ask<'_>, in_flight: Option<InFlight>) -> Out
     if let Some(session) = &ask.scene.session {
         session.set_log_level(&level);
         if ask.scene.only().is_none() {
-            for peer in session.peers() {
-                ask.scene.gate.tell_level(ask.scene, &peer).await;
-            }
+            tell_all(ask.scene, session.peers()).await;
         }
     }
     let legacy = ask.scene.session.as_ref().is_some_and(|session| {
@@ -331,6 +334,25 @@ pub(crate) async fn set_level(ask: &Ask<'_>, in_flight: Option<InFlight>) -> Out
         }
         _ => courtesy(ask, "{}"),
     }
+}
+
+/// Tells several servers which log messages are wanted. One that does not answer holds up nobody.
+async fn tell_all(scene: &Scene, peers: Vec<Arc<Peer>>) {
+    let telling: Vec<_> = peers
+        .into_iter()
+        .map(|peer| {
+            let scene = scene.clone();
+            tokio::spawn(async move { scene.gate.tell_level(&scene, &peer).await })
+        })
+        .collect();
+    let all = async {
+        for told in telling {
+            // A task that was dropped told nothing.
+            let _ = told.await;
+        }
+    };
+    // Those that take longer hear it all the same.
+    let _ = tokio::time::timeout(TELL_LEVEL_WAIT_MAX, all).await;
 }
 
 /// What there is, for a client of the newer era.

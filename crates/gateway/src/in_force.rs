@@ -295,25 +295,38 @@ fn server(spec: &registry::Server, before: Option<&InForce>, makings: &Makings) 
     if let Some(same) = same.filter(|_| is_builtin) {
         return Arc::clone(same);
     }
-    let pins = if is_builtin { Pins::default() } else { pins_of(&spec.name, &makings.registry) };
+    let (pins, offers) = if is_builtin {
+        (Pins::default(), None)
+    } else {
+        pins_and_offers(&spec.name, &makings.registry)
+    };
     if let Some(same) = same {
         same.accept(pins);
         return Arc::clone(same);
     }
     let start_wait_max = start_wait_max(spec, &makings.limits);
-    Arc::new(Server::new(spec.clone(), reach(spec, makings), pins, start_wait_max))
+    let server = Server::new(spec.clone(), reach(spec, makings), pins, start_wait_max);
+    if let Some(offers) = offers {
+        server.set_offers(&offers);
+    }
+    Arc::new(server)
 }
 
 /// The pins of a server as the registry has them now.
 pub(crate) fn pins_of(server: &str, registry: &Registry) -> Pins {
+    pins_and_offers(server, registry).0
+}
+
+/// The same with the features that the server declared, where that was noted.
+fn pins_and_offers(server: &str, registry: &Registry) -> (Pins, Option<String>) {
     let read = || -> Result<_, registry::RegistryError> {
         Ok((registry.pins(server)?, registry.tool_sets(server)?))
     };
     match read() {
-        Ok((pins, sets)) => Pins::of(server, &pins, &sets),
+        Ok((pins, sets)) => (Pins::of(server, &pins, &sets), sets.offers),
         Err(error) => {
             tracing::error!(server, %error, "the pins cannot be read; the tools are looked at anew");
-            Pins::default()
+            (Pins::default(), None)
         }
     }
 }

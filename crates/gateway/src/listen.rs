@@ -72,7 +72,12 @@ async fn open_noting(
             }
             _ => {
                 *is_recorded |= !peer.is_builtin() && !session.is_hearing(&peer.server.name);
-                offered |= start(scene, &peer).await;
+                if offered {
+                    let scene = scene.clone();
+                    tokio::spawn(async move { start(&scene, &peer).await });
+                } else {
+                    offered = start(scene, &peer).await;
+                }
             }
         }
     }
@@ -153,7 +158,7 @@ pub(crate) async fn follow_shared(scene: Scene, peer: Arc<Peer>) {
             Err(RecvError::Closed) => break,
         };
         let Some(method) = news::list_changed(&message) else { continue };
-        peer.list_changed(method);
+        peer.told(method);
         session.deliver(Outgoing::plain(notification_body(method, None)));
     }
     // The next process is followed by the next request that opens it.
@@ -383,12 +388,8 @@ pub(crate) fn heard(
             None
         }
         (Some(method), None) => {
-            let known = Method::parse(&method);
-            if known == Method::ToolsChanged {
-                peer.set_checked(false);
-                peer.server.forget_check();
-            }
-            match known {
+            peer.told(&method);
+            match Method::parse(&method) {
                 // Nobody can tell whether it is about a call out of whose result something is cut.
                 Method::LogMessage | Method::Other if redacts(scene, peer) => None,
                 Method::Progress if redacts(scene, peer) => {

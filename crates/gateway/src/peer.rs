@@ -192,11 +192,15 @@ impl Peer {
         self.checked.store(if checked { self.runs() } else { 0 }, Ordering::Release);
     }
 
-    /// It said that a list changed, so that its tools are looked at before the next call.
-    pub(crate) fn list_changed(&self, method: &str) {
-        if Method::parse(method) == Method::ToolsChanged {
-            self.set_checked(false);
-            self.server.forget_check();
+    /// It says something; if that is that a list changed, what is known of the list no longer counts.
+    pub(crate) fn told(&self, method: &str) {
+        match Method::parse(method) {
+            Method::ToolsChanged => {
+                self.set_checked(false);
+                self.server.forget_check();
+            }
+            _ if method.ends_with("/list_changed") => self.server.forget_lists(method),
+            _ => {}
         }
     }
 

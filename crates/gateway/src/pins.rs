@@ -12,7 +12,7 @@ use store::registry::{Pin, PinState, Pinned, ToolSets};
 use crate::wire::{ParamHeaders, Takes};
 
 /// The pins of one server.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Pins {
     known: bool,
     /// The client capabilities whose tool list was read.
@@ -20,7 +20,7 @@ pub(crate) struct Pins {
     tools: HashMap<String, Tool>,
 }
 
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug)]
 struct Tool {
     /// As the owner accepted it, canonical; several, if clients get several or the server offers the
     /// name more than once, and that is what the owner accepted.
@@ -54,16 +54,15 @@ impl Pins {
 
     /// Whether agents are shown the same by both.
     pub(crate) fn shows_as(&self, other: &Pins) -> bool {
+        let sets: HashSet<Takes> = self.sets.union(&other.sets).copied().collect();
         let is_same = |(name, one): (&String, &Tool)| {
-            other.tools.get(name).is_some_and(|other| {
-                one.overall == other.overall
-                    && one.by_set == other.by_set
-                    && one.accepted == other.accepted
+            other.tools.get(name).is_some_and(|two| {
+                one.accepted == two.accepted
+                    && one.overall == two.overall
+                    && sets.iter().all(|set| self.offer(one, *set) == other.offer(two, *set))
             })
         };
-        self.sets == other.sets
-            && self.tools.len() == other.tools.len()
-            && self.tools.iter().all(is_same)
+        self.tools.len() == other.tools.len() && self.tools.iter().all(is_same)
     }
 
     /// A server whose list was read and is empty.

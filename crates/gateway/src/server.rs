@@ -282,6 +282,11 @@ impl Server {
         self.was_read_within(set, JUST_US, now_us)
     }
 
+    /// Whether it was read at all since it last said that it changed.
+    pub(crate) fn was_read(&self, set: Takes) -> bool {
+        self.state().checked.contains_key(&set)
+    }
+
     fn was_read_within(&self, set: Takes, keep_us: u64, now_us: u64) -> bool {
         const SHARE_MAX: u64 = 50;
         let Some(checked) = self.state().checked.get(&set).copied() else { return false };

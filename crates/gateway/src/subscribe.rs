@@ -47,7 +47,14 @@ pub(crate) async fn listen(ask: &Ask<'_>, in_flight: Option<InFlight>) -> Outbou
     };
     let mut sources = Vec::new();
     let mut heard_for = Filter { uris: Vec::new(), tasks: Vec::new(), ..filter };
+    let mut later = Vec::new();
     for (holding, part) in parts(ask, &filter).await {
+        if ask.scene.only().is_none() && part.is_of_lists() && !holding.server.is_builtin() {
+            // A server that takes long to start must not keep the others from being heard.
+            heard_for.join(&part);
+            later.push((holding.clone(), part));
+            continue;
+        }
         let permit =
             match ask.scene.gate.own_act(ask.scene, "subscriptions/listen", &holding.server.name) {
                 Ok(permit) => permit,
@@ -91,6 +98,9 @@ pub(crate) async fn listen(ask: &Ask<'_>, in_flight: Option<InFlight>) -> Outbou
     let subscription = Subscription { id, takes: ask.takes, to, over: over.subscribe() };
     for (heard, opened) in sources {
         subscription.hear(heard, opened);
+    }
+    for (holding, part) in later {
+        subscription.hear_later(ask.scene.clone(), holding, part);
     }
     if ask.scene.only().is_none() {
         let lists = Filter { uris: Vec::new(), tasks: Vec::new(), ..filter };

@@ -16,7 +16,7 @@ use crate::running::alive;
 use crate::world::{Gate, until};
 
 const SERVER: &str = include_str!("many.py");
-const SOON: Duration = Duration::from_secs(15);
+const SOON: Duration = Duration::from_secs(60);
 
 struct Stage {
     gate: Gate,
@@ -218,6 +218,33 @@ fn concurrent_lists_of_one_session_start_each_server_once() {
     });
     assert!(session.call("a.read_file", &json!({})).passed());
     assert_eq!(started() - before, 1);
+}
+
+#[test]
+fn sessions_that_only_list_share_one_look_at_each_server() {
+    let mut stage = Stage::new();
+    let servers = ["a", "b"].map(str::to_owned);
+    for server in &servers {
+        stage.add(server, &[]);
+    }
+    let token = stage.grant("agent", &servers);
+    stage.gate.up();
+    let client = stage.gate.client(&token, "/mcp");
+    let lists = ["tools/list", "prompts/list", "resources/list"];
+    let first = older(&client, &json!({}));
+    for server in &servers {
+        assert!(first.call(&format!("{server}.read_file"), &json!({})).passed());
+    }
+    let ask = |session: &Client| lists.map(|list| session.send(&request(list, &json!({}))).text());
+    let shown = ask(&first);
+    let sessions = [(); 4].map(|()| older(&client, &json!({})));
+    for session in &sessions {
+        assert_eq!(ask(session), shown);
+    }
+    let running = || servers.iter().map(|server| alive(&stage.notes(server))).sum::<usize>();
+    assert_eq!(running(), 2);
+    assert!(sessions[0].call("b.read_file", &json!({})).passed());
+    assert_eq!(running(), 3, "a call starts what it needs");
 }
 
 /// Calls of several grants and sessions at once: each gets its own answer, and hears nothing of others.

@@ -11,7 +11,7 @@ use crate::gate::Gate;
 use crate::in_force::Holding;
 use crate::lists::List;
 use crate::scene::Scene;
-use crate::server::{Came, Read, Reading};
+use crate::server::{Came, Reach, Read, Reading};
 use crate::wire::{Era, notification_body};
 
 /// So long a list waits for a server of which no list is known yet, from the start of the read on. A
@@ -38,6 +38,10 @@ pub(super) async fn items(
         return Some(Arc::default());
     }
     let kept = server.kept_list(&scene.holder.id, list);
+    if kept.is_some() && !is_open(scene, holding) {
+        // A process is not started just to read a list once more.
+        return kept;
+    }
     let read = begin(scene, ask.era, holding, list);
     let wait_max = if kept.is_some() { FRESH_READ_WAIT_MAX } else { FIRST_READ_WAIT_MAX };
     match came(read, wait_max).await {
@@ -50,7 +54,10 @@ pub(super) async fn items(
 async fn tools(ask: &Ask<'_>, holding: &Holding) -> Option<Arc<Vec<String>>> {
     let (scene, server) = (ask.scene, &holding.server);
     let is_known = server.pins().is_known();
-    if !is_known || !scene.gate.is_fresh(scene, server) {
+    if !is_known && !server.may_offer(List::Tools.capability()) {
+        return Some(Arc::default());
+    }
+    if !is_known || !is_read(scene, holding) {
         let read = begin(scene, ask.era, holding, List::Tools);
         if is_known {
             read.miss();
@@ -61,6 +68,25 @@ async fn tools(ask: &Ask<'_>, holding: &Holding) -> Option<Arc<Vec<String>>> {
     let pins = server.pins();
     let set = Gate::capabilities_at(scene, server, ask.takes);
     pins.is_known().then(|| Arc::new(pins.offered(set)))
+}
+
+/// Whether there is a conversation with the server for this client.
+fn is_open(scene: &Scene, holding: &Holding) -> bool {
+    let server = &holding.server;
+    let own = || scene.session.as_ref().is_some_and(|session| session.peer(&server.name).is_some());
+    let is_shared = scene.session.is_none() || server.is_shared_by_all();
+    if is_shared { server.shared_peer(&scene.holder.id).is_some() } else { own() }
+}
+
+/// Whether the tools need not be read now. The tools of a process are those of its program: it is enough
+/// that the list of clients like this one was read since the gate started.
+fn is_read(scene: &Scene, holding: &Holding) -> bool {
+    let server = &holding.server;
+    let is_process = matches!(server.reach, Reach::Child(_));
+    if is_process && !is_open(scene, holding) {
+        return server.was_read(Gate::own_set(scene, server));
+    }
+    scene.gate.is_fresh(scene, server)
 }
 
 /// Begins to read a list in the background, unless that is under way.

@@ -206,10 +206,7 @@ impl Tail {
     /// A notification on this request.
     pub(super) fn told(&mut self, event: &Event, method: &str, root: Value<'_>) -> Option<Piece> {
         self.resumable |= event.id.is_some();
-        if method == "notifications/tools/list_changed" {
-            self.peer.set_checked(false);
-            self.peer.server.forget_check();
-        }
+        self.peer.told(method);
         let known = Method::parse(method);
         if known == Method::LogMessage && !self.wants_log(root) {
             return None;

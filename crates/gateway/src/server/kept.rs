@@ -118,6 +118,11 @@ impl Server {
         !is_same
     }
 
+    /// Forgets the lists that a notification says have changed.
+    pub(crate) fn forget_lists(&self, list_changed: &str) {
+        self.kept.state().lists.retain(|(_, list), _| list.changed() != list_changed);
+    }
+
     /// Whether the server has this feature, as far as is known.
     pub(crate) fn may_offer(&self, capability: &str) -> bool {
         let state = self.kept.state();

@@ -59,6 +59,11 @@ impl Filter {
         *self == Filter::default()
     }
 
+    /// Whether it is about lists only.
+    pub(super) fn is_of_lists(&self) -> bool {
+        self.uris.is_empty() && self.tasks.is_empty()
+    }
+
     /// Adds what another server is heard for.
     pub(super) fn join(&mut self, other: &Filter) {
         let more = |own: &mut Vec<String>, other: &[String]| {

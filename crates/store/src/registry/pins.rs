@@ -219,7 +219,7 @@ fn accept_one(
 }
 
 pub(super) fn forget(db: &Connection, server: &str) -> Result<(), RegistryError> {
-    for table in ["pins", "pin_sets", "pin_variants", "pin_lists", "tool_lists"] {
+    for table in ["pins", "pin_sets", "pin_variants", "pin_lists", "tool_lists", "server_offers"] {
         db.execute(&format!("DELETE FROM {table} WHERE server = ?1"), [server])?;
     }
     Ok(())

@@ -179,15 +179,15 @@ pub(super) fn all(db: &Connection, server: &str) -> Result<ToolSets, RegistryErr
     )?;
     let capabilities = select.query_map([server], |row| row.get(0))?.collect::<Result<_, _>>()?;
     let offers = db
-        .query_row("SELECT offers FROM tool_lists WHERE server = ?1", [server], |row| row.get(0))
-        .optional()?
-        .flatten();
+        .query_row("SELECT offers FROM server_offers WHERE server = ?1", [server], |row| row.get(0))
+        .optional()?;
     Ok(ToolSets { capabilities, offers })
 }
 
 pub(super) fn put_offers(db: &Connection, server: &str, offers: &str) -> Result<(), RegistryError> {
     db.execute(
-        "UPDATE tool_lists SET offers = ?2 WHERE server = ?1 AND offers IS NOT ?2",
+        "INSERT INTO server_offers (server, offers) VALUES (?1, ?2)
+         ON CONFLICT (server) DO UPDATE SET offers = excluded.offers",
         (server, offers),
     )?;
     Ok(())

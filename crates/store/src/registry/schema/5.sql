@@ -21,8 +21,11 @@ CREATE TABLE pin_variants (
     PRIMARY KEY (server, tool, fingerprint)
 ) STRICT, WITHOUT ROWID;
 
--- The features that the server declared last, such as `prompts,resources,tools`.
-ALTER TABLE tool_lists ADD COLUMN offers TEXT;
+-- The features that a server declared last, such as `prompts,resources,tools`.
+CREATE TABLE server_offers (
+    server TEXT PRIMARY KEY,
+    offers TEXT NOT NULL
+) STRICT, WITHOUT ROWID;
 
 -- The capability sets whose list was read, also those that show no tool at all.
 CREATE TABLE pin_lists (
