@@ -99,7 +99,7 @@ async fn enter(
     let known = Arc::clone(&holder);
     let endpoint = endpoint(&known, server);
     let answered = at_mcp(gate, remote, holder, endpoint, request).await;
-    answered.map_err(|away| Rejected { away, holder: Some(known) })
+    answered.map_err(|away| Rejected { away, holder: Some(known), refused: None })
 }
 
 fn nothing_here() -> TurnedAway {
@@ -154,17 +154,21 @@ fn not_allowed() -> TurnedAway {
 }
 
 /// The grant that the bearer token names. A token is compared by its hash.
-fn identify(gate: &Gate, headers: &HeaderMap) -> Result<Arc<Holder>, TurnedAway> {
+fn identify(gate: &Gate, headers: &HeaderMap) -> Result<Arc<Holder>, Rejected> {
     let mut values = headers.get_all(AUTHORIZATION).iter();
     let value = values.next().ok_or_else(|| {
         unknown("a grant is needed: send `Authorization: Bearer tg_…`; make one with `tollgate grant create`")
     })?;
     if values.next().is_some() {
-        return Err(unknown("there is more than one Authorization header"));
+        return Err(unknown("there is more than one Authorization header").into());
     }
     let token =
         bearer(value).ok_or_else(|| unknown("the Authorization header must read `Bearer tg_…`"))?;
-    gate.holder_of(token).ok_or_else(|| unknown(NO_GRANT))
+    gate.holder_of(token).ok_or_else(|| {
+        let (grant, words) = gate.why_refused(token);
+        tracing::warn!(grant = grant.as_deref().unwrap_or("-"), "refused: {words}");
+        Rejected { away: unknown(NO_GRANT), holder: None, refused: Some(Box::new((grant, words))) }
+    })
 }
 
 /// The token of an Authorization header; the name of the scheme may be written in any case.

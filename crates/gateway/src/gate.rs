@@ -13,11 +13,11 @@ use policy::json::{Value, canonical};
 use policy::{Code, Definition, Denial, LocalTime, Weekday};
 use sha2::Sha256;
 use store::clock::Clock;
-use store::effective::{Effective, Lookup, MergeError};
+use store::effective::{Effective, Ended, Lookup, MergeError};
 use store::gate_time::GateTime;
 use store::ledger::{Ledger, LedgerError};
 use store::random::Random;
-use store::registry::{Registry, RegistryError};
+use store::registry::{Registry, RegistryError, TokenFault};
 use store::secret::Secret;
 use store::settings::Settings;
 use store::vault::Purpose;
@@ -184,6 +184,28 @@ impl Gate {
         match in_force.effective.lookup(token, self.now_us()) {
             Lookup::Active(grant) => in_force.holders.get(&grant.id).cloned(),
             _ => None,
+        }
+    }
+
+    /// Why a token opens nothing, for the owner: the grant it once was for, and what is wrong with it. Its
+    /// client is told the same whatever it is.
+    pub(crate) fn why_refused(&self, token: &str) -> (Option<String>, &'static str) {
+        let in_force = self.in_force.load();
+        match in_force.effective.lookup(token, self.now_us()) {
+            Lookup::Active(grant) => (Some(grant.label.clone()), "the grant is not in force yet"),
+            Lookup::Ended { grant, why } => {
+                let words = match why {
+                    Ended::Revoked => "the token of a grant that was revoked",
+                    Ended::Expired => "the token of a grant that has expired",
+                    Ended::Replaced => "a token that was replaced; its overlap is over",
+                };
+                (Some(grant.label.clone()), words)
+            }
+            Lookup::Unknown => (None, "the token of no grant in this home"),
+            Lookup::NotAToken(TokenFault::Mistyped) => {
+                (None, "a token with a typo in it: its last letters do not fit the rest")
+            }
+            Lookup::NotAToken(TokenFault::NotAToken) => (None, "this is no token of a grant"),
         }
     }
 

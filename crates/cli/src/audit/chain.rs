@@ -85,7 +85,7 @@ fn whole(verified: &Verified, checkpoint: Option<&Checkpoint>, out: &mut Out) ->
             out.line(format_args!("holds the checkpoint of row {seq}"))?;
         }
         None => out.say(
-            "without a checkpoint kept elsewhere, a cut-off end cannot be told; `tollgate audit checkpoint --out FILE`",
+            "without a checkpoint kept elsewhere, removed rows at the end cannot be detected; `tollgate audit checkpoint --out FILE`",
         ),
     }
     Ok(())

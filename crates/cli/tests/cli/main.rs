@@ -38,3 +38,4 @@ mod sync;
 mod terminal;
 mod vault;
 mod whoop;
+mod words;
