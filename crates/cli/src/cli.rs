@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use std::path::PathBuf;
 
 use anyhow::{Result, bail};
-use clap::error::ErrorKind;
+use clap::error::{ContextKind, ErrorKind};
 use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand};
 
 use crate::failure::Ending;
@@ -93,7 +93,7 @@ pub(crate) enum Command {
     Clients(clients::ClientsCommand),
     /// What each tool of a server can do, how dangerous, and why
     Scan(scan::ScanArgs),
-    /// Search a catalogue of servers and tools; show, import, stack
+    /// Search a catalogue of servers and tools: show, import
     #[command(subcommand)]
     Catalog(catalog::CatalogCommand),
     /// Servers behind the gate: add, list, tools, pins, remove
@@ -234,8 +234,80 @@ pub(crate) fn parse() -> Cli {
         }
         _ => Err(error),
     });
-    let matches = matches.unwrap_or_else(|error| tamed(error).exit());
+    let matches = matches.unwrap_or_else(|error| tamed(helped(error)).exit());
     Cli::from_arg_matches(&matches).unwrap_or_else(|error| tamed(error).exit())
+}
+
+/// The words for a mistake that many make, in front of what clap says of it.
+fn helped(error: clap::Error) -> clap::Error {
+    let words: Vec<String> = std::env::args().skip(1).collect();
+    let tip = match error.kind() {
+        ErrorKind::UnknownArgument => missing_dashes(&words),
+        ErrorKind::InvalidSubcommand => {
+            let wrong = error.get(ContextKind::InvalidSubcommand).map(ToString::to_string);
+            wrong.and_then(|wrong| meant(&wrong, &words))
+        }
+        _ => None,
+    };
+    let Some(tip) = tip else { return error };
+    let plain = error.render().to_string();
+    let (first, rest) = plain.split_once('\n').unwrap_or((&plain, ""));
+    let first = first.trim_start_matches("error: ");
+    // One tip is enough, and clap's own would be about something else.
+    let rest: Vec<&str> = rest.lines().filter(|line| !line.trim().starts_with("tip:")).collect();
+    let rest = rest.join("\n");
+    clap::Error::raw(error.kind(), format!("{first}\n\n  tip: {tip}\n\n{}\n", rest.trim()))
+}
+
+/// Commands whose own command goes behind `--`.
+const TAKE_COMMANDS: &[&[&str]] = &[&["server", "add"], &["scan"], &["wrap"]];
+
+fn missing_dashes(words: &[String]) -> Option<String> {
+    let plain: Vec<&str> = words.iter().map(String::as_str).collect();
+    let takes = |path: &&&[&str]| plain.windows(path.len()).any(|window| window == **path);
+    let path = TAKE_COMMANDS.iter().find(takes)?;
+    let has_dashes = plain.contains(&"--");
+    (!has_dashes).then(|| {
+        let shown = path.join(" ");
+        let name = if shown == "server add" { " NAME" } else { "" };
+        format!("put `--` before the command: `tollgate {shown}{name} -- COMMAND`")
+    })
+}
+
+/// Words of other programs, and what they are called here: the first that the command has.
+const SYNONYMS: &[(&str, &[&str])] = &[
+    ("delete", &["revoke", "remove", "uninstall", "disconnect"]),
+    ("del", &["revoke", "remove", "uninstall"]),
+    ("rm", &["revoke", "remove", "uninstall"]),
+    ("remove", &["revoke", "uninstall"]),
+    ("revoke", &["remove"]),
+    ("ls", &["list"]),
+    ("new", &["create", "add"]),
+    ("add", &["create", "install", "set"]),
+    ("create", &["add", "set", "install"]),
+    ("get", &["show", "list"]),
+    ("info", &["show", "status"]),
+    ("reject", &["deny"]),
+    ("accept", &["approve", "pins"]),
+    ("log", &["audit", "tail"]),
+    ("logs", &["audit", "tail"]),
+    ("start", &["up"]),
+    ("serve", &["up"]),
+    ("run", &["up"]),
+    ("login", &["connect"]),
+    ("logout", &["disconnect"]),
+];
+
+fn meant(wrong: &str, words: &[String]) -> Option<String> {
+    let mut command = plain_command();
+    for word in words.iter().take_while(|word| *word != wrong) {
+        if let Some(next) = command.find_subcommand(word) {
+            command = next.clone();
+        }
+    }
+    let (_, known) = SYNONYMS.iter().find(|(word, _)| *word == wrong)?;
+    let found = known.iter().find(|known| command.find_subcommand(known).is_some())?;
+    Some(format!("did you mean `{found}`?"))
 }
 
 /// Words of a command line are repeated in complaints about them, and may come from anywhere.

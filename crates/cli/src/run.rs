@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::{Context as _, Result};
+use anyhow::{Context as _, Result, anyhow};
 use clap::Args;
 use gateway::upstream::Shim;
 use gateway::{Gate, GateOptions, ReadSettings, Tls};
@@ -60,8 +60,25 @@ pub(crate) struct UpArgs {
     #[arg(long)]
     demo: bool,
     /// Where to listen [default: 127.0.0.1:4180, or `listen` of the settings file]
-    #[arg(long, value_name = "ADDRESS")]
+    #[arg(long, value_name = "ADDRESS", value_parser = listen_address)]
     listen: Option<SocketAddr>,
+}
+
+/// An address with its port; what is missing in it is said.
+fn listen_address(text: &str) -> Result<SocketAddr> {
+    text.parse().map_err(|_| {
+        let port = text.trim_start_matches(':');
+        let host = text.trim_start_matches("localhost:");
+        if port.parse::<u16>().is_ok() {
+            anyhow!("write 127.0.0.1:{port}")
+        } else if host.parse::<u16>().is_ok() {
+            anyhow!("write 127.0.0.1:{host}")
+        } else if let Ok(host) = text.parse::<std::net::IpAddr>() {
+            anyhow!("the port is missing: write {}", SocketAddr::new(host, 4180))
+        } else {
+            anyhow!("an address is an IP address and a port, such as 127.0.0.1:4180")
+        }
+    })
 }
 
 pub(crate) fn up(args: &UpArgs, context: &Context, out: &mut Out) -> Result<Ending> {

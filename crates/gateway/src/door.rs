@@ -102,12 +102,12 @@ async fn enter(
             words: "as many connections of this grant are open as `connections_per_grant_max` allows; use those, or close some",
             header: Some((hyper::header::CONNECTION, media::CLOSE)),
         };
-        return Err(Rejected { away, holder: Some(holder) });
+        return Err(Rejected { away, holder: Some(holder), refused: None });
     }
     let known = Arc::clone(&holder);
     let endpoint = endpoint(&known, server);
     let answered = at_mcp(gate, remote, (holder, lease), endpoint, request).await;
-    answered.map_err(|away| Rejected { away, holder: Some(known) })
+    answered.map_err(|away| Rejected { away, holder: Some(known), refused: None })
 }
 
 fn nothing_here() -> TurnedAway {
@@ -178,17 +178,20 @@ fn not_allowed() -> TurnedAway {
 }
 
 /// The grant that the bearer token names. A token is compared by its hash.
-fn identify(gate: &Gate, headers: &HeaderMap) -> Result<(Arc<Holder>, Lease), TurnedAway> {
+fn identify(gate: &Gate, headers: &HeaderMap) -> Result<(Arc<Holder>, Lease), Rejected> {
     let mut values = headers.get_all(AUTHORIZATION).iter();
     let value = values.next().ok_or_else(|| {
         unknown("a grant is needed: send `Authorization: Bearer tg_…`; make one with `tollgate grant create`")
     })?;
     if values.next().is_some() {
-        return Err(unknown("there is more than one Authorization header"));
+        return Err(unknown("there is more than one Authorization header").into());
     }
     let token =
         bearer(value).ok_or_else(|| unknown("the Authorization header must read `Bearer tg_…`"))?;
-    gate.holder_of(token).ok_or_else(|| unknown(NO_GRANT))
+    gate.holder_of(token).ok_or_else(|| {
+        let refused = Some(Box::new(gate.why_refused(token)));
+        Rejected { away: unknown(NO_GRANT), holder: None, refused }
+    })
 }
 
 /// The token of an Authorization header; the name of the scheme may be written in any case.

@@ -225,10 +225,24 @@ async fn initialize(
     let greeting = async { last_of(link.request(permit, out).await?, id, drop).await };
     match tokio::time::timeout(server.start_wait_max, greeting).await {
         Ok(answer) => answer,
-        Err(_) => Err(UpstreamError::Lost {
-            why: "the server did not answer the handshake in time".to_owned(),
-        }),
+        Err(_) => Err(no_answer(link, server.start_wait_max)),
     }
+}
+
+fn no_answer(link: &Link, wait_max: Duration) -> UpstreamError {
+    let noise = match link {
+        Link::Stdio(link) => link.noise_lines(),
+        Link::Http(_) => 0,
+    };
+    let seconds = wait_max.as_secs();
+    let why = if noise > 0 {
+        format!(
+            "it started, but does not speak MCP: no answer to `initialize` in {seconds} s, and {noise} lines that are no messages"
+        )
+    } else {
+        format!("it did not answer `initialize` in {seconds} s")
+    };
+    UpstreamError::Lost { why }
 }
 
 /// A process that was started again is greeted like the one before; what it answers is known.

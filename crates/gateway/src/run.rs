@@ -56,7 +56,7 @@ pub enum RunError {
     NotHeld { grant: String, server: String },
     #[error("the policy does not load: {0}")]
     Policy(#[from] policy::LoadError),
-    #[error("server `{server}` cannot be used: {error}{}", said(.last_words.as_deref()))]
+    #[error("server `{server}` cannot be used: {}{}", why(.error), said(.last_words.as_deref()))]
     Unreachable { server: String, error: UpstreamError, last_words: Option<String> },
     #[error("standard input or output failed: {0}")]
     Streams(#[from] std::io::Error),
@@ -69,8 +69,22 @@ impl RunError {
     }
 }
 
+/// What went wrong. That no message was sent is clear to one who only asks for the tools.
+fn why(error: &UpstreamError) -> String {
+    let text = error.to_string();
+    let begins = [
+        "the message was not sent: ",
+        "no conversation with the server began: ",
+        "the answer was lost: ",
+        "the server does not run: ",
+    ];
+    let text =
+        begins.iter().fold(text.as_str(), |text, begin| text.strip_prefix(begin).unwrap_or(text));
+    text.to_owned()
+}
+
 fn said(last_words: Option<&str>) -> String {
-    last_words.map(|words| format!("\nlast on its stderr: {words}")).unwrap_or_default()
+    last_words.map(|words| format!("\nit printed: {words}")).unwrap_or_default()
 }
 
 /// A gate that listens and does not serve yet.

@@ -107,7 +107,9 @@ fn pins(server: &Server, stores: &Stores, findings: &mut Vec<Finding>) {
     let Ok(pins) = stores.registry.pins(&server.name) else { return };
     let open = pins.iter().filter(|pin| pin.state != PinState::Accepted).count();
     if open > 0 {
-        let words = format!("`{}`: {} not as accepted", server.name, count(open, "tool"));
+        let differ = if open == 1 { "differs" } else { "differ" };
+        let tools = count(open, "tool");
+        let words = format!("`{}`: {tools} {differ} from what you accepted", server.name);
         let mend = format!(
             "`tollgate server pins {0}`, then `tollgate server pins {0} --accept`",
             server.name

@@ -153,6 +153,9 @@ fn check_other_than_gate(target: &Target, stores: &Stores) -> Result<()> {
     Ok(())
 }
 
+/// For a server that wants OAuth, which tollgate does not speak towards servers yet.
+const SIGN_IN_HINT: &str = "\nhint: sign in at that service and get a token there; `--header Authorization=@FILE` with `Bearer TOKEN` in the file sends it (tollgate cannot sign in to servers yet)";
+
 /// The most common trouble, said in the fewest words.
 fn check_program(name: &str, target: &Target) -> Result<()> {
     let Target::Command { argv, cwd, .. } = target else { return Ok(()) };
@@ -170,8 +173,10 @@ fn look_or_take_back(name: &str, stores: &Stores, context: &Context) -> Result<(
     let Err(error) = crate::probe::first_look(name, stores, context) else { return Ok(()) };
     stores.registry.remove_server(name, stores.now_us())?;
     stores.record()?;
-    Err(error
-        .context(format!("server `{name}` was not added: it could not be asked for its tools")))
+    let hint = if error.to_string().contains("status 401") { SIGN_IN_HINT } else { "" };
+    Err(error.context(format!(
+        "server `{name}` was not added: it could not be asked for its tools{hint}"
+    )))
 }
 
 fn report(args: &AddArgs, stores: &Stores, out: &mut Out) -> Result<()> {

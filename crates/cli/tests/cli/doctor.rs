@@ -452,7 +452,7 @@ fn every_command_that_is_named_mends_what_it_is_named_for() {
         ("its folder", &no_folder),
         ("is damaged", &damaged),
         ("is not a folder", &misplaced),
-        ("not as accepted", &changed),
+        ("from what you accepted", &changed),
     ];
     for (words, harm) in cases {
         let stage = Stage::new();
@@ -465,7 +465,7 @@ fn every_command_that_is_named_mends_what_it_is_named_for() {
         let add = ["server", "add", "book", "--cwd", "its folder", "--", "sh", &script, &tools];
         assert_eq!(run(&add).code, 0);
         harm(&home);
-        if words == "not as accepted" {
+        if words == "from what you accepted" {
             run(&["server", "pins", "book", "--look"]);
         }
         let found = || {

@@ -120,11 +120,11 @@ fn the_home_of_a_demonstration_asks_no_real_service_afterwards() {
     let said = stage.run(&["--home", &home, "sync", "whoop"]);
     assert_eq!(said.code, 2, "{}", said.everything());
     let words = said.everything();
-    assert!(words.contains("pretended") && words.contains("tollgate up --demo"), "{words}");
+    assert!(words.contains("demo home") && words.contains("`up --demo`"), "{words}");
     let tokens = r#"{"access_token":"a","refresh_token":"b"}"#;
     let said = stage.run_with(&["--home", &home, "connect", "whoop", "--tokens", "-"], tokens);
     assert_eq!(said.code, 2, "{}", said.everything());
-    assert!(said.stderr.contains("tollgate up --demo"), "{}", said.stderr);
+    assert!(said.stderr.contains("`up --demo`"), "{}", said.stderr);
     // What is there may be read.
     let count = stage.fine(&["--home", &home, "sql", "select count(*) as n from whoop_cycles"]);
     let cycles = count.stdout.split_whitespace().last().and_then(|n| n.parse::<u32>().ok());

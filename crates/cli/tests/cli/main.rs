@@ -42,3 +42,4 @@ mod sync;
 mod terminal;
 mod vault;
 mod whoop;
+mod words;

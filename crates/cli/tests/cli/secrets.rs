@@ -82,7 +82,7 @@ fn no_secret_is_in_any_output_or_file() {
     }
     let said = up.stop();
     assert_eq!(said.code, 0, "{}", said.stderr);
-    assert!(said.stderr.contains("stopping"), "the log is looked at: {}", said.stderr);
+    assert!(said.stderr.contains("shutting down"), "the log is looked at: {}", said.stderr);
     assert_clean("the log", said.everything().as_bytes(), &secrets);
     let files = files_below(&stage.home());
     assert!(files.len() > 4);

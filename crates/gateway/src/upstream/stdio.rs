@@ -19,6 +19,9 @@ use super::waiter::{Listener, Shared, Waiter};
 use super::wishes::Wishes;
 use super::{Listening, Reply};
 
+/// How long a request waits to hear how the child ended that it was meant for.
+const ENDED_WAIT_MAX: Duration = Duration::from_secs(1);
+
 /// One child and the conversation with it. Dropping it stops the child.
 pub struct StdioLink {
     child: Arc<Supervised>,
@@ -108,7 +111,13 @@ impl StdioLink {
         let Kind::Request(id) = &out.kind else {
             return Err(UpstreamError::never_sent("it is not a request"));
         };
-        let run = self.run_for(&out)?;
+        let run = match self.run_for(&out) {
+            Err(UpstreamError::NeverSent { .. }) => {
+                self.until_known().await;
+                self.run_for(&out)?
+            }
+            run => run?,
+        };
         let stream = Shared::Child(Arc::clone(&run));
         let waiter = Waiter::enter(stream, id, &out, &self.child.options.waits)?;
         self.enqueue(&run, out.body, Some(Arc::clone(&waiter.request))).await?;
@@ -117,6 +126,13 @@ impl StdioLink {
             Ok(reply) => Ok(Box::pin(reply.masked(mask)).await),
             Err(error) => Err(mask.error(error)),
         }
+    }
+
+    /// A child that has just ended: how it ended is known in a moment, and says more.
+    async fn until_known(&self) {
+        let mut state = self.child.state();
+        let known = state.wait_for(|state| !matches!(state, State::Running { .. }));
+        let _ = timeout(ENDED_WAIT_MAX, known).await;
     }
 
     pub async fn send(&self, _pass: &Pass, out: Outgoing) -> Result<(), UpstreamError> {
