@@ -65,7 +65,7 @@ pub(super) fn orders(
             let act = || mention(&text.said, start, name.len());
             // `search_products` begins with a noun as often as with a verb; an order settles it.
             let named = known || starts_with(name, is_verb) || {
-                starts_with(name, is_any_verb) && act() == Mention::Steered
+                name.contains('_') && starts_with(name, is_any_verb) && act() == Mention::Steered
             };
             if !named || is_own(&own, name) {
                 continue;

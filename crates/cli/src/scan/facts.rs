@@ -17,8 +17,8 @@ pub(super) fn report(scanned: Scanned, doubles: &[LookAlike], offered: &[Offered
     let was_accepted = scanned.pins.iter().flatten().any(|pin| pin.accepted.is_some());
     // Of a server that nobody has accepted yet, nothing can have changed.
     let changes = drift.as_deref().filter(|_| was_accepted).unwrap_or_default();
-    let elsewhere = offered.iter().filter(|o| o.server != scanned.name);
-    let others: Vec<&str> = elsewhere.map(|o| o.tool.as_str()).collect();
+    let foreign = offered.iter().filter(|o| o.server != scanned.name);
+    let others: Vec<&str> = foreign.map(|o| o.tool.as_str()).collect();
     let around = Around { doubles, drift: changes, others: &others };
     let mut assessment = assess_among(&scanned.name, &tools, around);
     for (at, text) in scanned.offer.tools.iter().enumerate() {
