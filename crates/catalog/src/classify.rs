@@ -162,6 +162,11 @@ pub(crate) fn is_verb(word: &str) -> bool {
     lexicon::verb(word).is_some_and(|verb| !verb.weak)
 }
 
+/// The same, with words that are nouns as often.
+pub(crate) fn is_any_verb(word: &str) -> bool {
+    lexicon::verb(word).is_some()
+}
+
 /// The features of a tool by their id in the weight table, for the trainer in `train/`.
 pub fn feature_ids(server: &str, tool: json::Value<'_>) -> Vec<String> {
     features::features(&tool::Tool::read(server, tool)).into_iter().map(|f| f.id).collect()
