@@ -40,14 +40,14 @@ pub(super) fn place(context: &Context) -> Result<Place> {
     name.push("-demo");
     let pretend = Pretend::start(context.clock.now().wall_us)?;
     let context = context.with_home(PathBuf::from(name)).with_services(pretend.look());
-    mark(&context)?;
+    mark(&context, &pretend)?;
     Ok(Place { context, pretend })
 }
 
-/// Says in the home what it is, before there is an account in it.
-fn mark(context: &Context) -> Result<()> {
+/// Says in the home what it is and where the pretended services are, before there is an account in it.
+fn mark(context: &Context, pretend: &Pretend) -> Result<()> {
     let stores = context.open()?;
-    stores.registry.set_value(DEMONSTRATION, "pretend accounts", stores.now_us())?;
+    stores.registry.set_value(DEMONSTRATION, &pretend.addresses(), stores.now_us())?;
     Ok(())
 }
 

@@ -107,7 +107,7 @@ fn a_sync_tells_its_progress_to_a_client_that_gave_a_token() {
     assert_eq!(answer(&said.stdout, 1)["result"]["structuredContent"]["status"], "success");
     let messages: Vec<Value> =
         said.stdout.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
-    let at = |is: &dyn Fn(&Value) -> bool| messages.iter().position(|message| is(message));
+    let at = |is: &dyn Fn(&Value) -> bool| messages.iter().position(is);
     let progress = at(&|message| message["method"] == "notifications/progress");
     let progress = progress.unwrap_or_else(|| panic!("no progress: {}", said.stdout));
     assert!(progress < at(&|message| message["id"] == 1).unwrap());
@@ -350,4 +350,21 @@ fn a_second_name_of_the_home_is_understood() {
     command.env_remove("TOLLGATE_HOME").env("WHOOP_MCP_HOME", stage.path("other"));
     let said = String::from_utf8(command.output().unwrap().stdout).unwrap();
     assert!(said.contains(&stage.path("other").display().to_string()), "{said}");
+}
+
+#[test]
+fn the_folder_of_the_public_server_is_recognised_and_its_import_named() {
+    let stage = Stage::new();
+    let folder = stage.path("public");
+    std::fs::create_dir(&folder).unwrap();
+    std::fs::write(folder.join("tokens.json"), "{}").unwrap();
+    let shown = format!("`tollgate import whoop-mcp {}`", folder.display());
+    for words in [&["accounts"][..], &["stdio", "whoop"], &["sync", "whoop"]] {
+        let mut command = stage.command(words);
+        command.env_remove("TOLLGATE_HOME").env("WHOOP_MCP_HOME", &folder);
+        let ended = command.stdin(Stdio::null()).output().unwrap();
+        let said = String::from_utf8(ended.stderr).unwrap();
+        assert!(said.contains(&shown) && said.contains("WHOOP_MCP_HOME"), "{words:?}: {said}");
+    }
+    assert_eq!(std::fs::read_dir(&folder).unwrap().count(), 1, "nothing was put there");
 }

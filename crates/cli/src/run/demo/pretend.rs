@@ -49,6 +49,12 @@ impl Pretend {
         Arc::new(move |name: &str| settings.get(name).cloned())
     }
 
+    /// The same as text, for other commands in the home of the demonstration.
+    pub(crate) fn addresses(&self) -> String {
+        let settings: BTreeMap<&str, String> = self.0.iter().flat_map(Stand::settings).collect();
+        serde_json::json!(settings).to_string()
+    }
+
     /// Signs in everywhere.
     pub(crate) fn connect(&self, stores: &Stores) -> Result<()> {
         self.0.iter().try_for_each(|stand| stand.connect(stores))?;
