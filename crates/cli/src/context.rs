@@ -137,7 +137,7 @@ impl Context {
 
     /// The same under other settings than those of the file.
     pub(crate) fn open_with(&self, settings: Settings) -> Result<Stores> {
-        let home = Home::create(&self.home_path()?)?;
+        let home = create_home(&self.home_path()?)?;
         if let Some(what) = database_missing(home.path()).filter(|_| has_log(&home)) {
             tracing::error!(
                 "`gate.db` is {what} although this home was used: servers, policies and grants are gone, and an empty one is made; if that was not you, stop and put a copy back"
@@ -160,7 +160,7 @@ impl Context {
     /// is sealed stays so, and nobody works at the desk.
     pub(crate) fn open_locked(&self) -> Result<Stores> {
         let settings = Arc::new(self.settings()?);
-        let home = Home::create(&self.home_path()?)?;
+        let home = create_home(&self.home_path()?)?;
         let vault = Arc::new(Vault::locked(&self.random)?);
         let registry = Registry::open(&home, vault, self.random.clone())?;
         let desk = Arc::new(LazyDesk::locked(Locked { clock: self.clock.clone() }));
@@ -216,6 +216,8 @@ impl Context {
         let (home, settings) = (home.clone(), Arc::clone(settings));
         let (clock, random) = (self.clock.clone(), self.random.clone());
         Arc::new(LazyDesk::new(move || {
+            let whoop = settings.services.get(connectors::whoop::NAME);
+            let allowed = whoop.and_then(|whoop| whoop.exports.clone());
             let settings = services::settings(&look, &settings).map_err(|e| e.to_string())?;
             let (clock, random) = (clock.clone(), random.clone());
             let mut desk = Desk::open(&home, Arc::clone(&vault), clock, random, settings)
@@ -228,6 +230,7 @@ impl Context {
             if let Some(folder) = exports_folder() {
                 desk.exports = folder;
             }
+            desk.exports_allowed = allowed;
             Ok(desk)
         }))
     }
@@ -260,6 +263,21 @@ fn pretended(registry: &Registry, home: &Home) -> Result<Look> {
     let services: BTreeMap<String, String> =
         text.and_then(|text| serde_json::from_str(&text).ok()).unwrap_or_default();
     Ok(Arc::new(move |name: &str| services.get(name).cloned()))
+}
+
+/// Makes the home, or says what to do with one that is the public server's.
+fn create_home(path: &Path) -> Result<Home> {
+    Home::create(path).map_err(|error| {
+        let holds = |name: &str| path.join(name).is_file();
+        let is_public = !holds("gate.db") && (holds("whoop.db") || holds("tokens.json"));
+        if !is_public {
+            return error.into();
+        }
+        let shown = path.display();
+        anyhow!(
+            "`{shown}` is the folder of `whoop-mcp`, not a home of tollgate\nhint: unset `{HOME_VARIABLE}`, then `tollgate import whoop-mcp {shown}` takes its login and records over"
+        )
+    })
 }
 
 /// Where agents' exports go, if not below the home.

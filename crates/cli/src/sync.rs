@@ -55,6 +55,9 @@ pub(crate) fn run(args: SyncArgs, context: &Context, out: &mut Out) -> Result<En
         out.json(&result)?;
         return Ok(ending(&result));
     }
+    if let Some(cause) = one_cause(&result) {
+        bail!("`{}` was not synced: {}", mirror.service, crate::output::visible(&cause));
+    }
     for warning in grouped(mirror, &texts(&result, "warnings")) {
         out.warn(crate::output::visible(&hinted(&warning)));
     }
@@ -82,6 +85,16 @@ fn mirror(service: &str) -> Result<&'static Mirror> {
         let names: Vec<&str> = sync::ALL.iter().map(|mirror| mirror.service).collect();
         anyhow!("there is no mirror of `{service}`\nhint: one of {}", names.join(", "))
     })
+}
+
+/// Why nothing at all was synced, where every resource failed for the same reason.
+fn one_cause(result: &Value) -> Option<String> {
+    let resources = result.get("resources")?.as_object()?;
+    let mut errors = resources.values().map(|resource| resource.get("error")?.as_str());
+    let first = errors.next()??;
+    let is_one = status(result) == "error" && errors.all(|error| error == Some(first));
+    let (_, words) = first.split_once(": ")?;
+    is_one.then(|| hinted(words))
 }
 
 fn ending(result: &Value) -> Ending {

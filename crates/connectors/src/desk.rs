@@ -39,6 +39,8 @@ pub struct Desk {
     pub settings: Settings,
     /// What agents export goes below it.
     pub exports: PathBuf,
+    /// A folder that the owner also lets them write to, as the settings have it.
+    pub exports_allowed: Option<String>,
     /// The owner's own folder, `~` in a path.
     pub tilde: Option<PathBuf>,
     /// Refreshes logins in a process of its own, which the end of this one does not interrupt.
@@ -78,6 +80,7 @@ impl Desk {
             random,
             settings,
             exports: home.path().join("exports"),
+            exports_allowed: None,
             tilde: None,
             helper: None,
             flights: Flights::default(),

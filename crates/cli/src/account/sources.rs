@@ -158,6 +158,14 @@ fn ask(title: &str) -> Result<String> {
     line()
 }
 
+/// A line that may be empty.
+pub(super) fn optional(title: &str) -> Result<String> {
+    eprint_prompt(title);
+    let mut text = String::new();
+    io::stdin().lock().read_line(&mut text).context("cannot read standard input")?;
+    Ok(text.trim().to_owned())
+}
+
 #[expect(clippy::print_stderr, reason = "a prompt stays on its line")]
 fn eprint_prompt(title: &str) {
     eprint!("{title}: ");

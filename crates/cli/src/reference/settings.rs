@@ -161,6 +161,10 @@ const PARTS: &[Part] = &[
                 "redirect_uri",
                 "where the browser comes back to at sign-in. `WHOOP_REDIRECT_URI` counts first",
             ),
+            (
+                "exports",
+                "a folder that agents may export to, such as `~/whoop`, besides `exports` in the home; `whoop` only. `tollgate connect whoop` asks for it once",
+            ),
         ],
     },
 ];

@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 
 use crate::http;
 use crate::stage::{Stage, Up};
+use crate::whoop::{answer, call, lines};
 
 /// The id of the one approval that waits, as soon as there is one.
 pub(crate) fn wait_for_approval(stage: &Stage) -> String {
@@ -130,6 +131,35 @@ fn the_home_of_a_demonstration_asks_no_real_service_afterwards() {
     let cycles = count.stdout.split_whitespace().last().and_then(|n| n.parse::<u32>().ok());
     // 120 days, of which the last has no night yet between midnight and waking.
     assert!(cycles.is_some_and(|cycles| (115..=121).contains(&cycles)), "{}", count.stdout);
+}
+
+/// Other commands in the home of the demonstration ask its sandboxes while it runs, and say one sentence
+/// when it does not.
+#[test]
+fn commands_in_the_home_of_a_demonstration_ask_its_sandboxes() {
+    let stage = Stage::new();
+    let up = stage.up(&["--demo"]);
+    let home = format!("{}-demo", stage.home().display());
+    let synced = stage.fine(&["--home", &home, "sync", "whoop", "--full", "--json"]).json();
+    assert_eq!(synced["status"], "success", "{synced}");
+    let checks = || {
+        let input = lines(&[call(1, "health_check", &json!({}))]);
+        let said = stage.speak(&["--home", &home, "stdio", "whoop"], &input);
+        answer(&said.stdout, 1)["result"]["structuredContent"]["checks"].clone()
+    };
+    assert_eq!(checks()["api_reachable"]["status"], "ok");
+    drop(up);
+    let said = stage.run(&["--home", &home, "sync", "whoop"]);
+    assert_eq!((said.code, said.stdout.as_str()), (2, ""), "{}", said.everything());
+    let sentence = "this is the demo home; its accounts are made up";
+    assert_eq!(said.stderr.matches(sentence).count(), 1, "{}", said.stderr);
+    assert!(
+        said.stderr.contains("`up --demo`") && !said.stderr.contains("warning"),
+        "{}",
+        said.stderr
+    );
+    let detail = checks()["api_reachable"]["detail"].as_str().unwrap().to_owned();
+    assert!(detail.contains(sentence), "{detail}");
 }
 
 #[test]

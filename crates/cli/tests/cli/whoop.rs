@@ -351,3 +351,20 @@ fn a_second_name_of_the_home_is_understood() {
     let said = String::from_utf8(command.output().unwrap().stdout).unwrap();
     assert!(said.contains(&stage.path("other").display().to_string()), "{said}");
 }
+
+#[test]
+fn the_folder_of_the_public_server_is_recognised_and_its_import_named() {
+    let stage = Stage::new();
+    let folder = stage.path("public");
+    std::fs::create_dir(&folder).unwrap();
+    std::fs::write(folder.join("tokens.json"), "{}").unwrap();
+    let shown = format!("`tollgate import whoop-mcp {}`", folder.display());
+    for words in [&["accounts"][..], &["stdio", "whoop"], &["sync", "whoop"]] {
+        let mut command = stage.command(words);
+        command.env_remove("TOLLGATE_HOME").env("WHOOP_MCP_HOME", &folder);
+        let ended = command.stdin(Stdio::null()).output().unwrap();
+        let said = String::from_utf8(ended.stderr).unwrap();
+        assert!(said.contains(&shown) && said.contains("WHOOP_MCP_HOME"), "{words:?}: {said}");
+    }
+    assert_eq!(std::fs::read_dir(&folder).unwrap().count(), 1, "nothing was put there");
+}

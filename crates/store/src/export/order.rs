@@ -294,7 +294,8 @@ impl Work<'_> {
             written
         });
         steps.try_iter().for_each(told);
-        let place = |name: &str| kinds.iter().position(|kind| kind.name == name);
+        let place =
+            |name: &str| kinds.iter().position(|kind| kind.file == name || kind.name == name);
         written.sort_by_key(|(name, _)| place(name));
         written.into_iter().map(|(_, one)| one).collect()
     }
@@ -327,7 +328,7 @@ impl Work<'_> {
         let records = self.fill(kind, records_max, draft.file(), &spot, told)?;
         let bytes = draft.file().metadata().map_err(|e| spot.fault(&e))?.len();
         let path = spot.path.clone();
-        let written = Written { resource: kind.name, path, saved_to, records, bytes };
+        let written = Written { resource: kind.file, path, saved_to, records, bytes };
         Ok(Filled { draft, spot, written })
     }
 

@@ -272,3 +272,43 @@ fn the_table_has_the_documented_tools_and_addresses() {
         assert!(!schema["properties"].as_object().unwrap().is_empty(), "{}", tool.name);
     }
 }
+
+#[tokio::test]
+async fn an_export_may_go_to_the_folder_that_the_owner_allows_and_nowhere_else() {
+    let mut stage = stage(5);
+    stage.call("sync_whoop", json!({})).await;
+    let home = tempfile::tempdir().unwrap();
+    stage.desk.tilde = Some(home.path().to_owned());
+    let ask = |path: &str| json!({"kind": "cycles", "format": "csv", "path": path});
+    let refused = stage.call("export_whoop", ask("~/whoop/a.csv")).await;
+    assert_eq!(code(&refused), "EXPORT_ERROR");
+    let words = refused["error"]["message"].as_str().unwrap();
+    assert!(words.contains("`exports` of `[services.whoop]`"), "{words}");
+    // What the owner answered when they connected counts, and the settings before that.
+    crate::whoop::export::allow_folder(&stage.desk.records, "~/whoop").unwrap();
+    let done = stage.call("export_whoop", ask("~/whoop/a.csv")).await;
+    assert_eq!(done["files"][0]["path"], "~/whoop/a.csv", "{done}");
+    assert!(home.path().join("whoop/a.csv").is_file());
+    stage.desk.exports_allowed = Some("~/other".to_owned());
+    assert_eq!(code(&stage.call("export_whoop", ask("~/whoop/b.csv")).await), "EXPORT_ERROR");
+    let done = stage.call("export_whoop", ask("~/other/deep/b.csv")).await;
+    assert_eq!(done["status"], "success", "{done}");
+    for path in ["~/other/../c.csv", "~/otherwise.csv", "/etc/c.csv", "~/c.csv"] {
+        let refused = stage.call("export_whoop", ask(path)).await;
+        assert_eq!(code(&refused), "EXPORT_ERROR", "{path}: {refused}");
+    }
+    // The usual folder goes on working.
+    assert_eq!(stage.call("export_whoop", ask("d.csv")).await["status"], "success");
+    let all = json!({"kind": "all", "format": "jsonl", "path": "all"});
+    let done = stage.call("export_whoop", all).await;
+    let names: Vec<&str> = done["files"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|file| file["resource"].as_str().unwrap())
+        .collect();
+    assert_eq!(
+        names,
+        ["cycles", "recoveries", "sleeps", "workouts", "body_measurements", "profile_snapshots"]
+    );
+}

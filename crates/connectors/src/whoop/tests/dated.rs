@@ -280,3 +280,28 @@ async fn health_says_how_long_the_login_took_and_whether_it_can_be_refreshed() {
     assert_eq!((&auth["status"], &auth["has_refresh_token"]), (&json!("fail"), &json!(false)));
     assert!(auth["latency_ms"].is_number(), "{auth}");
 }
+
+#[tokio::test]
+async fn records_of_an_older_version_are_dated_without_asking_whoop() {
+    let stage = stage(10);
+    stage.call("sync_whoop", json!({})).await;
+    let asked = json!({"start": "2026-04-05"});
+    let before = stage.call("list_whoop_recoveries", asked.clone()).await;
+    let older = |kind: &str, raw: &str| {
+        let kind = crate::whoop::kind::Kind::parse(kind)?;
+        let shaped = crate::whoop::shape::shape_text(kind, raw);
+        let mut flat = shaped.flat.clone().ok()?;
+        flat.retain(|name, _| !TIMES.contains(&name.as_str()));
+        let flat = Value::Object(flat).to_string();
+        let (start_us, end_us, offset_s) = (shaped.start_us, shaped.end_us, shaped.offset_s);
+        let (parent, state) = (shaped.parent, shaped.state);
+        Some(store::records::Derived { start_us, end_us, offset_s, parent, state, flat })
+    };
+    assert!(stage.desk.records.reshape("whoop", 1, older).unwrap() > 0);
+    let old = stage.call("list_whoop_recoveries", asked.clone()).await;
+    assert_eq!(old["records"][0].get("start_utc"), None);
+    let requests = stage.requests();
+    stage.desk.prepare();
+    assert_eq!(stage.call("list_whoop_recoveries", asked).await, before);
+    assert_eq!(stage.requests(), requests);
+}
