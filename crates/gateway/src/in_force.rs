@@ -1,6 +1,7 @@
 //! What the gate runs with right now: one whole value, swapped whole. A call takes it once.
 
 mod leases;
+mod rules;
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -10,8 +11,7 @@ use std::time::Duration;
 
 use hashbrown::HashMap;
 use hyper::header::{HeaderName, HeaderValue};
-use policy::json::Value;
-use policy::{Policy, ServerRequest, Subject};
+use policy::{Policy, Subject};
 use store::effective::Effective;
 use store::registry::{self, Credential, EnvValue, PolicyText, Registry, Target, TokenHash};
 use store::settings::Limits;
@@ -25,6 +25,7 @@ use crate::server::{Reach, Server};
 use crate::upstream::{ChildOptions, HttpOptions, HttpServer, Mask, Shim, Waits, base_env};
 
 pub(crate) use leases::{Lease, Leases};
+pub(crate) use rules::Rules;
 
 /// Everything in force.
 pub(crate) struct InForce {
@@ -78,14 +79,6 @@ impl Holding {
     }
 }
 
-/// A compiled policy with what names it in audit rows.
-pub(crate) struct Rules {
-    pub(crate) name: String,
-    pub(crate) version: u64,
-    sha256: String,
-    pub(crate) policy: Policy,
-}
-
 impl Holder {
     pub(crate) fn new(
         id: String,
@@ -134,31 +127,6 @@ impl Holder {
     /// Room for one more request of this grant.
     pub(crate) fn place(&self) -> Option<OwnedSemaphorePermit> {
         Arc::clone(&self.places).try_acquire_owned().ok()
-    }
-}
-
-impl Rules {
-    /// Whether methods may be used that reach a server and name no tool, resource or prompt.
-    pub(crate) fn allows_methods(&self) -> bool {
-        self.policy.allows_unnamed()
-    }
-
-    /// Whether the resource that a notification names may be seen.
-    pub(crate) fn shows_resource_of(&self, notification: Value<'_>) -> bool {
-        let uri = notification.get("params").and_then(|params| params.get("uri")?.as_str());
-        uri.is_some_and(|uri| self.policy.shows(Subject::Resource(&uri)))
-    }
-
-    /// Whether a server may ask this of the client. What the language does not name follows the client.
-    pub(crate) fn server_may_ask(&self, method: &str) -> bool {
-        let request = match method {
-            "elicitation/create" => ServerRequest::Elicitation,
-            "sampling/createMessage" => ServerRequest::Sampling,
-            "roots/list" => ServerRequest::Roots,
-            // Whoever lists what servers may ask lists all of it.
-            _ => return ServerRequest::ALL.into_iter().all(|one| self.policy.server_may_ask(one)),
-        };
-        self.policy.server_may_ask(request)
     }
 }
 

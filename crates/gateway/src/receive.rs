@@ -1,12 +1,13 @@
 //! A message arrives: it has one meaning or is refused, it belongs to one era, and each kind of it
 //! goes its own way.
 
+mod about;
+
 use std::pin::pin;
 use std::sync::Mutex;
 
 use bytes::Bytes;
 use hyper::HeaderMap;
-use policy::Subject;
 use policy::json::{Bounds, Doc};
 use store::ledger::Waiting;
 
@@ -15,7 +16,6 @@ use crate::answers;
 use crate::call::{self, Aim, Ask};
 use crate::door::PROTOCOL_VERSION;
 use crate::greet;
-use crate::lists::List;
 use crate::outbound::Outbound;
 use crate::own_tokens;
 use crate::scene::{Endpoint, Scene};
@@ -25,9 +25,11 @@ use crate::subscribe;
 use crate::tell;
 use crate::turns;
 use crate::wire::{
-    self, Era, Message, Method, Named, Outcome, Refused, Request, Response, Revision, Sender,
-    Takes, headers, meta_keys, result_body,
+    self, Era, Message, Method, Outcome, Refused, Request, Response, Revision, Sender, Takes,
+    headers, meta_keys, result_body,
 };
+
+pub(crate) use about::{About, subject};
 
 /// Answers one message.
 pub(crate) async fn receive(scene: &Scene, body: &Bytes, http: Option<&HeaderMap>) -> Outbound {
@@ -291,56 +293,6 @@ pub(crate) async fn to_server(
         return outbound;
     }
     call::carry(ask, aim, in_flight).await
-}
-
-/// What a policy is asked about.
-pub(crate) enum About<'a> {
-    Tool(&'a str),
-    Resource(&'a str),
-    Prompt(&'a str),
-    Method(&'a str),
-    /// A follow-up on a task, which was admitted as a call of these tools.
-    Task(Vec<String>),
-    /// The protocol's own business: lists are filtered on their way back.
-    Nothing,
-}
-
-impl About<'_> {
-    pub(crate) fn as_subject(&self) -> Option<Subject<'_>> {
-        Some(match self {
-            About::Tool(name) => Subject::Tool(name),
-            About::Resource(uri) => Subject::Resource(uri),
-            About::Prompt(name) => Subject::Prompt(name),
-            About::Method(name) => Subject::Method(name),
-            About::Task(_) | About::Nothing => return None,
-        })
-    }
-
-    pub(crate) fn task_of(&self) -> Option<&[String]> {
-        match self {
-            About::Task(tools) => Some(tools),
-            _ => None,
-        }
-    }
-}
-
-pub(crate) fn subject<'a>(
-    ask: &'a Ask<'_>,
-    server: &str,
-    named: &'a Named<'_>,
-) -> Result<About<'a>, Refused> {
-    Ok(match named {
-        Named::Tool(name) => About::Tool(name),
-        Named::Resource(uri) => About::Resource(uri),
-        Named::Prompt(name) => About::Prompt(name),
-        Named::Task(id) => match ask.scene.gate.tasks.tools_of(ask.scene, server, id) {
-            Some(tools) => About::Task(tools),
-            // Another's, or unknown: the policy cannot be asked without the tool, so it is refused.
-            None => return Err(Refused::params("there is no such task").with_id(&ask.request.id)),
-        },
-        Named::Nothing if List::of_method(&ask.request.method_name).is_some() => About::Nothing,
-        Named::Nothing => About::Method(&ask.request.method_name),
-    })
 }
 
 /// The era of a request, once everything that its era demands of it is there.

@@ -28,7 +28,7 @@ fn ask(client: &Client, method: &str, params: &Value) -> Value {
 
 /// Keeps every message that a server gets, but for those that are needed to know it.
 fn noted(body: &[u8]) -> Option<String> {
-    Some(String::from_utf8_lossy(body).into_owned())
+    Some(String::from_utf8_lossy(body).into_owned()).filter(|text| !text.is_empty())
 }
 
 fn updated(uri: &str) -> Value {
