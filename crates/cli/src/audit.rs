@@ -32,7 +32,7 @@ pub(crate) enum AuditCommand {
     Search(SearchArgs),
     /// Check that no row was changed, removed or put in
     Verify(VerifyArgs),
-    /// Print a checkpoint to keep elsewhere; with it, verify also finds a cut-off end
+    /// Print a checkpoint to keep elsewhere; with it, verify also detects removed rows at the end
     Checkpoint(CheckpointArgs),
     /// Take the log out: entries as JSON lines or CSV, or the chain itself
     Export(ExportArgs),
@@ -40,7 +40,7 @@ pub(crate) enum AuditCommand {
 
 #[derive(Args)]
 pub(crate) struct TailArgs {
-    /// Go on showing entries as they come
+    /// Keep following new entries
     #[arg(short = 'f', long)]
     follow: bool,
     /// How many to begin with

@@ -2,6 +2,7 @@
 //! environment is read here and nowhere deeper.
 
 use std::cell::OnceCell;
+use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -33,6 +34,8 @@ pub(crate) const KEY_VARIABLE: &str = "TOLLGATE_VAULT_KEY";
 const EXPORTS_VARIABLE: &str = "TOLLGATE_EXPORTS";
 /// A setting of a home whose accounts are pretended, so that no command asks a real service in it.
 pub(crate) const DEMONSTRATION: &str = "demonstration";
+/// Where the services of a demonstration are, as JSON, while it runs.
+pub(crate) const DEMONSTRATION_SERVICES: &str = "demonstration_services";
 /// What `--home` says unless it is given.
 const OUR_HOME_VARIABLE: &str = "TOLLGATE_HOME";
 /// A second name of the home, for those who come from another WHOOP server.
@@ -46,6 +49,8 @@ pub(crate) struct Context {
     pub(crate) random: Random,
     /// Where the settings of services come from before the settings file is asked.
     look: Look,
+    /// Whether that was handed in, as by a demonstration for its own sandboxes.
+    has_services: bool,
     /// How a vault key is had that is not in the home.
     pub(crate) ask: Ask,
 }
@@ -58,6 +63,7 @@ impl Context {
             clock: Clock::System,
             random: Random::System,
             look: Arc::new(variable),
+            has_services: false,
             ask: vault::ask,
         }
     }
@@ -70,13 +76,14 @@ impl Context {
             clock: self.clock.clone(),
             random: self.random.clone(),
             look: Arc::clone(&self.look),
+            has_services: self.has_services,
             ask: ask_nobody,
         }
     }
 
     /// The same with services elsewhere: what the environment says of the real ones does not count.
     pub(crate) fn with_services(self, look: Look) -> Context {
-        Context { look, ..self }
+        Context { look, has_services: true, ..self }
     }
 
     /// `--home`, or the XDG data folder.
@@ -100,6 +107,11 @@ impl Context {
         let home = self.home.as_deref()?;
         let by_environment = std::env::var_os(OUR_HOME_VARIABLE).is_some_and(|named| named == home);
         (!by_environment).then_some(home)
+    }
+
+    /// The settings file that was named, if one was.
+    pub(crate) fn named_settings(&self) -> Option<&Path> {
+        self.config.as_deref()
     }
 
     /// The settings file in use: the one that was named, or the one in the home if it is there.
@@ -135,7 +147,12 @@ impl Context {
         let registry = Registry::open(&home, Arc::clone(&vault), self.random.clone())?;
         let settings = Arc::new(settings);
         let pretends = registry.value(DEMONSTRATION)?.is_some();
-        let desk = self.desk(&home, vault, &settings, pretends);
+        let look = if pretends && !self.has_services {
+            pretended(&registry, &home)?
+        } else {
+            Arc::clone(&self.look)
+        };
+        let desk = self.desk(&home, vault, &settings, look, pretends);
         Ok(self.stores(home, registry, settings, desk))
     }
 
@@ -193,11 +210,11 @@ impl Context {
         home: &Home,
         vault: Arc<Vault>,
         settings: &Arc<Settings>,
+        look: Look,
         pretends: bool,
     ) -> Arc<LazyDesk> {
         let (home, settings) = (home.clone(), Arc::clone(settings));
         let (clock, random) = (self.clock.clone(), self.random.clone());
-        let look = Arc::clone(&self.look);
         Arc::new(LazyDesk::new(move || {
             let settings = services::settings(&look, &settings).map_err(|e| e.to_string())?;
             let (clock, random) = (clock.clone(), random.clone());
@@ -233,6 +250,16 @@ fn check_program(home: &Path) -> Result<(), KeyError> {
         }
         _ => Ok(()),
     }
+}
+
+/// The sandboxes of a demonstration that runs on this home. Without one nothing is anywhere, and the real
+/// services are not asked in its place.
+fn pretended(registry: &Registry, home: &Home) -> Result<Look> {
+    let runs = crate::running::all(home.path()).iter().any(|gate| gate.url.is_some());
+    let text = registry.value(DEMONSTRATION_SERVICES)?.filter(|_| runs);
+    let services: BTreeMap<String, String> =
+        text.and_then(|text| serde_json::from_str(&text).ok()).unwrap_or_default();
+    Ok(Arc::new(move |name: &str| services.get(name).cloned()))
 }
 
 /// Where agents' exports go, if not below the home.

@@ -38,6 +38,9 @@ pub(crate) struct Facts {
     pub(crate) url: Option<String>,
     pub(crate) durability: String,
     pub(crate) version: String,
+    /// The `PATH` by which it finds the programs of servers.
+    #[serde(default)]
+    pub(crate) path: Option<String>,
 }
 
 /// The mark of this process. Removed when dropped; void when the process dies.
@@ -242,6 +245,7 @@ mod tests {
             url: Some("http://127.0.0.1:4180/mcp".into()),
             durability: "process".into(),
             version: "0".into(),
+            path: None,
         }
     }
 

@@ -15,6 +15,7 @@ use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
 use crate::answers;
+use crate::bound;
 use crate::call::Ask;
 use crate::flow::Steps;
 use crate::gate::Gate;
@@ -53,19 +54,19 @@ pub(crate) fn hold(ask: &Ask<'_>, waiting: Waiting, in_flight: Option<InFlight>)
     Outbound::Many(pieces)
 }
 
-/// Keeps the arguments sealed, for the human to read. Sealing and writing megabytes takes long, so it is
-/// done on a thread where nobody is served.
-fn keep_arguments(ask: &Ask<'_>, waiting: &Waiting) -> JoinHandle<()> {
+/// Keeps all params that the approval is bound to sealed, for the human to read. Sealing and writing
+/// megabytes takes long, so it is done off the serving threads.
+fn keep_params(ask: &Ask<'_>, waiting: &Waiting) -> JoinHandle<()> {
     let gate = Arc::clone(&ask.scene.gate);
-    let arguments = ask.request.arguments().map_or("{}", |arguments| arguments.raw()).to_owned();
+    let params = bound::parked_text(ask.request);
     let approval = waiting.approval_id().to_owned();
     tokio::task::spawn_blocking(move || {
         let now_us = gate.clock.now().wall_us;
-        match gate.registry.put_parked(&approval, arguments.as_bytes(), now_us) {
+        match gate.registry.put_parked(&approval, params.as_bytes(), now_us) {
             // A call that is sent again while it waits is the one that is kept already.
             Ok(()) | Err(RegistryError::Exists { .. }) => {}
             Err(error) => {
-                tracing::error!(%error, "the arguments of a waiting call could not be kept for the owner");
+                tracing::error!(%error, "the params of a waiting call could not be kept for the owner");
             }
         }
     })
@@ -123,7 +124,7 @@ enum Ended {
 
 impl Held {
     fn new(ask: &Ask<'_>, waiting: Waiting, in_flight: Option<InFlight>) -> Held {
-        let keeping = keep_arguments(ask, &waiting);
+        let keeping = keep_params(ask, &waiting);
         let asked = ask.scene.gate.ledger.approvals().unwrap_or_default();
         let asked = asked.into_iter().find(|approval| approval.id == waiting.approval_id());
         Held {
@@ -217,7 +218,7 @@ impl Held {
 
     fn progress(&self, step: u32) -> Vec<u8> {
         let params = format!(
-            "{{\"progressToken\":{},\"progress\":{step},\"message\":\"waiting for a human to decide ({})\"}}",
+            "{{\"progressToken\":{},\"progress\":{step},\"message\":\"waiting for the owner to approve ({})\"}}",
             self.token,
             self.waiting.approval_id()
         );

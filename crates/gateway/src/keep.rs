@@ -41,7 +41,7 @@ pub(crate) async fn keep(gate: Arc<Gate>, read_settings: Option<ReadSettings>) {
     loop {
         tokio::select! {
             _ = every.tick() => {}
-            () = turned_true(&mut stopping) => return,
+            () = turned_true(&mut stopping) => return gate.save_tasks(),
         }
         let looked = tokio::task::spawn_blocking(look_aside(&gate, read_settings.as_ref()));
         tokio::select! {
@@ -60,6 +60,7 @@ pub(crate) async fn keep(gate: Arc<Gate>, read_settings: Option<ReadSettings>) {
         }
         if ticks.is_multiple_of(TICKS_PER_MINUTE) {
             forget_parked(&gate);
+            gate.save_tasks();
             record_acts(&gate);
         }
     }
@@ -157,11 +158,15 @@ fn record_acts(gate: &Gate) {
 fn sweep(gate: &Arc<Gate>) {
     let now = gate.clock.now();
     let idle_us = i64::try_from(gate.bounds.session_idle_max.as_micros()).unwrap_or(i64::MAX);
+    let gone_us = i64::try_from(gate.bounds.session_gone_max.as_micros()).unwrap_or(i64::MAX);
     gate.rounds.sweep(gate.now_us());
+    gate.end_replaced_tokens();
     let in_force = gate.in_force();
     let ended = gate.sessions.take(|session| {
         let idle = now.wall_us.saturating_sub(session.used_at_us()) > idle_us;
+        let is_gone = session.gone_us(now.wall_us) > gone_us;
         idle && !session.is_listened_to()
+            || is_gone
             || !Gate::holds(&in_force, &session.grant, session.server.as_deref())
     });
     for session in ended {

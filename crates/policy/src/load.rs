@@ -70,6 +70,7 @@ pub fn looks_like_policy(source: &str) -> bool {
 pub(crate) struct Loader {
     pub(crate) problems: Problems,
     pub(crate) warnings: Problems,
+    warned_of_links: bool,
     pub(crate) patterns: operator::Patterns,
 }
 
@@ -82,6 +83,16 @@ impl Loader {
         result: Result<T, Complaint>,
     ) -> Option<T> {
         result.map_err(|complaint| self.problems.add(node.place, pointer, complaint)).ok()
+    }
+
+    /// Says once in a policy what a comparison of paths cannot know.
+    pub(crate) fn warn_of_links(&mut self, node: &Node, pointer: &str) {
+        if std::mem::replace(&mut self.warned_of_links, true) {
+            return;
+        }
+        let words = "`path_under` compares the text of a path: a symbolic link below the folder can lead out of it";
+        let hint = "keep links out of the folder, or run the server where it can open nothing else";
+        self.warnings.add(node.place, pointer, Complaint::new(words).hint(hint));
     }
 }
 

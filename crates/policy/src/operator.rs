@@ -278,7 +278,7 @@ static ROWS: &[Operator] = &[
     },
     Operator {
         name: "path_under",
-        words: "is a path at or below one of the folders, whichever way it is read",
+        words: "is a path at or below one of the folders, whichever way its text is read; links on the disk are not followed",
         takes: Takes::Texts,
         compile: Compile::Plain(under::path_under),
         cases: under::PATH_UNDER,

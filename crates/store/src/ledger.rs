@@ -20,6 +20,7 @@ use places::Places;
 use rows::Ruling;
 use state::OpenCall;
 
+use approvals::Decided;
 pub use approvals::{
     Answer, Approval, ApprovalError, ApprovalStatus, PARKED_BYTES_MAX, PARKED_BYTES_PER_GRANT_MAX,
 };
@@ -303,19 +304,23 @@ impl Ledger {
     ) -> Result<Approval, ApprovalError> {
         self.inner.turn(|turn| {
             turn.core.state.approvals.decidable(id, answer, turn.tick)?;
+            let any_words;
             let (status, until, words) = match answer {
                 Answer::ApproveOnce => (ApprovalStatus::ApprovedOnce, None, ""),
-                Answer::ApproveFor { seconds } => {
+                Answer::ApproveFor { seconds } | Answer::ApproveAnyFor { seconds } => {
                     let until = turn.tick.saturating_add(seconds.saturating_mul(1_000_000));
-                    (ApprovalStatus::ApprovedUntil(until), Some(until), "")
+                    any_words = answer.words_of_any();
+                    (ApprovalStatus::ApprovedUntil(until), Some(until), any_words.as_str())
                 }
                 Answer::Deny { words } => (ApprovalStatus::Denied, None, words.as_str()),
             };
+            let any_arguments = matches!(answer, Answer::ApproveAnyFor { .. });
             let said = Note { act: "approval_decided", by, about: "", words };
             turn.append(|stamp, out| {
                 rows::approval_decided(stamp, id, answer.as_str(), until, &said, out);
             })?;
-            turn.core.state.approvals.decide(id, status, by, words);
+            let decided = Decided { status, any_arguments, by, words };
+            turn.core.state.approvals.decide(id, &decided, turn.tick);
             let decided = turn.core.state.approvals.get(id).cloned();
             decided.ok_or_else(|| ApprovalError::Unknown(id.to_owned()))
         })

@@ -24,7 +24,7 @@ pub(super) fn settings(context: &Context, findings: &mut Vec<Finding>) {
     let path = match context.settings_path() {
         Ok(Some(path)) => path,
         Ok(None) => {
-            return findings.push(Finding::good("settings", "no tollgate.toml; all as usual"));
+            return findings.push(Finding::good("settings", "no tollgate.toml; defaults are used"));
         }
         Err(e) => return findings.push(Finding::from_error("settings", &e)),
     };

@@ -30,7 +30,10 @@ const FIELDS: &[(&str, &str)] = &[
     ("policy_version", "its version; 0 for a policy of tollgate.toml"),
     ("keys", "names of the top-level arguments; the first 32"),
     ("keys_left_out", "how many more there were"),
-    ("digest", "keyed digest of the canonical arguments; the arguments themselves are not kept"),
+    (
+        "digest",
+        "keyed digest of the canonical arguments, or of all bound params where there are more; they themselves are not kept",
+    ),
     ("definition", "fingerprint of the tool definition in force"),
     ("holds", "what the call took from counters: `scope`, `id`, `counter`, `amount`, `windows_ms`"),
     ("approval", "the approval the call asked for, used, or that was decided"),

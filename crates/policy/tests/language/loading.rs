@@ -216,6 +216,18 @@ fn a_wildcard_of_another_language_is_a_warning() {
 }
 
 #[test]
+fn a_policy_that_compares_paths_says_once_what_that_cannot_know() {
+    let rule = r#"{ "conditions": [{ "path": "args.p", "op": "path_under", "value": "/srv" }] }"#;
+    let source = format!(
+        r#"{{ "version": "1", "default": "deny", "tools": {{ "a": {{ "require": [{rule}, {rule}] }}, "b": {{ "deny_if": [{rule}] }} }} }}"#
+    );
+    let policy = Policy::load(&source, Format::Json).unwrap();
+    let found: Vec<_> = policy.warnings().iter().map(|warning| warning.pointer.as_str()).collect();
+    assert_eq!(found, ["/tools/a/require/0/conditions/0"]);
+    assert!(policy.warnings()[0].words.contains("symbolic link"));
+}
+
+#[test]
 fn oversized_patterns_are_refused_once_however_many_there_are() {
     let condition = r#"{"path":"args.a","op":"regex","value":"(\\w{200}){200}"}"#;
     let conditions = vec![condition; 1_000].join(",");

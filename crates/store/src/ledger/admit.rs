@@ -89,8 +89,9 @@ impl Turn<'_> {
 
     fn judge_asked(&mut self, request: &Request<'_>, ask: &Ask) -> Result<Judged, LedgerError> {
         let binding = request.facts.approval_binding();
+        let tool_binding = request.facts.tool_binding();
         let ruling = Ruling { rule: &ask.rule, ..Ruling::of(request.verdict) };
-        match self.core.state.approvals.find(&binding, self.tick) {
+        match self.core.state.approvals.find(&binding, &tool_binding, self.tick) {
             Found::Approved(approval) => {
                 let id = approval.id.clone();
                 self.admit_within_limits(request, &id)
@@ -101,7 +102,8 @@ impl Turn<'_> {
             }
             Found::Pending(_) if request.held.is_some() => Ok(Judged::StillAsked),
             Found::Pending(approval) => {
-                let denial = pending(&approval.id, ask);
+                let left_us = approval.expires_us.saturating_sub(self.tick);
+                let denial = pending(&approval.id, ask, left_us);
                 self.ask(request, &Ruling { reason: &ask.reason, ..ruling }, denial)
             }
             Found::Nothing if request.held.is_some() => {
@@ -119,7 +121,7 @@ impl Turn<'_> {
                 if let Some(full) = approvals.no_room(grant, parked_bytes, self.tick) {
                     return self.deny(request, ruling, "limited", no_room(ask, &full));
                 }
-                self.ask_anew(request, ask, &binding)
+                self.ask_anew(request, ask, [&binding, &tool_binding])
             }
         }
     }
@@ -129,7 +131,7 @@ impl Turn<'_> {
         &mut self,
         request: &Request<'_>,
         ask: &Ask,
-        binding: &str,
+        [binding, tool_binding]: [&str; 2],
     ) -> Result<Judged, LedgerError> {
         // The number of the row is part of the approval's name, so nothing may come between.
         self.core.write_owed(self.now, self.tick)?;
@@ -141,12 +143,18 @@ impl Turn<'_> {
         let ruling = Ruling {
             rule: &ask.rule,
             reason: &ask.reason,
-            asked: Some(Asked { binding, expires, parked_bytes: request.facts.parked_bytes }),
+            asked: Some(Asked {
+                binding,
+                tool_binding,
+                expires,
+                parked_bytes: request.facts.parked_bytes,
+            }),
             ..Ruling::of(request.verdict)
         };
-        let judged = self.ask(request, &ruling, pending(&id, ask))?;
-        let approval = self.approval(request.facts, ask, seq, id, expires, binding);
-        self.core.state.approvals.ask(approval);
+        let judged = self.ask(request, &ruling, pending(&id, ask, timeout_us))?;
+        let approval = self.approval(request.facts, ask, seq, id, expires);
+        let (binding, tool_binding) = (binding.to_owned(), tool_binding.to_owned());
+        self.core.state.approvals.ask(Approval { binding, tool_binding, ..approval });
         Ok(judged)
     }
 
@@ -157,7 +165,6 @@ impl Turn<'_> {
         seq: u64,
         id: String,
         expires_us: u64,
-        binding: &str,
     ) -> Approval {
         let subject = facts.subject;
         Approval {
@@ -179,7 +186,9 @@ impl Turn<'_> {
             by: String::new(),
             words: String::new(),
             parked_bytes: facts.parked_bytes,
-            binding: binding.to_owned(),
+            any_arguments: false,
+            binding: String::new(),
+            tool_binding: String::new(),
         }
     }
 
@@ -323,11 +332,8 @@ fn write_key(hold: &Hold, facts: &Facts<'_>, grant: &str, out: &mut String) {
     };
     match hold.scope {
         Scope::Grant => Key::write(Scope::Grant, grant, counter, out),
-        // Calls outside of any session share the allowance of one.
-        Scope::Session => {
-            let id = format!("{}/{}", grant, facts.session.unwrap_or_default());
-            Key::write(Scope::Session, &id, counter, out);
-        }
+        // All sessions of a grant share one allowance: an agent could open another one for more.
+        Scope::Session => Key::write(Scope::Session, grant, counter, out),
         Scope::Server => Key::write(Scope::Server, facts.server, counter, out),
         Scope::Everyone => Key::write(Scope::Everyone, "", counter, out),
     }
@@ -362,8 +368,7 @@ impl std::fmt::Display for Shown {
 
 fn whose(scope: Scope) -> &'static str {
     match scope {
-        Scope::Grant => "for this grant",
-        Scope::Session => "in this session",
+        Scope::Grant | Scope::Session => "for this grant",
         Scope::Server => "on this server",
         Scope::Everyone => "in all",
     }
@@ -380,14 +385,27 @@ fn window(window_ms: u64) -> String {
     }
 }
 
-fn pending(id: &str, ask: &Ask) -> Denial {
+/// The call waits: who decides, and how long they have. No command that approves is named, because this
+/// is what the agent reads.
+fn pending(id: &str, ask: &Ask, left_us: u64) -> Denial {
     let reason = format!(
-        "{}; waiting for the owner to decide (`{id}`): send the same call again after that",
-        ask.reason.trim_end_matches(['.', ';'])
+        "{}; the owner has {} to decide (approval `{id}`)",
+        ask.reason.trim_end_matches(['.', ';']),
+        span(left_us / 1_000_000)
     );
     Denial {
         approval_id: Some(id.to_owned()),
         ..Denial::new(Code::ApprovalPending, &ask.rule, reason)
+    }
+}
+
+/// `45 s`, `10 min`, `2 h`, `3 days`: rounded down to one unit.
+fn span(seconds: u64) -> String {
+    match seconds {
+        0..=119 => format!("{seconds} s"),
+        120..=7_199 => format!("{} min", seconds / 60),
+        7_200..=172_799 => format!("{} h", seconds / 3_600),
+        _ => format!("{} days", seconds / 86_400),
     }
 }
 

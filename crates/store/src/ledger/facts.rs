@@ -58,6 +58,19 @@ impl<'a> Facts<'a> {
         hash.finish()
     }
 
+    /// What an approval of any arguments is bound to: the same as [`Facts::approval_binding`] without the
+    /// arguments.
+    pub(crate) fn tool_binding(&self) -> String {
+        let any = Facts { argument_digest: None, ..*self };
+        let policy = any.policy.unwrap_or(PolicyVersion { name: "", version: 0 });
+        let mut hash = Binding::new("approval of any arguments");
+        hash.call(&any);
+        hash.part(any.definition.unwrap_or_default().as_bytes());
+        hash.part(policy.name.as_bytes());
+        hash.part(&policy.version.to_be_bytes());
+        hash.finish()
+    }
+
     /// What makes a retry the same logical call.
     pub(crate) fn call_binding(&self) -> String {
         let mut hash = Binding::new("call");

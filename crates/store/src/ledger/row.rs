@@ -70,6 +70,8 @@ pub(crate) struct Row<'a> {
     pub(crate) continuation_of: Option<u64>,
     #[serde(borrow, default)]
     pub(crate) binding: Text<'a>,
+    #[serde(borrow, default)]
+    pub(crate) tool_binding: Text<'a>,
     #[serde(default)]
     pub(crate) expires: u64,
     #[serde(default)]
