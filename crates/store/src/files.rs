@@ -104,9 +104,9 @@ mod tests {
 
     #[test]
     fn what_takes_too_long_is_given_up() {
-        let (hold, held) = mpsc::channel::<()>();
-        let waited = within(10, move || held.recv());
+        let (sender, receiver) = mpsc::channel::<()>();
+        let waited = within(10, move || receiver.recv());
         assert_eq!(waited.unwrap_err().kind(), io::ErrorKind::TimedOut);
-        drop(hold);
+        drop(sender);
     }
 }
