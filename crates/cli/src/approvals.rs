@@ -14,10 +14,14 @@ use crate::failure::Ending;
 use crate::moment;
 use crate::output::{Out, Table, visible, visible_lines};
 
+mod parked;
 mod pretty;
 mod watch;
 
+use parked::{Parked, is_older};
 use pretty::pretty;
+
+const COMPLETION: &str = "completion/complete";
 
 #[derive(Subcommand)]
 pub(crate) enum ApprovalsCommand {
@@ -161,6 +165,7 @@ fn describe(approval: &Approval, time: u64, stores: &Stores, out: &mut Out) -> R
         ("id", approval.id.clone()),
         ("who", approval.grant.clone()),
         ("server", approval.server.clone()),
+        ("method", approval.method.clone()),
         (approval.subject_kind.as_str(), approval.subject.clone()),
         ("risk", risk.map_or_else(|| "not known".to_owned(), |risk| out.paint().risk(risk))),
         ("asked", moment::local(approval.asked_us)),
@@ -177,14 +182,15 @@ fn describe(approval: &Approval, time: u64, stores: &Stores, out: &mut Out) -> R
         let value = if *name == "risk" { value.clone() } else { visible(value) };
         out.line(format_args!("{name:<10} {value}"))?;
     }
+    let parked = Parked::of(approval, stores)?;
     out.line("arguments")?;
-    match arguments(approval, stores)? {
-        Some(text) => {
-            for line in visible_lines(&pretty(&text)) {
-                out.line(format_args!("  {line}"))?;
-            }
-        }
+    match parked.as_ref().map(Parked::arguments) {
+        Some(text) => indented(&text, out)?,
         None => out.line("  (not kept any more)")?,
+    }
+    if let Some(others) = parked.as_ref().and_then(Parked::others) {
+        out.line("other params")?;
+        indented(&others, out)?;
     }
     Ok(())
 }
@@ -224,6 +230,11 @@ fn decide(id: &str, answer: &Answer, stores: &Stores, out: &mut Out) -> Result<E
 /// it comes, so a yes would let nothing through.
 fn void(approval: &Approval, stores: &Stores) -> Option<String> {
     let Approval { grant: label, server, policy, policy_version, .. } = approval;
+    if approval.method == COMPLETION
+        && Parked::of(approval, stores).is_ok_and(|parked| is_older(parked.as_ref()))
+    {
+        return Some("an older version asked this without binding what is completed".to_owned());
+    }
     let Ok(grant) = stores.grant(label) else {
         return Some(format!("grant `{label}` is gone"));
     };
@@ -294,14 +305,15 @@ fn time_left(approval: &Approval, time: u64) -> String {
     seconds_left(approval, time).map(moment::span).unwrap_or_default()
 }
 
-/// The exact arguments, as they were sent. They lie sealed and are opened only to be shown.
-fn arguments(approval: &Approval, stores: &Stores) -> Result<Option<String>> {
-    let parked = stores.registry.parked(&approval.id)?;
-    Ok(parked.map(|bytes| String::from_utf8_lossy(bytes.expose()).into_owned()))
+fn indented(text: &str, out: &mut Out) -> Result<()> {
+    for line in visible_lines(&pretty(text)) {
+        out.line(format_args!("  {line}"))?;
+    }
+    Ok(())
 }
 
 fn approval_json(approval: &Approval, time: u64, stores: &Stores) -> Value {
-    let arguments = arguments(approval, stores).ok().flatten();
+    let parked = Parked::of(approval, stores).ok().flatten();
     json!({
         "id": approval.id,
         "grant": approval.grant,
@@ -320,7 +332,9 @@ fn approval_json(approval: &Approval, time: u64, stores: &Stores) -> Value {
         "reason": approval.reason,
         "digest": approval.digest,
         // The text itself, not a value: a program must see the spelling that was judged.
-        "arguments": arguments,
+        "arguments": parked.as_ref().map(Parked::arguments),
+        // All that the approval is bound to; nothing for one that an older version asked.
+        "params": parked.as_ref().and_then(Parked::params),
         "by": approval.by,
         "words": approval.words,
         "void": void(approval, stores).filter(|_| is_open(approval, time)),

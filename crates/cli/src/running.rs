@@ -141,7 +141,9 @@ async fn tell(listener: tokio::net::UnixListener, gate: Arc<Gate>) {
         let own = rustix::process::getuid().as_raw();
         // The modes say the same; a folder that somebody opened up must not be enough.
         if stream.peer_cred().is_ok_and(|peer| peer.uid() == own || peer.uid() == 0) {
-            gate.look_now();
+            // It may compile policies, and nobody is to wait for that here.
+            let looking = Arc::clone(&gate);
+            let _ = tokio::task::spawn_blocking(move || looking.look_now()).await;
             let text = gate.standing().to_string();
             let _ = tokio::time::timeout(ANSWER_WAIT_MAX, stream.write_all(text.as_bytes())).await;
         }

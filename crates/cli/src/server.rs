@@ -57,7 +57,7 @@ fn list(stores: &Stores, out: &mut Out) -> Result<Ending> {
         let origin = server.origin.as_str().to_owned();
         table.row([
             server.name.clone(),
-            server.target.kind().to_owned(),
+            kind_text(server),
             target_text(&server.target),
             tools_text(&pins),
             origin,
@@ -93,6 +93,12 @@ fn remove(name: &str, stores: &Stores, out: &mut Out) -> Result<Ending> {
     Ok(Ending::Yes)
 }
 
+/// What kind of server it is, and whether all clients share its process.
+fn kind_text(server: &Server) -> String {
+    let shared = if server.is_shared() { ", shared" } else { "" };
+    format!("{}{shared}", server.target.kind())
+}
+
 /// `7 tools`, or how they stand when not all of them are accepted.
 fn tools_text(pins: &[Pin]) -> String {
     if pins.is_empty() {
@@ -123,6 +129,7 @@ fn server_json(server: &Server, pins: &[Pin]) -> Value {
         "target": target_text(&server.target),
         "secrets": secrets,
         "secret_argument": secret_argument(&server.target),
+        "shared": server.is_shared(),
         "origin": server.origin.as_str(),
         "tools": tools,
     })

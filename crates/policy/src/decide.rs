@@ -274,13 +274,11 @@ impl<'w, R: Recorder> Walk<'w, R> {
     }
 
     fn definition(&mut self, entry: Option<&Entry>) -> Flow<()> {
-        let (state, next) = match self.call.tool.definition {
+        let state = match self.call.tool.definition {
             Definition::Unchanged | Definition::Unknown => return Flow::Continue(()),
-            Definition::Changed => ("changed since the owner accepted it", "accept it again"),
-            Definition::New => ("is new and the owner has not accepted it", "accept it"),
-            Definition::Conflict => {
-                ("is offered more than once under one name", "have the server offer one of them")
-            }
+            Definition::Changed => "changed since the owner accepted it",
+            Definition::New => "is new and the owner has not accepted it",
+            Definition::Conflict => "is offered more than once under one name",
         };
         let words = format!("{} {state}", self.described());
         let (on_change, pointer) = match entry.and_then(|entry| Some((entry.on_change?, entry))) {
@@ -296,8 +294,9 @@ impl<'w, R: Recorder> Walk<'w, R> {
             }
             OnChange::Refuse => {
                 self.note(&pointer, "the definition", Finding::Denies);
+                let server = self.call.tool.server.unwrap_or("SERVER");
                 let reason = format!(
-                    "{words}; the owner can look at the difference (`tollgate server pins SERVER`) and {next}"
+                    "{words}; the owner can look at the difference with `tollgate server pins {server}`"
                 );
                 Flow::Break(deny(Code::ToolChanged, &pointer, reason))
             }

@@ -88,12 +88,11 @@ fn wrong_modes_are_named_and_not_touched() {
 #[test]
 fn broken_settings_are_shown_with_their_line() {
     let stage = Stage::new();
-    with_port(&stage);
-    fs::write(
-        stage.home().join("tollgate.toml"),
-        "listen = \"127.0.0.1:4180\"\ndurabilty = \"power\"\n",
-    )
-    .unwrap();
+    let port = with_port(&stage);
+    // Somebody else has the port, and nobody knows whether it is the one that is meant.
+    let _taken = TcpListener::bind(("127.0.0.1", port)).unwrap();
+    let text = format!("listen = \"127.0.0.1:{port}\"\ndurabilty = \"power\"\n");
+    fs::write(stage.home().join("tollgate.toml"), text).unwrap();
     let said = stage.run(&["doctor", "--json"]);
     assert_eq!(said.code, 1);
     let findings = said.json();

@@ -483,7 +483,7 @@ fn said_if_any(answer: &Value) -> Option<Value> {
 
 #[test]
 fn a_server_that_was_started_again_is_told_what_it_has_forgotten() {
-    let stage = stage("legacy");
+    let stage = stage_under("legacy", &json!({ "version": "1", "default": "allow" }), "");
     let client = older(&stage.client, &json!({}));
     for (method, params) in [
         ("logging/setLevel", json!({ "level": "error" })),

@@ -501,3 +501,39 @@ fn listed(client: &Client) -> Vec<String> {
         }
     }
 }
+
+/// What waits for a human is bounded on disk, and goes when its approval is over.
+#[test]
+fn calls_that_wait_do_not_fill_the_disk_and_leave_it_when_they_are_over() {
+    let (gate, _recorder, client) = Gate::with_recorder();
+    let large = vec!["x".repeat(64 << 10); 48];
+    let mut waiting = Vec::new();
+    let refused = loop {
+        let number = waiting.len();
+        let denial = client.call("pay", &json!({ "n": number, "text": large })).denial();
+        if denial["code"] != "approval_pending" {
+            break denial;
+        }
+        let id = denial["approval_id"].as_str().unwrap().to_owned();
+        assert!(gate.run(&["approvals", "show", &id]).contains("xxx"), "kept when it is told");
+        waiting.push(id);
+        assert!(waiting.len() < 20, "nothing stops it");
+    };
+    assert_eq!(refused["code"], "rate_limited", "{refused}");
+    let reason = refused["reason"].as_str().unwrap();
+    assert!(reason.contains("cannot wait for the owner"), "{reason}");
+    assert_eq!(waiting.len(), 5, "16 MiB of a grant");
+    for (number, id) in waiting.iter().enumerate() {
+        if number % 2 == 0 {
+            gate.run(&["approvals", "deny", id, "--because", "no"]);
+        } else {
+            gate.run(&["approvals", "approve", id]);
+            assert!(client.call("pay", &json!({ "n": number, "text": large })).passed());
+        }
+    }
+    until("the arguments are gone", Duration::from_secs(30), || {
+        let kept = |id: &String| gate.run(&["approvals", "show", id]).contains("xxx");
+        !waiting.iter().any(kept)
+    });
+    assert_eq!(client.call("pay", &json!({ "text": large })).denial()["code"], "approval_pending");
+}

@@ -27,8 +27,9 @@ impl TurnedAway {
 pub(super) struct Rejected {
     pub(super) away: TurnedAway,
     pub(super) holder: Option<Arc<Holder>>,
-    /// What the row says instead of the words for the client: whose token it was, and what is wrong.
-    pub(super) refused: Option<Box<(Option<String>, &'static str)>>,
+    /// What the row says instead of the words for the client: whose token it was, and what is wrong. It
+    /// is a stranger's row all the same, and bounded like one.
+    pub(super) refused: Option<Box<str>>,
 }
 
 impl From<TurnedAway> for Rejected {
@@ -40,12 +41,14 @@ impl From<TurnedAway> for Rejected {
 /// The words for a request that was turned away, as JSON-RPC so that clients show them.
 pub(super) fn turned_away(gate: &Gate, remote: &Remote, rejected: &Rejected) -> Response<Body> {
     let Rejected { away, holder, refused } = rejected;
-    let (label, words) = match refused.as_deref() {
-        Some((label, words)) => (label.as_deref(), *words),
-        None => (None, away.words),
-    };
-    let grant = holder.as_ref().map(|holder| holder.label.as_str()).or(label);
-    let audit = gate.record_turned_away(remote, grant, away.status.as_u16(), words);
+    let reason = refused.as_deref().unwrap_or(away.words);
+    let grant = holder.as_ref().map(|holder| holder.label.as_str());
+    let audit = gate.record_turned_away(remote, grant, away.status.as_u16(), reason);
+    words(away, audit)
+}
+
+/// The words alone, for a request that has its row.
+pub(super) fn words(away: &TurnedAway, audit: Option<u64>) -> Response<Body> {
     let mut data = serde_json::json!({ "status": away.status.as_u16() });
     if let (Some(seq), Some(data)) = (audit, data.as_object_mut()) {
         data.insert("audit_id".to_owned(), seq.into());

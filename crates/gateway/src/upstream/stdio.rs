@@ -95,7 +95,11 @@ impl StdioLink {
 
     /// The end of what the child wrote on stderr, over all its runs.
     pub fn stderr_tail(&self) -> String {
-        self.child.options.stderr.tail()
+        let tail = self.child.options.stderr.tail();
+        match &self.child.options.mask {
+            Some(mask) => mask.text(tail),
+            None => tail,
+        }
     }
 
     /// Lines of its output so far that were no messages.
@@ -117,7 +121,11 @@ impl StdioLink {
         let stream = Shared::Child(Arc::clone(&run));
         let waiter = Waiter::enter(stream, id, &out, &self.child.options.waits)?;
         self.enqueue(&run, out.body, Some(Arc::clone(&waiter.request))).await?;
-        waiter.reply().await
+        let Some(mask) = &self.child.options.mask else { return waiter.reply().await };
+        match waiter.reply().await {
+            Ok(reply) => Ok(Box::pin(reply.masked(mask)).await),
+            Err(error) => Err(mask.error(error)),
+        }
     }
 
     /// A child that has just ended: how it ended is known in a moment, and says more.
@@ -136,7 +144,11 @@ impl StdioLink {
     #[expect(clippy::unused_async, reason = "the HTTP link has to wait here")]
     pub async fn listen(&self, _pass: &Pass) -> Result<Listening, UpstreamError> {
         let listener = Listener::enter(Shared::Child(self.child.run()?))?;
-        Ok(Listening::Open(Events::of_listener(listener)))
+        let listening = Listening::Open(Events::of_listener(listener));
+        Ok(match &self.child.options.mask {
+            Some(mask) => listening.masked(mask),
+            None => listening,
+        })
     }
 
     /// Stops the child and waits until it and all it started have ended.

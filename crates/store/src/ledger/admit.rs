@@ -3,7 +3,7 @@
 
 use policy::{Amount, Ask, Code, Decision, Denial, Hold, Scope, Verdict};
 
-use super::approvals::{self, Approval, ApprovalStatus, Found};
+use super::approvals::{self, Approval, ApprovalStatus, Found, NoRoom};
 use super::core::Core;
 use super::counters::{Counters, Draw, Key, Over, Taken};
 use super::error::LedgerError;
@@ -113,10 +113,15 @@ impl Turn<'_> {
                 self.deny(request, ruling, "denied", denial)
             }
             Found::Nothing => {
-                match self.core.state.approvals.crowded(request.facts.grant, self.tick) {
-                    Some(wait_us) => self.deny(request, ruling, "limited", crowded(ask, wait_us)),
-                    None => self.ask_anew(request, ask, [&binding, &tool_binding]),
+                let Facts { grant, parked_bytes, .. } = *request.facts;
+                let approvals = &self.core.state.approvals;
+                if let Some(wait_us) = approvals.crowded(grant, self.tick) {
+                    return self.deny(request, ruling, "limited", crowded(ask, wait_us));
                 }
+                if let Some(full) = approvals.no_room(grant, parked_bytes, self.tick) {
+                    return self.deny(request, ruling, "limited", no_room(ask, &full));
+                }
+                self.ask_anew(request, ask, [&binding, &tool_binding])
             }
         }
     }
@@ -138,7 +143,12 @@ impl Turn<'_> {
         let ruling = Ruling {
             rule: &ask.rule,
             reason: &ask.reason,
-            asked: Some(Asked { binding, tool_binding, expires }),
+            asked: Some(Asked {
+                binding,
+                tool_binding,
+                expires,
+                parked_bytes: request.facts.parked_bytes,
+            }),
             ..Ruling::of(request.verdict)
         };
         let judged = self.ask(request, &ruling, pending(&id, ask, timeout_us))?;
@@ -175,6 +185,7 @@ impl Turn<'_> {
             status: ApprovalStatus::Pending,
             by: String::new(),
             words: String::new(),
+            parked_bytes: facts.parked_bytes,
             any_arguments: false,
             binding: String::new(),
             tool_binding: String::new(),
@@ -321,11 +332,8 @@ fn write_key(hold: &Hold, facts: &Facts<'_>, grant: &str, out: &mut String) {
     };
     match hold.scope {
         Scope::Grant => Key::write(Scope::Grant, grant, counter, out),
-        // Calls outside of any session share the allowance of one.
-        Scope::Session => {
-            let id = format!("{}/{}", grant, facts.session.unwrap_or_default());
-            Key::write(Scope::Session, &id, counter, out);
-        }
+        // All sessions of a grant share one allowance: an agent could open another one for more.
+        Scope::Session => Key::write(Scope::Session, grant, counter, out),
         Scope::Server => Key::write(Scope::Server, facts.server, counter, out),
         Scope::Everyone => Key::write(Scope::Everyone, "", counter, out),
     }
@@ -360,8 +368,7 @@ impl std::fmt::Display for Shown {
 
 fn whose(scope: Scope) -> &'static str {
     match scope {
-        Scope::Grant => "for this grant",
-        Scope::Session => "in this session",
+        Scope::Grant | Scope::Session => "for this grant",
         Scope::Server => "on this server",
         Scope::Everyone => "in all",
     }
@@ -421,6 +428,23 @@ fn crowded(ask: &Ask, wait_us: u64) -> Denial {
     );
     Denial {
         retry_after_seconds: Some(wait_us.div_ceil(1_000_000).max(1)),
+        ..Denial::new(Code::RateLimited, &ask.rule, reason)
+    }
+}
+
+fn no_room(ask: &Ask, full: &NoRoom) -> Denial {
+    let NoRoom { whose, bytes_max, wait_us } = full;
+    let mib = bytes_max >> 20;
+    let reason = match wait_us {
+        Some(_) => format!(
+            "this call cannot wait for the owner: calls {whose} that wait may hold {mib} MiB together; try again when some are decided, or send less"
+        ),
+        None => format!(
+            "this call cannot wait for the owner: calls {whose} that wait may hold {mib} MiB together, and it alone is larger; send less"
+        ),
+    };
+    Denial {
+        retry_after_seconds: wait_us.map(|wait_us| wait_us.div_ceil(1_000_000).max(1)),
         ..Denial::new(Code::RateLimited, &ask.rule, reason)
     }
 }

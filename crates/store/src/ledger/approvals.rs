@@ -8,6 +8,11 @@ use serde::{Deserialize, Serialize};
 /// A grant can have this many calls waiting; the next one is refused until one is decided.
 pub(crate) const PENDING_PER_GRANT_MAX: usize = 256;
 
+/// Calls that wait for a human, or for their use, keep at most this much on disk: of one grant, and in
+/// all. The next one is refused until one is decided, used or ended.
+pub const PARKED_BYTES_PER_GRANT_MAX: u64 = 16 << 20;
+pub const PARKED_BYTES_MAX: u64 = 64 << 20;
+
 /// How long an ended approval is still listed.
 const LISTED_US_AFTER_END: u64 = 60 * 60 * 1_000_000;
 
@@ -39,6 +44,9 @@ pub struct Approval {
     pub by: String,
     #[serde(default)]
     pub words: String,
+    /// What the call keeps on disk, at most.
+    #[serde(default)]
+    pub(crate) parked_bytes: u64,
     /// The yes is for any arguments of this tool, not for the exact ones that asked.
     #[serde(default)]
     pub any_arguments: bool,
@@ -68,6 +76,12 @@ impl Approval {
             ApprovalStatus::ApprovedUntil(until) => ledger_time_us >= until,
             _ => ledger_time_us >= self.expires_us,
         }
+    }
+
+    /// Waits for the owner, or for its use: what was parked for it is still needed.
+    pub fn is_live(&self, ledger_time_us: u64) -> bool {
+        let is_over = matches!(self.status, ApprovalStatus::Denied | ApprovalStatus::Used(_));
+        !is_over && !self.is_expired(ledger_time_us)
     }
 
     fn decide(&mut self, decided: &Decided<'_>) {
@@ -154,6 +168,14 @@ pub(crate) enum Found<'a> {
     Denied(&'a Approval),
 }
 
+/// Why a call cannot be parked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct NoRoom {
+    pub(crate) whose: &'static str,
+    pub(crate) bytes_max: u64,
+    pub(crate) wait_us: Option<u64>,
+}
+
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Approvals {
     by_seq: BTreeMap<u64, Approval>,
@@ -210,6 +232,32 @@ impl Approvals {
             ApprovalStatus::Denied => Found::Denied(approval),
             ApprovalStatus::Used(_) => Found::Nothing,
         }
+    }
+
+    /// When there is no room to park so many bytes: the bound, and how long until the first call ends
+    /// that is in the way. None of them is when the call alone is too large.
+    pub(crate) fn no_room(&self, grant: &str, bytes: u64, now: u64) -> Option<NoRoom> {
+        let live = || self.iter().filter(|approval| approval.is_live(now));
+        let of_grant = || live().filter(|approval| approval.grant == grant);
+        let sum = |taken: &mut dyn Iterator<Item = &Approval>| -> u64 {
+            taken.map(|approval| approval.parked_bytes).sum()
+        };
+        let wait = |taken: &mut dyn Iterator<Item = &Approval>| {
+            taken.map(|approval| approval.ends_us().saturating_sub(now)).min()
+        };
+        if sum(&mut of_grant()).saturating_add(bytes) > PARKED_BYTES_PER_GRANT_MAX {
+            let wait_us = wait(&mut of_grant()).filter(|_| bytes <= PARKED_BYTES_PER_GRANT_MAX);
+            return Some(NoRoom {
+                whose: "of this grant",
+                bytes_max: PARKED_BYTES_PER_GRANT_MAX,
+                wait_us,
+            });
+        }
+        if sum(&mut live()).saturating_add(bytes) > PARKED_BYTES_MAX {
+            let wait_us = wait(&mut live());
+            return Some(NoRoom { whose: "of all grants", bytes_max: PARKED_BYTES_MAX, wait_us });
+        }
+        None
     }
 
     /// When the grant has too many calls waiting: how long until the first of them ends.
@@ -342,6 +390,7 @@ mod tests {
             status: ApprovalStatus::Pending,
             by: String::new(),
             words: String::new(),
+            parked_bytes: 0,
             any_arguments: false,
             binding: binding.into(),
             tool_binding: "tool".into(),

@@ -28,6 +28,8 @@ pub struct Facts<'a> {
     pub definition: Option<&'a str>,
     pub trace: Option<&'a str>,
     pub remote: Option<&'a str>,
+    /// What is kept on disk if the call has to wait for a human, at most.
+    pub parked_bytes: u64,
 }
 
 /// Which version of which policy decided.

@@ -74,6 +74,8 @@ pub(crate) struct Row<'a> {
     pub(crate) tool_binding: Text<'a>,
     #[serde(default)]
     pub(crate) expires: u64,
+    #[serde(default)]
+    pub(crate) parked_bytes: u64,
 
     // decision and resolved
     #[serde(borrow, default)]
@@ -91,6 +93,7 @@ pub(crate) struct Row<'a> {
     #[serde(borrow, default)]
     pub(crate) approval: Text<'a>,
     pub(crate) retry_after_seconds: Option<u64>,
+    pub(crate) count: Option<u64>,
 
     // resolved and outcome
     #[serde(default)]

@@ -212,6 +212,7 @@ fn asked(row: &Row<'_>) -> Approval {
         words: String::new(),
         any_arguments: false,
         binding: row.binding.to_string(),
+        parked_bytes: row.parked_bytes,
         tool_binding: row.tool_binding.to_string(),
     }
 }
