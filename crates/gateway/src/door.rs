@@ -189,7 +189,7 @@ fn identify(gate: &Gate, headers: &HeaderMap) -> Result<(Arc<Holder>, Lease), Re
     let token =
         bearer(value).ok_or_else(|| unknown("the Authorization header must read `Bearer tg_…`"))?;
     gate.holder_of(token).ok_or_else(|| {
-        let refused = Some(Box::new(gate.why_refused(token)));
+        let refused = Some(gate.why_refused(token).into());
         Rejected { away: unknown(NO_GRANT), holder: None, refused }
     })
 }

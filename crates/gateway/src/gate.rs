@@ -3,6 +3,7 @@
 mod aside;
 mod door_rows;
 mod record;
+mod refused;
 
 use std::collections::HashMap;
 use std::ffi::OsString;
@@ -14,11 +15,11 @@ use policy::json::Value;
 use policy::{Code, Denial, LocalTime, Weekday};
 use sha2::Sha256;
 use store::clock::Clock;
-use store::effective::{Effective, Ended, Lookup, MergeError};
+use store::effective::{Effective, Lookup, MergeError};
 use store::gate_time::GateTime;
 use store::ledger::{Ledger, LedgerError};
 use store::random::Random;
-use store::registry::{Registry, RegistryError, Token, TokenFault};
+use store::registry::{Registry, RegistryError, Token};
 use store::secret::Secret;
 use store::settings::Settings;
 use store::vault::Purpose;
@@ -205,28 +206,6 @@ impl Gate {
     pub(crate) fn end_replaced_tokens(&self) {
         let mut leases = self.leases.lock().unwrap_or_else(PoisonError::into_inner);
         leases.end_replaced(self.now_us());
-    }
-
-    /// Why a token opens nothing, for the owner: the grant it once was for, and what is wrong with it. Its
-    /// client is told the same whatever it is.
-    pub(crate) fn why_refused(&self, token: &str) -> (Option<String>, &'static str) {
-        let in_force = self.in_force.load();
-        match in_force.effective.lookup(token, self.now_us()) {
-            Lookup::Active(grant) => (Some(grant.label.clone()), "the grant is not in force yet"),
-            Lookup::Ended { grant, why } => {
-                let words = match why {
-                    Ended::Revoked => "the token of a grant that was revoked",
-                    Ended::Expired => "the token of a grant that has expired",
-                    Ended::Replaced => "a token that was replaced; its overlap is over",
-                };
-                (Some(grant.label.clone()), words)
-            }
-            Lookup::Unknown => (None, "the token of no grant in this home"),
-            Lookup::NotAToken(TokenFault::Mistyped) => {
-                (None, "a token with a typo in it: its last letters do not fit the rest")
-            }
-            Lookup::NotAToken(TokenFault::NotAToken) => (None, "this is no token of a grant"),
-        }
     }
 
     /// The grant of this label, for a client that the owner started himself.

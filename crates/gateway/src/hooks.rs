@@ -139,7 +139,7 @@ fn refused(
     status: u16,
     words: &str,
 ) -> Response<Body> {
-    gate.record_bad_notice(remote, service.name, status, words);
+    gate.record_stranger(remote, "(notice)", service.name, status, words);
     let status = StatusCode::from_u16(status).unwrap_or(StatusCode::BAD_REQUEST);
     plain(status, Body::empty())
 }

@@ -61,7 +61,7 @@ fn mistakes_on_the_command_line_are_answered_with_the_way_out() {
             ),
             (&["approvals", "list"], 0, "no approvals pending"),
             (&["doctor"], 0, "no tollgate.toml; defaults are used"),
-            (&["audit", "verify"], 0, "removed rows at the end cannot be detected"),
+            (&["audit", "verify"], 0, "only a checkpoint kept elsewhere detects"),
             (
                 &["--config", &secret, "server", "list"],
                 2,
@@ -178,12 +178,8 @@ fn the_owner_learns_why_a_token_was_refused_and_its_client_does_not() {
     }
     let log = up.stop().stderr;
     let rows = stage.fine(&["audit", "tail", "-n", "100"]).stdout;
-    for text in [&log, &rows] {
-        assert!(text.contains("a token with a typo in it"), "{text}");
-        assert!(text.contains("the token of a grant that was revoked"), "{text}");
-    }
-    let refused = rows.lines().find(|line| line.contains("that was revoked")).unwrap();
-    assert!(refused.contains("bob"), "the row names the grant: {refused}");
+    assert!(rows.contains("a token with a typo in it"), "{rows}");
+    assert!(rows.contains("a token of grant `bob`, which was revoked"), "{rows}");
     assert!(log.contains("shutting down after running calls finish"), "{log}");
 }
 

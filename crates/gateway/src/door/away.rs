@@ -27,8 +27,9 @@ impl TurnedAway {
 pub(super) struct Rejected {
     pub(super) away: TurnedAway,
     pub(super) holder: Option<Arc<Holder>>,
-    /// What the row says instead of the words for the client: whose token it was, and what is wrong.
-    pub(super) refused: Option<Box<(Option<String>, &'static str)>>,
+    /// What the row says instead of the words for the client: whose token it was, and what is wrong. It
+    /// is a stranger's row all the same, and bounded like one.
+    pub(super) refused: Option<Box<str>>,
 }
 
 impl From<TurnedAway> for Rejected {
@@ -40,14 +41,9 @@ impl From<TurnedAway> for Rejected {
 /// The words for a request that was turned away, as JSON-RPC so that clients show them.
 pub(super) fn turned_away(gate: &Gate, remote: &Remote, rejected: &Rejected) -> Response<Body> {
     let Rejected { away, holder, refused } = rejected;
-    let status = away.status.as_u16();
-    let audit = match (holder, refused.as_deref()) {
-        (Some(holder), _) => gate.record_turned_away(remote, &holder.label, status, away.words),
-        (None, Some((label, why))) => {
-            gate.record_stranger(remote, label.as_deref().unwrap_or_default(), status, why)
-        }
-        (None, None) => gate.record_stranger(remote, "", status, away.words),
-    };
+    let reason = refused.as_deref().unwrap_or(away.words);
+    let grant = holder.as_ref().map(|holder| holder.label.as_str());
+    let audit = gate.record_turned_away(remote, grant, away.status.as_u16(), reason);
     words(away, audit)
 }
 

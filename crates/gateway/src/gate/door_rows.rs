@@ -26,8 +26,6 @@ const REST_WORDS: &str =
 pub(crate) struct Reason {
     /// Without the port, which is another one for each connection.
     pub(crate) address: String,
-    /// The label of the grant that the token was once for; empty when there was none.
-    pub(crate) grant: String,
     pub(crate) method: &'static str,
     pub(crate) server: &'static str,
     pub(crate) status: u16,
@@ -93,9 +91,6 @@ impl DoorRows {
             Seen::Write => {}
         }
         let row = write(reason, remote, None, ledger).ok();
-        if !reason.grant.is_empty() {
-            tracing::warn!(grant = %reason.grant, "refused: {}", reason.words);
-        }
         if let Some(window) = state.windows.get_mut(reason) {
             window.row = row;
         }
@@ -187,7 +182,6 @@ fn write(
         if reason.status == 401 { RefusalKind::Unauthenticated } else { RefusalKind::Malformed };
     let code = reason.status.to_string();
     let facts = Facts {
-        grant: &reason.grant,
         method: reason.method,
         server: reason.server,
         remote: Some(remote),
@@ -211,14 +205,7 @@ mod tests {
 
     fn reason(address: &str) -> Reason {
         let (method, server, words) = ("(http)", "", "no grant".to_owned());
-        Reason {
-            address: address.to_owned(),
-            grant: String::new(),
-            method,
-            server,
-            status: 401,
-            words,
-        }
+        Reason { address: address.to_owned(), method, server, status: 401, words }
     }
 
     fn ledger(folder: &std::path::Path) -> Ledger {

@@ -65,16 +65,18 @@ impl Gate {
         self.ledger.record(&refusal, &facts)
     }
 
-    /// Records a request with a grant that got no further than the door. Without a record it is still
-    /// turned away.
+    /// Records a request that got no further than the door. Without a record it is still turned away.
     pub(crate) fn record_turned_away(
         &self,
         remote: &Remote,
-        grant: &str,
+        grant: Option<&str>,
         status: u16,
         words: &str,
     ) -> Option<u64> {
         self.metrics.turned_away();
+        let Some(grant) = grant else {
+            return self.record_stranger(remote, "(http)", "", status, words);
+        };
         let kind =
             if status == 401 { RefusalKind::Unauthenticated } else { RefusalKind::Malformed };
         let code = status.to_string();
@@ -83,51 +85,17 @@ impl Gate {
         self.ledger.record(&Refusal { kind, code: &code, reason: words }, &facts).ok()
     }
 
-    /// Records a request without a valid grant, or counts it with others like it. `grant` is the label of
-    /// the grant that its token was once for.
+    /// Records a request without a grant, or counts it with others like it.
     pub(crate) fn record_stranger(
         &self,
         remote: &Remote,
-        grant: &str,
+        method: &'static str,
+        server: &'static str,
         status: u16,
         words: &str,
     ) -> Option<u64> {
-        self.metrics.turned_away();
-        self.record_reason(
-            remote,
-            Reason {
-                address: remote.address().to_owned(),
-                grant: grant.to_owned(),
-                method: "(http)",
-                server: "",
-                status,
-                words: words.to_owned(),
-            },
-        )
-    }
-
-    /// Records a notice of a service that cannot be taken, or counts it with others like it.
-    pub(crate) fn record_bad_notice(
-        &self,
-        remote: &Remote,
-        service: &'static str,
-        status: u16,
-        words: &str,
-    ) -> Option<u64> {
-        self.record_reason(
-            remote,
-            Reason {
-                address: remote.address().to_owned(),
-                grant: String::new(),
-                method: "(notice)",
-                server: service,
-                status,
-                words: words.to_owned(),
-            },
-        )
-    }
-
-    fn record_reason(&self, remote: &Remote, reason: Reason) -> Option<u64> {
+        let (address, words) = (remote.address().to_owned(), words.to_owned());
+        let reason = Reason { address, method, server, status, words };
         let now_us = self.clock.now().steady_us;
         self.door_rows.record(&reason, remote.as_str(), now_us, &self.ledger)
     }
