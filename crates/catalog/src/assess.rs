@@ -148,13 +148,14 @@ pub fn assess_tool(
             facts.add_look_alike(words);
         }
     }
+    let patterns = exposures(&name, &facts);
     AssessedTool {
         title: title(tool),
         description: text(tool, "description"),
         fingerprint: fingerprint(tool),
-        patterns: exposures(&name, &facts),
         oddities: oddities(tool),
-        recommended: for_tool(&name, &classification, &poison, Preset::Recommended),
+        recommended: for_tool(&name, &classification, &patterns, &poison, Preset::Recommended),
+        patterns,
         classification,
         poison,
         name,

@@ -15,6 +15,7 @@ use crate::output::Out;
 mod chain;
 mod export;
 mod lines;
+pub(crate) mod seal;
 mod tail;
 
 pub(crate) use lines::line;
@@ -126,7 +127,7 @@ impl AuditCommand {
         match self {
             AuditCommand::Tail(args) => tail::tail(&args, context, out),
             AuditCommand::Search(args) => tail::search(&args, context, out),
-            AuditCommand::Verify(args) => chain::verify(&args, &context.home_path()?, out),
+            AuditCommand::Verify(args) => chain::verify(&args, context, out),
             AuditCommand::Checkpoint(args) => chain::checkpoint(&args, &context.open()?, out),
             AuditCommand::Export(args) => export::run(&args, context, out),
         }

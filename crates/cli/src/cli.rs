@@ -4,14 +4,16 @@
 use std::fmt::Write as _;
 use std::path::PathBuf;
 
+use anyhow::{Result, bail};
 use clap::error::ErrorKind;
 use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand};
 
+use crate::failure::Ending;
 use crate::logging::LogFormat;
-use crate::output::{ColorWhen, visible_lines};
+use crate::output::{ColorWhen, Out, visible_lines};
 use crate::{
     account, approvals, audit, catalog, clients, data, doctor, grant, personal, policies,
-    reference, run, scan, server, shell, status, sync, vault,
+    reference, run, scan, server, service, shell, status, sync, vault,
 };
 
 #[derive(Parser)]
@@ -80,6 +82,9 @@ pub(crate) enum Command {
     Status(status::StatusArgs),
     /// Find what is wrong and the command that mends it
     Doctor(doctor::DoctorArgs),
+    /// Start the gate with your session: install, uninstall
+    #[command(subcommand)]
+    Service(service::ServiceCommand),
     /// The key that seals your secrets: status, move
     #[command(subcommand)]
     Vault(vault::VaultCommand),
@@ -88,7 +93,7 @@ pub(crate) enum Command {
     Clients(clients::ClientsCommand),
     /// What each tool of a server can do, how dangerous, and why
     Scan(scan::ScanArgs),
-    /// Servers and tools there are: search, show, import, stack
+    /// Search a catalogue of servers and tools; show, import, stack
     #[command(subcommand)]
     Catalog(catalog::CatalogCommand),
     /// Servers behind the gate: add, list, tools, pins, remove
@@ -97,15 +102,15 @@ pub(crate) enum Command {
     /// The rules: check, test, explain, simulate, suggest, set
     #[command(subcommand)]
     Policy(policies::PolicyCommand),
-    /// Who comes in: create, list, show, rotate, revoke, token
+    /// Access for clients: create, list, show, rotate, revoke
     #[command(subcommand)]
     Grant(grant::GrantCommand),
-    /// Calls that wait for a human: list, show, approve, deny
+    /// Calls that wait for a human: list, watch, approve, deny
     #[command(subcommand)]
     Approvals(approvals::ApprovalsCommand),
     /// Sign in to one of your accounts at a service
     Connect(account::ConnectArgs),
-    /// How your accounts stand: state, scopes, expiry, last sync
+    /// Status of your accounts: state, scopes, expiry, last sync
     Accounts(account::AccountsArgs),
     /// Take consent back and wipe an account and its data
     Disconnect(account::DisconnectArgs),
@@ -121,7 +126,7 @@ pub(crate) enum Command {
     Events(sync::EventsArgs),
     /// Take your data out as CSV, JSON lines or Parquet
     Export(data::ExportArgs),
-    /// Ask your data in SQL, reading only
+    /// Query your data with SQL (read-only)
     Sql(data::SqlArgs),
     /// Delete everything tollgate keeps here
     Purge(data::PurgeArgs),
@@ -132,6 +137,9 @@ pub(crate) enum Command {
     Completions(shell::CompletionsArgs),
     /// Print the manual page
     Man,
+    /// Print help, also for one command: `tollgate help server add`
+    #[command(hide = true)]
+    Help(HelpArgs),
     /// Stand in for a service on loopback, for tests and benchmarks
     #[command(hide = true)]
     Sandbox(run::SandboxArgs),
@@ -143,9 +151,36 @@ pub(crate) enum Command {
     Reference(reference::ReferenceArgs),
 }
 
+#[derive(Args)]
+pub(crate) struct HelpArgs {
+    /// The command, such as server add
+    #[arg(value_name = "COMMAND")]
+    words: Vec<String>,
+}
+
+/// The help of a command, or the first screen: what `--help` prints there.
+pub(crate) fn help(args: &HelpArgs, out: &mut Out) -> Result<Ending> {
+    let whole = command();
+    let mut found = &whole;
+    for (at, word) in args.words.iter().enumerate() {
+        let Some(next) = found.find_subcommand(word) else {
+            let shown = args.words.get(..=at).unwrap_or_default().join(" ");
+            bail!("there is no command `{shown}`\nhint: `tollgate help` shows the commands");
+        };
+        found = next;
+    }
+    let words = ["tollgate"].into_iter().chain(args.words.iter().map(String::as_str));
+    if let Err(help) = command().try_get_matches_from(words.chain(["--help"])) {
+        let help = help.render();
+        let text = if out.paint().is_on() { help.ansi().to_string() } else { help.to_string() };
+        out.raw(text.as_bytes())?;
+    }
+    Ok(Ending::Yes)
+}
+
 /// The first screen of help. Every visible command stands in exactly one group; a test says so.
 const GROUPS: &[(&str, &[&str])] = &[
-    ("Run", &["up", "stdio", "wrap", "status", "doctor", "vault", "clients"]),
+    ("Run", &["up", "stdio", "wrap", "status", "doctor", "service", "vault", "clients"]),
     ("Rules", &["server", "policy", "grant", "approvals"]),
     ("Catalogue", &["scan", "catalog"]),
     (
@@ -177,8 +212,8 @@ pub(crate) fn command() -> clap::Command {
     let plain = plain_command();
     let groups = grouped_help(&plain);
     plain.help_template(format!(
-        "{{about}}\n{{usage-heading}} {{usage}}\n\n{groups}\nEverywhere:\n{{options}}\n\
-         `tollgate COMMAND --help` says more. Try `tollgate up --demo` first.\n"
+        "{{about}}\n{{usage-heading}} {{usage}}\n{groups}\nEverywhere:\n{{options}}\n\
+         `tollgate help COMMAND` says more. Try `tollgate up --demo` first.\n"
     ))
 }
 

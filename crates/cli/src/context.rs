@@ -2,7 +2,7 @@
 //! environment is read here and nowhere deeper.
 
 use std::cell::OnceCell;
-use std::io::{self, Read as _};
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -11,14 +11,15 @@ use connectors::{Desk, Locked};
 use gateway::LazyDesk;
 use store::clock::Clock;
 use store::effective::Effective;
+use store::files;
 use store::home::Home;
-use store::ledger::{Ledger, Options, Reader, Retention};
+use store::ledger::{Ledger, Options, Reader, Retention, SealKey, Sealing};
 use store::random::Random;
 use store::registry::{
     FileNames, Grant, Origin, PolicyText, Registry, RegistryError, Server, Target,
 };
 use store::settings::Settings;
-use store::vault::{Ask, KeyError, Vault, ask_nobody, parse_key};
+use store::vault::{Ask, AskError, KeyError, KeyFile, Vault, ask_nobody, parse_key};
 
 use crate::cli::Global;
 use crate::services::{self, Look};
@@ -101,6 +102,11 @@ impl Context {
         (!by_environment).then_some(home)
     }
 
+    /// The settings file that was named, if one was.
+    pub(crate) fn named_settings(&self) -> Option<&Path> {
+        self.config.as_deref()
+    }
+
     /// The settings file in use: the one that was named, or the one in the home if it is there.
     pub(crate) fn settings_path(&self) -> Result<Option<PathBuf>> {
         if self.config.is_some() {
@@ -170,12 +176,20 @@ impl Context {
     }
 
     fn open_vault(&self, home: &Home) -> Result<Vault> {
-        match std::env::var(KEY_VARIABLE) {
-            Ok(text) => Ok(Vault::from_key(
-                parse_key(&text).with_context(|| format!("`{KEY_VARIABLE}` cannot be used"))?,
-            )),
-            Err(_) => Ok(Vault::open_home(home, &self.random, self.ask)?),
+        if let Some(vault) = vault_handed_in()? {
+            return Ok(vault);
         }
+        check_program(home.path())?;
+        Ok(Vault::open_home(home, &self.random, self.ask)?)
+    }
+
+    /// The vault of a home that is only looked at: nothing is made, nothing mended. None without a key.
+    pub(crate) fn look_at_vault(&self, home: &Path) -> Result<Option<Vault>> {
+        if let Some(vault) = vault_handed_in()? {
+            return Ok(Some(vault));
+        }
+        check_program(home)?;
+        Ok(Vault::look(home, self.ask)?)
     }
 
     /// The desk of the connectors. Nothing is opened before somebody works at it.
@@ -204,6 +218,25 @@ impl Context {
             }
             Ok(desk)
         }))
+    }
+}
+
+/// The vault over a key that whoever started us brings along.
+fn vault_handed_in() -> Result<Option<Vault>> {
+    let Ok(text) = std::env::var(KEY_VARIABLE) else { return Ok(None) };
+    let key = parse_key(&text).with_context(|| format!("`{KEY_VARIABLE}` cannot be used"))?;
+    Ok(Some(Vault::from_key(key)))
+}
+
+/// A program that a file in the home names is run only if the owner confirmed it on this machine.
+fn check_program(home: &Path) -> Result<(), KeyError> {
+    match KeyFile::at(home)? {
+        Some(KeyFile::Elsewhere(place)) if !vault::confirmed::may_run(home, &place) => {
+            let program = place.command.name().to_owned();
+            let source = AskError::NotConfirmed { program };
+            Err(KeyError::Elsewhere { place: Box::new(place), source })
+        }
+        _ => Ok(()),
     }
 }
 
@@ -264,15 +297,10 @@ fn variable(name: &str) -> Option<String> {
     std::env::var(name).ok()
 }
 
-/// A text file that the owner names. One without end, such as `/dev/zero`, is refused and not read on.
+/// A text file that the owner names. A pipe, or one without end such as `/dev/zero`, is refused.
 pub(crate) fn read_text(path: &Path) -> io::Result<String> {
     const BYTES_MAX: u64 = 8 << 20;
-    let mut bytes = Vec::new();
-    std::fs::File::open(path)?.take(BYTES_MAX + 1).read_to_end(&mut bytes)?;
-    if bytes.len() as u64 > BYTES_MAX {
-        return Err(io::Error::other(format!("it is larger than {BYTES_MAX} bytes")));
-    }
-    String::from_utf8(bytes).map_err(|_| io::Error::other("it is not UTF-8"))
+    files::read_text(path, BYTES_MAX)
 }
 
 /// Who is acting, for the audit rows of owner's acts.
@@ -379,8 +407,16 @@ impl Stores {
             return Ok(ledger);
         }
         let durability = self.settings.durability;
-        let options = Options { durability, retention, ..Options::default() };
+        let was_sealed = self.registry.log_is_sealed()?;
+        let seal =
+            SealKey::of(self.registry.vault()).map(|key| Sealing { key, expected: was_sealed });
+        let is_sealed = seal.is_some();
+        let options = Options { durability, retention, seal, ..Options::default() };
         let ledger = Ledger::open(&self.home.audit(), self.clock.clone(), options)?;
+        // Not before there is a seal: a kill in between must not look like a seal that was removed.
+        if is_sealed && !was_sealed {
+            self.registry.log_was_sealed(self.now_us())?;
+        }
         let missed = self.missed_in(&ledger)?;
         // Before anything of this command: what one that was killed changed is a row, too.
         self.registry.record_acts(&ledger, self.now_us())?;

@@ -68,6 +68,11 @@ impl Account {
         Account { error, caused_by: messages.collect(), hints }
     }
 
+    /// What went wrong, without why.
+    pub(crate) fn headline(&self) -> &str {
+        &self.error
+    }
+
     pub(crate) fn text(&self, paint: crate::output::Paint) -> String {
         let mut out = format!("{} {}\n", paint.bad("error:"), shown(&self.error));
         for cause in &self.caused_by {

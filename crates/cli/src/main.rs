@@ -13,6 +13,7 @@ mod doctor;
 mod failure;
 mod grant;
 mod logging;
+mod masking;
 mod moment;
 mod output;
 mod personal;
@@ -24,6 +25,7 @@ mod run;
 mod running;
 mod scan;
 mod server;
+mod service;
 mod services;
 mod shell;
 mod status;
@@ -106,6 +108,8 @@ fn run(cli: Cli, out: &mut Out) -> Result<Ending> {
         Command::Status(args) => status::run(&args, &context, out),
         Command::Doctor(args) => doctor::run(&args, &context, out),
         Command::Vault(command) => command.run(&context, out),
+        Command::Service(command) => command.run(&context, out),
+        Command::Help(args) => cli::help(&args, out),
         Command::Clients(command) => command.run(&context, out),
         Command::Scan(args) => scan::run(&args, &context, out),
         Command::Catalog(command) => command.run(&context, out),

@@ -1,5 +1,6 @@
 //! Runs a gate: `up` for many clients over HTTP, `stdio` and `wrap` for one on standard streams.
 
+use std::ffi::OsString;
 use std::net::SocketAddr;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
@@ -32,6 +33,7 @@ mod sandbox;
 mod signals;
 mod streams;
 mod sync;
+mod waiting;
 
 /// The service whose account is served alone, if that is what was asked for.
 pub(crate) fn served(command: &crate::cli::Command) -> Option<&'static str> {
@@ -111,6 +113,7 @@ fn serve(
         stores.note("start", "gate", &url)?;
         welcome(&url, stores, demo, out)?;
         sync::start(stores, context, &gate, &stop)?;
+        waiting::start(ledger, context, stop.clone());
         listening.serve(Some(reader), stop).await;
         stores.note("stop", "gate", "")?;
         ledger.flush()?;
@@ -173,6 +176,13 @@ pub(crate) fn gate(stores: &Stores, context: &Context) -> Result<Arc<Gate>> {
     gate_heard_by(None, stores, context)
 }
 
+/// A gate that finds programs as one with this `PATH` does.
+pub(crate) fn gate_on_path(path: &str, stores: &Stores, context: &Context) -> Result<Arc<Gate>> {
+    let own = std::env::vars_os().filter(|(name, _)| name != "PATH");
+    let env = own.chain([("PATH".into(), path.into())]).collect();
+    gate_in(env, &stores.settings, None, stores, context)
+}
+
 /// The same, and somebody hears what its children say on stderr.
 fn gate_heard_by(
     stderr_to: Option<mpsc::Sender<String>>,
@@ -188,6 +198,16 @@ fn gate_with(
     stores: &Stores,
     context: &Context,
 ) -> Result<Arc<Gate>> {
+    gate_in(std::env::vars_os().collect(), settings, stderr_to, stores, context)
+}
+
+fn gate_in(
+    env: Vec<(OsString, OsString)>,
+    settings: &Arc<Settings>,
+    stderr_to: Option<mpsc::Sender<String>>,
+    stores: &Stores,
+    context: &Context,
+) -> Result<Arc<Gate>> {
     let metrics_token = std::env::var(METRICS_VARIABLE).ok().filter(|token| !token.is_empty());
     let options = GateOptions {
         registry: Arc::clone(&stores.registry),
@@ -196,7 +216,7 @@ fn gate_with(
         clock: context.clock.clone(),
         random: context.random.clone(),
         shim: shim()?,
-        env: std::env::vars_os().collect(),
+        env,
         metrics_token: metrics_token.map(Secret::new),
         desk: stores.lazy_desk(),
         stderr_to,
@@ -263,6 +283,7 @@ fn facts(command: &str, url: Option<String>, stores: &Stores) -> Facts {
         url,
         durability: durability_word(stores.settings.durability).to_owned(),
         version: env!("CARGO_PKG_VERSION").to_owned(),
+        path: std::env::var("PATH").ok(),
     }
 }
 

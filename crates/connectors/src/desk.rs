@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use store::accounts::{Accounts, AccountsError};
 use store::clock::Clock;
@@ -20,7 +20,7 @@ use crate::settings::Settings;
 use crate::tokens::{Flights, Helper};
 use crate::whoop::Marks;
 use crate::written::Quoted;
-use crate::{Service, personal};
+use crate::{Service, personal, shelves};
 
 /// Uses closer together than this count as one: the disk is not written for each call.
 const USE_US: u64 = 60_000_000;
@@ -51,6 +51,7 @@ pub struct Desk {
     pub(crate) quoted: Quoted,
     pub(crate) answers: Answers,
     pub(crate) marks: Marks,
+    prepared: OnceLock<()>,
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -87,11 +88,24 @@ impl Desk {
             quoted: Quoted::default(),
             answers: Answers::default(),
             marks: Marks::default(),
+            prepared: OnceLock::new(),
         })
     }
 }
 
 impl Desk {
+    /// Brings records that an older version kept to the shapes of this one, once. What goes wrong is
+    /// said by whoever reads them.
+    pub(crate) fn prepare(&self) {
+        self.prepared.get_or_init(|| {
+            if self.records.path().exists()
+                && let Err(error) = shelves::prepare(&self.records)
+            {
+                tracing::warn!(%error, "records keep the shapes of an older version");
+            }
+        });
+    }
+
     /// Keeps that the account of a service was used now, at most once a minute. It is worth no failure.
     pub(crate) fn note_use(&self, service: &Service) {
         let now = self.clock.now();

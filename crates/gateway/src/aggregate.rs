@@ -10,6 +10,7 @@ use std::task::Poll;
 use std::time::Duration;
 
 use bytes::Bytes;
+use policy::Subject;
 use policy::json::{Bounds, Doc, Value};
 use store::ledger::Ending;
 
@@ -26,7 +27,6 @@ use crate::receive;
 use crate::room;
 use crate::scene::Scene;
 use crate::session::InFlight;
-use crate::tasks::Owner;
 use crate::translate;
 use crate::upstream::UpstreamError;
 use crate::wire::{Era, Named, Refused, Takes, code, error_body, result_body};
@@ -108,10 +108,15 @@ async fn route<'a>(ask: &'a Ask<'_>, named: &Named<'_>) -> Option<(&'a Holding, 
             .split_once('.')
             .and_then(|(server, rest)| Some((ask.scene.holding(server)?, Some(rest.to_owned())))),
         Named::Resource(uri) => owner_of(ask, uri).await.map(|holding| (holding, None)),
-        Named::Task(id) => ask.scene.holder.holdings.values().find_map(|holding| {
-            let owner = ask.scene.gate.tasks.owner(&ask.scene.holder.id, &holding.server.name, id);
-            matches!(owner, Owner::Caller(_)).then_some((holding, None))
-        }),
+        Named::Task(id) => {
+            let tasks = &ask.scene.gate.tasks;
+            let mut owners =
+                ask.scene.holder.holdings.values().filter(|holding| {
+                    tasks.tools_of(ask.scene, &holding.server.name, id).is_some()
+                });
+            // An id that two servers handed out names no task here.
+            owners.next().filter(|_| owners.next().is_none()).map(|holding| (holding, None))
+        }
         Named::Nothing => None,
     }
 }
@@ -122,31 +127,38 @@ async fn owner_of<'a>(ask: &'a Ask<'_>, uri: &str) -> Option<&'a Holding> {
 }
 
 /// The servers of several resources; servers come in the order of names, and those that list a resource
-/// before those that have a template for it.
+/// before those that have a template for it. A server whose policy hides a resource from the caller is not
+/// asked, and none is where only one is left, or where there is only one.
 pub(crate) async fn owners_of<'a>(ask: &'a Ask<'_>, uris: &[&str]) -> Vec<Option<&'a Holding>> {
-    let mut owners: Vec<Option<&Holding>> = vec![None; uris.len()];
-    let mut by_template = owners.clone();
-    for holding in ask.scene.holder.holdings.values() {
-        if owners.iter().all(Option::is_some) {
-            break;
-        }
-        let Ok(items) = items(ask, holding, List::Resources).await else { continue };
-        let listed: HashSet<String> = items.iter().filter_map(|item| member(item, "uri")).collect();
-        for (owner, uri) in owners.iter_mut().zip(uris) {
-            *owner = owner.or(listed.contains(*uri).then_some(holding));
-        }
-        let unknown = |(owner, fits): (&Option<_>, &Option<_>)| owner.is_none() && fits.is_none();
-        if owners.iter().zip(&by_template).any(unknown) {
-            let templates = items_of(ask, holding, List::Templates).await;
-            let templates: Vec<String> =
-                templates.iter().filter_map(|item| member(item, "uriTemplate")).collect();
-            for (fits, uri) in by_template.iter_mut().zip(uris) {
-                let any = templates.iter().any(|template| template_fits(template, uri));
-                *fits = fits.or(any.then_some(holding));
+    let holdings: Vec<&Holding> = ask.scene.holder.holdings.values().collect();
+    let is_alone = holdings.len() == 1;
+    let may_own = |holding: &Holding, uri: &str| is_alone || holding.shows(Subject::Resource(uri));
+    let only = |uri: &&str| {
+        let mut candidates = holdings.iter().copied().filter(|holding| may_own(holding, uri));
+        candidates.next().filter(|_| candidates.next().is_none())
+    };
+    let mut owners: Vec<Option<&Holding>> = uris.iter().map(only).collect();
+    for list in [List::Resources, List::Templates] {
+        for holding in &holdings {
+            let mut unknown = owners.iter().zip(uris).filter(|(owner, _)| owner.is_none());
+            if !unknown.any(|(_, uri)| may_own(holding, uri)) {
+                continue;
+            }
+            let Ok(items) = items(ask, holding, list).await else { continue };
+            let names: HashSet<String> =
+                items.iter().filter_map(|item| member(item, list.key())).collect();
+            for (owner, uri) in owners.iter_mut().zip(uris) {
+                let fits = match list {
+                    List::Templates => names.iter().any(|template| template_fits(template, uri)),
+                    _ => names.contains(*uri),
+                };
+                if owner.is_none() && fits && may_own(holding, uri) {
+                    *owner = Some(holding);
+                }
             }
         }
     }
-    owners.into_iter().zip(by_template).map(|(listed, fits)| listed.or(fits)).collect()
+    owners
 }
 
 /// Whether a URI can come from a template: literal parts in order, anything in between.
@@ -272,10 +284,6 @@ async fn together<F: Future>(futures: impl Iterator<Item = F>) -> Vec<F::Output>
     })
     .await;
     waiting.into_iter().filter_map(|(_, done)| done).collect()
-}
-
-async fn items_of(ask: &Ask<'_>, holding: &Holding, list: List) -> Vec<String> {
-    items(ask, holding, list).await.unwrap_or_default()
 }
 
 /// All items of one server's list, raw. Clients give up on a list of all servers long before a server

@@ -6,6 +6,7 @@ mod judge;
 mod rounds;
 
 use crate::answers;
+use crate::bound::Digests;
 use crate::flow::{Flow, Large, Meanwhile, Next, Piece, Tail, until_cancelled};
 use crate::gate::Gate;
 use crate::lists::List;
@@ -53,7 +54,7 @@ async fn judge_and_run(
 ) -> Result<Outbound, Outbound> {
     let gate = &ask.scene.gate;
     let args = ask.request.arguments();
-    let digest = gate.argument_digest(args);
+    let digests = Digests::of(gate, ask.request);
     let mut keys = [""; ARGUMENT_KEYS_MAX];
     let names: Vec<_> = args
         .map(|args| args.entries().take(ARGUMENT_KEYS_MAX).map(|(key, _)| key.text()).collect())
@@ -66,16 +67,16 @@ async fn judge_and_run(
     let rules = aim.holding.rules.as_ref();
     let mut facts = Facts {
         argument_keys: keys.get(..names.len()).unwrap_or_default(),
-        argument_digest: args.map(|_| digest),
+        argument_digest: digests.approved,
         subject: aim.subject,
         policy: rules.map(|rules| PolicyVersion { name: &rules.name, version: rules.version }),
         server: &aim.holding.server.name,
         method: &ask.request.method_name,
         remote: ask.scene.remote(),
         trace: trace_id.as_deref(),
-        ..ask.scene.facts_of(ask.client.as_deref().or(ask.scene.client()))
+        ..ask.scene.facts_of(ask.client.as_ref().or(ask.scene.client()))
     };
-    let continued = continued_round(ask, aim, &digest)?;
+    let continued = continued_round(ask, aim, &digests.rounds)?;
     check_param_headers(ask, aim)?;
     let (verdict, peer) = verdict(ask, aim, &facts).await?;
     let pins = aim.holding.server.pins();
@@ -100,8 +101,8 @@ async fn judge_and_run(
         subject: aim.subject.map(Owned::of),
         is_renamed: aim.rename.is_some(),
         takes: ask.takes,
-        arguments: digest,
-        argument_digest: args.map(|_| digest),
+        arguments: digests.rounds,
+        argument_digest: digests.of_rounds,
         rule: rule(aim, verdict.as_ref()),
         first_seq: continued.as_ref().map_or(permit.seq(), |state| state.call),
         told: OnceLock::new(),
@@ -138,7 +139,7 @@ async fn judge_and_run(
         era: ask.era,
         method: ask.request.lasting_method_name(),
         list: List::of_method(&ask.request.method_name),
-        effects: effects(ask, aim, verdict.as_ref()),
+        effects: effects(aim, verdict.as_ref()),
         rules: aim.holding.rules.clone(),
         token: None,
         logs: ask.logs,
@@ -214,6 +215,7 @@ async fn run(ask: &Ask<'_>, aim: &Aim<'_>, mut tail: Tail, round: Round<'_>) -> 
         body: ask.body,
         era: ask.era,
         headers: ask.headers,
+        subject: aim.subject,
         rename: aim.rename,
         round,
         trace: tail.trace.as_ref(),

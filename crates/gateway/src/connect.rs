@@ -149,7 +149,9 @@ async fn join(scene: Scene, holding: Holding, report: Opener) {
     }
     if let Ok(peer) = &opened {
         let commands_max = gate.bounds.commands_per_grant_max;
-        for evicted in gate.sessions.take_beyond(&session, commands_max) {
+        let mut evicted = gate.sessions.take_beyond_share(&session, &gate.bounds);
+        evicted.extend(gate.sessions.take_beyond(&session, commands_max));
+        for evicted in evicted {
             Gate::close_peers(evicted.end());
         }
         hear_later(&scene, peer);

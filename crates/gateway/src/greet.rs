@@ -4,12 +4,14 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use policy::Subject;
 use policy::json::{Kind, Value};
 use serde_json::json;
 use store::ledger::{Ending, Permit};
 
 use crate::answers;
 use crate::call::{self, Aim, Ask};
+use crate::client::Client;
 use crate::gate::Gate;
 use crate::in_force::Holding;
 use crate::open::{self, Opened};
@@ -145,9 +147,8 @@ async fn with_server(
     if holding.server.is_shared_by_all() {
         return with_shared(ask, holding, greeting, permit, params).await;
     }
-    let holder = &ask.scene.holder;
-    let opened =
-        open::with_handshake(&holding.server, holder, &permit, &ask.request.id, &greeting).await;
+    let (scene, id) = (ask.scene, &ask.request.id);
+    let opened = open::with_handshake(scene, &holding.server, &permit, id, &greeting).await;
     match opened {
         Ok(Opened { peer, answer }) => {
             let (agreed, body) = if let Some(body) = answer {
@@ -241,7 +242,7 @@ fn open(
         grant: ask.scene.holder.id.clone(),
         server: ask.scene.endpoint.server().map(str::to_owned),
         revision: opening.agreed,
-        client: client_name(params),
+        client: params.get("clientInfo").map(Client::of).unwrap_or_default(),
         takes: Takes::of(params.get("capabilities")),
         greeting,
         now_us: gate.clock.now().wall_us,
@@ -259,23 +260,9 @@ fn wire_error(ask: &Ask<'_>, words: &str) -> Vec<u8> {
     crate::wire::error_body(Some(&ask.request.id), -32603, words, None)
 }
 
-/// `name version` as the client gave them, for rows and rules.
-fn client_name(params: Value<'_>) -> String {
-    params.get("clientInfo").map(name_and_version).unwrap_or_default()
-}
-
-/// The same from a request of the newer era, which says it each time.
-pub(crate) fn client_in_meta(request: &Request<'_>) -> Option<String> {
-    request.meta()?.get(meta_keys::CLIENT_INFO).map(name_and_version)
-}
-
-fn name_and_version(info: Value<'_>) -> String {
-    let part = |key: &str| info.get(key).and_then(Value::as_str);
-    let name = part("name").unwrap_or_default();
-    match part("version") {
-        Some(version) => format!("{name} {version}"),
-        None => name.into_owned(),
-    }
+/// The client's name from a request of the newer era, which says it each time.
+pub(crate) fn client_in_meta(request: &Request<'_>) -> Option<Client> {
+    request.meta()?.get(meta_keys::CLIENT_INFO).map(Client::of)
 }
 
 /// What the gate says of itself where it stands for all servers of a grant.
@@ -319,6 +306,14 @@ pub(crate) async fn set_level(ask: &Ask<'_>, in_flight: Option<InFlight>) -> Out
         let refused = Refused::params(words).with_id(&ask.request.id);
         return receive::refuse(ask.scene, &refused, &ask.request.method_name);
     };
+    let method = Subject::Method(&ask.request.method_name);
+    if let Some(holding) = ask.scene.only()
+        && !call::allows(ask, holding, method)
+    {
+        // Refused like any other method that the policy does not allow.
+        let aim = Aim { holding, subject: Some(method), task_of: None, rename: None };
+        return call::carry(ask, &aim, in_flight).await;
+    }
     if let Some(session) = &ask.scene.session {
         session.set_log_level(&level);
         if ask.scene.only().is_none() {
@@ -332,7 +327,7 @@ pub(crate) async fn set_level(ask: &Ask<'_>, in_flight: Option<InFlight>) -> Out
         Some(holding) if legacy => {
             call::carry(
                 ask,
-                &Aim { holding, subject: None, task_of: None, rename: None },
+                &Aim { holding, subject: Some(method), task_of: None, rename: None },
                 in_flight,
             )
             .await

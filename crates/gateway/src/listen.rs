@@ -23,6 +23,7 @@ use crate::scene::{Endpoint, Scene};
 use crate::serve::turned_true;
 use crate::session::{AnswerTo, Outgoing, Session};
 use crate::shared::Offer;
+use crate::tasks;
 use crate::upstream::{Event, Events, Listening};
 use crate::wire::{Era, Id, Method, answer, error_body, notification_body, result_body};
 
@@ -34,25 +35,50 @@ const AGAIN_AFTER: Duration = Duration::from_secs(1);
 const AGAIN_AFTER_MIN: Duration = Duration::from_millis(100);
 const AGAIN_AFTER_MAX: Duration = Duration::from_mins(5);
 
-/// Opens the stream of a session, or nothing when its only server has none.
-pub(crate) async fn open(scene: &Scene, last_event_id: Option<&str>) -> Option<Pieces> {
+/// What came of asking for a session's stream.
+pub(crate) struct Opened {
+    /// Nothing when the session's only server has none.
+    pub(crate) pieces: Option<Pieces>,
+    /// A server was asked for it now, and that is a row.
+    pub(crate) is_recorded: bool,
+}
+
+/// Opens the stream of a session.
+pub(crate) async fn open(scene: &Scene, last_event_id: Option<&str>) -> Opened {
+    let mut is_recorded = false;
+    let pieces = open_noting(scene, last_event_id, &mut is_recorded).await;
+    Opened { pieces, is_recorded }
+}
+
+async fn open_noting(
+    scene: &Scene,
+    last_event_id: Option<&str>,
+    is_recorded: &mut bool,
+) -> Option<Pieces> {
     let session = Arc::clone(scene.session.as_ref()?);
     let (sender, pieces) = mpsc::channel(PIECES_WAITING_MAX);
     let peers = session.peers();
     let mut offered = matches!(scene.endpoint, Endpoint::All) || peers.is_empty();
     for peer in peers {
-        match last_event_id {
+        match last_event_id.and_then(|last| session.resumed(last)) {
             // A stream that broke off is taken up where it was, beside the session's own.
-            Some(id) if peer.era == Era::Legacy && !peer.is_builtin() => {
+            Some((server, id))
+                if server == peer.server.name && peer.era == Era::Legacy && !peer.is_builtin() =>
+            {
+                *is_recorded = true;
                 let Ok(Some(events)) = hear(scene, &peer, Some(id)).await else { continue };
                 offered = true;
                 tokio::spawn(forward(scene.clone(), peer, events, sender.clone()));
             }
-            _ if offered => {
-                let scene = scene.clone();
-                tokio::spawn(async move { start(&scene, &peer).await });
+            _ => {
+                *is_recorded |= !peer.is_builtin() && !session.is_hearing(&peer.server.name);
+                if offered {
+                    let scene = scene.clone();
+                    tokio::spawn(async move { start(&scene, &peer).await });
+                } else {
+                    offered = start(scene, &peer).await;
+                }
             }
-            _ => offered |= start(scene, &peer).await,
         }
     }
     if !offered {
@@ -321,6 +347,11 @@ fn redacts(scene: &Scene, peer: &Peer) -> bool {
     rules(scene, peer).is_none_or(|rules| rules.policy.redacts())
 }
 
+/// Whether the resource that a notification names may be seen by this caller.
+fn shows_resource(scene: &Scene, peer: &Peer, notification: Value<'_>) -> bool {
+    rules(scene, peer).is_some_and(|rules| rules.shows_resource_of(notification))
+}
+
 fn is_about_a_request(method: &str) -> bool {
     matches!(method, "notifications/progress" | "notifications/cancelled")
 }
@@ -334,7 +365,8 @@ pub(crate) fn heard(
 ) -> Option<Outgoing> {
     let as_it_is = |message: Bytes| {
         let message = room::made_from(&event.message, message);
-        Some(Outgoing { message, event_id: event.id.clone(), retry_ms: event.retry_ms })
+        let event_id = session.event_id(&peer.server.name, event.id.as_deref());
+        Some(Outgoing { message, event_id, retry_ms: event.retry_ms })
     };
     if event.message.is_empty() {
         return as_it_is(Bytes::new());
@@ -362,6 +394,12 @@ pub(crate) fn heard(
                 Method::LogMessage | Method::Other if redacts(scene, peer) => None,
                 Method::Progress if redacts(scene, peer) => {
                     as_it_is(results::wordless_progress(root).into())
+                }
+                Method::ResourceUpdated if !shows_resource(scene, peer, root) => None,
+                Method::TaskStatus | Method::TasksNotification => {
+                    let rules = rules(scene, peer);
+                    let server = &peer.server.name;
+                    as_it_is(tasks::news(scene, rules.as_deref(), server, &event.message)?)
                 }
                 _ => as_it_is(event.message.clone()),
             }

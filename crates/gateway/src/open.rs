@@ -10,7 +10,7 @@ use policy::json::{Bounds, Doc};
 use serde_json::{Value, json};
 use store::ledger::Permit;
 
-use crate::in_force::{Holder, Holding};
+use crate::in_force::Holding;
 use crate::peer::{Peer, Way, last_of};
 use crate::room::Account;
 use crate::scene::{Scene, Transport};
@@ -32,12 +32,13 @@ pub(crate) struct Opened {
 
 /// Opens a conversation with a client's own handshake. `params` are the client's, word for word.
 pub(crate) async fn with_handshake(
+    scene: &Scene,
     server: &Arc<Server>,
-    holder: &Holder,
     permit: &Permit,
     id: &Id,
     params: &str,
 ) -> Result<Opened, UpstreamError> {
+    let holder = &scene.holder;
     if let Reach::Builtin(builtin) = &server.reach {
         let asked = asked_revision(params);
         let greeting = builtin.greeting(Revision::agree(&asked).as_str());
@@ -47,7 +48,7 @@ pub(crate) async fn with_handshake(
         let peer = Peer::new(Arc::clone(server), way, Era::Legacy, greeting, false);
         return Ok(Opened { peer, answer: Some(body.into()) });
     }
-    let link = link(server, holder)?;
+    let link = link(server, scene)?;
     let mut refusal = None;
     if server.eras().legacy != Some(false) {
         let answer = initialize(server, &link, permit, id, params).await?;
@@ -104,7 +105,7 @@ pub(crate) async fn shared(
         let way = Way::Builtin(Arc::clone(builtin), reader, scene.holder.room.clone());
         return Ok(Peer::new(Arc::clone(server), way, Era::Legacy, greeting, false));
     }
-    let link = link(server, &scene.holder)?;
+    let link = link(server, scene)?;
     let is_child = matches!(link, Link::Stdio(_));
     let eras = server.eras();
     let prefers_legacy = client_era == Era::Legacy && eras.legacy == Some(true);
@@ -180,8 +181,7 @@ pub(crate) async fn joining(
 ) -> Result<Peer, UpstreamError> {
     let Some(session) = &scene.session else { return Err(UpstreamError::Closed) };
     let id = Id::minted("tollgate-hello", 0);
-    let opened =
-        with_handshake(&holding.server, &scene.holder, permit, &id, &session.greeting).await?;
+    let opened = with_handshake(scene, &holding.server, permit, &id, &session.greeting).await?;
     if opened.peer.era == Era::Legacy {
         let told = notification_body("notifications/initialized", None);
         opened.peer.send(permit, Outgoing::notification(told.into())).await?;
@@ -189,11 +189,17 @@ pub(crate) async fn joining(
     Ok(opened.peer)
 }
 
-fn link(server: &Server, holder: &Holder) -> Result<Link, UpstreamError> {
+fn link(server: &Server, scene: &Scene) -> Result<Link, UpstreamError> {
     let is_shared = server.is_shared_by_all();
-    let account = if is_shared { Account::default() } else { holder.room.clone() };
+    let account = if is_shared { Account::default() } else { scene.holder.room.clone() };
     match &server.reach {
-        Reach::Http(http) => Ok(Link::Http(Box::new(HttpLink::new(Arc::clone(http)).on(account)))),
+        Reach::Http(http) => {
+            let link = HttpLink::new(Arc::clone(http)).on(account);
+            if let Some(via) = scene.via.and(&scene.gate.instance) {
+                link.set_via(via);
+            }
+            Ok(Link::Http(Box::new(link)))
+        }
         Reach::Child(options) => {
             let mut options = (**options).clone();
             options.account = account;

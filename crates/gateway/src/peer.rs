@@ -5,20 +5,20 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::Bytes;
-use connectors::Reader;
+use connectors::{Admitted, Reader};
 use policy::json::{Bounds, Doc};
 use serde_json::{Map, Value};
 use store::ledger::Permit;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 
 use crate::aside::{LARGE_BYTES, aside};
-use crate::builtin::{self, Builtin};
+use crate::builtin::{self, Builtin, Call, Told, Work};
 use crate::levels::Levels;
 use crate::questions::Askable;
 use crate::room::{self, Account};
 use crate::server::Server;
 use crate::upstream::{
-    Event, Link, Listening, Outgoing, Passed, Reply, State, UpstreamError, Wishes,
+    Event, Events, Link, Listening, Outgoing, Passed, Reply, State, UpstreamError, Wishes,
 };
 use crate::wire::{Era, Id, Method, Takes, answer, before_result, code, error_body};
 
@@ -32,6 +32,7 @@ pub(crate) struct Peer {
     pub(crate) era: Era,
     /// What the server said about itself: an initialize or a discover result.
     pub(crate) greeting: Value,
+    greeting_bytes: usize,
     /// Requests of several clients share this conversation, so their ids must be ours.
     pub(crate) shared: bool,
     /// The client capabilities that it was greeted with; a newer server hears them with each request.
@@ -78,6 +79,7 @@ impl Peer {
             server,
             way,
             era,
+            greeting_bytes: serde_json::to_vec(&greeting).map_or(0, |text| text.len()),
             greeting,
             shared,
             greeted: None,
@@ -89,6 +91,10 @@ impl Peer {
             answers: Arc::new(Semaphore::new(ANSWERS_UNDER_WAY_MAX)),
             over: watch::Sender::new(false),
         }
+    }
+
+    pub(crate) fn greeting_bytes(&self) -> usize {
+        self.greeting_bytes
     }
 
     pub(crate) fn greeted_with(self, takes: Takes) -> Peer {
@@ -134,6 +140,20 @@ impl Peer {
     /// Whether all that it says comes on one stream, where nothing may tell about which request it is.
     pub(crate) fn shares_stream(&self) -> bool {
         matches!(&self.way, Way::Link(link) if link.shares_stream())
+    }
+
+    /// Whether its task ids are for this conversation only: it is a process of its own, or a session.
+    pub(crate) fn has_own_task_ids(&self) -> bool {
+        if self.server.is_shared_by_all() {
+            return false;
+        }
+        if self.server.is_shared_by_all() {
+            return false;
+        }
+        match &self.way {
+            Way::Link(Link::Http(link)) => link.session().is_some(),
+            Way::Link(Link::Stdio(_)) | Way::Builtin(..) => true,
+        }
     }
 
     /// What its process is doing, where it has one.
@@ -244,20 +264,30 @@ impl Peer {
         permit: &Permit,
         out: Outgoing,
     ) -> Result<Reply, UpstreamError> {
+        self.check_judged(&out)?;
         let _under = self.server.marks.under_way();
         match &self.way {
             Way::Link(link) => link.request(permit, out).await,
             Way::Builtin(builtin, reader, account) => {
+                let admitted = Admitted::by(permit);
+                if let Some(token) = out.progress_token.clone()
+                    && builtin.tells_progress(&out.body)
+                {
+                    return Ok(Reply::Many(told(builtin, (reader, account), admitted, out, token)));
+                }
+                let call = Call { admitted: &admitted, reader, told: None };
                 // Boxed, so that calls to other servers do not carry its size about.
-                Ok(Box::pin(answer(builtin, (reader, account), permit, &out)).await)
+                Ok(Box::pin(answer(builtin, account, &call, &out)).await)
             }
         }
     }
 
     /// The same for an older server over HTTP, to be waited for by whoever also waits for its questions.
     pub(crate) fn begin(self: &Arc<Self>, permit: &Permit, out: Outgoing) -> Begun {
+        let judged = self.check_judged(&out);
         let (peer, passed) = (Arc::clone(self), Passed::new(permit, out));
         Box::pin(async move {
+            judged?;
             let _under = peer.server.marks.under_way();
             match &peer.way {
                 Way::Link(Link::Http(link)) => link.request_passed(passed).await,
@@ -269,10 +299,22 @@ impl Peer {
     }
 
     pub(crate) async fn send(&self, permit: &Permit, out: Outgoing) -> Result<(), UpstreamError> {
+        self.check_judged(&out)?;
         match &self.way {
             Way::Link(link) => link.send(permit, out).await,
             Way::Builtin(..) => Ok(()),
         }
+    }
+
+    /// Every message with a permit leaves through here. One that the gate edited is read again and
+    /// compared with what was judged, so that no edit can send another call than the permit is for.
+    fn check_judged(&self, out: &Outgoing) -> Result<(), UpstreamError> {
+        if out.says_what_was_judged() {
+            return Ok(());
+        }
+        tracing::error!(server = %self.server.name, "an edited message is not the call that was judged; not sent");
+        let why = "the edited message is not the call that was judged".to_owned();
+        Err(UpstreamError::NeverSent { why })
     }
 
     pub(crate) async fn listen(
@@ -294,19 +336,35 @@ impl Peer {
     }
 }
 
-async fn answer(
-    builtin: &Builtin,
+/// A call of a built-in tool that says how far it has come, ahead of its answer.
+fn told(
+    builtin: &Arc<Builtin>,
     (reader, account): (&Reader, &Account),
-    permit: &Permit,
-    out: &Outgoing,
-) -> Reply {
+    admitted: Admitted,
+    out: Outgoing,
+    token: Box<str>,
+) -> Events {
+    let told = Told::new(token);
+    let (builtin, reader, account) = (Arc::clone(builtin), reader.clone(), account.clone());
+    let hears = told.clone();
+    let answer = async move {
+        let call = Call { admitted: &admitted, reader: &reader, told: Some(&hears) };
+        match answer(&builtin, &account, &call, &out).await {
+            Reply::Ours { body, .. } | Reply::One { body, .. } => body,
+            Reply::Many(_) | Reply::Accepted => Bytes::new(),
+        }
+    };
+    Events::of_work(Work::new(answer, told))
+}
+
+async fn answer(builtin: &Builtin, account: &Account, call: &Call<'_>, out: &Outgoing) -> Reply {
     let message: Value = serde_json::from_slice(&out.body).unwrap_or_default();
     let method = message.get("method").and_then(Value::as_str).unwrap_or_default();
     let none = Map::new();
     let params = message.get("params").and_then(Value::as_object).unwrap_or(&none);
     let crate::upstream::Kind::Request(id) = &out.kind else { return Reply::Accepted };
     let mut body = before_result(id);
-    match builtin.answer(permit, reader, method, params, &mut body).await {
+    match builtin.answer(call, method, params, &mut body).await {
         Ok(()) => {
             let failed = builtin::is_failure(&body);
             body.push(b'}');

@@ -5,13 +5,14 @@ mod all;
 mod opening;
 
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bytes::Bytes;
 use hashbrown::HashMap;
 use tokio::sync::{Notify, mpsc, watch};
 
+use crate::client::Client;
 use crate::flow::Tail;
 use crate::peer::Peer;
 use crate::wire::{Id, Revision, Takes};
@@ -21,6 +22,8 @@ pub(crate) use opening::{Opener, Opening};
 
 /// Messages from servers that wait for the client to open its stream; the oldest goes first.
 const UNDELIVERED_MAX: usize = 256;
+/// And the bytes of all of them.
+const UNDELIVERED_BYTES_MAX: usize = 256 << 10;
 /// Requests of one session that may wait for a lost stream to be taken up again.
 const DETACHED_MAX: usize = 64;
 /// Questions of servers that a session's client may owe answers to; one more is refused.
@@ -34,7 +37,7 @@ pub(crate) struct Session {
     pub(crate) server: Option<String>,
     pub(crate) revision: Revision,
     /// The client's own name and version, as it gave them.
-    pub(crate) client: String,
+    pub(crate) client: Client,
     /// The client's `params` of initialize, word for word: what its servers are greeted with.
     pub(crate) greeting: String,
     pub(crate) takes: Takes,
@@ -44,6 +47,8 @@ pub(crate) struct Session {
     state: Mutex<State>,
     ended: watch::Sender<bool>,
     used_at_us: AtomicI64,
+    /// What it keeps of its client's words and of what its servers said of themselves.
+    kept_bytes: AtomicUsize,
 }
 
 #[derive(Default)]
@@ -65,6 +70,12 @@ struct State {
     heard: HashMap<String, watch::Sender<Option<bool>>>,
     /// Streams of single resources, kept open for a client that subscribed to them.
     subscriptions: HashMap<String, tokio::task::AbortHandle>,
+}
+
+impl State {
+    fn undelivered_bytes(&self) -> usize {
+        self.undelivered.iter().map(|waiting| waiting.message.len()).sum()
+    }
 }
 
 /// A message for the client outside any request of its own.
@@ -142,7 +153,7 @@ pub(crate) struct NewSession {
     pub(crate) grant: String,
     pub(crate) server: Option<String>,
     pub(crate) revision: Revision,
-    pub(crate) client: String,
+    pub(crate) client: Client,
     pub(crate) greeting: String,
     pub(crate) takes: Takes,
     pub(crate) now_us: i64,
@@ -155,9 +166,10 @@ impl Session {
             grant: new.grant,
             server: new.server,
             revision: new.revision,
-            client: new.client,
+            kept_bytes: AtomicUsize::new(new.greeting.len() + new.client.text().len()),
             greeted: Takes::of_handshake(&new.greeting),
             greeting: new.greeting,
+            client: new.client,
             takes: new.takes,
             flights: Arc::default(),
             state: Mutex::default(),
@@ -214,8 +226,16 @@ impl Session {
         if *self.ended.borrow() {
             return false;
         }
-        state.peers.insert(peer.server.name.clone(), peer);
+        self.kept_bytes.fetch_add(peer.greeting_bytes(), Ordering::Relaxed);
+        let before = state.peers.insert(peer.server.name.clone(), peer);
+        let bytes = before.map_or(0, |before| before.greeting_bytes());
+        self.kept_bytes.fetch_sub(bytes, Ordering::Relaxed);
         true
+    }
+
+    /// About how much memory it keeps as long as it is open.
+    fn kept_bytes(&self) -> usize {
+        self.kept_bytes.load(Ordering::Relaxed)
     }
 
     /// For how long a client that had a stream has had neither a stream nor a request; looked at now and
@@ -273,6 +293,11 @@ impl Session {
         Some(told)
     }
 
+    /// Whether a server was asked for its stream.
+    pub(crate) fn is_hearing(&self, server: &str) -> bool {
+        self.state().heard.contains_key(server)
+    }
+
     /// A server is no longer heard.
     pub(crate) fn unheard(&self, server: &str) {
         self.state().heard.remove(server);
@@ -321,6 +346,21 @@ impl Session {
         }
     }
 
+    /// The id of a server's event as the client sees it. Where several servers share the session it names
+    /// its server, so that no other one is asked to go on after it.
+    pub(crate) fn event_id(&self, server: &str, id: Option<&str>) -> Option<String> {
+        let id = id?;
+        Some(if self.server.is_none() { format!("{server}/{id}") } else { id.to_owned() })
+    }
+
+    /// The server that a `Last-Event-ID` is about, and the id that it knows.
+    pub(crate) fn resumed<'i>(&'i self, last: &'i str) -> Option<(&'i str, &'i str)> {
+        match &self.server {
+            Some(server) => Some((server, last)),
+            None => last.split_once('/'),
+        }
+    }
+
     /// Opens the client's own stream; one that was open before ends.
     pub(crate) fn open_stream(&self) -> mpsc::Receiver<Outgoing> {
         let (sender, receiver) = mpsc::channel(UNDELIVERED_MAX);
@@ -354,7 +394,14 @@ impl Session {
         };
         let Some(outgoing) = unsent else { return };
         state.stream = None;
-        if state.undelivered.len() >= UNDELIVERED_MAX {
+        let bytes = outgoing.message.len();
+        if bytes > UNDELIVERED_BYTES_MAX {
+            tracing::warn!(session = %self.id, bytes, "no stream is open and the message is too large to wait for one; dropped");
+            return;
+        }
+        while state.undelivered.len() >= UNDELIVERED_MAX
+            || state.undelivered_bytes() + bytes > UNDELIVERED_BYTES_MAX
+        {
             state.undelivered.remove(0);
         }
         state.undelivered.push(outgoing);
@@ -431,7 +478,7 @@ mod tests {
             grant: "g".to_owned(),
             server: None,
             revision: Revision::LEGACY_NEWEST,
-            client: String::new(),
+            client: Client::default(),
             greeting: "{}".to_owned(),
             takes: Takes::default(),
             now_us: 0,

@@ -265,11 +265,11 @@ pub(crate) async fn for_legacy(
     about: &About<'_>,
 ) -> Option<Outbound> {
     let session = ask.scene.session.clone()?;
-    let peer = session.peer(&holding.server.name).filter(|peer| peer.era == Era::Modern)?;
     let About::Resource(uri) = about else { return None };
     if !call::allows(ask, holding, Subject::Resource(uri)) {
         return None;
     }
+    let peer = joined(ask, holding, &session).await.filter(|peer| peer.era == Era::Modern)?;
     let id = &ask.request.id;
     let permit =
         match ask.scene.gate.own_act(ask.scene, &ask.request.method_name, &holding.server.name) {
@@ -294,6 +294,18 @@ pub(crate) async fn for_legacy(
     }
     Gate::settled(permit, Ending::Ok);
     Some(Outbound::ok(result_body(id, "{}")))
+}
+
+/// The server's conversation in a session, which may have to be opened to know the server's era.
+async fn joined(ask: &Ask<'_>, holding: &Holding, session: &Session) -> Option<Arc<Peer>> {
+    if let Some(peer) = session.peer(&holding.server.name) {
+        return Some(peer);
+    }
+    let gate = &ask.scene.gate;
+    let permit = gate.own_act(ask.scene, "initialize", &holding.server.name).ok()?;
+    let opened = gate.peer_for(ask.scene, holding, ask.era, &permit).await;
+    Gate::settled(permit, if opened.is_ok() { Ending::Ok } else { Ending::Error });
+    opened.ok()
 }
 
 /// Hears of changed lists of a newer server, for a session whose client cannot ask for it.

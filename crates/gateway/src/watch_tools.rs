@@ -263,7 +263,11 @@ impl Gate {
     /// Tells an older server which log messages its session wants, if that was ever said.
     pub(crate) async fn tell_level(self: &Arc<Self>, scene: &Scene, peer: &Arc<Peer>) {
         let level = scene.session.as_ref().and_then(|session| session.log_level());
-        let hears = peer.era == Era::Legacy && !peer.is_builtin() && peer.offers("logging");
+        let rules = scene.holding(&peer.server.name).and_then(|holding| holding.rules.as_ref());
+        let hears = peer.era == Era::Legacy
+            && !peer.is_builtin()
+            && peer.offers("logging")
+            && rules.is_some_and(|rules| rules.allows_methods());
         let Some(level) = level.filter(|_| hears) else { return };
         if let Ok(permit) = self.own_act(scene, "logging/setLevel", &peer.server.name) {
             self.set_level(peer, &permit, &level).await;

@@ -146,6 +146,8 @@ impl fmt::Display for Weekday {
 pub struct Call<'a> {
     pub subject: Subject<'a>,
     pub args: Option<json::Value<'a>>,
+    /// All of the request's params, for paths that begin with `params`.
+    pub params: Option<json::Value<'a>>,
     pub caller: Caller<'a>,
     pub tool: ToolFacts<'a>,
     pub time: LocalTime,

@@ -86,10 +86,14 @@ impl Effective {
 
     /// Whose token this is. The token is hashed first, so nothing that follows depends on it.
     pub fn lookup(&self, presented: &str, now_us: i64) -> Lookup<'_> {
-        let hash = match Token::hash_of(presented) {
-            Ok(hash) => hash,
-            Err(fault) => return Lookup::NotAToken(fault),
-        };
+        match Token::hash_of(presented) {
+            Ok(hash) => self.lookup_hash(hash, now_us),
+            Err(fault) => Lookup::NotAToken(fault),
+        }
+    }
+
+    /// The same for a token of which only the hash is at hand.
+    pub fn lookup_hash(&self, hash: TokenHash, now_us: i64) -> Lookup<'_> {
         let place = self.tokens.get(&hash).filter(|place| place.hash.same(&hash));
         let found = place.and_then(|place| Some((place, self.grants.get(place.grant)?)));
         let Some((place, grant)) = found else { return Lookup::Unknown };
@@ -100,6 +104,14 @@ impl Effective {
             GrantState::Active if is_replaced => Lookup::Ended { grant, why: Ended::Replaced },
             GrantState::Active => Lookup::Active(grant),
         }
+    }
+
+    /// The tokens that open something at this time, and until when, where a rotation replaced them.
+    pub fn live_tokens(&self, now_us: i64) -> impl Iterator<Item = (TokenHash, Option<i64>)> {
+        self.tokens.iter().filter_map(move |(hash, place)| {
+            let is_live = matches!(self.lookup_hash(*hash, now_us), Lookup::Active(_));
+            is_live.then_some((*hash, place.valid_until_us))
+        })
     }
 
     /// Every grant, revoked ones included.

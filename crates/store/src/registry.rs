@@ -31,6 +31,7 @@ pub mod servers;
 pub mod snapshot;
 mod stateless;
 pub mod target;
+pub mod tasks;
 pub mod token;
 pub mod values;
 
@@ -47,8 +48,9 @@ pub use servers::{NewServer, PINS_FRESH_SECONDS_DEFAULT, Server, ServerOptions};
 pub use snapshot::Snapshot;
 pub use stateless::stateless_package;
 pub use target::{Target, TargetError};
-pub use token::{Token, TokenFault, TokenHash, redact_tokens};
-pub use values::log_remembered_by;
+pub use tasks::{TASK_OWNERS_MAX, TaskOwner};
+pub use token::{TOKEN_PREFIX, Token, TokenFault, TokenHash, has_token, redact_tokens};
+pub use values::{RememberedLog, log_remembered_by};
 
 /// How long a statement waits for another process before the answer is `Locked`.
 pub const BUSY_MS_MAX: u64 = 5_000;

@@ -105,6 +105,7 @@ pub(super) fn run(args: &ExplainArgs, context: &Context, out: &mut Out) -> Resul
     let call = Call {
         subject: subject(args.kind, &name),
         args: Some(doc.root()),
+        params: None,
         caller: Caller {
             grant: args.caller.as_deref().or(args.grant.as_deref()).unwrap_or("nobody"),
             session: args.session.as_deref(),

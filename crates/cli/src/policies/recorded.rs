@@ -131,7 +131,7 @@ impl Recorded {
             risk,
             definition: self.definition(),
         };
-        Ok(about(&Call { subject, args: None, caller, tool, time: self.time }))
+        Ok(about(&Call { subject, args: None, params: None, caller, tool, time: self.time }))
     }
 
     /// As it stood then, as far as the row tells: a definition that nobody had accepted was refused.

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use anyhow::{Context as _, Result, anyhow, bail};
 use clap::Args;
+use gateway::upstream::SECRET_BYTES_MIN;
 use serde_json::json;
 use store::registry::{
     Credential, EnvValue, NewServer, Server, ServerOptions, Target, TargetError, stateless_package,
@@ -12,8 +13,9 @@ use store::registry::{
 use crate::context::{Context, Stores};
 use crate::credential::Wanted;
 use crate::failure::Ending;
-use crate::output::{Out, count};
-use crate::program::find_program;
+use crate::masking;
+use crate::output::{Out, count, visible};
+use crate::program::{find_program, resolved};
 
 #[derive(Args)]
 #[expect(clippy::struct_excessive_bools, reason = "switches of a command line")]
@@ -68,8 +70,10 @@ pub(super) fn run(args: &AddArgs, context: &Context, out: &mut Out) -> Result<En
             args.name
         );
     }
-    let target = target(args)?;
-    target.check()?;
+    let written = target(args)?;
+    written.check()?;
+    check_other_than_gate(&written, &stores)?;
+    let target = resolved(written.clone());
     let options = ServerOptions {
         tools: args.tools.clone(),
         share: (args.share || args.no_share).then_some(args.share),
@@ -79,13 +83,74 @@ pub(super) fn run(args: &AddArgs, context: &Context, out: &mut Out) -> Result<En
     if !args.no_connect {
         check_program(&args.name, &new.target)?;
     }
+    for name in short_secrets(&new.target) {
+        out.warn(format_args!(
+            "the secret `{name}` has fewer than {SECRET_BYTES_MIN} bytes, so it is not masked if the server repeats it"
+        ));
+    }
     stores.ready_to_note()?;
     stores.registry.add_server(&new, &stores.file_names, stores.now_us())?;
     stores.record()?;
     if !args.no_connect {
         look_or_take_back(&args.name, &stores, context)?;
     }
-    report(args, &stores, out)
+    report(args, &stores, out)?;
+    if out.wants_json() {
+        return Ok(Ending::Yes);
+    }
+    say_program(&written, &stores, args, out)?;
+    out.say(next_step(args));
+    Ok(Ending::Yes)
+}
+
+/// A gate with another `PATH` must start the same program, so the owner hears which one it is.
+fn say_program(written: &Target, stores: &Stores, args: &AddArgs, out: &Out) -> Result<()> {
+    let kept = super::find(&args.name, stores)?.target;
+    let (Target::Command { argv: written, .. }, Target::Command { argv: kept, .. }) =
+        (written, &kept)
+    else {
+        return Ok(());
+    };
+    let (Some(written), Some(kept)) = (written.first(), kept.first()) else { return Ok(()) };
+    if written != kept {
+        let (written, kept) = (visible(written), visible(kept));
+        out.say(format_args!("the gate runs `{kept}`, which is `{written}` here"));
+    } else if !written.starts_with('/') {
+        out.warn(format_args!(
+            "`{}` is not on this PATH; the gate looks for it on its own\nhint: give the full path",
+            visible(written)
+        ));
+    }
+    Ok(())
+}
+
+/// The secrets that are too short to be found in what the server says.
+fn short_secrets(target: &Target) -> Vec<&str> {
+    let is_short = |credential: &Credential| matches!(credential, Credential::Held(secret) if secret.expose().trim().len() < SECRET_BYTES_MIN);
+    match target {
+        Target::Command { env, .. } => {
+            let short = env.iter().filter(
+                |(_, value)| matches!(value, EnvValue::Hidden(credential) if is_short(credential)),
+            );
+            short.map(|(name, _)| name.as_str()).collect()
+        }
+        Target::Url { headers, .. } => {
+            let short = headers.iter().filter(|(_, value)| is_short(value));
+            short.map(|(name, _)| name.as_str()).collect()
+        }
+        Target::Builtin { .. } => Vec::new(),
+    }
+}
+
+/// A server at the gate's own address would have every call come back to the gate.
+fn check_other_than_gate(target: &Target, stores: &Stores) -> Result<()> {
+    let listen = stores.settings.listen;
+    if target.leads_to(listen) {
+        bail!(
+            "the address is this gate's own: tollgate listens on {listen}, so its calls would come back to it\nhint: name the address of the server itself"
+        );
+    }
+    Ok(())
 }
 
 /// The most common trouble, said in the fewest words.
@@ -96,7 +161,7 @@ fn check_program(name: &str, target: &Target) -> Result<()> {
         return Ok(());
     }
     bail!(
-        "server `{name}` was not added: there is no program `{program}`\nhint: install it, or give its full path; `--no-connect` adds the server all the same"
+        "server `{name}` was not added: there is no program `{program}` here\nhint: install it, or give its full path"
     )
 }
 
@@ -105,17 +170,15 @@ fn look_or_take_back(name: &str, stores: &Stores, context: &Context) -> Result<(
     let Err(error) = crate::probe::first_look(name, stores, context) else { return Ok(()) };
     stores.registry.remove_server(name, stores.now_us())?;
     stores.record()?;
-    Err(error.context(format!(
-        "server `{name}` was not added: it could not be asked for its tools\nhint: `--no-connect` adds it without asking"
-    )))
+    Err(error
+        .context(format!("server `{name}` was not added: it could not be asked for its tools")))
 }
 
-fn report(args: &AddArgs, stores: &Stores, out: &mut Out) -> Result<Ending> {
+fn report(args: &AddArgs, stores: &Stores, out: &mut Out) -> Result<()> {
     let pins = stores.registry.pins(&args.name)?;
     if out.wants_json() {
         let server = super::find(&args.name, stores)?;
-        out.json(&json!({ "added": super::server_json(&server, &pins) }))?;
-        return Ok(Ending::Yes);
+        return out.json(&json!({ "added": super::server_json(&server, &pins) }));
     }
     if args.no_connect {
         out.line(format_args!(
@@ -131,11 +194,13 @@ fn report(args: &AddArgs, stores: &Stores, out: &mut Out) -> Result<Ending> {
         super::show_tools(&args.name, &pins, out)?;
     }
     let server = super::find(&args.name, stores)?;
+    if let Some(advice) = masking::advice(&server.name, &server.target) {
+        out.warn(advice);
+    }
     if let Some(words) = sharing(&server) {
         out.say(words);
     }
-    out.say(next_step(args));
-    Ok(Ending::Yes)
+    Ok(())
 }
 
 /// Says when all clients share one process, and why.

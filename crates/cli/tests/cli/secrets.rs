@@ -156,6 +156,45 @@ fn a_secret_on_the_command_line_is_refused_and_not_repeated() {
 }
 
 #[test]
+fn a_secret_among_the_arguments_of_a_server_is_masked_wherever_it_is_shown() {
+    let stage = Stage::new();
+    let planted = ["hunter2-planted", "q7Zp2LxV9mT4sRb8Kd1WfQ", "ghp_planted0123456789"];
+    let [word, random, known] = planted;
+    let assigned = format!("API_TOKEN={word}");
+    let header = format!("Authorization: Bearer {word}");
+    let url = format!("https://mcp.example/s/{random}/mcp");
+    let add = |name: &str, words: &[&str]| {
+        let command = ["server", "add", name, "--no-connect", "--", "/no/such/program"];
+        stage.fine(&[&command, words].concat())
+    };
+    let said = add("a", &["--api-key", word]).everything();
+    assert!(said.contains("looks like a secret") && said.contains("--secret-env NAME"), "{said}");
+    add("b", &["-e", &assigned, "--header", &header]);
+    add("c", &[random, "--with", known]);
+    add("plain", &["-y", "@modelcontextprotocol/server-filesystem", "/srv"]);
+    let far = stage.fine(&["server", "add", "far", "--no-connect", "--url", &url]).everything();
+    assert_clean("server add", far.as_bytes(), &planted);
+    for command in [
+        &["server", "list"][..],
+        &["server", "list", "--json"],
+        &["server", "add", "a2", "--no-connect", "--json", "--", "x", "--token", word],
+        &["doctor"],
+        &["doctor", "--thorough", "--json"],
+        &["status"],
+        &["audit", "tail", "-n", "100"],
+        &["audit", "export", "--format", "jsonl"],
+    ] {
+        let said = stage.run(command).everything();
+        assert_clean(&command.join(" "), said.as_bytes(), &planted);
+    }
+    let list = stage.fine(&["server", "list"]).everything();
+    assert!(list.contains("--api-key [secret]") && list.contains("API_TOKEN=[secret]"), "{list}");
+    assert!(list.contains("server-filesystem /srv"), "{list}");
+    assert!(list.contains("argument 2 of server `a` looks like a secret"), "{list}");
+    assert!(!list.contains("of server `plain`"), "{list}");
+}
+
+#[test]
 fn a_prompt_without_a_terminal_says_what_to_do_instead() {
     let said = Stage::new().run(&[
         "server",

@@ -99,6 +99,28 @@ fn until(what: &str, is_so: impl Fn() -> bool) {
 }
 
 #[test]
+fn a_sync_tells_its_progress_to_a_client_that_gave_a_token() {
+    let (stage, _sandbox) = connected("120");
+    let told = json!({ "name": "sync_whoop", "arguments": { "full": true }, "_meta": { "progressToken": "p-7" } });
+    let input = lines(&[request(1, "tools/call", &told)]);
+    let said = stage.speak(&["stdio", "whoop"], &input);
+    assert_eq!(answer(&said.stdout, 1)["result"]["structuredContent"]["status"], "success");
+    let messages: Vec<Value> =
+        said.stdout.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let at = |is: &dyn Fn(&Value) -> bool| messages.iter().position(is);
+    let progress = at(&|message| message["method"] == "notifications/progress");
+    let progress = progress.unwrap_or_else(|| panic!("no progress: {}", said.stdout));
+    assert!(progress < at(&|message| message["id"] == 1).unwrap());
+    let params = &messages[progress]["params"];
+    assert_eq!(params["progressToken"], "p-7");
+    assert!(params["progress"].as_u64().unwrap() > 0, "{params}");
+    // Without a token the client hears nothing but the answer.
+    let said = stage.speak(&["stdio", "whoop"], &lines(&[call(1, "sync_whoop", &json!({}))]));
+    assert_eq!(answer(&said.stdout, 1)["result"]["isError"], false);
+    assert!(!said.stdout.contains("notifications/progress"), "{}", said.stdout);
+}
+
+#[test]
 fn whoop_speaks_on_standard_streams_without_a_grant_or_a_registration() {
     let (stage, _sandbox) = connected("30");
     stage.fine(&["sync", "whoop"]);

@@ -8,7 +8,7 @@ use store::export::{Compression, CsvSafety, Fault, Kind as File, Order, Plan, Re
 
 use super::problem::{Code, Problem};
 use super::views::VIEWS;
-use super::{NAME, Outcome, Trouble};
+use super::{NAME, Outcome, Trouble, here};
 use crate::coerce::Arguments;
 use crate::{Ask, Desk, when};
 
@@ -74,10 +74,10 @@ fn expanded<'a>(path: &'a str, tilde: Option<&Path>) -> Cow<'a, str> {
     }
 }
 
-/// The UTC days that a bound names, both included.
+/// The days that a bound names, both included: UTC for a date, the owner's own for words.
 fn days(desk: &Desk, text: Option<&str>, name: &str) -> Result<Option<when::Span>, Trouble> {
     let Some(text) = text else { return Ok(None) };
-    when::utc_days(text, desk.clock.now().wall_us).map(Some).ok_or_else(|| {
+    when::days(text, here(desk)).map(Some).ok_or_else(|| {
         let words = format!("`{name}` must be a day, YYYY-MM-DD, or words such as `yesterday`");
         Problem::invalid(ENDPOINT, words).into()
     })

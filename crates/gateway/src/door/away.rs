@@ -40,6 +40,11 @@ pub(super) fn turned_away(gate: &Gate, remote: &Remote, rejected: &Rejected) -> 
     let Rejected { away, holder } = rejected;
     let grant = holder.as_ref().map(|holder| holder.label.as_str());
     let audit = gate.record_turned_away(remote, grant, away.status.as_u16(), away.words);
+    words(away, audit)
+}
+
+/// The words alone, for a request that has its row.
+pub(super) fn words(away: &TurnedAway, audit: Option<u64>) -> Response<Body> {
     let mut data = serde_json::json!({ "status": away.status.as_u16() });
     if let (Some(seq), Some(data)) = (audit, data.as_object_mut()) {
         data.insert("audit_id".to_owned(), seq.into());

@@ -131,7 +131,7 @@ impl Tail {
     pub(super) fn priming(&mut self, event: &Event) -> Option<Piece> {
         self.resumable |= event.id.is_some();
         (self.era == Era::Legacy && self.peer.era == Era::Legacy)
-            .then(|| Piece::Interim(outgoing(event, Bytes::new())))
+            .then(|| Piece::Interim(self.outgoing(event, Bytes::new())))
     }
 
     /// Gives log messages on another stream a moment to arrive before the answer ends the request;
@@ -219,6 +219,10 @@ impl Tail {
         if may_tell && matches!(known, Method::LogMessage | Method::Other) {
             return None;
         }
+        let may_see = || self.rules.as_ref().is_some_and(|rules| rules.shows_resource_of(root));
+        if known == Method::ResourceUpdated && !may_see() {
+            return None;
+        }
         if !self.is_ours_to_hear(method, root.get("params")) {
             tracing::warn!(server = %self.peer.server.name, "a server told something about another's request; dropped");
             return None;
@@ -237,7 +241,7 @@ impl Tail {
         }
         let cut = match known {
             Method::Progress if redacts => Some(results::wordless_progress(root).into()),
-            Method::TasksNotification => {
+            Method::TasksNotification | Method::TaskStatus => {
                 let server = &self.peer.server.name;
                 Some(tasks::news(&self.scene, self.rules.as_deref(), server, &event.message)?)
             }
@@ -253,7 +257,16 @@ impl Tail {
         if known == Method::Progress && self.era == Era::Legacy && self.peer.era == Era::Modern {
             message = self.meanwhile.steps.counted(message);
         }
-        Some(Piece::Interim(outgoing(event, message)))
+        Some(Piece::Interim(self.outgoing(event, message)))
+    }
+
+    /// A message for the client, under the id of its event.
+    fn outgoing(&self, event: &Event, message: Bytes) -> Outgoing {
+        let event_id = match &self.scene.session {
+            Some(session) => session.event_id(&self.peer.server.name, event.id.as_deref()),
+            None => event.id.clone(),
+        };
+        Outgoing { message, event_id, retry_ms: event.retry_ms }
     }
 
     /// Whether a notification is one, and is about this request where it is about one at all: a server
@@ -342,7 +355,7 @@ impl Tail {
                 let shown = (!alone).then_some(shown);
                 let message = results::question_as(root, cut.as_deref(), shown.as_ref());
                 let message = message.map_or_else(|| event.message.clone(), Bytes::from);
-                Some(Piece::Interim(outgoing(event, message)))
+                Some(Piece::Interim(self.outgoing(event, message)))
             }
             (Era::Legacy, None) => None,
         }
@@ -382,8 +395,4 @@ impl Tail {
 fn is_news(method: &str) -> bool {
     method.ends_with("/list_changed")
         || matches!(method, "notifications/resources/updated" | "notifications/tasks/status")
-}
-
-fn outgoing(event: &Event, message: Bytes) -> Outgoing {
-    Outgoing { message, event_id: event.id.clone(), retry_ms: event.retry_ms }
 }

@@ -1,5 +1,6 @@
 //! Rows for what is not judged by a policy: the protocol's own business, refusals, and the gate's acts.
 
+use crate::client::Client;
 use crate::scene::{Scene, Transport};
 use crate::serve::Remote;
 use crate::upstream::UpstreamError;
@@ -8,6 +9,7 @@ use policy::Denial;
 use store::ledger::{Ending, Facts, LedgerError, Outcome, Permit, Refusal, RefusalKind};
 
 use super::Gate;
+use super::door_rows::Reason;
 
 impl Gate {
     /// Lets a message of the protocol's own business through, on record.
@@ -72,16 +74,35 @@ impl Gate {
         words: &str,
     ) -> Option<u64> {
         self.metrics.turned_away();
+        let Some(grant) = grant else {
+            return self.record_stranger(remote, "(http)", "", status, words);
+        };
         let kind =
             if status == 401 { RefusalKind::Unauthenticated } else { RefusalKind::Malformed };
         let code = status.to_string();
-        let facts = Facts {
-            grant: grant.unwrap_or_default(),
-            method: "(http)",
-            remote: Some(remote.as_str()),
-            ..Facts::default()
-        };
+        let facts =
+            Facts { grant, method: "(http)", remote: Some(remote.as_str()), ..Facts::default() };
         self.ledger.record(&Refusal { kind, code: &code, reason: words }, &facts).ok()
+    }
+
+    /// Records a request without a grant, or counts it with others like it.
+    pub(crate) fn record_stranger(
+        &self,
+        remote: &Remote,
+        method: &'static str,
+        server: &'static str,
+        status: u16,
+        words: &str,
+    ) -> Option<u64> {
+        let (address, words) = (remote.address().to_owned(), words.to_owned());
+        let reason = Reason { address, method, server, status, words };
+        let now_us = self.clock.now().steady_us;
+        self.door_rows.record(&reason, remote.as_str(), now_us, &self.ledger)
+    }
+
+    /// Writes what was counted of requests without a grant; `all` of it when the gate ends.
+    pub(crate) fn tell_of_strangers(&self, all: bool) {
+        self.door_rows.tell(self.clock.now().steady_us, all, &self.ledger);
     }
 
     pub(crate) fn record_trouble(
@@ -125,16 +146,13 @@ impl Scene {
         self.facts_of(self.client())
     }
 
-    pub(crate) fn facts_of<'a>(&'a self, client: Option<&'a str>) -> Facts<'a> {
-        let client = client.map(|client| client.rsplit_once(' ').unwrap_or((client, "")));
+    pub(crate) fn facts_of<'a>(&'a self, client: Option<&'a Client>) -> Facts<'a> {
         Facts {
             grant: &self.holder.label,
             grant_id: &self.holder.id,
             session: self.session_id(),
-            client: client.map(|(name, _)| name),
-            client_version: client
-                .map(|(_, version)| version)
-                .filter(|version| !version.is_empty()),
+            client: client.map(Client::name),
+            client_version: client.and_then(Client::version),
             ..Facts::default()
         }
     }

@@ -92,7 +92,11 @@ impl StdioLink {
 
     /// The end of what the child wrote on stderr, over all its runs.
     pub fn stderr_tail(&self) -> String {
-        self.child.options.stderr.tail()
+        let tail = self.child.options.stderr.tail();
+        match &self.child.options.mask {
+            Some(mask) => mask.text(tail),
+            None => tail,
+        }
     }
 
     /// Lines of its output so far that were no messages.
@@ -108,7 +112,11 @@ impl StdioLink {
         let stream = Shared::Child(Arc::clone(&run));
         let waiter = Waiter::enter(stream, id, &out, &self.child.options.waits)?;
         self.enqueue(&run, out.body, Some(Arc::clone(&waiter.request))).await?;
-        waiter.reply().await
+        let Some(mask) = &self.child.options.mask else { return waiter.reply().await };
+        match waiter.reply().await {
+            Ok(reply) => Ok(Box::pin(reply.masked(mask)).await),
+            Err(error) => Err(mask.error(error)),
+        }
     }
 
     pub async fn send(&self, _pass: &Pass, out: Outgoing) -> Result<(), UpstreamError> {
@@ -120,7 +128,11 @@ impl StdioLink {
     #[expect(clippy::unused_async, reason = "the HTTP link has to wait here")]
     pub async fn listen(&self, _pass: &Pass) -> Result<Listening, UpstreamError> {
         let listener = Listener::enter(Shared::Child(self.child.run()?))?;
-        Ok(Listening::Open(Events::of_listener(listener)))
+        let listening = Listening::Open(Events::of_listener(listener));
+        Ok(match &self.child.options.mask {
+            Some(mask) => listening.masked(mask),
+            None => listening,
+        })
     }
 
     /// Stops the child and waits until it and all it started have ended.

@@ -55,6 +55,7 @@ fn with_call<T>(call: &ModelCall, run: impl FnOnce(&Call<'_>) -> T) -> T {
             _ => Subject::Method(name),
         },
         args: doc.as_ref().map(Doc::root),
+        params: None,
         caller: Caller {
             grant: &call.grant,
             session: call.session.as_deref(),

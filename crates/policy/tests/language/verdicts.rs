@@ -14,6 +14,7 @@ fn call<'a>(subject: Subject<'a>, doc: Option<&'a Doc<'a>>) -> Call<'a> {
     Call {
         subject,
         args: doc.map(Doc::root),
+        params: None,
         caller: Caller { grant: "ann", session: Some("s"), client: Some("c") },
         tool: ToolFacts::default(),
         time: LocalTime { hour: 12, weekday: Weekday::Monday },
@@ -193,7 +194,7 @@ fn limits_become_holds_with_exact_amounts() {
         ),
         (
             "/tools/pay/rate_limit",
-            Scope::Session,
+            Scope::Grant,
             60_000,
             "10",
             "1",

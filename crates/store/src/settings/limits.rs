@@ -55,10 +55,14 @@ const HOUR_MS: u64 = 60 * MINUTE_MS;
 limits! {
     connections_max: 4_096, 1, 100_000,
         "Open connections; one more takes the place of one without a grant, or is answered 503.";
+    connections_per_grant_max: 1_024, 1, 100_000,
+        "Open connections on which one grant was shown, and at most three quarters of `connections_max`; one more is answered 503.";
     in_flight_per_grant_max: 1_024, 1, 100_000,
         "Requests being worked on for one grant; one more is answered 429.";
     sessions_max: 10_000, 1, 1_000_000,
-        "Sessions over all grants; opening one more ends the one that was idle longest.";
+        "Sessions over all grants; opening one more ends one of the same grant, or of the grant that has most.";
+    sessions_per_grant_max: 1_000, 1, 1_000_000,
+        "Sessions of one grant; opening one more ends the one of them that was idle longest.";
     commands_per_grant_max: 100, 1, 10_000,
         "Processes that the sessions of one grant keep running; with one more, the session of that grant that was idle longest ends.";
     session_idle_seconds_max: 3_600, 1, 30 * 86_400,

@@ -227,10 +227,15 @@ async fn the_bounds_of_an_export_may_be_words() {
         assert_eq!(done["range"], json!({"start": start, "end": end}), "{done}");
         done["files"][0]["records"].clone()
     };
-    let days = count("a.csv", "2026-04-14", "2026-04-14").await;
-    assert_eq!(count("b.csv", "yesterday", "yesterday").await, days);
-    let days = count("c.csv", "2026-03-01", "2026-03-31").await;
-    assert_eq!(count("d.csv", "last month", "last month").await, days);
+    // Words are the owner's days, as in lists; dates are UTC days.
+    for (path, words) in [("a.csv", "yesterday"), ("b.csv", "last month")] {
+        let list = json!({"start": words, "end": words, "limit": 100});
+        let list = stage.call("list_whoop_cycles", list).await;
+        assert_eq!(count(path, words, words).await, json!(ids(&list).len()), "{words}");
+    }
+    let list = json!({"start": "2026-04-14", "end": "2026-04-15"});
+    let list = stage.call("list_whoop_cycles", list).await;
+    assert_eq!(count("c.csv", "2026-04-14", "2026-04-14").await, json!(ids(&list).len()));
     for start in ["2026-04-14T00:00:00Z", "soon", ""] {
         let ask = json!({"kind": "cycles", "format": "csv", "path": "e.csv", "start": start});
         assert_eq!(code(&stage.call("export_whoop", ask).await), "VALIDATION_ERROR", "{start}");
