@@ -59,6 +59,14 @@ pub(super) async fn items(
     }
 }
 
+/// Whether the last list of resources that clients of the grant were shown has this one.
+pub(super) fn lists_resource(scene: &Scene, holding: &Holding, uri: &str) -> bool {
+    let kept = holding.server.kept_list(&scene.holder.id, List::Resources);
+    kept.is_some_and(|items| {
+        items.iter().any(|item| super::member(item, List::Resources.key()).as_deref() == Some(uri))
+    })
+}
+
 /// The definitions that the gate knows of, to be shown as the pins allow it.
 async fn tools(ask: &Ask<'_>, holding: &Holding) -> Option<Arc<Vec<String>>> {
     let (scene, server) = (ask.scene, &holding.server);
