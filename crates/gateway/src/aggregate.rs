@@ -137,7 +137,13 @@ pub(crate) async fn owners_of<'a>(ask: &'a Ask<'_>, uris: &[&str]) -> Vec<Option
         let mut candidates = holdings.iter().copied().filter(|holding| may_own(holding, uri));
         candidates.next().filter(|_| candidates.next().is_none())
     };
-    let mut owners: Vec<Option<&Holding>> = uris.iter().map(only).collect();
+    // What was listed is known without waiting for a server.
+    let listed = |uri: &&str| {
+        let mut candidates = holdings.iter().copied().filter(|holding| may_own(holding, uri));
+        candidates.find(|holding| known::lists_resource(ask.scene, holding, uri))
+    };
+    let mut owners: Vec<Option<&Holding>> =
+        uris.iter().map(|uri| only(uri).or_else(|| listed(uri))).collect();
     for list in [List::Resources, List::Templates] {
         for holding in &holdings {
             let mut unknown = owners.iter().zip(uris).filter(|(owner, _)| owner.is_none());

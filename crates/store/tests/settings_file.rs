@@ -83,6 +83,7 @@ command = ["npx", "server-filesystem", "/data"]
 cwd = "/data"
 env = {{ MODE = "ro", KEY = {{ env = "SECRET" }} }}
 call_ms_max = 5000
+share = true
 
 [servers.remote]
 url = "https://example.com/mcp"
@@ -127,6 +128,7 @@ token_sha256 = ["{}", "{}"]
 
     let files = &settings.servers["files"];
     assert_eq!((files.origin, files.options.call_ms_max), (Origin::File, Some(5000)));
+    assert!(files.is_shared());
     let Target::Command { argv, env, .. } = &files.target else { unreachable!() };
     assert_eq!(argv.len(), 3);
     assert_eq!(

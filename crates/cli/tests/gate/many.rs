@@ -16,7 +16,7 @@ use crate::running::alive;
 use crate::world::{Gate, until};
 
 const SERVER: &str = include_str!("many.py");
-const SOON: Duration = Duration::from_secs(60);
+const SOON: Duration = Duration::from_mins(1);
 
 struct Stage {
     gate: Gate,

@@ -26,6 +26,8 @@ pub(super) struct Kept {
 struct State {
     /// By grant: another client of the same grant may know what one was shown.
     lists: HashMap<(String, List), Arc<Vec<String>>>,
+    /// By grant: since when somebody has wanted a list that was never read.
+    wanted: HashMap<(String, List), Instant>,
     /// By conversation.
     reads: HashMap<(String, List), Read>,
     /// The features that the server declared last.
@@ -36,7 +38,6 @@ struct State {
 #[derive(Clone)]
 pub(crate) struct Read {
     pub(crate) came: watch::Receiver<Option<Came>>,
-    pub(crate) began: Instant,
     /// Somebody was answered without it.
     missed: Arc<AtomicBool>,
 }
@@ -94,7 +95,7 @@ impl Server {
             return (read.clone(), None);
         }
         let (tell, came) = watch::channel(None);
-        let read = Read { came, began: Instant::now(), missed: Arc::default() };
+        let read = Read { came, missed: Arc::default() };
         state.reads.insert(key.clone(), read.clone());
         let missed = Arc::clone(&read.missed);
         (read, Some(Reading { server: Arc::clone(self), key, tell, missed }))
@@ -105,10 +106,18 @@ impl Server {
         self.kept.state().lists.get(&(grant.to_owned(), list)).cloned()
     }
 
+    /// Since when clients of a grant have wanted a list that was never read. They wait for it once: a
+    /// server that takes long does not hold up every list.
+    pub(crate) fn wanted_since(&self, grant: &str, list: List) -> Instant {
+        let mut state = self.kept.state();
+        *state.wanted.entry((grant.to_owned(), list)).or_insert_with(Instant::now)
+    }
+
     /// Keeps a list for the clients of a grant; true if it is another than before.
     pub(crate) fn keep_list(&self, grant: &str, list: List, items: &Arc<Vec<String>>) -> bool {
         let mut state = self.kept.state();
         let key = (grant.to_owned(), list);
+        state.wanted.remove(&key);
         let is_same = state.lists.get(&key).map_or(items.is_empty(), |kept| kept == items);
         if items.iter().map(String::len).sum::<usize>() > KEPT_LIST_BYTES_MAX {
             state.lists.remove(&key);

@@ -2,11 +2,13 @@
 //! process. A package is listed only if its tools read and write files, repositories or services, never
 //! memory of the process, and if it asks its client nothing.
 
-/// Name of the package on npm or PyPI, and how many arguments it needs to be independent of its client.
+/// Name of the package on npm or PyPI, or of its program, and how many arguments it needs to be independent of its client.
 const PACKAGES: &[(&str, usize)] = &[
     // Without folders it takes those that its client names as roots.
     ("@modelcontextprotocol/server-filesystem", 1),
+    ("mcp-server-filesystem", 1),
     ("@modelcontextprotocol/server-memory", 0),
+    ("mcp-server-memory", 0),
     ("@modelcontextprotocol/server-github", 0),
     ("@modelcontextprotocol/server-gitlab", 0),
     ("@modelcontextprotocol/server-brave-search", 0),
