@@ -12,6 +12,7 @@ mod archives;
 mod catalog;
 mod clients;
 mod data;
+mod deadlines;
 mod doctor;
 mod events;
 mod floods;
