@@ -50,7 +50,7 @@ pub(crate) const CHILD_WORD: &str = "__child";
 /// How long tasks that were let go may take to write their rows.
 const END_WAIT_MAX: Duration = Duration::from_millis(200);
 /// Whoever knows this token may read `/metrics`.
-const METRICS_VARIABLE: &str = "TOLLGATE_METRICS_TOKEN";
+pub(crate) const METRICS_VARIABLE: &str = "TOLLGATE_METRICS_TOKEN";
 
 #[derive(Args)]
 pub(crate) struct UpArgs {

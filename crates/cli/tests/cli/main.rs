@@ -23,6 +23,7 @@ mod history;
 mod hostile;
 mod http;
 mod killed;
+mod left;
 mod locked;
 mod masked;
 mod media;
