@@ -27,6 +27,7 @@ mod builtin;
 mod demo;
 mod ends;
 pub(crate) mod files;
+mod full;
 mod reload;
 mod sandbox;
 mod signals;

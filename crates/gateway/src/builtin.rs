@@ -3,6 +3,7 @@
 mod describe;
 mod desk;
 mod heavy;
+mod stopped;
 
 use std::sync::{Arc, OnceLock};
 
@@ -12,6 +13,7 @@ use store::ledger::Permit;
 use store::registry::{Origin, PolicyText};
 
 pub use desk::{LazyDesk, NoDesk};
+pub use stopped::Stopped;
 
 /// A set of this name stands for every tool there is.
 const ALL_TOOLS: &str = "all";

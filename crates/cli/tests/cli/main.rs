@@ -16,6 +16,7 @@ mod deadlines;
 mod doctor;
 mod events;
 mod floods;
+mod full;
 mod gate;
 mod grants;
 mod help;
