@@ -72,6 +72,12 @@ pub(crate) struct DisconnectArgs {
 #[derive(Args)]
 pub(crate) struct RefreshArgs {
     service: String,
+    /// How many processes are to be started before the refresh
+    #[arg(long, default_value_t = 0)]
+    hops: u32,
+    /// The process that must have ended first
+    #[arg(long)]
+    after: Option<i32>,
 }
 
 fn find(name: &str) -> Result<(&'static Service, &'static Account)> {

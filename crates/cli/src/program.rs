@@ -1,7 +1,16 @@
-//! Finds the program of a command as the gate's child process will be found.
+//! Finds the program of a command as the gate's child process will be found, and keeps our secrets from
+//! programs that are not ours.
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use connectors::account::SignIn;
+use connectors::tokens::STALE_VARIABLE;
+
+use crate::context::KEY_VARIABLE;
+use crate::run::METRICS_VARIABLE;
+use crate::services::with_accounts;
 
 use store::registry::{EnvValue, Target};
 
@@ -37,6 +46,27 @@ pub(crate) fn resolved(target: Target) -> Target {
         *program = found;
     }
     Target::Command { argv, env, cwd }
+}
+
+/// Keeps our own secrets from a program that is not ours: the vault key, the metrics token, and what the
+/// owner's accounts are reached with. Its own variables stay, because nobody knows which it needs.
+pub(crate) fn withhold_secrets(command: &mut Command) {
+    for name in [KEY_VARIABLE, METRICS_VARIABLE, STALE_VARIABLE] {
+        command.env_remove(name);
+    }
+    for (_, account) in with_accounts() {
+        command.env_remove(account.client_secret);
+        if let Some(name) = account.access_token {
+            command.env_remove(name);
+        }
+        let values = match account.sign_in {
+            SignIn::Values(fields) => fields,
+            _ => &[],
+        };
+        for field in account.values.iter().chain(values).filter(|field| field.hidden) {
+            command.env_remove(field.variable);
+        }
+    }
 }
 
 fn is_program(path: &Path) -> bool {

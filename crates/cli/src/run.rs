@@ -28,6 +28,7 @@ mod builtin;
 mod demo;
 mod ends;
 pub(crate) mod files;
+mod full;
 mod reload;
 mod sandbox;
 mod signals;
@@ -52,7 +53,7 @@ pub(crate) const CHILD_WORD: &str = "__child";
 /// How long tasks that were let go may take to write their rows.
 const END_WAIT_MAX: Duration = Duration::from_millis(200);
 /// Whoever knows this token may read `/metrics`.
-const METRICS_VARIABLE: &str = "TOLLGATE_METRICS_TOKEN";
+pub(crate) const METRICS_VARIABLE: &str = "TOLLGATE_METRICS_TOKEN";
 
 #[derive(Args)]
 pub(crate) struct UpArgs {

@@ -107,11 +107,15 @@ pub(crate) fn unknown(id: &Id, what: &str, name: &str, audit_id: Option<u64>) ->
 /// The ledger cannot take the row, so the call does not happen.
 pub(crate) fn no_record(error: &LedgerError) -> Denial {
     tracing::error!(%error, "the ledger cannot record, calls are refused");
-    Denial::new(
-        Code::StoreUnavailable,
-        "(store)",
-        "the audit log cannot be written, so nothing is let through; the owner can run `tollgate doctor`",
-    )
+    let reason = match error {
+        LedgerError::Full(_) => {
+            "the disk is full, so the audit log cannot be written and nothing is let through; free some space"
+        }
+        _ => {
+            "the audit log cannot be written, so nothing is let through; the owner can run `tollgate doctor`"
+        }
+    };
+    Denial::new(Code::StoreUnavailable, "(store)", reason)
 }
 
 /// What the agent hears when the server did not answer.

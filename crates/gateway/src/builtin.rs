@@ -3,6 +3,7 @@
 mod describe;
 mod desk;
 mod heavy;
+mod stopped;
 mod told;
 
 use std::sync::{Arc, OnceLock};
@@ -12,6 +13,7 @@ use serde_json::{Map, Value, json};
 use store::registry::{Origin, PolicyText};
 
 pub use desk::{LazyDesk, NoDesk};
+pub use stopped::Stopped;
 pub(crate) use told::{Told, Work};
 
 /// A set of this name stands for every tool there is.

@@ -120,7 +120,7 @@ impl Source {
     fn set_asking(&mut self, asking: bool) {
         match self {
             Source::Events(events) => events.set_asking(asking),
-            Source::Coming(_, patience) => patience.renew(),
+            Source::Coming(_, patience) => patience.set_asking(asking),
             Source::Held(_, _, rest) => rest.set_asking(asking),
             Source::One(..) | Source::Ours { .. } | Source::Ended => {}
         }

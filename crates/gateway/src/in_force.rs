@@ -2,6 +2,7 @@
 
 mod leases;
 mod rules;
+mod secrets;
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -22,7 +23,7 @@ use crate::builtin::{self, Builtin, LazyDesk};
 use crate::pins::Pins;
 use crate::room::Account;
 use crate::server::{Reach, Server};
-use crate::upstream::{ChildOptions, HttpOptions, HttpServer, Mask, Shim, Waits, base_env};
+use crate::upstream::{ChildOptions, HttpOptions, HttpServer, Shim, Waits, base_env};
 
 pub(crate) use leases::{Lease, Leases};
 pub(crate) use rules::Rules;
@@ -334,13 +335,7 @@ fn child(
 ) -> Reach {
     let mut words = argv.into_iter();
     let Some(program) = words.next() else { return Reach::broken("the command is empty") };
-    let secrets = env.iter().filter_map(|(name, value)| match value {
-        EnvValue::Hidden(Credential::Held(secret)) => {
-            Some((name.as_str(), secret.expose().as_str()))
-        }
-        EnvValue::Hidden(Credential::Sealed(_)) | EnvValue::Plain(_) => None,
-    });
-    let mask = Mask::new(secrets);
+    let mask = secrets::of_child(&env);
     let configured = env.into_iter().filter_map(|(name, value)| {
         let value = match value {
             EnvValue::Plain(value) => value,
@@ -395,7 +390,7 @@ fn http(
     if let Some(query) = query.and_then(held) {
         url.set_query(Some(&query));
     }
-    let mask = http_mask(&url, query, headers);
+    let mask = secrets::of_http(&url, query, headers);
     let secure = url.scheme() == "https";
     let mut options = HttpOptions::new(url);
     options.allow_plain_http = allow_plain_http;
@@ -419,34 +414,17 @@ fn http(
     HttpServer::new(options).map_err(|error| error.to_string())
 }
 
-/// The secrets that an HTTP server is given: the headers that the owner set, and a sealed query, whole and
-/// value by value.
-fn http_mask(
-    url: &Url,
-    query: Option<&Credential>,
-    headers: &[(String, Credential)],
-) -> Option<Arc<Mask>> {
-    let mut secrets: Vec<(String, String)> = Vec::new();
-    for (name, value) in headers {
-        if let Credential::Held(value) = value {
-            secrets.push((name.clone(), value.expose().clone()));
-        }
-    }
-    if let Some(Credential::Held(query)) = query {
-        secrets.push(("query".to_owned(), query.expose().clone()));
-        let pairs = url.query_pairs();
-        secrets.extend(pairs.map(|(name, value)| (name.into_owned(), value.into_owned())));
-    }
-    secrets.extend(url.password().map(|word| ("password".to_owned(), word.to_owned())));
-    Mask::new(secrets.iter().map(|(name, value)| (name.as_str(), value.as_str())))
-}
-
-/// The owner's waits; a server's own number comes before the gate's.
+/// The owner's waits. A server's own number comes before the gate's and bounds the whole call.
 fn set_waits(waits: &mut Waits, spec: &registry::Server, limits: &Limits) {
     let call_ms = spec.options.call_ms_max.unwrap_or(limits.upstream_call_wait_ms_max);
     waits.connect_max = Duration::from_millis(limits.upstream_connect_wait_ms_max);
     waits.first_byte_max = Duration::from_millis(call_ms);
     waits.idle_max = Duration::from_millis(call_ms);
+    if let Some(total_max) = spec.options.call_ms_max.map(Duration::from_millis) {
+        waits.total_max = total_max;
+        waits.queue_max = waits.queue_max.min(total_max);
+        waits.connect_max = waits.connect_max.min(total_max);
+    }
 }
 
 fn answer_bytes_max(limits: &Limits) -> usize {

@@ -56,7 +56,7 @@ mod watch_tools;
 pub mod wire;
 
 pub use bounds::Bounds;
-pub use builtin::{LazyDesk, NoDesk, check_sets, own_policy};
+pub use builtin::{LazyDesk, NoDesk, Stopped, check_sets, own_policy};
 pub use door::addresses;
 pub use gate::{Gate, GateError, GateOptions};
 pub use keep::{Changed, ReadSettings};

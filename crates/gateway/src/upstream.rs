@@ -106,7 +106,10 @@ impl Link {
     /// Sends a request and waits for the first thing that comes back.
     pub async fn request(&self, pass: &Pass, out: Outgoing) -> Result<Reply, UpstreamError> {
         match self {
-            Link::Http(link) => link.request(pass, out).await,
+            Link::Http(link) => {
+                let outcome = link.request_unmasked(pass, out).await;
+                if link.has_secrets() { Box::pin(link.masked(outcome)).await } else { outcome }
+            }
             Link::Stdio(link) => link.request(pass, out).await,
         }
     }

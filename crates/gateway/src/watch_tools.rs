@@ -1,7 +1,8 @@
 //! Keeps the gate's knowledge of a server's tools fresh: reads its list and compares it with the pins.
 
+use std::collections::HashSet;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use policy::json::{Bounds, Doc, Value};
@@ -22,8 +23,11 @@ use crate::scene::Scene;
 use crate::server::{Reach, Server};
 use crate::translate::ClientWords;
 use crate::turns;
-use crate::upstream::UpstreamError;
+use crate::upstream::{Stage, UpstreamError};
 use crate::wire::{Era, Takes};
+
+/// All pages of one list together may take so long; less where `call_ms_max` of the server is less.
+const LIST_WAIT_MAX: Duration = Duration::from_mins(2);
 
 /// Who accepted the tools of a built-in server.
 const ACCEPTED_WITH_THE_BINARY: &str = "tollgate itself";
@@ -101,8 +105,24 @@ impl Gate {
         looked
     }
 
-    /// Every item of one list of a server, raw, over all its pages.
+    /// Every item of one list of a server, raw, over all its pages, within the time for all of them.
     pub(crate) async fn whole_list(
+        &self,
+        scene: &Scene,
+        peer: &Arc<Peer>,
+        permit: &Permit,
+        list: List,
+    ) -> Result<Vec<String>, UpstreamError> {
+        let call_max = peer.server.spec.options.call_ms_max.map(Duration::from_millis);
+        let wait_max = call_max.map_or(LIST_WAIT_MAX, |call_max| call_max.min(LIST_WAIT_MAX));
+        let pages = Box::pin(self.all_pages(scene, peer, permit, list));
+        match tokio::time::timeout(wait_max, pages).await {
+            Ok(items) => items,
+            Err(_) => Err(UpstreamError::TimedOut { stage: Stage::Total, after: wait_max }),
+        }
+    }
+
+    async fn all_pages(
         &self,
         scene: &Scene,
         peer: &Arc<Peer>,
@@ -112,6 +132,7 @@ impl Gate {
         let client = prepare::client_words(scene);
         let (mut items, mut bytes) = (Vec::new(), 0);
         let mut cursor: Option<String> = None;
+        let mut cursors = HashSet::new();
         let begin = Instant::now();
         for number in 0..PAGES_MAX {
             if number >= PAGES_AT_ONCE {
@@ -127,13 +148,15 @@ impl Gate {
             }
             let page = page(answer, list).await?;
             items.extend(page.items);
-            cursor = page.next;
-            if cursor.is_none() {
-                return Ok(items);
-            }
             if items.len() > ITEMS_MAX {
                 break;
             }
+            let Some(next) = page.next else { return Ok(items) };
+            if !cursors.insert(next.clone()) {
+                let why = "its list repeats a cursor, so it would never end".to_owned();
+                return Err(UpstreamError::Garbled { why });
+            }
+            cursor = Some(next);
         }
         Err(UpstreamError::Garbled {
             why: format!(

@@ -49,7 +49,7 @@ pub(super) async fn browser(
     let attempt = Arc::new(attempt);
     let listener = Listener::open(&attempt).await?;
     let host = settings.oauth_base.host();
-    let opened = if no_browser { None } else { browsers::open(&attempt.url)? };
+    let opened = if no_browser { None } else { browsers::open(&attempt.url, std::env::vars_os())? };
     out.say(format_args!("sign in at {}:", visible(&host)));
     out.say(attempt.url.as_str());
     if opened.is_some() {
@@ -126,7 +126,7 @@ pub(super) async fn device(
     out.say(format_args!("open {} on any device", visible(code.url.as_str())));
     out.say(format_args!("and type {}", visible(&code.user_code)));
     if !no_browser {
-        browsers::open(&code.url)?;
+        browsers::open(&code.url, std::env::vars_os())?;
     }
     Ok(code.tokens(&desk.http, grant).await?)
 }

@@ -96,7 +96,10 @@ const PARTS: &[Part] = &[
                 "allow_plain_http",
                 "`true` allows an address that is neither https nor on this machine",
             ),
-            ("call_ms_max", "how long one call may take; `upstream_call_wait_ms_max` unless set"),
+            (
+                "call_ms_max",
+                "how long one call may take in all, to the last byte of its answer; unless set, 1 hour in all and `upstream_call_wait_ms_max` for each wait",
+            ),
             (
                 "start_ms_max",
                 "how long it may take to start and answer; `upstream_start_wait_ms_max` unless set",

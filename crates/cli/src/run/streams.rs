@@ -25,7 +25,7 @@ use crate::output::{Out, visible};
 use crate::policies::{Source, unusable};
 use crate::program::find_program;
 use crate::run::ends::{Input, Output};
-use crate::run::{builtin, facts, gate, gate_heard_by, runtime, signals};
+use crate::run::{builtin, facts, full, gate, gate_heard_by, runtime, signals};
 use crate::running::{Mark, Teller};
 
 #[derive(Args)]
@@ -71,6 +71,19 @@ pub(crate) struct WrapArgs {
 }
 
 pub(crate) fn stdio(args: &StdioArgs, context: &Context, out: &mut Out) -> Result<Ending> {
+    match stdio_at_home(args, context, out) {
+        // A client that sees its server end shows nothing of the reason.
+        Err(error) if args.grant.is_none() && full::is_about_space(&error) => {
+            match connectors::service(&args.server) {
+                Some(service) => full::speak(service, &args.tools),
+                None => Err(error),
+            }
+        }
+        ended => ended,
+    }
+}
+
+fn stdio_at_home(args: &StdioArgs, context: &Context, out: &mut Out) -> Result<Ending> {
     let text = args.policy.as_deref().map(|file| policy_file(file, out)).transpose()?;
     let (stores, locked) = match context.open() {
         Err(error) if args.grant.is_none() && is_about_the_key(&error) => {

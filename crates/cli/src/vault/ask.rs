@@ -12,6 +12,8 @@ use rustix::process::{Pid, Signal, kill_process_group};
 use store::vault::{AskError, Elsewhere, Program, Wait};
 use zeroize::Zeroizing;
 
+use crate::program::withhold_secrets;
+
 /// A key is 80 bytes; more than this is no key, and not read.
 const PRINTED_BYTES_MAX: usize = 4096;
 /// How much of a complaint is passed on.
@@ -70,6 +72,7 @@ impl Asked {
         // Our own input may be a conversation with a client.
         command.stdin(if input.is_some() { Stdio::piped() } else { Stdio::null() });
         command.process_group(0);
+        withhold_secrets(&mut command);
         let mut child = command.spawn()?;
         let (stdout, stderr) = (Ear::new(child.stdout.take()), Ear::new(child.stderr.take()));
         let stdin = child.stdin.take();

@@ -15,7 +15,7 @@ use crate::stage::{Said, Stage, files_below};
 
 const SECRET_FIELDS: [&str; 2] = ["access_token", "refresh_token"];
 
-fn stage() -> (Stage, Running) {
+pub(crate) fn stage() -> (Stage, Running) {
     let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap();
     let now_us = i64::try_from(now.as_micros()).unwrap();
     let sandbox = Sandbox::start(Config::whoop(7, 2, now_us)).unwrap();
@@ -28,7 +28,7 @@ fn stage() -> (Stage, Running) {
     (stage, sandbox)
 }
 
-fn connected() -> (Stage, Running, Value) {
+pub(crate) fn connected() -> (Stage, Running, Value) {
     let (stage, sandbox) = stage();
     let tokens = sandbox.control().tokens();
     let file = stage.write("tokens.json", &tokens.to_string());

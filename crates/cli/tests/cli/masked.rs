@@ -109,7 +109,7 @@ fn a_command_that_prints_its_environment_shows_no_secret() {
 }
 
 /// A server that ends with the test.
-struct Listening(Child);
+pub(crate) struct Listening(Child);
 
 impl Drop for Listening {
     fn drop(&mut self) {
@@ -118,7 +118,7 @@ impl Drop for Listening {
     }
 }
 
-fn listening(stage: &Stage, script: &str) -> (Listening, String) {
+pub(crate) fn listening(stage: &Stage, script: &str) -> (Listening, String) {
     let folder = stage.path("");
     let child = Command::new("python3").arg(script).arg("http").arg(&folder).spawn().unwrap();
     let child = Listening(child);

@@ -1,5 +1,6 @@
 //! Opens the owner's browser, without a shell, and never with anything but a web address.
 
+use std::ffi::{OsStr, OsString};
 use std::process::{Child, Command, Stdio};
 
 use url::Url;
@@ -14,18 +15,64 @@ const OPENER: &[&str] = &["rundll32", "url.dll,FileProtocolHandler"];
 #[cfg(not(any(target_os = "macos", target_os = "windows")))]
 const OPENER: &[&str] = &["xdg-open"];
 
-/// Starts the browser. A machine without one is no error: nothing comes back then.
-pub fn open(url: &Url) -> Result<Option<Child>, SignInError> {
+/// What a browser needs of our environment to find its screen, its profile and its language. All else stays
+/// here: the vault key, the metrics token and client secrets may be in it.
+const ENV_NAMES: [&str; 28] = [
+    "PATH",
+    "HOME",
+    "USER",
+    "LOGNAME",
+    "SHELL",
+    "LANG",
+    "LANGUAGE",
+    "TZ",
+    "TMPDIR",
+    "BROWSER",
+    "DISPLAY",
+    "XAUTHORITY",
+    "WAYLAND_DISPLAY",
+    "DBUS_SESSION_BUS_ADDRESS",
+    "DESKTOP_SESSION",
+    "GNOME_DESKTOP_SESSION_ID",
+    "KDE_FULL_SESSION",
+    "KDE_SESSION_VERSION",
+    "WSL_DISTRO_NAME",
+    "WSL_INTEROP",
+    "__CF_USER_TEXT_ENCODING",
+    "SYSTEMROOT",
+    "USERPROFILE",
+    "APPDATA",
+    "LOCALAPPDATA",
+    "PROGRAMFILES",
+    "TEMP",
+    "TMP",
+];
+/// And these families of names.
+const ENV_PREFIXES: [&str; 2] = ["LC_", "XDG_"];
+
+/// Starts the browser with what it needs of this environment. A machine without one is no error: nothing
+/// comes back then.
+pub fn open(
+    url: &Url,
+    env: impl IntoIterator<Item = (OsString, OsString)>,
+) -> Result<Option<Child>, SignInError> {
     check(url)?;
     let Some((program, args)) = OPENER.split_first() else { return Ok(None) };
     let child = Command::new(program)
         .args(args)
         .arg(url.as_str())
+        .env_clear()
+        .envs(env.into_iter().filter(|(name, _)| may_pass(name)))
         .stdin(Stdio::null())
         .stdout(Stdio::null())
         .stderr(Stdio::null())
         .spawn();
     Ok(child.ok())
+}
+
+fn may_pass(name: &OsStr) -> bool {
+    let Some(name) = name.to_str() else { return false };
+    ENV_NAMES.contains(&name) || ENV_PREFIXES.iter().any(|prefix| name.starts_with(prefix))
 }
 
 fn check(url: &Url) -> Result<(), SignInError> {

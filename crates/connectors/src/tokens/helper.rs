@@ -1,5 +1,6 @@
 //! Refreshes in a process of its own. When ours is killed between the service's answer and the disk,
-//! the only copy of a rotated token would go with it; the helper lives on and writes it down.
+//! the only copy of a rotated token would go with it; the helper lives on and writes it down. It leaves
+//! our process tree before it sends anything, so that a kill of the whole tree does not reach it.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -45,6 +46,8 @@ pub enum Ended {
     NotConnected,
     Dead,
     Outage,
+    /// It did not get as far as the service.
+    CouldNot,
 }
 
 /// The helper's side: one refresh.
@@ -89,8 +92,11 @@ impl Helper {
         let output = output.map_err(|error| outage(&error.to_string()))?;
         let told: Option<Told> = serde_json::from_slice(&output.stdout).ok();
         let told = match (told, output.status.code()) {
-            (Some(told), _) => told,
             // It could not even begin, so nothing was sent.
+            (Some(Told { ended: Ended::CouldNot, .. }), _) => {
+                return refresh::apart(refresher, stale).await;
+            }
+            (Some(told), _) => told,
             (None, Some(COULD_NOT)) => return refresh::apart(refresher, stale).await,
             (None, _) => return Err(outage("the helper ended without a word")),
         };
@@ -98,14 +104,15 @@ impl Helper {
             Ended::Refreshed => Ok(()),
             Ended::NotConnected => Err(not_connected(service)),
             Ended::Dead => Err(TokenError::Dead { service: service.to_owned(), words: told.words }),
-            Ended::Outage => Err(outage(&told.words)),
+            Ended::Outage | Ended::CouldNot => Err(outage(&told.words)),
         }
     }
 
     fn command(&self, refresher: &Refresher, stale: Option<&str>) -> Command {
         let mut command = Command::new(&self.program);
         command.args(&self.args).arg(refresher.service.name);
-        // A group of its own: what ends our group, such as ^C, does not end the helper.
+        // A group of its own: what ends our group, such as ^C, does not end the helper. What runs here
+        // only starts the next one and ends; its output stays open until the last one has ended.
         command.process_group(0).kill_on_drop(false);
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
         for (name, value) in environment(refresher) {

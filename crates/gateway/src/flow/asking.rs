@@ -10,7 +10,7 @@ use crate::wire::{Era, Question as Kind, request_body};
 use bytes::Bytes;
 use policy::json::{Bounds, Doc, Value};
 use std::pin::pin;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use tokio::sync::oneshot;
 
 /// A client has so long to answer a server's question.
@@ -125,6 +125,7 @@ impl Flow {
         let asking = self.asking.take()?;
         let grace = self.tail.cancel_grace();
         let mut answers = Vec::new();
+        let asked_at = Instant::now();
         for (key, waiting) in asking.waiting {
             let answer = pin!(tokio::time::timeout(QUESTION_WAIT_MAX, waiting));
             match until_cancelled(self.tail.in_flight.as_ref(), grace, answer).await {
@@ -143,12 +144,15 @@ impl Flow {
             return None;
         }
         let Some(permit) = &self.tail.permit else { return Some(self.tail.ran_out()) };
-        let retry = self.tail.asked.retry(
+        let mut retry = self.tail.asked.retry(
             &self.tail.scene,
             &self.tail.peer,
             &answers,
             asking.state.as_deref(),
         );
+        // One call, whatever its rounds: only the time that the client took is not the server's.
+        self.tail.meanwhile.client_took += asked_at.elapsed();
+        retry.out.began = Some((self.tail.began + self.tail.meanwhile.client_took).into());
         self.tail.sent_id = retry.id;
         self.tail.meanwhile.steps.next_part();
         let in_flight = self.tail.in_flight.as_ref();

@@ -1,5 +1,6 @@
 //! How a request ends: its answer as the client may have it, or why there is none, and the outcome row.
 
+use crate::aggregate::ITEMS_MAX;
 use crate::answers;
 use crate::call::Owned;
 use crate::lists::{List, View};
@@ -124,6 +125,7 @@ impl Tail {
             text = Some(on(text.as_deref(), result, own));
         }
         if let Some(list) = self.list {
+            self.fits(list, result)?;
             text = Some(on(text.as_deref(), result, |result| self.seen(list, result)));
         }
         match (self.peer.era, self.era) {
@@ -152,6 +154,17 @@ impl Tail {
             return Ok(text);
         }
         Ok(Some(on(text.as_deref(), result, results::without_our_words)))
+    }
+
+    /// A list with more tools than are pinned cannot be judged, and would be shown without any.
+    fn fits(&self, list: List, result: Value<'_>) -> Result<(), Denial> {
+        let tools = result.get(list.member()).filter(|_| list == List::Tools);
+        let count = tools.map_or(0, |tools| tools.items().count());
+        if count <= ITEMS_MAX {
+            return Ok(());
+        }
+        let reason = format!("the server lists {count} tools and the gate takes {ITEMS_MAX}");
+        Err(Denial::new(Code::ResultTooLarge, self.asked.entry_rule(), reason))
     }
 
     pub(super) fn seen(&self, list: List, result: Value<'_>) -> String {

@@ -77,6 +77,8 @@ pub(crate) struct Meanwhile {
     pub(super) unable: Option<Kind>,
     /// How far an older client was told that a newer server is, over all its rounds.
     pub(super) steps: Steps,
+    /// How long its client took to answer the questions of the rounds so far.
+    pub(super) client_took: Duration,
     /// The id of the task that a server of the other era made of this call, while its client waits for
     /// what it comes to.
     pub(super) awaited: Option<String>,

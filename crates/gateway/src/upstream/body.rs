@@ -55,11 +55,19 @@ impl Body {
         body
     }
 
-    /// Waits for the next piece as if one had just come.
-    pub(super) fn wait_anew(&mut self) {
+    /// Says whether the client is being asked something. When it has answered, the next piece is waited
+    /// for as if one had just come.
+    pub(super) fn set_asking(&mut self, asking: bool) {
         if let Some(lease) = &mut self.lease {
-            lease.connection().deadline.touch();
+            lease.connection().deadline.set_asking(asking);
         }
+    }
+
+    /// The end of a body whose time is over, for one that never makes us wait.
+    fn overdue(&mut self) -> Option<UpstreamError> {
+        let error = self.lease.as_mut()?.connection().deadline.overdue()?;
+        self.lease = None;
+        Some(error)
     }
 
     /// The length the server announced.
@@ -74,6 +82,9 @@ impl Body {
     pub(super) async fn piece(&mut self) -> Option<Result<Bytes, UpstreamError>> {
         if self.turn_bytes >= TURN_BYTES {
             self.let_others().await;
+            if let Some(error) = self.overdue() {
+                return Some(Err(error));
+            }
         }
         let piece = poll_fn(|cx| self.poll_piece(cx)).await;
         if let Some(Ok(piece)) = &piece {

@@ -8,7 +8,7 @@ use std::time::Duration;
 use tokio::time::{Instant, Sleep, sleep_until};
 
 use super::error::{Stage, UpstreamError};
-use super::message::Patience;
+use super::message::{Patience, Pause};
 use super::options::Waits;
 
 /// The timer of a connection, for one exchange after the other. Setting a timer costs more than an
@@ -25,6 +25,10 @@ pub(super) struct Deadline {
     ends: Instant,
     stays_open: bool,
     patience: Option<Patience>,
+    /// What of the client's time the patience knew of when the wait for the first byte began.
+    renewed_at: Duration,
+    /// While the client is asked something on the stream of the answer.
+    pause: Pause,
     last_seen: Option<Instant>,
     /// Something arrived since the clock was last read.
     touched: bool,
@@ -45,19 +49,30 @@ impl Deadline {
             ends: now + waits.total_max,
             stays_open: false,
             patience: None,
+            renewed_at: Duration::ZERO,
+            pause: Pause::default(),
             last_seen: None,
             touched: false,
         }
     }
 
-    /// Starts for the next exchange, with the wait for its first byte.
-    pub(super) fn start(&mut self, waits: &Waits, stays_open: bool, patience: Option<&Patience>) {
+    /// Starts for the next exchange, with the wait for its first byte. What went before, such as the wait
+    /// for a connection, is a part of the total.
+    pub(super) fn start(
+        &mut self,
+        waits: &Waits,
+        began: Instant,
+        stays_open: bool,
+        patience: Option<&Patience>,
+    ) {
         let now = Instant::now();
         (self.stage, self.after) = first_wait(waits);
         self.due = now + self.after;
-        self.ends = now + waits.total_max;
+        self.ends = began + waits.total_max;
         self.stays_open = stays_open;
         self.patience = patience.cloned();
+        self.renewed_at = patience.map_or(Duration::ZERO, Patience::waited);
+        self.pause = Pause::default();
         self.last_seen = None;
         self.touched = false;
     }
@@ -73,6 +88,27 @@ impl Deadline {
     /// Something arrived.
     pub(super) fn touch(&mut self) {
         self.touched = true;
+    }
+
+    /// Says whether the client is being asked something. No wait ends while it is.
+    pub(super) fn set_asking(&mut self, asking: bool) {
+        self.pause.set(asking);
+        self.touch();
+    }
+
+    /// The total, where it is over; for a server that never makes us wait.
+    pub(super) fn overdue(&self) -> Option<UpstreamError> {
+        let is_over = !self.stays_open && !self.is_asking() && self.total_ends() <= Instant::now();
+        is_over.then_some(UpstreamError::TimedOut { stage: Stage::Total, after: self.total_max })
+    }
+
+    fn is_asking(&self) -> bool {
+        self.pause.is_on() || self.patience.as_ref().is_some_and(Patience::is_asking)
+    }
+
+    fn total_ends(&self) -> Instant {
+        let asked = self.patience.as_ref().map_or(Duration::ZERO, Patience::waited);
+        self.ends + self.pause.waited + asked
     }
 
     /// Ready when a wait is over. Registers for a wake-up otherwise.
@@ -101,22 +137,33 @@ impl Deadline {
         if std::mem::take(&mut self.touched) {
             self.last_seen = Some(Instant::now());
         }
-        let Some(seen) = self.last_seen else {
-            if self.patience.as_ref().is_some_and(Patience::is_renewed) {
-                self.due = Instant::now() + self.after;
-            }
-            return Some(self.due);
-        };
-        if self.stays_open {
+        if self.is_asking() {
             return None;
         }
-        let idle_ends = seen + self.idle_max;
-        if idle_ends <= self.ends {
-            (self.stage, self.after) = (Stage::Idle, self.idle_max);
-            return Some(idle_ends);
+        let next = match self.last_seen {
+            None => self.first_byte_due(),
+            Some(_) if self.stays_open => return None,
+            Some(seen) => {
+                (self.stage, self.after) = (Stage::Idle, self.idle_max);
+                seen + self.idle_max
+            }
+        };
+        let ends = self.total_ends();
+        if next <= ends {
+            return Some(next);
         }
         (self.stage, self.after) = (Stage::Total, self.total_max);
-        Some(self.ends)
+        Some(ends)
+    }
+
+    /// A server that waited for its client has all of this wait again.
+    fn first_byte_due(&mut self) -> Instant {
+        let asked = self.patience.as_ref().map_or(Duration::ZERO, Patience::waited);
+        if asked > self.renewed_at {
+            self.renewed_at = asked;
+            self.due = Instant::now() + self.after;
+        }
+        self.due
     }
 }
 
@@ -145,14 +192,42 @@ mod tests {
     async fn a_server_that_waited_for_its_client_has_all_of_its_time_again() {
         let (waits, patience) = (Waits::default(), Patience::default());
         let mut deadline = Deadline::new(&waits);
-        deadline.start(&waits, false, Some(&patience));
+        deadline.start(&waits, Instant::now(), false, Some(&patience));
         // Its client is asked, and thinks for longer than the server has.
+        patience.set_asking(true);
         advance(waits.first_byte_max * 2).await;
-        patience.renew();
+        assert!(!is_over(&mut deadline).await);
+        patience.set_asking(false);
         assert!(!is_over(&mut deadline).await);
         advance(waits.first_byte_max / 2).await;
         assert!(!is_over(&mut deadline).await);
         advance(waits.first_byte_max).await;
+        assert!(is_over(&mut deadline).await);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_drips_ends_with_the_total_and_the_clients_time_is_not_counted() {
+        let second = Duration::from_secs(1);
+        let waits = Waits { total_max: 20 * second, ..Waits::default() };
+        let mut deadline = Deadline::new(&waits);
+        // Three seconds went by before there was a connection.
+        let began = Instant::now();
+        advance(3 * second).await;
+        deadline.start(&waits, began, false, None);
+        for _ in 0..16 {
+            advance(second).await;
+            deadline.touch();
+            assert!(!is_over(&mut deadline).await && deadline.overdue().is_none());
+        }
+        deadline.set_asking(true);
+        advance(100 * second).await;
+        assert!(!is_over(&mut deadline).await && deadline.overdue().is_none());
+        deadline.set_asking(false);
+        deadline.touch();
+        assert!(!is_over(&mut deadline).await && deadline.overdue().is_none());
+        advance(second).await;
+        deadline.touch();
+        assert!(deadline.overdue().is_some(), "also if it is never waited for");
         assert!(is_over(&mut deadline).await);
     }
 }

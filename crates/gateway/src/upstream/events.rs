@@ -114,7 +114,7 @@ impl Events {
         match &mut self.source {
             Source::Stream(stream) => {
                 if let Some(body) = &mut stream.body {
-                    body.wait_anew();
+                    body.set_asking(asking);
                 }
             }
             Source::Request(waiter) => waiter.set_asking(asking),

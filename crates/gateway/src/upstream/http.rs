@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use hyper::header::{CONTENT_ENCODING, HeaderMap, HeaderValue};
 use hyper::{Method, Response, StatusCode};
 use policy::json::{Bounds, Doc, Value};
+use tokio::time::Instant;
 
 pub use server::HttpServer;
 
@@ -98,31 +99,43 @@ impl HttpLink {
         self.lock().channel.is_some()
     }
 
-    pub fn request<'a>(
+    /// Sends a request. The reply still has the secrets that the server repeats; [`Link`](super::Link)
+    /// takes them out, and does it there to keep the state of a call small.
+    pub(super) fn request_unmasked<'a>(
         &'a self,
         _pass: &Pass,
         out: Outgoing,
     ) -> impl Future<Output = Result<Reply, UpstreamError>> + use<'a> {
-        self.carry(out)
+        self.exchange(out)
+    }
+
+    pub async fn request(&self, pass: &Pass, out: Outgoing) -> Result<Reply, UpstreamError> {
+        self.masked(self.request_unmasked(pass, out).await).await
     }
 
     /// The same for a request that may be waited for without its pass.
-    pub fn request_passed(
-        &self,
-        passed: Passed,
-    ) -> impl Future<Output = Result<Reply, UpstreamError>> {
-        self.carry(passed.0)
+    pub async fn request_passed(&self, passed: Passed) -> Result<Reply, UpstreamError> {
+        self.masked(self.exchange(passed.0).await).await
     }
 
-    async fn carry(&self, out: Outgoing) -> Result<Reply, UpstreamError> {
-        let Some(mask) = &self.server.mask else { return self.exchange(out).await };
-        match self.exchange(out).await {
-            Ok(reply) => Ok(Box::pin(reply.masked(mask)).await),
-            Err(error) => Err(mask.error(error)),
+    /// What came back, without the secrets that the server was given.
+    pub(super) async fn masked(
+        &self,
+        outcome: Result<Reply, UpstreamError>,
+    ) -> Result<Reply, UpstreamError> {
+        match (&self.server.mask, outcome) {
+            (None, outcome) => outcome,
+            (Some(mask), Ok(reply)) => Ok(reply.masked(mask).await),
+            (Some(mask), Err(error)) => Err(mask.error(error)),
         }
     }
 
-    async fn exchange(&self, out: Outgoing) -> Result<Reply, UpstreamError> {
+    pub(super) fn has_secrets(&self) -> bool {
+        self.server.mask.is_some()
+    }
+
+    async fn exchange(&self, mut out: Outgoing) -> Result<Reply, UpstreamError> {
+        out.began.get_or_insert_with(Instant::now);
         // What is rare is boxed, so that a call holds little memory while it is away.
         if out.opens_session && self.server.is_legacy() {
             Box::pin(self.open_channel()).await?;
@@ -147,7 +160,7 @@ impl HttpLink {
     }
 
     pub async fn send(&self, _pass: &Pass, out: Outgoing) -> Result<(), UpstreamError> {
-        let sent = self.send_unmasked(out).await;
+        let sent = Box::pin(self.send_unmasked(out)).await;
         sent.map_err(|error| self.server.without_secrets(error))
     }
 
@@ -164,7 +177,7 @@ impl HttpLink {
         _pass: &Pass,
         last_event_id: Option<&str>,
     ) -> Result<Listening, UpstreamError> {
-        match (self.listen_unmasked(last_event_id).await, &self.server.mask) {
+        match (Box::pin(self.listen_unmasked(last_event_id)).await, &self.server.mask) {
             (Ok(listening), Some(mask)) => Ok(listening.masked(mask)),
             (Err(error), _) => Err(self.server.without_secrets(error)),
             (listening, None) => listening,

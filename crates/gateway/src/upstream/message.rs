@@ -1,10 +1,11 @@
 //! A message on its way out, and the little that routing needs to know of it.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use bytes::Bytes;
 use hyper::header::{HeaderName, HeaderValue};
+use tokio::time::Instant;
 
 use crate::wire::{Id, Takes, Target};
 
@@ -38,23 +39,56 @@ pub struct Outgoing {
     pub patience: Option<Patience>,
     /// What a client's message was judged as, where the gate edited it since; it must still say that.
     pub edited: Option<Box<Target>>,
+    /// When the call began that this is a further round of; its total time counts from then.
+    pub began: Option<Instant>,
     /// Send it only if the child is still in this run; a restarted child knows nothing of the
     /// conversation before. See [`State::Running`](super::State::Running).
     pub run: Option<u64>,
 }
 
-/// Makes the wait for the first byte of an answer begin anew, for a server that waited for its client.
+/// Stops the clock of a server while its client is asked something. Afterwards the wait for the first byte
+/// begins again, and the total is longer by the time that the client took.
 #[derive(Clone, Debug, Default)]
-pub struct Patience(Arc<AtomicBool>);
+pub struct Patience(Arc<Mutex<Pause>>);
 
 impl Patience {
-    pub fn renew(&self) {
-        self.0.store(true, Ordering::Release);
+    pub fn set_asking(&self, asking: bool) {
+        self.lock().set(asking);
     }
 
-    /// Whether it was renewed since somebody last looked.
-    pub(super) fn is_renewed(&self) -> bool {
-        self.0.swap(false, Ordering::AcqRel)
+    /// Whether the client is asked now.
+    pub(super) fn is_asking(&self) -> bool {
+        self.lock().is_on()
+    }
+
+    /// How long the client was asked in all.
+    pub(super) fn waited(&self) -> Duration {
+        self.lock().waited
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Pause> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The time in which a client was asked something.
+#[derive(Debug, Default)]
+pub(super) struct Pause {
+    since: Option<Instant>,
+    pub(super) waited: Duration,
+}
+
+impl Pause {
+    pub(super) fn set(&mut self, asking: bool) {
+        if asking {
+            self.since.get_or_insert_with(Instant::now);
+        } else if let Some(since) = self.since.take() {
+            self.waited += since.elapsed();
+        }
+    }
+
+    pub(super) fn is_on(&self) -> bool {
+        self.since.is_some()
     }
 }
 
@@ -83,6 +117,7 @@ impl Outgoing {
             stays_open: false,
             patience: None,
             edited: None,
+            began: None,
             run: None,
         }
     }

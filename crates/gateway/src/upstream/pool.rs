@@ -88,12 +88,12 @@ impl Pool {
         part: &Part,
         purpose: Purpose,
         stays_open: bool,
-        patience: Option<&Patience>,
+        (began, patience): (Instant, Option<&Patience>),
         make_request: impl Fn(HeaderMap) -> Request<Bytes>,
     ) -> Result<Response<Body>, UpstreamError> {
         let place = self.places.take(part, purpose).await?;
         if let Some(mut connection) = self.take_idle() {
-            connection.deadline.start(&self.waits, stays_open, patience);
+            connection.deadline.start(&self.waits, began, stays_open, patience);
             let table = std::mem::take(&mut connection.table);
             match connection.exchange(make_request(table), self.is_calm()).await {
                 Ok(response) => return Ok(self.leased(response, connection, place)),
@@ -103,7 +103,7 @@ impl Pool {
         }
         // In one place as long as it lives: it changes hands several times for each request.
         let mut connection = Box::new(Box::pin(self.dialer.dial()).await?);
-        connection.deadline.start(&self.waits, stays_open, patience);
+        connection.deadline.start(&self.waits, began, stays_open, patience);
         match connection.exchange(make_request(HeaderMap::new()), self.is_calm()).await {
             Ok(response) => Ok(self.leased(response, connection, place)),
             Err(Failure::Failed(error)) => Err(error),

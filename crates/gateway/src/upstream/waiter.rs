@@ -11,7 +11,7 @@ use super::error::{Stage, UpstreamError};
 use super::events::Events;
 use super::inflight::{InFlight, Item, Request};
 use super::legacy::Channel;
-use super::message::Outgoing;
+use super::message::{Outgoing, Pause};
 use super::options::Waits;
 use super::queue::Queue;
 use super::route;
@@ -52,6 +52,8 @@ pub(super) struct Waiter {
     stream: Shared,
     waits: Waits,
     began: Instant,
+    /// The time in which the client was asked something.
+    pause: Pause,
     seen: Option<Instant>,
     stays_open: bool,
     may_cancel: bool,
@@ -73,7 +75,8 @@ impl Waiter {
             first: None,
             stream,
             waits: waits.clone(),
-            began: Instant::now(),
+            began: out.began.unwrap_or_else(Instant::now),
+            pause: Pause::default(),
             seen: None,
             stays_open: out.stays_open,
             may_cancel: !out.opens_session,
@@ -103,7 +106,9 @@ impl Waiter {
         }
         let queue = &self.request.queue;
         let popped = if let Some((until, stage, after)) = self.limit() {
-            if let Ok(popped) = timeout_at(until, queue.pop()).await {
+            // One that never makes us wait has no more time than another.
+            let is_over = stage == Stage::Total && until <= Instant::now();
+            if !is_over && let Ok(popped) = timeout_at(until, queue.pop()).await {
                 popped
             } else {
                 // A server that reads nothing may not have been sent it yet, and now never is.
@@ -122,18 +127,23 @@ impl Waiter {
     /// for as if one had just come.
     pub(super) fn set_asking(&mut self, asking: bool) {
         self.request.set_asking(asking);
+        self.pause.set(asking);
         self.seen = Some(Instant::now());
     }
 
     /// When the wait for the next message ends, and what it is called.
     fn limit(&self) -> Option<(Instant, Stage, Duration)> {
+        if self.pause.is_on() {
+            return None;
+        }
         let waits = &self.waits;
         let next = match self.seen {
             None => (self.began + waits.first_byte_max, Stage::FirstByte, waits.first_byte_max),
             Some(_) if self.stays_open => return None,
             Some(seen) => (seen + waits.idle_max, Stage::Idle, waits.idle_max),
         };
-        let total = (self.began + waits.total_max, Stage::Total, waits.total_max);
+        let ends = self.began + waits.total_max + self.pause.waited;
+        let total = (ends, Stage::Total, waits.total_max);
         Some(if total.0 < next.0 { total } else { next })
     }
 

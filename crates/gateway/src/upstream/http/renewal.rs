@@ -5,11 +5,12 @@ use std::sync::Arc;
 
 use hyper::header::HeaderValue;
 use policy::json::{Bounds, Doc, Value};
+use tokio::time::{Instant, timeout_at};
 
 use super::HttpLink;
 use super::server::Conversation;
 use crate::upstream::Reply;
-use crate::upstream::error::UpstreamError;
+use crate::upstream::error::{Stage, UpstreamError};
 use crate::upstream::headers::SESSION_ID;
 use crate::upstream::legacy::Channel;
 use crate::upstream::message::{Kind, Outgoing};
@@ -38,7 +39,13 @@ impl HttpLink {
         lost: &Conversation,
         out: &Outgoing,
     ) -> Result<Reply, UpstreamError> {
-        self.greet_again(lost).await.map_err(|error| not_greeted(&error))?;
+        let total_max = self.server.waits.total_max;
+        let until = out.began.unwrap_or_else(Instant::now) + total_max;
+        let greeted = match timeout_at(until, self.greet_again(lost)).await {
+            Ok(greeted) => greeted,
+            Err(_) => Err(UpstreamError::TimedOut { stage: Stage::Total, after: total_max }),
+        };
+        greeted.map_err(|error| not_greeted(&error))?;
         self.post_request(&self.talk(), out).await
     }
 

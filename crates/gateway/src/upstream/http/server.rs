@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use bytes::Bytes;
 use hyper::header::{ACCEPT, CONTENT_TYPE, HOST, HeaderMap, HeaderName, HeaderValue};
 use hyper::{Method, Request, Response, Uri};
+use tokio::time::Instant;
 use url::{Position, Url};
 
 use crate::room::Account;
@@ -118,8 +119,8 @@ impl HttpServer {
             headers.insert(CONTENT_TYPE, JSON);
             request(Method::POST, uri, headers, out.body.clone())
         };
-        let patience = out.patience.as_ref();
-        self.pool.exchange(part, Purpose::Request, out.stays_open, patience, make_request).await
+        let times = (out.began.unwrap_or_else(Instant::now), out.patience.as_ref());
+        self.pool.exchange(part, Purpose::Request, out.stays_open, times, make_request).await
     }
 
     /// Asks without a message, for a stream or for the end of a session.
@@ -138,7 +139,8 @@ impl HttpServer {
             headers.extend(more.cloned());
             request(method.clone(), &self.uri, headers, Bytes::new())
         };
-        self.pool.exchange(part, purpose, is_stream, None, make_request).await
+        let times = (Instant::now(), None);
+        self.pool.exchange(part, purpose, is_stream, times, make_request).await
     }
 
     /// The headers of one request: ours, the core's, and the owner's, whose word is the last. They go
