@@ -92,6 +92,9 @@ pub(crate) fn news(
         Owner::Nobody | Owner::Another => return None,
     };
     let questions = translate::questions(params)?;
+    if translate::ended_asking(params) {
+        return None;
+    }
     if questions.iter().any(|question| !rules.server_may_ask(&question.method)) {
         return None;
     }
