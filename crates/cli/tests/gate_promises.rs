@@ -37,6 +37,8 @@ mod identity;
 mod lies;
 #[path = "gate/lists.rs"]
 mod lists;
+#[path = "gate/many.rs"]
+mod many;
 #[path = "gate/meaning.rs"]
 mod meaning;
 #[path = "gate/members.rs"]
@@ -55,8 +57,12 @@ mod redaction;
 mod rounds;
 #[path = "gate/running.rs"]
 mod running;
+#[path = "gate/sessions.rs"]
+mod sessions;
 #[path = "gate/store.rs"]
 mod store;
+#[path = "gate/task_owners.rs"]
+mod task_owners;
 #[path = "gate/tokens.rs"]
 mod tokens;
 #[path = "gate/unread.rs"]

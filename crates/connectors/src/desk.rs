@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use store::accounts::{Accounts, AccountsError};
 use store::clock::Clock;
@@ -20,7 +20,7 @@ use crate::settings::Settings;
 use crate::tokens::{Flights, Helper};
 use crate::whoop::Marks;
 use crate::written::Quoted;
-use crate::{Service, personal};
+use crate::{Service, personal, shelves};
 
 /// Uses closer together than this count as one: the disk is not written for each call.
 const USE_US: u64 = 60_000_000;
@@ -39,6 +39,8 @@ pub struct Desk {
     pub settings: Settings,
     /// What agents export goes below it.
     pub exports: PathBuf,
+    /// A folder that the owner also lets them write to, as the settings have it.
+    pub exports_allowed: Option<String>,
     /// The owner's own folder, `~` in a path.
     pub tilde: Option<PathBuf>,
     /// Refreshes logins in a process of its own, which the end of this one does not interrupt.
@@ -51,6 +53,7 @@ pub struct Desk {
     pub(crate) quoted: Quoted,
     pub(crate) answers: Answers,
     pub(crate) marks: Marks,
+    prepared: OnceLock<()>,
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -77,6 +80,7 @@ impl Desk {
             random,
             settings,
             exports: home.path().join("exports"),
+            exports_allowed: None,
             tilde: None,
             helper: None,
             flights: Flights::default(),
@@ -87,11 +91,24 @@ impl Desk {
             quoted: Quoted::default(),
             answers: Answers::default(),
             marks: Marks::default(),
+            prepared: OnceLock::new(),
         })
     }
 }
 
 impl Desk {
+    /// Brings records that an older version kept to the shapes of this one, once. What goes wrong is
+    /// said by whoever reads them.
+    pub(crate) fn prepare(&self) {
+        self.prepared.get_or_init(|| {
+            if self.records.path().exists()
+                && let Err(error) = shelves::prepare(&self.records)
+            {
+                tracing::warn!(%error, "records keep the shapes of an older version");
+            }
+        });
+    }
+
     /// Keeps that the account of a service was used now, at most once a minute. It is worth no failure.
     pub(crate) fn note_use(&self, service: &Service) {
         let now = self.clock.now();

@@ -61,7 +61,7 @@ impl Patience {
             wait_ms_max: 15 * 60_000,
             ..Patience::BRIEF.retry
         },
-        table: Table::Holds,
+        table: Table::Yields,
     };
 }
 

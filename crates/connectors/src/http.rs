@@ -18,7 +18,7 @@ mod retry;
 pub use request::Request;
 pub use retry::{Retry, Tally};
 
-use crate::settings::{Base, is_loopback};
+use crate::settings::Base;
 use dial::Dialer;
 
 /// A connection that nobody used for so long is closed.
@@ -53,9 +53,13 @@ pub enum HttpError {
     #[error("`{host}` allows no more requests for {seconds} seconds")]
     Limited { host: String, seconds: u64 },
     #[error(
-        "`{host}` is not asked: the accounts of a demonstration are pretended\nhint: `tollgate up --demo` runs it; another `--home`, or none, has your own accounts"
+        "this is the demo home; its accounts are made up, so `{host}` is not contacted\nhint: they answer while `up --demo` runs; leave out `--home` to use your own"
     )]
     Pretended { host: String },
+    #[error(
+        "the demonstration that this home belongs to is not running\nhint: `tollgate up --demo` starts it; another `--home`, or none, has your own accounts"
+    )]
+    NotRunning,
 }
 
 impl Http {
@@ -74,10 +78,10 @@ impl Http {
         Http { stays_here: true, ..self }
     }
 
-    /// Why nothing may be sent to a place, if so.
+    /// Why nobody can sign in at a place, if so: a demonstration signs in by itself, and its sandboxes
+    /// do not know the owner.
     pub fn refusal(&self, base: &Base) -> Option<HttpError> {
-        let is_away = self.stays_here && !is_loopback(base.url());
-        is_away.then(|| HttpError::Pretended { host: base.host() })
+        self.stays_here.then(|| HttpError::Pretended { host: base.host() })
     }
 
     /// Sends a request once.
@@ -99,7 +103,9 @@ impl Http {
         let reply = self.client.request(request).await.map_err(|error| {
             let why = cause(&error);
             let host = host.to_owned();
-            if error.is_connect() {
+            if error.is_connect() && self.stays_here {
+                HttpError::NotRunning
+            } else if error.is_connect() {
                 HttpError::Unreachable { host, why }
             } else {
                 HttpError::Lost { host, why }

@@ -123,6 +123,17 @@ pub struct Ask<'a> {
     pub desk: &'a Desk,
     pub reader: &'a Reader,
     pub arguments: &'a Map<String, Value>,
+    /// Hears how far long work has come, where the caller asked for that.
+    pub told: Option<sync::Told<'a>>,
+}
+
+/// The proof that a call was judged and recorded, for work that outlives the borrow of its permit.
+pub struct Admitted(());
+
+impl Admitted {
+    pub fn by(_permit: &Permit) -> Admitted {
+        Admitted(())
+    }
 }
 
 pub type Working<'a> = Pin<Box<dyn Future<Output = Answer> + Send + 'a>>;
@@ -182,20 +193,22 @@ impl Service {
     }
 }
 
-/// Runs one admitted call. The permit is the proof that it was judged and recorded.
-pub async fn run(_permit: &Permit, tool: &Tool, ask: Ask<'_>) -> Answer {
+/// Runs one admitted call.
+pub async fn run(_admitted: &Admitted, tool: &Tool, ask: Ask<'_>) -> Answer {
+    ask.desk.prepare();
     (tool.run)(ask).await
 }
 
 /// Reads one admitted resource; nothing when the service has none of that address. The second part
 /// is its media type.
 pub async fn read(
-    _permit: &Permit,
+    _admitted: &Admitted,
     desk: &Desk,
     reader: &Reader,
     service: &Service,
     uri: &str,
 ) -> Option<(Contents, &'static str)> {
+    desk.prepare();
     resource::read(desk, reader, service, uri).await
 }
 

@@ -2,9 +2,8 @@
 //! is opened, asked or written.
 
 use store::clock::Clock;
-use store::ledger::Permit;
 
-use crate::{Answer, Service, Tool, whoop};
+use crate::{Admitted, Answer, Service, Tool, whoop};
 
 /// For agents, who can only pass it on.
 pub(crate) const WORDS: &str = "the vault key of this machine cannot be used, so there is no login; its owner puts `vault.key` back from a backup, and `tollgate doctor` says what is wrong with it";
@@ -17,7 +16,7 @@ pub struct Locked {
 
 impl Locked {
     /// Answers one admitted call.
-    pub fn answer(&self, _permit: &Permit, service: &Service, tool: &Tool) -> Answer {
+    pub fn answer(&self, _admitted: &Admitted, service: &Service, tool: &Tool) -> Answer {
         match service.name {
             whoop::NAME => whoop::locked(tool, self.clock.now().wall_us),
             _ => Answer::Failed { code: "store_unavailable", words: WORDS.to_owned() },

@@ -27,6 +27,9 @@ const SCOUT_LOOK_US: u64 = SECOND_US / 50;
 /// A scout that has not come back by then is not waited for.
 const SCOUT_US_MAX: u64 = 2 * SECOND_US;
 
+/// Work that yields leaves one of so many requests of a window to others.
+const SPARE_SHARE: usize = 20;
+
 /// So many requests in so many seconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limit {
@@ -38,6 +41,8 @@ pub struct Limit {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Table {
     Holds,
+    /// It holds, and a little of each window is left for requests that somebody waits for.
+    Yields,
     /// The request goes out; the service refuses it if it must.
     Counts,
 }
@@ -111,6 +116,10 @@ impl Pace {
             wait: if reply.status == 429 { reply.wait_asked() } else { reset },
             #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "clamped")]
             left: number("x-ratelimit-remaining").map(|left| left.clamp(0.0, 1e9) as usize),
+            // The limit that is closest stands first.
+            limit: reply
+                .header("x-ratelimit-limit")
+                .and_then(|text| text.split([',', ';']).next()?.trim().parse().ok()),
         };
         let now = clock.now();
         let closed_us = self.with(|gauge| {
@@ -132,6 +141,7 @@ struct Heard {
     is_refused: bool,
     wait: Option<Duration>,
     left: Option<usize>,
+    limit: Option<usize>,
 }
 
 struct Gauge {
@@ -142,6 +152,8 @@ struct Gauge {
     is_limited: bool,
     /// What the service itself says is left, and until when.
     left: Option<(usize, u64)>,
+    /// How many of those work that yields does not take.
+    spare: usize,
     /// Nobody asks before then.
     closed_until_us: u64,
     scout: Scout,
@@ -163,6 +175,7 @@ impl Gauge {
             sent_us: VecDeque::new(),
             is_limited: false,
             left: None,
+            spare: 0,
             closed_until_us: 0,
             scout: Scout::NotNeeded,
         }
@@ -192,14 +205,15 @@ impl Gauge {
             self.scout = Scout::Wanted;
             return Some(self.closed_until_us - now_us);
         }
+        let spare = if table == Table::Yields { self.spare } else { 0 };
         match self.left {
             Some((left, until_us)) if now_us >= until_us => {
-                if left == 0 {
+                if left <= self.spare {
                     self.scout = Scout::Wanted;
                 }
                 self.left = None;
             }
-            Some((0, until_us)) => return Some(until_us - now_us),
+            Some((left, until_us)) if left <= spare => return Some(until_us - now_us),
             // The service counts what all our processes sent; its word is better than ours.
             Some(_) => return None,
             None => {}
@@ -208,7 +222,8 @@ impl Gauge {
             return None;
         }
         let waits = self.limits.iter().filter_map(|limit| {
-            let nth_last = self.sent_us.len().checked_sub(limit.max)?;
+            let spare = if table == Table::Yields { limit.max / SPARE_SHARE } else { 0 };
+            let nth_last = self.sent_us.len().checked_sub(limit.max - spare)?;
             let ends_us = self.sent_us.get(nth_last)? + limit.window_s * SECOND_US;
             ends_us.checked_sub(now_us).filter(|wait| *wait > 0)
         });
@@ -253,6 +268,7 @@ impl Gauge {
             let until_us = now_us.saturating_add(believed(wait_us.unwrap_or(SECOND_US)));
             self.closed_until_us = self.closed_until_us.max(until_us);
         }
+        self.spare = heard.limit.map_or(self.spare, |limit| limit / SPARE_SHARE);
         let (Some(left), Some(wait_us)) = (heard.left, wait_us) else { return };
         self.is_limited = true;
         let wait_us = if left == 0 { believed(wait_us) } else { wait_us };
@@ -284,7 +300,8 @@ mod tests {
     }
 
     fn heard(left: usize, reset_s: u64) -> Heard {
-        Heard { is_refused: false, wait: Some(Duration::from_secs(reset_s)), left: Some(left) }
+        let wait = Some(Duration::from_secs(reset_s));
+        Heard { is_refused: false, wait, left: Some(left), limit: None }
     }
 
     #[test]
@@ -310,7 +327,7 @@ mod tests {
     #[test]
     fn a_refusal_closes_the_door_for_as_long_as_it_says() {
         let mut gauge = Gauge::new(LIMITS);
-        let refusal = |wait| Heard { is_refused: true, wait, left: None };
+        let refusal = |wait| Heard { is_refused: true, wait, left: None, limit: None };
         gauge.learn(0, &refusal(Some(Duration::from_secs(7))));
         assert_eq!(take(&mut gauge, 1_000_000), Some(6_000_000));
         assert_eq!(take(&mut gauge, 7_000_000), None);
@@ -338,7 +355,7 @@ mod tests {
     fn a_pause_of_a_day_is_asked_about_again() {
         let mut gauge = Gauge::new(LIMITS);
         let day = Some(Duration::from_hours(24));
-        gauge.learn(0, &Heard { is_refused: true, wait: day, left: Some(0) });
+        gauge.learn(0, &Heard { is_refused: true, wait: day, left: Some(0), limit: None });
         assert_eq!(take(&mut gauge, 1_000_000), Some(4_000_000));
         assert_eq!(take(&mut gauge, 5_000_000), None);
     }
@@ -346,13 +363,28 @@ mod tests {
     #[test]
     fn a_question_that_somebody_waits_for_is_held_back_by_the_service_alone() {
         let mut gauge = Gauge::new(LIMITS);
-        gauge.learn(0, &Heard { is_refused: true, wait: None, left: None });
+        gauge.learn(0, &Heard { is_refused: true, wait: None, left: None, limit: None });
         assert_eq!(gauge.take(1, Table::Counts), Some(999_999));
         assert!((0..9).all(|n| gauge.take(SECOND_US + n, Table::Counts).is_none()));
         // All of them count for those who can wait.
         assert!(take(&mut gauge, 2 * SECOND_US).is_some());
         gauge.learn(2 * SECOND_US, &heard(0, 60));
         assert!(gauge.take(3 * SECOND_US, Table::Counts).is_some());
+    }
+
+    #[test]
+    fn a_sync_leaves_some_requests_of_each_window_to_those_who_wait() {
+        let mut gauge = Gauge::new(&[Limit { max: 100, window_s: 60 }]);
+        gauge.learn(0, &Heard { limit: Some(100), ..heard(7, 60) });
+        assert!(gauge.take(1, Table::Yields).is_none());
+        assert!(gauge.take(1, Table::Yields).is_none());
+        assert!(gauge.take(1, Table::Yields).is_some(), "five are left");
+        assert!((0..5).all(|_| gauge.take(2, Table::Counts).is_none()), "a fresh read is not held");
+        assert!(gauge.take(3, Table::Counts).is_some());
+        // A small limit is used up: half of it would be too much to leave.
+        let mut gauge = Gauge::new(&[Limit { max: 10, window_s: 60 }]);
+        gauge.learn(0, &Heard { limit: Some(10), ..heard(1, 60) });
+        assert!(gauge.take(1, Table::Yields).is_none());
     }
 
     #[test]

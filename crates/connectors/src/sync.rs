@@ -19,7 +19,7 @@ use crate::Desk;
 
 pub use keeper::{Keeper, Page};
 pub use snapshot::{CURRENT, Snapshot, is_same};
-pub use together::{all, some_at_a_time};
+pub use together::{all, as_they_come, some_at_a_time};
 use turn::Course;
 pub use turn::Turn;
 

@@ -68,17 +68,23 @@ pub fn day(text: &str, here: Here) -> Option<Date> {
     (span.to_us - span.from_us == DAY_US).then(|| local_date(span.from_us, here.offset_s))?
 }
 
-/// The UTC days that a text names: one for a bare ISO date, all of a stretch for words.
-pub fn utc_days(text: &str, now_us: i64) -> Option<Span> {
-    let here = Here { now_us, offset_s: 0 };
-    let (first, last) = if let Some(iso) = iso::read(text) {
-        (iso.bare_date?, iso.bare_date?)
-    } else {
-        let span = natural::read(text, here)?;
-        let last_us = span.from_us.max(span.to_us - 1);
-        (local_date(span.from_us, 0)?, local_date(last_us, 0)?)
-    };
-    Some(Span { from_us: midnight_us(first, 0)?, to_us: day_span(last, 0)?.to_us })
+/// Whether a text says a time in words, and not in a form of ISO-8601.
+pub fn is_words(text: &str) -> bool {
+    iso::read(text).is_none()
+}
+
+/// The days that a text names: the UTC day of a bare ISO date; for words all days of the stretch, on
+/// the owner's clock.
+pub fn days(text: &str, here: Here) -> Option<Span> {
+    if let Some(iso) = iso::read(text) {
+        return day_span(iso.bare_date?, 0);
+    }
+    let span = natural::read(text, here)?;
+    let last_us = span.from_us.max(span.to_us - 1);
+    let first = local_date(span.from_us, here.offset_s)?;
+    let last = local_date(last_us, here.offset_s)?;
+    let from_us = midnight_us(first, here.offset_s)?;
+    Some(Span { from_us, to_us: day_span(last, here.offset_s)?.to_us })
 }
 
 /// `YYYY-MM-DD` exactly, and a day that exists.
@@ -219,9 +225,26 @@ mod tests {
             ("", "none"),
         ] {
             let midnight = |us| utc_millis(us).replace("T00:00:00.000Z", "");
-            let found = utc_days(given, HERE.now_us)
+            let utc = Here { offset_s: 0, ..HERE };
+            let found = days(given, utc)
                 .map(|span| format!("{} {}", midnight(span.from_us), midnight(span.to_us)));
             assert_eq!(found.as_deref().unwrap_or("none"), expected, "{given}");
+        }
+    }
+
+    #[test]
+    fn days_in_words_are_the_owners_and_a_bare_date_is_utc() {
+        for (given, from, to) in [
+            ("today", "2026-04-14T22:00:00.000Z", "2026-04-15T22:00:00.000Z"),
+            ("yesterday", "2026-04-13T22:00:00.000Z", "2026-04-14T22:00:00.000Z"),
+            ("last 7 days", "2026-04-07T22:00:00.000Z", "2026-04-15T22:00:00.000Z"),
+            ("2026-04-14", "2026-04-14T00:00:00.000Z", "2026-04-15T00:00:00.000Z"),
+        ] {
+            let found = days(given, HERE).unwrap();
+            assert_eq!(
+                (utc_millis(found.from_us), utc_millis(found.to_us)),
+                (from.into(), to.into())
+            );
         }
     }
 

@@ -30,11 +30,14 @@ pub mod views;
 pub mod webhook;
 
 use serde_json::Value;
+use store::records::{Records, Window};
 
 use crate::account::WHOOP;
 use crate::coerce::Misread;
+use crate::when::Here;
 use crate::{Answer, Desk, Service, Working};
 pub(crate) use events::Marks;
+use kind::Kind;
 pub(crate) use locked::locked;
 use problem::Problem;
 
@@ -96,20 +99,25 @@ fn answering<'a, T: Into<Answer>>(
     })
 }
 
-/// Where the owner stands: now, and on the clock of the latest cycle, because WHOOP's profile knows
+/// Where the owner stands: now, and on the clock of the newest record, because WHOOP's profile knows
 /// no time zone.
-pub(crate) fn here(desk: &Desk) -> crate::when::Here {
-    let offset_s = latest_offset_s(desk).unwrap_or(0);
-    crate::when::Here { now_us: desk.clock.now().wall_us, offset_s }
+pub(crate) fn here(desk: &Desk) -> Here {
+    let offset_s = offset_s(&desk.records).unwrap_or(0);
+    Here { now_us: desk.clock.now().wall_us, offset_s }
 }
 
-/// The clock of the newest cycle; nothing while the mirror has none that says it.
-pub(crate) fn latest_offset_s(desk: &Desk) -> Option<i32> {
-    let latest = store::records::Window {
-        limit: Some(1),
-        newest_first: true,
-        ..store::records::Window::default()
-    };
-    let rows = desk.records.window(NAME, kind::Kind::Cycles.name(), &latest).ok()?;
-    rows.first()?.offset_s
+/// The clock of the newest record; nothing while the mirror has none that says it.
+pub fn offset_s(records: &Records) -> Option<i32> {
+    let newest = Window { limit: Some(1), newest_first: true, ..Window::default() };
+    let found = records.look(|look| {
+        let mut found: Option<(i64, i32)> = None;
+        for kind in [Kind::Cycles, Kind::Sleeps, Kind::Workouts] {
+            let rows = look.window(NAME, kind.name(), &newest)?;
+            let own = rows.first().and_then(|row| Some((row.start_us?, row.offset_s?)));
+            // Of equals the cycle's counts.
+            found = if own.map(|own| own.0) > found.map(|found| found.0) { own } else { found };
+        }
+        Ok(found)
+    });
+    found.ok().flatten().map(|(_, offset_s)| offset_s)
 }

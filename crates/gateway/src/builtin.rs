@@ -3,15 +3,16 @@
 mod describe;
 mod desk;
 mod heavy;
+mod told;
 
 use std::sync::{Arc, OnceLock};
 
-use connectors::{Answer, Ask, Contents, Effect, Reader, Service, Tool};
+use connectors::{Admitted, Answer, Ask, Contents, Effect, Reader, Service, Tool};
 use serde_json::{Map, Value, json};
-use store::ledger::Permit;
 use store::registry::{Origin, PolicyText};
 
 pub use desk::{LazyDesk, NoDesk};
+pub(crate) use told::{Told, Work};
 
 /// A set of this name stands for every tool there is.
 const ALL_TOOLS: &str = "all";
@@ -28,6 +29,14 @@ pub(crate) struct Builtin {
     desk: Arc<LazyDesk>,
     /// The list of tools is the same every time.
     tools: OnceLock<String>,
+}
+
+/// Who asks a built-in server, and who hears how far it has come.
+#[derive(Clone, Copy)]
+pub(crate) struct Call<'a> {
+    pub(crate) admitted: &'a Admitted,
+    pub(crate) reader: &'a Reader,
+    pub(crate) told: Option<&'a Told>,
 }
 
 /// A protocol error of a built-in server.
@@ -74,20 +83,19 @@ impl Builtin {
     /// holds. Both eras share the shapes; the caller adds what only one of them has.
     pub(crate) async fn answer(
         &self,
-        permit: &Permit,
-        reader: &Reader,
+        call: &Call<'_>,
         method: &str,
         params: &Map<String, Value>,
         out: &mut Vec<u8>,
     ) -> Result<(), RpcError> {
         let found = match method {
-            "tools/call" => return self.call(permit, reader, params, out).await,
+            "tools/call" => return self.call(call, params, out).await,
             "tools/list" => self.tools().to_owned(),
             "initialize" => self.initialize(params).to_string(),
             "ping" | "logging/setLevel" => "{}".to_owned(),
             "resources/list" => describe::resources(self.service).to_string(),
             "resources/templates/list" => describe::templates(self.service).to_string(),
-            "resources/read" => self.read(permit, reader, params).await?.to_string(),
+            "resources/read" => self.read(call, params).await?.to_string(),
             "prompts/list" => json!({ "prompts": [] }).to_string(),
             _ => return Err(RpcError::new(METHOD_NOT_FOUND, "method not found")),
         };
@@ -109,8 +117,7 @@ impl Builtin {
 
     async fn call(
         &self,
-        permit: &Permit,
-        reader: &Reader,
+        call: &Call<'_>,
         params: &Map<String, Value>,
         out: &mut Vec<u8>,
     ) -> Result<(), RpcError> {
@@ -121,8 +128,17 @@ impl Builtin {
         let none = Map::new();
         let arguments = params.get("arguments").and_then(Value::as_object).unwrap_or(&none);
         let answer = match self.desk.get() {
-            Ok(desk) => worked(permit, tool, Ask { desk: &desk, reader, arguments }).await,
-            Err(NoDesk::Locked(locked)) => locked.answer(permit, self.service, tool),
+            Ok(desk) => {
+                let hear = |step: connectors::sync::Step<'_>| {
+                    if let Some(told) = call.told {
+                        told.hear(step);
+                    }
+                };
+                let told: connectors::sync::Told<'_> = &hear;
+                let ask = Ask { desk: &desk, reader: call.reader, arguments, told: Some(told) };
+                worked(call.admitted, tool, ask).await
+            }
+            Err(NoDesk::Locked(locked)) => locked.answer(call.admitted, self.service, tool),
             Err(NoDesk::Failed(words)) => Answer::Failed { code: "store_unavailable", words },
         };
         match answer {
@@ -140,16 +156,20 @@ impl Builtin {
         Ok(())
     }
 
-    async fn read(
-        &self,
-        permit: &Permit,
-        reader: &Reader,
-        params: &Map<String, Value>,
-    ) -> Result<Value, RpcError> {
+    /// Whether a message calls a tool that may take long and can say how far it has come.
+    pub(crate) fn tells_progress(&self, body: &[u8]) -> bool {
+        let message: Value = serde_json::from_slice(body).unwrap_or_default();
+        let name = message.pointer("/params/name").and_then(Value::as_str).unwrap_or_default();
+        let is_long = |tool: &&&Tool| tool.name == name && tool.effect == Effect::Runs;
+        message.get("method").and_then(Value::as_str) == Some("tools/call")
+            && self.shown.iter().find(is_long).is_some()
+    }
+
+    async fn read(&self, call: &Call<'_>, params: &Map<String, Value>) -> Result<Value, RpcError> {
         let uri = params.get("uri").and_then(Value::as_str).unwrap_or_default();
         let no_desk = |why: NoDesk| RpcError::new(INTERNAL_ERROR, why.to_string());
         let desk = self.desk.get().map_err(no_desk)?;
-        match connectors::read(permit, &desk, reader, self.service, uri).await {
+        match connectors::read(call.admitted, &desk, call.reader, self.service, uri).await {
             Some((Contents::Text(text), mime)) => {
                 Ok(json!({ "contents": [{ "uri": uri, "mimeType": mime, "text": text }] }))
             }
@@ -161,8 +181,8 @@ impl Builtin {
     }
 }
 
-async fn worked(permit: &Permit, tool: &Tool, ask: Ask<'_>) -> Answer {
-    let working = connectors::run(permit, tool, ask);
+async fn worked(admitted: &Admitted, tool: &Tool, ask: Ask<'_>) -> Answer {
+    let working = connectors::run(admitted, tool, ask);
     match tool.effect {
         // Syncs and exports work through much; others must get their turn meanwhile.
         Effect::Runs => heavy::in_long_steps(working).await,

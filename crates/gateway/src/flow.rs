@@ -2,6 +2,7 @@
 
 mod asking;
 mod at_once;
+mod effects;
 mod end;
 mod gather;
 mod looking;

@@ -9,6 +9,8 @@ mod bounds;
 mod builtin;
 mod call;
 mod classify;
+mod client;
+mod connect;
 mod door;
 mod flow;
 mod gate;
@@ -49,6 +51,7 @@ mod trace;
 mod translate;
 mod turns;
 pub mod upstream;
+mod via;
 mod watch_tools;
 pub mod wire;
 

@@ -5,10 +5,10 @@ use policy::{Policy, Subject};
 
 use crate::pins::Pins;
 use crate::rebuild::{self, Member, string};
-use crate::wire::{HEADER_EXTENSION, ParamHeaders};
+use crate::wire::{HEADER_EXTENSION, ParamHeaders, Takes};
 
 /// Which list a method asks for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum List {
     Tools,
     Prompts,
@@ -46,6 +46,24 @@ impl List {
         }
     }
 
+    /// The feature that a server with this list declares.
+    pub(crate) fn capability(self) -> &'static str {
+        match self {
+            List::Tools => "tools",
+            List::Prompts => "prompts",
+            List::Resources | List::Templates => "resources",
+        }
+    }
+
+    /// The notification that it changed.
+    pub(crate) fn changed(self) -> &'static str {
+        match self {
+            List::Tools => "notifications/tools/list_changed",
+            List::Prompts => "notifications/prompts/list_changed",
+            List::Resources | List::Templates => "notifications/resources/list_changed",
+        }
+    }
+
     /// The member that names an item.
     pub(crate) fn key(self) -> &'static str {
         match self {
@@ -68,6 +86,8 @@ impl List {
 pub(crate) struct View<'a> {
     pub(crate) policy: Option<&'a Policy>,
     pub(crate) pins: &'a Pins,
+    /// The client capabilities that the list depends on.
+    pub(crate) set: Takes,
     /// On the endpoint of all servers every name begins with its server's.
     pub(crate) prefix: Option<&'a str>,
 }
@@ -96,7 +116,7 @@ impl View<'_> {
     /// would throw the whole result away for want of what is missing.
     fn tool(&self, name: &str, item: Value<'_>) -> Option<String> {
         let policy = self.policy?;
-        let shown = self.pins.shown(name, item, policy)?;
+        let shown = self.pins.shown(name, self.set, item, policy)?;
         if let Some(fault) = header_fault(&shown) {
             tracing::warn!(
                 tool = name,

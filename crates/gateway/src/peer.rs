@@ -5,22 +5,22 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::Bytes;
-use connectors::Reader;
+use connectors::{Admitted, Reader};
 use policy::json::{Bounds, Doc};
 use serde_json::{Map, Value};
 use store::ledger::Permit;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 
 use crate::aside::{LARGE_BYTES, aside};
-use crate::builtin::{self, Builtin};
+use crate::builtin::{self, Builtin, Call, Told, Work};
 use crate::levels::Levels;
 use crate::questions::Askable;
 use crate::room::{self, Account};
 use crate::server::Server;
 use crate::upstream::{
-    Event, Link, Listening, Outgoing, Passed, Reply, State, UpstreamError, Wishes,
+    Event, Events, Link, Listening, Outgoing, Passed, Reply, State, UpstreamError, Wishes,
 };
-use crate::wire::{Era, Id, answer, before_result, code, error_body};
+use crate::wire::{Era, Id, Method, Takes, answer, before_result, code, error_body};
 
 /// Answers of our own to a server's questions (pings, refusals) that may be on their way to it.
 const ANSWERS_UNDER_WAY_MAX: usize = 64;
@@ -32,8 +32,11 @@ pub(crate) struct Peer {
     pub(crate) era: Era,
     /// What the server said about itself: an initialize or a discover result.
     pub(crate) greeting: Value,
+    greeting_bytes: usize,
     /// Requests of several clients share this conversation, so their ids must be ours.
     pub(crate) shared: bool,
+    /// The client capabilities that it was greeted with; a newer server hears them with each request.
+    greeted: Option<Takes>,
     ids: AtomicU64,
     /// The start of its process whose tool list was compared with the pins; 0 if none was.
     checked: AtomicU64,
@@ -76,8 +79,10 @@ impl Peer {
             server,
             way,
             era,
+            greeting_bytes: serde_json::to_vec(&greeting).map_or(0, |text| text.len()),
             greeting,
             shared,
+            greeted: None,
             ids: AtomicU64::new(0),
             checked: AtomicU64::new(0),
             levels: Mutex::default(),
@@ -86,6 +91,19 @@ impl Peer {
             answers: Arc::new(Semaphore::new(ANSWERS_UNDER_WAY_MAX)),
             over: watch::Sender::new(false),
         }
+    }
+
+    pub(crate) fn greeting_bytes(&self) -> usize {
+        self.greeting_bytes
+    }
+
+    pub(crate) fn greeted_with(self, takes: Takes) -> Peer {
+        Peer { greeted: Some(takes), ..self }
+    }
+
+    /// The client capabilities that its tool list depends on, for a client with these.
+    pub(crate) fn capabilities(&self, of_client: Takes) -> Takes {
+        self.greeted.unwrap_or(of_client)
     }
 
     /// A place for an answer of our own, if there is one.
@@ -124,6 +142,20 @@ impl Peer {
         matches!(&self.way, Way::Link(link) if link.shares_stream())
     }
 
+    /// Whether its task ids are for this conversation only: it is a process of its own, or a session.
+    pub(crate) fn has_own_task_ids(&self) -> bool {
+        if self.server.is_shared_by_all() {
+            return false;
+        }
+        if self.server.is_shared_by_all() {
+            return false;
+        }
+        match &self.way {
+            Way::Link(Link::Http(link)) => link.session().is_some(),
+            Way::Link(Link::Stdio(_)) | Way::Builtin(..) => true,
+        }
+    }
+
     /// What its process is doing, where it has one.
     pub(crate) fn child_state(&self) -> Option<State> {
         match &self.way {
@@ -158,6 +190,27 @@ impl Peer {
 
     pub(crate) fn set_checked(&self, checked: bool) {
         self.checked.store(if checked { self.runs() } else { 0 }, Ordering::Release);
+    }
+
+    /// It says something; if that is that a list changed, what is known of the list no longer counts.
+    pub(crate) fn told(&self, method: &str) {
+        match Method::parse(method) {
+            Method::ToolsChanged => {
+                self.set_checked(false);
+                self.server.forget_check();
+            }
+            _ if method.ends_with("/list_changed") => self.server.forget_lists(method),
+            _ => {}
+        }
+    }
+
+    /// The features that it declared, as one word list in the order of names.
+    pub(crate) fn offers_text(&self) -> String {
+        let all = self.greeting.get("capabilities").and_then(Value::as_object);
+        let names = ["completions", "logging", "prompts", "resources", "tools"];
+        let declared =
+            names.into_iter().filter(|name| all.is_some_and(|all| all.contains_key(*name)));
+        declared.collect::<Vec<_>>().join(",")
     }
 
     /// How often its process was started; 1 where it has none.
@@ -216,8 +269,15 @@ impl Peer {
         match &self.way {
             Way::Link(link) => link.request(permit, out).await,
             Way::Builtin(builtin, reader, account) => {
+                let admitted = Admitted::by(permit);
+                if let Some(token) = out.progress_token.clone()
+                    && builtin.tells_progress(&out.body)
+                {
+                    return Ok(Reply::Many(told(builtin, (reader, account), admitted, out, token)));
+                }
+                let call = Call { admitted: &admitted, reader, told: None };
                 // Boxed, so that calls to other servers do not carry its size about.
-                Ok(Box::pin(answer(builtin, (reader, account), permit, &out)).await)
+                Ok(Box::pin(answer(builtin, account, &call, &out)).await)
             }
         }
     }
@@ -276,19 +336,35 @@ impl Peer {
     }
 }
 
-async fn answer(
-    builtin: &Builtin,
+/// A call of a built-in tool that says how far it has come, ahead of its answer.
+fn told(
+    builtin: &Arc<Builtin>,
     (reader, account): (&Reader, &Account),
-    permit: &Permit,
-    out: &Outgoing,
-) -> Reply {
+    admitted: Admitted,
+    out: Outgoing,
+    token: Box<str>,
+) -> Events {
+    let told = Told::new(token);
+    let (builtin, reader, account) = (Arc::clone(builtin), reader.clone(), account.clone());
+    let hears = told.clone();
+    let answer = async move {
+        let call = Call { admitted: &admitted, reader: &reader, told: Some(&hears) };
+        match answer(&builtin, &account, &call, &out).await {
+            Reply::Ours { body, .. } | Reply::One { body, .. } => body,
+            Reply::Many(_) | Reply::Accepted => Bytes::new(),
+        }
+    };
+    Events::of_work(Work::new(answer, told))
+}
+
+async fn answer(builtin: &Builtin, account: &Account, call: &Call<'_>, out: &Outgoing) -> Reply {
     let message: Value = serde_json::from_slice(&out.body).unwrap_or_default();
     let method = message.get("method").and_then(Value::as_str).unwrap_or_default();
     let none = Map::new();
     let params = message.get("params").and_then(Value::as_object).unwrap_or(&none);
     let crate::upstream::Kind::Request(id) = &out.kind else { return Reply::Accepted };
     let mut body = before_result(id);
-    match builtin.answer(permit, reader, method, params, &mut body).await {
+    match builtin.answer(call, method, params, &mut body).await {
         Ok(()) => {
             let failed = builtin::is_failure(&body);
             body.push(b'}');

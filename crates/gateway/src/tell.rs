@@ -44,7 +44,7 @@ pub(crate) async fn tell(scene: &Scene, body: &Bytes, told: &Notification<'_>) -
 fn others_allowed(scene: &Scene) -> bool {
     let mut holdings = scene.holder.holdings.values();
     let open = |holding: &crate::in_force::Holding| {
-        holding.rules.as_ref().is_some_and(|rules| rules.policy.allows_unnamed())
+        holding.rules.as_ref().is_some_and(|rules| rules.allows_methods())
     };
     match scene.only() {
         Some(holding) => open(holding),

@@ -207,8 +207,8 @@ fn compile_condition(node: &Node, pointer: &str, loader: &mut Loader) -> Option<
         }
     };
     let at_value = pointer::member(pointer, "value");
-    let test = loader.take(value, &at_value, operator.compile(value))?;
-    loader.count_pattern(&test, value, &at_value);
+    let compiled = operator.compile(value, &mut loader.patterns);
+    let test = loader.take(value, &at_value, compiled)?;
     if operator.name == "path_under" {
         loader.warn_of_links(node, pointer);
     }

@@ -96,7 +96,7 @@ pub(crate) static ENTRY: Object = Object {
         DENY_IF,
         APPROVE_IF,
         LIMITS_FIELD,
-        optional("rate_limit", Shape::Object(&RATE_LIMIT), "short form of one limit per session"),
+        optional("rate_limit", Shape::Object(&RATE_LIMIT), "short form of one limit per grant"),
         optional(
             "redact",
             Shape::List(&Shape::ResultPath),
@@ -174,7 +174,7 @@ pub(crate) static RATE_LIMIT: Object = Object {
     fields: &[
         MAX,
         required("window", Shape::Duration(WINDOWS), "the length of the interval, in seconds"),
-        optional("scope", SCOPE, "who shares the counter; `session` unless said"),
+        optional("scope", SCOPE, "who shares the counter; `grant` unless said"),
         ON_DENY,
     ],
 };

@@ -101,6 +101,7 @@ impl SelfTest {
                 category: self.category.as_deref(),
                 risk: self.risk.as_deref(),
                 definition: self.definition,
+                server: None,
             },
             time: self.time,
         };

@@ -14,7 +14,7 @@ mod python;
 mod writer;
 
 pub use csv::CsvSafety;
-pub use order::{ALL, Done, Order, Plan, Step, Written, day};
+pub use order::{ALL, Done, Order, Plan, Step, Written, day, nearest_kind};
 pub use place::Reach;
 
 /// What a service lets out, in the order of its files.
@@ -80,6 +80,9 @@ pub enum Fault {
     Exists(String),
     #[error("{0}")]
     Refused(String),
+    /// The path leads out of the folder that an agent may write to.
+    #[error("{0}")]
+    Outside(String),
     #[error("cannot write `{path}`: {words}")]
     Write { path: String, words: String },
     #[error(transparent)]
@@ -93,7 +96,7 @@ impl Fault {
             Fault::Asked(_) => "VALIDATION_ERROR",
             Fault::Empty(_) => "CACHE_EMPTY",
             Fault::Exists(_) => "FILE_EXISTS",
-            Fault::Refused(_) | Fault::Write { .. } => "EXPORT_ERROR",
+            Fault::Refused(_) | Fault::Outside(_) | Fault::Write { .. } => "EXPORT_ERROR",
             Fault::Records(_) => "CACHE_ERROR",
         }
     }

@@ -35,7 +35,7 @@ pub use error::RecordsError;
 pub(crate) use error::has_no_room_for_index;
 pub use look::{Look, Version};
 pub use reshape::Derived;
-pub use row::{ARCHIVED, After, Gone, Incoming, Kept, Row, Run, RunEnd, Window};
+pub use row::{ARCHIVED, After, Gone, Incoming, Kept, Row, Run, RunEnd, Unsettled, Window};
 pub use sql::{Cell, SqlError, Told};
 pub use turns::SyncTurn;
 pub use view::{Column, Is, View};

@@ -27,6 +27,8 @@ const MONTH: [&str; 2] = ["2026-10-12", "2026-11-11"];
 const MONTH_OF_DATES: &str = "2026-10";
 const LISTS: [&str; 4] =
     ["list_whoop_cycles", "list_whoop_recoveries", "list_whoop_sleeps", "list_whoop_workouts"];
+/// Syncs with nothing new in a round.
+const AGAIN_SYNCS: u32 = 5;
 const FORMATS: [&str; 3] = ["csv", "jsonl", "parquet"];
 
 struct Plan {
@@ -45,6 +47,9 @@ enum Figure {
     /// Requests to WHOOP during the sync, and during all reads and exports after it.
     SyncRequests,
     LaterRequests,
+    /// A sync with nothing new, and its requests.
+    Again,
+    AgainRequests,
     FarSync,
     FarSyncCpu,
     List,
@@ -147,6 +152,14 @@ fn play(stage: &Stage, who: Who, plan: &Plan, samples: &mut Vec<Sample>) -> Resu
     let asked_synced = stage.requests()?;
     put(Figure::SyncRequests, asked_synced - asked_before);
     let mut amounts = Amounts { synced: synced(&answer)?, ..Amounts::default() };
+    for _ in 0..AGAIN_SYNCS {
+        let before = stage.requests()?;
+        let (seconds, answer) = timed(&mut talk, "sync_whoop", &json!({}))?;
+        synced(&answer)?;
+        put(Figure::Again, seconds);
+        put(Figure::AgainRequests, stage.requests()? - before);
+    }
+    let asked_synced = stage.requests()?;
     for turn in 0..plan.reads {
         let list = LISTS.get(turn as usize % LISTS.len()).context("no list")?;
         let [start, end] = MONTH;
@@ -214,6 +227,8 @@ fn print(plan: &Plan, amounts: &Amounts, samples: &[Sample]) {
         Figure::Ready,
         Figure::Sync,
         Figure::SyncCpu,
+        Figure::Again,
+        Figure::AgainRequests,
         Figure::FarSync,
         Figure::FarSyncCpu,
         Figure::List,
@@ -248,6 +263,8 @@ fn title(figure: Figure) -> String {
         Figure::SyncCpu => "processor time of the full sync".to_owned(),
         Figure::SyncRequests => "requests of the full sync".to_owned(),
         Figure::LaterRequests => "requests after it".to_owned(),
+        Figure::Again => "sync with nothing new".to_owned(),
+        Figure::AgainRequests => "requests of that".to_owned(),
         Figure::FarSync => format!("full sync, {FAR_ANSWER_MS} ms an answer"),
         Figure::FarSyncCpu => "processor time of that sync".to_owned(),
         Figure::List => "30-day list".to_owned(),
@@ -260,7 +277,9 @@ fn title(figure: Figure) -> String {
 fn shown(figure: Figure, value: f64) -> String {
     match figure {
         Figure::Peak => format!("{value:.0} MB"),
-        Figure::SyncRequests | Figure::LaterRequests => format!("{value:.0}"),
+        Figure::SyncRequests | Figure::LaterRequests | Figure::AgainRequests => {
+            format!("{value:.0}")
+        }
         _ if value >= 1.0 => format!("{value:.2} s"),
         _ => format!("{:.2} ms", value * 1e3),
     }

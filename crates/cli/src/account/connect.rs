@@ -1,9 +1,12 @@
 //! Signs in, tries the credentials for real, and only then says that the account is connected.
 
+use std::io::{self, IsTerminal as _};
+
 use anyhow::{Context as _, Result, anyhow, bail};
 use connectors::account::{CheckError, Client as ClientAs, SignIn, check};
 use connectors::oauth::answer::Tokens;
 use connectors::oauth::grant::Grant;
+use connectors::whoop::export;
 use connectors::{Account, Desk, Service};
 use serde_json::json;
 use store::accounts;
@@ -135,9 +138,31 @@ async fn keep(
         );
     }
     stores.done(&begun, "")?;
+    if service.name == connectors::whoop::NAME && args.tokens.is_none() && !out.wants_json() {
+        ask_for_exports(desk, stores, out)?;
+    }
     let facts = desk.accounts.facts(service.name)?;
     let facts = facts.ok_or_else(|| anyhow!("the account was removed meanwhile"))?;
     told(service, &facts, checked.as_ref().err(), out)
+}
+
+/// Asks once, and only at a terminal, for a folder that agents may export to.
+fn ask_for_exports(desk: &Desk, stores: &Stores, out: &Out) -> Result<()> {
+    let is_known = desk.exports_allowed.is_some() || export::is_folder_asked(&desk.records)?;
+    if is_known || !io::stdin().is_terminal() {
+        return Ok(());
+    }
+    out.say(format_args!("agents may write exports to `{}`", desk.exports.display()));
+    let folder = sources::optional("Another folder for them, such as ~/whoop (empty for none)")?;
+    if !folder.is_empty() && !folder.starts_with("~/") && !folder.starts_with('/') {
+        out.warn("not a folder from `/` or `~/`; `exports` of `[services.whoop]` in tollgate.toml sets one");
+        return Ok(());
+    }
+    export::allow_folder(&desk.records, &folder)?;
+    if !folder.is_empty() {
+        stores.note("exports", connectors::whoop::NAME, &folder)?;
+    }
+    Ok(())
 }
 
 fn save(desk: &Desk, service: &Service, account: Option<&accounts::Account>) -> Result<()> {

@@ -86,7 +86,7 @@ pub(super) fn tokens(file: &Path) -> Result<Tokens> {
     if file == Path::new("-") {
         io::stdin().take(TOKENS_BYTES_MAX).read_to_string(&mut text)
     } else {
-        let opened = std::fs::File::open(file).with_context(|| format!("cannot read `{shown}`"))?;
+        let opened = store::files::open(file).with_context(|| format!("cannot read `{shown}`"))?;
         opened.take(TOKENS_BYTES_MAX).read_to_string(&mut text)
     }
     .map_err(|e| anyhow!("cannot read `{shown}` as text: {}", e.kind()))?;
@@ -156,6 +156,14 @@ fn ask(title: &str) -> Result<String> {
         eprint_prompt(title);
     }
     line()
+}
+
+/// A line that may be empty.
+pub(super) fn optional(title: &str) -> Result<String> {
+    eprint_prompt(title);
+    let mut text = String::new();
+    io::stdin().lock().read_line(&mut text).context("cannot read standard input")?;
+    Ok(text.trim().to_owned())
 }
 
 #[expect(clippy::print_stderr, reason = "a prompt stays on its line")]

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use anyhow::{Context as _, Result, anyhow, bail};
-use connectors::when;
+use connectors::when::{self, Here};
 use store::export::{ALL, CsvSafety, Done, Fault, Order, Plan, Reach, Shelf, Step};
 
 use super::ExportArgs;
@@ -14,11 +14,15 @@ use crate::output::{Out, Progress, count};
 pub(crate) fn run(args: &ExportArgs, context: &Context, out: &mut Out) -> Result<Ending> {
     let shelf = shelf(&args.service)?;
     let plan = Plan::new(shelf, &args.kind, args.format.format().as_str())
-        .map_err(|fault| told(fault, &args.service))?;
+        .map_err(|fault| with_nearest(fault, shelf, args))?;
     let now_us = context.clock.now().wall_us;
-    let from_us = days(args.start.as_deref(), "--start", now_us)?.map(|span| span.from_us);
-    let to_us = days(args.end.as_deref(), "--end", now_us)?.map(|span| span.to_us);
     let (_, records) = super::records(context)?;
+    // Only WHOOP's records say on which clock the owner lives.
+    let is_whoop = args.service == connectors::whoop::NAME;
+    let offset_s = is_whoop.then(|| connectors::whoop::offset_s(&records)).flatten();
+    let here = Here { now_us, offset_s: offset_s.unwrap_or(0) };
+    let from_us = days(args.start.as_deref(), "--start", here)?.map(|span| span.from_us);
+    let to_us = days(args.end.as_deref(), "--end", here)?.map(|span| span.to_us);
     let base = std::env::current_dir().context("cannot tell the current folder")?;
     let tilde = std::env::var_os("HOME").filter(|home| !home.is_empty()).map(PathBuf::from);
     let path = args.out.clone().unwrap_or_else(|| usual_path(args));
@@ -65,11 +69,21 @@ fn usual_path(args: &ExportArgs) -> String {
     }
 }
 
-fn days(text: Option<&str>, option: &str, now_us: i64) -> Result<Option<when::Span>> {
+fn days(text: Option<&str>, option: &str, here: Here) -> Result<Option<when::Span>> {
     let Some(text) = text else { return Ok(None) };
-    when::utc_days(text, now_us).map(Some).ok_or_else(|| {
+    when::days(text, here).map(Some).ok_or_else(|| {
         anyhow!("`{option} {text}` is not a day\nhint: write it as 2026-04-01, or as `today` or `yesterday`")
     })
+}
+
+/// A kind that does not exist: the one that was meant.
+fn with_nearest(fault: Fault, shelf: &'static Shelf, args: &ExportArgs) -> anyhow::Error {
+    match store::export::nearest_kind(shelf, &args.kind) {
+        Some(near) if near != args.kind => {
+            anyhow!("{fault}\nhint: did you mean `tollgate export {} {near}`?", args.service)
+        }
+        _ => told(fault, &args.service),
+    }
 }
 
 /// The words of a fault, with the command that helps.

@@ -84,12 +84,14 @@ fn judged(name: &str, facts: &Facts, now_us: i64) -> Finding {
 
 fn mirror(standing: &Standing, stores: &Stores, findings: &mut Vec<Finding>) {
     let name = standing.service.name;
-    if connectors::sync::mirror(name).is_none() {
-        return;
-    }
+    let Some(mirror) = connectors::sync::mirror(name) else { return };
     let minutes = stores.settings.service(name).sync_interval_minutes;
     match &standing.sync {
-        Ok(last) => findings.push(fresh(name, last, minutes, stores.now_us())),
+        Ok(last) => {
+            let failed = crate::sync::grouped(mirror, &last.failed);
+            let last = LastSync { failed, ..last.clone() };
+            findings.push(fresh(name, &last, minutes, stores.now_us()));
+        }
         Err(words) => {
             findings.push(Finding::from_error("mirror", &anyhow::anyhow!(words.clone())));
         }

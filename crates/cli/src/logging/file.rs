@@ -57,11 +57,14 @@ struct LogFile {
 impl LogFile {
     fn add(&mut self, line: &[u8]) -> io::Result<()> {
         let bytes = u64::try_from(line.len()).unwrap_or(u64::MAX);
-        if self.open.as_ref().is_some_and(|(_, written)| written + bytes > FILE_BYTES_MAX) {
+        if self.open.is_none() {
+            self.open = Some(open(&self.path)?);
+        }
+        // A process that goes on with the file of an earlier one counts what that one wrote.
+        let is_full = |written: u64| written > 0 && written + bytes > FILE_BYTES_MAX;
+        if self.open.as_ref().is_some_and(|(_, written)| is_full(*written)) {
             self.open = None;
             put_aside(&self.path)?;
-        }
-        if self.open.is_none() {
             self.open = Some(open(&self.path)?);
         }
         if let Some((file, written)) = &mut self.open {
@@ -121,5 +124,18 @@ mod tests {
         names.sort();
         assert_eq!(names.len(), 6, "{names:?}");
         assert!(fs::metadata(&path).unwrap().len() <= FILE_BYTES_MAX);
+    }
+
+    #[test]
+    fn the_first_line_of_a_process_counts() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("whoop.log");
+        let line = vec![b'x'; 400_000];
+        for _ in 0..10 {
+            // Each process opens the file anew.
+            LogFile { path: path.clone(), open: None }.add(&line).unwrap();
+            assert!(fs::metadata(&path).unwrap().len() <= FILE_BYTES_MAX);
+        }
+        assert!(folder.path().join("whoop.log.1").exists());
     }
 }

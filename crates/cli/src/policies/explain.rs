@@ -112,6 +112,7 @@ pub(super) fn run(args: &ExplainArgs, context: &Context, out: &mut Out) -> Resul
             client: args.client.as_deref(),
         },
         tool: ToolFacts {
+            server: args.server.as_deref(),
             category: args.category.as_deref(),
             risk: args.risk.as_deref(),
             definition: definition(args),

@@ -125,7 +125,12 @@ impl Recorded {
         };
         let caller =
             Caller { grant: &entry.grant, session: some(&entry.session), client: some(&client) };
-        let tool = ToolFacts { category, risk, definition: self.definition() };
+        let tool = ToolFacts {
+            server: some(&entry.server),
+            category,
+            risk,
+            definition: self.definition(),
+        };
         Ok(about(&Call { subject, args: None, params: None, caller, tool, time: self.time }))
     }
 

@@ -39,6 +39,10 @@ const FIELDS: &[(&str, &str)] = &[
     ("approval", "the approval the call asked for, used, or that was decided"),
     ("continuation_of", "the row of the call that this one continues"),
     ("retry_after_seconds", "when a limited caller may come back"),
+    (
+        "count",
+        "how many requests the row is about: repeats of one address and reason without a grant share a row; absent for one",
+    ),
     ("trace", "W3C trace context of the request"),
     ("remote", "address of the peer"),
     (
@@ -114,6 +118,7 @@ mod tests {
             approval: text(),
             continuation_of: Some(1),
             retry_after_seconds: Some(1),
+            count: Some(1),
             trace: text(),
             remote: text(),
             outcome: text(),

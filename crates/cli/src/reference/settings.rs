@@ -102,6 +102,10 @@ const PARTS: &[Part] = &[
                 "how long it may take to start and answer; `upstream_start_wait_ms_max` unless set",
             ),
             ("pins_fresh_seconds", "its list of tools is asked for again when it is older"),
+            (
+                "share",
+                "all clients share one process of a `command`; unless set, if its package is known to keep nothing between sessions",
+            ),
         ],
     },
     Part {
@@ -156,6 +160,10 @@ const PARTS: &[Part] = &[
             (
                 "redirect_uri",
                 "where the browser comes back to at sign-in. `WHOOP_REDIRECT_URI` counts first",
+            ),
+            (
+                "exports",
+                "a folder that agents may export to, such as `~/whoop`, besides `exports` in the home; `whoop` only. `tollgate connect whoop` asks for it once",
             ),
         ],
     },

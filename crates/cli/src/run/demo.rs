@@ -12,7 +12,7 @@ use store::registry::{
     Holding, NewGrant, NewServer, OVERLAP_SECONDS_MAX, ServerOptions, Target, Token,
 };
 
-use crate::context::{Context, DEMONSTRATION, Stores};
+use crate::context::{Context, DEMONSTRATION, DEMONSTRATION_SERVICES, Stores};
 use crate::grant::paste::Paste;
 use pretend::Pretend;
 
@@ -40,14 +40,17 @@ pub(super) fn place(context: &Context) -> Result<Place> {
     name.push("-demo");
     let pretend = Pretend::start(context.clock.now().wall_us)?;
     let context = context.with_home(PathBuf::from(name)).with_services(pretend.look());
-    mark(&context)?;
+    mark(&context, &pretend)?;
     Ok(Place { context, pretend })
 }
 
 /// Says in the home what it is, before there is an account in it.
-fn mark(context: &Context) -> Result<()> {
+fn mark(context: &Context, pretend: &Pretend) -> Result<()> {
     let stores = context.open()?;
     stores.registry.set_value(DEMONSTRATION, "pretend accounts", stores.now_us())?;
+    // Other commands on this home find the sandboxes by it while they run.
+    let services = serde_json::to_string(&pretend.settings())?;
+    stores.registry.set_value(DEMONSTRATION_SERVICES, &services, stores.now_us())?;
     Ok(())
 }
 

@@ -99,6 +99,28 @@ fn until(what: &str, is_so: impl Fn() -> bool) {
 }
 
 #[test]
+fn a_sync_tells_its_progress_to_a_client_that_gave_a_token() {
+    let (stage, _sandbox) = connected("120");
+    let told = json!({ "name": "sync_whoop", "arguments": { "full": true }, "_meta": { "progressToken": "p-7" } });
+    let input = lines(&[request(1, "tools/call", &told)]);
+    let said = stage.speak(&["stdio", "whoop"], &input);
+    assert_eq!(answer(&said.stdout, 1)["result"]["structuredContent"]["status"], "success");
+    let messages: Vec<Value> =
+        said.stdout.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let at = |is: &dyn Fn(&Value) -> bool| messages.iter().position(is);
+    let progress = at(&|message| message["method"] == "notifications/progress");
+    let progress = progress.unwrap_or_else(|| panic!("no progress: {}", said.stdout));
+    assert!(progress < at(&|message| message["id"] == 1).unwrap());
+    let params = &messages[progress]["params"];
+    assert_eq!(params["progressToken"], "p-7");
+    assert!(params["progress"].as_u64().unwrap() > 0, "{params}");
+    // Without a token the client hears nothing but the answer.
+    let said = stage.speak(&["stdio", "whoop"], &lines(&[call(1, "sync_whoop", &json!({}))]));
+    assert_eq!(answer(&said.stdout, 1)["result"]["isError"], false);
+    assert!(!said.stdout.contains("notifications/progress"), "{}", said.stdout);
+}
+
+#[test]
 fn whoop_speaks_on_standard_streams_without_a_grant_or_a_registration() {
     let (stage, _sandbox) = connected("30");
     stage.fine(&["sync", "whoop"]);
@@ -328,4 +350,21 @@ fn a_second_name_of_the_home_is_understood() {
     command.env_remove("TOLLGATE_HOME").env("WHOOP_MCP_HOME", stage.path("other"));
     let said = String::from_utf8(command.output().unwrap().stdout).unwrap();
     assert!(said.contains(&stage.path("other").display().to_string()), "{said}");
+}
+
+#[test]
+fn the_folder_of_the_public_server_is_recognised_and_its_import_named() {
+    let stage = Stage::new();
+    let folder = stage.path("public");
+    std::fs::create_dir(&folder).unwrap();
+    std::fs::write(folder.join("tokens.json"), "{}").unwrap();
+    let shown = format!("`tollgate import whoop-mcp {}`", folder.display());
+    for words in [&["accounts"][..], &["stdio", "whoop"], &["sync", "whoop"]] {
+        let mut command = stage.command(words);
+        command.env_remove("TOLLGATE_HOME").env("WHOOP_MCP_HOME", &folder);
+        let ended = command.stdin(Stdio::null()).output().unwrap();
+        let said = String::from_utf8(ended.stderr).unwrap();
+        assert!(said.contains(&shown) && said.contains("WHOOP_MCP_HOME"), "{words:?}: {said}");
+    }
+    assert_eq!(std::fs::read_dir(&folder).unwrap().count(), 1, "nothing was put there");
 }

@@ -56,6 +56,9 @@ struct Shared {
     /// Looks at each call as it stood on the wire, and says what is wrong with it.
     look: Mutex<Option<Look>>,
     troubles: Mutex<Vec<String>>,
+    /// What it says at the beginning of its own stream.
+    news: Mutex<Vec<Value>>,
+    has_no_stream: Mutex<bool>,
 }
 
 #[derive(Clone)]
@@ -186,7 +189,7 @@ impl Recorder {
             }
             let answer = if line.starts_with("POST") {
                 self.post(&body)
-            } else if line.starts_with("GET") {
+            } else if line.starts_with("GET") && !*self.shared.has_no_stream.lock().unwrap() {
                 self.speak(&mut writer);
                 return;
             } else {
@@ -196,6 +199,15 @@ impl Recorder {
                 return;
             }
         }
+    }
+
+    pub(crate) fn has_no_stream(&self) {
+        *self.shared.has_no_stream.lock().unwrap() = true;
+    }
+
+    /// Says this at the beginning of its own stream, each under an event id.
+    pub(crate) fn tells(&self, news: Vec<Value>) {
+        *self.shared.news.lock().unwrap() = news;
     }
 
     /// The server's own stream.
@@ -210,6 +222,9 @@ impl Recorder {
         if had_news {
             let news = json!({ "jsonrpc": "2.0", "method": "notifications/tools/list_changed" });
             going = going.and_then(|()| write!(writer, "data: {news}\n\n"));
+        }
+        for (number, news) in self.shared.news.lock().unwrap().iter().enumerate() {
+            going = going.and_then(|()| write!(writer, "id: e{number}\ndata: {news}\n\n"));
         }
         while going.is_ok() {
             thread::sleep(Duration::from_secs(30));

@@ -107,7 +107,7 @@ impl Stage {
         let tool = self.service.tool(tool).unwrap();
         let arguments = arguments.as_object().unwrap();
         let reader = &Reader::of_grant("alice");
-        let answer = (tool.run)(Ask { desk: &self.desk, reader, arguments }).await;
+        let answer = (tool.run)(Ask { desk: &self.desk, reader, arguments, told: None }).await;
         if let Answer::Found(value) | Answer::Said { value, .. } = &answer {
             let schema = serde_json::from_str(tool.output_schema).unwrap();
             fits(&schema, value, tool.name);

@@ -59,6 +59,9 @@ fn resource(turn: &Turn<'_>, outcome: &Result<Option<String>, Fault>) -> Value {
     if tally.removed > 0 {
         out.insert("records_removed".into(), json!(tally.removed));
     }
+    if tally.doubtful > 0 {
+        out.insert("records_doubtful".into(), json!(tally.doubtful));
+    }
     match outcome {
         Ok(cursor) => {
             out.insert("cursor_after".into(), json!(cursor));

@@ -43,18 +43,35 @@ where
     E: Send + 'a,
 {
     let mut waiting: VecDeque<F> = futures.into_iter().collect();
+    as_they_come(max, || waiting.pop_front()).await
+}
+
+/// The same where running work may add more: `next` is asked again whenever there is a free place.
+pub async fn as_they_come<'a, E, F>(
+    max: usize,
+    mut next: impl FnMut() -> Option<F>,
+) -> Result<(), E>
+where
+    F: Future<Output = Result<(), E>> + Send + 'a,
+    E: Send + 'a,
+{
     let mut running: Vec<Boxed<'a, Result<(), E>>> = Vec::new();
     poll_fn(|context| {
+        let mut is_polled = false;
         loop {
+            let before = running.len();
             while running.len() < max.max(1)
-                && let Some(next) = waiting.pop_front()
+                && let Some(future) = next()
             {
-                running.push(Box::pin(next));
+                running.push(Box::pin(future));
             }
             if running.is_empty() {
                 return Poll::Ready(Ok(()));
             }
-            let before = running.len();
+            // A future that has just started must be polled once, or nothing would wake it.
+            if is_polled && running.len() == before {
+                return Poll::Pending;
+            }
             let mut failure = None;
             running.retain_mut(|future| match future.as_mut().poll(context) {
                 Poll::Pending => true,
@@ -67,10 +84,7 @@ where
             if let Some(failure) = failure {
                 return Poll::Ready(Err(failure));
             }
-            // One that has just started must be asked once, or nothing would wake it.
-            if running.len() == before || waiting.is_empty() && !running.is_empty() {
-                return Poll::Pending;
-            }
+            is_polled = true;
         }
     })
     .await
@@ -110,6 +124,32 @@ mod tests {
             Ok(())
         };
         assert_eq!(some_at_a_time(4, (0..20).map(one)).await, Err(2));
+    }
+
+    #[tokio::test]
+    async fn work_that_is_added_while_others_run_is_run_as_well() {
+        let queue = std::sync::Mutex::new(VecDeque::from([5_u32]));
+        let ended = AtomicUsize::new(0);
+        let one = |n: u32| {
+            let (queue, ended) = (&queue, &ended);
+            async move {
+                if n > 0 {
+                    queue
+                        .lock()
+                        .unwrap_or_else(std::sync::PoisonError::into_inner)
+                        .push_back(n - 1);
+                }
+                tokio::task::yield_now().await;
+                ended.fetch_add(1, Ordering::SeqCst);
+                Ok::<(), ()>(())
+            }
+        };
+        let next = || {
+            let mut queue = queue.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+            queue.pop_front().map(one)
+        };
+        assert_eq!(as_they_come(2, next).await, Ok(()));
+        assert_eq!(ended.load(Ordering::SeqCst), 6);
     }
 
     #[tokio::test]

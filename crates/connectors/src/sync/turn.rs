@@ -39,6 +39,7 @@ pub(super) struct Tally {
     pub(super) fetched: u64,
     pub(super) upserted: u64,
     pub(super) removed: u64,
+    pub(super) doubtful: u64,
     pub(super) warnings: Vec<String>,
     unnamed: u64,
     /// A record that lies on the edge of two windows comes twice and counts once.
@@ -97,9 +98,10 @@ impl<'a> Turn<'a> {
         self.desk.records.run_end(self.row, &end)
     }
 
-    /// How much time there is to fetch, for the share that is done.
-    pub fn expect_us(&self, whole_us: i64) {
-        self.tally().whole_us = whole_us;
+    /// More time to fetch was found, for the share that is done.
+    pub fn expect_us(&self, more_us: i64) {
+        let mut tally = self.tally();
+        tally.whole_us = tally.whole_us.saturating_add(more_us);
     }
 
     /// A page was kept: the ids that came with it, and how many of them were new or changed.
@@ -125,6 +127,11 @@ impl<'a> Turn<'a> {
 
     pub fn removed(&self, count: usize) {
         self.tally().removed += count as u64;
+    }
+
+    /// Records came whose times cannot be.
+    pub fn doubtful(&self, count: usize) {
+        self.tally().doubtful += count as u64;
     }
 
     pub fn warn(&self, warning: String) {

@@ -8,7 +8,7 @@ use serde_json::{Map, Value};
 use super::api::{self, Bounds, Endpoint, Patience};
 use super::kind::Kind;
 use super::problem::Problem;
-use super::{here, keep, latest_offset_s, single};
+use super::{here, keep, offset_s, single};
 use crate::coerce::{Arguments, Misread};
 use crate::when::{self, Span};
 use crate::{Answer, Ask, Desk};
@@ -103,7 +103,8 @@ async fn learn_zone(ask: &Ask<'_>) {
     let is_instant =
         |text: &str| when::instant_us(text).is_some() && when::day(text, here(ask.desk)).is_none();
     let bounds = ["start", "end"].map(|name| Arguments(ask.arguments).optional_text(name));
-    if bounds.into_iter().flatten().flatten().all(is_instant) || latest_offset_s(ask.desk).is_some()
+    if bounds.into_iter().flatten().flatten().all(is_instant)
+        || offset_s(&ask.desk.records).is_some()
     {
         return;
     }

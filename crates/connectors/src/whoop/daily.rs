@@ -1,11 +1,11 @@
 //! The summary of one day: cycle, recovery, sleep and workouts of a UTC day, or of the day the owner
 //! woke. Says which day it is, what is not scored yet and how fresh today is.
 
-mod pick;
+pub(super) mod pick;
 
 use jiff::civil::Date;
 use serde_json::{Map, Value, json};
-use store::records::{RecordsError, Row};
+use store::records::{RecordsError, Row, Window};
 
 use super::api::Endpoint;
 use super::fill::{self, Stretch};
@@ -44,7 +44,7 @@ pub(super) async fn summary(ask: Ask<'_>) -> Outcome {
     let arguments = Arguments(ask.arguments);
     let text = arguments.required_text("date")?;
     let fresh = arguments.flag("fresh", false)?;
-    let day = which(arguments.optional_text("day")?)?;
+    let day = which(arguments.optional_text("day")?, text)?;
     let here = by_clock_of(day, here(ask.desk));
     let date = when::day(text, here).ok_or_else(|| bad_date(text))?;
     let span = window(day, date).ok_or_else(|| bad_date(text))?;
@@ -55,7 +55,9 @@ pub(super) async fn summary(ask: Ask<'_>) -> Outcome {
     };
     let recovery = recovery(ask.desk, &mut lists, &picked, fresh).await;
     picked.recovery = recovery;
-    let mut answer = answer(ask.desk, text, day, is_today(date, here), picked, &lists);
+    let asked =
+        AskedDay { text, day, is_today: is_today(date, here), span: shown_span(day, date, here) };
+    let mut answer = answer(ask.desk, asked, picked, &lists);
     // `date` repeats what was said; who said `yesterday` wants to know which day that was.
     if let (None, Some(answer)) = (when::strict_date(text), answer.as_object_mut()) {
         answer.insert("resolved_date".into(), date.to_string().into());
@@ -63,8 +65,11 @@ pub(super) async fn summary(ask: Ask<'_>) -> Outcome {
     Ok(answer)
 }
 
-fn which(day: Option<&str>) -> Result<Day, Problem> {
+/// A plain date is a UTC day, as documented. Words such as `today` are the owner's own day, unless the
+/// UTC day is asked for.
+fn which(day: Option<&str>, date: &str) -> Result<Day, Problem> {
     match day {
+        None if when::is_words(date) => Ok(Day::Local),
         None | Some("utc") => Ok(Day::Utc),
         Some("local") => Ok(Day::Local),
         Some(_) => Err(Problem::invalid(ENDPOINT, "`day` must be `utc` or `local`")),
@@ -183,8 +188,11 @@ async fn part(desk: &Desk, kind: Kind, span: Span, fresh: bool) -> (Vec<Row>, Fo
 /// Does a record lie in the window, at least partly? WHOOP counts an open cycle to every day to come;
 /// it ends now.
 fn touches(row: &Row, span: Span, now_us: i64) -> bool {
-    let end_us = row.end_us.unwrap_or(now_us);
-    row.start_us.is_some_and(|start_us| start_us < span.to_us && end_us > span.from_us)
+    row.start_us.is_some_and(|start_us| {
+        let open_end_us = now_us.min(start_us.saturating_add(lists::OPEN_LASTS_US_MAX));
+        let end_us = row.end_us.unwrap_or(open_end_us);
+        start_us < span.to_us && end_us > span.from_us
+    })
 }
 
 fn failed(problem: Problem) -> (Vec<Row>, Found) {
@@ -246,14 +254,50 @@ fn is_known(desk: &Desk, picked: &Picked) -> bool {
     fill::missing(desk, Kind::Recoveries, stretch).is_ok_and(|gaps| gaps.is_empty())
 }
 
-fn answer(
-    desk: &Desk,
-    date: &str,
+/// The day as it was asked for.
+#[derive(Clone, Copy)]
+struct AskedDay<'a> {
+    text: &'a str,
     day: Day,
     is_today: bool,
-    picked: Picked,
-    lists: &Lists,
-) -> Value {
+    span: Option<Span>,
+}
+
+/// The hours of the day itself, on the clock that it is counted by.
+fn shown_span(day: Day, date: Date, here: Here) -> Option<Span> {
+    when::day_span(date, if day == Day::Utc { 0 } else { here.offset_s })
+}
+
+/// Since when what is known of the day is out of date, and why.
+fn stale(desk: &Desk, asked: AskedDay<'_>, picked: &Picked) -> Option<(String, String)> {
+    let now_us = desk.clock.now().wall_us;
+    let needed_us = asked.span?.to_us.min(now_us);
+    if asked.span?.from_us >= now_us {
+        return None;
+    }
+    if let Some(as_of_us) = fill::as_of_us(desk, Kind::Cycles)
+        && needed_us - as_of_us > fill::FRESH_US
+    {
+        let since = when::utc_micros(as_of_us);
+        let why = format!("stale since {since}: the mirror was not brought up to date after that");
+        return Some((since, why));
+    }
+    if picked.cycle.is_some() || !asked.is_today {
+        return None;
+    }
+    let newest = Window { limit: Some(1), newest_first: true, ..Window::default() };
+    let rows = desk.records.window(NAME, Kind::Cycles.name(), &newest).ok()?;
+    let start_us = rows.first().filter(|row| row.end_us.is_none())?.start_us?;
+    if now_us.saturating_sub(start_us) <= lists::OPEN_LASTS_US_MAX {
+        return None;
+    }
+    let since = when::utc_micros(start_us);
+    let why = format!("stale since {since}: the cycle that began then was left open");
+    Some((since, why))
+}
+
+fn answer(desk: &Desk, asked: AskedDay<'_>, picked: Picked, lists: &Lists) -> Value {
+    let AskedDay { text: date, day, is_today, .. } = asked;
     let state = |part: &Option<Map<String, Value>>| {
         part.as_ref().and_then(|part| part.get("score_state")).cloned().unwrap_or(Value::Null)
     };
@@ -263,7 +307,9 @@ fn answer(
     let states = json!({
         "cycle": state(&picked.cycle), "recovery": state(&picked.recovery), "sleep": state(&picked.sleep),
     });
-    let notes = picked.notes(is_today);
+    let stale_since = stale(desk, asked, &picked);
+    let mut notes = picked.notes(is_today);
+    notes.extend(stale_since.iter().map(|(_, why)| why.clone()));
     answer.insert("cycle".into(), picked.cycle.map_or(Value::Null, Value::Object));
     answer.insert("recovery".into(), picked.recovery.map_or(Value::Null, Value::Object));
     answer.insert("sleep".into(), picked.sleep.map_or(Value::Null, Value::Object));
@@ -276,6 +322,9 @@ fn answer(
         let age_us = desk.clock.now().wall_us.saturating_sub(as_of_us).max(0);
         answer.insert("as_of".into(), when::utc_micros(as_of_us).into());
         answer.insert("age_seconds".into(), (age_us / 1_000_000).into());
+    }
+    if let Some((since, _)) = stale_since {
+        answer.insert("stale_since".into(), since.into());
     }
     if !notes.is_empty() {
         answer.insert("notes".into(), json!(notes));

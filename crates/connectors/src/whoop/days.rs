@@ -6,7 +6,7 @@ use jiff::civil::Date;
 use crate::when::local_date;
 
 /// A cycle that begins in the evening belongs to the next day when no sleep tells.
-const EVENING_US: i64 = 6 * 3_600_000_000;
+pub(super) const EVENING_US: i64 = 6 * 3_600_000_000;
 
 /// What a cycle's day depends on.
 #[derive(Clone, Debug, PartialEq)]

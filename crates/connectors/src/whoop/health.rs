@@ -4,10 +4,12 @@
 use std::time::Duration;
 
 use serde_json::{Map, Value, json};
+use store::records::RecordsError;
 
 use super::api::{self, Endpoint, Patience};
 use super::kind::Kind;
 use super::problem::Code;
+use super::shape::INVALID;
 use super::status::{self, Login};
 use super::{NAME, Outcome};
 use crate::coerce::Arguments;
@@ -73,7 +75,9 @@ pub(super) async fn health(ask: Ask<'_>) -> Outcome {
 pub(super) fn locked(words: &str, now_us: i64) -> Value {
     let skipped = |name| Check::new(name, Mark::Skipped, "not looked at without the vault key");
     let checks = [
-        Check::new("auth", Mark::Fail, words),
+        Check::new("auth", Mark::Fail, words)
+            .with("latency_ms", 0)
+            .with("has_refresh_token", false),
         skipped("api_reachable"),
         skipped("cache_readable"),
         skipped("cache_writable"),
@@ -114,7 +118,10 @@ fn shown(check: Check) -> (String, Value) {
 }
 
 fn auth(desk: &Desk) -> Check {
-    let (mark, detail) = match status::login(desk).0 {
+    let began_us = desk.clock.now().steady_us;
+    let (login, facts) = status::login(desk);
+    let latency_ms = desk.clock.now().steady_us.saturating_sub(began_us) / 1000;
+    let (mark, detail) = match login {
         Login::Valid => (Mark::Ok, "signed in"),
         Login::Expired { refreshable: true } => {
             (Mark::Warn, "the token has expired and is refreshed at the next call")
@@ -125,7 +132,10 @@ fn auth(desk: &Desk) -> Check {
         Login::Ended => (Mark::Fail, "WHOOP has ended the login; run `tollgate connect whoop`"),
         Login::Missing => (Mark::Fail, "not signed in; run `tollgate connect whoop`"),
     };
+    let has_refresh_token = facts.is_some_and(|facts| facts.has("refresh"));
     Check::new("auth", mark, detail)
+        .with("latency_ms", latency_ms)
+        .with("has_refresh_token", has_refresh_token)
 }
 
 async fn reachable(desk: &Desk, live: bool) -> Check {
@@ -157,7 +167,28 @@ fn readable(desk: &Desk) -> Check {
             Err(error) => return Check::new(CHECK, Mark::Fail, error.to_string()),
         }
     }
-    Check::new(CHECK, Mark::Ok, format!("{total} rows")).with("rows_total", total)
+    let doubtful = match doubtful(desk) {
+        Ok(doubtful) => doubtful,
+        Err(error) => return Check::new(CHECK, Mark::Fail, error.to_string()),
+    };
+    let more = if doubtful > 0 {
+        format!(", {doubtful} of them with impossible times, which belong to no day")
+    } else {
+        String::new()
+    };
+    Check::new(CHECK, Mark::Ok, format!("{total} rows{more}"))
+        .with("rows_total", total)
+        .with("rows_doubtful", doubtful)
+}
+
+/// Records that WHOOP sent with times that cannot be.
+fn doubtful(desk: &Desk) -> Result<u64, RecordsError> {
+    let mut sum = 0;
+    // Recoveries have no times of their own.
+    for kind in [Kind::Cycles, Kind::Sleeps, Kind::Workouts] {
+        sum += desk.records.count_unplaced(NAME, kind.name(), INVALID)?;
+    }
+    Ok(sum)
 }
 
 fn writable(desk: &Desk) -> Check {

@@ -22,6 +22,8 @@ pub struct KeptPage {
     pub written: usize,
     /// What could not be read, and what could not be kept.
     pub warnings: Vec<String>,
+    /// Records whose times cannot be.
+    pub doubtful: usize,
 }
 
 /// Keeps a page of a list. A record that cannot be read is kept, too, and said; what an export had
@@ -102,12 +104,14 @@ impl Derived {
         let mut warnings = Vec::new();
         for shaped in &self.shaped {
             warnings.extend(shaped.warning(kind));
+            warnings.extend(shaped.doubt_words(kind));
             if shaped.id.is_none() || shaped.updated.is_none() {
                 warnings.push(format!("{}: a record without id or `updated_at` came", kind.name()));
             }
         }
         let written = kept.first().map_or(0, |good| good.written());
-        KeptPage { shaped: self.shaped, written, warnings }
+        let doubtful = self.shaped.iter().filter(|shaped| shaped.doubt.is_some()).count();
+        KeptPage { shaped: self.shaped, written, warnings, doubtful }
     }
 }
 

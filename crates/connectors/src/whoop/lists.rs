@@ -4,7 +4,7 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 use store::records::{Look, RecordsError, Version, Window};
 
 use super::api::{self, Bounds, Patience};
@@ -12,12 +12,17 @@ use super::fill::{self, Stretch};
 use super::kind::Kind;
 use super::problem::Problem;
 use super::shape::{Shaped, shape_text};
-use super::{NAME, Trouble, fit, here, keep, takeout};
+use super::{NAME, Trouble, fit, here, keep, single, takeout};
 use crate::answers::Question;
 use crate::coerce::Arguments;
 use crate::{Answer, Ask, Desk, Written, when};
 
 const MILLISECOND_US: i64 = 1_000;
+/// Cycles without a recovery that may lie between those with one.
+const CYCLES_BESIDE: usize = 5;
+/// A cycle that is open for longer was left open: it does not reach into later days, and what is said
+/// of it is stale.
+pub(super) const OPEN_LASTS_US_MAX: i64 = 48 * 3_600_000_000;
 /// For what stands around the records of an answer.
 const AROUND_BYTES: usize = 512;
 
@@ -151,8 +156,12 @@ pub(super) async fn live(desk: &Desk, kind: Kind, wanted: Wanted) -> Result<Foun
         }
     };
     let mut found = Found::default();
+    if kind == Kind::Recoveries && shaped.iter().any(|one| single::is_undated(desk, one)) {
+        let stretch = Stretch::of(wanted.from_us, wanted.to_us, now_us);
+        bring_cycles(desk, stretch, Some(shaped.len() + CYCLES_BESIDE)).await;
+    }
     for shaped in &shaped {
-        found.push(kind, shaped);
+        found.push(kind, shaped, desk);
     }
     found.sent = shaped;
     Ok(found)
@@ -249,21 +258,25 @@ async fn completed(
     came: &[Shaped],
 ) -> Result<Found, Problem> {
     if kind == Kind::Recoveries {
-        // As far back as recoveries were asked for, so that each finds its cycle.
-        let cycles = Stretch { from_us: stretch.from_us - fill::NIGHT_US, ..stretch };
-        let gaps = fill::missing(desk, Kind::Cycles, cycles).unwrap_or_default();
-        if let Err(problem) = fill::fill(desk, Kind::Cycles, cycles, &gaps, wanted.limit).await {
-            tracing::warn!(%problem, "the cycles of recoveries did not come");
-        }
+        bring_cycles(desk, stretch, wanted.limit).await;
     }
     let mut found = Found { texts: read(desk, kind, wanted)?, ..Found::default() };
     for shaped in came {
         if !is_placed(desk, kind, shaped) {
-            found.push(kind, shaped);
+            found.push(kind, shaped, desk);
         }
     }
     cut(&mut found.texts, wanted.limit.unwrap_or(usize::MAX));
     Ok(found)
+}
+
+/// Fetches the cycles of recoveries, as far back as those were asked for, so that each finds its own.
+async fn bring_cycles(desk: &Desk, stretch: Stretch, limit: Option<usize>) {
+    let cycles = Stretch { from_us: stretch.from_us - fill::NIGHT_US, ..stretch };
+    let gaps = fill::missing(desk, Kind::Cycles, cycles).unwrap_or_default();
+    if let Err(problem) = fill::fill(desk, Kind::Cycles, cycles, &gaps, limit).await {
+        tracing::warn!(%problem, "the cycles of recoveries did not come");
+    }
 }
 
 /// Is the record in the mirror, at a time?
@@ -336,16 +349,17 @@ pub(super) fn window(desk: &Desk, wanted: Wanted) -> Window {
         newest_first: true,
         overlap: true,
         open_end_us: Some(desk.clock.now().wall_us),
+        open_lasts_us_max: Some(OPEN_LASTS_US_MAX),
         // Records that cannot be read are found as well, to be told.
         except_state: None,
     }
 }
 
 impl Found {
-    fn push(&mut self, kind: Kind, shaped: &Shaped) {
+    fn push(&mut self, kind: Kind, shaped: &Shaped, desk: &Desk) {
         match shaped.warning(kind) {
             Some(warning) => self.warnings.push(warning),
-            None => self.texts.push(shaped.flat_text()),
+            None => self.texts.push(single::dated_text(desk, kind, shaped)),
         }
     }
 }
@@ -363,17 +377,40 @@ fn answer(desk: &Desk, kind: Kind, wanted: Wanted, found: &Found, shown: usize) 
     let texts = found.texts.iter().take(shown).map(String::as_str);
     let left_out = fit::join(kind, texts, &desk.quoted, &mut out);
     out.push("]");
-    let incomplete = found
-        .problem
-        .as_ref()
-        .map(|problem| format!("{}: {}; this is what the mirror has", kind.name(), problem.line()));
+    let stale_since = stale_since(desk, kind, found);
+    let incomplete = found.problem.as_ref().map(|problem| {
+        let since = stale_since.as_ref().map(|since| format!(", stale since {since}"));
+        let (kind, line) = (kind.name(), problem.line());
+        format!("{kind}: {line}; this is what the mirror has{}", since.unwrap_or_default())
+    });
     let unreadable = fit::named(kind, found.warnings.iter().chain(&left_out));
     let warnings: Vec<&String> = incomplete.iter().chain(&unreadable).collect();
     if !warnings.is_empty() {
         out.push(&format!(",\"warnings\":{}", json!(warnings)));
     }
+    if let Some(since) = stale_since {
+        out.push(&format!(",\"stale_since\":{}", json!(since)));
+    }
     out.push("}");
     out
+}
+
+/// Since when the answer is out of date: the mirror could not be completed, or the newest cycle was
+/// left open.
+fn stale_since(desk: &Desk, kind: Kind, found: &Found) -> Option<String> {
+    if found.problem.is_some() {
+        return fill::as_of_us(desk, kind).map(when::utc_micros);
+    }
+    let newest = found.texts.first().filter(|_| kind == Kind::Cycles)?;
+    left_open_since(&fit::record(kind, newest).ok()?, desk.clock.now().wall_us)
+}
+
+/// When a cycle began that was left open.
+pub(super) fn left_open_since(cycle: &Map<String, Value>, now_us: i64) -> Option<String> {
+    let start = cycle.get("start_utc")?.as_str()?;
+    let is_open = cycle.get("end_utc").is_some_and(Value::is_null);
+    let open_us = now_us.saturating_sub(when::instant_us(start)?);
+    (is_open && open_us > OPEN_LASTS_US_MAX).then(|| start.to_owned())
 }
 
 /// How to get what did not fit.

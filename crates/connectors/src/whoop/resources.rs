@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 use store::records::Window;
 
 use super::kind::{CURRENT, Kind};
+use super::lists::OPEN_LASTS_US_MAX;
 use super::problem::{Code, Problem};
 use super::shape::INVALID;
 use super::{NAME, events, fit};
@@ -122,6 +123,7 @@ fn window(desk: &Desk, kind: Kind, values: &[String]) -> Result<Value, Problem> 
         newest_first: true,
         overlap: true,
         open_end_us: Some(desk.clock.now().wall_us),
+        open_lasts_us_max: Some(OPEN_LASTS_US_MAX),
         limit: None,
         except_state: Some(INVALID),
     };

@@ -76,6 +76,8 @@ macro_rules! times {
             r#","start":"#,
             string!(),
             r#","end":"#,
+            string!(),
+            r#","local_date":"#,
             string!()
         )
     };
@@ -120,7 +122,9 @@ macro_rules! recovery {
             r#","skin_temp_c":"#,
             number!(),
             r#","user_calibrating":"#,
-            boolean!()
+            boolean!(),
+            ",",
+            times!()
         )
     };
 }
@@ -137,7 +141,9 @@ macro_rules! sleep {
             r#","disturbance_count":"#, integer!(),
             r#","sleep_needed_seconds":{"type":["object","null"],"properties":{"baseline_seconds":"#, number!(),
             r#","need_from_recent_nap_seconds":"#, number!(), r#","need_from_recent_strain_seconds":"#, number!(),
-            r#","need_from_sleep_debt_seconds":"#, number!(), "}}"
+            r#","need_from_sleep_debt_seconds":"#, number!(), "}}",
+            r#","asleep_seconds":"#, number!(), r#","sleep_need_seconds":"#, number!(),
+            r#","sleep_debt_seconds":"#, number!()
         )
     };
 }
@@ -163,6 +169,8 @@ macro_rules! workout {
             r#","calories":"#,
             integer!(),
             r#","percent_recorded":"#,
+            number!(),
+            r#","recorded_pct":"#,
             number!(),
             r#","distance_meter":"#,
             number!(),
@@ -197,7 +205,7 @@ macro_rules! listed {
             r#""records":{"type":"array","items":{"type":"object","properties":{"#,
             $record,
             "}}},",
-            r#""truncated":{"type":"boolean"},"hint":{"type":"string"},"#,
+            r#""truncated":{"type":"boolean"},"hint":{"type":"string"},"stale_since":{"type":"string"},"#,
             warnings!()
         )
     };
@@ -241,7 +249,7 @@ pub(super) const DAILY_INPUT: &str = input!(
     text!("YYYY-MM-DD, or `today`, `yesterday`, a weekday."),
     ",",
     fresh!(),
-    r#","day":{"type":"string","default":"utc","description":"`utc`: the day by UTC. `local`: the day you woke, on the clock you woke by."}"#
+    r#","day":{"anyOf":[{"type":"string"},{"type":"null"}],"default":null,"description":"`utc`: the day by UTC. `local`: the day you woke, on the clock you woke by. Without it a date is a UTC day, and words such as `today` are your own day."}"#
 );
 pub(super) const EVENTS_INPUT: &str = input!(
     r#""since""#,

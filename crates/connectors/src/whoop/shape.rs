@@ -3,24 +3,27 @@
 
 mod convert;
 mod part;
+mod placed;
 #[cfg(test)]
 mod tests;
 
 use serde_json::{Map, Value, json};
 
 pub use super::kind::{CURRENT, Kind};
-use super::shape::convert::{calories, local_text, offset_seconds};
+use super::shape::convert::{calories, local_text, offset_seconds, percentage};
 use super::shape::part::Part;
 use crate::when;
+pub use placed::Doubt;
+use placed::{Placed, day_of_cycle, day_of_end, day_of_start};
 
 /// Raised when the derived form changes, so that kept records are shaped again.
-pub const VERSION: u32 = 1;
+pub const VERSION: u32 = 2;
 
 /// The `state` column of a record that is kept raw but could not be read.
 pub const INVALID: &str = "INVALID";
 
 /// No flat record has more members; room for them is made once.
-const MEMBERS_MAX: usize = 24;
+const MEMBERS_MAX: usize = 28;
 
 /// A raw record with everything the mirror wants to know about it.
 #[derive(Clone, Debug, PartialEq)]
@@ -39,6 +42,8 @@ pub struct Shaped {
     pub parent: Option<String>,
     /// WHOOP's `score_state`, or `INVALID`.
     pub state: Option<String>,
+    /// What of its times cannot be. Without a start it belongs to no day.
+    pub doubt: Option<Doubt>,
     pub flat: Result<Map<String, Value>, Fault>,
 }
 
@@ -58,6 +63,13 @@ impl Shaped {
             Ok(flat) => serde_json::to_string(flat).unwrap_or_default(),
             Err(fault) => json!({"invalid": self.invalid_words(fault)}).to_string(),
         }
+    }
+
+    /// What a sync says about a record whose times cannot be.
+    pub fn doubt_words(&self, kind: Kind) -> Option<String> {
+        let doubt = self.doubt.filter(|_| self.flat.is_ok())?;
+        let id = self.id.as_deref().unwrap_or("without id");
+        Some(format!("{}: record {id} is kept with impossible times: {doubt}", kind.name()))
     }
 
     /// What a list or a sync says about a record it could not read.
@@ -101,11 +113,13 @@ fn columns(kind: Kind, part: &Part<'_>, flat: Result<Map<String, Value>, Fault>)
         Ok(_) => part.plain("score_state").map(str::to_owned),
         Err(_) => Some(INVALID.to_owned()),
     };
+    let placed = Placed::read(kind, part);
     Shaped {
         id,
-        start_us: part.plain("start").and_then(when::instant_us),
-        end_us: part.plain("end").and_then(when::instant_us),
-        offset_s: part.plain("timezone_offset").and_then(offset_seconds),
+        start_us: placed.start_us,
+        end_us: placed.end_us,
+        offset_s: placed.offset_s,
+        doubt: placed.doubt,
         updated_us: updated.as_deref().and_then(when::instant_us).unwrap_or(0),
         updated,
         parent: matches!(kind, Kind::Recoveries | Kind::Sleeps)
@@ -126,6 +140,7 @@ fn cycle(raw: &Part<'_>) -> Flat {
     flat.insert("strain".into(), score.float("strain")?);
     heart_and_energy(&score, &mut flat)?;
     older_time_keys(start, end, &mut flat);
+    flat.insert("local_date".into(), day_of_cycle(raw));
     Ok(flat)
 }
 
@@ -144,8 +159,24 @@ fn recovery(raw: &Part<'_>) -> Flat {
         flat.insert(name.into(), score.float(source)?);
     }
     flat.insert("user_calibrating".into(), score.boolean("user_calibrating")?);
+    // It has no times of its own; the mirror puts those of its cycle here.
+    for name in TIMES_OF_CYCLE {
+        flat.insert(name.into(), Value::Null);
+    }
     Ok(flat)
 }
+
+/// What a recovery shows of its cycle.
+const TIMES_OF_CYCLE: [&str; 8] = [
+    "start_utc",
+    "end_utc",
+    "start_local",
+    "end_local",
+    "timezone_offset",
+    "start",
+    "end",
+    "local_date",
+];
 
 fn sleep(raw: &Part<'_>) -> Flat {
     let mut flat = Map::with_capacity(MEMBERS_MAX);
@@ -175,11 +206,21 @@ fn sleep(raw: &Part<'_>) -> Flat {
     }
     flat.insert("sleep_cycle_count".into(), stages.int("sleep_cycle_count")?);
     flat.insert("disturbance_count".into(), stages.int("disturbance_count")?);
-    let needed = score.part("sleep_needed")?.all_seconds(&NEEDED)?;
-    flat.insert("sleep_needed_seconds".into(), needed);
+    let needed = score.part("sleep_needed")?;
+    flat.insert("sleep_needed_seconds".into(), needed.all_seconds(&NEEDED)?);
     older_time_keys(start, end, &mut flat);
+    flat.insert("local_date".into(), day_of_end(raw));
+    flat.insert("asleep_seconds".into(), stages.sum_seconds(&ASLEEP)?);
+    flat.insert("sleep_need_seconds".into(), needed.sum_seconds(&NEEDED.map(|need| need.1))?);
+    flat.insert("sleep_debt_seconds".into(), needed.seconds("need_from_sleep_debt_milli")?);
     Ok(flat)
 }
+
+const ASLEEP: [&str; 3] = [
+    "total_light_sleep_time_milli",
+    "total_rem_sleep_time_milli",
+    "total_slow_wave_sleep_time_milli",
+];
 
 const NEEDED: [(&str, &str); 4] = [
     ("baseline_seconds", "baseline_milli"),
@@ -214,6 +255,8 @@ fn workout(raw: &Part<'_>) -> Flat {
     let zones = score.part("zone_durations")?.all_seconds(&ZONES)?;
     flat.insert("zone_durations_seconds".into(), zones);
     older_time_keys(start, end, &mut flat);
+    flat.insert("local_date".into(), day_of_start(raw));
+    flat.insert("recorded_pct".into(), percentage(&score.float("percent_recorded")?));
     Ok(flat)
 }
 

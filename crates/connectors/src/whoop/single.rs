@@ -6,8 +6,8 @@ use store::records::Row;
 use super::api::{self, Endpoint, Patience};
 use super::kind::{CURRENT, Kind};
 use super::problem::{Code, Problem};
-use super::shape::{INVALID, shape_text};
-use super::{NAME, Outcome, fit, keep};
+use super::shape::{INVALID, Shaped, shape_text};
+use super::{NAME, Outcome, daily::pick, fit, keep, lists};
 use crate::coerce::Arguments;
 use crate::{Ask, Desk};
 
@@ -18,10 +18,16 @@ pub(super) async fn cycle(ask: Ask<'_>) -> Outcome {
     let find = |desk: &Desk| desk.records.one(NAME, Kind::Cycles.name(), &id.to_string());
     let endpoint = Endpoint::Cycle(id);
     let known = if fresh { None } else { mirrored(ask.desk, endpoint, find)? };
-    Ok(or_fetched(ask.desk, Kind::Cycles, endpoint, known).await?)
+    let mut cycle = or_fetched(ask.desk, Kind::Cycles, endpoint, known).await?;
+    if let Some(cycle) = cycle.as_object_mut()
+        && let Some(since) = lists::left_open_since(cycle, ask.desk.clock.now().wall_us)
+    {
+        cycle.insert("stale_since".into(), since.into());
+    }
+    Ok(cycle)
 }
 
-/// The newest sleep of the cycle that is no nap; a nap when there is nothing else.
+/// The main sleep of the cycle; its newest nap when there is nothing else.
 pub(super) async fn cycle_sleep(ask: Ask<'_>) -> Outcome {
     let arguments = Arguments(ask.arguments);
     let id = arguments.required_int("cycle_id")?;
@@ -29,14 +35,10 @@ pub(super) async fn cycle_sleep(ask: Ask<'_>) -> Outcome {
     let endpoint = Endpoint::CycleSleep(id);
     let find = |desk: &Desk| {
         let rows = desk.records.by_parent(NAME, Kind::Sleeps.name(), &id.to_string())?;
-        let is_nap = |row: &Row| {
-            fit::record(Kind::Sleeps, &row.flat)
-                .is_ok_and(|record| record.get("nap") == Some(&Value::Bool(true)))
-        };
-        let readable: Vec<Row> =
-            rows.into_iter().filter(|row| row.state.as_deref() != Some(INVALID)).collect();
-        let main = readable.iter().position(|row| !is_nap(row)).unwrap_or(0);
-        Ok(readable.into_iter().nth(main))
+        let recovery = desk.records.one(NAME, Kind::Recoveries.name(), &id.to_string())?;
+        let recovery = recovery.and_then(|row| fit::record(Kind::Recoveries, &row.flat).ok());
+        let scored = recovery.and_then(|flat| Some(flat.get("sleep_id")?.as_str()?.to_owned()));
+        Ok(pick::main_sleep(rows, scored.as_deref()))
     };
     let known = if fresh { None } else { mirrored(ask.desk, endpoint, find)? };
     Ok(or_fetched(ask.desk, Kind::Sleeps, endpoint, known).await?)
@@ -132,10 +134,45 @@ pub(super) async fn fetched(
     if let Err(error) = kept {
         tracing::warn!(kind = kind.name(), %error, "an answer of WHOOP was not kept");
     }
-    shape_text(kind, fetched.text()).flat.map(Value::Object).map_err(|fault| {
+    let shaped = shape_text(kind, fetched.text());
+    if let Err(fault) = &shaped.flat {
         let words = format!("WHOOP sent a record that cannot be read: {fault}");
-        Problem::new(Code::UpstreamError, endpoint.path(), words)
-    })
+        return Err(Problem::new(Code::UpstreamError, endpoint.path(), words));
+    }
+    if kind == Kind::Recoveries {
+        bring_cycle(desk, &shaped).await;
+    }
+    Ok(fit::record(kind, &dated_text(desk, kind, &shaped)).map_or(Value::Null, Value::Object))
+}
+
+/// A recovery takes its times from its cycle. One that is not here yet is asked for; without it the
+/// times stay empty.
+async fn bring_cycle(desk: &Desk, recovery: &Shaped) {
+    if !is_undated(desk, recovery) {
+        return;
+    }
+    let id = recovery.id.as_deref().unwrap_or_default();
+    let Some(endpoint) = Endpoint::of(Kind::Cycles, id) else { return };
+    let Ok(fetched) = api::get(desk, endpoint, &[], Patience::PROMPT).await else { return };
+    if let Err(error) = keep::keep(desk, Kind::Cycles, &[fetched.text()]) {
+        tracing::warn!(%error, "the cycle of a recovery was not kept");
+    }
+}
+
+/// Is it a recovery whose cycle is not in the mirror?
+pub(super) fn is_undated(desk: &Desk, recovery: &Shaped) -> bool {
+    let id = recovery.id.as_deref().unwrap_or_default();
+    matches!(desk.records.one(NAME, Kind::Cycles.name(), id), Ok(None))
+}
+
+/// The derived form of a record that WHOOP has just sent; a recovery as the mirror has it, with its
+/// times.
+pub(super) fn dated_text(desk: &Desk, kind: Kind, shaped: &Shaped) -> String {
+    let id = shaped.id.as_deref().filter(|_| kind == Kind::Recoveries);
+    let row = id.and_then(|id| desk.records.one(NAME, kind.name(), id).ok().flatten());
+    // What came a moment later from elsewhere is another version; only this one is answered.
+    let same = row.filter(|row| row.updated_us == shaped.updated_us);
+    same.map_or_else(|| shaped.flat_text(), |row| row.flat)
 }
 
 /// WHOOP does not have it any more, so neither does the mirror.

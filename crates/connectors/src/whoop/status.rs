@@ -70,5 +70,6 @@ pub(super) async fn sync(ask: Ask<'_>) -> Outcome {
         since: arguments.optional_text("since")?.filter(|text| !text.is_empty()).map(str::to_owned),
         resources: arguments.optional_names("resources")?,
     };
-    Ok(sync::sync_whoop(ask.desk, &asked).await)
+    let told = ask.told.unwrap_or(&|_| {});
+    Ok(sync::sync_whoop(ask.desk, &asked, told).await)
 }

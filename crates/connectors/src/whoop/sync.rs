@@ -13,7 +13,7 @@ use super::api::{self, Endpoint, Patience};
 use super::keep::keep_snapshot;
 use super::kind::Kind;
 use super::problem::{Code, Problem};
-use crate::sync::{self, Asked, EventsAsked, Fault, Fetching, Mirror, Resource, Turn};
+use crate::sync::{self, Asked, EventsAsked, Fault, Fetching, Mirror, Resource, Told, Turn};
 use crate::when::{self, Here, utc_millis};
 use crate::{Desk, Reader};
 
@@ -39,14 +39,18 @@ const DAY_US: i64 = 86_400 * SECOND_US;
 /// WHOOP filters by when a record took place, not by when it changed: late scores, late uploads and
 /// edits of the last days are only seen by reading those days again.
 const OVERLAP_US: i64 = 7 * DAY_US;
+/// How far back pending records are looked for by reading a longer window.
+const PENDING_BACK_US: i64 = 60 * DAY_US;
+/// Known records that fit on one page together with some new ones.
+const ONE_PAGE_RECORDS: usize = 20;
 /// What a mirror holds at least.
 const FRESH_US: i64 = 90 * DAY_US;
 /// Before there was anything to record.
 const FULL_FROM: &str = "2010-01-01T00:00:00Z";
 
 /// What the tool answers: the result of a sync, or why it could not start.
-pub async fn sync_whoop(desk: &Desk, asked: &Asked) -> Value {
-    match sync::run(desk, &MIRROR, asked, &|_| {}).await {
+pub async fn sync_whoop(desk: &Desk, asked: &Asked, told: Told<'_>) -> Value {
+    match sync::run(desk, &MIRROR, asked, told).await {
         Ok(result) => result,
         Err(error) => {
             let words = error.to_string().replace("\nhint: ", "; ");
@@ -117,7 +121,7 @@ fn reach(
         return Ok(when::instant_us(FULL_FROM).map(Reach::Asked));
     }
     if let Some(text) = asked.since.as_deref().filter(|text| !text.is_empty()) {
-        let here = Here { now_us, offset_s: offset_s(desk)? };
+        let here = Here { now_us, offset_s: super::offset_s(&desk.records).unwrap_or(0) };
         return Ok(when::start_us(text, here).ok().map(Reach::Asked));
     }
     let newest = desk.records.newest_updated(SERVICE.name, kind.name())?;
@@ -125,6 +129,7 @@ fn reach(
     // A question or a `since` may have brought newer records than the last sync left off at.
     let synced_us = position::synced_us(&desk.records, kind)?;
     let again_us = again_us.min(synced_us.unwrap_or(now_us) - OVERLAP_US).min(now_us - OVERLAP_US);
+    let again_us = back_to_pending(desk, kind, again_us, now_us)?;
     let mut from_us = again_us.min(now_us - FRESH_US);
     if let Some(pending) = position::pending(&desk.records, kind)? {
         from_us = from_us.min(pending.from_us);
@@ -136,16 +141,33 @@ fn reach(
     Ok(Some(Reach::Recent { from_us: whole_second(first_us), again_us }))
 }
 
+/// The same or earlier: pending records a little before it are read again with the others, as long as
+/// one page still holds all of it.
+fn back_to_pending(
+    desk: &Desk,
+    kind: Kind,
+    again_us: i64,
+    now_us: i64,
+) -> Result<i64, RecordsError> {
+    let (service, kind) = (SERVICE.name, kind.name());
+    let near_us = now_us - PENDING_BACK_US;
+    let rows = desk.records.unsettled(service, kind, reread::SCORED)?;
+    let pending = rows.iter().filter(|row| row.state.as_deref() == Some(reread::PENDING));
+    // Oldest first, so the first that fits reaches farthest.
+    for start_us in
+        pending.filter_map(|row| row.start_us).filter(|us| (near_us..again_us).contains(us))
+    {
+        let window = Window { from_us: Some(start_us), ..Window::default() };
+        if desk.records.ids_in(service, kind, &window)?.len() <= ONE_PAGE_RECORDS {
+            return Ok(start_us);
+        }
+    }
+    Ok(again_us)
+}
+
 /// Instants are sent with milliseconds; a whole second is easier to read and no less exact here.
 fn whole_second(us: i64) -> i64 {
     us.div_euclid(SECOND_US) * SECOND_US
-}
-
-/// Where the owner is, by the newest cycle.
-fn offset_s(desk: &Desk) -> Result<i32, RecordsError> {
-    let newest = Window { limit: Some(1), newest_first: true, ..Window::default() };
-    let rows = desk.records.window(SERVICE.name, Kind::Cycles.name(), &newest)?;
-    Ok(rows.first().and_then(|row| row.offset_s).unwrap_or(0))
 }
 
 fn cycles<'a>(turn: &'a Turn<'a>) -> Fetching<'a> {

@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
 
 mod answers;
+mod dated;
 mod days;
 mod login;
 mod reads;
@@ -77,7 +78,7 @@ impl Stage {
         let arguments = arguments.as_object().unwrap_or(&none).clone();
         let tool = SERVICE.tool(tool).unwrap();
         let reader = &Reader::in_conversation("alice", 1);
-        (tool.run)(Ask { desk: &self.desk, reader, arguments: &arguments }).await
+        (tool.run)(Ask { desk: &self.desk, reader, arguments: &arguments, told: None }).await
     }
 
     pub(super) async fn read(&self, uri: &str) -> Option<Value> {

@@ -21,6 +21,7 @@ const CYCLES: &[Column] = &[
     Column::integer("calories"),
     Column::text("start"),
     Column::text("end"),
+    Column::text("local_date"),
 ];
 
 const RECOVERIES: &[Column] = &[
@@ -33,6 +34,14 @@ const RECOVERIES: &[Column] = &[
     Column::double("spo2_pct"),
     Column::double("skin_temp_c"),
     Column::bool("user_calibrating"),
+    Column::text("start_utc"),
+    Column::text("end_utc"),
+    Column::text("start_local"),
+    Column::text("end_local"),
+    Column::text("timezone_offset"),
+    Column::text("start"),
+    Column::text("end"),
+    Column::text("local_date"),
 ];
 
 const SLEEPS: &[Column] = &[
@@ -68,6 +77,10 @@ const SLEEPS: &[Column] = &[
     ),
     Column::text("start"),
     Column::text("end"),
+    Column::text("local_date"),
+    Column::double("asleep_seconds"),
+    Column::double("sleep_need_seconds"),
+    Column::double("sleep_debt_seconds"),
 ];
 
 const WORKOUTS: &[Column] = &[
@@ -94,6 +107,8 @@ const WORKOUTS: &[Column] = &[
     ),
     Column::text("start"),
     Column::text("end"),
+    Column::text("local_date"),
+    Column::double("recorded_pct"),
 ];
 
 const BODY: &[Column] = &[

@@ -12,6 +12,7 @@ mod faults;
 mod imports;
 mod members;
 mod mirror;
+mod requests;
 mod resume;
 mod stage;
 mod webhooks;

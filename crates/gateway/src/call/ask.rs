@@ -1,5 +1,6 @@
 //! A request on its way through the gate, and what stays known of it while it is away.
 
+use crate::client::Client;
 use crate::gate::Gate;
 use crate::in_force::Holding;
 use crate::peer::Peer;
@@ -25,7 +26,7 @@ pub(crate) struct Ask<'a> {
     pub(crate) takes: Takes,
     pub(crate) logs: bool,
     /// The client's own name and version, where the request itself says them.
-    pub(crate) client: Option<String>,
+    pub(crate) client: Option<Client>,
     /// The place in the queue of a call that was held for a human and is looked at again.
     pub(crate) held: Mutex<Option<Waiting>>,
     /// The row that the request has already, where its server had to be met before its way was known.
@@ -199,8 +200,8 @@ impl Asked {
 pub(crate) struct Aim<'a> {
     pub(crate) holding: &'a Holding,
     pub(crate) subject: Option<Subject<'a>>,
-    /// The tool whose call began the task that is followed up.
-    pub(crate) task_of: Option<&'a str>,
+    /// The tools whose calls began the task that is followed up.
+    pub(crate) task_of: Option<&'a [String]>,
     /// The name the server knows, where the client used a prefixed one.
     pub(crate) rename: Option<&'a str>,
 }

@@ -7,10 +7,11 @@ use crate::mrtr::Inner;
 use crate::rebuild::{self, Member};
 use crate::results;
 use crate::scene::Transport;
+use crate::tasks;
 use crate::trace::Span;
 use crate::translate::{self, newer_tasks};
 use crate::upstream::UpstreamError;
-use crate::wire::{Era, Method, Question, Refused, code, error_body, is_error, result_body};
+use crate::wire::{Era, Question, Refused, code, error_body, is_error, result_body};
 use bytes::Bytes;
 use policy::json::{Bounds, Doc, Value};
 use policy::{Code, Denial};
@@ -103,13 +104,25 @@ impl Tail {
     }
 
     pub(super) fn needs_edit(&self) -> bool {
-        self.list.is_some() || self.era != self.peer.era || !results::is_idle(&self.effects)
+        self.list.is_some()
+            || self.era != self.peer.era
+            || !results::is_idle(&self.effects)
+            || self.lists_tasks()
+    }
+
+    fn lists_tasks(&self) -> bool {
+        self.method == "tasks/list"
     }
 
     /// The result with everything that the gate must change, or nothing when it may stay as it is.
     pub(super) fn edited(&self, result: Value<'_>) -> Result<Option<String>, Denial> {
-        self.scene.gate.tasks.note(result, &self.asked, &self.scene, &self.peer.server.name);
+        self.scene.gate.tasks.note(result, &self.asked, &self.scene, &self.peer);
         let mut text = self.allowed(result)?;
+        if self.lists_tasks() {
+            let (rules, server) = (self.rules.as_deref(), &self.peer.server.name);
+            let own = |result: Value<'_>| tasks::listed(&self.scene, rules, server, result);
+            text = Some(on(text.as_deref(), result, own));
+        }
         if let Some(list) = self.list {
             text = Some(on(text.as_deref(), result, |result| self.seen(list, result)));
         }
@@ -141,41 +154,14 @@ impl Tail {
         Ok(Some(on(text.as_deref(), result, results::without_our_words)))
     }
 
-    /// Whether a result tells of a task.
-    pub(super) fn is_of_task(&self, result: Value<'_>) -> bool {
-        Method::parse(&self.method).follows_up_a_task()
-            || result.get("resultType").and_then(Value::as_str).as_deref() == Some("task")
-    }
-
-    pub(super) fn effects_on(&self, result: Value<'_>) -> Result<Option<String>, Denial> {
-        if results::is_idle(&self.effects) {
-            return Ok(None);
-        }
-        let apply = if self.is_of_task(result) { results::apply_to_task } else { results::apply };
-        apply(&self.effects, result).map_err(|too_large| self.over_the_bound(&too_large))
-    }
-
-    /// An error carries data as a result does, so the same rules hold for it.
-    fn effects_on_error(&self, error: Value<'_>) -> Result<Option<String>, Denial> {
-        results::apply_to_error(&self.effects, error)
-            .map_err(|too_large| self.over_the_bound(&too_large))
-    }
-
-    fn over_the_bound(&self, too_large: &results::TooLarge) -> Denial {
-        let reason = format!(
-            "the result has {} bytes and the policy allows {}; ask for less",
-            too_large.bytes, too_large.bytes_max
-        );
-        Denial::new(Code::ResultTooLarge, self.asked.entry_rule(), reason)
-    }
-
     pub(super) fn seen(&self, list: List, result: Value<'_>) -> String {
+        let set = self.peer.capabilities(self.scene.capabilities(self.asked.takes));
         if list == List::Tools {
-            self.scene.gate.observe(&self.peer, result, self.asked.is_first_page());
+            self.scene.gate.observe(&self.peer, set, result, self.asked.is_first_page());
         }
         let pins = self.peer.server.pins();
         let policy = self.rules.as_ref().map(|rules| &rules.policy);
-        View { policy, pins: &pins, prefix: None }.result(list, result)
+        View { policy, pins: &pins, set, prefix: None }.result(list, result)
     }
 
     pub(super) fn result(&self, message: &Bytes, edited: Option<String>) -> Bytes {

@@ -5,6 +5,7 @@
 use std::collections::HashSet;
 use std::net::IpAddr;
 
+use ipnet::IpNet;
 use url::{Host, Url};
 
 use super::{Case, Test, fails, holds, unclear};
@@ -18,6 +19,7 @@ struct Hosts {
     /// Names whose subdomains are meant.
     parents: HashSet<String>,
     addresses: HashSet<IpAddr>,
+    networks: Vec<IpNet>,
 }
 
 enum Reached {
@@ -37,6 +39,10 @@ pub(super) fn url_host_in(value: &Node) -> Result<Test, Complaint> {
 
 impl Hosts {
     fn add(&mut self, text: &str) -> Result<(), Complaint> {
+        if let Ok(network) = text.parse::<IpNet>() {
+            self.networks.push(network.trunc());
+            return Ok(());
+        }
         let (parent, name) = match text.strip_prefix("*.") {
             Some(name) => (true, name),
             None => (false, text),
@@ -52,7 +58,7 @@ impl Hosts {
             Some(Reached::Address(address)) if !parent => drop(self.addresses.insert(address)),
             _ => {
                 return Err(Complaint::new(format!("`{text}` is no host")).hint(
-                    "write `example.com`, `*.example.com` or an address, without scheme or port",
+                    "write `example.com`, `*.example.com`, an address or a network such as `10.0.0.0/8`, without scheme or port",
                 ));
             }
         }
@@ -61,7 +67,10 @@ impl Hosts {
 
     fn have(&self, host: &Reached) -> Truth {
         Truth::of(match host {
-            Reached::Address(address) => self.addresses.contains(address),
+            Reached::Address(address) => {
+                self.addresses.contains(address)
+                    || self.networks.iter().any(|network| network.contains(address))
+            }
             Reached::Name(name) => self.names.contains(name) || self.have_parent_of(name),
         })
     }
@@ -151,6 +160,12 @@ pub(super) const URL_HOST_IN: &[Case] = &[
     holds("[\"127.0.0.1\"]", "\"http://\\u2460\\u2461\\u2466.0.0.1/\""),
     holds("[\"::1\"]", "\"http://[0:0:0:0:0:0:0:1]:80/\""),
     holds("[\"[::1]\"]", "\"http://[::1]/\""),
+    holds("[\"10.0.0.0/8\"]", "\"http://10.1.2.3/\""),
+    holds("[\"127.0.0.0/8\"]", "\"http://0x7f.1/\""),
+    holds("[\"169.254.0.0/16\"]", "\"http://[::ffff:169.254.169.254]/\""),
+    holds("[\"fc00::/7\"]", "\"http://[fd00::1]/\""),
+    fails("[\"10.0.0.0/8\"]", "\"http://11.0.0.1/\""),
+    fails("[\"10.0.0.0/8\"]", "\"http://10.example.com/\""),
     holds("[\"good.com\"]", "\"ftp://good.com/\""),
     holds("[\"good.com\"]", "\"git+ssh://git@GOOD.com/x\""),
     unclear("[\"good.com\"]", "\"https://good.com\\\\@evil.org/\""),

@@ -62,6 +62,7 @@ fn with_call<T>(call: &ModelCall, run: impl FnOnce(&Call<'_>) -> T) -> T {
             client: call.client.as_deref(),
         },
         tool: ToolFacts {
+            server: None,
             category: call.category.as_deref(),
             risk: call.risk.as_deref(),
             definition: match call.definition {

@@ -116,6 +116,12 @@ pub struct Plan {
     format: Format,
 }
 
+/// The kind that a mistyped one was meant to be.
+pub fn nearest_kind(shelf: &'static Shelf, kind: &str) -> Option<&'static str> {
+    let names = shelf.kinds.iter().filter(|k| !k.is_snapshot).map(|k| k.name);
+    crate::nearest::nearest(kind, names)
+}
+
 impl Plan {
     pub fn new(shelf: &'static Shelf, kind: &str, format: &str) -> Result<Plan, Fault> {
         let found = shelf.kinds.iter().find(|k| !k.is_snapshot && k.name == kind);
@@ -288,7 +294,8 @@ impl Work<'_> {
             written
         });
         steps.try_iter().for_each(told);
-        let place = |name: &str| kinds.iter().position(|kind| kind.name == name);
+        let place =
+            |name: &str| kinds.iter().position(|kind| kind.file == name || kind.name == name);
         written.sort_by_key(|(name, _)| place(name));
         written.into_iter().map(|(_, one)| one).collect()
     }
@@ -321,7 +328,7 @@ impl Work<'_> {
         let records = self.fill(kind, records_max, draft.file(), &spot, told)?;
         let bytes = draft.file().metadata().map_err(|e| spot.fault(&e))?.len();
         let path = spot.path.clone();
-        let written = Written { resource: kind.name, path, saved_to, records, bytes };
+        let written = Written { resource: kind.file, path, saved_to, records, bytes };
         Ok(Filled { draft, spot, written })
     }
 

@@ -229,7 +229,7 @@ fn expanded(asked: &str, tilde: Option<&Path>) -> Result<PathBuf, Fault> {
 fn confined(asked: &str, folder: &Path) -> Result<PathBuf, Fault> {
     let path = Path::new(asked);
     let outside = || {
-        Fault::Refused(format!(
+        Fault::Outside(format!(
             "`{asked}` is outside the folder of exports; give a path relative to it, such as `cycles.csv`"
         ))
     };

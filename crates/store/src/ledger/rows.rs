@@ -52,13 +52,18 @@ pub(crate) struct Ruling<'a> {
     pub(crate) asked: Option<Asked<'a>>,
     pub(crate) continuation_of: Option<u64>,
     pub(crate) retry_after_seconds: Option<u64>,
+    /// How many requests this row is about, if it is about repeats.
+    pub(crate) count: Option<u64>,
 }
 
 /// A new approval: what it is bound to, and until when it can be decided.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Asked<'a> {
     pub(crate) binding: &'a str,
+    /// The same without the arguments.
+    pub(crate) tool_binding: &'a str,
     pub(crate) expires: u64,
+    pub(crate) parked_bytes: u64,
 }
 
 impl<'a> Ruling<'a> {
@@ -129,10 +134,13 @@ fn write_ruling(row: &mut Fields<'_>, ruling: &Ruling<'_>) {
     row.text("approval", ruling.approval);
     if let Some(asked) = ruling.asked {
         row.text("binding", asked.binding);
+        row.text("tool_binding", asked.tool_binding);
         row.number("expires", asked.expires);
+        row.number("parked_bytes", asked.parked_bytes);
     }
     row.maybe_number("continuation_of", ruling.continuation_of);
     row.maybe_number("retry_after_seconds", ruling.retry_after_seconds);
+    row.maybe_number("count", ruling.count);
 }
 
 fn write_hold(taken: &Taken, out: &mut Vec<u8>) {

@@ -161,7 +161,18 @@ impl<'a> Keeping<'a> {
 
     fn keep(&mut self, incoming: &Incoming<'a>) -> Result<Kept> {
         let place = self.place(incoming.kind)?;
-        let times = self.times(place, incoming)?;
+        let (times, dated) = self.times(place, incoming)?;
+        let incoming = &Incoming { flat: dated.as_deref().unwrap_or(incoming.flat), ..*incoming };
+        self.keep_dated(place, incoming, times)
+    }
+
+    /// The same once it is known when the record took place.
+    fn keep_dated(
+        &mut self,
+        place: Place<'a>,
+        incoming: &Incoming<'_>,
+        times: Times,
+    ) -> Result<Kept> {
         let present = present(self.db, place.series, incoming.id)?;
         if present.is_none() && is_archived(incoming.state) && self.is_gone(place, incoming.id)? {
             return Ok(Kept { unchanged: 1, ..Kept::default() });
@@ -208,15 +219,19 @@ impl<'a> Keeping<'a> {
         Ok(place)
     }
 
-    /// The record's own times, or its parent's when it has none.
-    fn times(&mut self, place: Place<'a>, incoming: &Incoming<'a>) -> Result<Times> {
+    /// The record's own times, or its parent's when it has none: then also its derived form with them.
+    fn times(
+        &mut self,
+        place: Place<'a>,
+        incoming: &Incoming<'a>,
+    ) -> Result<(Times, Option<String>)> {
         let own = Times {
             start_us: incoming.start_us,
             end_us: incoming.end_us,
             offset_s: incoming.offset_s,
         };
         let (Some(kind), Some(parent)) = (incoming.follows, incoming.parent) else {
-            return Ok(own);
+            return Ok((own, None));
         };
         let parents = self.place(kind)?.series;
         if place.follows != Some(kind) {
@@ -229,26 +244,29 @@ impl<'a> Keeping<'a> {
                 parents.has_followers = true;
             }
         }
-        Ok(times_of(self.db, parents, parent)?.unwrap_or(own))
+        let followed = times_of(self.db, parents, parent, incoming.flat)?;
+        Ok(followed.map_or((own, None), |(times, flat)| (times, Some(flat))))
     }
 
     /// Hands new times to the records that take theirs from this one.
-    fn pass_on(&mut self, place: Place<'a>, incoming: &Incoming<'a>, times: Times) -> Result<()> {
+    fn pass_on(&mut self, place: Place<'a>, incoming: &Incoming<'_>, times: Times) -> Result<()> {
         self.note_length(place.series, times);
         if !place.has_followers {
             return Ok(());
         }
         for follower in series::followers(self.db, self.service, incoming.kind)? {
-            let mut update = self.db.prepare_cached(
-                "UPDATE record SET start_us = ?3, end_us = ?4, offset_s = ?5 \
+            let mut update = self.db.prepare_cached(&format!(
+                "UPDATE record SET start_us = ?3, end_us = ?4, offset_s = ?5, flat = {} \
                  WHERE series = ?1 AND parent = ?2",
-            )?;
+                dated("flat", "?6")
+            ))?;
             update.execute(params![
                 follower,
                 incoming.id,
                 times.start_us,
                 times.end_us,
-                times.offset_s
+                times.offset_s,
+                incoming.flat
             ])?;
             self.note_length(follower, times);
         }
@@ -308,11 +326,43 @@ fn present(db: &Transaction<'_>, series: i64, id: &str) -> Result<Option<Present
     Ok(statement.query_row((series, id), read).optional()?)
 }
 
-fn times_of(db: &Transaction<'_>, series: i64, id: &str) -> Result<Option<Times>> {
-    let mut statement = db.prepare_cached(
-        "SELECT start_us, end_us, offset_s FROM record WHERE series = ?1 AND id = ?2",
-    )?;
-    Ok(statement.query_row((series, id), |row| Times::read(row, 0)).optional()?)
+/// The times of a record, and what a derived form that follows it becomes by them.
+fn times_of(
+    db: &Transaction<'_>,
+    series: i64,
+    id: &str,
+    follower: &str,
+) -> Result<Option<(Times, String)>> {
+    let mut statement = db.prepare_cached(&format!(
+        "SELECT start_us, end_us, offset_s, {} FROM record WHERE series = ?1 AND id = ?2",
+        dated("?3", "flat")
+    ))?;
+    let read = |row: &SqlRow<'_>| Ok((Times::read(row, 0)?, row.get(3)?));
+    Ok(statement.query_row((series, id, follower), read).optional()?)
+}
+
+/// The members of derived objects that say when a record took place. A record that follows another
+/// takes those that it has itself.
+const TIME_MEMBERS: [&str; 8] = [
+    "start_utc",
+    "end_utc",
+    "start_local",
+    "end_local",
+    "timezone_offset",
+    "start",
+    "end",
+    "local_date",
+];
+
+/// SQL for the derived form `flat` with the times of `parent`. What is not an object stays as it is.
+pub(super) fn dated(flat: &str, parent: &str) -> String {
+    let times: Vec<String> =
+        TIME_MEMBERS.iter().map(|name| format!("'$.{name}', {parent} ->> '$.{name}'")).collect();
+    format!(
+        "CASE WHEN json_valid({flat}) AND json_valid({parent}) \
+         THEN json_replace({flat}, {}) ELSE {flat} END",
+        times.join(", ")
+    )
 }
 
 fn insert(

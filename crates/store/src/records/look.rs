@@ -5,7 +5,7 @@ use rusqlite::{
     CachedStatement, Connection, OptionalExtension, Params, ParamsFromIter, params_from_iter,
 };
 
-use super::row::{COLUMNS, Row, Window, row};
+use super::row::{COLUMNS, Row, Unsettled, Window, row};
 use super::series::{self, Series};
 use super::{Link, Records, Result};
 
@@ -116,13 +116,23 @@ impl Records {
         })
     }
 
-    /// Records in any other state than this, or in none; oldest start first.
-    pub fn not_in_state(&self, service: &str, kind: &str, state: &str) -> Result<Vec<Row>> {
+    /// Records in any other state than this, or in none; oldest start first. Without their texts.
+    pub fn unsettled(&self, service: &str, kind: &str, state: &str) -> Result<Vec<Unsettled>> {
         // Three ranges of the index of states; asked in one condition, SQLite walks over the history.
-        let select = format!("SELECT {COLUMNS} FROM record WHERE series = ?1 AND state");
+        let select =
+            "SELECT id, start_us, updated_us, state FROM record WHERE series = ?1 AND state";
         let sql = format!("{select} < ?2 UNION ALL {select} > ?2 UNION ALL {select} IS NULL");
         self.of_series(service, kind, Vec::new(), |db, series| {
-            let mut found = rows(service, kind, db.prepare_cached(&sql)?, (series.id, state))?;
+            let mut statement = db.prepare_cached(&sql)?;
+            let found = statement.query_map((series.id, state), |r| {
+                Ok(Unsettled {
+                    id: r.get(0)?,
+                    start_us: r.get(1)?,
+                    updated_us: r.get(2)?,
+                    state: r.get(3)?,
+                })
+            })?;
+            let mut found = found.collect::<rusqlite::Result<Vec<_>>>()?;
             found.sort_by(|a, b| (a.start_us, &a.id).cmp(&(b.start_us, &b.id)));
             Ok(found)
         })
@@ -140,6 +150,17 @@ impl Records {
 
     pub fn count(&self, service: &str, kind: &str) -> Result<u64> {
         self.of_series(service, kind, 0, |db, series| count(db, series.id))
+    }
+
+    /// Records without a start or without a clock, which belong to no day; those in `except` aside.
+    pub fn count_unplaced(&self, service: &str, kind: &str, except: &str) -> Result<u64> {
+        let sql = "SELECT count(*) FROM record WHERE series = ?1 AND state IS NOT ?2 \
+                   AND (start_us IS NULL OR offset_s IS NULL)";
+        self.of_series(service, kind, 0, |db, series| {
+            let mut statement = db.prepare_cached(sql)?;
+            let count: i64 = statement.query_row((series.id, except), |r| r.get(0))?;
+            Ok(count.unsigned_abs())
+        })
     }
 
     /// Every kind of a service that was ever kept, with the number of its records.
@@ -216,7 +237,7 @@ pub(super) fn window_sql(columns: &str, window: &Window) -> String {
         // merges the two as it goes.
         Reach::Overlap => format!(
             "{select} AND start_us > ?6 AND start_us < ?5 AND end_us > ?4 UNION ALL \
-             {select} AND end_us IS NULL AND start_us < ?5 AND ?7 {order}"
+             {select} AND end_us IS NULL AND start_us > ?8 AND start_us < ?5 AND ?7 {order}"
         ),
     }
 }
@@ -236,11 +257,12 @@ pub(super) fn window_values(series: Series, window: &Window) -> ParamsFromIter<V
         to_us.into(),
         earliest_us.into(),
         i64::from(window.reaches_open()).into(),
+        window.open_lasts_us_max.map_or(i64::MIN, |max| from_us.saturating_sub(max)).into(),
     ];
     values.truncate(match Reach::of(window) {
         Reach::All => 3,
         Reach::Inside => 5,
-        Reach::Overlap => 7,
+        Reach::Overlap => 8,
     });
     params_from_iter(values)
 }
@@ -306,7 +328,7 @@ mod tests {
                 );
                 assert_eq!(
                     overlap,
-                    plan.contains("record_open (series=? AND start_us<?)"),
+                    plan.contains("record_open (series=? AND start_us>? AND start_us<?)"),
                     "{plan}"
                 );
                 assert!(!plan.contains("TEMP B-TREE") && !plan.contains("SCAN"), "{plan}");

@@ -3,6 +3,7 @@
 
 use rusqlite::{OptionalExtension, Transaction, params};
 
+use super::keep::dated;
 use super::{Records, Result};
 
 /// Records read at a time; bounds the memory of a reshape.
@@ -99,13 +100,14 @@ fn put(db: &Transaction<'_>, raw: &Raw, derived: &Derived) -> Result<()> {
 
 /// Records without times of their own take those of their parents, which may be others now.
 fn follow_again(db: &Transaction<'_>, service: &str) -> Result<()> {
-    db.execute(
-        "UPDATE record SET (start_us, end_us, offset_s) = (p.start_us, p.end_us, p.offset_s) \
-         FROM record p, series s, series ps \
+    let sql = format!(
+        "UPDATE record SET (start_us, end_us, offset_s, flat) = \
+         (p.start_us, p.end_us, p.offset_s, {}) FROM record p, series s, series ps \
          WHERE s.id = record.series AND s.service = ?1 AND ps.service = ?1 AND ps.kind = s.follows \
          AND p.series = ps.id AND p.id = record.parent",
-        [service],
-    )?;
+        dated("record.flat", "p.flat")
+    );
+    db.execute(&sql, [service])?;
     Ok(())
 }
 

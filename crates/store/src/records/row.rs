@@ -29,6 +29,15 @@ pub struct Row {
     pub seq: i64,
 }
 
+/// A record that is not in the state that ends its changes, as far as one must know to ask again.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Unsettled {
+    pub id: String,
+    pub start_us: Option<i64>,
+    pub updated_us: i64,
+    pub state: Option<String>,
+}
+
 /// A record that has just been fetched and shaped.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Incoming<'a> {
@@ -84,6 +93,8 @@ pub struct Window {
     pub overlap: bool,
     /// When an open record is taken to end, usually now; without it an open record never ends.
     pub open_end_us: Option<i64>,
+    /// How long an open record lasts at most: one that was left open does not reach into later days.
+    pub open_lasts_us_max: Option<i64>,
     /// Leaves out records in this state.
     pub except_state: Option<&'static str>,
 }

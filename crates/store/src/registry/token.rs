@@ -54,7 +54,7 @@ impl Token {
     }
 
     /// The hash of a presented token, without keeping the token.
-    pub(crate) fn hash_of(text: &str) -> Result<TokenHash, TokenFault> {
+    pub fn hash_of(text: &str) -> Result<TokenHash, TokenFault> {
         Token::check(text).map(|()| TokenHash::of(text))
     }
 

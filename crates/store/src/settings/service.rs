@@ -16,6 +16,7 @@ const KEYS: &[&str] = &[
     "client_id",
     "client_secret",
     "redirect_uri",
+    "exports",
 ];
 
 /// How often an account that is connected is brought up to date unless told otherwise.
@@ -38,6 +39,8 @@ pub struct ServiceSettings {
     pub client_id: Option<String>,
     pub client_secret: Option<Secret>,
     pub redirect_uri: Option<String>,
+    /// A folder that agents may export to, besides the one below the home; may begin with `~/`.
+    pub exports: Option<String>,
 }
 
 impl Default for ServiceSettings {
@@ -51,6 +54,7 @@ impl Default for ServiceSettings {
             client_id: None,
             client_secret: None,
             redirect_uri: None,
+            exports: None,
         }
     }
 }
@@ -76,6 +80,7 @@ pub(super) fn read(
         client_id: word(&section, "client_id", problems),
         client_secret: secret.and_then(|field| outside.secret(&field, problems)),
         redirect_uri: word(&section, "redirect_uri", problems),
+        exports: folder(&section, "exports", problems),
     })
 }
 
@@ -95,6 +100,17 @@ pub(super) fn tool_sets(section: &Section<'_>, problems: &mut Problems<'_>) -> V
         field.wrong(&format!("{TOOL_SETS_MAX} names at most"), problems);
     }
     sets
+}
+
+/// A folder that is the same wherever the program was started.
+fn folder(section: &Section<'_>, key: &str, problems: &mut Problems<'_>) -> Option<String> {
+    let text = word(section, key, problems)?;
+    if text.starts_with('/') || text == "~" || text.starts_with("~/") {
+        return Some(text);
+    }
+    let (_, field) = section.text(key, problems)?;
+    field.wrong("an absolute folder, or one that begins with `~/`", problems);
+    None
 }
 
 fn word(section: &Section<'_>, key: &str, problems: &mut Problems<'_>) -> Option<String> {

@@ -200,7 +200,7 @@ fn the_answer_has_the_documented_shape() {
             "status": "success", "kind": "all", "format": "csv",
             "files": [
                 {"resource": "nights", "path": "all/nights.csv", "records": 3, "bytes": bytes("nights.csv"), "saved_to": saved_to("nights.csv")},
-                {"resource": "profile", "path": "all/profiles.csv", "records": 1, "bytes": bytes("profiles.csv"), "saved_to": saved_to("profiles.csv")},
+                {"resource": "profiles", "path": "all/profiles.csv", "records": 1, "bytes": bytes("profiles.csv"), "saved_to": saved_to("profiles.csv")},
             ],
             "range": {"start": "2026-04-01", "end": null}, "warnings": [],
         })

@@ -53,7 +53,7 @@ fn records_in_other_states_are_found_or_left_out() {
     stage.keep(&Record::new("cycles", "b", 2, None).in_state("PENDING_SCORE"));
     stage.keep(&Record::new("cycles", "c", 3, None).in_state("UNSCORABLE"));
     stage.keep(&Record::new("cycles", "d", 4, None));
-    let found = stage.records.not_in_state("svc", "cycles", "SCORED").unwrap();
+    let found = stage.records.unsettled("svc", "cycles", "SCORED").unwrap();
     assert_eq!(found.iter().map(|row| row.id.as_str()).collect::<Vec<_>>(), ["b", "c", "d"]);
     for window in [Window::default(), between(0, 9)] {
         let except = Window { except_state: Some("UNSCORABLE"), ..window };

@@ -43,9 +43,14 @@ impl Pretend {
         self.0.iter().map(|stand| stand.service)
     }
 
+    /// What the environment would say of the pretended services.
+    pub(crate) fn settings(&self) -> BTreeMap<&'static str, String> {
+        self.0.iter().flat_map(Stand::settings).collect()
+    }
+
     /// The settings of services in the demonstration: only the pretended ones are anywhere.
     pub(crate) fn look(&self) -> Look {
-        let settings: BTreeMap<&str, String> = self.0.iter().flat_map(Stand::settings).collect();
+        let settings = self.settings();
         Arc::new(move |name: &str| settings.get(name).cloned())
     }
 

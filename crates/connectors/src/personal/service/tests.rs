@@ -236,6 +236,7 @@ async fn a_problem_names_the_service_it_is_of() {
             desk: &stage.desk,
             reader: &crate::Reader::of_grant("alice"),
             arguments: &none,
+            told: None,
         };
         let value = match (tool.run)(ask).await {
             crate::Answer::Refused(value) => value,

@@ -12,6 +12,8 @@ use crate::whoop::{NAME, fit};
 
 type Flat = Map<String, Value>;
 
+const DAY_US: i64 = 86_400_000_000;
+
 /// The parts of a day.
 #[derive(Debug, Default)]
 pub(super) struct Picked {
@@ -78,7 +80,12 @@ pub(super) fn utc(cycles: &[Row], sleeps: &[Row], workouts: &[Row], span: Span) 
     };
     let cycles: Vec<&Row> = cycles.iter().filter(|row| flat(Kind::Cycles, row).is_some()).collect();
     let mut picked = Picked::default();
-    let chosen = cycles.iter().find(|row| starts_here(row)).or(cycles.first());
+    // A cycle that was left open answers for the day after it began, and not for later ones.
+    let is_left = |row: &&&Row| {
+        row.end_us.is_none() && row.start_us.is_none_or(|us| us < span.from_us - DAY_US)
+    };
+    let latest = || cycles.iter().find(|row| !is_left(row));
+    let chosen = cycles.iter().find(|row| starts_here(row)).or_else(latest);
     if let Some(row) = chosen {
         picked.set_cycle(row);
         picked.sleep =
@@ -168,6 +175,27 @@ fn is_nap(sleep: &Flat) -> bool {
 
 fn in_bed_s(sleep: &Flat) -> f64 {
     sleep.get("in_bed_seconds").and_then(Value::as_f64).unwrap_or(0.0)
+}
+
+/// The main sleep among those of one cycle, newest first: the one that its recovery was made from, or
+/// else the longest. Naps count when there is nothing else.
+pub(in crate::whoop) fn main_sleep(rows: Vec<Row>, scored: Option<&str>) -> Option<Row> {
+    let readable: Vec<(Row, Flat)> = rows
+        .into_iter()
+        .filter_map(|row| flat(Kind::Sleeps, &row).map(|sleep| (row, sleep)))
+        .collect();
+    let nights = || readable.iter().filter(|(_, sleep)| !is_nap(sleep));
+    let main = nights().find(|(row, _)| Some(row.id.as_str()) == scored).or_else(|| {
+        nights().reduce(|best, next| if lasted_s(next) > lasted_s(best) { next } else { best })
+    });
+    main.or(readable.first()).map(|(row, _)| row.clone())
+}
+
+/// A sleep that is not scored has no time in bed; its length on the clock stands in.
+fn lasted_s((row, sleep): &(Row, Flat)) -> f64 {
+    #[expect(clippy::cast_precision_loss, reason = "a night in microseconds is far below 2^53")]
+    let clock_s = row.start_us.zip(row.end_us).map(|(start, end)| (end - start) as f64 / 1e6);
+    sleep.get("in_bed_seconds").and_then(Value::as_f64).or(clock_s).unwrap_or(0.0)
 }
 
 /// The longest sleep that is no nap; rows come newest first, so of equals the newest stays.

@@ -33,6 +33,17 @@ pub(super) fn calories(kilojoule: &Value) -> Value {
     }
 }
 
+/// WHOOP documents 0 to 100 and sends 0 to 1. In percent, to two decimals.
+pub(super) fn percentage(share: &Value) -> Value {
+    match share.as_f64() {
+        Some(share) => {
+            let percent = if (0.0..=1.0).contains(&share) { share * 100.0 } else { share };
+            Value::from((percent * 100.0).round() / 100.0)
+        }
+        None => Value::Null,
+    }
+}
+
 /// `Z`, `±hh:mm` and `±hh`, as WHOOP writes offsets; anything else has no local time.
 pub(super) fn offset_seconds(text: &str) -> Option<i32> {
     if text == "Z" {

@@ -78,6 +78,17 @@ impl<'a> Part<'a> {
         })
     }
 
+    /// The sum of several, in seconds; null when one of them is not there.
+    pub(super) fn sum_seconds(&self, names: &[&str]) -> Result<Value, Fault> {
+        let mut sum: i64 = 0;
+        for name in names {
+            let Some(value) = self.get(name) else { return Ok(Value::Null) };
+            let millis = coerce::int(value).ok_or_else(|| self.fault(name, "a whole number"))?;
+            sum = sum.saturating_add(millis);
+        }
+        Ok(Value::from(seconds(sum)))
+    }
+
     /// Null when the object itself is absent, otherwise an object with every member.
     pub(super) fn all_seconds(&self, fields: &[(&str, &str)]) -> Result<Value, Fault> {
         if self.object.is_none() {

@@ -1,5 +1,5 @@
 //! Every example of the record rules as data, and the rounding against a slow second opinion.
-#![allow(clippy::unwrap_used, reason = "tests")]
+#![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
 
 use proptest::prelude::{ProptestConfig, prop_assert_eq, proptest};
 use serde_json::{Value, json};
@@ -104,7 +104,7 @@ fn a_scored_cycle_is_flat_and_its_floats_stay_floats() {
     });
     assert_eq!(
         flat(Kind::Cycles, &raw).to_string(),
-        r#"{"id":93845,"start_utc":"2022-04-24T02:25:44.774Z","end_utc":null,"start_local":"2022-04-23T21:25:44.774000-05:00","end_local":null,"timezone_offset":"-05:00","score_state":"SCORED","strain":5.0,"avg_hr_bpm":68,"max_hr_bpm":141,"calories":1981,"start":"2022-04-24T02:25:44.774Z","end":null}"#
+        r#"{"id":93845,"start_utc":"2022-04-24T02:25:44.774Z","end_utc":null,"start_local":"2022-04-23T21:25:44.774000-05:00","end_local":null,"timezone_offset":"-05:00","score_state":"SCORED","strain":5.0,"avg_hr_bpm":68,"max_hr_bpm":141,"calories":1981,"start":"2022-04-24T02:25:44.774Z","end":null,"local_date":"2022-04-24"}"#
     );
     let shaped = shape(Kind::Cycles, &raw);
     assert_eq!(shaped.id.as_deref(), Some("93845"));
@@ -119,7 +119,7 @@ fn a_recovery_takes_its_cycle_as_key_and_parent() {
         "resting_heart_rate": 64, "hrv_rmssd_milli": 31.813_562, "spo2_percentage": 95.6875}});
     assert_eq!(
         flat(Kind::Recoveries, &raw).to_string(),
-        r#"{"cycle_id":93845,"sleep_id":"123e4567","score_state":"SCORED","recovery_score":44.0,"resting_heart_rate_bpm":64.0,"hrv_rmssd_ms":31.813562,"spo2_pct":95.6875,"skin_temp_c":null,"user_calibrating":false}"#
+        r#"{"cycle_id":93845,"sleep_id":"123e4567","score_state":"SCORED","recovery_score":44.0,"resting_heart_rate_bpm":64.0,"hrv_rmssd_ms":31.813562,"spo2_pct":95.6875,"skin_temp_c":null,"user_calibrating":false,"start_utc":null,"end_utc":null,"start_local":null,"end_local":null,"timezone_offset":null,"start":null,"end":null,"local_date":null}"#
     );
     let shaped = shape(Kind::Recoveries, &raw);
     assert_eq!((shaped.id.as_deref(), shaped.parent.as_deref()), (Some("93845"), Some("93845")));
@@ -149,6 +149,11 @@ fn a_sleep_and_a_workout_count_seconds_and_keep_absent_objects_null() {
         ("/sleep_needed_seconds/baseline_seconds", json!(27395.7)),
         ("/end_local", json!("2026-04-15T06:00:00+00:00")),
         ("/start", json!("2026-04-14T22:00:00Z")),
+        ("/local_date", json!("2026-04-15")),
+        // Sums of milliseconds, rounded once.
+        ("/asleep_seconds", json!(27415.8)),
+        ("/sleep_need_seconds", json!(27944.2)),
+        ("/sleep_debt_seconds", json!(352.2)),
     ] {
         assert_eq!(sleep.pointer(pointer), Some(&expected), "{pointer}");
     }
@@ -160,9 +165,26 @@ fn a_sleep_and_a_workout_count_seconds_and_keep_absent_objects_null() {
     assert_eq!(bare.pointer("/zone_durations_seconds/zone_one"), Some(&json!(1.2)));
     assert_eq!(bare.pointer("/zone_durations_seconds/zone_five"), Some(&Value::Null));
     assert_eq!(bare.pointer("/start_local"), Some(&Value::Null));
-    assert_eq!(bare.as_object().unwrap().len(), 20);
+    assert_eq!(bare.as_object().unwrap().len(), 22);
     let none = flat(Kind::Workouts, &json!({"id": "w"}));
     assert_eq!(none.pointer("/zone_durations_seconds"), Some(&Value::Null));
+}
+
+#[test]
+fn a_share_that_was_recorded_is_shown_in_percent_whichever_way_it_comes() {
+    for (sent, expected) in [
+        (json!(1.0), json!(100.0)),
+        (json!(0.999_995_95), json!(100.0)),
+        (json!(0.25), json!(25.0)),
+        (json!(0), json!(0.0)),
+        (json!(98.5), json!(98.5)),
+        (Value::Null, Value::Null),
+    ] {
+        let raw = json!({"id": "w", "score_state": "SCORED", "score": {"percent_recorded": sent}});
+        let workout = flat(Kind::Workouts, &raw);
+        assert_eq!(workout.get("recorded_pct"), Some(&expected), "{sent}");
+        assert_eq!(workout["percent_recorded"].as_f64(), sent.as_f64(), "as WHOOP sends it");
+    }
 }
 
 #[test]

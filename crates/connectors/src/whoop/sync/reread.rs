@@ -1,52 +1,112 @@
-//! Asks again for records outside the window that had no score yet. Scores come late, and WHOOP
-//! cannot be asked for what changed.
+//! Asks again for records outside the window that have no score. Scores come late, and WHOOP cannot be
+//! asked for what changed. Most of these records never get a score, so the requests are rationed.
 
-use store::records::Row;
+use std::collections::BTreeMap;
 
+use serde::{Deserialize, Serialize};
+use store::records::{Records, RecordsError, Unsettled};
+
+use super::DAY_US;
 use crate::sync::{Fault, Turn, some_at_a_time};
 use crate::whoop::SERVICE;
 use crate::whoop::api::{self, Endpoint, Patience};
 use crate::whoop::keep::keep;
 use crate::whoop::kind::Kind;
-use crate::whoop::problem::Code;
+use crate::whoop::problem::{Code, Problem};
 use crate::whoop::shape::INVALID;
 use crate::whoop::takeout;
 
-const AT_ONCE: usize = 4;
-const PENDING: &str = "PENDING_SCORE";
-/// Pending records are few and all asked for. The others rarely change, and there may be hundreds
-/// after ten years: each sync takes its turn on some of them.
-const OTHERS_MAX: usize = 25;
+pub(super) const SCORED: &str = "SCORED";
+pub(super) const PENDING: &str = "PENDING_SCORE";
 
-/// Reads what is not scored and began before `before_us`, each by its id.
+const AT_ONCE: usize = 4;
+/// A pending record that WHOOP changed within this time is being worked on there.
+const LIVELY_US: i64 = 7 * DAY_US;
+/// How long one of those is left alone after it was asked for.
+const LIVELY_PAUSE_US: i64 = 6 * 3_600_000_000;
+const LIVELY_MAX: usize = 4;
+/// The others are asked for in turn, this many of each list a day.
+const OTHERS_A_DAY_MAX: usize = 3;
+
+/// What was asked for so far, kept for each list.
+#[derive(Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+struct Ration {
+    /// When some of the others were last asked for, or when there was first reason to.
+    began_us: i64,
+    /// The last of the others that was asked for; the next turn goes on behind it.
+    last: String,
+    /// When each lively record was asked for.
+    asked: BTreeMap<String, i64>,
+}
+
+/// Reads some of what is not scored and began before `before_us`, each by its id.
 pub(super) async fn unscored(turn: &Turn<'_>, kind: Kind, before_us: i64) -> Result<(), Fault> {
-    let rows = turn.desk.records.not_in_state(SERVICE.name, kind.name(), "SCORED")?;
-    let outside = |row: &Row| row.start_us.is_none_or(|start_us| start_us < before_us);
-    let (pending, others): (Vec<Row>, Vec<Row>) = rows
-        .into_iter()
-        .filter(|row| outside(row) && !takeout::is_imported(&row.id))
-        .filter(|row| row.state.as_deref() != Some(INVALID))
-        .partition(|row| row.state.as_deref() == Some(PENDING));
-    let mut ids: Vec<String> = pending.into_iter().map(|row| row.id).collect();
-    ids.extend(some_others(turn, kind, others)?);
+    let ids = due(&turn.desk.records, kind, before_us, turn.started_us)?;
     some_at_a_time(AT_ONCE, ids.iter().map(|id| again(turn, kind, id))).await
 }
 
-/// The next few in the round, which goes on where the last sync stopped.
-fn some_others(turn: &Turn<'_>, kind: Kind, others: Vec<Row>) -> Result<Vec<String>, Fault> {
-    let mut ids: Vec<String> = others.into_iter().map(|row| row.id).collect();
-    if ids.len() > OTHERS_MAX {
-        ids.sort_unstable();
-        let key = format!("reread/{}", kind.name());
-        let last = turn.desk.records.state_get(SERVICE.name, &key)?.unwrap_or_default();
-        let next = ids.partition_point(|id| *id <= last) % ids.len();
-        ids.rotate_left(next);
-        ids.truncate(OTHERS_MAX);
-        if let Some(last) = ids.last() {
-            turn.desk.records.state_put(SERVICE.name, &key, last)?;
-        }
+fn due(
+    records: &Records,
+    kind: Kind,
+    before_us: i64,
+    now_us: i64,
+) -> Result<Vec<String>, RecordsError> {
+    let outside = |row: &Unsettled| row.start_us.is_none_or(|start_us| start_us < before_us);
+    let rows = records.unsettled(SERVICE.name, kind.name(), SCORED)?.into_iter();
+    let rows: Vec<Unsettled> = rows
+        .filter(|row| outside(row) && !takeout::is_imported(&row.id))
+        .filter(|row| row.state.as_deref() != Some(INVALID))
+        .collect();
+    let key = format!("reread/{}", kind.name());
+    let text = records.state_get(SERVICE.name, &key)?;
+    if rows.is_empty() && text.is_none() {
+        return Ok(Vec::new());
+    }
+    // Older versions kept only an id there: the first round begins a day from now.
+    let known: Option<Ration> = text.as_deref().and_then(|text| serde_json::from_str(text).ok());
+    let mut ration = known.unwrap_or_else(|| Ration { began_us: now_us, ..Ration::default() });
+    let ids = ration.take(&rows, now_us);
+    let noted = serde_json::to_string(&ration).unwrap_or_default();
+    if text.as_deref() != Some(noted.as_str()) {
+        records.state_put(SERVICE.name, &key, &noted)?;
     }
     Ok(ids)
+}
+
+impl Ration {
+    /// The records to ask for now.
+    fn take(&mut self, rows: &[Unsettled], now_us: i64) -> Vec<String> {
+        let is_lively = |row: &&Unsettled| {
+            row.state.as_deref() == Some(PENDING) && now_us - row.updated_us < LIVELY_US
+        };
+        let (lively, others): (Vec<&Unsettled>, Vec<&Unsettled>) = rows.iter().partition(is_lively);
+        self.asked.retain(|id, _| lively.iter().any(|row| row.id == *id));
+        let rested = |row: &&&Unsettled| {
+            self.asked.get(&row.id).is_none_or(|at_us| now_us - at_us >= LIVELY_PAUSE_US)
+        };
+        let mut ids: Vec<String> =
+            lively.iter().filter(rested).take(LIVELY_MAX).map(|row| row.id.clone()).collect();
+        for id in &ids {
+            self.asked.insert(id.clone(), now_us);
+        }
+        if now_us - self.began_us >= DAY_US {
+            self.began_us = now_us;
+            ids.extend(self.next_others(others));
+        }
+        ids
+    }
+
+    fn next_others(&mut self, others: Vec<&Unsettled>) -> Vec<String> {
+        let mut ids: Vec<String> = others.into_iter().map(|row| row.id.clone()).collect();
+        ids.sort_unstable();
+        let next = ids.partition_point(|id| *id <= self.last);
+        if next < ids.len() {
+            ids.rotate_left(next);
+        }
+        ids.truncate(OTHERS_A_DAY_MAX);
+        self.last = ids.last().cloned().unwrap_or_default();
+        ids
+    }
 }
 
 async fn again(turn: &Turn<'_>, kind: Kind, id: &str) -> Result<(), Fault> {
@@ -55,18 +115,57 @@ async fn again(turn: &Turn<'_>, kind: Kind, id: &str) -> Result<(), Fault> {
         Ok(fetched) => {
             let kept = keep(turn.desk, kind, &[fetched.text()])?;
             turn.page([id], kept.written, 0);
+            turn.doubtful(kept.doubtful);
             for warning in kept.warnings {
                 turn.warn(warning);
             }
             Ok(())
         }
-        Err(problem) if problem.code == Code::NotFound => {
+        Err(Problem { code: Code::NotFound, .. }) => {
             let ids = [id.to_owned()];
             let removed =
                 turn.desk.records.remove(SERVICE.name, kind.name(), &ids, turn.started_us)?;
             turn.removed(removed);
             Ok(())
         }
-        Err(problem) => Err(problem.into()),
+        Err(problem) if problem.code == Code::AuthFailed => Err(problem.into()),
+        // The list itself came; one old record that did not is no reason to call it failed.
+        Err(problem) => {
+            turn.warn(format!("{}: record {id} was not re-read: {}", kind.name(), problem.line()));
+            Ok(())
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NOW: i64 = 1_000 * DAY_US;
+
+    fn row(id: &str, state: &str, updated_us: i64) -> Unsettled {
+        Unsettled { id: id.to_owned(), start_us: None, updated_us, state: Some(state.to_owned()) }
+    }
+
+    #[test]
+    fn old_records_are_asked_for_in_turn_a_few_a_day() {
+        let rows: Vec<Unsettled> = (0..5).map(|n| row(&format!("r{n}"), "UNSCORABLE", 0)).collect();
+        let mut ration = Ration { began_us: NOW, ..Ration::default() };
+        assert!(ration.take(&rows, NOW).is_empty(), "everything has just been read");
+        assert_eq!(ration.take(&rows, NOW + DAY_US), ["r0", "r1", "r2"]);
+        assert!(ration.take(&rows, NOW + DAY_US + 1).is_empty(), "once a day");
+        assert_eq!(ration.take(&rows, NOW + 2 * DAY_US), ["r3", "r4", "r0"]);
+        assert_eq!(ration.take(&[], NOW + 3 * DAY_US), Vec::<String>::new());
+    }
+
+    #[test]
+    fn a_pending_record_that_changed_lately_is_asked_for_now_and_then_left_alone() {
+        let rows = [row("late", PENDING, NOW - DAY_US), row("old", PENDING, NOW - 30 * DAY_US)];
+        let mut ration = Ration { began_us: NOW, ..Ration::default() };
+        assert_eq!(ration.take(&rows, NOW), ["late"]);
+        assert!(ration.take(&rows, NOW + 1).is_empty());
+        assert_eq!(ration.take(&rows, NOW + LIVELY_PAUSE_US), ["late"]);
+        assert!(ration.take(&rows[1..], NOW + LIVELY_PAUSE_US).is_empty());
+        assert!(ration.asked.is_empty(), "scored records are forgotten");
     }
 }

@@ -1,127 +1,148 @@
-//! Cuts a long time into parts that can be fetched side by side. Each part asks a little beyond its
-//! edges, so that a record that lies across an edge is in one of them whatever WHOOP counts it by.
+//! Cuts a long time into parts that are fetched side by side. Where a part ends is only known from its
+//! first page, so years without records cost no request.
 
 use super::DAY_US;
 use super::position::Gap;
 
-/// Some fifteen pages. Shorter parts would waste a page each on their last, half-filled one.
+/// Some fifteen pages. Shorter parts would waste a page each on their last one.
 const PART_US: i64 = 365 * DAY_US;
-/// Up to here one part is enough: asked as WHOOP's clients always have, without an end.
+/// Up to here one part is enough.
 const WHOLE_US: i64 = 400 * DAY_US;
-/// 2010: nothing was recorded before, so all the time before it is one part, however long.
-const OLDEST_US: i64 = 14_610 * DAY_US;
-/// No record lasts longer than this but the odd one, and a night belongs to its cycle's day.
-const EDGE_US: i64 = 2 * DAY_US;
+/// No record lasts longer than this but the odd one, and a night belongs to its cycle's day. Each part
+/// reads so far beyond its edges that a record across an edge is in one of them.
+pub(super) const EDGE_US: i64 = 2 * DAY_US;
 
-/// One part: what it is responsible for, and what it asks for.
-#[expect(clippy::struct_field_names, reason = "units stand last in names")]
+/// A time whose records were not asked for yet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Segment {
-    pub(super) from_us: i64,
+    /// Nothing older is wanted.
+    pub(super) floor_us: i64,
     /// Without an end it goes on to now.
     pub(super) to_us: Option<i64>,
-    pub(super) ask_from_us: i64,
-    pub(super) ask_to_us: Option<i64>,
+}
+
+/// The part of a segment that one list of pages is responsible for.
+#[expect(clippy::struct_field_names, reason = "units stand last in names")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Part {
+    pub(super) from_us: i64,
+    pub(super) to_us: Option<i64>,
+    floor_us: i64,
+}
+
+/// What the first page of a segment shows.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct FirstPage {
+    /// When its newest record took place, or later.
+    pub(super) newest_us: Option<i64>,
+    pub(super) has_next: bool,
 }
 
 impl Segment {
+    pub(super) fn of((floor_us, to_us): Gap) -> Segment {
+        Segment { floor_us, to_us }
+    }
+
+    /// The upper bound to ask for.
+    pub(super) fn ask_to_us(self) -> Option<i64> {
+        self.to_us.map(|to_us| to_us + EDGE_US)
+    }
+
+    /// How much of the segment its own pages bring. A year, counted from the newest record, and all of
+    /// it when that is little more than a year or when there is no second page.
+    pub(super) fn part(self, first: FirstPage, now_us: i64) -> Part {
+        let Segment { floor_us, to_us } = self;
+        let upper_us = to_us.unwrap_or(now_us);
+        let newest_us = first.newest_us.map_or(upper_us, |newest_us| newest_us.min(upper_us));
+        let is_long = newest_us.saturating_sub(floor_us) > WHOLE_US;
+        let from_us = if first.has_next && is_long { newest_us - PART_US } else { floor_us };
+        Part { from_us, to_us, floor_us }
+    }
+}
+
+impl Part {
+    /// What is left of the segment below this part.
+    pub(super) fn older(self) -> Option<Segment> {
+        let Part { from_us, floor_us, .. } = self;
+        (from_us > floor_us).then_some(Segment { floor_us, to_us: Some(from_us) })
+    }
+
+    /// Whether a page that reaches back to `oldest_us` is the last one that this part needs.
+    pub(super) fn ends_with(self, oldest_us: Option<i64>) -> bool {
+        let end_us = self.from_us.saturating_sub(EDGE_US);
+        self.from_us > self.floor_us && oldest_us.is_some_and(|oldest_us| oldest_us < end_us)
+    }
+
     /// The time that is completely here once the part was fetched at `now_us`; none of it when the
     /// part lies ahead.
-    pub(super) fn covers(&self, now_us: i64) -> (i64, i64) {
+    pub(super) fn covers(self, now_us: i64) -> (i64, i64) {
         (self.from_us, self.to_us.unwrap_or(now_us).max(self.from_us))
     }
 
-    pub(super) fn length_us(&self, now_us: i64) -> i64 {
+    pub(super) fn length_us(self, now_us: i64) -> i64 {
         let (from_us, to_us) = self.covers(now_us);
         to_us.saturating_sub(from_us).max(1)
     }
-}
 
-/// The parts of all gaps, newest first: what people ask about comes before what was years ago.
-pub(super) fn cut(gaps: &[Gap], now_us: i64) -> Vec<Segment> {
-    let mut segments: Vec<Segment> = gaps.iter().flat_map(|gap| cut_one(*gap, now_us)).collect();
-    segments.sort_unstable_by_key(|segment| std::cmp::Reverse(segment.from_us));
-    segments
-}
-
-fn cut_one((from_us, to_us): Gap, now_us: i64) -> Vec<Segment> {
-    let end_us = to_us.unwrap_or(now_us).max(from_us);
-    let mut edges = Vec::new();
-    if end_us - from_us > WHOLE_US {
-        let oldest_us = from_us.max(OLDEST_US);
-        let mut edge_us = end_us - PART_US;
-        while edge_us > oldest_us + PART_US / 2 {
-            edges.push(edge_us);
-            edge_us -= PART_US;
-        }
+    /// Whether there are no pages below it that another part reads.
+    pub(super) fn is_lowest(self) -> bool {
+        self.from_us == self.floor_us
     }
-    let mut segments = Vec::new();
-    let mut upper = to_us;
-    for edge_us in edges {
-        segments.push(segment(edge_us, upper, edge_us - EDGE_US));
-        upper = Some(edge_us);
-    }
-    segments.push(segment(from_us, upper, from_us));
-    segments
-}
-
-fn segment(from_us: i64, to_us: Option<i64>, ask_from_us: i64) -> Segment {
-    Segment { from_us, to_us, ask_from_us, ask_to_us: to_us.map(|to_us| to_us + EDGE_US) }
 }
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::indexing_slicing, reason = "tests")]
     use super::*;
 
-    #[test]
-    fn a_short_time_is_one_part_without_an_end() {
-        let now = 1_000 * DAY_US;
-        let from = now - 90 * DAY_US;
-        assert_eq!(cut(&[(from, None)], now), [segment(from, None, from)]);
+    const NOW: i64 = 20_000 * DAY_US;
+
+    fn first(newest_us: i64) -> FirstPage {
+        FirstPage { newest_us: Some(newest_us), has_next: true }
     }
 
     #[test]
-    fn a_long_time_is_cut_without_holes_newest_first() {
-        let now = 6_000 * DAY_US;
-        for years in [2, 5, 16] {
-            let from = now - years * 365 * DAY_US - 17;
-            let parts = cut(&[(from, None)], now);
-            assert_eq!(parts[0].to_us, None);
-            assert_eq!(
-                parts.last().map(|part| (part.from_us, part.ask_from_us)),
-                Some((from, from))
-            );
-            for pair in parts.windows(2) {
-                assert_eq!(pair[1].to_us, Some(pair[0].from_us));
-                assert!(pair[1].ask_to_us > pair[1].to_us && pair[0].ask_from_us < pair[0].from_us);
-            }
-        }
+    fn a_short_time_is_one_part() {
+        let segment = Segment::of((NOW - 390 * DAY_US, None));
+        let part = segment.part(first(NOW), NOW);
+        assert_eq!((part.from_us, part.older()), (NOW - 390 * DAY_US, None));
+        assert_eq!(segment.ask_to_us(), None);
+        assert!(!part.ends_with(Some(0)), "its pages end by themselves");
     }
 
     #[test]
-    fn the_time_before_anything_was_recorded_is_not_cut() {
-        let now = 20_000 * DAY_US;
-        let since_2010 = cut(&[(OLDEST_US, None)], now);
-        for from in [OLDEST_US - 10_000 * DAY_US, OLDEST_US - 700_000 * DAY_US] {
-            let parts = cut(&[(from, None)], now);
-            assert_eq!(parts.len(), since_2010.len());
-            assert_eq!(parts.last().map(|part| part.from_us), Some(from));
+    fn a_long_time_is_cut_into_years_without_holes() {
+        let (floor, mut upper, mut parts) = (NOW - 2_000 * DAY_US, None, 0);
+        loop {
+            let segment = Segment { floor_us: floor, to_us: upper };
+            // Records lie across the edge.
+            let part = segment.part(first(upper.unwrap_or(NOW) + DAY_US), NOW);
+            parts += 1;
+            assert_eq!(part.to_us, upper);
+            assert_eq!(segment.ask_to_us(), upper.map(|upper| upper + EDGE_US));
+            let Some(older) = part.older() else { break };
+            assert!(!part.ends_with(Some(part.from_us - DAY_US)), "it reads beyond its edge");
+            assert!(part.ends_with(Some(part.from_us - 3 * DAY_US)));
+            upper = older.to_us;
         }
+        assert_eq!(parts, 6);
+    }
+
+    #[test]
+    fn years_without_records_are_jumped_over() {
+        let segment = Segment { floor_us: 0, to_us: None };
+        let pause = NOW - 3_000 * DAY_US;
+        assert_eq!(segment.part(first(pause), NOW).from_us, pause - PART_US);
+        let last = FirstPage { newest_us: Some(pause), has_next: false };
+        assert_eq!(segment.part(last, NOW).older(), None, "there is nothing below the last page");
+        let empty = FirstPage { newest_us: None, has_next: false };
+        assert_eq!(segment.part(empty, NOW).covers(NOW), (0, NOW));
     }
 
     #[test]
     fn a_part_that_lies_ahead_covers_nothing() {
-        let now = 1_000 * DAY_US;
-        let ahead = now + DAY_US;
-        assert_eq!(segment(ahead, None, ahead).covers(now), (ahead, ahead));
-    }
-
-    #[test]
-    fn a_gap_keeps_its_end() {
-        let now = 1_000 * DAY_US;
-        let parts = cut(&[(0, Some(10 * DAY_US)), (900 * DAY_US, None)], now);
-        assert_eq!(parts[0].to_us, None);
-        assert_eq!(parts[1].to_us, Some(10 * DAY_US));
+        let ahead = NOW + DAY_US;
+        let none = FirstPage { newest_us: None, has_next: false };
+        let part = Segment::of((ahead, None)).part(none, NOW);
+        assert_eq!(part.covers(NOW), (ahead, ahead));
     }
 }

@@ -227,10 +227,15 @@ async fn the_bounds_of_an_export_may_be_words() {
         assert_eq!(done["range"], json!({"start": start, "end": end}), "{done}");
         done["files"][0]["records"].clone()
     };
-    let days = count("a.csv", "2026-04-14", "2026-04-14").await;
-    assert_eq!(count("b.csv", "yesterday", "yesterday").await, days);
-    let days = count("c.csv", "2026-03-01", "2026-03-31").await;
-    assert_eq!(count("d.csv", "last month", "last month").await, days);
+    // Words are the owner's days, as in lists; dates are UTC days.
+    for (path, words) in [("a.csv", "yesterday"), ("b.csv", "last month")] {
+        let list = json!({"start": words, "end": words, "limit": 100});
+        let list = stage.call("list_whoop_cycles", list).await;
+        assert_eq!(count(path, words, words).await, json!(ids(&list).len()), "{words}");
+    }
+    let list = json!({"start": "2026-04-14", "end": "2026-04-15"});
+    let list = stage.call("list_whoop_cycles", list).await;
+    assert_eq!(count("c.csv", "2026-04-14", "2026-04-14").await, json!(ids(&list).len()));
     for start in ["2026-04-14T00:00:00Z", "soon", ""] {
         let ask = json!({"kind": "cycles", "format": "csv", "path": "e.csv", "start": start});
         assert_eq!(code(&stage.call("export_whoop", ask).await), "VALIDATION_ERROR", "{start}");
@@ -266,4 +271,44 @@ fn the_table_has_the_documented_tools_and_addresses() {
         let schema: Value = serde_json::from_str(tool.output_schema).unwrap();
         assert!(!schema["properties"].as_object().unwrap().is_empty(), "{}", tool.name);
     }
+}
+
+#[tokio::test]
+async fn an_export_may_go_to_the_folder_that_the_owner_allows_and_nowhere_else() {
+    let mut stage = stage(5);
+    stage.call("sync_whoop", json!({})).await;
+    let home = tempfile::tempdir().unwrap();
+    stage.desk.tilde = Some(home.path().to_owned());
+    let ask = |path: &str| json!({"kind": "cycles", "format": "csv", "path": path});
+    let refused = stage.call("export_whoop", ask("~/whoop/a.csv")).await;
+    assert_eq!(code(&refused), "EXPORT_ERROR");
+    let words = refused["error"]["message"].as_str().unwrap();
+    assert!(words.contains("`exports` of `[services.whoop]`"), "{words}");
+    // What the owner answered when they connected counts, and the settings before that.
+    crate::whoop::export::allow_folder(&stage.desk.records, "~/whoop").unwrap();
+    let done = stage.call("export_whoop", ask("~/whoop/a.csv")).await;
+    assert_eq!(done["files"][0]["path"], "~/whoop/a.csv", "{done}");
+    assert!(home.path().join("whoop/a.csv").is_file());
+    stage.desk.exports_allowed = Some("~/other".to_owned());
+    assert_eq!(code(&stage.call("export_whoop", ask("~/whoop/b.csv")).await), "EXPORT_ERROR");
+    let done = stage.call("export_whoop", ask("~/other/deep/b.csv")).await;
+    assert_eq!(done["status"], "success", "{done}");
+    for path in ["~/other/../c.csv", "~/otherwise.csv", "/etc/c.csv", "~/c.csv"] {
+        let refused = stage.call("export_whoop", ask(path)).await;
+        assert_eq!(code(&refused), "EXPORT_ERROR", "{path}: {refused}");
+    }
+    // The usual folder goes on working.
+    assert_eq!(stage.call("export_whoop", ask("d.csv")).await["status"], "success");
+    let all = json!({"kind": "all", "format": "jsonl", "path": "all"});
+    let done = stage.call("export_whoop", all).await;
+    let names: Vec<&str> = done["files"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|file| file["resource"].as_str().unwrap())
+        .collect();
+    assert_eq!(
+        names,
+        ["cycles", "recoveries", "sleeps", "workouts", "body_measurements", "profile_snapshots"]
+    );
 }
