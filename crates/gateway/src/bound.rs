@@ -17,8 +17,10 @@ const CHANGING: [&str; 7] = [
     meta_keys::CLIENT_CAPABILITIES,
     meta_keys::PROTOCOL_VERSION,
 ];
-/// Claude Code gives each sending of a call an id here. Only what looks like one of its ids is left out.
-const CALL_ID: &str = "claudecode/toolUseId";
+/// Where Claude Code and VS Code give each sending of a call an id, and how their ids begin. Only what looks
+/// like such an id is left out.
+const CALL_IDS: [(&str, &str); 2] =
+    [("claudecode/toolUseId", "toolu_"), ("vscode.requestId", "request_")];
 const CALL_ID_BYTES_MAX: usize = 64;
 
 /// Stands before bound params in the text that is parked for the owner. Older versions parked the
@@ -131,15 +133,14 @@ fn is_bound(method: Method, params: Value<'_>, key: &str, answers: Answers, name
 }
 
 fn is_bound_meta(key: &str, value: Value<'_>) -> bool {
-    let is_call_id = || {
-        key == CALL_ID
-            && value.as_str().is_some_and(|id| {
-                id.len() <= CALL_ID_BYTES_MAX
-                    && id.starts_with("toolu_")
-                    && id.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
-            })
+    let is_id = |id: &str| {
+        id.len() <= CALL_ID_BYTES_MAX
+            && id.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_-".contains(&byte))
     };
-    !CHANGING.contains(&key) && !is_call_id()
+    let is_call_id = |(known, begin): &(&str, &str)| {
+        key == *known && value.as_str().is_some_and(|id| id.starts_with(begin) && is_id(&id))
+    };
+    !CHANGING.contains(&key) && !CALL_IDS.iter().any(is_call_id)
 }
 
 fn is_empty(value: Value<'_>) -> bool {
@@ -175,6 +176,7 @@ mod tests {
             "io.modelcontextprotocol/clientInfo":{},
             "io.modelcontextprotocol/clientCapabilities":{},
             "io.modelcontextprotocol/protocolVersion":"2026-07-28",
+            "vscode.requestId":"request_0af76519-16cd-43dd",
             "claudecode/toolUseId":"toolu_01AbC"}}"#;
         check(call, changing, r#"{"a":1}"#);
         check(

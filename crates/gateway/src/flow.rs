@@ -371,6 +371,9 @@ impl Flow {
                     Asked::ByTask => {}
                 }
             }
+            if translate::ended_asking(result) {
+                return Some(self.tail.garbled("what its task came to asks for input"));
+            }
             if self.crosses_back() && self.concerns_newer_task(root) {
                 return self.of_newer_task(status, event, root);
             }

@@ -180,6 +180,9 @@ pub(crate) fn news(
     let params = doc.root().get("params")?;
     let effects = own_effects(scene, rules, server, params)?;
     let questions = translate::questions(params)?;
+    if translate::ended_asking(params) {
+        return None;
+    }
     if questions.iter().any(|question| !rules.server_may_ask(&question.method)) {
         return None;
     }

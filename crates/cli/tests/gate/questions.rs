@@ -136,6 +136,16 @@ fn a_task_asks_nothing_that_its_policy_does_not_list() {
         assert_eq!(answer.json().get("result").is_some(), passes, "{}", answer.text());
         assert_eq!(answer.text().contains("who?"), passes, "{}", answer.text());
     }
+    // What a task came to is no place for a question.
+    let question = json!({ "method": "elicitation/create", "params": { "message": "who?" } });
+    let result = json!({ "resultType": "input_required", "inputRequests": { "q": question } });
+    says(&recorder, &json!({ "taskId": "t1", "status": "completed", "result": result }));
+    let headers = "Mcp-Protocol-Version: 2026-07-28\r\nMcp-Method: tasks/get\r\nMcp-Name: t1\r\n";
+    let follow = Client { headers: headers.to_owned(), ..client };
+    let params = json!({ "taskId": "t1", "_meta": meta });
+    let answer =
+        follow.send(&json!({ "jsonrpc": "2.0", "id": 3, "method": "tasks/get", "params": params }));
+    assert_eq!(answer.json()["error"]["code"], -31052, "{}", answer.text());
 }
 
 #[test]
