@@ -45,7 +45,7 @@ pub use error::{Excess, Stage, UpstreamError};
 pub use events::{Event, Events};
 pub use headers::HeaderRefused;
 pub use http::{HttpLink, HttpServer};
-pub use mask::{Mask, SECRET_BYTES_MIN};
+pub use mask::{Mask, can_be_masked};
 pub use message::{Kind, Outgoing, Patience};
 pub use options::{
     BASE_ENV_NAMES, ChildBounds, ChildOptions, HttpBounds, HttpOptions, Shim, Waits, base_env,

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use anyhow::{Context as _, Result, anyhow, bail};
 use clap::Args;
-use gateway::upstream::SECRET_BYTES_MIN;
+use gateway::upstream::can_be_masked;
 use serde_json::json;
 use store::registry::{
     Credential, EnvValue, NewServer, Server, ServerOptions, Target, TargetError, stateless_package,
@@ -85,7 +85,7 @@ pub(super) fn run(args: &AddArgs, context: &Context, out: &mut Out) -> Result<En
     }
     for name in short_secrets(&new.target) {
         out.warn(format_args!(
-            "the secret `{name}` has fewer than {SECRET_BYTES_MIN} bytes, so it is not masked if the server repeats it"
+            "the secret `{name}` is too short or too common a word, so it is not masked if the server repeats it"
         ));
     }
     stores.ready_to_note()?;
@@ -124,9 +124,9 @@ fn say_program(written: &Target, stores: &Stores, args: &AddArgs, out: &Out) -> 
     Ok(())
 }
 
-/// The secrets that are too short to be found in what the server says.
+/// The secrets that cannot be found in what the server says.
 fn short_secrets(target: &Target) -> Vec<&str> {
-    let is_short = |credential: &Credential| matches!(credential, Credential::Held(secret) if secret.expose().trim().len() < SECRET_BYTES_MIN);
+    let is_short = |credential: &Credential| matches!(credential, Credential::Held(secret) if !can_be_masked(secret.expose()));
     match target {
         Target::Command { env, .. } => {
             let short = env.iter().filter(

@@ -166,5 +166,5 @@ fn a_secret_too_short_to_find_draws_a_warning() {
         &script,
         "stdio",
     ]);
-    assert!(added.stderr.contains("`API_KEY` has fewer than 6 bytes"), "{}", added.everything());
+    assert!(added.stderr.contains("`API_KEY` is too short"), "{}", added.everything());
 }

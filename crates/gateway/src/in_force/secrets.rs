@@ -33,9 +33,18 @@ pub(super) fn of_http(
     }
     if let Some(Credential::Held(query)) = query {
         secrets.push(("query".to_owned(), query.expose().clone()));
-        let pairs = url.query_pairs();
+        let pairs = url.query_pairs().filter(|(name, value)| is_credential(name, value));
         secrets.extend(pairs.map(|(name, value)| (name.into_owned(), value.into_owned())));
     }
     secrets.extend(url.password().map(|word| ("password".to_owned(), word.to_owned())));
     Mask::new(secrets.iter().map(|(name, value)| (name.as_str(), value.as_str())))
+}
+
+/// A query is sealed as a whole; of its values only those are secrets that look like it.
+fn is_credential(name: &str, value: &str) -> bool {
+    const NAMES: [&str; 9] =
+        ["key", "token", "secret", "pass", "pwd", "auth", "sig", "cred", "jwt"];
+    const LONG_BYTES: usize = 16;
+    let name = name.to_ascii_lowercase();
+    value.len() >= LONG_BYTES || NAMES.iter().any(|word| name.contains(word))
 }

@@ -16,7 +16,8 @@ use crate::aside::{LARGE_TO_EDIT_BYTES, aside};
 use crate::room::made_from;
 use decode::View;
 
-pub use patterns::SECRET_BYTES_MIN;
+use patterns::SECRET_BYTES_MIN;
+pub use patterns::can_be_masked;
 
 /// A secret shorter than this is not even replaced in what the owner reads.
 const SHORT_BYTES_MIN: usize = 4;

@@ -7,7 +7,7 @@ use url::Url;
 use super::decode::View;
 
 /// A shorter secret is not searched for: it would be found where it is not meant.
-pub const SECRET_BYTES_MIN: usize = 6;
+pub(super) const SECRET_BYTES_MIN: usize = 6;
 /// The same for one line of a secret of several lines.
 const LINE_BYTES_MIN: usize = 16;
 /// A secret with control characters or escapes of its own is found decoded as well.
@@ -17,10 +17,66 @@ const LEVELS_MAX: usize = 3;
 const PIECE_BYTES_MAX: usize = 512;
 const PIECE_OVERLAP_BYTES: usize = 8;
 
+/// Words of the protocol, of schemas and of ordinary settings. Masking them would break messages, and they
+/// are no secrets.
+const COMMON_WORDS: [&str; 44] = [
+    "jsonrpc",
+    "method",
+    "params",
+    "result",
+    "content",
+    "message",
+    "default",
+    "object",
+    "string",
+    "number",
+    "integer",
+    "boolean",
+    "properties",
+    "required",
+    "description",
+    "additionalproperties",
+    "inputschema",
+    "outputschema",
+    "structuredcontent",
+    "iserror",
+    "tools/call",
+    "tools/list",
+    "resources",
+    "prompts",
+    "resource",
+    "prompt",
+    "complete",
+    "enabled",
+    "disabled",
+    "production",
+    "development",
+    "staging",
+    "sandbox",
+    "readonly",
+    "read-only",
+    "markdown",
+    "application/json",
+    "text/plain",
+    "en-us,en",
+    "public",
+    "private",
+    "bearer",
+    "anonymous",
+    "localhost",
+];
+
+/// Whether a secret can be searched for without finding it where it is not meant.
+pub fn can_be_masked(secret: &str) -> bool {
+    let secret = secret.trim();
+    secret.len() >= SECRET_BYTES_MIN
+        && !COMMON_WORDS.iter().any(|word| secret.eq_ignore_ascii_case(word))
+}
+
 /// Every form of a secret.
 pub(super) fn of(secret: &str) -> Vec<Vec<u8>> {
     let mut forms = Vec::new();
-    for part in parts(secret) {
+    for part in parts(secret).iter().filter(|part| can_be_masked(part)) {
         for piece in pieces(part.as_bytes()) {
             forms.extend(encoded(piece));
         }

@@ -142,6 +142,8 @@ fn a_short_secret_is_replaced_only_for_the_owner() {
     assert_eq!(mask.text("abcd".into()), "[secret A]");
     let message = Bytes::from_static(br#"{"a":"abcd"}"#);
     assert_eq!(mask.message_now(message.clone()), message);
+    // A word of the protocol is none either: the message would break.
+    assert!(Mask::new([("X-Toolsets", "default"), ("MODE", "Production")]).is_none());
 }
 
 #[test]
