@@ -22,6 +22,7 @@ mod suggest;
 mod tests;
 
 pub(crate) use check::unusable;
+pub(crate) use explain::owners_zone;
 
 #[derive(Subcommand)]
 pub(crate) enum PolicyCommand {

@@ -6,6 +6,7 @@ mod ask;
 mod core;
 mod events;
 pub(crate) mod field;
+pub(crate) mod fit;
 mod given;
 mod login;
 pub(crate) mod mirror;
@@ -45,7 +46,7 @@ pub(crate) type Outcome = Result<Value, Problem>;
 pub(crate) fn answering<'a>(work: impl Future<Output = Outcome> + Send + 'a) -> Working<'a> {
     Box::pin(async move {
         match work.await {
-            Ok(value) => Answer::Found(value),
+            Ok(value) => Answer::Found(fit::fit(value)),
             Err(problem) => Answer::Refused(problem.envelope()),
         }
     })

@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 
 use crate::account::STEAM;
 use crate::personal::row::here;
-use crate::personal::schema::{NOTHING, SENTENCE, gives, needed, takes, text};
+use crate::personal::schema::{NOTHING, SENTENCE, gives, needed, number, takes, text};
 use crate::personal::{Problem, answering, saying};
 use crate::{Answer, Effect, MAIN_SET, Reach, Run, Service, Tool, Working};
 
@@ -51,7 +51,7 @@ fn telling<'a>(work: impl Future<Output = Telling> + Send + 'a) -> Working<'a> {
                 if let Some(facts) = value.as_object_mut() {
                     facts.insert("result".to_owned(), json!(text));
                 }
-                Answer::Said { text, value }
+                Answer::Said { text, value: crate::personal::fit::fit(value) }
             }
             Err(problem) => Answer::Refused(problem.envelope()),
         }
@@ -84,6 +84,13 @@ const WHO: &str = takes!(text!(
     "steamid",
     "SteamID64, profile address or the name in it; the owner if left out."
 ));
+const WHOSE_FRIENDS: &str = takes!(concat!(
+    text!("steamid", "SteamID64, profile address or the name in it; the owner if left out."),
+    ",",
+    number!("limit", 100, 1, 500, "How many to return."),
+    ",",
+    number!("offset", 0, 0, 100000, "Where to begin; next_offset of an earlier answer."),
+));
 const WHO_MANY: &str = takes!(text!(
     "steamids",
     "SteamID64s with commas between them, up to 500; the owner if left out."
@@ -102,7 +109,7 @@ const LIBRARY_OUT: &str = gives!(
     r#""result","total_games","hours_total","top_games","recent_games""#
 );
 const FRIENDS_OUT: &str = gives!(
-    r#""result":{"type":"string"},"steamid":{"type":"string"},"total_friends":{"type":"integer"},"friends":{"type":"array","items":{"type":"object","properties":{"steamid":{"type":"string"},"friends_since":{"type":["string","null"]}}}}"#,
+    r#""result":{"type":"string"},"steamid":{"type":"string"},"total_friends":{"type":"integer"},"friends":{"type":"array","items":{"type":"object","properties":{"steamid":{"type":"string"},"persona_name":{"type":["string","null"]},"profile_url":{"type":["string","null"]},"friends_since":{"type":["string","null"]}}}},"limit":{"type":"integer"},"offset":{"type":"integer"},"next_offset":{"type":["integer","null"]}"#,
     r#""result","total_friends","friends""#
 );
 const MY_RECENT_OUT: &str = gives!(
@@ -162,8 +169,8 @@ pub(crate) const TOOLS: &[Tool] = &[
     reads(
         "get_steam_friends",
         "Friends",
-        "Somebody's friends, with the day since when. Others' lists only where they are public.",
-        WHO,
+        "Somebody's friends by name, with the day since when, page by page. Others' lists only where they are public.",
+        WHOSE_FRIENDS,
         FRIENDS_OUT,
         |ask| telling(people::friends(ask)),
     ),

@@ -285,7 +285,7 @@ static ROWS: &[Operator] = &[
     },
     Operator {
         name: "url_host_in",
-        words: "is a URL whose host, as browsers read it, is one of the hosts; `*.example.com` is every host below",
+        words: "is a URL whose host, as browsers read it, is one of the hosts; `*.example.com` is every host below, `10.0.0.0/8` every address of a network",
         takes: Takes::Texts,
         compile: Compile::Plain(host::url_host_in),
         cases: host::URL_HOST_IN,

@@ -26,7 +26,7 @@ const BUSY_MS_MAX: u64 = 5_000;
 /// `tlgc`: tells this file from others.
 const APPLICATION_ID: i64 = 0x746c_6763;
 /// Changes with the tables, and whenever the same definition gives other words or another class.
-const FORM: i64 = 1;
+const FORM: i64 = 2;
 
 #[derive(Debug, thiserror::Error)]
 pub enum IndexError {

@@ -192,27 +192,56 @@ fn write_dump(path: &Path, servers: usize, tools: usize) -> Result<u64> {
     Ok(std::fs::metadata(path)?.len())
 }
 
+/// Characters of a description and of a schema at the 5th, 15th … 95th percentile of 3,505 tools of 112
+/// published servers, and at the 99th. On average a definition takes 1,400.
+const DESCRIPTION_CHARS: &[usize] = &[25, 55, 70, 110, 170, 260, 380, 560, 820, 1_400, 3_000];
+const SCHEMA_CHARS: &[usize] = &[40, 110, 220, 300, 420, 580, 850, 1_300, 1_900, 3_200, 7_700];
+
+/// A tool of the length that published ones have.
 fn tool(number: usize, chance: &mut Chance) -> Value {
     let (verb, thing, other) = (chance.pick(VERBS), chance.pick(THINGS), chance.pick(THINGS));
     let rare = chance.next() % 50_000;
+    let described = chance.length(DESCRIPTION_CHARS);
+    let mut description = format!("{verb}s a {thing} by its id, kind zx{rare}, number {number}.");
+    while description.len() < described {
+        description.push_str(&sentence(thing, chance));
+    }
+    let mut properties = serde_json::Map::new();
+    let required = format!("{thing}_id");
+    properties.insert(required.clone(), json!({ "type": "string" }));
+    let (wanted, mut written) = (chance.length(SCHEMA_CHARS), 80);
+    while written < wanted {
+        let name = format!("{}_{}", chance.pick(THINGS), properties.len());
+        let field = field(other, chance);
+        written += name.len() + field.to_string().len();
+        properties.insert(name, field);
+    }
     json!({
         "name": format!("{verb}_{thing}_{rare}"),
-        "description": format!(
-            "{verb}s a {thing} of the workspace by its id, with the {other} it belongs to. Returns the {thing} \
-             with its fields, or an error when there is no such {thing}. Number {number}, kind zx{rare}."
-        ),
-        "inputSchema": {
-            "type": "object",
-            "properties": {
-                format!("{thing}_id"): { "type": "string", "description": format!("The id of the {thing}") },
-                "limit": { "type": "integer", "description": "How many at most" },
-                "fields": { "type": "array", "items": { "type": "string" }, "description": "What to return" },
-                other: { "type": "string", "enum": ["one", "all", "none"] },
-            },
-            "required": [format!("{thing}_id")],
-        },
+        "description": description,
+        "inputSchema": { "type": "object", "properties": properties, "required": [required] },
         "annotations": { "readOnlyHint": verb == "get" || verb == "list" },
     })
+}
+
+/// One more sentence, with words that most definitions have and some that few have.
+fn sentence(thing: &str, chance: &mut Chance) -> String {
+    let (a, b) = (chance.pick(THINGS), chance.pick(VERBS));
+    match chance.next() % 4 {
+        0 => format!(" Returns the {thing} with its {a}, or an error when there is none."),
+        1 => format!(" Use this when the user wants to {b} a {a}; results come page by page."),
+        2 => format!("\n- {a}: what to {b}, up to {} of them.", chance.next() % 500),
+        _ => format!(" Example: {b} the {thing} of workspace w{}.", chance.next() % 9_000),
+    }
+}
+
+fn field(other: &str, chance: &mut Chance) -> Value {
+    let about = format!("The {other} to {}, as the workspace knows it", chance.pick(VERBS));
+    match chance.next() % 3 {
+        0 => json!({ "type": "string", "description": about }),
+        1 => json!({ "type": "array", "items": { "type": "string" }, "description": about }),
+        _ => json!({ "type": "string", "enum": ["one", "all", "none"], "description": about }),
+    }
 }
 
 /// The same numbers on every run.
@@ -224,6 +253,14 @@ impl Chance {
         self.0 ^= self.0 >> 7;
         self.0 ^= self.0 << 17;
         usize::try_from(self.0 >> 16).unwrap_or_default()
+    }
+
+    /// A length between two neighbours of a table of percentiles.
+    fn length(&mut self, table: &[usize]) -> usize {
+        let at = self.next() % table.len().max(1);
+        let most = table.get(at).copied().unwrap_or_default();
+        let least = at.checked_sub(1).and_then(|at| table.get(at)).copied().unwrap_or_default();
+        least + self.next() % (most - least).max(1)
     }
 
     fn pick(&mut self, words: &[&'static str]) -> &'static str {

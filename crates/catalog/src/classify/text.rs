@@ -1,5 +1,7 @@
 //! Cuts names and descriptions into words and brings each word to its base form.
 
+use std::cell::RefCell;
+use std::collections::HashMap;
 use std::ops::Range;
 
 use super::lexicon::is_known;
@@ -15,9 +17,38 @@ pub(super) struct Word {
 
 impl Word {
     fn new(raw: &str, at: usize) -> Self {
-        let lower = raw.to_lowercase();
-        Self { raw: raw.to_owned(), base: base_form(&lower), lower, at }
+        let lower = lowered(raw);
+        Self { raw: raw.to_owned(), base: base_of(&lower), lower, at }
     }
+
+    /// A word far into a text: phrases are read by their words as said, so no base form is needed.
+    fn plain(raw: &str, at: usize) -> Self {
+        Self { raw: raw.to_owned(), lower: lowered(raw), base: String::new(), at }
+    }
+}
+
+fn lowered(raw: &str) -> String {
+    if raw.is_ascii() { raw.to_ascii_lowercase() } else { raw.to_lowercase() }
+}
+
+/// Words whose base forms a thread remembers; texts use the same few thousand again and again.
+const BASES_MAX: usize = 20_000;
+
+thread_local! {
+    static BASES: RefCell<HashMap<Box<str>, Box<str>>> = RefCell::new(HashMap::new());
+}
+
+fn base_of(lower: &str) -> String {
+    BASES.with_borrow_mut(|bases| {
+        if let Some(base) = bases.get(lower) {
+            return base.to_string();
+        }
+        let base = base_form(lower);
+        if bases.len() < BASES_MAX {
+            bases.insert(lower.into(), base.as_str().into());
+        }
+        base
+    })
 }
 
 /// The words of an identifier: `createRefund`, `create_refund` and `create-refund` are the same two.
@@ -58,24 +89,36 @@ fn take(text: &str, span: Range<usize>, words: &mut Vec<Word>) {
 /// Sentences of a description, each as words. Markup falls away; a line break ends a sentence when
 /// the next line starts like one.
 pub(super) fn sentences(text: &str) -> Vec<Vec<Word>> {
-    let mut out = Vec::new();
+    let mut out: Vec<Vec<Word>> = Vec::new();
     let mut sentence = Vec::new();
     let mut start = 0;
     for (at, c) in text.char_indices().filter(|(_, c)| !c.is_alphanumeric()) {
         let word = text.get(start..at).unwrap_or_default();
         let after_number = word.chars().all(|c| c.is_ascii_digit());
-        take(text, start..at, &mut sentence);
+        take_said(text, start..at, out.len(), &mut sentence);
         start = at + c.len_utf8();
         let rest = text.get(start..).unwrap_or_default();
         if ends_sentence(c, rest, after_number) && !sentence.is_empty() {
             out.push(std::mem::take(&mut sentence));
         }
     }
-    take(text, start..text.len(), &mut sentence);
+    take_said(text, start..text.len(), out.len(), &mut sentence);
     if !sentence.is_empty() {
         out.push(sentence);
     }
     out
+}
+
+/// Sentences whose words get their base form: what a tool does is said in them.
+const BASED_SENTENCES: usize = 3;
+
+fn take_said(text: &str, span: Range<usize>, sentence: usize, words: &mut Vec<Word>) {
+    if sentence < BASED_SENTENCES {
+        return take(text, span, words);
+    }
+    if let Some(raw) = text.get(span.clone()).filter(|raw| !raw.is_empty()) {
+        words.push(Word::plain(raw, span.start));
+    }
 }
 
 fn ends_sentence(c: char, rest: &str, after_number: bool) -> bool {

@@ -1,6 +1,6 @@
 //! `catalog export --html`: the catalogue as plain files that any web server, or none, can show.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::Path;
 
@@ -9,7 +9,7 @@ use catalog::classify::Risk;
 use catalog::html::{self, Entry, Shards};
 use serde_json::json;
 use store::home::Home;
-use store::index::{Index, ServerRow};
+use store::index::{Index, IndexError};
 
 use super::ExportArgs;
 use super::pages::Kept;
@@ -18,19 +18,35 @@ use crate::failure::Ending;
 use crate::output::{Out, Progress, count};
 
 pub(super) fn run(args: &ExportArgs, context: &Context, out: &mut Out) -> Result<Ending> {
-    let index = Index::open(&Home::create(&context.home_path()?)?)?;
+    let stores = context.open()?;
+    let own: Vec<String> = stores.servers()?.into_iter().map(|server| server.name).collect();
+    // Without a catalogue there are still the servers behind the gate.
+    let index = match Index::open(&Home::create(&context.home_path()?)?) {
+        Err(IndexError::Empty) if !own.is_empty() => None,
+        opened => Some(opened?),
+    };
     let folder = &args.html;
     check_empty(folder)?;
     let mut site = Site::default();
     let mut progress = Progress::new("writing pages");
     let most = args.limit.unwrap_or(usize::MAX);
-    index.each_server::<anyhow::Error>(|server| {
-        if site.servers < most {
-            site.server(&index, server, folder)?;
+    for name in &own {
+        if let Some(kept) = Kept::from_gate(&stores, name)?.filter(|_| site.servers < most) {
+            site.server(&kept, &catalog::slug::server(name), folder)?;
             progress.at(site.pages);
         }
-        Ok(())
-    })?;
+    }
+    if let Some(index) = &index {
+        index.each_server::<anyhow::Error>(|server| {
+            if site.servers < most {
+                let tools = index.tools(&server)?;
+                let slug = server.slug.clone();
+                site.server(&Kept::of(server, &tools), &slug, folder)?;
+                progress.at(site.pages);
+            }
+            Ok(())
+        })?;
+    }
     site.finish(folder)?;
     drop(progress);
     let shown = folder.display();
@@ -65,17 +81,16 @@ struct Site {
     servers: usize,
     tools: usize,
     pages: u64,
+    slugs: BTreeSet<String>,
     letters: BTreeMap<char, Vec<Entry>>,
     risks: BTreeMap<Risk, u64>,
     shards: Shards,
 }
 
 impl Site {
-    fn server(&mut self, index: &Index, row: ServerRow, folder: &Path) -> Result<()> {
-        let tools = index.tools(&row)?;
-        let slug = row.slug.clone();
+    fn server(&mut self, kept: &Kept, wanted: &str, folder: &Path) -> Result<()> {
+        let slug = self.free_slug(wanted);
         let here = folder.join("servers").join(&slug);
-        let kept = Kept::of(row, &tools);
         kept.pages(|pages| {
             let mut page = pages.server();
             page.slug.clone_from(&slug);
@@ -111,6 +126,17 @@ impl Site {
         self.servers += 1;
         self.pages += 1;
         Ok(())
+    }
+
+    /// A registered server and one of the catalogue may share a name; each gets a folder.
+    fn free_slug(&mut self, wanted: &str) -> String {
+        let mut slug = wanted.to_owned();
+        let mut number = 2;
+        while !self.slugs.insert(slug.clone()) {
+            slug = format!("{wanted}-{number}");
+            number += 1;
+        }
+        slug
     }
 
     fn finish(&self, folder: &Path) -> Result<()> {

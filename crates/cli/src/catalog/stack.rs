@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use anyhow::Result;
 use catalog::assess::Assessment;
 use catalog::classify::{Category, Risk};
-use policy::{Policy, Subject};
+use policy::{Call, Caller, LocalTime, Policy, Sight, Subject, ToolFacts};
 use serde::Serialize;
 use serde_json::json;
 use store::registry::{GrantState, NewServer, ServerOptions, Target};
@@ -25,6 +25,8 @@ struct Row {
     server: String,
     /// Grants and clients that can call it.
     callers: Vec<String>,
+    /// Those of them whose every call a person decides about.
+    asks: Vec<String>,
     behind_gate: bool,
     /// Its definition speaks to the model.
     reported: bool,
@@ -32,7 +34,9 @@ struct Row {
 
 pub(super) fn run(args: &StackArgs, context: &Context, out: &mut Out) -> Result<Ending> {
     let stores = context.open()?;
-    let mut rows = behind_gate(&stores)?;
+    let zone = crate::policies::owners_zone(context, out);
+    let time = crate::moment::policy_time(stores.now_us(), &zone)?;
+    let mut rows = behind_gate(&stores, time)?;
     let mut unseen: Vec<String> = Vec::new();
     for open in clients::open_servers(&stores)? {
         let looked = match (&open.target, args.probe) {
@@ -70,7 +74,7 @@ fn show(rows: &[Row], unseen: &[String], probed: bool, out: &mut Out) -> Result<
             row.category.to_string(),
             format!("{}{mark}", row.tool),
             row.server.clone(),
-            row.callers.join(", "),
+            who(row),
             if row.behind_gate { "behind" } else { "direct" }.to_owned(),
         ]);
     }
@@ -93,8 +97,8 @@ fn show(rows: &[Row], unseen: &[String], probed: bool, out: &mut Out) -> Result<
     Ok(Ending::Yes)
 }
 
-/// What each grant can see of each server, by the policy that is on it.
-fn behind_gate(stores: &Stores) -> Result<Vec<Row>> {
+/// What each grant can call of each server, by the policy that is on it and at this time.
+fn behind_gate(stores: &Stores, time: LocalTime) -> Result<Vec<Row>> {
     let effective = stores.effective()?;
     let now_us = stores.now_us();
     let mut rows = Vec::new();
@@ -113,14 +117,44 @@ fn behind_gate(stores: &Stores) -> Result<Vec<Row>> {
             }
         }
         for mut row in rows_of(&kept, name, &[], true)? {
-            let sees = |(_, policy): &&(String, Policy)| policy.shows(Subject::Tool(&row.tool));
-            row.callers = holders.iter().filter(sees).map(|(label, _)| label.clone()).collect();
+            for (label, policy) in &holders {
+                match sight(policy, label, &row, time) {
+                    Sight::Hidden { .. } | Sight::Denied { .. } => continue,
+                    Sight::Asks { .. } => row.asks.push(label.clone()),
+                    Sight::Passes { .. } | Sight::Depends { .. } => {}
+                }
+                row.callers.push(label.clone());
+            }
             if !row.callers.is_empty() {
                 rows.push(row);
             }
         }
     }
     Ok(rows)
+}
+
+/// What the policy makes of a call of this tool, whatever its arguments.
+fn sight(policy: &Policy, grant: &str, row: &Row, time: LocalTime) -> Sight {
+    let call = Call {
+        subject: Subject::Tool(&row.tool),
+        args: None,
+        caller: Caller { grant, ..Caller::default() },
+        tool: ToolFacts {
+            category: Some(row.category.as_str()),
+            risk: Some(row.risk.as_str()),
+            ..ToolFacts::default()
+        },
+        time,
+    };
+    policy.foresee(&call).sight
+}
+
+/// The callers, with a mark on those for whom a person decides.
+fn who(row: &Row) -> String {
+    let mark = |caller: &String| {
+        if row.asks.contains(caller) { format!("{caller} (asks)") } else { caller.clone() }
+    };
+    row.callers.iter().map(mark).collect::<Vec<_>>().join(", ")
 }
 
 fn rows_of(kept: &Kept, server: &str, callers: &[String], behind_gate: bool) -> Result<Vec<Row>> {
@@ -134,6 +168,7 @@ fn rows_in(found: &Assessment, server: &str, callers: &[String], behind_gate: bo
         tool: tool.name.clone(),
         server: server.to_owned(),
         callers: callers.to_vec(),
+        asks: Vec::new(),
         behind_gate,
         reported: tool.poison.is_reported(),
     };

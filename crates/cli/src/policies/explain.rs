@@ -129,7 +129,7 @@ pub(super) fn run(args: &ExplainArgs, context: &Context, out: &mut Out) -> Resul
 }
 
 /// The zone that the gate itself would use: that of the settings file, or the machine's.
-pub(super) fn owners_zone(context: &Context, out: &Out) -> TimeZone {
+pub(crate) fn owners_zone(context: &Context, out: &Out) -> TimeZone {
     let named = if let Ok(settings) = context.settings() {
         settings.time_zone
     } else {

@@ -189,3 +189,33 @@ fn the_stack_shows_what_built_in_rules_allow() {
     let found = tools.find(|tool| tool["tool"] == "get_whoop_daily_summary");
     assert_eq!(found.unwrap()["callers"], serde_json::json!(["alice"]), "{stack}");
 }
+
+#[test]
+fn the_stack_leaves_out_what_a_policy_denies_and_marks_what_it_asks_for() {
+    let stage = Stage::new();
+    let script = stage.write("server.sh", SHELL_SERVER);
+    let tools = stage.write("tools.json", TOOLS);
+    stage.fine(&["server", "add", "book", "--", "sh", &script, &tools]);
+    let rules = r#"{"version":"1","default":"deny","tools":{"read":{"action":"require_approval"},"tear":{"action":"deny"}}}"#;
+    let file = stage.write("rules.json", rules);
+    stage.fine(&["policy", "set", "rules", &file]);
+    stage.fine(&["grant", "create", "alice", "--server", "book=rules"]);
+    let stack = stage.fine(&["catalog", "stack", "--json"]).json();
+    let rows = stack["tools"].as_array().unwrap();
+    let names: Vec<&str> = rows.iter().map(|row| row["tool"].as_str().unwrap()).collect();
+    assert_eq!(names, ["read"], "{stack}");
+    assert_eq!(rows[0]["callers"], json!(["alice"]));
+    assert_eq!(rows[0]["asks"], json!(["alice"]));
+}
+
+#[test]
+fn an_export_has_pages_of_registered_servers_even_without_a_catalogue() {
+    let stage = Stage::new();
+    let script = stage.write("server.sh", SHELL_SERVER);
+    let tools = stage.write("tools.json", TOOLS);
+    stage.fine(&["server", "add", "book", "--", "sh", &script, &tools]);
+    let folder = stage.path("site").display().to_string();
+    let said = stage.fine(&["catalog", "export", "--html", &folder, "--json"]).json();
+    assert_eq!((&said["servers"], &said["tools"]), (&json!(1), &json!(2)), "{said}");
+    assert!(stage.path("site/servers/book/index.html").exists());
+}

@@ -84,8 +84,14 @@ async fn with_values(
     settings: &ServiceSettings,
 ) -> Result<Reply, CheckError> {
     let kept = desk.accounts.load(service.name)?;
-    let kept = kept.ok_or_else(|| FetchError::from(not_connected(service)))?;
-    let value = |name: &str| kept.extra.get(name).map_or("", |value| value.expose());
+    if kept.is_none() && settings.values.is_empty() {
+        return Err(FetchError::from(not_connected(service)).into());
+    }
+    let extra = kept.map(|kept| kept.extra).unwrap_or_default();
+    let value = |name: &str| {
+        let found = settings.values.get(name).or_else(|| extra.get(name));
+        found.map_or("", |value| value.expose())
+    };
     let mut request = Request::get(&settings.api_base, account.probe.path)
         .header("user-agent", account.user_agent);
     for (name, value) in account.probe.fixed {

@@ -1,20 +1,23 @@
 //! The tools about the personal services as a whole.
 
 use std::future::ready;
+use std::time::Duration;
 
 use serde_json::{Map, Value, json};
 
 use super::schema::{NOTHING, SENTENCE, gives, takes};
 use super::{Given, Problem, answering, saying, standing, value};
-use crate::account::SignIn;
+use crate::account::{SignIn, check};
 use crate::{Answer, Ask, Desk, Effect, MAIN_SET, Reach, Service, Tool};
 
 const NAME: &str = super::service::NAME;
+/// How long the status waits for one service.
+const CHECK_MAX: Duration = Duration::from_secs(5);
 
 const NUMBERS: &str = takes!(r#""a":{"type":"integer"},"b":{"type":"integer"}"#, r#""a","b""#);
 const SUM_OUT: &str = gives!(r#""result":{"type":"integer"}"#, r#""result""#);
 const STATUS_OUT: &str = gives!(
-    r#""result":{"type":"string"},"active":{"type":"integer"},"platforms":{"type":"object","additionalProperties":{"type":"object","properties":{"title":{"type":"string"},"state":{"enum":["connected","public_only","expired","ended","not_connected"]},"next_step":{"type":["string","null"]}},"required":["title","state"]}},"version":{"type":"string"}"#,
+    r#""result":{"type":"string"},"active":{"type":"integer"},"platforms":{"type":"object","additionalProperties":{"type":"object","properties":{"title":{"type":"string"},"state":{"enum":["connected","public_only","expired","ended","not_connected","refused","unreachable"]},"next_step":{"type":["string","null"]}},"required":["title","state"]}},"version":{"type":"string"}"#,
     r#""result","active","platforms""#
 );
 
@@ -49,17 +52,14 @@ pub(super) const TOOLS: &[Tool] = &[
     Tool {
         name: "get_personalization_status",
         title: "What is connected",
-        description: "Which of Steam, YouTube, Bilibili, Spotify and Reddit are connected, and what to do for the others. No service is asked.",
+        description: "Which of Steam, YouTube, Bilibili, Spotify and Reddit are connected, and what to do for the others. Each connected service is asked once.",
         input_schema: NOTHING,
         output_schema: STATUS_OUT,
         effect: Effect::Reads,
         set: MAIN_SET,
-        reach: Reach::Here,
+        reach: Reach::Outside,
         scopes: &[],
-        run: |ask| {
-            let answer = status(ask.desk);
-            Box::pin(ready(answer))
-        },
+        run: |ask| Box::pin(status(ask.desk)),
     },
 ];
 
@@ -98,20 +98,48 @@ fn state(desk: &Desk, service: &Service) -> &'static str {
     }
 }
 
-fn status(desk: &Desk) -> Answer {
+/// How one service stands, by its own word where there is something to ask with.
+async fn asked(desk: &Desk, service: &'static Service) -> &'static str {
+    let kept = state(desk, service);
+    if kept != "connected" {
+        return kept;
+    }
+    match tokio::time::timeout(CHECK_MAX, check(desk, service)).await {
+        Ok(Ok(())) => "connected",
+        Ok(Err(error)) if error.is_final() => match state(desk, service) {
+            "connected" => "refused",
+            now => now,
+        },
+        _ => "unreachable",
+    }
+}
+
+async fn status(desk: &Desk) -> Answer {
     let mut platforms = Map::new();
     let mut lines = Vec::new();
     let mut active = 0;
-    for service in super::service::SERVICES {
-        let state = state(desk, service);
+    let [a, b, c, d, e] = super::service::SERVICES;
+    let states = tokio::join!(
+        asked(desk, a),
+        asked(desk, b),
+        asked(desk, c),
+        asked(desk, d),
+        asked(desk, e)
+    );
+    let states: [&str; 5] = states.into();
+    for (service, state) in super::service::SERVICES.into_iter().zip(states) {
         let next = match state {
-            "connected" => None,
+            "connected" | "unreachable" => None,
             _ => Some(format!("tollgate connect {}", service.name)),
         };
         active += u32::from(matches!(state, "connected" | "public_only"));
         let words = match (state, &next) {
             ("connected", _) => "connected".to_owned(),
             ("public_only", Some(next)) => format!("public data only; `{next}` signs in"),
+            ("refused", Some(next)) => {
+                format!("does not accept what is kept here; run `{next}`")
+            }
+            ("unreachable", _) => "connected, but it did not answer just now".to_owned(),
             ("ended" | "expired", Some(next)) => format!("the login has ended; run `{next}`"),
             (_, next) => {
                 format!("not connected; run `{}`", next.as_deref().unwrap_or_default())

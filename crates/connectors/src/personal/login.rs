@@ -63,10 +63,12 @@ pub(crate) async fn setup(ask: Ask<'_>, service: &'static Service, next: &str) -
     let before = ask.desk.accounts.load(service.name).ok().flatten();
     let mut fresh = accounts::Account::new(service.name, ask.desk.clock.now().wall_us);
     // The id of an application is no secret; its secret comes from the settings or the vault only.
+    // Agents send an id along because older servers wanted one. The owner's application is the one
+    // whose secret is known here, so it is used whatever they send.
     let said = given.text("client_id")?.map(str::to_owned);
-    fresh.client_id = said.or_else(|| settings.client_id.clone());
+    let configured = settings.client_id.clone();
+    fresh.client_id = configured.or_else(|| before.as_ref()?.client_id.clone()).or(said);
     if let Some(before) = before {
-        fresh.client_id = fresh.client_id.or(before.client_id.clone());
         if fresh.client_id == before.client_id {
             fresh.client_secret = before.client_secret;
         }

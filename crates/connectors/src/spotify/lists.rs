@@ -5,7 +5,7 @@ use serde_json::{Map, Value, json};
 use super::api::{self, is_of_path};
 use super::{NAME, SERVICE, profile};
 use crate::Ask;
-use crate::personal::{Code, Given, Outcome, Problem, field, is_known, remember};
+use crate::personal::{Code, Given, Outcome, Problem, field, fit, is_known, remember};
 
 /// No page of Spotify's is longer.
 const PAGE_MAX: usize = 50;
@@ -17,6 +17,8 @@ pub(super) const USERS: &str = "users";
 struct Pages {
     total: usize,
     items: Vec<Value>,
+    /// Where each item stands in the whole list; entries that are gone leave gaps.
+    places: Vec<usize>,
     limit: usize,
     offset: usize,
     next_offset: Option<usize>,
@@ -31,7 +33,8 @@ async fn pages(
     let given = Given::new(NAME, ask.arguments);
     let limit = given.limit(limits.0, limits.1)?;
     let offset = given.offset()?;
-    let mut pages = Pages { total: 0, items: Vec::new(), limit, offset, next_offset: None };
+    let mut pages =
+        Pages { total: 0, items: Vec::new(), places: Vec::new(), limit, offset, next_offset: None };
     let mut seen = 0;
     while seen < limit {
         let wanted = (limit - seen).min(PAGE_MAX).to_string();
@@ -43,8 +46,11 @@ async fn pages(
             return Err(unreadable());
         };
         // Entries that are gone are null; they still count for the offset.
+        for (at, item) in all.iter().enumerate().filter(|(_, item)| item.is_object()) {
+            pages.items.push(item.clone());
+            pages.places.push(offset + seen + at);
+        }
         seen += all.len();
-        pages.items.extend(all.iter().filter(|item| item.is_object()).cloned());
         let total = field::int(&page, "/total").and_then(|total| usize::try_from(total).ok());
         pages.total = total.unwrap_or(offset + seen);
         let is_more = match page.get("next") {
@@ -59,8 +65,17 @@ async fn pages(
     Ok(pages)
 }
 
-fn told(pages: Pages, extra: &[(&str, Value)]) -> Value {
+fn told(mut pages: Pages, extra: &[(&str, Value)]) -> Value {
     let mut out = Map::new();
+    fit::lighten(&mut pages.items);
+    let (shown, all) = (fit::fitting(&pages.items), pages.items.len());
+    if let Some(next) = pages.places.get(shown).copied() {
+        pages.items.truncate(shown);
+        pages.next_offset = Some(next);
+        out.insert("truncated".to_owned(), json!(true));
+        let hint = fit::hint(shown, all, "items", Some(next));
+        out.insert("hint".to_owned(), json!(hint));
+    }
     out.insert("status".to_owned(), json!("success"));
     out.extend(extra.iter().map(|(name, value)| ((*name).to_owned(), value.clone())));
     out.insert("total".to_owned(), json!(pages.total));

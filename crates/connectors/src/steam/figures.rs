@@ -64,16 +64,23 @@ pub(super) async fn achievements(ask: Ask<'_>) -> Outcome {
 }
 
 pub(super) async fn stats(ask: Ask<'_>) -> Outcome {
-    let found = api::figures(ask.desk, "GetUserStatsForGame", "v0002", app_id(&ask)?).await?;
+    let app = app_id(&ask)?;
+    let found = api::figures(ask.desk, "GetUserStatsForGame", "v0002", app).await?;
     let (achievements, stats) = (list(&found, "achievements"), list(&found, "stats"));
     if achievements.is_empty() && stats.is_empty() {
         return Err(api::no_figures());
     }
+    // This answer lists only what was achieved; the other one knows how many there are.
+    let all = match api::figures(ask.desk, "GetPlayerAchievements", "v0001", app).await {
+        Ok(all) => list(&all, "achievements"),
+        Err(_) => Vec::new(),
+    };
+    let counted = if all.is_empty() { &achievements } else { &all };
     Ok(json!({
         "game_name": field::text(&found, "/gameName"),
         "summary": {
-            "total_achievements": achievements.len(),
-            "achieved_count": achievements.iter().filter(|one| is_done(one)).count(),
+            "total_achievements": counted.len(),
+            "achieved_count": counted.iter().filter(|one| is_done(one)).count(),
             "total_stats": stats.len(),
         },
         "achievements": achievements,

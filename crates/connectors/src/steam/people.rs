@@ -8,6 +8,8 @@ use crate::personal::{Code, Given, Outcome, Problem, field};
 use crate::when::{local_date, utc_millis};
 
 const FRIENDS_SHOWN: usize = 10;
+/// Friends of one answer unless another number is asked for.
+const FRIENDS_PAGE: usize = 100;
 const IDS_MAX: usize = 500;
 const SECOND_US: i64 = 1_000_000;
 
@@ -107,36 +109,49 @@ pub(super) async fn summaries(ask: Ask<'_>) -> Outcome {
 pub(super) async fn friends(ask: Ask<'_>) -> Telling {
     let given = Given::new(NAME, ask.arguments);
     let id = api::whose(ask.desk, &given, "steamid").await?;
-    let friends = api::friends(ask.desk, &id).await?;
-    let shown: Vec<Value> = friends.iter().take(FRIENDS_SHOWN).map(friend).collect();
-    let mut lines = vec![format!("{} friends.", friends.len())];
-    for friend in &shown {
+    let (limit, offset) = (given.limit(FRIENDS_PAGE, IDS_MAX)?, given.offset()?);
+    let all = api::friends(ask.desk, &id).await?;
+    let page: Vec<&Value> = all.iter().skip(offset).take(limit).collect();
+    let ids: Vec<String> = page.iter().filter_map(|one| field::word(one, "/steamid")).collect();
+    // Names are a second question; without an answer to it there are still the ids.
+    let players = api::players(ask.desk, &ids).await.unwrap_or_default();
+    let friends: Vec<Value> = page.iter().map(|one| friend(one, &players)).collect();
+    let next_offset =
+        Some(offset + page.len()).filter(|next| !page.is_empty() && *next < all.len());
+    let mut lines = vec![format!("{} friends.", all.len())];
+    for friend in friends.iter().take(FRIENDS_SHOWN) {
         let word = |name: &str| friend.get(name).and_then(Value::as_str);
         let since = word("friends_since").map(|since| format!(", friends since {since}"));
-        lines.push(format!(
-            "- {}{}",
-            word("steamid").unwrap_or_default(),
-            since.unwrap_or_default()
-        ));
+        let name = word("persona_name").map(|name| format!("{name} ")).unwrap_or_default();
+        let id = word("steamid").unwrap_or_default();
+        lines.push(format!("- {name}({id}){}", since.unwrap_or_default()));
     }
-    let more = friends.len().saturating_sub(shown.len());
+    let more = all.len().saturating_sub(offset + friends.len().min(FRIENDS_SHOWN));
     if more > 0 {
         lines.push(format!("... and {more} more friends"));
     }
     let facts = json!({
         "steamid": id,
-        "total_friends": friends.len(),
-        "friends": friends.iter().map(friend).collect::<Vec<_>>(),
+        "total_friends": all.len(),
+        "friends": friends,
+        "limit": limit,
+        "offset": offset,
+        "next_offset": next_offset,
     });
     Ok((lines.join("\n"), facts))
 }
 
 /// With the day in UTC; friends from before Steam wrote it down have none.
-fn friend(friend: &Value) -> Value {
+fn friend(friend: &Value, players: &[Value]) -> Value {
     let since = field::int(friend, "/friend_since").filter(|since| *since > 0);
     let day = since.and_then(|since| local_date(since.saturating_mul(SECOND_US), 0));
+    let id = field::word(friend, "/steamid");
+    let player = players.iter().find(|player| field::word(player, "/steamid") == id);
+    let of_player = |pointer: &str| player.and_then(|player| field::word(player, pointer));
     json!({
-        "steamid": field::text(friend, "/steamid"),
+        "steamid": id,
+        "persona_name": of_player("/personaname"),
+        "profile_url": of_player("/profileurl"),
         "friends_since": day.map(|day| day.to_string()),
     })
 }

@@ -95,6 +95,12 @@ async fn friends_beyond_a_hundred_are_asked_for_in_batches() {
     assert_eq!(stage.sandbox.control().counters().requests, 3);
     let friends = stage.good("get_steam_friends", json!({})).await;
     assert!(friends["result"].as_str().unwrap().ends_with("... and 110 more friends"));
+    let listed = friends["friends"].as_array().unwrap();
+    assert_eq!((listed.len(), &friends["next_offset"]), (100, &json!(100)));
+    assert!(listed.iter().all(|one| one["persona_name"].is_string()), "{friends}");
+    let rest = stage.good("get_steam_friends", json!({ "offset": 100 })).await;
+    assert_eq!(rest["friends"].as_array().unwrap().len(), 20);
+    assert_eq!(rest["next_offset"], json!(null));
     let ids: Vec<String> = (1..=3).rev().map(|number| friend(&stage, number)).collect();
     let many = stage.good("get_player_summary", json!({ "steamids": ids.join(", ") })).await;
     let order: Vec<&str> = many["players"]
@@ -104,6 +110,17 @@ async fn friends_beyond_a_hundred_are_asked_for_in_batches() {
         .map(|p| p["steam_id"].as_str().unwrap())
         .collect();
     assert_eq!(order, ids);
+}
+
+#[tokio::test]
+async fn statistics_and_achievements_count_alike() {
+    let stage = stage();
+    let game = json!({ "app_id": 200_000 });
+    let achievements = stage.good("get_player_achievements", game.clone()).await;
+    let stats = stage.good("get_user_game_stats", game).await;
+    for count in ["total_achievements", "achieved_count"] {
+        assert_eq!(stats["summary"][count], achievements[count], "{count}");
+    }
 }
 
 #[tokio::test]

@@ -3,7 +3,7 @@
 
 use std::borrow::Cow;
 
-use catalog::classify::{SignalKind, classify};
+use catalog::classify::{SignalKind, classify_briefly};
 use policy::json::{Bounds, Doc, Kind, Value};
 
 use super::words;
@@ -180,7 +180,7 @@ fn tools(server: Value<'_>, name: &str) -> Vec<Tool> {
 }
 
 fn one(server: &str, tool: Value<'_>, definition: String) -> Tool {
-    let classed = classify(server, tool);
+    let classed = classify_briefly(server, tool);
     let bit = |kind: SignalKind| SignalKind::ALL.iter().position(|k| *k == kind).unwrap_or(31);
     let name = text(tool, "name");
     let (name_words, text_words) = words::of_tool(tool);
@@ -188,7 +188,7 @@ fn one(server: &str, tool: Value<'_>, definition: String) -> Tool {
         slug: catalog::slug::tool(&name),
         category: super::rank(catalog::classify::Category::ALL, classed.category),
         risk: super::rank(catalog::classify::Risk::ALL, classed.risk),
-        signals: classed.signals.iter().fold(0, |bits, s| bits | 1 << bit(s.kind)),
+        signals: classed.signals.iter().fold(0, |bits, kind| bits | 1 << bit(*kind)),
         does: beginning(&text(tool, "description")),
         definition,
         name_words,

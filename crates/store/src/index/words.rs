@@ -13,10 +13,10 @@ const WORD_BYTES_MAX: usize = 40;
 /// Parameters whose names are kept.
 const PARAMETERS_MAX: usize = 12;
 
-/// Words that say nothing.
+/// Words that say nothing, sorted.
 const EMPTY: &[&str] = &[
     "a", "an", "and", "any", "are", "as", "at", "be", "by", "can", "e", "eg", "for", "from", "if",
-    "in", "into", "is", "it", "its", "of", "on", "or", "optional", "s", "such", "that", "the",
+    "in", "into", "is", "it", "its", "of", "on", "optional", "or", "s", "such", "that", "the",
     "their", "this", "to", "use", "used", "using", "when", "which", "will", "with", "you", "your",
 ];
 
@@ -70,7 +70,7 @@ fn of(name: &str, title: &str, rest: &str) -> (String, String) {
     let mut texts = String::new();
     let mut kept = 0;
     each(rest, &mut |word| {
-        if kept < TEXT_WORDS_MAX && !EMPTY.contains(&word) {
+        if kept < TEXT_WORDS_MAX && EMPTY.binary_search(&word).is_err() {
             let before = texts.len();
             add(word, &mut seen, &mut texts);
             kept += usize::from(texts.len() > before);
@@ -123,6 +123,11 @@ fn cut(text: &mut String) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_empty_words_are_sorted() {
+        assert!(EMPTY.is_sorted());
+    }
 
     #[test]
     fn names_are_cut_where_people_would_cut_them() {

@@ -235,7 +235,9 @@ pub(super) fn phrases(tool: &Tool, out: &mut Features) {
                 out.add(format!("cue={cue}"), Place::Description, &said);
             }
         }
-        for (cue, loud) in LOUD {
+        // Most words are not shouted, and need no look into the lists.
+        let shouted = word.raw.len() > 2 && word.raw.bytes().all(|b| b.is_ascii_uppercase());
+        for (cue, loud) in LOUD.iter().filter(|_| shouted) {
             if loud.contains(&word.raw.as_str()) {
                 out.add(format!("cue={cue}"), Place::Description, &word.raw);
             }

@@ -4,6 +4,7 @@
 use std::collections::BTreeSet;
 
 use serde_json::{Value, json};
+use store::secret::Secret;
 
 use super::super::stage::stranger;
 use super::{SERVICE, TOOLS};
@@ -16,7 +17,7 @@ const KNOWN: &[(&str, &str, &str)] = &[
     ("get_personalization_status", "Read", ""),
     ("test_steam_credentials", "Read", ""),
     ("get_steam_library", "Read", "?steamid:string"),
-    ("get_steam_friends", "Read", "?steamid:string"),
+    ("get_steam_friends", "Read", "?steamid:string ?limit:integer ?offset:integer"),
     ("my_steam_recent_activity", "Read", ""),
     ("get_steam_profile", "Read", "?steamid:string"),
     ("get_steam_config", "Read", ""),
@@ -198,8 +199,9 @@ fn what_a_tool_does_is_what_it_is_known_for() {
 #[tokio::test]
 async fn the_tools_about_the_whole_answer() {
     let config = sandbox::Config::steam(7, 1, store::clock::Clock::System.now().wall_us);
-    let stage = stranger(&SERVICE, config, |name, _| match name {
+    let mut stage = stranger(&SERVICE, config, |name, url| match name {
         "STEAM_API_KEY" | "STEAM_USER_ID" | "YOUTUBE_API_KEY" => Some("planted-value".to_owned()),
+        "STEAM_API_BASE_URL" => Some(url.to_owned()),
         _ => None,
     });
     for (a, b, sum) in [(json!(2), json!("3"), 5), (json!(-7), json!(0), -7)] {
@@ -212,8 +214,9 @@ async fn the_tools_about_the_whole_answer() {
     stage.good("test_connection", json!({})).await;
     let status = stage.good("get_personalization_status", json!({})).await;
     assert!(!status.to_string().contains("planted-value"));
+    // Steam was asked and does not know the key.
     for (service, expected) in [
-        ("steam", "connected"),
+        ("steam", "refused"),
         ("youtube", "public_only"),
         ("bilibili", "not_connected"),
         ("spotify", "not_connected"),
@@ -222,6 +225,16 @@ async fn the_tools_about_the_whole_answer() {
         let found = status.pointer(&format!("/platforms/{service}/state"));
         assert_eq!(found, Some(&json!(expected)), "{service}");
     }
+    assert_eq!(status.get("active"), Some(&json!(1)));
+    let ready = stage.sandbox.control().ready();
+    let steam = &crate::steam::SERVICE;
+    let mut settings = stage.desk.settings.of(steam).unwrap().clone();
+    for (field, name) in [("api_key", "STEAM_API_KEY"), ("user_id", "STEAM_USER_ID")] {
+        settings.values.insert(field, Secret::new(ready["values"][name].as_str().unwrap()));
+    }
+    stage.desk.settings.put(steam, settings);
+    let status = stage.good("get_personalization_status", json!({})).await;
+    assert_eq!(status.pointer("/platforms/steam/state"), Some(&json!("connected")));
     assert_eq!(status.get("active"), Some(&json!(2)));
 }
 
