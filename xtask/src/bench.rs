@@ -1,5 +1,5 @@
 //! What the gate costs, as ratios to a direct connection measured in the same run.
-//! The measuring tool stands beside the project (`../shared/tools/mcpbench`) and is built in a scratch folder.
+//! The measuring tool is `tools/mcpbench`, a member of the workspace.
 
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
@@ -331,25 +331,12 @@ fn policy(entries: usize) -> Value {
 }
 
 fn build_mcpbench(root: &Path) -> Result<PathBuf> {
-    let source = root.join("../shared/tools/mcpbench");
-    if !source.join("Cargo.toml").exists() {
-        bail!(
-            "`{}` is not there\nhint: the benchmark compares with mcpbench, which is kept beside the project",
-            source.display()
-        );
-    }
-    let target = std::env::temp_dir().join("tollgate-mcpbench-target");
-    cargo(
-        &[
-            "build",
-            "--release",
-            "--locked",
-            "--manifest-path",
-            &source.join("Cargo.toml").to_string_lossy(),
-        ],
-        Some(&target),
-    )?;
-    Ok(target.join("release/mcpbench"))
+    cargo(&["build", "--release", "--locked", "--package", "mcpbench"], None)?;
+    Ok(target_folder(root).join("release/mcpbench"))
+}
+
+fn target_folder(root: &Path) -> PathBuf {
+    std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), PathBuf::from)
 }
 
 /// The release build, or the one that `TOLLGATE_BIN` names.
@@ -358,9 +345,7 @@ fn build_tollgate(root: &Path) -> Result<PathBuf> {
         return Ok(built.into());
     }
     cargo(&["build", "--release", "--package", "tollgate"], None)?;
-    let target =
-        std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), PathBuf::from);
-    Ok(target.join("release/tollgate"))
+    Ok(target_folder(root).join("release/tollgate"))
 }
 
 fn cargo(args: &[&str], target: Option<&Path>) -> Result<()> {

@@ -13,7 +13,7 @@ use crate::classify::{
 use crate::drift::{Drift, DriftKind};
 use crate::patterns::{Exposure, Facts, PATTERNS_VERSION, exposures};
 use crate::pins::{Fingerprint, Oddity, fingerprint, oddities};
-use crate::poison::{LookAlike, Poison, Suspicion, inspect, look_alikes};
+use crate::poison::{LookAlike, Poison, Suspicion, inspect_among, look_alikes};
 use crate::recommend::{Preset, Recommendation, for_tool};
 
 /// What is known about one tool.
@@ -63,6 +63,8 @@ pub struct Around<'a> {
     pub doubles: &'a [LookAlike],
     /// What is not as the owner accepted it.
     pub drift: &'a [Drift],
+    /// Tools of other servers that an agent sees at the same time.
+    pub others: &'a [&'a str],
 }
 
 impl ServerFinding {
@@ -137,7 +139,7 @@ pub fn assess_tool(
 ) -> AssessedTool {
     let name = text(tool, "name");
     let (mut classification, traits) = classify_closely(server, tool);
-    let poison = inspect(tool, siblings);
+    let poison = inspect_among(tool, siblings, around.others);
     raise(&mut classification, &poison);
     let mut facts = Facts::of(&classification, &traits, &poison);
     if let Some(words) = around.drift.iter().find_map(|drift| drifted(&name, drift)) {
@@ -148,13 +150,14 @@ pub fn assess_tool(
             facts.add_look_alike(words);
         }
     }
+    let patterns = exposures(&name, &facts);
     AssessedTool {
         title: title(tool),
         description: text(tool, "description"),
         fingerprint: fingerprint(tool),
-        patterns: exposures(&name, &facts),
         oddities: oddities(tool),
-        recommended: for_tool(&name, &classification, &poison, Preset::Recommended),
+        recommended: for_tool(&name, &classification, &patterns, &poison, Preset::Recommended),
+        patterns,
         classification,
         poison,
         name,

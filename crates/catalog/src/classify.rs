@@ -7,6 +7,7 @@ mod evidence;
 mod features;
 mod lexicon;
 mod risk;
+mod senses;
 mod signals;
 mod text;
 mod tool;
@@ -19,11 +20,11 @@ use policy::json;
 use serde::Serialize;
 
 pub use evidence::{Contradiction, Evidence};
-pub use signals::{Signal, SignalKind};
+pub use signals::{Reach, Signal, SignalKind};
 pub use traits::Traits;
 
 /// Changes whenever the same definition may be answered differently.
-pub const CLASSIFIER_VERSION: u32 = 1;
+pub const CLASSIFIER_VERSION: u32 = 2;
 
 /// What a tool does to the world, by its main or worst effect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
@@ -118,6 +119,12 @@ pub struct Classification {
     pub signals: Vec<Signal>,
     /// Claims of the author that the rest of the definition speaks against.
     pub contradictions: Vec<Contradiction>,
+    /// Another call puts it right: nothing is deleted, installed, sent out or paid, and no code runs.
+    #[serde(skip)]
+    pub is_reversible: bool,
+    /// Every parameter that takes a path, an address, a command or a query; `signals` has the first.
+    #[serde(skip)]
+    pub reach: Vec<Reach>,
 }
 
 /// Classifies one tool object as `tools/list` gives it. `server` is the server's name; it is only
@@ -138,11 +145,14 @@ pub(crate) fn classify_closely(server: &str, tool: json::Value<'_>) -> (Classifi
 fn class_of(tool: &tool::Tool, features: &[features::Feature]) -> Classification {
     let decision = decide::decide(features, tool.hints);
     let signals = signals::signals(tool, decision.category);
+    let risk = risk::risk(decision.category, tool, features, &signals);
     Classification {
         category: decision.category,
-        risk: risk::risk(decision.category, tool, features, &signals),
+        risk,
+        is_reversible: risk::is_reversible(decision.category, risk, tool),
+        reach: signals::reach_of(tool, decision.category),
         evidence: evidence::evidence(tool, features, &decision),
-        contradictions: evidence::contradictions(tool, decision.category, &signals),
+        contradictions: evidence::contradictions(tool, features, &decision, &signals),
         signals,
     }
 }
@@ -150,6 +160,11 @@ fn class_of(tool: &tool::Tool, features: &[features::Feature]) -> Classification
 /// Whether a word, in lower case and as an order, is one of the verbs tools are named with.
 pub(crate) fn is_verb(word: &str) -> bool {
     lexicon::verb(word).is_some_and(|verb| !verb.weak)
+}
+
+/// The same, with words that are nouns as often.
+pub(crate) fn is_any_verb(word: &str) -> bool {
+    lexicon::verb(word).is_some()
 }
 
 /// The features of a tool by their id in the weight table, for the trainer in `train/`.

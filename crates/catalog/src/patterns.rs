@@ -11,11 +11,12 @@ mod remedy;
 mod signs;
 mod table;
 
+pub(crate) use remedy::{nest, policy_path};
 pub use signs::{Facts, Sighting};
 pub use table::PATTERNS;
 
 /// Changes whenever a pattern, its signs or its rule changes.
-pub const PATTERNS_VERSION: u32 = 1;
+pub const PATTERNS_VERSION: u32 = 2;
 
 /// One attack, in our own words.
 #[derive(Debug, Serialize)]
@@ -34,6 +35,9 @@ pub struct Pattern {
     /// A policy that stops it; `TOOL` and `PARAM` stand for the tool and its parameter.
     #[serde(skip)]
     rule: &'static str,
+    /// The same for a parameter that may hold other things than web addresses, such as `uri`.
+    #[serde(skip)]
+    rule_for_uris: Option<&'static str>,
 }
 
 /// A public, dated case.
@@ -81,10 +85,11 @@ pub enum Habit {
     RawRequest,
     Exports,
     Signs,
+    Uploads,
 }
 
 impl Habit {
-    pub const ALL: [Self; 11] = [
+    pub const ALL: [Self; 12] = [
         Self::IssuesCredentials,
         Self::Sends,
         Self::ReadsStrangers,
@@ -96,6 +101,7 @@ impl Habit {
         Self::RawRequest,
         Self::Exports,
         Self::Signs,
+        Self::Uploads,
     ];
 
     /// The habit as half a sentence.
@@ -112,6 +118,7 @@ impl Habit {
             Self::RawRequest => "makes any request to an interface",
             Self::Exports => "hands out much at once",
             Self::Signs => "signs or approves something binding",
+            Self::Uploads => "hands local files to somebody else",
         }
     }
 }
@@ -154,6 +161,8 @@ impl Pattern {
     /// The rule with a tool and a parameter (a dotted path, `[]` for elements) in place. A rule about a
     /// parameter becomes "ask first" when the tool shows none.
     pub fn rule_for(&self, tool: &str, parameter: Option<&str>) -> Value {
-        remedy::rule(self.rule, tool, parameter)
+        let url = parameter.is_none_or(remedy::is_url);
+        let loose = self.rule_for_uris.filter(|_| !url);
+        remedy::rule(loose.unwrap_or(self.rule), tool, parameter)
     }
 }

@@ -139,12 +139,18 @@ impl Poison {
 /// Reads one tool, resource or prompt object. `siblings` are the names of all tools of its server: a
 /// server may talk about its own tools.
 pub fn inspect(definition: Value<'_>, siblings: &[&str]) -> Poison {
+    inspect_among(definition, siblings, &[])
+}
+
+/// The same, with the names of tools that other servers beside it have: steering one of those is
+/// reported even when the name alone would not show that a tool is meant.
+pub fn inspect_among(definition: Value<'_>, siblings: &[&str], others: &[&str]) -> Poison {
     let mut findings = hidden_characters(definition);
     let texts = texts::texts(definition);
     for text in &texts {
         findings.extend(read(text));
     }
-    findings.extend(foreign::orders(definition, &texts, siblings));
+    findings.extend(foreign::orders(definition, &texts, siblings, others));
     verdict(findings)
 }
 

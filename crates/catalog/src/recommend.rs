@@ -7,9 +7,11 @@ use serde::Serialize;
 use serde_json::{Map, Value, json};
 
 use crate::classify::{Category, Classification, Risk, SignalKind};
+use crate::patterns::Exposure;
 use crate::poison::Poison;
 
 mod document;
+mod guards;
 
 pub(crate) use document::can_be_named;
 pub use document::{Offer, PolicyNote, ServerPolicy, for_server};
@@ -18,7 +20,7 @@ pub use document::{Offer, PolicyNote, ServerPolicy, for_server};
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Preset {
-    /// Reading is free, changes are limited, what hurts is asked for.
+    /// Reading is free, what can be put right is limited, what hurts is asked for.
     #[default]
     Recommended,
     /// Only plain reading is free; what hurts is hidden.
@@ -118,24 +120,29 @@ pub struct Recommendation {
 pub fn for_tool(
     name: &str,
     class: &Classification,
+    patterns: &[Exposure],
     poison: &Poison,
     preset: Preset,
 ) -> Recommendation {
-    let (treatment, reason) = treatment(class, poison, preset);
+    let (treatment, reason) = treatment(class, patterns, poison, preset);
+    let guards = guards::guards(name, class, patterns);
     Recommendation {
         treatment,
         effect: treatment.words(),
-        policy: alone(name, treatment, reason),
+        policy: alone(name, treatment, reason, &guards),
         reason: reason.to_owned(),
     }
 }
 
 const WRITES_A_MINUTE: u32 = 30;
 const RUNS_A_MINUTE: u32 = 10;
+/// Clicks, keys and pages: an agent takes many steps for one errand.
+const STEPS_A_MINUTE: u32 = 60;
 
 /// The table: category, credentials and risk to treatment.
 pub(crate) fn treatment(
     class: &Classification,
+    patterns: &[Exposure],
     poison: &Poison,
     preset: Preset,
 ) -> (Treatment, &'static str) {
@@ -147,12 +154,20 @@ pub(crate) fn treatment(
     let ask_and_limit = |max_a_minute| Treatment::AskAndLimit { max_a_minute };
     let credentials = class.signals.iter().any(|s| s.kind == SignalKind::Credentials);
     let critical = class.risk == Risk::Critical;
+    let shows = |id: &str| patterns.iter().any(|p| p.id == id);
+    let steps = if shows("browser-hijack") { STEPS_A_MINUTE } else { RUNS_A_MINUTE };
     match (class.category, preset) {
+        (_, Recommended | Permissive) if shows("file-upload") => {
+            (Treatment::Ask, "a local file leaves the machine")
+        }
         (Category::Financial, Strict) => (Treatment::Hide, "it moves money"),
         (Category::Financial, _) => (Treatment::Ask, "it moves money"),
         (Category::Execute, Strict) => (Treatment::Hide, "it runs or starts something"),
         (Category::Execute, Permissive) if !critical && !credentials => {
-            (limit(RUNS_A_MINUTE), "it runs or starts something")
+            (limit(steps), "it runs or starts something")
+        }
+        (Category::Execute, Recommended) if class.is_reversible && !credentials => {
+            (limit(steps), "it runs or starts something that can be put right")
         }
         (Category::Execute, _) => (ask_and_limit(RUNS_A_MINUTE), "it runs or starts something"),
         (Category::Destructive, Strict) => (Treatment::Hide, "it deletes or ends something"),
@@ -174,21 +189,23 @@ pub(crate) fn treatment(
 }
 
 /// A policy that speaks about one tool.
-fn alone(name: &str, treatment: Treatment, reason: &str) -> Value {
+fn alone(name: &str, treatment: Treatment, reason: &str, guards: &guards::Guards) -> Value {
     let mut policy = Map::new();
     policy.insert("version".to_owned(), "1".into());
     policy.insert("default".to_owned(), "deny".into());
     if !document::can_be_named(name) {
         return Value::Object(policy);
     }
+    let mut tests = vec![document::test(name, treatment)];
     match treatment.entry(name, reason) {
-        Some(entry) => policy.insert("tools".to_owned(), json!({ name: entry })),
+        Some(mut entry) => {
+            guards.put_into(&mut entry);
+            tests.extend(guards.tests.iter().cloned());
+            policy.insert("tools".to_owned(), json!({ name: entry }))
+        }
         None => policy.insert("hide".to_owned(), json!([name])),
     };
-    let test = document::test(name, treatment);
-    policy.insert(
-        "tests".to_owned(),
-        json!([test, document::rest_test(&BTreeSet::from([name]), "deny")]),
-    );
+    tests.push(document::rest_test(&BTreeSet::from([name]), "deny"));
+    policy.insert("tests".to_owned(), Value::Array(tests));
     Value::Object(policy)
 }

@@ -47,6 +47,10 @@ const TOOLS: &[(&str, &str, &[&str])] = &[
     ("approve_request", "Approve a request", &["id"]),
     ("run_script_file", "Run a script file", &["path"]),
     ("set_theme", "Set the theme", &["name"]),
+    ("upload_file", "Upload a file to the page", &["path"]),
+    ("navigate_page", "Go to a URL", &["url", "initScript"]),
+    ("restart_service", "Restart a service", &["name"]),
+    ("deploy_app", "Deploy the app", &["name"]),
 ];
 
 fn tool(name: &str, description: &str, parameters: &[&str]) -> Value {
@@ -127,6 +131,7 @@ fn a_tool_shows_the_patterns_of_its_own_signals() {
         ("install_plugin", "supply-chain"),
         ("add_memory", "memory-poisoning"),
         ("start_crawl", "runaway-cost"),
+        ("upload_file", "file-upload"),
     ] {
         assert!(shown(name).contains(expected), "{name}: {:?}", shown(name));
     }
@@ -152,12 +157,98 @@ fn the_recommended_policy_treats_each_category_as_promised() {
             class.signals.iter().any(|s| s.kind == catalog::classify::SignalKind::Credentials);
         match class.category {
             Category::Read if !credentials => assert_eq!(treatment, Treatment::Allow),
+            _ if tool.name == "upload_file" => assert_eq!(treatment, Treatment::Ask),
             Category::Write if !credentials => {
                 assert_eq!(treatment, Treatment::Limit { max_a_minute: 30 }, "{}", tool.name);
+            }
+            Category::Execute if class.is_reversible => {
+                assert!(matches!(treatment, Treatment::Limit { .. }), "{}", tool.name);
             }
             Category::Execute => assert_eq!(treatment, Treatment::AskAndLimit { max_a_minute: 10 }),
             Category::Destructive => assert!(matches!(treatment, Treatment::Ask | Treatment::Hide)),
             _ => assert_eq!(treatment, Treatment::Ask, "{}", tool.name),
+        }
+    }
+}
+
+/// Tool, arguments, and what the recommended policy of the server makes of the call.
+const GUARDED: &[(&str, &str, &str)] = &[
+    ("fetch_page", r#"{"url":"https://example.com/a"}"#, "allow"),
+    ("fetch_page", r#"{"url":"http://127.0.0.1:8080/"}"#, "deny"),
+    ("fetch_page", r#"{"url":"http://2130706433/"}"#, "deny"),
+    ("fetch_page", r#"{"url":"http://[::1]/"}"#, "deny"),
+    ("fetch_page", r#"{"url":"http://[::ffff:10.0.0.1]/"}"#, "deny"),
+    ("fetch_page", r#"{"url":"http://192.168.1.1/"}"#, "deny"),
+    ("fetch_page", r#"{"url":"http://169.254.169.254/latest/meta-data/"}"#, "deny"),
+    ("fetch_page", r#"{"url":"http://metadata.google.internal/"}"#, "deny"),
+    ("fetch_page", r#"{"url":"http://localhost/"}"#, "deny"),
+    ("fetch_page", r#"{"url":"http://user@router/"}"#, "deny"),
+    ("fetch_page", r#"{"url":"file:///etc/passwd"}"#, "deny"),
+    ("fetch_page", r#"{"url":"gopher://example.com/"}"#, "deny"),
+    ("fetch_page", r#"{"url":["https://example.com/"]}"#, "deny"),
+    ("read_file", r#"{"path":"notes/today.md"}"#, "allow"),
+    ("read_file", r#"{"path":"./notes/v1.2/today.md"}"#, "allow"),
+    ("read_file", r#"{"path":"../secrets"}"#, "deny"),
+    ("read_file", r#"{"path":"a/%2e%2e/b"}"#, "deny"),
+    ("read_file", r#"{"path":"/home/ann/.ssh/id_ed25519"}"#, "deny"),
+    ("read_file", r#"{"path":"C:\\Users\\ann\\.env"}"#, "deny"),
+    ("read_file", r#"{"path":"/etc/passwd"}"#, "deny"),
+    ("read_files", r#"{"paths":["a.txt","b.txt"]}"#, "allow"),
+    ("read_files", r#"{"paths":["a.txt","../b.txt"]}"#, "deny"),
+    ("move_file", r#"{"source":"a.txt","destination":"b/.bashrc"}"#, "deny"),
+    ("write_file", r#"{"path":"src/package.json","content":"x"}"#, "deny"),
+    ("upload_file", r#"{"path":"report.pdf"}"#, "ask"),
+    ("upload_file", r#"{"path":".env"}"#, "deny"),
+    ("browser_click", r##"{"selector":"#buy"}"##, "allow"),
+    ("navigate_page", r#"{"url":"https://example.com/"}"#, "allow"),
+    ("navigate_page", r#"{"url":"https://example.com/","initScript":"alert(1)"}"#, "ask"),
+    ("restart_service", r#"{"name":"web"}"#, "allow"),
+    ("deploy_app", r#"{"name":"web"}"#, "ask"),
+    ("run_command", r#"{"command":"ls"}"#, "ask"),
+];
+
+fn with_lists() -> Vec<Value> {
+    let mut tools = tools();
+    let mut several = tool("read_files", "Read several files", &["paths"]);
+    several["inputSchema"]["properties"]["paths"] =
+        json!({"type": "array", "items": {"type": "string"}});
+    tools.push(several);
+    tools.push(tool("move_file", "Move or rename files", &["source", "destination"]));
+    tools
+}
+
+#[test]
+fn the_recommended_policy_carries_the_rules_of_the_patterns() {
+    let server = assessed("example", &with_lists());
+    let made = for_server("example", &server.tools, Offer::default(), Preset::Recommended);
+    check_guarded(&made.policy, GUARDED);
+    // The same, when the rules stand once for all tools.
+    let many: Vec<Value> =
+        (0..60).map(|at| tool(&format!("read_part_{at}"), "Read a file", &["path"])).collect();
+    let server = assessed("example", &[with_lists(), many].concat());
+    let made = for_server("example", &server.tools, Offer::default(), Preset::Recommended);
+    assert!(
+        made.policy["all_tools"]["deny_if"].as_array().unwrap().len() < 12,
+        "{:#}",
+        made.policy
+    );
+    let shared: Vec<_> = GUARDED
+        .iter()
+        .filter(|(t, _, _)| ["fetch_page", "read_file"].contains(t))
+        .copied()
+        .collect();
+    check_guarded(&made.policy, &shared);
+}
+
+/// Runs each case as a test of the policy itself.
+fn check_guarded(policy: &Value, cases: &[(&str, &str, &str)]) {
+    loads(policy);
+    for (tool, args, expect) in cases {
+        let args: Value = serde_json::from_str(args).unwrap();
+        let mut asked = policy.clone();
+        asked["tests"] = json!([{"name": "x", "tool": tool, "args": args, "expect": expect}]);
+        if let Err(error) = Policy::load(&asked.to_string(), Format::Json) {
+            panic!("{tool} {args} is not {expect}: {error}\n{:#}", policy["tools"][tool]);
         }
     }
 }

@@ -132,6 +132,66 @@ fn a_read_only_claim_on_a_tool_that_deletes_is_a_contradiction() {
     assert!(of(&tool("get_page", "Get a page", &["id"])).contradictions.is_empty());
 }
 
+type Row = (&'static str, &'static str, &'static [&'static str], Option<bool>, Category, Risk);
+
+/// Shapes of the reference servers and of two browser servers, in our own words: name, description,
+/// parameters, read-only hint, category, least risk. None of their hints is wrong.
+#[rustfmt::skip]
+const REFERENCE: &[Row] = &[
+    ("open_nodes", "Open some nodes of the knowledge graph", &["names*"], Some(true), Read, Low),
+    ("browser_drop", "Drop files onto an element, as if dragged", &["target*", "paths"], Some(false), Execute, High),
+    ("browser_network_request", "Returns the details of one network request", &["index*", "part"], Some(true), Read, Low),
+    ("read_query", "Execute a SELECT query on the SQLite database", &["query*"], None, Read, Medium),
+    ("navigate_page", "Go to a URL, or back, or reload", &["type", "url", "initScript"], Some(false), Execute, High),
+    ("evaluate_script", "Evaluate JavaScript inside the page", &["function*", "args"], Some(false), Execute, Critical),
+    ("browser_click", "Perform a click on a page", &["element", "target*"], Some(false), Execute, High),
+    ("get-env", "Returns all environment variables, for debugging", &[], Some(true), Read, High),
+    ("browser_start_tracing", "Start trace recording", &[], Some(true), Execute, High),
+    ("browser_pdf_save", "Save the page as PDF", &["filename"], Some(true), Write, Medium),
+    ("read_text_file", "Read the contents of a file as text", &["path*"], Some(true), Read, Medium),
+    ("git_checkout", "Switches branches", &["repo_path*", "branch_name*"], Some(false), Write, Medium),
+];
+
+#[test]
+fn tools_of_the_reference_servers_are_what_they_are_and_their_hints_stand() {
+    for (name, description, parameters, read_only, category, risk) in REFERENCE {
+        let mut made = tool(name, description, parameters);
+        if let Some(read_only) = read_only {
+            made["annotations"] = json!({"readOnlyHint": read_only, "destructiveHint": false});
+        }
+        let found = of(&made);
+        assert_eq!(found.category, *category, "{name}: {found:#?}");
+        assert!(found.contradictions.is_empty(), "{name}: {found:#?}");
+        assert!(found.risk >= *risk, "{name}: {found:#?}");
+        assert!(*risk != Low || found.risk <= Medium, "{name}: {found:#?}");
+        assert!(*name != "navigate_page" || found.risk < Critical, "{name}: {found:#?}");
+    }
+}
+
+#[test]
+fn a_plain_lie_is_still_a_contradiction() {
+    let cases: &[(&str, &str, &[&str])] = &[
+        ("run_kubectl", "Run any kubectl command", &["command*"]),
+        ("update_record", "Update a record", &["id*", "fields*"]),
+        ("remove_user", "Remove a user", &["user_id*"]),
+        ("create_refund", "Refund a payment", &["payment_id*", "amount"]),
+    ];
+    for (name, description, parameters) in cases {
+        let mut made = tool(name, description, parameters);
+        made["annotations"] = json!({"readOnlyHint": true});
+        let found = of(&made);
+        assert_eq!(found.contradictions.len(), 1, "{name}: {found:#?}");
+    }
+}
+
+#[test]
+fn tools_that_show_the_environment_are_high() {
+    for name in ["get-env", "print_env", "list_environment_variables", "getEnvVars", "printenv"] {
+        let found = of(&tool(name, "Returns the environment of the server", &[]));
+        assert!(found.risk >= High, "{name}: {found:#?}");
+    }
+}
+
 #[test]
 fn what_says_nothing_is_a_change() {
     for (name, description) in

@@ -159,6 +159,7 @@ fn a_pin_that_cannot_be_read_back_is_a_change() {
 fn odd_names_and_hidden_characters_are_found_where_they_are() {
     let cases: Vec<(Value, &str, OddityKind)> = vec![
         (json!({"name": "read file"}), "/name", OddityKind::NameOutsideAllowed),
+        (json!({"name": "read "}), "/name", OddityKind::NameOutsideAllowed),
         (json!({"name": ""}), "/name", OddityKind::NameOutsideAllowed),
         (json!({"name": "a".repeat(129)}), "/name", OddityKind::NameOutsideAllowed),
         (json!({"name": "p\u{0430}y"}), "/name", OddityKind::MixedScript),

@@ -21,18 +21,24 @@ from sklearn.linear_model import LogisticRegression
 CLASSES = ["Read", "Write", "Destructive", "Execute", "Financial"]
 FOLDS = 20
 # Chosen on leave-family-out log likelihood; flat around these values.
-REGULARISATION = 0.4
+REGULARISATION = 0.45
 TIER_WEIGHT = {"gold": 1.0, "silver": 0.4, "lesson": 1.0}
 FAMILY_EXPONENT = 0.25  # large families count less per row
 FAMILIES_MIN = 3  # a bag word must appear in this many families, other features in two
 PRUNE_BELOW = 0.03
+# Silver labels come from rules, and some are wrong ("transfer a folder" as Financial). A silver row is left
+# out when a model of gold rows and lessons alone gives its label less than this probability.
+SILVER_PROBABILITY_MIN = 0.1
 # The decision, in units of the score; `decide.rs` holds the same numbers in thousandths.
 READ_MARGIN = 1.4
 HINT_MARGIN = 3.5
-LEAN = np.array([0.0, 0.4, 0.5, 2.0])  # Write, Destructive, Execute, Financial
+LEAN = np.array([0.0, 0.4, -0.15, 2.0])  # Write, Destructive, Execute, Financial
 BAG = ("says.word", "name.word", "param", "param.word")
-ABSENCE = {"name.act=none", "says.act=none", "param.none"}
+ABSENCE = {"name.act=none", "says.act=none", "acts=none+none", "param.none"}
 CHANGING = {f"choice={act}" for act in ("write", "destroy", "run", "drive", "money")}
+
+STARTS = {"choice=run", "told=run", "starts.run", "name.raw_request"}
+OWN_CODE = {"shape=command", "shape=code", "shape=sql", "shape=http", "shape=query", "cue=arbitrary"}
 
 
 def group(row):
@@ -63,6 +69,18 @@ def row_weights(rows):
 
 
 def fit(rows):
+    return fit_all(plausible(rows))
+
+
+def plausible(rows):
+    sure = [r for r in rows if r["tier"] != "silver"]
+    silver = [r for r in rows if r["tier"] == "silver"]
+    odds = np.exp(scores(fit_all(sure), silver))
+    chance = odds / odds.sum(1, keepdims=True)
+    return sure + [r for r, p in zip(silver, chance) if p[CLASSES.index(r["label"])] >= SILVER_PROBABILITY_MIN]
+
+
+def fit_all(rows):
     vocab = vocabulary(rows)
     labels = np.array([CLASSES.index(r["label"]) for r in rows])
     model = LogisticRegression(C=REGULARISATION, max_iter=500)
@@ -88,7 +106,8 @@ def decide(row, score, known):
     margin = READ_MARGIN + (HINT_MARGIN if read_only is False or destructive is True else 0)
     ahead = score[0] - score[1:].max()
     ruled_out = changes or raw_request
-    if ahead >= margin and not ruled_out:
+    only_reads = {"choice.only_read", "says.act=read"} <= features and margin == READ_MARGIN
+    if (ahead >= margin or (only_reads and ahead >= 0)) and not ruled_out:
         return 0
     if not (features & known) - ABSENCE:
         return 1
@@ -100,8 +119,10 @@ def decide(row, score, known):
     best = 1 + int((score[1:] + lean).argmax())
     if best == 1 and features & {"choice=destroy", "told=destroy"}:
         return 2
-    if best == 1 and features & {"choice=run", "told=run"}:
+    if best == 1 and features & STARTS:
         return 3
+    if best == 3 and "name.act=destroy" in features and not features & OWN_CODE:
+        return 2
     return best
 
 

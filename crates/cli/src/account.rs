@@ -77,10 +77,7 @@ pub(crate) struct RefreshArgs {
 fn find(name: &str) -> Result<(&'static Service, &'static Account)> {
     services::with_accounts().find(|(service, _)| service.name == name).ok_or_else(|| {
         let known: Vec<&str> = services::with_accounts().map(|(service, _)| service.name).collect();
-        anyhow!(
-            "there is no service `{name}` to have an account at\nhint: there is `{}`",
-            known.join("`, `")
-        )
+        anyhow!("unknown service `{name}`\nhint: there is `{}`", known.join("`, `"))
     })
 }
 

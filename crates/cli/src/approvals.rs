@@ -1,7 +1,9 @@
 //! `tollgate approvals`: calls that wait for a human. The owner sees who asks, for what exactly, and
 //! why, and answers with one word.
 
-use anyhow::{Result, anyhow};
+use std::io::{self, IsTerminal as _};
+
+use anyhow::{Result, anyhow, bail};
 use clap::{Args, Subcommand};
 use serde_json::{Value, json};
 use store::ledger::{Answer, Approval, ApprovalStatus};
@@ -12,12 +14,23 @@ use crate::failure::Ending;
 use crate::moment;
 use crate::output::{Out, Table, visible, visible_lines};
 
+mod parked;
+mod pretty;
+mod watch;
+
+use parked::{Parked, is_older};
+use pretty::pretty;
+
+const COMPLETION: &str = "completion/complete";
+
 #[derive(Subcommand)]
 pub(crate) enum ApprovalsCommand {
     /// List the calls that wait
     List(ListArgs),
     /// Show one call with its exact arguments
     Show(IdArgs),
+    /// Show the calls that wait as they come, and decide them one by one
+    Watch(watch::WatchArgs),
     /// Let a call through: once, or this exact call for a while
     Approve(ApproveArgs),
     /// Refuse a call; the agent is told why
@@ -44,6 +57,12 @@ pub(crate) struct ApproveArgs {
     /// Let this exact call through as often as it comes, for so long, such as 10m
     #[arg(long = "for", value_name = "SPAN")]
     span: Option<String>,
+    /// With `--for`: let this tool of this server through with any arguments, not only these
+    #[arg(long, requires = "span")]
+    any_arguments: bool,
+    /// Approve without a terminal
+    #[arg(long, short)]
+    yes: bool,
 }
 
 #[derive(Args)]
@@ -62,17 +81,35 @@ impl ApprovalsCommand {
             ApprovalsCommand::List(args) => list(args.all, &stores, out),
             ApprovalsCommand::Show(args) => show(&args.id, &stores, out),
             ApprovalsCommand::Approve(args) => {
-                let answer = match args.span.as_deref() {
-                    None => Answer::ApproveOnce,
-                    Some(span) => Answer::ApproveFor { seconds: moment::parse_seconds(span)? },
-                };
+                check_agreed(args.yes)?;
+                let answer = yes(args.span.as_deref(), args.any_arguments)?;
                 decide(&args.id, &answer, &stores, out)
             }
+            ApprovalsCommand::Watch(args) => watch::run(&args, &stores, out),
             ApprovalsCommand::Deny(args) => {
                 decide(&args.id, &Answer::Deny { words: args.because }, &stores, out)
             }
         }
     }
+}
+
+/// A yes is for a human to say: a program that runs this without a terminal must say that it means it.
+fn check_agreed(yes: bool) -> Result<()> {
+    if yes || io::stdin().is_terminal() {
+        return Ok(());
+    }
+    bail!("an approval is for a human to give; no terminal to ask on, so add `--yes`")
+}
+
+/// A yes: once, or for a while to this exact call or to any arguments of its tool.
+fn yes(span: Option<&str>, any_arguments: bool) -> Result<Answer> {
+    let Some(span) = span else { return Ok(Answer::ApproveOnce) };
+    let seconds = moment::parse_seconds(span)?;
+    Ok(if any_arguments {
+        Answer::ApproveAnyFor { seconds }
+    } else {
+        Answer::ApproveFor { seconds }
+    })
 }
 
 fn list(all: bool, stores: &Stores, out: &mut Out) -> Result<Ending> {
@@ -85,7 +122,7 @@ fn list(all: bool, stores: &Stores, out: &mut Out) -> Result<Ending> {
         return Ok(Ending::Yes);
     }
     if approvals.is_empty() {
-        out.say("nothing waits for you");
+        out.say("no approvals pending");
         return Ok(Ending::Yes);
     }
     let mut table = Table::new(&["id", "who", "server", "call", "state", "time left", "why"]);
@@ -95,7 +132,7 @@ fn list(all: bool, stores: &Stores, out: &mut Out) -> Result<Ending> {
             approval.grant.clone(),
             approval.server.clone(),
             approval.subject.clone(),
-            state(approval, time).to_owned(),
+            state_text(approval, time),
             time_left(approval, time),
             approval.reason.clone(),
         ]);
@@ -111,34 +148,7 @@ fn show(id: &str, stores: &Stores, out: &mut Out) -> Result<Ending> {
         out.json(&approval_json(&approval, time, stores))?;
         return Ok(Ending::Yes);
     }
-    let risk = crate::server::risk(&approval.server, &approval.subject, stores);
-    let lines = [
-        ("id", approval.id.clone()),
-        ("who", approval.grant.clone()),
-        ("server", approval.server.clone()),
-        (approval.subject_kind.as_str(), approval.subject.clone()),
-        ("risk", risk.unwrap_or("not known").to_owned()),
-        ("asked", moment::local(approval.asked_us)),
-        ("state", state(&approval, time).to_owned()),
-        ("time left", time_left(&approval, time)),
-        ("policy", format!("{} version {}", approval.policy, approval.policy_version)),
-        ("matched", approval.rule.clone()),
-        ("why", approval.reason.clone()),
-        ("digest", approval.digest.clone()),
-        ("void", void(&approval, stores).filter(|_| is_open(&approval, time)).unwrap_or_default()),
-    ];
-    for (name, value) in lines.iter().filter(|(_, value)| !value.is_empty()) {
-        out.line(format_args!("{name:<10} {}", visible(value)))?;
-    }
-    out.line("arguments")?;
-    match arguments(&approval, stores)? {
-        Some(text) => {
-            for line in visible_lines(&pretty(&text)) {
-                out.line(format_args!("  {line}"))?;
-            }
-        }
-        None => out.line("  (not kept any more)")?,
-    }
+    describe(&approval, time, stores, out)?;
     if state(&approval, time) == "waiting" {
         out.say(format_args!(
             "answer with `tollgate approvals approve {0}`, or `tollgate approvals deny {0} --because TEXT`",
@@ -146,6 +156,43 @@ fn show(id: &str, stores: &Stores, out: &mut Out) -> Result<Ending> {
         ));
     }
     Ok(Ending::Yes)
+}
+
+/// Everything there is to know of a call before one decides.
+fn describe(approval: &Approval, time: u64, stores: &Stores, out: &mut Out) -> Result<()> {
+    let risk = crate::server::risk(&approval.server, &approval.subject, stores);
+    let lines = [
+        ("id", approval.id.clone()),
+        ("who", approval.grant.clone()),
+        ("server", approval.server.clone()),
+        ("method", approval.method.clone()),
+        (approval.subject_kind.as_str(), approval.subject.clone()),
+        ("risk", risk.map_or_else(|| "not known".to_owned(), |risk| out.paint().risk(risk))),
+        ("asked", moment::local(approval.asked_us)),
+        ("state", state_text(approval, time)),
+        ("time left", time_left(approval, time)),
+        ("policy", format!("{} version {}", approval.policy, approval.policy_version)),
+        ("matched", approval.rule.clone()),
+        ("why", approval.reason.clone()),
+        ("digest", approval.digest.clone()),
+        ("void", void(approval, stores).filter(|_| is_open(approval, time)).unwrap_or_default()),
+    ];
+    for (name, value) in lines.iter().filter(|(_, value)| !value.is_empty()) {
+        // Our own colour, and no stranger's text.
+        let value = if *name == "risk" { value.clone() } else { visible(value) };
+        out.line(format_args!("{name:<10} {value}"))?;
+    }
+    let parked = Parked::of(approval, stores)?;
+    out.line("arguments")?;
+    match parked.as_ref().map(Parked::arguments) {
+        Some(text) => indented(&text, out)?,
+        None => out.line("  (not kept any more)")?,
+    }
+    if let Some(others) = parked.as_ref().and_then(Parked::others) {
+        out.line("other params")?;
+        indented(&others, out)?;
+    }
+    Ok(())
 }
 
 fn decide(id: &str, answer: &Answer, stores: &Stores, out: &mut Out) -> Result<Ending> {
@@ -170,6 +217,10 @@ fn decide(id: &str, answer: &Answer, stores: &Stores, out: &mut Out) -> Result<E
                 moment::span(*seconds)
             ))?;
         }
+        Answer::ApproveAnyFor { seconds } => out.line(format_args!(
+            "approved for {}: {what}, with any arguments",
+            moment::span(*seconds)
+        ))?,
         Answer::Deny { .. } => out.line(format_args!("denied: {what}"))?,
     }
     Ok(Ending::Yes)
@@ -179,6 +230,11 @@ fn decide(id: &str, answer: &Answer, stores: &Stores, out: &mut Out) -> Result<E
 /// it comes, so a yes would let nothing through.
 fn void(approval: &Approval, stores: &Stores) -> Option<String> {
     let Approval { grant: label, server, policy, policy_version, .. } = approval;
+    if approval.method == COMPLETION
+        && Parked::of(approval, stores).is_ok_and(|parked| is_older(parked.as_ref()))
+    {
+        return Some("an older version asked this without binding what is completed".to_owned());
+    }
     let Ok(grant) = stores.grant(label) else {
         return Some(format!("grant `{label}` is gone"));
     };
@@ -223,6 +279,15 @@ fn state(approval: &Approval, time: u64) -> &'static str {
     }
 }
 
+/// The state, and that a yes is for more than the call that asked.
+fn state_text(approval: &Approval, time: u64) -> String {
+    let state = state(approval, time);
+    if approval.any_arguments && state == "approved" {
+        return "approved, any arguments".to_owned();
+    }
+    state.to_owned()
+}
+
 fn is_open(approval: &Approval, time: u64) -> bool {
     matches!(state(approval, time), "waiting" | "approved")
 }
@@ -240,67 +305,15 @@ fn time_left(approval: &Approval, time: u64) -> String {
     seconds_left(approval, time).map(moment::span).unwrap_or_default()
 }
 
-/// The exact arguments, as they were sent. They lie sealed and are opened only to be shown.
-fn arguments(approval: &Approval, stores: &Stores) -> Result<Option<String>> {
-    let parked = stores.registry.parked(&approval.id)?;
-    Ok(parked.map(|bytes| String::from_utf8_lossy(bytes.expose()).into_owned()))
-}
-
-/// Indented without changing a digit: the order of keys and the spelling of numbers stay.
-fn pretty(text: &str) -> String {
-    use policy::json::{Bounds, Doc};
-    match Doc::read(text.as_bytes(), &Bounds::MESSAGE) {
-        Ok(doc) => {
-            let mut out = String::new();
-            push_pretty(doc.root(), 0, &mut out);
-            out
-        }
-        Err(_) => text.to_owned(),
+fn indented(text: &str, out: &mut Out) -> Result<()> {
+    for line in visible_lines(&pretty(text)) {
+        out.line(format_args!("  {line}"))?;
     }
-}
-
-fn push_pretty(value: policy::json::Value<'_>, depth: usize, out: &mut String) {
-    use policy::json::Kind;
-    let (open, close, empty) = match value.kind() {
-        Kind::Object => ('{', '}', value.is_empty()),
-        Kind::Array => ('[', ']', value.is_empty()),
-        _ => return out.push_str(value.raw()),
-    };
-    out.push(open);
-    if empty {
-        return out.push(close);
-    }
-    let line = |depth: usize, out: &mut String| {
-        out.push('\n');
-        out.push_str(&"  ".repeat(depth));
-    };
-    let mut first = true;
-    let mut comma = |out: &mut String| {
-        if !std::mem::take(&mut first) {
-            out.push(',');
-        }
-    };
-    if value.kind() == Kind::Object {
-        for (key, member) in value.entries() {
-            comma(out);
-            line(depth + 1, out);
-            out.push_str(key.raw());
-            out.push_str(": ");
-            push_pretty(member, depth + 1, out);
-        }
-    } else {
-        for item in value.items() {
-            comma(out);
-            line(depth + 1, out);
-            push_pretty(item, depth + 1, out);
-        }
-    }
-    line(depth, out);
-    out.push(close);
+    Ok(())
 }
 
 fn approval_json(approval: &Approval, time: u64, stores: &Stores) -> Value {
-    let arguments = arguments(approval, stores).ok().flatten();
+    let parked = Parked::of(approval, stores).ok().flatten();
     json!({
         "id": approval.id,
         "grant": approval.grant,
@@ -310,6 +323,7 @@ fn approval_json(approval: &Approval, time: u64, stores: &Stores) -> Value {
         "subject": approval.subject,
         "risk": crate::server::risk(&approval.server, &approval.subject, stores),
         "state": state(approval, time),
+        "any_arguments": approval.any_arguments,
         "asked_at": moment::utc(approval.asked_us),
         "seconds_left": seconds_left(approval, time),
         "policy": approval.policy,
@@ -318,22 +332,11 @@ fn approval_json(approval: &Approval, time: u64, stores: &Stores) -> Value {
         "reason": approval.reason,
         "digest": approval.digest,
         // The text itself, not a value: a program must see the spelling that was judged.
-        "arguments": arguments,
+        "arguments": parked.as_ref().map(Parked::arguments),
+        // All that the approval is bound to; nothing for one that an older version asked.
+        "params": parked.as_ref().and_then(Parked::params),
         "by": approval.by,
         "words": approval.words,
         "void": void(approval, stores).filter(|_| is_open(approval, time)),
     })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn arguments_are_indented_without_changing_them() {
-        let text = r#"{"b":1.10,"a":[true,{"x":"\u001b[2J"}],"e":{},"l":[]}"#;
-        let expected = "{\n  \"b\": 1.10,\n  \"a\": [\n    true,\n    {\n      \"x\": \"\\u001b[2J\"\n    }\n  ],\n  \"e\": {},\n  \"l\": []\n}";
-        assert_eq!(pretty(text), expected);
-        assert_eq!(pretty("not json"), "not json");
-    }
 }

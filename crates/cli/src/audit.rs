@@ -15,6 +15,7 @@ use crate::output::Out;
 mod chain;
 mod export;
 mod lines;
+pub(crate) mod seal;
 mod tail;
 
 pub(crate) use lines::line;
@@ -31,7 +32,7 @@ pub(crate) enum AuditCommand {
     Search(SearchArgs),
     /// Check that no row was changed, removed or put in
     Verify(VerifyArgs),
-    /// Print a checkpoint to keep elsewhere; with it, verify also finds a cut-off end
+    /// Print a checkpoint to keep elsewhere; with it, verify also detects removed rows at the end
     Checkpoint(CheckpointArgs),
     /// Take the log out: entries as JSON lines or CSV, or the chain itself
     Export(ExportArgs),
@@ -39,7 +40,7 @@ pub(crate) enum AuditCommand {
 
 #[derive(Args)]
 pub(crate) struct TailArgs {
-    /// Go on showing entries as they come
+    /// Keep following new entries
     #[arg(short = 'f', long)]
     follow: bool,
     /// How many to begin with
@@ -126,7 +127,7 @@ impl AuditCommand {
         match self {
             AuditCommand::Tail(args) => tail::tail(&args, context, out),
             AuditCommand::Search(args) => tail::search(&args, context, out),
-            AuditCommand::Verify(args) => chain::verify(&args, &context.home_path()?, out),
+            AuditCommand::Verify(args) => chain::verify(&args, context, out),
             AuditCommand::Checkpoint(args) => chain::checkpoint(&args, &context.open()?, out),
             AuditCommand::Export(args) => export::run(&args, context, out),
         }

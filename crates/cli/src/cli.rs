@@ -4,14 +4,16 @@
 use std::fmt::Write as _;
 use std::path::PathBuf;
 
-use clap::error::ErrorKind;
+use anyhow::{Result, bail};
+use clap::error::{ContextKind, ErrorKind};
 use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand};
 
+use crate::failure::Ending;
 use crate::logging::LogFormat;
-use crate::output::{ColorWhen, visible_lines};
+use crate::output::{ColorWhen, Out, visible_lines};
 use crate::{
     account, approvals, audit, catalog, clients, data, doctor, grant, personal, policies,
-    reference, run, scan, server, shell, status, sync, vault,
+    reference, run, scan, server, service, shell, status, sync, vault,
 };
 
 #[derive(Parser)]
@@ -80,6 +82,9 @@ pub(crate) enum Command {
     Status(status::StatusArgs),
     /// Find what is wrong and the command that mends it
     Doctor(doctor::DoctorArgs),
+    /// Start the gate with your session: install, uninstall
+    #[command(subcommand)]
+    Service(service::ServiceCommand),
     /// The key that seals your secrets: status, move
     #[command(subcommand)]
     Vault(vault::VaultCommand),
@@ -88,7 +93,7 @@ pub(crate) enum Command {
     Clients(clients::ClientsCommand),
     /// What each tool of a server can do, how dangerous, and why
     Scan(scan::ScanArgs),
-    /// Servers and tools there are: search, show, import, stack
+    /// Search a catalogue of servers and tools: show, import
     #[command(subcommand)]
     Catalog(catalog::CatalogCommand),
     /// Servers behind the gate: add, list, tools, pins, remove
@@ -97,15 +102,15 @@ pub(crate) enum Command {
     /// The rules: check, test, explain, simulate, suggest, set
     #[command(subcommand)]
     Policy(policies::PolicyCommand),
-    /// Who comes in: create, list, show, rotate, revoke, token
+    /// Access for clients: create, list, show, rotate, revoke
     #[command(subcommand)]
     Grant(grant::GrantCommand),
-    /// Calls that wait for a human: list, show, approve, deny
+    /// Calls that wait for a human: list, watch, approve, deny
     #[command(subcommand)]
     Approvals(approvals::ApprovalsCommand),
     /// Sign in to one of your accounts at a service
     Connect(account::ConnectArgs),
-    /// How your accounts stand: state, scopes, expiry, last sync
+    /// Status of your accounts: state, scopes, expiry, last sync
     Accounts(account::AccountsArgs),
     /// Take consent back and wipe an account and its data
     Disconnect(account::DisconnectArgs),
@@ -121,7 +126,7 @@ pub(crate) enum Command {
     Events(sync::EventsArgs),
     /// Take your data out as CSV, JSON lines or Parquet
     Export(data::ExportArgs),
-    /// Ask your data in SQL, reading only
+    /// Query your data with SQL (read-only)
     Sql(data::SqlArgs),
     /// Delete everything tollgate keeps here
     Purge(data::PurgeArgs),
@@ -132,6 +137,9 @@ pub(crate) enum Command {
     Completions(shell::CompletionsArgs),
     /// Print the manual page
     Man,
+    /// Print help, also for one command: `tollgate help server add`
+    #[command(hide = true)]
+    Help(HelpArgs),
     /// Stand in for a service on loopback, for tests and benchmarks
     #[command(hide = true)]
     Sandbox(run::SandboxArgs),
@@ -143,9 +151,36 @@ pub(crate) enum Command {
     Reference(reference::ReferenceArgs),
 }
 
+#[derive(Args)]
+pub(crate) struct HelpArgs {
+    /// The command, such as server add
+    #[arg(value_name = "COMMAND")]
+    words: Vec<String>,
+}
+
+/// The help of a command, or the first screen: what `--help` prints there.
+pub(crate) fn help(args: &HelpArgs, out: &mut Out) -> Result<Ending> {
+    let whole = command();
+    let mut found = &whole;
+    for (at, word) in args.words.iter().enumerate() {
+        let Some(next) = found.find_subcommand(word) else {
+            let shown = args.words.get(..=at).unwrap_or_default().join(" ");
+            bail!("there is no command `{shown}`\nhint: `tollgate help` shows the commands");
+        };
+        found = next;
+    }
+    let words = ["tollgate"].into_iter().chain(args.words.iter().map(String::as_str));
+    if let Err(help) = command().try_get_matches_from(words.chain(["--help"])) {
+        let help = help.render();
+        let text = if out.paint().is_on() { help.ansi().to_string() } else { help.to_string() };
+        out.raw(text.as_bytes())?;
+    }
+    Ok(Ending::Yes)
+}
+
 /// The first screen of help. Every visible command stands in exactly one group; a test says so.
 const GROUPS: &[(&str, &[&str])] = &[
-    ("Run", &["up", "stdio", "wrap", "status", "doctor", "vault", "clients"]),
+    ("Run", &["up", "stdio", "wrap", "status", "doctor", "service", "vault", "clients"]),
     ("Rules", &["server", "policy", "grant", "approvals"]),
     ("Catalogue", &["scan", "catalog"]),
     (
@@ -177,8 +212,8 @@ pub(crate) fn command() -> clap::Command {
     let plain = plain_command();
     let groups = grouped_help(&plain);
     plain.help_template(format!(
-        "{{about}}\n{{usage-heading}} {{usage}}\n\n{groups}\nEverywhere:\n{{options}}\n\
-         `tollgate COMMAND --help` says more. Try `tollgate up --demo` first.\n"
+        "{{about}}\n{{usage-heading}} {{usage}}\n{groups}\nEverywhere:\n{{options}}\n\
+         `tollgate help COMMAND` says more. Try `tollgate up --demo` first.\n"
     ))
 }
 
@@ -199,8 +234,80 @@ pub(crate) fn parse() -> Cli {
         }
         _ => Err(error),
     });
-    let matches = matches.unwrap_or_else(|error| tamed(error).exit());
+    let matches = matches.unwrap_or_else(|error| tamed(helped(error)).exit());
     Cli::from_arg_matches(&matches).unwrap_or_else(|error| tamed(error).exit())
+}
+
+/// The words for a mistake that many make, in front of what clap says of it.
+fn helped(error: clap::Error) -> clap::Error {
+    let words: Vec<String> = std::env::args().skip(1).collect();
+    let tip = match error.kind() {
+        ErrorKind::UnknownArgument => missing_dashes(&words),
+        ErrorKind::InvalidSubcommand => {
+            let wrong = error.get(ContextKind::InvalidSubcommand).map(ToString::to_string);
+            wrong.and_then(|wrong| meant(&wrong, &words))
+        }
+        _ => None,
+    };
+    let Some(tip) = tip else { return error };
+    let plain = error.render().to_string();
+    let (first, rest) = plain.split_once('\n').unwrap_or((&plain, ""));
+    let first = first.trim_start_matches("error: ");
+    // One tip is enough, and clap's own would be about something else.
+    let rest: Vec<&str> = rest.lines().filter(|line| !line.trim().starts_with("tip:")).collect();
+    let rest = rest.join("\n");
+    clap::Error::raw(error.kind(), format!("{first}\n\n  tip: {tip}\n\n{}\n", rest.trim()))
+}
+
+/// Commands whose own command goes behind `--`.
+const TAKE_COMMANDS: &[&[&str]] = &[&["server", "add"], &["scan"], &["wrap"]];
+
+fn missing_dashes(words: &[String]) -> Option<String> {
+    let plain: Vec<&str> = words.iter().map(String::as_str).collect();
+    let takes = |path: &&&[&str]| plain.windows(path.len()).any(|window| window == **path);
+    let path = TAKE_COMMANDS.iter().find(takes)?;
+    let has_dashes = plain.contains(&"--");
+    (!has_dashes).then(|| {
+        let shown = path.join(" ");
+        let name = if shown == "server add" { " NAME" } else { "" };
+        format!("put `--` before the command: `tollgate {shown}{name} -- COMMAND`")
+    })
+}
+
+/// Words of other programs, and what they are called here: the first that the command has.
+const SYNONYMS: &[(&str, &[&str])] = &[
+    ("delete", &["revoke", "remove", "uninstall", "disconnect"]),
+    ("del", &["revoke", "remove", "uninstall"]),
+    ("rm", &["revoke", "remove", "uninstall"]),
+    ("remove", &["revoke", "uninstall"]),
+    ("revoke", &["remove"]),
+    ("ls", &["list"]),
+    ("new", &["create", "add"]),
+    ("add", &["create", "install", "set"]),
+    ("create", &["add", "set", "install"]),
+    ("get", &["show", "list"]),
+    ("info", &["show", "status"]),
+    ("reject", &["deny"]),
+    ("accept", &["approve", "pins"]),
+    ("log", &["audit", "tail"]),
+    ("logs", &["audit", "tail"]),
+    ("start", &["up"]),
+    ("serve", &["up"]),
+    ("run", &["up"]),
+    ("login", &["connect"]),
+    ("logout", &["disconnect"]),
+];
+
+fn meant(wrong: &str, words: &[String]) -> Option<String> {
+    let mut command = plain_command();
+    for word in words.iter().take_while(|word| *word != wrong) {
+        if let Some(next) = command.find_subcommand(word) {
+            command = next.clone();
+        }
+    }
+    let (_, known) = SYNONYMS.iter().find(|(word, _)| *word == wrong)?;
+    let found = known.iter().find(|known| command.find_subcommand(known).is_some())?;
+    Some(format!("did you mean `{found}`?"))
 }
 
 /// Words of a command line are repeated in complaints about them, and may come from anywhere.

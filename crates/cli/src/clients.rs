@@ -12,6 +12,7 @@ use crate::failure::Ending;
 use crate::output::Out;
 
 mod change;
+mod copies;
 mod edit;
 mod entry;
 mod files;
@@ -26,7 +27,7 @@ mod places;
 mod plan;
 mod recommend;
 mod resolve;
-mod secrets;
+mod restore;
 mod table;
 mod told;
 mod toml_file;
@@ -46,6 +47,15 @@ pub(crate) enum ClientsCommand {
     Import(ImportArgs),
     /// Add one server of the gate to one client
     Install(InstallArgs),
+    /// List or remove the copies of old client files, which hold secrets in clear
+    Copies(CopiesArgs),
+}
+
+#[derive(Args)]
+pub(crate) struct CopiesArgs {
+    /// Remove them; `clients import --undo` works without them
+    #[arg(long)]
+    remove: bool,
 }
 
 #[expect(clippy::struct_excessive_bools, reason = "options of a command")]
@@ -60,7 +70,7 @@ pub(crate) struct ImportArgs {
     /// Do it without asking
     #[arg(long, short)]
     yes: bool,
-    /// Put every file back as it was before the imports
+    /// Take the gate out of every file and put back what was there before the imports
     #[arg(long)]
     undo: bool,
     /// Let every client start `tollgate stdio` instead of using an address and a token
@@ -69,6 +79,9 @@ pub(crate) struct ImportArgs {
     /// Leave the files of this folder's project alone
     #[arg(long)]
     no_project: bool,
+    /// Also change files of this folder's project that are under version control
+    #[arg(long, conflicts_with = "no_project")]
+    project_files: bool,
     /// Do not ask the servers for their tools now
     #[arg(long)]
     no_connect: bool,
@@ -99,6 +112,7 @@ impl ClientsCommand {
             ClientsCommand::Import(args) if args.undo => undo::run(&args, context, out),
             ClientsCommand::Import(args) => import::run(&args, context, out),
             ClientsCommand::Install(args) => install::run(&args, context, out),
+            ClientsCommand::Copies(args) => copies::run(&args, context, out),
         }
     }
 }
@@ -143,7 +157,7 @@ pub(crate) fn open_servers(stores: &Stores) -> Result<Vec<OpenServer>> {
 }
 
 /// Where tollgate's files are when nobody says otherwise.
-fn usual_home() -> Option<PathBuf> {
+pub(crate) fn usual_home() -> Option<PathBuf> {
     let set = |name: &str| variable(name).filter(|v| !v.is_empty()).map(PathBuf::from);
     let data = set("XDG_DATA_HOME").filter(|path| path.is_absolute());
     let data = data.or_else(|| set("HOME").map(|home| home.join(".local/share")))?;

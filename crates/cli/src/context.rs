@@ -2,7 +2,8 @@
 //! environment is read here and nowhere deeper.
 
 use std::cell::OnceCell;
-use std::io::{self, Read as _};
+use std::collections::BTreeMap;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -11,14 +12,15 @@ use connectors::{Desk, Locked};
 use gateway::LazyDesk;
 use store::clock::Clock;
 use store::effective::Effective;
+use store::files;
 use store::home::Home;
-use store::ledger::{Ledger, Options, Reader, Retention};
+use store::ledger::{Ledger, Options, Reader, Retention, SealKey, Sealing};
 use store::random::Random;
 use store::registry::{
     FileNames, Grant, Origin, PolicyText, Registry, RegistryError, Server, Target,
 };
 use store::settings::Settings;
-use store::vault::{Ask, KeyError, Vault, ask_nobody, parse_key};
+use store::vault::{Ask, AskError, KeyError, KeyFile, Vault, ask_nobody, parse_key};
 
 use crate::cli::Global;
 use crate::services::{self, Look};
@@ -32,6 +34,8 @@ pub(crate) const KEY_VARIABLE: &str = "TOLLGATE_VAULT_KEY";
 const EXPORTS_VARIABLE: &str = "TOLLGATE_EXPORTS";
 /// A setting of a home whose accounts are pretended, so that no command asks a real service in it.
 pub(crate) const DEMONSTRATION: &str = "demonstration";
+/// Where the services of a demonstration are, as JSON, while it runs.
+pub(crate) const DEMONSTRATION_SERVICES: &str = "demonstration_services";
 /// What `--home` says unless it is given.
 const OUR_HOME_VARIABLE: &str = "TOLLGATE_HOME";
 /// A second name of the home, for those who come from another WHOOP server.
@@ -45,6 +49,8 @@ pub(crate) struct Context {
     pub(crate) random: Random,
     /// Where the settings of services come from before the settings file is asked.
     look: Look,
+    /// Whether that was handed in, as by a demonstration for its own sandboxes.
+    has_services: bool,
     /// How a vault key is had that is not in the home.
     pub(crate) ask: Ask,
 }
@@ -57,6 +63,7 @@ impl Context {
             clock: Clock::System,
             random: Random::System,
             look: Arc::new(variable),
+            has_services: false,
             ask: vault::ask,
         }
     }
@@ -69,13 +76,14 @@ impl Context {
             clock: self.clock.clone(),
             random: self.random.clone(),
             look: Arc::clone(&self.look),
+            has_services: self.has_services,
             ask: ask_nobody,
         }
     }
 
     /// The same with services elsewhere: what the environment says of the real ones does not count.
     pub(crate) fn with_services(self, look: Look) -> Context {
-        Context { look, ..self }
+        Context { look, has_services: true, ..self }
     }
 
     /// `--home`, or the XDG data folder.
@@ -99,6 +107,11 @@ impl Context {
         let home = self.home.as_deref()?;
         let by_environment = std::env::var_os(OUR_HOME_VARIABLE).is_some_and(|named| named == home);
         (!by_environment).then_some(home)
+    }
+
+    /// The settings file that was named, if one was.
+    pub(crate) fn named_settings(&self) -> Option<&Path> {
+        self.config.as_deref()
     }
 
     /// The settings file in use: the one that was named, or the one in the home if it is there.
@@ -133,8 +146,13 @@ impl Context {
         let vault = Arc::new(self.open_vault(&home)?);
         let registry = Registry::open(&home, Arc::clone(&vault), self.random.clone())?;
         let settings = Arc::new(settings);
-        let pretended = registry.value(DEMONSTRATION)?;
-        let desk = self.desk(&home, vault, &settings, pretended.as_deref());
+        let pretends = registry.value(DEMONSTRATION)?.is_some();
+        let look = if pretends && !self.has_services {
+            pretended(&registry, &home)?
+        } else {
+            Arc::clone(&self.look)
+        };
+        let desk = self.desk(&home, vault, &settings, look, pretends);
         Ok(self.stores(home, registry, settings, desk))
     }
 
@@ -170,12 +188,20 @@ impl Context {
     }
 
     fn open_vault(&self, home: &Home) -> Result<Vault> {
-        match std::env::var(KEY_VARIABLE) {
-            Ok(text) => Ok(Vault::from_key(
-                parse_key(&text).with_context(|| format!("`{KEY_VARIABLE}` cannot be used"))?,
-            )),
-            Err(_) => Ok(Vault::open_home(home, &self.random, self.ask)?),
+        if let Some(vault) = vault_handed_in()? {
+            return Ok(vault);
         }
+        check_program(home.path())?;
+        Ok(Vault::open_home(home, &self.random, self.ask)?)
+    }
+
+    /// The vault of a home that is only looked at: nothing is made, nothing mended. None without a key.
+    pub(crate) fn look_at_vault(&self, home: &Path) -> Result<Option<Vault>> {
+        if let Some(vault) = vault_handed_in()? {
+            return Ok(Some(vault));
+        }
+        check_program(home)?;
+        Ok(Vault::look(home, self.ask)?)
     }
 
     /// The desk of the connectors. Nothing is opened before somebody works at it.
@@ -184,15 +210,11 @@ impl Context {
         home: &Home,
         vault: Arc<Vault>,
         settings: &Arc<Settings>,
-        pretended: Option<&str>,
+        look: Look,
+        pretends: bool,
     ) -> Arc<LazyDesk> {
         let (home, settings) = (home.clone(), Arc::clone(settings));
         let (clock, random) = (self.clock.clone(), self.random.clone());
-        let pretends = pretended.is_some();
-        let look = match pretended {
-            Some(text) => services::pretended(text, &self.look),
-            None => Arc::clone(&self.look),
-        };
         Arc::new(LazyDesk::new(move || {
             let whoop = settings.services.get(connectors::whoop::NAME);
             let allowed = whoop.and_then(|whoop| whoop.exports.clone());
@@ -227,6 +249,35 @@ fn create_home(path: &Path) -> Result<Home> {
             "`{shown}` is the folder of `whoop-mcp`, not a home of tollgate\nhint: unset `{HOME_VARIABLE}`, then `tollgate import whoop-mcp {shown}` takes its login and records over"
         )
     })
+}
+
+/// The vault over a key that whoever started us brings along.
+fn vault_handed_in() -> Result<Option<Vault>> {
+    let Ok(text) = std::env::var(KEY_VARIABLE) else { return Ok(None) };
+    let key = parse_key(&text).with_context(|| format!("`{KEY_VARIABLE}` cannot be used"))?;
+    Ok(Some(Vault::from_key(key)))
+}
+
+/// A program that a file in the home names is run only if the owner confirmed it on this machine.
+fn check_program(home: &Path) -> Result<(), KeyError> {
+    match KeyFile::at(home)? {
+        Some(KeyFile::Elsewhere(place)) if !vault::confirmed::may_run(home, &place) => {
+            let program = place.command.name().to_owned();
+            let source = AskError::NotConfirmed { program };
+            Err(KeyError::Elsewhere { place: Box::new(place), source })
+        }
+        _ => Ok(()),
+    }
+}
+
+/// The sandboxes of a demonstration that runs on this home. Without one nothing is anywhere, and the real
+/// services are not asked in its place.
+fn pretended(registry: &Registry, home: &Home) -> Result<Look> {
+    let runs = crate::running::all(home.path()).iter().any(|gate| gate.url.is_some());
+    let text = registry.value(DEMONSTRATION_SERVICES)?.filter(|_| runs);
+    let services: BTreeMap<String, String> =
+        text.and_then(|text| serde_json::from_str(&text).ok()).unwrap_or_default();
+    Ok(Arc::new(move |name: &str| services.get(name).cloned()))
 }
 
 /// Where agents' exports go, if not below the home.
@@ -286,15 +337,10 @@ fn variable(name: &str) -> Option<String> {
     std::env::var(name).ok()
 }
 
-/// A text file that the owner names. One without end, such as `/dev/zero`, is refused and not read on.
+/// A text file that the owner names. A pipe, or one without end such as `/dev/zero`, is refused.
 pub(crate) fn read_text(path: &Path) -> io::Result<String> {
     const BYTES_MAX: u64 = 8 << 20;
-    let mut bytes = Vec::new();
-    std::fs::File::open(path)?.take(BYTES_MAX + 1).read_to_end(&mut bytes)?;
-    if bytes.len() as u64 > BYTES_MAX {
-        return Err(io::Error::other(format!("it is larger than {BYTES_MAX} bytes")));
-    }
-    String::from_utf8(bytes).map_err(|_| io::Error::other("it is not UTF-8"))
+    files::read_text(path, BYTES_MAX)
 }
 
 /// Who is acting, for the audit rows of owner's acts.
@@ -401,8 +447,16 @@ impl Stores {
             return Ok(ledger);
         }
         let durability = self.settings.durability;
-        let options = Options { durability, retention, ..Options::default() };
+        let was_sealed = self.registry.log_is_sealed()?;
+        let seal =
+            SealKey::of(self.registry.vault()).map(|key| Sealing { key, expected: was_sealed });
+        let is_sealed = seal.is_some();
+        let options = Options { durability, retention, seal, ..Options::default() };
         let ledger = Ledger::open(&self.home.audit(), self.clock.clone(), options)?;
+        // Not before there is a seal: a kill in between must not look like a seal that was removed.
+        if is_sealed && !was_sealed {
+            self.registry.log_was_sealed(self.now_us())?;
+        }
         let missed = self.missed_in(&ledger)?;
         // Before anything of this command: what one that was killed changed is a row, too.
         self.registry.record_acts(&ledger, self.now_us())?;

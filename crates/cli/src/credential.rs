@@ -1,7 +1,6 @@
 //! Where the secrets of a server come from: a prompt, a file or an environment variable. Never the
 //! command line, which every user of the machine can read and the shell remembers.
 
-use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result, anyhow, bail};
@@ -57,11 +56,8 @@ impl Wanted {
 fn read_file(path: &Path) -> Result<Secret> {
     const BYTES_MAX: u64 = 64 << 10;
     let shown = path.display();
-    let mut text = String::new();
-    let file = std::fs::File::open(path).with_context(|| format!("cannot read `{shown}`"))?;
-    file.take(BYTES_MAX)
-        .read_to_string(&mut text)
-        .map_err(|e| anyhow!("cannot read `{shown}` as text: {}", e.kind()))?;
+    let text = store::files::read_text(path, BYTES_MAX)
+        .with_context(|| format!("cannot read `{shown}`"))?;
     let secret = Secret::new(text.trim_end_matches(['\r', '\n']));
     Ok(secret)
 }

@@ -15,7 +15,7 @@ mod machine;
 mod objects;
 mod words;
 
-pub(crate) use words::word;
+pub(crate) use words::{at_home, word};
 
 #[derive(Args)]
 pub(crate) struct DoctorArgs {
@@ -85,7 +85,7 @@ impl Finding {
 pub(crate) fn run(args: &DoctorArgs, context: &Context, out: &mut Out) -> Result<Ending> {
     let mut findings = look(args, context)?;
     for mend in findings.iter_mut().filter_map(|finding| finding.mend.as_mut()) {
-        *mend = words::at_home(mend, context);
+        *mend = at_home(mend, context);
     }
     let wrong = findings.iter().filter(|finding| finding.health == Health::Wrong).count();
     if out.wants_json() {

@@ -68,6 +68,17 @@ impl Account {
         Account { error, caused_by: messages.collect(), hints }
     }
 
+    /// What went wrong, without why.
+    pub(crate) fn headline(&self) -> &str {
+        &self.error
+    }
+
+    /// The same for a home that only this command was told of: its hints name it, too.
+    pub(crate) fn at_home(self, context: &crate::context::Context) -> Account {
+        let hints = self.hints.iter().map(|hint| crate::doctor::at_home(hint, context)).collect();
+        Account { hints, ..self }
+    }
+
     pub(crate) fn text(&self, paint: crate::output::Paint) -> String {
         let mut out = format!("{} {}\n", paint.bad("error:"), shown(&self.error));
         for cause in &self.caused_by {

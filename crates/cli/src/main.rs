@@ -13,6 +13,7 @@ mod doctor;
 mod failure;
 mod grant;
 mod logging;
+mod masking;
 mod moment;
 mod output;
 mod personal;
@@ -24,6 +25,7 @@ mod run;
 mod running;
 mod scan;
 mod server;
+mod service;
 mod services;
 mod shell;
 mod status;
@@ -51,13 +53,14 @@ fn main() -> ExitCode {
     outlive_file_limits();
     let cli = cli::parse();
     let mut out = Out::new(cli.global.json, cli.global.color);
-    let ending = run(cli, &mut out).and_then(|ending| out.flush().map(|()| ending));
+    let context = Context::new(&cli.global);
+    let ending = run(cli, &context, &mut out).and_then(|ending| out.flush().map(|()| ending));
     match ending {
         Ok(ending) => ending.code(),
         Err(error) if error.is::<ReaderGone>() => Ending::Yes.code(),
         Err(error) => {
             let _ = out.flush();
-            tell(&error, &out);
+            tell(&error, &context, &out);
             ExitCode::from(COULD_NOT)
         }
     }
@@ -80,8 +83,7 @@ fn outlive_file_limits() {
     let _ = signal_hook::flag::register(signal_hook::consts::SIGXFSZ, heard);
 }
 
-fn run(cli: Cli, out: &mut Out) -> Result<Ending> {
-    let context = Context::new(&cli.global);
+fn run(cli: Cli, context: &Context, out: &mut Out) -> Result<Ending> {
     let habit = match cli.command {
         Command::Up(_) => Habit::Runs,
         _ => Habit::OneShot,
@@ -100,40 +102,42 @@ fn run(cli: Cli, out: &mut Out) -> Result<Ending> {
         None => logging::start(&Wish::of(rules, format, habit, settings), out.talk_paint())?,
     }
     match cli.command {
-        Command::Up(args) => run::up(&args, &context, out),
-        Command::Stdio(args) => run::stdio(&args, &context, out),
-        Command::Wrap(args) => run::wrap(&args, &context, out),
-        Command::Status(args) => status::run(&args, &context, out),
-        Command::Doctor(args) => doctor::run(&args, &context, out),
-        Command::Vault(command) => command.run(&context, out),
-        Command::Clients(command) => command.run(&context, out),
-        Command::Scan(args) => scan::run(&args, &context, out),
-        Command::Catalog(command) => command.run(&context, out),
-        Command::Server(command) => command.run(&context, out),
-        Command::Policy(command) => command.run(&context, out),
-        Command::Grant(command) => command.run(&context, out),
-        Command::Approvals(command) => command.run(&context, out),
-        Command::Connect(args) => account::connect(&args, &context, out),
-        Command::Accounts(args) => account::show(&args, &context, out),
-        Command::Disconnect(args) => account::disconnect(&args, &context, out),
-        Command::Refresh(args) => account::refresh(&args, &context, out),
-        Command::Personal(command) => command.run(&context, out),
-        Command::Sync(args) => sync::run(args, &context, out),
-        Command::Import(command) => command.run(&context, out),
-        Command::Events(args) => sync::events(&args, &context, out),
-        Command::Export(args) => data::export(&args, &context, out),
-        Command::Sql(args) => data::sql(&args, &context, out),
-        Command::Purge(args) => data::purge(&args, &context, out),
-        Command::Audit(command) => command.run(&context, out),
+        Command::Up(args) => run::up(&args, context, out),
+        Command::Stdio(args) => run::stdio(&args, context, out),
+        Command::Wrap(args) => run::wrap(&args, context, out),
+        Command::Status(args) => status::run(&args, context, out),
+        Command::Doctor(args) => doctor::run(&args, context, out),
+        Command::Vault(command) => command.run(context, out),
+        Command::Service(command) => command.run(context, out),
+        Command::Help(args) => cli::help(&args, out),
+        Command::Clients(command) => command.run(context, out),
+        Command::Scan(args) => scan::run(&args, context, out),
+        Command::Catalog(command) => command.run(context, out),
+        Command::Server(command) => command.run(context, out),
+        Command::Policy(command) => command.run(context, out),
+        Command::Grant(command) => command.run(context, out),
+        Command::Approvals(command) => command.run(context, out),
+        Command::Connect(args) => account::connect(&args, context, out),
+        Command::Accounts(args) => account::show(&args, context, out),
+        Command::Disconnect(args) => account::disconnect(&args, context, out),
+        Command::Refresh(args) => account::refresh(&args, context, out),
+        Command::Personal(command) => command.run(context, out),
+        Command::Sync(args) => sync::run(args, context, out),
+        Command::Import(command) => command.run(context, out),
+        Command::Events(args) => sync::events(&args, context, out),
+        Command::Export(args) => data::export(&args, context, out),
+        Command::Sql(args) => data::sql(&args, context, out),
+        Command::Purge(args) => data::purge(&args, context, out),
+        Command::Audit(command) => command.run(context, out),
         Command::Completions(args) => shell::completions(&args, out),
         Command::Man => shell::man(out),
-        Command::Sandbox(args) => run::sandbox(&args, &context, out),
+        Command::Sandbox(args) => run::sandbox(&args, context, out),
         Command::Reference(args) => reference::run(&args, out),
     }
 }
 
-fn tell(error: &anyhow::Error, out: &Out) {
-    let account = Account::of(error);
+fn tell(error: &anyhow::Error, context: &Context, out: &Out) {
+    let account = Account::of(error).at_home(context);
     if out.wants_json() {
         out.say(serde_json::to_string(&account).unwrap_or_default());
     } else {

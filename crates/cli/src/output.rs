@@ -10,12 +10,14 @@ use anyhow::Result;
 use serde::Serialize;
 
 mod cut;
+mod neutral;
 mod paint;
 mod progress;
 mod table;
 
 pub(crate) use catalog::pins::visible;
 pub(crate) use cut::{cut_end, cut_middle};
+pub(crate) use neutral::Neutral;
 pub(crate) use paint::{ColorWhen, Paint};
 pub(crate) use progress::Progress;
 pub(crate) use table::{Table, pad, width};
@@ -28,6 +30,7 @@ pub(crate) struct Out {
     json: bool,
     paint: Paint,
     talk_paint: Paint,
+    is_terminal: bool,
 }
 
 impl Out {
@@ -37,6 +40,7 @@ impl Out {
             json,
             paint: Paint::new(color, io::stdout().is_terminal()),
             talk_paint: Paint::new(color, io::stderr().is_terminal()),
+            is_terminal: io::stdout().is_terminal(),
         }
     }
 
@@ -89,8 +93,32 @@ impl Out {
     }
 
     pub(crate) fn table(&mut self, table: &Table) -> Result<()> {
-        let text = table.render(self.paint);
+        let text = table.render(self.paint, self.columns());
         self.raw(text.as_bytes())
+    }
+
+    /// How wide the terminal is; nothing where there is none, or where it does not say.
+    fn columns(&self) -> Option<usize> {
+        let size = self.is_terminal.then(|| rustix::termios::tcgetwinsize(io::stdout()).ok())??;
+        Some(usize::from(size.ws_col)).filter(|columns| *columns > 0)
+    }
+
+    /// Data with a stranger's texts in it: byte for byte into a file or a pipe, and without anything that
+    /// a terminal may act on onto a terminal.
+    pub(crate) fn foreign(
+        &mut self,
+        write: impl FnOnce(&mut dyn Write) -> Result<()>,
+    ) -> Result<()> {
+        let is_terminal = self.is_terminal;
+        let stdout = self.stdout.get_mut();
+        let done = if is_terminal {
+            let mut neutral = Neutral::new(stdout);
+            write(&mut neutral).and_then(|()| Ok(neutral.flush()?))
+        } else {
+            write(stdout)
+        };
+        let is_gone = |e: &io::Error| e.kind() == io::ErrorKind::BrokenPipe;
+        done.map_err(|e| if e.downcast_ref().is_some_and(is_gone) { ReaderGone.into() } else { e })
     }
 
     /// A line of talk, after the data that came before it. Losing it is no reason to fail.
@@ -106,11 +134,6 @@ impl Out {
 
     pub(crate) fn flush(&mut self) -> Result<()> {
         written(self.stdout.get_mut().flush())
-    }
-
-    /// For code that streams into a writer of its own.
-    pub(crate) fn writer(&mut self) -> &mut impl Write {
-        self.stdout.get_mut()
     }
 }
 

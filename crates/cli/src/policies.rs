@@ -95,13 +95,13 @@ impl Source {
         /// A policy may have 1 MiB; reading a little more lets the loader say so itself.
         const BYTES_MAX: u64 = 2 << 20;
         let name = if path == "-" { "<stdin>".to_owned() } else { path.display().to_string() };
-        let mut bytes = Vec::new();
         let read = if path == "-" {
-            std::io::stdin().take(BYTES_MAX).read_to_end(&mut bytes)
+            let mut bytes = Vec::new();
+            std::io::stdin().take(BYTES_MAX).read_to_end(&mut bytes).map(|_| bytes)
         } else {
-            std::fs::File::open(path).and_then(|file| file.take(BYTES_MAX).read_to_end(&mut bytes))
+            store::files::read(path, BYTES_MAX)
         };
-        read.with_context(|| format!("cannot read policy `{name}`"))?;
+        let bytes = read.with_context(|| format!("cannot read policy `{name}`"))?;
         let text = String::from_utf8(bytes).map_err(|error| not_utf8(&name, &error))?;
         let format = if path == "-" { of_text(&text) } else { Format::of_path(&name) };
         Ok(Source { name, text, format })

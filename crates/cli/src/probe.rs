@@ -12,6 +12,19 @@ pub(crate) fn look(server: &str, stores: &Stores, context: &Context) -> Result<u
     run::runtime()?.block_on(ask(server, stores, context))
 }
 
+/// The same with the `PATH` of the gate that will run it.
+pub(crate) fn look_on_path(
+    path: &str,
+    server: &str,
+    stores: &Stores,
+    context: &Context,
+) -> Result<usize> {
+    run::runtime()?.block_on(async {
+        let gate = run::gate_on_path(path, stores, context)?;
+        Ok(gate.probe(server).await?.len())
+    })
+}
+
 /// The same for one who has something to take back: a signal ends the wait and not the command.
 pub(crate) fn first_look(server: &str, stores: &Stores, context: &Context) -> Result<usize> {
     let runtime = run::runtime()?;

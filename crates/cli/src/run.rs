@@ -1,12 +1,13 @@
 //! Runs a gate: `up` for many clients over HTTP, `stdio` and `wrap` for one on standard streams.
 
+use std::ffi::OsString;
 use std::net::SocketAddr;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::{Context as _, Result};
+use anyhow::{Context as _, Result, anyhow};
 use clap::Args;
 use gateway::upstream::Shim;
 use gateway::{Gate, GateOptions, ReadSettings, Tls};
@@ -32,6 +33,7 @@ mod sandbox;
 mod signals;
 mod streams;
 mod sync;
+mod waiting;
 
 /// The service whose account is served alone, if that is what was asked for.
 pub(crate) fn served(command: &crate::cli::Command) -> Option<&'static str> {
@@ -58,8 +60,25 @@ pub(crate) struct UpArgs {
     #[arg(long)]
     demo: bool,
     /// Where to listen [default: 127.0.0.1:4180, or `listen` of the settings file]
-    #[arg(long, value_name = "ADDRESS")]
+    #[arg(long, value_name = "ADDRESS", value_parser = listen_address)]
     listen: Option<SocketAddr>,
+}
+
+/// An address with its port; what is missing in it is said.
+fn listen_address(text: &str) -> Result<SocketAddr> {
+    text.parse().map_err(|_| {
+        let port = text.trim_start_matches(':');
+        let host = text.trim_start_matches("localhost:");
+        if port.parse::<u16>().is_ok() {
+            anyhow!("write 127.0.0.1:{port}")
+        } else if host.parse::<u16>().is_ok() {
+            anyhow!("write 127.0.0.1:{host}")
+        } else if let Ok(host) = text.parse::<std::net::IpAddr>() {
+            anyhow!("the port is missing: write {}", SocketAddr::new(host, 4180))
+        } else {
+            anyhow!("an address is an IP address and a port, such as 127.0.0.1:4180")
+        }
+    })
 }
 
 pub(crate) fn up(args: &UpArgs, context: &Context, out: &mut Out) -> Result<Ending> {
@@ -111,6 +130,7 @@ fn serve(
         stores.note("start", "gate", &url)?;
         welcome(&url, stores, demo, out)?;
         sync::start(stores, context, &gate, &stop)?;
+        waiting::start(ledger, context, stop.clone());
         listening.serve(Some(reader), stop).await;
         stores.note("stop", "gate", "")?;
         ledger.flush()?;
@@ -173,6 +193,13 @@ pub(crate) fn gate(stores: &Stores, context: &Context) -> Result<Arc<Gate>> {
     gate_heard_by(None, stores, context)
 }
 
+/// A gate that finds programs as one with this `PATH` does.
+pub(crate) fn gate_on_path(path: &str, stores: &Stores, context: &Context) -> Result<Arc<Gate>> {
+    let own = std::env::vars_os().filter(|(name, _)| name != "PATH");
+    let env = own.chain([("PATH".into(), path.into())]).collect();
+    gate_in(env, &stores.settings, None, stores, context)
+}
+
 /// The same, and somebody hears what its children say on stderr.
 fn gate_heard_by(
     stderr_to: Option<mpsc::Sender<String>>,
@@ -188,6 +215,16 @@ fn gate_with(
     stores: &Stores,
     context: &Context,
 ) -> Result<Arc<Gate>> {
+    gate_in(std::env::vars_os().collect(), settings, stderr_to, stores, context)
+}
+
+fn gate_in(
+    env: Vec<(OsString, OsString)>,
+    settings: &Arc<Settings>,
+    stderr_to: Option<mpsc::Sender<String>>,
+    stores: &Stores,
+    context: &Context,
+) -> Result<Arc<Gate>> {
     let metrics_token = std::env::var(METRICS_VARIABLE).ok().filter(|token| !token.is_empty());
     let options = GateOptions {
         registry: Arc::clone(&stores.registry),
@@ -196,7 +233,7 @@ fn gate_with(
         clock: context.clock.clone(),
         random: context.random.clone(),
         shim: shim()?,
-        env: std::env::vars_os().collect(),
+        env,
         metrics_token: metrics_token.map(Secret::new),
         desk: stores.lazy_desk(),
         stderr_to,
@@ -263,6 +300,7 @@ fn facts(command: &str, url: Option<String>, stores: &Stores) -> Facts {
         url,
         durability: durability_word(stores.settings.durability).to_owned(),
         version: env!("CARGO_PKG_VERSION").to_owned(),
+        path: std::env::var("PATH").ok(),
     }
 }
 

@@ -38,6 +38,9 @@ pub(crate) struct Facts {
     pub(crate) url: Option<String>,
     pub(crate) durability: String,
     pub(crate) version: String,
+    /// The `PATH` by which it finds the programs of servers.
+    #[serde(default)]
+    pub(crate) path: Option<String>,
 }
 
 /// The mark of this process. Removed when dropped; void when the process dies.
@@ -138,7 +141,9 @@ async fn tell(listener: tokio::net::UnixListener, gate: Arc<Gate>) {
         let own = rustix::process::getuid().as_raw();
         // The modes say the same; a folder that somebody opened up must not be enough.
         if stream.peer_cred().is_ok_and(|peer| peer.uid() == own || peer.uid() == 0) {
-            gate.look_now();
+            // It may compile policies, and nobody is to wait for that here.
+            let looking = Arc::clone(&gate);
+            let _ = tokio::task::spawn_blocking(move || looking.look_now()).await;
             let text = gate.standing().to_string();
             let _ = tokio::time::timeout(ANSWER_WAIT_MAX, stream.write_all(text.as_bytes())).await;
         }
@@ -240,6 +245,7 @@ mod tests {
             url: Some("http://127.0.0.1:4180/mcp".into()),
             durability: "process".into(),
             version: "0".into(),
+            path: None,
         }
     }
 

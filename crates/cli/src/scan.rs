@@ -70,9 +70,10 @@ pub(super) struct Report {
 
 pub(crate) fn run(args: &ScanArgs, context: &Context, out: &mut Out) -> Result<Ending> {
     let scanned = target::read(args, context, out)?;
-    let doubles = facts::doubles(&scanned);
+    let offered = facts::offered(&scanned);
+    let doubles = facts::doubles(&offered);
     let reports: Vec<Report> =
-        scanned.into_iter().map(|scanned| facts::report(scanned, &doubles)).collect();
+        scanned.into_iter().map(|scanned| facts::report(scanned, &doubles, &offered)).collect();
     if let Some(name) = &args.tool {
         check_tool(name, &reports)?;
     }

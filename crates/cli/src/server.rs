@@ -9,6 +9,7 @@ use store::registry::{Pin, PinState, Server, Target};
 
 use crate::context::{Context, Stores};
 use crate::failure::Ending;
+use crate::masking::{self, target_text};
 use crate::output::{Out, Table, count, cut_end};
 
 mod add;
@@ -56,7 +57,7 @@ fn list(stores: &Stores, out: &mut Out) -> Result<Ending> {
         let origin = server.origin.as_str().to_owned();
         table.row([
             server.name.clone(),
-            server.target.kind().to_owned(),
+            kind_text(server),
             target_text(&server.target),
             tools_text(&pins),
             origin,
@@ -69,6 +70,8 @@ fn list(stores: &Stores, out: &mut Out) -> Result<Ending> {
         out.say("no servers yet; add one with `tollgate server add NAME -- COMMAND`");
     } else {
         out.table(&table)?;
+        let advice = |server: &Server| masking::advice(&server.name, &server.target);
+        servers.iter().filter_map(advice).for_each(|advice| out.warn(advice));
     }
     Ok(Ending::Yes)
 }
@@ -90,19 +93,10 @@ fn remove(name: &str, stores: &Stores, out: &mut Out) -> Result<Ending> {
     Ok(Ending::Yes)
 }
 
-/// The target in one line; what is secret in it is only named.
-fn target_text(target: &Target) -> String {
-    match target {
-        Target::Builtin { service } => service.clone(),
-        Target::Command { argv, .. } => argv.join(" "),
-        Target::Url { url, query, .. } => {
-            if query.is_some() {
-                format!("{url}?[secret]")
-            } else {
-                url.clone()
-            }
-        }
-    }
+/// What kind of server it is, and whether all clients share its process.
+fn kind_text(server: &Server) -> String {
+    let shared = if server.is_shared() { ", shared" } else { "" };
+    format!("{}{shared}", server.target.kind())
 }
 
 /// `7 tools`, or how they stand when not all of them are accepted.
@@ -134,9 +128,19 @@ fn server_json(server: &Server, pins: &[Pin]) -> Value {
         "kind": server.target.kind(),
         "target": target_text(&server.target),
         "secrets": secrets,
+        "secret_argument": secret_argument(&server.target),
+        "shared": server.is_shared(),
         "origin": server.origin.as_str(),
         "tools": tools,
     })
+}
+
+/// The place of an argument that looks like a secret, which is masked in `target`.
+fn secret_argument(target: &Target) -> Option<usize> {
+    match target {
+        Target::Command { argv, .. } => masking::secret_argument(argv),
+        _ => None,
+    }
 }
 
 /// A server by name, or the error that names the nearest.

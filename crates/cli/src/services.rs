@@ -1,6 +1,5 @@
 //! What the environment and the settings file say of the services whose accounts the owner may have.
 
-use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -25,16 +24,6 @@ pub(crate) fn settings(
     connectors::Settings::read(&|name| {
         look(name).filter(|value| !value.trim().is_empty()).or_else(|| in_file(name, file))
     })
-}
-
-/// Where the services of a demonstration are. They count alone: its tokens are for nobody else. Homes
-/// of older versions do not say where, and then nobody is asked.
-pub(crate) fn pretended(text: &str, look: &Look) -> Look {
-    let addresses: BTreeMap<String, String> = match serde_json::from_str(text) {
-        Ok(addresses) => addresses,
-        Err(_) => return Arc::clone(look),
-    };
-    Arc::new(move |name: &str| addresses.get(name).cloned())
 }
 
 /// What the file says where a variable says nothing.

@@ -1,6 +1,8 @@
 //! `tollgate status`: is a gate running on this home, since when, where, and what does it hold?
 //! Yes when one is, no when none is.
 
+use std::path::Path;
+
 use anyhow::Result;
 use clap::Args;
 use serde_json::{Value, json};
@@ -33,8 +35,13 @@ pub(crate) fn run(args: &StatusArgs, context: &Context, out: &mut Out) -> Result
             out.json(&json!({ "running": false, "gates": [], "home": home, "exists": false }))?;
         } else {
             out.line("gate       not running")?;
-            out.line(format_args!("home       {} (not there yet)", home.display()))?;
-            out.say("start one with `tollgate up`, or try `tollgate up --demo`");
+            if let Some(why) = cannot_be_made(&home) {
+                out.line(format_args!("home       {} (cannot be made: {why})", home.display()))?;
+                out.say("name a place that can be written to with `--home DIR` or `TOLLGATE_HOME`");
+            } else {
+                out.line(format_args!("home       {} (not made yet)", home.display()))?;
+                out.say("start a gate with `tollgate up`, or try `tollgate up --demo`");
+            }
         }
         return Ok(Ending::No);
     }
@@ -55,6 +62,18 @@ pub(crate) fn run(args: &StatusArgs, context: &Context, out: &mut Out) -> Result
         show(&gates, &standing, &stores, out)?;
     }
     Ok(Ending::of(!gates.is_empty()))
+}
+
+/// Why a home that is not there cannot be made, as far as one can tell without trying.
+fn cannot_be_made(home: &Path) -> Option<String> {
+    let above = home.ancestors().skip(1).find(|above| above.exists())?;
+    let above = if above.as_os_str().is_empty() { Path::new(".") } else { above };
+    let shown = above.display();
+    if !above.is_dir() {
+        return Some(format!("`{shown}` is not a folder"));
+    }
+    let may_write = rustix::fs::access(above, rustix::fs::Access::WRITE_OK).is_ok();
+    (!may_write).then(|| format!("`{shown}` cannot be written to"))
 }
 
 /// A gate that runs, and what it says of its servers, if it answered.

@@ -58,7 +58,7 @@ pub(crate) fn run(args: SyncArgs, context: &Context, out: &mut Out) -> Result<En
     if let Some(cause) = one_cause(&result) {
         bail!("`{}` was not synced: {}", mirror.service, crate::output::visible(&cause));
     }
-    for warning in texts(&result, "warnings") {
+    for warning in grouped(mirror, &texts(&result, "warnings")) {
         out.warn(crate::output::visible(&hinted(&warning)));
     }
     if status(&result) == "error" {
@@ -150,6 +150,31 @@ fn texts(value: &Value, key: &str) -> Vec<String> {
     let list = value.get(key).and_then(Value::as_array);
     let texts = list.into_iter().flatten().filter_map(Value::as_str);
     texts.map(str::to_owned).collect()
+}
+
+/// Warnings that say the same of several resources, said once: `cycles, sleeps: why`, or only why when it
+/// is true of all of them.
+pub(crate) fn grouped(mirror: &Mirror, warnings: &[String]) -> Vec<String> {
+    let mut groups: Vec<(&str, Vec<&str>)> = Vec::new();
+    for warning in warnings {
+        let parts = warning.split_once(": ");
+        let parts = parts.filter(|(name, _)| mirror.resources.iter().any(|r| r.name == *name));
+        let (name, why) = parts.unwrap_or(("", warning));
+        match groups.iter_mut().find(|(known, _)| *known == why) {
+            Some((_, names)) => names.push(name),
+            None => groups.push((why, vec![name])),
+        }
+    }
+    let said = |(why, names): (&str, Vec<&str>)| {
+        let all = names.len() >= mirror.resources.len();
+        let names: Vec<&str> = names.into_iter().filter(|name| !name.is_empty()).collect();
+        if all || names.is_empty() {
+            why.to_owned()
+        } else {
+            format!("{}: {why}", names.join(", "))
+        }
+    };
+    groups.into_iter().map(said).collect()
 }
 
 /// A warning with what to do about it, where that is known.

@@ -13,6 +13,7 @@ use crate::failure::{Account, Ending};
 use crate::output::{Out, visible};
 
 mod ask;
+pub(crate) mod confirmed;
 mod keyring;
 mod place;
 
@@ -26,6 +27,8 @@ pub(crate) enum VaultCommand {
     Status,
     /// Take the key to the keyring, to a program of yours, or back into the file
     Move(MoveArgs),
+    /// Allow the program that `vault.key` names to be run on this machine, for a home that was moved here
+    Confirm,
 }
 
 #[derive(Args)]
@@ -58,6 +61,7 @@ impl VaultCommand {
         match self {
             VaultCommand::Status => status(context, out),
             VaultCommand::Move(args) => move_key(args, context, out),
+            VaultCommand::Confirm => confirm(context, out),
         }
     }
 }
@@ -99,6 +103,22 @@ fn status(context: &Context, out: &mut Out) -> Result<Ending> {
         out.say(trouble.text(out.talk_paint()).trim_end());
     }
     Ok(Ending::of(opened.is_ok()))
+}
+
+fn confirm(context: &Context, out: &mut Out) -> Result<Ending> {
+    let home = Home::open(&context.home_path()?)?;
+    let KeyPlace::Elsewhere(place) = KeyPlace::of(&home)? else {
+        bail!("`vault.key` of this home names no program, so there is nothing to confirm");
+    };
+    confirmed::confirm(home.path(), &place)?;
+    let command = visible(&place.command.to_string());
+    if out.wants_json() {
+        out.json(&json!({ "confirmed": place.command, "home": home.path() }))?;
+    } else {
+        let shown = visible(&home.path().display().to_string());
+        out.line(format_args!("confirmed: `{command}` is run for the vault key of `{shown}`"))?;
+    }
+    Ok(Ending::Yes)
 }
 
 fn move_key(args: MoveArgs, context: &Context, out: &mut Out) -> Result<Ending> {
@@ -161,6 +181,8 @@ fn carry(to: Option<&Elsewhere>, wait: Wait, stores: &Stores, context: &Context)
         let put = Keyring::of_this_system().put(stores.registry.vault(), wait)?;
         put.map_err(|why| refused(place, "did not take it", why))?;
     }
+    // The owner has just named it. Before the file does: others may open the home at any moment.
+    confirmed::confirm(stores.home.path(), place)?;
     match stores.registry.vault().leave_to(place, &stores.home, &context.random, context.ask) {
         Err(KeyError::Elsewhere { place, source }) => {
             Err(refused(&place, "does not give it back", source))

@@ -13,6 +13,8 @@
 mod across;
 #[path = "gate/audit.rs"]
 mod audit;
+#[path = "gate/bound.rs"]
+mod bound;
 #[path = "gate/children.rs"]
 mod children;
 #[path = "gate/connections.rs"]
@@ -25,6 +27,8 @@ mod decisions;
 mod door;
 #[path = "gate/eras.rs"]
 mod eras;
+#[path = "gate/headers.rs"]
+mod headers;
 #[path = "gate/hostile.rs"]
 mod hostile;
 #[path = "gate/identity.rs"]
@@ -33,8 +37,12 @@ mod identity;
 mod lies;
 #[path = "gate/lists.rs"]
 mod lists;
+#[path = "gate/many.rs"]
+mod many;
 #[path = "gate/meaning.rs"]
 mod meaning;
+#[path = "gate/members.rs"]
+mod members;
 #[path = "gate/newer_tasks.rs"]
 mod newer_tasks;
 #[path = "gate/questions.rs"]
@@ -49,8 +57,14 @@ mod redaction;
 mod rounds;
 #[path = "gate/running.rs"]
 mod running;
+#[path = "gate/sessions.rs"]
+mod sessions;
 #[path = "gate/store.rs"]
 mod store;
+#[path = "gate/task_owners.rs"]
+mod task_owners;
+#[path = "gate/tokens.rs"]
+mod tokens;
 #[path = "gate/unread.rs"]
 mod unread;
 #[path = "gate/world.rs"]

@@ -53,7 +53,7 @@ pub enum HttpError {
     #[error("`{host}` allows no more requests for {seconds} seconds")]
     Limited { host: String, seconds: u64 },
     #[error(
-        "`{host}` is not asked: the accounts of a demonstration are pretended\nhint: `tollgate up --demo` runs it; another `--home`, or none, has your own accounts"
+        "this is the demo home; its accounts are made up, so `{host}` is not contacted\nhint: they answer while `up --demo` runs; leave out `--home` to use your own"
     )]
     Pretended { host: String },
     #[error(

@@ -1,6 +1,8 @@
 //! All servers of a grant at one address: lists are put together, names begin with their server's, and
 //! each request goes to the one server that it names.
 
+mod known;
+
 use std::collections::HashSet;
 use std::future::poll_fn;
 use std::sync::Arc;
@@ -8,6 +10,7 @@ use std::task::Poll;
 use std::time::Duration;
 
 use bytes::Bytes;
+use policy::Subject;
 use policy::json::{Bounds, Doc, Value};
 use store::ledger::Ending;
 
@@ -22,11 +25,11 @@ use crate::peer::Peer;
 use crate::rebuild::{self, string};
 use crate::receive;
 use crate::room;
+use crate::scene::Scene;
 use crate::session::InFlight;
-use crate::tasks::Owner;
 use crate::translate;
 use crate::upstream::UpstreamError;
-use crate::wire::{Era, Named, Refused, code, error_body, result_body};
+use crate::wire::{Era, Named, Refused, Takes, code, error_body, result_body};
 
 /// Pages of one server's list that are read; a server with more is cut off with a warning.
 pub(crate) const PAGES_MAX: usize = 1000;
@@ -105,10 +108,15 @@ async fn route<'a>(ask: &'a Ask<'_>, named: &Named<'_>) -> Option<(&'a Holding, 
             .split_once('.')
             .and_then(|(server, rest)| Some((ask.scene.holding(server)?, Some(rest.to_owned())))),
         Named::Resource(uri) => owner_of(ask, uri).await.map(|holding| (holding, None)),
-        Named::Task(id) => ask.scene.holder.holdings.values().find_map(|holding| {
-            let owner = ask.scene.gate.tasks.owner(&ask.scene.holder.id, &holding.server.name, id);
-            matches!(owner, Owner::Caller(_)).then_some((holding, None))
-        }),
+        Named::Task(id) => {
+            let tasks = &ask.scene.gate.tasks;
+            let mut owners =
+                ask.scene.holder.holdings.values().filter(|holding| {
+                    tasks.tools_of(ask.scene, &holding.server.name, id).is_some()
+                });
+            // An id that two servers handed out names no task here.
+            owners.next().filter(|_| owners.next().is_none()).map(|holding| (holding, None))
+        }
         Named::Nothing => None,
     }
 }
@@ -119,31 +127,38 @@ async fn owner_of<'a>(ask: &'a Ask<'_>, uri: &str) -> Option<&'a Holding> {
 }
 
 /// The servers of several resources; servers come in the order of names, and those that list a resource
-/// before those that have a template for it.
+/// before those that have a template for it. A server whose policy hides a resource from the caller is not
+/// asked, and none is where only one is left, or where there is only one.
 pub(crate) async fn owners_of<'a>(ask: &'a Ask<'_>, uris: &[&str]) -> Vec<Option<&'a Holding>> {
-    let mut owners: Vec<Option<&Holding>> = vec![None; uris.len()];
-    let mut by_template = owners.clone();
-    for holding in ask.scene.holder.holdings.values() {
-        if owners.iter().all(Option::is_some) {
-            break;
-        }
-        let Ok(items) = items(ask, holding, List::Resources).await else { continue };
-        let listed: HashSet<String> = items.iter().filter_map(|item| member(item, "uri")).collect();
-        for (owner, uri) in owners.iter_mut().zip(uris) {
-            *owner = owner.or(listed.contains(*uri).then_some(holding));
-        }
-        let unknown = |(owner, fits): (&Option<_>, &Option<_>)| owner.is_none() && fits.is_none();
-        if owners.iter().zip(&by_template).any(unknown) {
-            let templates = items_of(ask, holding, List::Templates).await;
-            let templates: Vec<String> =
-                templates.iter().filter_map(|item| member(item, "uriTemplate")).collect();
-            for (fits, uri) in by_template.iter_mut().zip(uris) {
-                let any = templates.iter().any(|template| template_fits(template, uri));
-                *fits = fits.or(any.then_some(holding));
+    let holdings: Vec<&Holding> = ask.scene.holder.holdings.values().collect();
+    let is_alone = holdings.len() == 1;
+    let may_own = |holding: &Holding, uri: &str| is_alone || holding.shows(Subject::Resource(uri));
+    let only = |uri: &&str| {
+        let mut candidates = holdings.iter().copied().filter(|holding| may_own(holding, uri));
+        candidates.next().filter(|_| candidates.next().is_none())
+    };
+    let mut owners: Vec<Option<&Holding>> = uris.iter().map(only).collect();
+    for list in [List::Resources, List::Templates] {
+        for holding in &holdings {
+            let mut unknown = owners.iter().zip(uris).filter(|(owner, _)| owner.is_none());
+            if !unknown.any(|(_, uri)| may_own(holding, uri)) {
+                continue;
+            }
+            let Ok(items) = items(ask, holding, list).await else { continue };
+            let names: HashSet<String> =
+                items.iter().filter_map(|item| member(item, list.key())).collect();
+            for (owner, uri) in owners.iter_mut().zip(uris) {
+                let fits = match list {
+                    List::Templates => names.iter().any(|template| template_fits(template, uri)),
+                    _ => names.contains(*uri),
+                };
+                if owner.is_none() && fits && may_own(holding, uri) {
+                    *owner = Some(holding);
+                }
             }
         }
     }
-    owners.into_iter().zip(by_template).map(|(listed, fits)| listed.or(fits)).collect()
+    owners
 }
 
 /// Whether a URI can come from a template: literal parts in order, anything in between.
@@ -167,7 +182,7 @@ fn member(item: &str, key: &str) -> Option<String> {
     Some(doc.root().get(key)?.as_str()?.into_owned())
 }
 
-/// Where a list of all servers names those that did not answer.
+/// Where a list of all servers names those that are not in it yet.
 const LEFT_OUT: &str = "tollgate/left_out";
 
 /// One list of all servers, without pages.
@@ -175,26 +190,25 @@ async fn merged(ask: &Ask<'_>, list: List) -> Outbound {
     let mut all = Vec::new();
     let mut seen = HashSet::new();
     let mut left_out = Vec::new();
-    let asking = ask.scene.holder.holdings.values();
-    let asking = asking.map(|holding| async move { (holding, items(ask, holding, list).await) });
+    // Without a policy nothing of a server is shown.
+    let asking = ask.scene.holder.holdings.values().filter(|holding| holding.rules.is_some());
+    let asking =
+        asking.map(|holding| async move { (holding, known::items(ask, holding, list).await) });
     for (holding, found) in together(asking).await {
-        let found = match found {
-            Ok(found) => found,
-            Err(error) => {
-                tracing::warn!(server = %holding.server.name, %error, "left out of the list of all servers");
-                // Without a policy nothing of it would be shown.
-                left_out.extend(holding.rules.as_ref().map(|_| string(&holding.server.name)));
-                continue;
-            }
+        let Some(found) = found else {
+            tracing::info!(server = %holding.server.name, list = list.method(), "not in the list of all servers yet");
+            left_out.push(string(&holding.server.name));
+            continue;
         };
         let pins = holding.server.pins();
         let view = View {
             policy: holding.rules.as_ref().map(|rules| &rules.policy),
             pins: &pins,
+            set: Gate::capabilities_at(ask.scene, &holding.server, ask.takes),
             prefix: Some(&holding.server.name),
         };
         let mut turn_bytes = 0;
-        for item in found {
+        for item in found.iter() {
             turn_bytes += item.len();
             if turn_bytes > LARGE_TO_EDIT_BYTES {
                 turn_bytes = 0;
@@ -209,8 +223,16 @@ async fn merged(ask: &Ask<'_>, list: List) -> Outbound {
             all.extend(item.map(|item| for_era(ask.era, list, item)));
         }
     }
-    let mut result = format!("{{{}:{}", string(list.member()), rebuild::array(all));
-    if ask.era == Era::Modern {
+    let result = merged_result(ask.era, list, all, left_out);
+    match ask.scene.gate.note_passed(ask.scene, &ask.request.method_name, "") {
+        Ok(()) => in_room(ask, result_body(&ask.request.id, &result).into()).await,
+        Err(error) => Outbound::ok(answers::denied(&ask.request.id, &answers::no_record(&error))),
+    }
+}
+
+fn merged_result(era: Era, list: List, items: Vec<String>, left_out: Vec<String>) -> String {
+    let mut result = format!("{{{}:{}", string(list.member()), rebuild::array(items));
+    if era == Era::Modern {
         result.push_str(",\"resultType\":\"complete\",\"ttlMs\":0,\"cacheScope\":\"private\"");
     }
     if !left_out.is_empty() {
@@ -222,10 +244,7 @@ async fn merged(ask: &Ask<'_>, list: List) -> Outbound {
         result.push('}');
     }
     result.push('}');
-    match ask.scene.gate.note_passed(ask.scene, &ask.request.method_name, "") {
-        Ok(()) => in_room(ask, result_body(&ask.request.id, &result).into()).await,
-        Err(error) => Outbound::ok(answers::denied(&ask.request.id, &answers::no_record(&error))),
-    }
+    result
 }
 
 async fn in_room(ask: &Ask<'_>, list: Bytes) -> Outbound {
@@ -267,14 +286,10 @@ async fn together<F: Future>(futures: impl Iterator<Item = F>) -> Vec<F::Output>
     waiting.into_iter().filter_map(|(_, done)| done).collect()
 }
 
-async fn items_of(ask: &Ask<'_>, holding: &Holding, list: List) -> Vec<String> {
-    items(ask, holding, list).await.unwrap_or_default()
-}
-
 /// All items of one server's list, raw. Clients give up on a list of all servers long before a server
 /// that does not answer has used up its time, so it is not waited for longer than they would.
 async fn items(ask: &Ask<'_>, holding: &Holding, list: List) -> Result<Vec<String>, UpstreamError> {
-    let all = all_items(ask, holding, list);
+    let all = all_items(ask.scene, ask.era, holding, list);
     tokio::time::timeout(MERGED_WAIT_MAX, all).await.unwrap_or_else(|_| {
         let why = format!("no list came within {} s", MERGED_WAIT_MAX.as_secs());
         Err(UpstreamError::NeverSent { why })
@@ -282,43 +297,41 @@ async fn items(ask: &Ask<'_>, holding: &Holding, list: List) -> Result<Vec<Strin
 }
 
 async fn all_items(
-    ask: &Ask<'_>,
+    scene: &Scene,
+    era: Era,
     holding: &Holding,
     list: List,
 ) -> Result<Vec<String>, UpstreamError> {
-    let gate = &ask.scene.gate;
+    let gate = &scene.gate;
     let permit = gate
-        .own_act(ask.scene, list.method(), &holding.server.name)
+        .own_act(scene, list.method(), &holding.server.name)
         .map_err(|error| UpstreamError::NeverSent { why: error.to_string() })?;
-    let peer = match gate.peer_for(ask.scene, holding, ask.era, &permit).await {
+    let peer = match gate.peer_for(scene, holding, era, &permit).await {
         Ok(peer) => peer,
         Err(error) => {
             Gate::settled(permit, Ending::Error);
             return Err(error);
         }
     };
-    let found = read_all(ask, &peer, &permit, list).await;
+    let found = read_all(scene, &peer, &permit, list).await;
     Gate::settled(permit, if found.is_ok() { Ending::Ok } else { Ending::Error });
     found
 }
 
 async fn read_all(
-    ask: &Ask<'_>,
+    scene: &Scene,
     peer: &Arc<Peer>,
     permit: &store::ledger::Permit,
     list: List,
 ) -> Result<Vec<String>, UpstreamError> {
-    let capability = match list {
-        List::Tools => "tools",
-        List::Prompts => "prompts",
-        List::Resources | List::Templates => "resources",
-    };
-    if !peer.offers(capability) {
+    scene.gate.note_offers(peer);
+    if !peer.offers(list.capability()) {
         return Ok(Vec::new());
     }
-    let mut found = ask.scene.gate.whole_list(ask.scene, peer, permit, list).await?;
+    let mut found = scene.gate.whole_list(scene, peer, permit, list).await?;
     if list == List::Tools {
-        found = ask.scene.gate.observe_items(peer, found).await;
+        let set = peer.capabilities(scene.capabilities(Takes::default()));
+        found = scene.gate.observe_items(peer, set, found).await;
     }
     Ok(found)
 }

@@ -42,20 +42,20 @@ pub(crate) fn denial_data(denial: &Denial) -> serde_json::Value {
     data
 }
 
-/// What the agent reads.
+/// What the agent reads. It never holds a command that approves: an agent with a shell could run it.
 pub(crate) fn denial_words(denial: &Denial) -> String {
-    let next = match denial.code {
-        Code::ApprovalPending => match &denial.approval_id {
-            Some(id) => {
-                format!(" (the owner decides with `tollgate approvals approve {id}`, or `deny`)")
-            }
-            None => String::new(),
-        },
-        Code::RateLimited => wait_words(denial),
-        _ => String::new(),
-    };
-    format!("[POLICY DENIED] {}{next}", denial.reason)
+    match denial.code {
+        Code::ApprovalPending => {
+            let reason = denial.reason.trim_end_matches('.');
+            format!("[WAITING FOR APPROVAL] {reason}. {WAITING_NEXT}")
+        }
+        Code::RateLimited => format!("[POLICY DENIED] {}{}", denial.reason, wait_words(denial)),
+        _ => format!("[POLICY DENIED] {}", denial.reason),
+    }
 }
+
+/// What happens to a call that waits, and what the agent can do.
+const WAITING_NEXT: &str = "The call has not run and was not refused. Tell the user that it waits, then send the same call again, unchanged: it runs if the owner has approved it.";
 
 /// When to come back, where the reason does not say it because the owner put it into words of their own.
 fn wait_words(denial: &Denial) -> String {
@@ -133,15 +133,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_call_that_waits_for_a_human_is_told_once_to_come_back() {
-        let reason = "asks; waiting for the owner to decide (`ap_1`): send the same call again";
+    fn a_call_that_waits_is_not_denied_and_names_no_command_that_approves() {
+        let reason = "asks; the owner has 10 min to decide (approval `ap_1`)";
         let pending = Denial {
             approval_id: Some("ap_1".to_owned()),
             ..Denial::new(Code::ApprovalPending, "/tools/pay", reason.to_owned())
         };
         let told = denial_words(&pending);
+        assert!(told.starts_with("[WAITING FOR APPROVAL] asks; the owner has 10 min"), "{told}");
         assert_eq!(told.matches("again").count(), 1, "{told}");
-        assert!(told.contains("`tollgate approvals approve ap_1`"), "{told}");
+        for word in ["DENIED", "tollgate", "approvals"] {
+            assert!(!told.contains(word), "{told}");
+        }
     }
 
     #[test]

@@ -1,7 +1,9 @@
 //! A call that needs a human is held open for a while, in case the answer comes. Then it is judged anew:
 //! meanwhile the grant may have been taken back, and the policy or the tool may have changed.
 
+use std::collections::HashSet;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -9,11 +11,14 @@ use hyper::HeaderMap;
 use store::ledger::{ApprovalStatus, Waiting};
 use store::registry::RegistryError;
 use tokio::sync::mpsc;
+use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
 use crate::answers;
+use crate::bound;
 use crate::call::Ask;
 use crate::flow::Steps;
+use crate::gate::Gate;
 use crate::outbound::{Outbound, PIECES_WAITING_MAX};
 use crate::receive;
 use crate::scene::Scene;
@@ -49,17 +54,44 @@ pub(crate) fn hold(ask: &Ask<'_>, waiting: Waiting, in_flight: Option<InFlight>)
     Outbound::Many(pieces)
 }
 
-/// Keeps the arguments sealed, for the human to read.
-fn keep_arguments(ask: &Ask<'_>, waiting: &Waiting) {
-    let gate = &ask.scene.gate;
-    let arguments = ask.request.arguments().map_or("{}", |arguments| arguments.raw());
-    let now_us = gate.clock.now().wall_us;
-    match gate.registry.put_parked(waiting.approval_id(), arguments.as_bytes(), now_us) {
-        // A call that is sent again while it waits is the one that is kept already.
-        Ok(()) | Err(RegistryError::Exists { .. }) => {}
-        Err(error) => {
-            tracing::error!(%error, "the arguments of a waiting call could not be kept for the owner");
+/// Keeps all params that the approval is bound to sealed, for the human to read. Sealing and writing
+/// megabytes takes long, so it is done off the serving threads.
+fn keep_params(ask: &Ask<'_>, waiting: &Waiting) -> JoinHandle<()> {
+    let gate = Arc::clone(&ask.scene.gate);
+    let params = bound::parked_text(ask.request);
+    let approval = waiting.approval_id().to_owned();
+    tokio::task::spawn_blocking(move || {
+        let now_us = gate.clock.now().wall_us;
+        match gate.registry.put_parked(&approval, params.as_bytes(), now_us) {
+            // A call that is sent again while it waits is the one that is kept already.
+            Ok(()) | Err(RegistryError::Exists { .. }) => {}
+            Err(error) => {
+                tracing::error!(%error, "the params of a waiting call could not be kept for the owner");
+            }
         }
+    })
+}
+
+/// Deletes what was parked for approvals that were used, denied or have ended.
+pub(crate) fn forget_over(gate: &Gate) {
+    // The ids first: an approval is in the ledger before anything is parked for it.
+    let forgotten = gate.registry.parked_ids().map_err(|e| e.to_string()).and_then(|parked| {
+        if parked.is_empty() {
+            return Ok(());
+        }
+        let approvals = gate.ledger.approvals().map_err(|e| e.to_string())?;
+        let time = gate.ledger.time(gate.clock.now());
+        let live: HashSet<&str> =
+            approvals.iter().filter(|a| a.is_live(time)).map(|a| a.id.as_str()).collect();
+        let over: Vec<String> =
+            parked.into_iter().filter(|id| !live.contains(id.as_str())).collect();
+        if over.is_empty() {
+            return Ok(());
+        }
+        gate.registry.delete_all_parked(&over).map_err(|e| e.to_string())
+    });
+    if let Err(error) = forgotten {
+        tracing::debug!(%error, "parked arguments could not be deleted yet");
     }
 }
 
@@ -76,6 +108,8 @@ struct Held {
     /// The ledger's time at which the question ends by itself, which may be before the hold does.
     ends_us: u64,
     in_flight: Option<InFlight>,
+    /// Over when the arguments are kept.
+    keeping: JoinHandle<()>,
 }
 
 /// Why a held call waits no longer.
@@ -90,7 +124,7 @@ enum Ended {
 
 impl Held {
     fn new(ask: &Ask<'_>, waiting: Waiting, in_flight: Option<InFlight>) -> Held {
-        keep_arguments(ask, &waiting);
+        let keeping = keep_params(ask, &waiting);
         let asked = ask.scene.gate.ledger.approvals().unwrap_or_default();
         let asked = asked.into_iter().find(|approval| approval.id == waiting.approval_id());
         Held {
@@ -104,12 +138,15 @@ impl Held {
             waiting,
             ends_us: asked.map_or(u64::MAX, |approval| approval.expires_us),
             in_flight,
+            keeping,
         }
     }
 
     /// The answer to the call; `to` hears that it still waits, and this is how often it did.
-    async fn answer(self, to: Option<&mpsc::Sender<Outgoing>>) -> (Outbound, u32) {
+    async fn answer(mut self, to: Option<&mpsc::Sender<Outgoing>>) -> (Outbound, u32) {
         let mut steps = 0;
+        // Whoever is told of the approval can look at its arguments.
+        let _ = (&mut self.keeping).await;
         let outbound = match self.until_ended(to, &mut steps).await {
             Ended::Decided => self.go_on().await,
             Ended::Unwanted => Outbound::Silent,
@@ -181,7 +218,7 @@ impl Held {
 
     fn progress(&self, step: u32) -> Vec<u8> {
         let params = format!(
-            "{{\"progressToken\":{},\"progress\":{step},\"message\":\"waiting for a human to decide ({})\"}}",
+            "{{\"progressToken\":{},\"progress\":{step},\"message\":\"waiting for the owner to approve ({})\"}}",
             self.token,
             self.waiting.approval_id()
         );

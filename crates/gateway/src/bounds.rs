@@ -15,15 +15,22 @@ const LARGE_BODIES_BYTES_MAX: usize = 64 << 20;
 pub struct Bounds {
     /// Open connections; one more is answered 503 and closed.
     pub connections_max: usize,
+    /// Open connections on which one grant was shown; one more is answered 503.
+    pub connections_per_grant_max: usize,
     /// Requests being worked on for one grant; one more is answered 429.
     pub in_flight_per_grant_max: usize,
-    /// Legacy sessions over all grants; opening one more ends the one that was idle longest.
+    /// Legacy sessions over all grants; opening one more ends one of the same grant, or of the grant that
+    /// has most.
     pub sessions_max: usize,
+    /// Legacy sessions of one grant; opening one more ends the one of them that was idle longest.
+    pub sessions_per_grant_max: usize,
     /// Processes of servers that the sessions of one grant keep running; with one more, the session of
     /// that grant that was idle longest ends.
     pub commands_per_grant_max: usize,
     /// A session nobody used for so long ends.
     pub session_idle_max: Duration,
+    /// A session whose client had a stream, has closed it and sent no request for so long ends.
+    pub session_gone_max: Duration,
     /// A message body; a larger one is answered 413 without reading the rest.
     pub body_bytes_max: usize,
     /// The bytes of large messages that may be held at once, over all clients; a large message that
@@ -47,6 +54,13 @@ pub struct Bounds {
     pub approval_hold: Duration,
 }
 
+/// One grant never has all connections: where there are few in all, some are left for others.
+fn share_of_connections(limits: &Limits) -> u64 {
+    const LEFT_FOR_OTHERS: u64 = 4;
+    let left = (limits.connections_max / LEFT_FOR_OTHERS).max(1);
+    limits.connections_per_grant_max.min(limits.connections_max.saturating_sub(left)).max(1)
+}
+
 impl Bounds {
     /// The owner's numbers.
     pub fn from_limits(limits: &Limits) -> Bounds {
@@ -57,10 +71,13 @@ impl Bounds {
         let large_bodies = LARGE_BODIES_BYTES_MAX.max(body_bytes_max);
         Bounds {
             connections_max: size(limits.connections_max),
+            connections_per_grant_max: size(share_of_connections(limits)),
             in_flight_per_grant_max: size(limits.in_flight_per_grant_max),
             sessions_max: size(limits.sessions_max),
+            sessions_per_grant_max: size(limits.sessions_per_grant_max),
             commands_per_grant_max: size(limits.commands_per_grant_max),
             session_idle_max: Duration::from_secs(limits.session_idle_seconds_max),
+            session_gone_max: Duration::from_secs(limits.session_gone_seconds_max),
             body_bytes_max,
             large_bodies: Arc::new(Semaphore::new(large_bodies)),
             header_bytes_max: size(limits.header_bytes_max),

@@ -6,10 +6,13 @@ mod judge;
 mod rounds;
 
 use crate::answers;
+use crate::bound::Digests;
 use crate::flow::{Flow, Large, Meanwhile, Next, Piece, Tail, until_cancelled};
+use crate::gate::Gate;
 use crate::lists::List;
 use crate::outbound::Outbound;
 use crate::peer::Peer;
+use crate::pins::Pins;
 use crate::prepare::{Round, Wish};
 use crate::questions::Questions;
 use crate::session::InFlight;
@@ -17,6 +20,7 @@ use crate::trace::Trace;
 use crate::upstream::{Patience, Reply, Wishes};
 use crate::wire::{Era, Method, Refused, TASKS, meta_keys, result_body};
 use bytes::Bytes;
+use policy::Subject;
 use std::collections::VecDeque;
 use std::pin::pin;
 use std::sync::{Arc, OnceLock};
@@ -50,7 +54,7 @@ async fn judge_and_run(
 ) -> Result<Outbound, Outbound> {
     let gate = &ask.scene.gate;
     let args = ask.request.arguments();
-    let digest = gate.argument_digest(args);
+    let digests = Digests::of(gate, ask.request);
     let mut keys = [""; ARGUMENT_KEYS_MAX];
     let names: Vec<_> = args
         .map(|args| args.entries().take(ARGUMENT_KEYS_MAX).map(|(key, _)| key.text()).collect())
@@ -63,20 +67,20 @@ async fn judge_and_run(
     let rules = aim.holding.rules.as_ref();
     let mut facts = Facts {
         argument_keys: keys.get(..names.len()).unwrap_or_default(),
-        argument_digest: args.map(|_| digest),
+        argument_digest: digests.approved,
         subject: aim.subject,
         policy: rules.map(|rules| PolicyVersion { name: &rules.name, version: rules.version }),
         server: &aim.holding.server.name,
         method: &ask.request.method_name,
         remote: ask.scene.remote(),
         trace: trace_id.as_deref(),
-        ..ask.scene.facts_of(ask.client.as_deref().or(ask.scene.client()))
+        ..ask.scene.facts_of(ask.client.as_ref().or(ask.scene.client()))
     };
-    let continued = continued_round(ask, aim, &digest)?;
+    let continued = continued_round(ask, aim, &digests.rounds)?;
     check_param_headers(ask, aim)?;
     let (verdict, peer) = verdict(ask, aim, &facts).await?;
     let pins = aim.holding.server.pins();
-    facts.definition = aim.subject.and_then(|subject| pins.fingerprint(subject));
+    facts.definition = definition_met(ask, aim, &pins);
     if let Some(outbound) = not_offered(ask, aim, verdict.as_ref(), &pins, &facts) {
         return Err(outbound);
     }
@@ -97,8 +101,8 @@ async fn judge_and_run(
         subject: aim.subject.map(Owned::of),
         is_renamed: aim.rename.is_some(),
         takes: ask.takes,
-        arguments: digest,
-        argument_digest: args.map(|_| digest),
+        arguments: digests.rounds,
+        argument_digest: digests.of_rounds,
         rule: rule(aim, verdict.as_ref()),
         first_seq: continued.as_ref().map_or(permit.seq(), |state| state.call),
         told: OnceLock::new(),
@@ -135,7 +139,7 @@ async fn judge_and_run(
         era: ask.era,
         method: ask.request.lasting_method_name(),
         list: List::of_method(&ask.request.method_name),
-        effects: effects(ask, aim, verdict.as_ref()),
+        effects: effects(aim, verdict.as_ref()),
         rules: aim.holding.rules.clone(),
         token: None,
         logs: ask.logs,
@@ -148,10 +152,22 @@ async fn judge_and_run(
     Ok(run(ask, aim, tail, round).await)
 }
 
+/// The fingerprint of the definition that a call meets.
+fn definition_met<'p>(ask: &Ask<'_>, aim: &Aim<'_>, pins: &'p Pins) -> Option<&'p str> {
+    let Some(Subject::Tool(name)) = aim.subject else { return None };
+    let set = Gate::capabilities_of_call(ask.scene, &aim.holding.server, ask.takes);
+    pins.fingerprint(name, set)
+}
+
 /// A client of the newer era asks for logs with each request; an older server is told once, and says
 /// them beside its requests.
 fn wants_log_messages(ask: &Ask<'_>, peer: &Peer) -> bool {
-    ask.logs && ask.era == Era::Modern && peer.era == Era::Legacy && peer.offers("logging")
+    ask.logs
+        && ask.era == Era::Modern
+        && peer.era == Era::Legacy
+        && peer.offers("logging")
+        // Nobody can tell whose log messages those of a process that all clients share are.
+        && !peer.server.is_shared_by_all()
 }
 
 /// A client of the newer era that takes questions is asked by an older server beside its calls, too. Such
@@ -199,6 +215,7 @@ async fn run(ask: &Ask<'_>, aim: &Aim<'_>, mut tail: Tail, round: Round<'_>) -> 
         body: ask.body,
         era: ask.era,
         headers: ask.headers,
+        subject: aim.subject,
         rename: aim.rename,
         round,
         trace: tail.trace.as_ref(),

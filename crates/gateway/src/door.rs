@@ -19,12 +19,13 @@ use self::relay::relay;
 use self::routes::Route;
 use crate::gate::Gate;
 use crate::hooks;
-use crate::in_force::Holder;
+use crate::in_force::{Holder, Lease};
 use crate::outbound::{Outbound, Pieces};
 use crate::receive;
 use crate::scene::{Endpoint, Scene, Transport};
 use crate::serve::{AllowedHosts, Arriving, Body, Gathered, Remote, Ungathered, gather};
 use crate::session::Session;
+use crate::via::{Loop, Via};
 
 pub(crate) use self::away::TurnedAway;
 pub use self::routes::addresses;
@@ -94,12 +95,19 @@ async fn enter(
         }
         None => return Err(nothing_here().into()),
     };
-    let holder = identify(gate, request.headers())?;
-    remote.let_stay();
+    let (holder, lease) = identify(gate, request.headers())?;
+    if !remote.let_stay(&holder.id) {
+        let away = TurnedAway {
+            status: StatusCode::SERVICE_UNAVAILABLE,
+            words: "as many connections of this grant are open as `connections_per_grant_max` allows; use those, or close some",
+            header: Some((hyper::header::CONNECTION, media::CLOSE)),
+        };
+        return Err(Rejected { away, holder: Some(holder), refused: None });
+    }
     let known = Arc::clone(&holder);
     let endpoint = endpoint(&known, server);
-    let answered = at_mcp(gate, remote, holder, endpoint, request).await;
-    answered.map_err(|away| Rejected { away, holder: Some(known) })
+    let answered = at_mcp(gate, remote, (holder, lease), endpoint, request).await;
+    answered.map_err(|away| Rejected { away, holder: Some(known), refused: None })
 }
 
 fn nothing_here() -> TurnedAway {
@@ -114,13 +122,14 @@ fn endpoint(holder: &Holder, server: Option<&str>) -> Option<Endpoint> {
 async fn at_mcp(
     gate: &Arc<Gate>,
     remote: &Remote,
-    holder: Arc<Holder>,
+    (holder, lease): (Arc<Holder>, Lease),
     endpoint: Option<Endpoint>,
     request: Request<Arriving>,
 ) -> Result<Response<Body>, TurnedAway> {
     let endpoint = endpoint.ok_or_else(|| {
         TurnedAway::new(StatusCode::NOT_FOUND, "this grant holds no server of that name")
     })?;
+    let via = Via::of(request.headers(), &gate.instance).map_err(|why| went_round(&why))?;
     let Some(place) = holder.place() else {
         return Err(TurnedAway {
             status: StatusCode::TOO_MANY_REQUESTS,
@@ -131,9 +140,11 @@ async fn at_mcp(
     let scene = Scene {
         gate: Arc::clone(gate),
         holder,
+        lease,
         endpoint,
         session: None,
         transport: Transport::Http { remote: remote.clone() },
+        via,
         flights: None,
     };
     match *request.method() {
@@ -142,6 +153,19 @@ async fn at_mcp(
         Method::GET => Box::pin(get(scene, request.headers())).await,
         Method::DELETE => Box::pin(delete(scene, request.headers())).await,
         _ => Err(not_allowed()),
+    }
+}
+
+fn went_round(why: &Loop) -> TurnedAway {
+    match why {
+        Loop::Here => TurnedAway::new(
+            StatusCode::LOOP_DETECTED,
+            "this request came through this gate before: the address of a server leads back to the gate; see `tollgate server list`",
+        ),
+        Loop::TooLong => TurnedAway::new(
+            StatusCode::BAD_REQUEST,
+            "the Tollgate-Via header names more gates than a request may pass",
+        ),
     }
 }
 
@@ -154,17 +178,20 @@ fn not_allowed() -> TurnedAway {
 }
 
 /// The grant that the bearer token names. A token is compared by its hash.
-fn identify(gate: &Gate, headers: &HeaderMap) -> Result<Arc<Holder>, TurnedAway> {
+fn identify(gate: &Gate, headers: &HeaderMap) -> Result<(Arc<Holder>, Lease), Rejected> {
     let mut values = headers.get_all(AUTHORIZATION).iter();
     let value = values.next().ok_or_else(|| {
         unknown("a grant is needed: send `Authorization: Bearer tg_…`; make one with `tollgate grant create`")
     })?;
     if values.next().is_some() {
-        return Err(unknown("there is more than one Authorization header"));
+        return Err(unknown("there is more than one Authorization header").into());
     }
     let token =
         bearer(value).ok_or_else(|| unknown("the Authorization header must read `Bearer tg_…`"))?;
-    gate.holder_of(token).ok_or_else(|| unknown(NO_GRANT))
+    gate.holder_of(token).ok_or_else(|| {
+        let refused = Some(Box::new(gate.why_refused(token)));
+        Rejected { away: unknown(NO_GRANT), holder: None, refused }
+    })
 }
 
 /// The token of an Authorization header; the name of the scheme may be written in any case.
@@ -223,13 +250,16 @@ fn session_named(
     body: &[u8],
     headers: &HeaderMap,
 ) -> Result<Option<Arc<Session>>, TurnedAway> {
+    if receive::names_modern(headers) {
+        return Ok(None);
+    }
     let found = id
         .to_str()
         .ok()
         .and_then(|id| scene.gate.sessions.find(id, &scene.holder.id, scene.endpoint.server()));
     match found {
         Some(session) => Ok(Some(session)),
-        None if receive::stands_alone(body, headers) => Ok(None),
+        None if receive::opens_session(body) => Ok(None),
         None => Err(no_session()),
     }
 }
@@ -281,11 +311,25 @@ async fn get(mut scene: Scene, headers: &HeaderMap) -> Result<Response<Body>, Tu
         ));
     }
     let last = headers.get(LAST_EVENT_ID).and_then(|value| value.to_str().ok());
-    match crate::listen::open(&scene, last).await {
-        // It may stay open for days and is no request that is being worked on.
-        Some(pieces) => Ok(event_stream(scene, pieces, None)),
+    let opened = crate::listen::open(&scene, last).await;
+    // One request is one row: asking a server for its stream is one already.
+    match opened.pieces {
+        None if opened.is_recorded => Ok(away::words(&not_allowed(), None)),
         None => Err(not_allowed()),
+        Some(pieces) => {
+            let server = scene.endpoint.server().unwrap_or_default();
+            if !opened.is_recorded && scene.gate.note_passed(&scene, "(stream)", server).is_err() {
+                return Err(no_row());
+            }
+            // It may stay open for days and is no request that is being worked on.
+            Ok(event_stream(scene, pieces, None))
+        }
     }
+}
+
+fn no_row() -> TurnedAway {
+    let words = "the audit log cannot be written, so nothing is let through";
+    TurnedAway::new(StatusCode::SERVICE_UNAVAILABLE, words)
 }
 
 async fn delete(mut scene: Scene, headers: &HeaderMap) -> Result<Response<Body>, TurnedAway> {

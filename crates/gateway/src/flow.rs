@@ -15,7 +15,7 @@ use crate::questions::Questions;
 use crate::room;
 use crate::session::{InFlight, Outgoing};
 use crate::standing::Under;
-use crate::translate::Question;
+use crate::translate::{self, Question};
 use crate::upstream::{Event, Events, Patience, Reply, UpstreamError};
 use crate::wire::{Era, Id, answer};
 use bytes::Bytes;
@@ -24,7 +24,7 @@ use std::collections::VecDeque;
 use std::pin::{Pin, pin};
 use std::time::Duration;
 
-use asking::Asking;
+use asking::{Asked, Asking};
 use looking::Looking;
 use task::TaskStep;
 
@@ -363,16 +363,15 @@ impl Flow {
             events.finish();
         }
         if let Some(result) = root.get("result") {
-            let kind = result.get("resultType").and_then(Value::as_str);
-            if kind.as_deref() == Some("input_required") && self.tail.peer.era == Era::Modern {
-                return self.input_required(event);
+            if translate::asks(result) {
+                match self.questions_asked(event, result) {
+                    Asked::Refused(piece) => return Some(piece),
+                    Asked::Input => return self.input_required(event),
+                    Asked::ByTask => {}
+                }
             }
             if self.crosses_back() && self.concerns_newer_task(root) {
                 return self.of_newer_task(status, event, root);
-            }
-            let is_asked = result.get("inputRequests").is_some() && self.tail.is_of_task(result);
-            if is_asked && let Some(unable) = self.question_not_allowed(event) {
-                return Some(self.tail.question_refused(unable));
             }
         }
         if self.crosses_back() && self.looking.is_some() {

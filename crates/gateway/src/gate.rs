@@ -1,6 +1,7 @@
 //! The gate itself: what all calls share, and the small acts they have in common.
 
 mod aside;
+mod door_rows;
 mod record;
 
 use std::collections::HashMap;
@@ -9,34 +10,37 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use arc_swap::{ArcSwap, ArcSwapOption};
 use hmac::{Hmac, Mac};
-use policy::json::{Value, canonical};
-use policy::{Code, Definition, Denial, LocalTime, Weekday};
+use policy::json::Value;
+use policy::{Code, Denial, LocalTime, Weekday};
 use sha2::Sha256;
 use store::clock::Clock;
-use store::effective::{Effective, Lookup, MergeError};
+use store::effective::{Effective, Ended, Lookup, MergeError};
 use store::gate_time::GateTime;
 use store::ledger::{Ledger, LedgerError};
 use store::random::Random;
-use store::registry::{Registry, RegistryError};
+use store::registry::{Registry, RegistryError, Token, TokenFault};
 use store::secret::Secret;
 use store::settings::Settings;
 use store::vault::Purpose;
 use tokio::sync::{mpsc, watch};
 
+use crate::bound::{self, Answers};
 use crate::bounds::Bounds;
 use crate::builtin::LazyDesk;
 use crate::hooks::Hooks;
-use crate::in_force::{Holder, InForce, Leases, Makings};
+use crate::in_force::{Holder, InForce, Lease, Leases, Makings};
 use crate::metrics::{Came, Metrics};
 use crate::mrtr::{Inner, ROUND_SECONDS_MAX, Rounds, Sealer, State, StateRefused};
 use crate::peer::Peer;
 use crate::scene::Scene;
+use crate::server::Server;
 use crate::session::{Session, Sessions};
 use crate::shared::Shared;
 use crate::tasks::Tasks;
 use crate::trace::Tracer;
 use crate::upstream::Shim;
 use crate::wire::Request;
+use door_rows::DoorRows;
 
 /// What a gate is made of. Clock, randomness and environment come from outside.
 pub struct GateOptions {
@@ -81,6 +85,7 @@ pub struct Gate {
     pub(crate) tasks: Tasks,
     pub(crate) metrics: Metrics,
     pub(crate) hooks: Hooks,
+    door_rows: DoorRows,
     pub(crate) tracer: Tracer,
     pub(crate) makings: Makings,
     pub(crate) settings: ArcSwap<Settings>,
@@ -92,6 +97,8 @@ pub struct Gate {
     time: GateTime,
     zone: jiff::tz::TimeZone,
     digest: Hmac<Sha256>,
+    /// Tells this gate from others that a request may pass.
+    pub(crate) instance: String,
     metrics_token: Option<Secret>,
     stop: watch::Sender<bool>,
     /// Says when another state was put in force.
@@ -118,10 +125,12 @@ impl Gate {
         };
         let effective =
             Effective::merge(options.registry.snapshot()?, Arc::clone(&options.settings))?;
-        let mut leases = Leases::new();
+        let tasks = Tasks::restored(options.registry.task_owners(time.at(now))?);
+        let mut leases = Leases::default();
         let in_force = InForce::build(effective, None, &makings, &mut leases, time.at(now));
         Ok(Arc::new(Gate {
             digest: options.registry.vault().digest(Purpose::ArgumentDigest),
+            instance: options.random.name().unwrap_or_default(),
             registry: options.registry,
             ledger: options.ledger,
             clock: options.clock,
@@ -129,9 +138,10 @@ impl Gate {
             bounds,
             sessions: Sessions::default(),
             rounds: Rounds::default(),
-            tasks: Tasks::default(),
+            tasks,
             metrics: Metrics::default(),
             hooks: Hooks::default(),
+            door_rows: DoorRows::default(),
             tracer: Tracer::new(options.settings.otel_endpoint.as_deref()),
             makings,
             settings: ArcSwap::new(options.settings),
@@ -178,12 +188,44 @@ impl Gate {
         self.time.at(self.clock.now())
     }
 
-    /// The grant that a token opens, if it is in force.
-    pub(crate) fn holder_of(&self, token: &str) -> Option<Arc<Holder>> {
+    /// The grant that a token opens, if it is in force, and the lease of the token.
+    pub(crate) fn holder_of(&self, token: &str) -> Option<(Arc<Holder>, Lease)> {
+        let hash = Token::hash_of(token).ok()?;
+        let in_force = self.in_force.load();
+        match in_force.effective.lookup_hash(hash, self.now_us()) {
+            Lookup::Active(grant) => {
+                let holder = in_force.holders.get(&grant.id)?;
+                Some((Arc::clone(holder), in_force.tokens.get(&hash)?.clone()))
+            }
+            _ => None,
+        }
+    }
+
+    /// Ends what runs under tokens that a rotation replaced and whose overlap is over.
+    pub(crate) fn end_replaced_tokens(&self) {
+        let mut leases = self.leases.lock().unwrap_or_else(PoisonError::into_inner);
+        leases.end_replaced(self.now_us());
+    }
+
+    /// Why a token opens nothing, for the owner: the grant it once was for, and what is wrong with it. Its
+    /// client is told the same whatever it is.
+    pub(crate) fn why_refused(&self, token: &str) -> (Option<String>, &'static str) {
         let in_force = self.in_force.load();
         match in_force.effective.lookup(token, self.now_us()) {
-            Lookup::Active(grant) => in_force.holders.get(&grant.id).cloned(),
-            _ => None,
+            Lookup::Active(grant) => (Some(grant.label.clone()), "the grant is not in force yet"),
+            Lookup::Ended { grant, why } => {
+                let words = match why {
+                    Ended::Revoked => "the token of a grant that was revoked",
+                    Ended::Expired => "the token of a grant that has expired",
+                    Ended::Replaced => "a token that was replaced; its overlap is over",
+                };
+                (Some(grant.label.clone()), words)
+            }
+            Lookup::Unknown => (None, "the token of no grant in this home"),
+            Lookup::NotAToken(TokenFault::Mistyped) => {
+                (None, "a token with a typo in it: its last letters do not fit the rest")
+            }
+            Lookup::NotAToken(TokenFault::NotAToken) => (None, "this is no token of a grant"),
         }
     }
 
@@ -257,19 +299,16 @@ impl Gate {
         LocalTime { hour: local.hour().unsigned_abs(), weekday }
     }
 
-    /// The keyed digest of a call's arguments; no arguments are as good as empty ones.
-    pub(crate) fn argument_digest(&self, arguments: Option<Value<'_>>) -> [u8; 32] {
+    /// The keyed digest of all that a call is bound to besides its subject, and whether that is anything;
+    /// no arguments are as good as empty ones.
+    pub(crate) fn bound_digest(&self, request: &Request<'_>, answers: Answers) -> ([u8; 32], bool) {
         let mut mac = self.digest.clone();
-        match arguments {
-            None => mac.update(b"{}"),
-            Some(arguments) => {
-                // With room for some escapes, so that it need not grow.
-                let mut text = Vec::with_capacity(64 + arguments.raw().len() * 5 / 4);
-                canonical(arguments, &mut text);
-                mac.update(&text);
-            }
-        }
-        mac.finalize().into_bytes().into()
+        // With room for some escapes, so that it need not grow.
+        let bytes = request.params.map_or(0, |params| params.raw().len());
+        let mut text = Vec::with_capacity(64 + bytes * 5 / 4);
+        let is_any = bound::write(request, answers, &mut text);
+        mac.update(&text);
+        (mac.finalize().into_bytes().into(), is_any)
     }
 
     /// What must stay the same from one round of a call to the next.
@@ -319,25 +358,6 @@ impl Gate {
         }
     }
 
-    /// How a tool stands where other servers of the grant may offer its name, too.
-    pub(crate) fn definition_beside_others(
-        &self,
-        scene: &Scene,
-        server: &str,
-        tool: &str,
-    ) -> Definition {
-        let in_force = self.in_force.load();
-        let Some(grant) = in_force.effective.grant(&scene.holder.label) else {
-            return Definition::Unchanged;
-        };
-        let endpoint = store::effective::Endpoint::AllServers;
-        let kept = in_force.effective.definition(grant, server, tool, endpoint);
-        // What is kept of a built-in server may be older than the binary; only a name that is
-        // another's counts against it.
-        let is_builtin = scene.holding(server).is_some_and(|holding| holding.server.is_builtin());
-        if is_builtin && kept != Definition::Conflict { Definition::Unchanged } else { kept }
-    }
-
     pub(crate) fn random_name(&self) -> Option<String> {
         use base64::Engine;
         let mut bytes = [0; 24];
@@ -365,9 +385,10 @@ impl Gate {
     }
 
     /// What a shared conversation's server says on its own, for everyone of the grant who listens.
-    pub(crate) fn heard(&self, server: &str, grant: &str) -> Shared {
+    pub(crate) fn heard(&self, server: &Server, grant: &str) -> Shared {
         let mut heard = self.heard.lock().unwrap_or_else(PoisonError::into_inner);
-        heard.entry((server.to_owned(), grant.to_owned())).or_default().clone()
+        let key = (server.name.clone(), server.sharers(grant).to_owned());
+        heard.entry(key).or_default().clone()
     }
 
     /// Whether somebody listens to what a shared conversation's server says on its own.

@@ -2,20 +2,24 @@
 //! small courtesies that the gate answers itself.
 
 use std::sync::Arc;
+use std::time::Duration;
 
+use policy::Subject;
 use policy::json::{Kind, Value};
 use serde_json::json;
 use store::ledger::{Ending, Permit};
 
 use crate::answers;
 use crate::call::{self, Aim, Ask};
+use crate::client::Client;
 use crate::gate::Gate;
 use crate::in_force::Holding;
 use crate::open::{self, Opened};
 use crate::outbound::Outbound;
+use crate::peer::Peer;
 use crate::rebuild::{self, Member};
 use crate::receive;
-use crate::scene::Endpoint;
+use crate::scene::{Endpoint, Scene};
 use crate::session::{InFlight, NewSession, Session};
 use crate::translate;
 use crate::upstream::UpstreamError;
@@ -23,6 +27,9 @@ use crate::wire::{Era, Refused, Request, Revision, Takes, meta_keys, result_body
 
 /// What a client says of itself in its handshake; more is refused.
 const HANDSHAKE_BYTES_MAX: usize = 64 * 1024;
+
+/// So long a session's wish for log messages waits for all its servers.
+const TELL_LEVEL_WAIT_MAX: Duration = Duration::from_secs(1);
 
 /// What a session may ask for of a server's log.
 pub(crate) const LOG_LEVELS: [&str; 8] =
@@ -127,7 +134,7 @@ fn greeting(ask: &Ask<'_>, params: Value<'_>) -> String {
 struct Opening {
     agreed: Revision,
     body: Vec<u8>,
-    peer: Option<crate::peer::Peer>,
+    peer: Option<Peer>,
 }
 
 async fn with_server(
@@ -137,9 +144,11 @@ async fn with_server(
     permit: Permit,
     params: Value<'_>,
 ) -> Outbound {
-    let holder = &ask.scene.holder;
-    let opened =
-        open::with_handshake(&holding.server, holder, &permit, &ask.request.id, &greeting).await;
+    if holding.server.is_shared_by_all() {
+        return with_shared(ask, holding, greeting, permit, params).await;
+    }
+    let (scene, id) = (ask.scene, &ask.request.id);
+    let opened = open::with_handshake(scene, &holding.server, &permit, id, &greeting).await;
     match opened {
         Ok(Opened { peer, answer }) => {
             let (agreed, body) = if let Some(body) = answer {
@@ -165,6 +174,45 @@ async fn with_server(
             Outbound::ok(answers::upstream_failed(&ask.request.id, &holding.server.name, &error))
         }
     }
+}
+
+/// Opens a session on a process that all clients share.
+async fn with_shared(
+    ask: &Ask<'_>,
+    holding: &Holding,
+    greeting: String,
+    permit: Permit,
+    params: Value<'_>,
+) -> Outbound {
+    match ask.scene.gate.peer_for(ask.scene, holding, Era::Legacy, &permit).await {
+        Ok(peer) => {
+            let agreed = Revision::agree(&asked_version(params));
+            let result = match peer.era {
+                Era::Modern => translate::initialize_result(&peer.greeting, agreed.as_str()),
+                Era::Legacy => shared_greeting(peer.greeting.clone(), agreed),
+            };
+            let body = result_body(&ask.request.id, &result.to_string());
+            open(ask, Opening { agreed, body, peer: None }, greeting, permit, params)
+        }
+        Err(error) => {
+            Gate::released(permit, &error);
+            Outbound::ok(answers::upstream_failed(&ask.request.id, &holding.server.name, &error))
+        }
+    }
+}
+
+/// What a process that all clients share says of itself, without what it has for one client only.
+fn shared_greeting(mut greeting: serde_json::Value, agreed: Revision) -> serde_json::Value {
+    if let Some(version) = greeting.get_mut("protocolVersion") {
+        *version = json!(agreed.as_str());
+    }
+    if let Some(serde_json::Value::Object(all)) = greeting.get_mut("capabilities") {
+        all.remove("logging");
+        if let Some(serde_json::Value::Object(resources)) = all.get_mut("resources") {
+            resources.remove("subscribe");
+        }
+    }
+    greeting
 }
 
 fn agreed_on(greeting: &serde_json::Value) -> Revision {
@@ -194,13 +242,14 @@ fn open(
         grant: ask.scene.holder.id.clone(),
         server: ask.scene.endpoint.server().map(str::to_owned),
         revision: opening.agreed,
-        client: client_name(params),
+        client: params.get("clientInfo").map(Client::of).unwrap_or_default(),
         takes: Takes::of(params.get("capabilities")),
         greeting,
         now_us: gate.clock.now().wall_us,
     }));
     if let Some(peer) = opening.peer {
-        session.add_peer(Arc::new(peer));
+        // A session that nobody knows yet has not ended.
+        let _ = session.add_peer(Arc::new(peer));
     }
     gate.add_session(&session);
     Gate::settled(permit, Ending::Ok);
@@ -211,23 +260,9 @@ fn wire_error(ask: &Ask<'_>, words: &str) -> Vec<u8> {
     crate::wire::error_body(Some(&ask.request.id), -32603, words, None)
 }
 
-/// `name version` as the client gave them, for rows and rules.
-fn client_name(params: Value<'_>) -> String {
-    params.get("clientInfo").map(name_and_version).unwrap_or_default()
-}
-
-/// The same from a request of the newer era, which says it each time.
-pub(crate) fn client_in_meta(request: &Request<'_>) -> Option<String> {
-    request.meta()?.get(meta_keys::CLIENT_INFO).map(name_and_version)
-}
-
-fn name_and_version(info: Value<'_>) -> String {
-    let part = |key: &str| info.get(key).and_then(Value::as_str);
-    let name = part("name").unwrap_or_default();
-    match part("version") {
-        Some(version) => format!("{name} {version}"),
-        None => name.into_owned(),
-    }
+/// The client's name from a request of the newer era, which says it each time.
+pub(crate) fn client_in_meta(request: &Request<'_>) -> Option<Client> {
+    request.meta()?.get(meta_keys::CLIENT_INFO).map(Client::of)
 }
 
 /// What the gate says of itself where it stands for all servers of a grant.
@@ -271,12 +306,18 @@ pub(crate) async fn set_level(ask: &Ask<'_>, in_flight: Option<InFlight>) -> Out
         let refused = Refused::params(words).with_id(&ask.request.id);
         return receive::refuse(ask.scene, &refused, &ask.request.method_name);
     };
+    let method = Subject::Method(&ask.request.method_name);
+    if let Some(holding) = ask.scene.only()
+        && !call::allows(ask, holding, method)
+    {
+        // Refused like any other method that the policy does not allow.
+        let aim = Aim { holding, subject: Some(method), task_of: None, rename: None };
+        return call::carry(ask, &aim, in_flight).await;
+    }
     if let Some(session) = &ask.scene.session {
         session.set_log_level(&level);
         if ask.scene.only().is_none() {
-            for peer in session.peers() {
-                ask.scene.gate.tell_level(ask.scene, &peer).await;
-            }
+            tell_all(ask.scene, session.peers()).await;
         }
     }
     let legacy = ask.scene.session.as_ref().is_some_and(|session| {
@@ -286,13 +327,32 @@ pub(crate) async fn set_level(ask: &Ask<'_>, in_flight: Option<InFlight>) -> Out
         Some(holding) if legacy => {
             call::carry(
                 ask,
-                &Aim { holding, subject: None, task_of: None, rename: None },
+                &Aim { holding, subject: Some(method), task_of: None, rename: None },
                 in_flight,
             )
             .await
         }
         _ => courtesy(ask, "{}"),
     }
+}
+
+/// Tells several servers which log messages are wanted. One that does not answer holds up nobody.
+async fn tell_all(scene: &Scene, peers: Vec<Arc<Peer>>) {
+    let telling: Vec<_> = peers
+        .into_iter()
+        .map(|peer| {
+            let scene = scene.clone();
+            tokio::spawn(async move { scene.gate.tell_level(&scene, &peer).await })
+        })
+        .collect();
+    let all = async {
+        for told in telling {
+            // A task that was dropped told nothing.
+            let _ = told.await;
+        }
+    };
+    // Those that take longer hear it all the same.
+    let _ = tokio::time::timeout(TELL_LEVEL_WAIT_MAX, all).await;
 }
 
 /// What there is, for a client of the newer era.

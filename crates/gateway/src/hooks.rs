@@ -8,7 +8,7 @@ use connectors::{Desk, Service};
 use http_body_util::{BodyExt as _, Limited};
 use hyper::header::{ALLOW, HeaderValue};
 use hyper::{HeaderMap, Method, Request, Response, StatusCode};
-use store::ledger::{Facts, Note, Refusal, RefusalKind};
+use store::ledger::Note;
 use tokio::sync::Semaphore;
 
 use crate::door::{TurnedAway, plain};
@@ -135,21 +135,11 @@ fn taken(
 fn refused(
     gate: &Gate,
     remote: &Remote,
-    service: &Service,
+    service: &'static Service,
     status: u16,
     words: &str,
 ) -> Response<Body> {
-    let kind = if status == 401 { RefusalKind::Unauthenticated } else { RefusalKind::Malformed };
-    let code = status.to_string();
-    let facts = Facts {
-        method: "(notice)",
-        server: service.name,
-        remote: Some(remote.as_str()),
-        ..Facts::default()
-    };
-    if let Err(error) = gate.ledger.record(&Refusal { kind, code: &code, reason: words }, &facts) {
-        tracing::error!(%error, "a refusal could not be recorded");
-    }
+    gate.record_bad_notice(remote, service.name, status, words);
     let status = StatusCode::from_u16(status).unwrap_or(StatusCode::BAD_REQUEST);
     plain(status, Body::empty())
 }

@@ -1,5 +1,7 @@
 //! What the gate runs with right now: one whole value, swapped whole. A call takes it once.
 
+mod leases;
+
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -8,9 +10,10 @@ use std::time::Duration;
 
 use hashbrown::HashMap;
 use hyper::header::{HeaderName, HeaderValue};
+use policy::json::Value;
 use policy::{Policy, ServerRequest, Subject};
 use store::effective::Effective;
-use store::registry::{self, Credential, EnvValue, PolicyText, Registry, Target};
+use store::registry::{self, Credential, EnvValue, PolicyText, Registry, Target, TokenHash};
 use store::settings::Limits;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, watch};
 use url::Url;
@@ -19,13 +22,17 @@ use crate::builtin::{self, Builtin, LazyDesk};
 use crate::pins::Pins;
 use crate::room::Account;
 use crate::server::{Reach, Server};
-use crate::upstream::{ChildOptions, HttpOptions, HttpServer, Shim, Waits, base_env};
+use crate::upstream::{ChildOptions, HttpOptions, HttpServer, Mask, Shim, Waits, base_env};
+
+pub(crate) use leases::{Lease, Leases};
 
 /// Everything in force.
 pub(crate) struct InForce {
     pub(crate) effective: Effective,
     pub(crate) servers: BTreeMap<String, Arc<Server>>,
     pub(crate) holders: HashMap<String, Arc<Holder>>,
+    /// The lease of each token that opens something.
+    pub(crate) tokens: HashMap<TokenHash, Lease>,
     rules: HashMap<String, Arc<Rules>>,
 }
 
@@ -34,7 +41,7 @@ pub(crate) struct Holder {
     pub(crate) id: String,
     pub(crate) label: String,
     pub(crate) holdings: BTreeMap<Arc<str>, Holding>,
-    lease: watch::Receiver<bool>,
+    lease: Lease,
     /// Held where nobody else could take the grant back.
     own_lease: Option<watch::Sender<bool>>,
     places: Arc<Semaphore>,
@@ -84,7 +91,7 @@ impl Holder {
         id: String,
         label: String,
         holdings: BTreeMap<Arc<str>, Holding>,
-        lease: watch::Receiver<bool>,
+        lease: Lease,
         in_flight_max: usize,
     ) -> Holder {
         Holder {
@@ -120,7 +127,7 @@ impl Holder {
     }
 
     /// Turns true when the grant is taken back; open streams end on it.
-    pub(crate) fn lease(&self) -> watch::Receiver<bool> {
+    pub(crate) fn lease(&self) -> Lease {
         self.lease.clone()
     }
 
@@ -131,6 +138,17 @@ impl Holder {
 }
 
 impl Rules {
+    /// Whether methods may be used that reach a server and name no tool, resource or prompt.
+    pub(crate) fn allows_methods(&self) -> bool {
+        self.policy.allows_unnamed()
+    }
+
+    /// Whether the resource that a notification names may be seen.
+    pub(crate) fn shows_resource_of(&self, notification: Value<'_>) -> bool {
+        let uri = notification.get("params").and_then(|params| params.get("uri")?.as_str());
+        uri.is_some_and(|uri| self.policy.shows(Subject::Resource(&uri)))
+    }
+
     /// Whether a server may ask this of the client. What the language does not name follows the client.
     pub(crate) fn server_may_ask(&self, method: &str) -> bool {
         let request = match method {
@@ -153,9 +171,6 @@ pub(crate) struct Makings {
     pub(crate) desk: Arc<LazyDesk>,
     pub(crate) stderr_to: Option<mpsc::Sender<String>>,
 }
-
-/// Says for each grant in force when it is taken back.
-pub(crate) type Leases = HashMap<String, watch::Sender<bool>>;
 
 impl InForce {
     /// Builds the new state, keeping what did not change: a server's connections and a compiled policy.
@@ -182,7 +197,7 @@ impl InForce {
             if grant.state(now_us) != registry::GrantState::Active {
                 continue;
             }
-            let lease = leases.entry(grant.id.clone()).or_insert_with(|| watch::Sender::new(false));
+            let lease = leases.of_grant(&grant.id);
             let holdings = effective
                 .accesses(grant)
                 .filter_map(|access| {
@@ -198,7 +213,7 @@ impl InForce {
                 grant.id.clone(),
                 grant.label.clone(),
                 holdings,
-                lease.subscribe(),
+                lease,
                 usize::try_from(makings.limits.in_flight_per_grant_max).unwrap_or(usize::MAX),
             );
             let known = before.and_then(|before| before.holders.get(&grant.id));
@@ -208,13 +223,9 @@ impl InForce {
             };
             holders.insert(grant.id.clone(), Arc::new(holder));
         }
-        leases.retain(|id, lease| {
-            holders.contains_key(id) || {
-                lease.send_replace(true);
-                false
-            }
-        });
-        InForce { effective, servers, holders, rules }
+        leases.end_grants(|id| !holders.contains_key(id));
+        let tokens = leases.take_tokens(&effective, now_us);
+        InForce { effective, servers, holders, tokens, rules }
     }
 }
 
@@ -284,22 +295,38 @@ fn server(spec: &registry::Server, before: Option<&InForce>, makings: &Makings) 
     if let Some(same) = same.filter(|_| is_builtin) {
         return Arc::clone(same);
     }
-    let pins = if is_builtin { Pins::default() } else { pins_of(&spec.name, &makings.registry) };
+    let (pins, offers) = if is_builtin {
+        (Pins::default(), None)
+    } else {
+        pins_and_offers(&spec.name, &makings.registry)
+    };
     if let Some(same) = same {
         same.accept(pins);
         return Arc::clone(same);
     }
     let start_wait_max = start_wait_max(spec, &makings.limits);
-    Arc::new(Server::new(spec.clone(), reach(spec, makings), pins, start_wait_max))
+    let server = Server::new(spec.clone(), reach(spec, makings), pins, start_wait_max);
+    if let Some(offers) = offers {
+        server.set_offers(&offers);
+    }
+    Arc::new(server)
 }
 
 /// The pins of a server as the registry has them now.
 pub(crate) fn pins_of(server: &str, registry: &Registry) -> Pins {
-    match registry.pins(server) {
-        Ok(pins) => Pins::of(server, &pins),
+    pins_and_offers(server, registry).0
+}
+
+/// The same with the features that the server declared, where that was noted.
+fn pins_and_offers(server: &str, registry: &Registry) -> (Pins, Option<String>) {
+    let read = || -> Result<_, registry::RegistryError> {
+        Ok((registry.pins(server)?, registry.tool_sets(server)?))
+    };
+    match read() {
+        Ok((pins, sets)) => (Pins::of(server, &pins, &sets), sets.offers),
         Err(error) => {
             tracing::error!(server, %error, "the pins cannot be read; the tools are looked at anew");
-            Pins::default()
+            (Pins::default(), None)
         }
     }
 }
@@ -339,9 +366,13 @@ fn child(
 ) -> Reach {
     let mut words = argv.into_iter();
     let Some(program) = words.next() else { return Reach::broken("the command is empty") };
-    let is_secret = |value: &EnvValue| matches!(value, EnvValue::Hidden(_));
-    let secret_env = env.iter().filter(|(_, value)| is_secret(value)).map(|(name, _)| name.into());
-    let secret_env = secret_env.collect();
+    let secrets = env.iter().filter_map(|(name, value)| match value {
+        EnvValue::Hidden(Credential::Held(secret)) => {
+            Some((name.as_str(), secret.expose().as_str()))
+        }
+        EnvValue::Hidden(Credential::Sealed(_)) | EnvValue::Plain(_) => None,
+    });
+    let mask = Mask::new(secrets);
     let configured = env.into_iter().filter_map(|(name, value)| {
         let value = match value {
             EnvValue::Plain(value) => value,
@@ -354,14 +385,30 @@ fn child(
     let mut options = ChildOptions::new(makings.shim.clone(), program);
     options.name.clone_from(&spec.name);
     options.args = words.map(OsString::from).collect();
-    options.secret_env = secret_env;
+    options.mask = mask;
     options.env = base_env(makings.env.iter().cloned(), configured);
+    find_beside(&mut options);
     options.cwd = cwd;
     options.stderr_to.clone_from(&makings.stderr_to);
     options.route_to_request = true;
     set_waits(&mut options.waits, spec, &makings.limits);
     options.bounds.line_bytes_max = answer_bytes_max(&makings.limits);
     Reach::Child(Box::new(options))
+}
+
+/// A script such as `npx` starts its interpreter by name, and that lies in the script's folder: a program
+/// that is named by its full path also finds what lies beside it.
+fn find_beside(options: &mut ChildOptions) {
+    let program = std::path::Path::new(&options.program);
+    let Some(folder) = program.parent().filter(|folder| folder.is_absolute()) else { return };
+    let Some((_, path)) = options.env.iter_mut().find(|(name, _)| name == "PATH") else { return };
+    let mut folders: Vec<std::path::PathBuf> = std::env::split_paths(path).collect();
+    if !folders.iter().any(|known| known == folder) {
+        folders.insert(0, folder.to_owned());
+        if let Ok(longer) = std::env::join_paths(folders) {
+            *path = longer;
+        }
+    }
 }
 
 fn http(
@@ -380,9 +427,11 @@ fn http(
     if let Some(query) = query.and_then(held) {
         url.set_query(Some(&query));
     }
+    let mask = http_mask(&url, query, headers);
     let secure = url.scheme() == "https";
     let mut options = HttpOptions::new(url);
     options.allow_plain_http = allow_plain_http;
+    options.mask = mask;
     for (name, value) in headers {
         let name: HeaderName =
             name.parse().map_err(|_| format!("`{name}` is not a header name"))?;
@@ -400,6 +449,28 @@ fn http(
     options.bounds.answer_bytes_max = answer_bytes_max(limits);
     options.bounds.event_bytes_max = answer_bytes_max(limits);
     HttpServer::new(options).map_err(|error| error.to_string())
+}
+
+/// The secrets that an HTTP server is given: the headers that the owner set, and a sealed query, whole and
+/// value by value.
+fn http_mask(
+    url: &Url,
+    query: Option<&Credential>,
+    headers: &[(String, Credential)],
+) -> Option<Arc<Mask>> {
+    let mut secrets: Vec<(String, String)> = Vec::new();
+    for (name, value) in headers {
+        if let Credential::Held(value) = value {
+            secrets.push((name.clone(), value.expose().clone()));
+        }
+    }
+    if let Some(Credential::Held(query)) = query {
+        secrets.push(("query".to_owned(), query.expose().clone()));
+        let pairs = url.query_pairs();
+        secrets.extend(pairs.map(|(name, value)| (name.into_owned(), value.into_owned())));
+    }
+    secrets.extend(url.password().map(|word| ("password".to_owned(), word.to_owned())));
+    Mask::new(secrets.iter().map(|(name, value)| (name.as_str(), value.as_str())))
 }
 
 /// The owner's waits; a server's own number comes before the gate's.

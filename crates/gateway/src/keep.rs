@@ -7,6 +7,7 @@ use store::effective::Effective;
 use store::registry::POLL_MS;
 use store::settings::Settings;
 
+use crate::approvals;
 use crate::gate::Gate;
 use crate::serve::turned_true;
 
@@ -22,6 +23,8 @@ pub enum Changed {
 }
 
 const TICKS_PER_MINUTE: u64 = 60_000 / POLL_MS;
+/// Approvals also end by time, of which nobody is told.
+const FORGET_TICKS: u64 = 5_000 / POLL_MS;
 /// The arguments of a call that waited for a human are kept so long; no approval lasts longer.
 const PARKED_DAYS_MAX: i64 = 7;
 
@@ -31,21 +34,50 @@ pub(crate) async fn keep(gate: Arc<Gate>, read_settings: Option<ReadSettings>) {
     let mut stopping = gate.stopping();
     let mut every = tokio::time::interval(Duration::from_millis(POLL_MS));
     every.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
-    let mut ticks = 0_u64;
+    let (mut ticks, mut seen) = (0_u64, None);
+    let mut forgetting: Option<tokio::task::JoinHandle<()>> = None;
+    let read_settings: Option<Arc<dyn Fn() -> Changed + Send + Sync>> =
+        read_settings.map(Arc::from);
     loop {
         tokio::select! {
             _ = every.tick() => {}
+            () = turned_true(&mut stopping) => return gate.save_tasks(),
+        }
+        let looked = tokio::task::spawn_blocking(look_aside(&gate, read_settings.as_ref()));
+        tokio::select! {
+            _ = looked => {}
             () = turned_true(&mut stopping) => return,
         }
-        if let Some(read) = &read_settings {
+        gate.tell_of_strangers(false);
+        ticks += 1;
+        // What was parked for a call goes when its approval was used, denied or has ended.
+        let generation = gate.ledger.generation();
+        let is_due = seen != Some(generation) || ticks.is_multiple_of(FORGET_TICKS);
+        if is_due && forgetting.as_ref().is_none_or(tokio::task::JoinHandle::is_finished) {
+            seen = Some(generation);
+            let gate = Arc::clone(&gate);
+            forgetting = Some(tokio::task::spawn_blocking(move || approvals::forget_over(&gate)));
+        }
+        if ticks.is_multiple_of(TICKS_PER_MINUTE) {
+            forget_parked(&gate);
+            gate.save_tasks();
+            record_acts(&gate);
+        }
+    }
+}
+
+/// Reads what the owner wrote and compiles it, on a thread where nobody is served: a slow disk or a large
+/// policy holds up no call, and no stop.
+fn look_aside(
+    gate: &Arc<Gate>,
+    read_settings: Option<&Arc<dyn Fn() -> Changed + Send + Sync>>,
+) -> impl FnOnce() + Send + 'static {
+    let (gate, read_settings) = (Arc::clone(gate), read_settings.cloned());
+    move || {
+        if let Some(read) = read_settings {
             take_settings(&gate, read());
         }
         gate.look_now();
-        ticks += 1;
-        if ticks.is_multiple_of(TICKS_PER_MINUTE) {
-            forget_parked(&gate);
-            record_acts(&gate);
-        }
     }
 }
 
@@ -126,11 +158,15 @@ fn record_acts(gate: &Gate) {
 fn sweep(gate: &Arc<Gate>) {
     let now = gate.clock.now();
     let idle_us = i64::try_from(gate.bounds.session_idle_max.as_micros()).unwrap_or(i64::MAX);
+    let gone_us = i64::try_from(gate.bounds.session_gone_max.as_micros()).unwrap_or(i64::MAX);
     gate.rounds.sweep(gate.now_us());
+    gate.end_replaced_tokens();
     let in_force = gate.in_force();
     let ended = gate.sessions.take(|session| {
         let idle = now.wall_us.saturating_sub(session.used_at_us()) > idle_us;
+        let is_gone = session.gone_us(now.wall_us) > gone_us;
         idle && !session.is_listened_to()
+            || is_gone
             || !Gate::holds(&in_force, &session.grant, session.server.as_deref())
     });
     for session in ended {

@@ -23,8 +23,9 @@ use crate::scene::{Endpoint, Scene};
 use crate::serve::turned_true;
 use crate::session::{AnswerTo, Outgoing, Session};
 use crate::shared::Offer;
+use crate::tasks;
 use crate::upstream::{Event, Events, Listening};
-use crate::wire::{Era, Id, Method, answer, error_body, result_body};
+use crate::wire::{Era, Id, Method, answer, error_body, notification_body, result_body};
 
 /// A server may take so long to say whether it has a stream; some say nothing until they have news.
 const OFFER_WAIT_MAX: Duration = Duration::from_millis(250);
@@ -34,21 +35,50 @@ const AGAIN_AFTER: Duration = Duration::from_secs(1);
 const AGAIN_AFTER_MIN: Duration = Duration::from_millis(100);
 const AGAIN_AFTER_MAX: Duration = Duration::from_mins(5);
 
-/// Opens the stream of a session, or nothing when its only server has none.
-pub(crate) async fn open(scene: &Scene, last_event_id: Option<&str>) -> Option<Pieces> {
+/// What came of asking for a session's stream.
+pub(crate) struct Opened {
+    /// Nothing when the session's only server has none.
+    pub(crate) pieces: Option<Pieces>,
+    /// A server was asked for it now, and that is a row.
+    pub(crate) is_recorded: bool,
+}
+
+/// Opens the stream of a session.
+pub(crate) async fn open(scene: &Scene, last_event_id: Option<&str>) -> Opened {
+    let mut is_recorded = false;
+    let pieces = open_noting(scene, last_event_id, &mut is_recorded).await;
+    Opened { pieces, is_recorded }
+}
+
+async fn open_noting(
+    scene: &Scene,
+    last_event_id: Option<&str>,
+    is_recorded: &mut bool,
+) -> Option<Pieces> {
     let session = Arc::clone(scene.session.as_ref()?);
     let (sender, pieces) = mpsc::channel(PIECES_WAITING_MAX);
     let peers = session.peers();
     let mut offered = matches!(scene.endpoint, Endpoint::All) || peers.is_empty();
     for peer in peers {
-        match last_event_id {
+        match last_event_id.and_then(|last| session.resumed(last)) {
             // A stream that broke off is taken up where it was, beside the session's own.
-            Some(id) if peer.era == Era::Legacy && !peer.is_builtin() => {
+            Some((server, id))
+                if server == peer.server.name && peer.era == Era::Legacy && !peer.is_builtin() =>
+            {
+                *is_recorded = true;
                 let Ok(Some(events)) = hear(scene, &peer, Some(id)).await else { continue };
                 offered = true;
                 tokio::spawn(forward(scene.clone(), peer, events, sender.clone()));
             }
-            _ => offered |= start(scene, &peer).await,
+            _ => {
+                *is_recorded |= !peer.is_builtin() && !session.is_hearing(&peer.server.name);
+                if offered {
+                    let scene = scene.clone();
+                    tokio::spawn(async move { start(&scene, &peer).await });
+                } else {
+                    offered = start(scene, &peer).await;
+                }
+            }
         }
     }
     if !offered {
@@ -89,7 +119,7 @@ async fn offered(ready: &Offer) -> bool {
 
 /// What the server of a shared conversation says on its own, from now on.
 pub(crate) async fn shared(scene: &Scene, peer: &Arc<Peer>) -> broadcast::Receiver<Bytes> {
-    let shared = scene.gate.heard(&peer.server.name, &scene.holder.id);
+    let shared = scene.gate.heard(&peer.server, &scene.holder.id);
     let (messages, offer, begins) = shared.listen();
     if begins {
         let (scene, peer, offer) = (scene.clone(), Arc::clone(peer), offer.clone());
@@ -107,6 +137,32 @@ pub(crate) async fn shared(scene: &Scene, peer: &Arc<Peer>) -> broadcast::Receiv
     }
     offered(&offer).await;
     messages
+}
+
+/// Tells a session which lists of a process that all clients share have changed. Whatever else such a
+/// process says belongs to somebody, and nothing tells to whom.
+pub(crate) async fn follow_shared(scene: Scene, peer: Arc<Peer>) {
+    let Some(session) = scene.session.clone() else { return };
+    let mut ended = session.ended();
+    let mut retired = peer.over();
+    let mut messages = shared(&scene, &peer).await;
+    loop {
+        let message = tokio::select! {
+            message = messages.recv() => message,
+            () = turned_true(&mut ended) => return,
+            () = turned_true(&mut retired) => break,
+        };
+        let message = match message {
+            Ok(message) => message,
+            Err(RecvError::Lagged(_)) => continue,
+            Err(RecvError::Closed) => break,
+        };
+        let Some(method) = news::list_changed(&message) else { continue };
+        peer.told(method);
+        session.deliver(Outgoing::plain(notification_body(method, None)));
+    }
+    // The next process is followed by the next request that opens it.
+    session.unheard(&peer.server.name);
 }
 
 /// Hears the server of a shared conversation from now on for as long as that lasts, whether anybody
@@ -291,6 +347,11 @@ fn redacts(scene: &Scene, peer: &Peer) -> bool {
     rules(scene, peer).is_none_or(|rules| rules.policy.redacts())
 }
 
+/// Whether the resource that a notification names may be seen by this caller.
+fn shows_resource(scene: &Scene, peer: &Peer, notification: Value<'_>) -> bool {
+    rules(scene, peer).is_some_and(|rules| rules.shows_resource_of(notification))
+}
+
 fn is_about_a_request(method: &str) -> bool {
     matches!(method, "notifications/progress" | "notifications/cancelled")
 }
@@ -304,7 +365,8 @@ pub(crate) fn heard(
 ) -> Option<Outgoing> {
     let as_it_is = |message: Bytes| {
         let message = room::made_from(&event.message, message);
-        Some(Outgoing { message, event_id: event.id.clone(), retry_ms: event.retry_ms })
+        let event_id = session.event_id(&peer.server.name, event.id.as_deref());
+        Some(Outgoing { message, event_id, retry_ms: event.retry_ms })
     };
     if event.message.is_empty() {
         return as_it_is(Bytes::new());
@@ -326,16 +388,18 @@ pub(crate) fn heard(
             None
         }
         (Some(method), None) => {
-            let known = Method::parse(&method);
-            if known == Method::ToolsChanged {
-                peer.set_checked(false);
-                peer.server.forget_check();
-            }
-            match known {
+            peer.told(&method);
+            match Method::parse(&method) {
                 // Nobody can tell whether it is about a call out of whose result something is cut.
                 Method::LogMessage | Method::Other if redacts(scene, peer) => None,
                 Method::Progress if redacts(scene, peer) => {
                     as_it_is(results::wordless_progress(root).into())
+                }
+                Method::ResourceUpdated if !shows_resource(scene, peer, root) => None,
+                Method::TaskStatus | Method::TasksNotification => {
+                    let rules = rules(scene, peer);
+                    let server = &peer.server.name;
+                    as_it_is(tasks::news(scene, rules.as_deref(), server, &event.message)?)
                 }
                 _ => as_it_is(event.message.clone()),
             }

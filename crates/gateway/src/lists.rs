@@ -1,13 +1,14 @@
 //! What a caller sees of a server's lists: only what its policy shows, and tools only as they were pinned.
 
-use policy::json::Value;
+use policy::json::{Bounds, Doc, Value};
 use policy::{Policy, Subject};
 
 use crate::pins::Pins;
 use crate::rebuild::{self, Member, string};
+use crate::wire::{HEADER_EXTENSION, ParamHeaders, Takes};
 
 /// Which list a method asks for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum List {
     Tools,
     Prompts,
@@ -45,6 +46,24 @@ impl List {
         }
     }
 
+    /// The feature that a server with this list declares.
+    pub(crate) fn capability(self) -> &'static str {
+        match self {
+            List::Tools => "tools",
+            List::Prompts => "prompts",
+            List::Resources | List::Templates => "resources",
+        }
+    }
+
+    /// The notification that it changed.
+    pub(crate) fn changed(self) -> &'static str {
+        match self {
+            List::Tools => "notifications/tools/list_changed",
+            List::Prompts => "notifications/prompts/list_changed",
+            List::Resources | List::Templates => "notifications/resources/list_changed",
+        }
+    }
+
     /// The member that names an item.
     pub(crate) fn key(self) -> &'static str {
         match self {
@@ -67,6 +86,8 @@ impl List {
 pub(crate) struct View<'a> {
     pub(crate) policy: Option<&'a Policy>,
     pub(crate) pins: &'a Pins,
+    /// The client capabilities that the list depends on.
+    pub(crate) set: Takes,
     /// On the endpoint of all servers every name begins with its server's.
     pub(crate) prefix: Option<&'a str>,
 }
@@ -95,7 +116,15 @@ impl View<'_> {
     /// would throw the whole result away for want of what is missing.
     fn tool(&self, name: &str, item: Value<'_>) -> Option<String> {
         let policy = self.policy?;
-        let shown = self.pins.shown(name, item, policy)?;
+        let shown = self.pins.shown(name, self.set, item, policy)?;
+        if let Some(fault) = header_fault(&shown) {
+            tracing::warn!(
+                tool = name,
+                fault,
+                "a tool with invalid `x-mcp-header` is left out of the list"
+            );
+            return None;
+        }
         let is_cut = policy.redacts()
             && policy.effects_of_task(name).is_some_and(|effects| !effects.redact.is_empty());
         Some(if is_cut {
@@ -125,8 +154,20 @@ impl View<'_> {
     }
 }
 
+/// Why the headers that a tool declares for its arguments break the rules of the protocol, if they do.
+/// Whoever lists tools over HTTP must leave such a tool out.
+fn header_fault(definition: &str) -> Option<String> {
+    // An escape could hide the name.
+    if !definition.contains(HEADER_EXTENSION) && !definition.contains("\\u") {
+        return None;
+    }
+    let doc = Doc::read(definition.as_bytes(), &Bounds::ANSWER).ok()?;
+    let headers = ParamHeaders::of_schema(doc.root().get("inputSchema")?);
+    headers.fault().map(str::to_owned)
+}
+
 fn changed(definition: &str, change: impl Fn(Value<'_>) -> String) -> String {
-    match policy::json::Doc::read(definition.as_bytes(), &policy::json::Bounds::ANSWER) {
+    match Doc::read(definition.as_bytes(), &Bounds::ANSWER) {
         Ok(doc) => change(doc.root()),
         // It was read from a document a moment ago.
         Err(_) => definition.to_owned(),

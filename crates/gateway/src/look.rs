@@ -16,6 +16,7 @@ use crate::run::RunError;
 use crate::scene::{Endpoint, Scene, Transport};
 use crate::server::Server;
 use crate::upstream::UpstreamError;
+use crate::via::Via;
 use crate::wire::Era;
 
 /// What a server offers, each item as the server's own JSON text.
@@ -57,10 +58,12 @@ impl Gate {
             Holder::new("owner".to_owned(), "owner".to_owned(), holdings, lease.subscribe(), 1);
         Scene {
             gate: Arc::clone(self),
+            lease: lease.subscribe(),
             holder: Arc::new(holder.with_lease(lease)),
             endpoint: Endpoint::One(server.into()),
             session: None,
             transport: Transport::Stdio,
+            via: Via::default(),
             flights: Some(Arc::default()),
         }
     }

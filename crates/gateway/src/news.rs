@@ -4,9 +4,11 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
+use policy::json::{Bounds, Doc};
 
 use crate::gate::Gate;
 use crate::in_force::InForce;
+use crate::lists::List;
 use crate::peer::Peer;
 use crate::session::{Outgoing, Session};
 use crate::wire::notification_body;
@@ -17,6 +19,14 @@ pub(crate) const LISTS: [&str; 3] = [
     "notifications/prompts/list_changed",
     "notifications/resources/list_changed",
 ];
+
+/// Which list a message says has changed, if it is such a notification.
+pub(crate) fn list_changed(message: &[u8]) -> Option<&'static str> {
+    let doc = Doc::read_shallow(message, &Bounds::ANSWER, 1).ok()?;
+    let root = doc.root();
+    let method = root.get("method")?.as_str()?;
+    LISTS.into_iter().find(|known| *known == method && root.get("id").is_none())
+}
 
 /// The same as an older client and a server know them.
 pub(crate) fn of_lists() -> [Bytes; 3] {
@@ -46,6 +56,13 @@ impl Gate {
 }
 
 impl Session {
+    /// Tells that one list is another than its client was shown.
+    pub(crate) fn tell_of(&self, list: List) {
+        if self.is_listened_to() {
+            self.deliver(Outgoing::plain(notification_body(list.changed(), None)));
+        }
+    }
+
     /// Tells of all lists, or of those whose changes its one server said that it tells of.
     pub(crate) fn tell_of_lists(&self) {
         if !self.is_listened_to() {

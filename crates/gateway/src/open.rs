@@ -10,13 +10,16 @@ use policy::json::{Bounds, Doc};
 use serde_json::{Value, json};
 use store::ledger::Permit;
 
-use crate::in_force::{Holder, Holding};
+use crate::in_force::Holding;
 use crate::peer::{Peer, Way, last_of};
+use crate::room::Account;
 use crate::scene::{Scene, Transport};
 use crate::server::{Reach, Server};
 use crate::translate::{self, ClientWords};
 use crate::upstream::{HttpLink, Link, Outgoing, StdioLink, UpstreamError};
-use crate::wire::{Era, Id, Revision, answer, headers, is_error, notification_body, request_body};
+use crate::wire::{
+    Era, Id, Revision, Takes, answer, headers, is_error, notification_body, request_body,
+};
 
 /// A server that says nothing to `server/discover` for so long is taken for one of the older era.
 const PROBE_WAIT_MAX: Duration = Duration::from_secs(5);
@@ -29,12 +32,13 @@ pub(crate) struct Opened {
 
 /// Opens a conversation with a client's own handshake. `params` are the client's, word for word.
 pub(crate) async fn with_handshake(
+    scene: &Scene,
     server: &Arc<Server>,
-    holder: &Holder,
     permit: &Permit,
     id: &Id,
     params: &str,
 ) -> Result<Opened, UpstreamError> {
+    let holder = &scene.holder;
     if let Reach::Builtin(builtin) = &server.reach {
         let asked = asked_revision(params);
         let greeting = builtin.greeting(Revision::agree(&asked).as_str());
@@ -44,7 +48,7 @@ pub(crate) async fn with_handshake(
         let peer = Peer::new(Arc::clone(server), way, Era::Legacy, greeting, false);
         return Ok(Opened { peer, answer: Some(body.into()) });
     }
-    let link = link(server, holder)?;
+    let link = link(server, scene)?;
     let mut refusal = None;
     if server.eras().legacy != Some(false) {
         let answer = initialize(server, &link, permit, id, params).await?;
@@ -55,6 +59,7 @@ pub(crate) async fn with_handshake(
                 opens_again(&link, params);
                 let peer =
                     Peer::new(Arc::clone(server), Way::Link(link), Era::Legacy, greeting, false);
+                let peer = peer.greeted_with(Takes::of_handshake(params));
                 return Ok(Opened { peer, answer: Some(answer) });
             }
             None => refusal = Some(answer),
@@ -100,7 +105,7 @@ pub(crate) async fn shared(
         let way = Way::Builtin(Arc::clone(builtin), reader, scene.holder.room.clone());
         return Ok(Peer::new(Arc::clone(server), way, Era::Legacy, greeting, false));
     }
-    let link = link(server, &scene.holder)?;
+    let link = link(server, scene)?;
     let is_child = matches!(link, Link::Stdio(_));
     let eras = server.eras();
     let prefers_legacy = client_era == Era::Legacy && eras.legacy == Some(true);
@@ -122,14 +127,20 @@ pub(crate) async fn shared(
             Err(_) => server.learn(|eras| eras.modern = Some(false)),
         }
     }
-    let params = json!({
-        "protocolVersion": translate::NEWEST_LEGACY,
-        // All that any client may take; what one does not take is refused when it is asked.
-        "capabilities": {
+    // All that any client may take; what one does not take is refused when it is asked. A process that
+    // all clients share could not tell whom it asks, so it asks nobody.
+    let capabilities = if server.is_shared_by_all() {
+        json!({})
+    } else {
+        json!({
             "elicitation": { "form": {}, "url": {} },
             "sampling": { "tools": {}, "context": {} },
             "roots": { "listChanged": false },
-        },
+        })
+    };
+    let params = json!({
+        "protocolVersion": translate::NEWEST_LEGACY,
+        "capabilities": capabilities,
         "clientInfo": serde_json::from_str::<Value>(&our_info()).unwrap_or_default(),
     });
     let params = params.to_string();
@@ -158,7 +169,8 @@ pub(crate) async fn shared(
         Outgoing::notification(notification_body("notifications/initialized", None).into()),
     )
     .await?;
-    Ok(Peer::new(Arc::clone(server), Way::Link(link), Era::Legacy, greeting, true))
+    let peer = Peer::new(Arc::clone(server), Way::Link(link), Era::Legacy, greeting, true);
+    Ok(peer.greeted_with(Takes::of_handshake(&params)))
 }
 
 /// Opens a server's conversation inside a session that began without it.
@@ -169,8 +181,7 @@ pub(crate) async fn joining(
 ) -> Result<Peer, UpstreamError> {
     let Some(session) = &scene.session else { return Err(UpstreamError::Closed) };
     let id = Id::minted("tollgate-hello", 0);
-    let opened =
-        with_handshake(&holding.server, &scene.holder, permit, &id, &session.greeting).await?;
+    let opened = with_handshake(scene, &holding.server, permit, &id, &session.greeting).await?;
     if opened.peer.era == Era::Legacy {
         let told = notification_body("notifications/initialized", None);
         opened.peer.send(permit, Outgoing::notification(told.into())).await?;
@@ -178,13 +189,22 @@ pub(crate) async fn joining(
     Ok(opened.peer)
 }
 
-fn link(server: &Server, holder: &Holder) -> Result<Link, UpstreamError> {
-    let account = holder.room.clone();
+fn link(server: &Server, scene: &Scene) -> Result<Link, UpstreamError> {
+    let is_shared = server.is_shared_by_all();
+    let account = if is_shared { Account::default() } else { scene.holder.room.clone() };
     match &server.reach {
-        Reach::Http(http) => Ok(Link::Http(Box::new(HttpLink::new(Arc::clone(http)).on(account)))),
+        Reach::Http(http) => {
+            let link = HttpLink::new(Arc::clone(http)).on(account);
+            if let Some(via) = scene.via.and(&scene.gate.instance) {
+                link.set_via(via);
+            }
+            Ok(Link::Http(Box::new(link)))
+        }
         Reach::Child(options) => {
             let mut options = (**options).clone();
             options.account = account;
+            // Where grants share a process, what it says on its own is nobody's in particular.
+            options.route_to_request &= !is_shared;
             Ok(Link::Stdio(StdioLink::start(options)))
         }
         Reach::Broken(words) => Err(Reach::unusable(words)),
@@ -205,10 +225,24 @@ async fn initialize(
     let greeting = async { last_of(link.request(permit, out).await?, id, drop).await };
     match tokio::time::timeout(server.start_wait_max, greeting).await {
         Ok(answer) => answer,
-        Err(_) => Err(UpstreamError::Lost {
-            why: "the server did not answer the handshake in time".to_owned(),
-        }),
+        Err(_) => Err(no_answer(link, server.start_wait_max)),
     }
+}
+
+fn no_answer(link: &Link, wait_max: Duration) -> UpstreamError {
+    let noise = match link {
+        Link::Stdio(link) => link.noise_lines(),
+        Link::Http(_) => 0,
+    };
+    let seconds = wait_max.as_secs();
+    let why = if noise > 0 {
+        format!(
+            "it started, but does not speak MCP: no answer to `initialize` in {seconds} s, and {noise} lines that are no messages"
+        )
+    } else {
+        format!("it did not answer `initialize` in {seconds} s")
+    };
+    UpstreamError::Lost { why }
 }
 
 /// A process that was started again is greeted like the one before; what it answers is known.

@@ -20,7 +20,7 @@ use crate::server::Server;
 use crate::upstream::{
     Event, Events, Link, Listening, Outgoing, Passed, Reply, State, UpstreamError, Wishes,
 };
-use crate::wire::{Era, Id, answer, before_result, code, error_body};
+use crate::wire::{Era, Id, Method, Takes, answer, before_result, code, error_body};
 
 /// Answers of our own to a server's questions (pings, refusals) that may be on their way to it.
 const ANSWERS_UNDER_WAY_MAX: usize = 64;
@@ -32,8 +32,11 @@ pub(crate) struct Peer {
     pub(crate) era: Era,
     /// What the server said about itself: an initialize or a discover result.
     pub(crate) greeting: Value,
+    greeting_bytes: usize,
     /// Requests of several clients share this conversation, so their ids must be ours.
     pub(crate) shared: bool,
+    /// The client capabilities that it was greeted with; a newer server hears them with each request.
+    greeted: Option<Takes>,
     ids: AtomicU64,
     /// The start of its process whose tool list was compared with the pins; 0 if none was.
     checked: AtomicU64,
@@ -76,8 +79,10 @@ impl Peer {
             server,
             way,
             era,
+            greeting_bytes: serde_json::to_vec(&greeting).map_or(0, |text| text.len()),
             greeting,
             shared,
+            greeted: None,
             ids: AtomicU64::new(0),
             checked: AtomicU64::new(0),
             levels: Mutex::default(),
@@ -86,6 +91,19 @@ impl Peer {
             answers: Arc::new(Semaphore::new(ANSWERS_UNDER_WAY_MAX)),
             over: watch::Sender::new(false),
         }
+    }
+
+    pub(crate) fn greeting_bytes(&self) -> usize {
+        self.greeting_bytes
+    }
+
+    pub(crate) fn greeted_with(self, takes: Takes) -> Peer {
+        Peer { greeted: Some(takes), ..self }
+    }
+
+    /// The client capabilities that its tool list depends on, for a client with these.
+    pub(crate) fn capabilities(&self, of_client: Takes) -> Takes {
+        self.greeted.unwrap_or(of_client)
     }
 
     /// A place for an answer of our own, if there is one.
@@ -124,6 +142,20 @@ impl Peer {
         matches!(&self.way, Way::Link(link) if link.shares_stream())
     }
 
+    /// Whether its task ids are for this conversation only: it is a process of its own, or a session.
+    pub(crate) fn has_own_task_ids(&self) -> bool {
+        if self.server.is_shared_by_all() {
+            return false;
+        }
+        if self.server.is_shared_by_all() {
+            return false;
+        }
+        match &self.way {
+            Way::Link(Link::Http(link)) => link.session().is_some(),
+            Way::Link(Link::Stdio(_)) | Way::Builtin(..) => true,
+        }
+    }
+
     /// What its process is doing, where it has one.
     pub(crate) fn child_state(&self) -> Option<State> {
         match &self.way {
@@ -158,6 +190,27 @@ impl Peer {
 
     pub(crate) fn set_checked(&self, checked: bool) {
         self.checked.store(if checked { self.runs() } else { 0 }, Ordering::Release);
+    }
+
+    /// It says something; if that is that a list changed, what is known of the list no longer counts.
+    pub(crate) fn told(&self, method: &str) {
+        match Method::parse(method) {
+            Method::ToolsChanged => {
+                self.set_checked(false);
+                self.server.forget_check();
+            }
+            _ if method.ends_with("/list_changed") => self.server.forget_lists(method),
+            _ => {}
+        }
+    }
+
+    /// The features that it declared, as one word list in the order of names.
+    pub(crate) fn offers_text(&self) -> String {
+        let all = self.greeting.get("capabilities").and_then(Value::as_object);
+        let names = ["completions", "logging", "prompts", "resources", "tools"];
+        let declared =
+            names.into_iter().filter(|name| all.is_some_and(|all| all.contains_key(*name)));
+        declared.collect::<Vec<_>>().join(",")
     }
 
     /// How often its process was started; 1 where it has none.
@@ -211,6 +264,7 @@ impl Peer {
         permit: &Permit,
         out: Outgoing,
     ) -> Result<Reply, UpstreamError> {
+        self.check_judged(&out)?;
         let _under = self.server.marks.under_way();
         match &self.way {
             Way::Link(link) => link.request(permit, out).await,
@@ -230,8 +284,10 @@ impl Peer {
 
     /// The same for an older server over HTTP, to be waited for by whoever also waits for its questions.
     pub(crate) fn begin(self: &Arc<Self>, permit: &Permit, out: Outgoing) -> Begun {
+        let judged = self.check_judged(&out);
         let (peer, passed) = (Arc::clone(self), Passed::new(permit, out));
         Box::pin(async move {
+            judged?;
             let _under = peer.server.marks.under_way();
             match &peer.way {
                 Way::Link(Link::Http(link)) => link.request_passed(passed).await,
@@ -243,10 +299,22 @@ impl Peer {
     }
 
     pub(crate) async fn send(&self, permit: &Permit, out: Outgoing) -> Result<(), UpstreamError> {
+        self.check_judged(&out)?;
         match &self.way {
             Way::Link(link) => link.send(permit, out).await,
             Way::Builtin(..) => Ok(()),
         }
+    }
+
+    /// Every message with a permit leaves through here. One that the gate edited is read again and
+    /// compared with what was judged, so that no edit can send another call than the permit is for.
+    fn check_judged(&self, out: &Outgoing) -> Result<(), UpstreamError> {
+        if out.says_what_was_judged() {
+            return Ok(());
+        }
+        tracing::error!(server = %self.server.name, "an edited message is not the call that was judged; not sent");
+        let why = "the edited message is not the call that was judged".to_owned();
+        Err(UpstreamError::NeverSent { why })
     }
 
     pub(crate) async fn listen(

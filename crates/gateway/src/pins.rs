@@ -1,47 +1,65 @@
 //! The pinned tool definitions of one server, as calls and lists need them.
 
 use std::borrow::Cow;
+use std::sync::Arc;
 
-use hashbrown::HashMap;
+use hashbrown::{HashMap, HashSet};
 use policy::OnChange;
 use policy::json::{Bounds, Doc, Kind, Value};
 use policy::{Definition, Policy, Subject, ToolFacts};
-use store::registry::{Pin, PinState};
+use store::registry::{Pin, PinState, Pinned, ToolSets};
 
-use crate::wire::ParamHeaders;
+use crate::wire::{ParamHeaders, Takes};
 
 /// The pins of one server.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Pins {
     known: bool,
+    /// The client capabilities whose tool list was read.
+    sets: HashSet<Takes>,
     tools: HashMap<String, Tool>,
 }
 
 #[derive(Clone, Debug)]
 struct Tool {
-    definition: Definition,
-    /// As the owner accepted it, canonical; several of one name, if that is what the owner accepted.
-    accepted: Vec<String>,
-    /// Of the definition that the server has now, which a policy may let through unaccepted.
-    offered: Option<String>,
+    /// As the owner accepted it, canonical; several, if clients get several or the server offers the
+    /// name more than once, and that is what the owner accepted.
+    accepted: Vec<Arc<str>>,
+    /// What stands for clients whose own list was not read yet; the worst of all sets.
+    overall: Offer,
+    /// What clients with these capabilities are offered.
+    by_set: HashMap<Takes, Offer>,
     category: Option<&'static str>,
     risk: Option<&'static str>,
     param_headers: Option<ParamHeaders>,
     only_as_task: bool,
 }
 
+/// A definition as the server offers it now, which a policy may let through unaccepted.
+#[derive(Clone, Debug, PartialEq)]
+struct Offer {
+    definition: Definition,
+    fingerprint: Option<String>,
+    /// Nothing if the tool is offered no more.
+    text: Option<Arc<str>>,
+}
+
 impl Pins {
     /// From what the registry keeps. A server that was never looked at has none.
-    pub(crate) fn of(server: &str, pins: &[Pin]) -> Pins {
+    pub(crate) fn of(server: &str, pins: &[Pin], sets: &ToolSets) -> Pins {
         let tools = pins.iter().map(|pin| (pin.tool.clone(), Tool::of(server, pin)));
-        Pins { known: !pins.is_empty(), tools: tools.collect() }
+        let sets = sets.capabilities.iter().filter_map(|key| Takes::of_key(key)).collect();
+        Pins { known: !pins.is_empty(), sets, tools: tools.collect() }
     }
 
     /// Whether agents are shown the same by both.
     pub(crate) fn shows_as(&self, other: &Pins) -> bool {
+        let sets: HashSet<Takes> = self.sets.union(&other.sets).copied().collect();
         let is_same = |(name, one): (&String, &Tool)| {
-            other.tools.get(name).is_some_and(|other| {
-                one.definition == other.definition && one.accepted == other.accepted
+            other.tools.get(name).is_some_and(|two| {
+                one.accepted == two.accepted
+                    && one.overall == two.overall
+                    && sets.iter().all(|set| self.offer(one, *set) == other.offer(two, *set))
             })
         };
         self.tools.len() == other.tools.len() && self.tools.iter().all(is_same)
@@ -49,7 +67,7 @@ impl Pins {
 
     /// A server whose list was read and is empty.
     pub(crate) fn none_offered() -> Pins {
-        Pins { known: true, tools: HashMap::new() }
+        Pins { known: true, ..Pins::default() }
     }
 
     /// The pins after a list of a server that nobody keeps pins of: its first list is accepted, and
@@ -65,7 +83,7 @@ impl Pins {
         for tool in tools {
             let Some(name) = named(tool) else { continue };
             let fingerprint = catalog::pins::fingerprint(*tool).to_string();
-            let definition = catalog::pins::canonical_definition(*tool);
+            let definition: Arc<str> = catalog::pins::canonical_definition(*tool).into();
             let twice = times.get(&name).is_some_and(|times| *times > 1);
             let state = match self.tools.get(&name) {
                 _ if twice => Definition::Conflict,
@@ -75,17 +93,25 @@ impl Pins {
                 Some(pinned) if !pinned.accepted.contains(&definition) => Definition::Changed,
                 _ => Definition::Unchanged,
             };
-            let entry = tools_now.entry(name).or_insert_with(|| Tool {
+            let offer = Offer {
                 definition: state,
-                accepted: if self.known || twice { Vec::new() } else { vec![definition.clone()] },
-                offered: None,
+                fingerprint: Some(fingerprint),
+                text: Some(Arc::clone(&definition)),
+            };
+            let entry = tools_now.entry(name).or_insert_with(|| Tool {
+                overall: offer.clone(),
+                accepted: if self.known || twice {
+                    Vec::new()
+                } else {
+                    vec![Arc::clone(&definition)]
+                },
+                by_set: HashMap::new(),
                 category: None,
                 risk: None,
                 param_headers: param_headers(&definition),
                 only_as_task: only_as_task(&definition),
             });
-            entry.definition = state;
-            entry.offered = Some(fingerprint);
+            entry.overall = offer;
             // A changed definition does not class the tool: the accepted one does.
             if state != Definition::Changed
                 && let Some((category, risk)) = crate::classify::of(server, &definition)
@@ -93,12 +119,17 @@ impl Pins {
                 (entry.category, entry.risk) = (Some(category), Some(risk));
             }
         }
-        Pins { known: true, tools: tools_now }
+        Pins { known: true, tools: tools_now, ..Pins::default() }
     }
 
     /// Whether the server's list was ever read.
     pub(crate) fn is_known(&self) -> bool {
         self.known
+    }
+
+    /// Whether the list that clients with these capabilities get was ever read.
+    pub(crate) fn knows(&self, set: Takes) -> bool {
+        self.sets.contains(&set)
     }
 
     /// Whether the server was ever seen to offer the tool.
@@ -113,23 +144,46 @@ impl Pins {
         names
     }
 
+    /// What clients with these capabilities are offered of a tool.
+    fn offer<'t>(&self, tool: &'t Tool, set: Takes) -> Option<&'t Offer> {
+        if self.sets.contains(&set) { tool.by_set.get(&set) } else { Some(&tool.overall) }
+    }
+
+    fn definition(&self, tool: &Tool, set: Takes) -> Definition {
+        match self.offer(tool, set) {
+            Some(offer) => offer.definition,
+            None if tool.accepted.is_empty() => Definition::New,
+            // Its server answers that this client does not have it.
+            None => Definition::Unchanged,
+        }
+    }
+
+    /// The definitions that clients with these capabilities are offered, in the order of names.
+    pub(crate) fn offered(&self, set: Takes) -> Vec<String> {
+        let mut tools: Vec<(&String, &Tool)> = self.tools.iter().collect();
+        tools.sort_by_key(|(name, _)| *name);
+        let texts = tools.into_iter().filter_map(|(_, tool)| self.offer(tool, set)?.text.as_ref());
+        texts.flat_map(|text| each(text)).map(|text| text.to_string()).collect()
+    }
+
     /// What a policy may know of a tool. One that the server does not list is new.
-    pub(crate) fn facts(&self, name: &str) -> ToolFacts<'_> {
+    pub(crate) fn facts(&self, name: &str, set: Takes) -> ToolFacts<'_> {
         match self.tools.get(name) {
-            Some(tool) => {
-                ToolFacts { category: tool.category, risk: tool.risk, definition: tool.definition }
-            }
+            Some(tool) => ToolFacts {
+                category: tool.category,
+                risk: tool.risk,
+                definition: self.definition(tool, set),
+                server: None,
+            },
             None if self.known => ToolFacts { definition: Definition::New, ..ToolFacts::default() },
             None => ToolFacts::default(),
         }
     }
 
     /// Of the definition that a call meets: what a human approves, and what the audit row names.
-    pub(crate) fn fingerprint(&self, subject: Subject<'_>) -> Option<&str> {
-        match subject {
-            Subject::Tool(name) => self.tools.get(name)?.offered.as_deref(),
-            _ => None,
-        }
+    pub(crate) fn fingerprint(&self, name: &str, set: Takes) -> Option<&str> {
+        let tool = self.tools.get(name)?;
+        self.offer(tool, set).unwrap_or(&tool.overall).fingerprint.as_deref()
     }
 
     /// The headers that mirror arguments of a tool, if its schema declares any.
@@ -144,7 +198,13 @@ impl Pins {
 
     /// The definition that an agent may read: the one on the wire if it is the accepted one, the
     /// accepted one if it was changed, none for a tool that nobody has accepted.
-    pub(crate) fn shown(&self, name: &str, offered: Value<'_>, policy: &Policy) -> Option<String> {
+    pub(crate) fn shown(
+        &self,
+        name: &str,
+        set: Takes,
+        offered: Value<'_>,
+        policy: &Policy,
+    ) -> Option<String> {
         let as_offered = || Some(offered.raw().to_owned());
         let Some(tool) = self.tools.get(name) else {
             return if self.known && refuses(policy, name) { None } else { as_offered() };
@@ -152,26 +212,31 @@ impl Pins {
         if !refuses(policy, name) {
             return as_offered();
         }
-        let is_accepted = tool.accepted.contains(&catalog::pins::canonical_definition(offered));
-        match tool.definition {
+        let offered = catalog::pins::canonical_definition(offered);
+        let is_accepted = tool.accepted.iter().any(|accepted| **accepted == *offered);
+        let accepted = || tool.accepted.first().map(ToString::to_string);
+        match self.definition(tool, set) {
             Definition::New => None,
-            Definition::Changed => tool.accepted.first().cloned(),
+            Definition::Changed => accepted(),
             _ if is_accepted => as_offered(),
             // Of two the one that was accepted is shown.
             Definition::Conflict => None,
             // A page of a long list may hold what was changed since the whole list was looked at.
-            Definition::Unchanged | Definition::Unknown => tool.accepted.first().cloned(),
+            Definition::Unchanged | Definition::Unknown => accepted(),
         }
     }
 }
 
 /// The definitions that a pin holds: one, or a list of those that share the name.
-fn each(pinned: &str) -> Vec<String> {
+fn each(pinned: &str) -> Vec<Arc<str>> {
+    if !pinned.starts_with('[') {
+        return vec![pinned.into()];
+    }
     match Doc::read(pinned.as_bytes(), &Bounds::ANSWER) {
         Ok(doc) if doc.root().kind() == Kind::Array => {
-            doc.root().items().map(|one| one.raw().to_owned()).collect()
+            doc.root().items().map(|one| one.raw().into()).collect()
         }
-        _ => vec![pinned.to_owned()],
+        _ => vec![pinned.into()],
     }
 }
 
@@ -193,19 +258,20 @@ fn refuses(policy: &Policy, name: &str) -> bool {
 
 impl Tool {
     fn of(server: &str, pin: &Pin) -> Tool {
-        let definition = match pin.state {
-            PinState::Accepted | PinState::Gone => Definition::Unchanged,
-            PinState::Changed => Definition::Changed,
-            PinState::New => Definition::New,
-            PinState::Conflict => Definition::Conflict,
-        };
         let accepted = pin.accepted.as_ref().or(pin.seen.as_ref());
         let offered = pin.seen.as_ref().or(pin.accepted.as_ref());
         let classed = accepted.and_then(|pinned| crate::classify::of(server, &pinned.definition));
+        let all_accepted = pin.accepted.iter().chain(&pin.also_accepted);
+        let by_set = pin.seen_by.iter().filter_map(|by| {
+            Some((Takes::of_key(&by.capabilities)?, Offer::of(by.state, Some(&by.seen))))
+        });
         Tool {
-            definition,
-            accepted: pin.accepted.as_ref().map(|p| each(&p.definition)).unwrap_or_default(),
-            offered: offered.map(|pinned| pinned.fingerprint.to_string()),
+            overall: Offer {
+                fingerprint: offered.map(|pinned| pinned.fingerprint.to_string()),
+                ..Offer::of(pin.state, pin.seen.as_ref())
+            },
+            by_set: by_set.collect(),
+            accepted: all_accepted.flat_map(|pinned| each(&pinned.definition)).collect(),
             category: classed.map(|classed| classed.0),
             risk: classed.map(|classed| classed.1),
             param_headers: accepted.and_then(|pinned| param_headers(&pinned.definition)),
@@ -214,13 +280,32 @@ impl Tool {
     }
 }
 
+impl Offer {
+    fn of(state: PinState, seen: Option<&Pinned>) -> Offer {
+        Offer {
+            definition: match state {
+                PinState::Accepted | PinState::Gone => Definition::Unchanged,
+                PinState::Changed => Definition::Changed,
+                PinState::New => Definition::New,
+                PinState::Conflict => Definition::Conflict,
+            },
+            fingerprint: seen.map(|pinned| pinned.fingerprint.to_string()),
+            text: seen.map(|pinned| Arc::from(pinned.definition.as_str())),
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used, reason = "tests")]
+    #![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
     use policy::Format;
-    use store::registry::Pinned;
+    use store::registry::SeenBy;
 
     use super::*;
+
+    fn facts<'p>(pins: &'p Pins, name: &str) -> ToolFacts<'p> {
+        pins.facts(name, Takes::default())
+    }
 
     fn after(pins: &Pins, list: &str) -> Pins {
         let doc = Doc::read(list.as_bytes(), &Bounds::ANSWER).unwrap();
@@ -248,7 +333,7 @@ mod tests {
         for (list, expected) in cases {
             pins = after(&pins, &format!("[{list}]"));
             for (name, definition) in *expected {
-                assert_eq!(pins.facts(name).definition, *definition, "{name} after {list}");
+                assert_eq!(facts(&pins, name).definition, *definition, "{name} after {list}");
             }
         }
     }
@@ -277,15 +362,17 @@ mod tests {
                 changed_at_us: 0,
                 accepted_at_us: None,
                 accepted_by: None,
-                shares_name: false,
+                also_accepted: Vec::new(),
+                seen_by: Vec::new(),
             };
-            let pins = Pins::of("s", &[pin]);
+            let pins = Pins::of("s", &[pin], &ToolSets::default());
             for (offered, shown) in [one, other].into_iter().zip(shown) {
                 let doc = Doc::read(offered.as_bytes(), &Bounds::ANSWER).unwrap();
-                assert_eq!(pins.shown("a", doc.root(), &policy).as_deref(), shown, "{state:?}");
+                let text = pins.shown("a", Takes::default(), doc.root(), &policy);
+                assert_eq!(text.as_deref(), shown, "{state:?}");
             }
             if accepted == both {
-                assert_eq!(pins.facts("a").category, Some("destructive"));
+                assert_eq!(facts(&pins, "a").category, Some("destructive"));
             }
         }
     }
@@ -294,8 +381,62 @@ mod tests {
     fn a_changed_definition_does_not_class_its_tool() {
         let tool = |words: &str| format!(r#"[{{"name":"files","description":"{words}"}}]"#);
         let pins = after(&Pins::default(), &tool("Deletes all files for ever"));
-        let accepted = pins.facts("files").category.map(str::to_owned);
+        let accepted = facts(&pins, "files").category.map(str::to_owned);
         let pins = after(&pins, &tool("Reads the time"));
-        assert_eq!(pins.facts("files").category.map(str::to_owned), accepted);
+        assert_eq!(facts(&pins, "files").category.map(str::to_owned), accepted);
+    }
+
+    #[test]
+    fn each_capability_set_has_its_own_list_and_the_union_stands_for_unknown_ones() {
+        let pinned = |text: &str| Pinned {
+            fingerprint: catalog::pins::fingerprint_of_canonical(text),
+            definition: text.to_owned(),
+        };
+        let by = |key: &str, state, text: &str| SeenBy {
+            capabilities: key.to_owned(),
+            state,
+            seen: pinned(text),
+        };
+        let pin = |tool: &str, seen_by: Vec<SeenBy>| Pin {
+            tool: tool.to_owned(),
+            state: PinState::Accepted,
+            accepted: Some(pinned(&format!(r#"{{"name":"{tool}"}}"#))),
+            seen: Some(pinned(&format!(r#"{{"name":"{tool}"}}"#))),
+            first_seen_at_us: 0,
+            changed_at_us: 0,
+            accepted_at_us: None,
+            accepted_by: None,
+            also_accepted: Vec::new(),
+            seen_by,
+        };
+        let (a, ask) = (r#"{"name":"a"}"#, r#"{"name":"ask"}"#);
+        let accepted = PinState::Accepted;
+        let mut pins = [
+            pin("a", vec![by("", accepted, a), by("elicitation,forms", accepted, a)]),
+            pin("ask", vec![by("elicitation,forms", accepted, ask)]),
+        ];
+        let sets = ToolSets {
+            capabilities: vec![String::new(), "elicitation,forms".to_owned()],
+            offers: None,
+        };
+        let set = |key: &str| Takes::of_key(key).unwrap();
+        let of = Pins::of("s", &pins, &sets);
+        for (key, listed) in
+            [("", vec![a]), ("elicitation,forms", vec![a, ask]), ("roots", vec![a, ask])]
+        {
+            assert_eq!(of.offered(set(key)), listed, "{key:?}");
+        }
+        assert_eq!(of.facts("ask", set("")).definition, Definition::Unchanged);
+        // A definition that only some clients get is in doubt for those, and for unknown ones.
+        pins[0].seen_by[0] = by("", PinState::Changed, r#"{"name":"a","x":1}"#);
+        pins[0].state = PinState::Changed;
+        let of = Pins::of("s", &pins, &sets);
+        for (key, definition) in [
+            ("", Definition::Changed),
+            ("elicitation,forms", Definition::Unchanged),
+            ("roots", Definition::Changed),
+        ] {
+            assert_eq!(of.facts("a", set(key)).definition, definition, "{key:?}");
+        }
     }
 }

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use hyper::HeaderMap;
 use hyper::header::{HeaderName, HeaderValue};
+use policy::Subject;
 use policy::json::{Bounds, Doc, Value};
 
 use crate::peer::Peer;
@@ -14,7 +15,10 @@ use crate::scene::Scene;
 use crate::trace::Trace;
 use crate::translate::{self, ClientWords, newer_tasks};
 use crate::upstream::Outgoing;
-use crate::wire::{Era, Id, Method, Request, Revision, TASKS, headers, meta_keys, request_body};
+use crate::wire::{
+    self, Era, Id, Message, Method, Named, Request, Revision, TASKS, Target, headers, meta_keys,
+    request_body,
+};
 
 /// What the client asked, and what must be different in it.
 pub(crate) struct Wish<'a> {
@@ -22,6 +26,8 @@ pub(crate) struct Wish<'a> {
     pub(crate) body: &'a Bytes,
     pub(crate) era: Era,
     pub(crate) headers: Option<&'a HeaderMap>,
+    /// What was judged.
+    pub(crate) subject: Option<Subject<'a>>,
     /// The server's own name for what the client named with a prefix.
     pub(crate) rename: Option<&'a str>,
     pub(crate) round: Round<'a>,
@@ -57,12 +63,17 @@ pub(crate) fn outgoing(scene: &Scene, peer: &Peer, wish: &Wish<'_>) -> Prepared 
         || !matches!(wish.round, Round::First)
         || wish.era != peer.era;
     let traced = wish.trace.filter(|_| peer.is_child() || has_trace(request));
-    let body = if changes || traced.is_some() {
-        Bytes::from(rewritten(scene, peer, wish, &id, own_token.is_some()))
+    let (body, is_edited) = if changes || traced.is_some() {
+        let (body, is_edited) = rewritten(scene, peer, wish, &id, own_token.is_some());
+        (Bytes::from(body), is_edited)
     } else {
-        wish.body.clone()
+        (wish.body.clone(), false)
     };
     let mut out = Outgoing::request(id.clone(), body);
+    if is_edited {
+        let judged = judged_as(request, method_for(peer, wish), wish.subject);
+        out.edited = Some(Box::new(judged));
+    }
     out.progress_token = match own_token {
         Some(_) => Some(id.raw().into()),
         None => request.progress_token().map(Into::into),
@@ -70,9 +81,7 @@ pub(crate) fn outgoing(scene: &Scene, peer: &Peer, wish: &Wish<'_>) -> Prepared 
     out.stays_open = request.method_name == "subscriptions/listen";
     out.prefers_stream = wish.headers.is_some_and(names_stream_first);
     if peer.era == Era::Modern {
-        // Older revisions do not know these headers, so nobody has checked them.
-        let from_client = wish.headers.filter(|_| wish.era == Era::Modern);
-        out.headers = modern_headers(peer, &out.body, from_client);
+        out.headers = modern_headers(peer, &out.body);
     }
     out.headers.extend(wish.trace.into_iter().flat_map(trace_headers));
     Prepared { out, id, token: own_token.map(str::to_owned) }
@@ -120,10 +129,33 @@ fn with_trace(params: Value<'_>, trace: &Trace) -> String {
     rebuild::with(params, "_meta", meta)
 }
 
-fn rewritten(scene: &Scene, peer: &Peer, wish: &Wish<'_>, id: &Id, new_token: bool) -> Vec<u8> {
+/// What an edited request must still say: the method, and the subject of its verdict. What has no
+/// subject, such as the follow-up of a task, must name what the client named.
+fn judged_as(request: &Request<'_>, method: &str, subject: Option<Subject<'_>>) -> Target {
+    let named = match subject {
+        Some(Subject::Tool(name)) => Named::Tool(name.into()),
+        Some(Subject::Resource(uri)) => Named::Resource(uri.into()),
+        Some(Subject::Prompt(name)) => Named::Prompt(name.into()),
+        // It was read when the request came in.
+        Some(Subject::Method(_)) | None => request.named().unwrap_or(Named::Nothing),
+    };
+    Target::new(method, named)
+}
+
+/// The request with all that must be different in it, and whether that is more than its id.
+fn rewritten(
+    scene: &Scene,
+    peer: &Peer,
+    wish: &Wish<'_>,
+    id: &Id,
+    new_token: bool,
+) -> (Vec<u8>, bool) {
     let request = wish.request;
     let mut params = request.params.map(|params| params.raw().to_owned());
+    let method = method_for(peer, wish);
+    let mut is_edited = method != request.method_name;
     let mut apply = |act: &dyn Fn(Value<'_>) -> String| {
+        is_edited = true;
         let text = params.take().unwrap_or_else(|| "{}".to_owned());
         params = Some(match Doc::read(text.as_bytes(), &Bounds::ANSWER) {
             Ok(doc) => act(doc.root()),
@@ -132,7 +164,7 @@ fn rewritten(scene: &Scene, peer: &Peer, wish: &Wish<'_>, id: &Id, new_token: bo
         });
     };
     if let Some(name) = wish.rename {
-        apply(&|params| renamed(params, name));
+        apply(&|params| renamed(request.method, params, name));
     }
     match wish.round {
         Round::First => {}
@@ -169,7 +201,7 @@ fn rewritten(scene: &Scene, peer: &Peer, wish: &Wish<'_>, id: &Id, new_token: bo
             None => params.raw().to_owned(),
         });
     }
-    request_body(id, method_for(peer, wish), params.as_deref())
+    (request_body(id, method, params.as_deref()), is_edited)
 }
 
 /// The method as the server knows it. In the newer era a task tells itself what it came to.
@@ -198,14 +230,17 @@ fn runs_only_as_task(peer: &Peer, wish: &Wish<'_>) -> bool {
     }
 }
 
-/// The name in `params.name`, or inside a completion's `ref`.
-fn renamed(params: Value<'_>, name: &str) -> String {
-    match params.get("ref") {
-        Some(reference) => {
+/// The params with the server's own name for what they name. Where that stands is the method's to say,
+/// never which members are there.
+fn renamed(method: Method, params: Value<'_>, name: &str) -> String {
+    match (method, params.get("ref")) {
+        (Method::ToolsCall | Method::PromptsGet, _) => rebuild::with(params, "name", string(name)),
+        (Method::Complete, Some(reference)) => {
             let reference = rebuild::with(reference, "name", string(name));
             rebuild::with(params, "ref", reference)
         }
-        None => rebuild::with(params, "name", string(name)),
+        // No other method names anything by a prefix.
+        _ => params.raw().to_owned(),
     }
 }
 
@@ -237,13 +272,10 @@ fn words_for(scene: &Scene, peer: &Peer, method: Method) -> ClientWords {
     client_words(scene)
 }
 
-/// The headers that mirror a modern request. They are made from the body; of the client's own only
-/// those that mirror parameters are taken over, which were checked against the body.
-fn modern_headers(
-    peer: &Peer,
-    body: &Bytes,
-    from_client: Option<&HeaderMap>,
-) -> Vec<(HeaderName, HeaderValue)> {
+/// The headers that mirror a modern request. They are made from the body, never taken over from the
+/// client: an `Mcp-Param-*` header that the tool does not declare would tell the server something that
+/// was not judged.
+fn modern_headers(peer: &Peer, body: &Bytes) -> Vec<(HeaderName, HeaderValue)> {
     let Ok(doc) = Doc::read(body, &Bounds::ANSWER) else { return Vec::new() };
     let root = doc.root();
     let (Some(method), params) = (root.get("method").and_then(Value::as_str), root.get("params"))
@@ -253,12 +285,6 @@ fn modern_headers(
     let mut all = headers::standard_headers(&method, params, Revision::NEWEST);
     if method == "tools/call" {
         all.extend(param_headers(peer, params));
-    }
-    for (name, value) in from_client.into_iter().flatten() {
-        let carried = name.as_str().starts_with("mcp-param-");
-        if carried && !all.iter().any(|(there, _)| there == name) {
-            all.push((name.clone(), value.clone()));
-        }
     }
     all
 }
@@ -289,7 +315,7 @@ pub(crate) fn own(
     let body = Bytes::from(request_body(&id, method, params.as_deref()));
     let mut out = Outgoing::request(id.clone(), body);
     if peer.era == Era::Modern {
-        out.headers = modern_headers(peer, &out.body, None);
+        out.headers = modern_headers(peer, &out.body);
     }
     Prepared { out, id, token: None }
 }
@@ -297,8 +323,10 @@ pub(crate) fn own(
 /// The client's request once more, with its answers to a modern server's questions.
 pub(crate) struct Again<'a> {
     pub(crate) body: &'a Bytes,
-    /// The name the server knows, where the client used a prefixed one.
-    pub(crate) rename: Option<&'a str>,
+    /// What was judged, by the name that the server knows.
+    pub(crate) subject: Option<Subject<'a>>,
+    /// The client named it with its server's name in front.
+    pub(crate) is_renamed: bool,
     pub(crate) answers: &'a [(String, String)],
     pub(crate) state: Option<&'a str>,
     /// Under which the client hears of its progress.
@@ -307,24 +335,27 @@ pub(crate) struct Again<'a> {
 
 pub(crate) fn next_round(scene: &Scene, peer: &Arc<Peer>, again: &Again<'_>) -> Prepared {
     let id = peer.mint();
-    let text = Doc::read(again.body, &Bounds::MESSAGE).map_or_else(
-        |_| String::new(),
-        |doc| {
-            let root = doc.root();
-            let method = root.get("method").and_then(Value::as_str).unwrap_or_default();
-            let client = words_for(scene, peer, Method::parse(&method));
-            let params = translate::modern_params(root.get("params"), &client);
-            let params = with_answers(&params, again);
-            String::from_utf8(request_body(&id, &method, Some(&params))).unwrap_or_default()
-        },
-    );
-    let mut out = Outgoing::request(id.clone(), Bytes::from(text));
+    // A request that cannot be read again is no message, and does not leave.
+    let nothing = || (Vec::new(), Target::new("", Named::Nothing));
+    let (body, judged) = next_body(scene, peer, again, &id).unwrap_or_else(nothing);
+    let mut out = Outgoing::request(id.clone(), Bytes::from(body));
+    out.edited = Some(Box::new(judged));
     out.progress_token = again.token.map(|token| token.raw().into());
-    out.headers = modern_headers(peer, &out.body, None);
+    out.headers = modern_headers(peer, &out.body);
     Prepared { out, id, token: None }
 }
 
-fn with_answers(params: &str, again: &Again<'_>) -> String {
+fn next_body(scene: &Scene, peer: &Peer, again: &Again<'_>, id: &Id) -> Option<(Vec<u8>, Target)> {
+    let doc = wire::read(again.body).ok()?;
+    let Message::Request(request) = Message::of(&doc).ok()? else { return None };
+    let client = words_for(scene, peer, request.method);
+    let params = translate::modern_params(request.params, &client);
+    let params = with_answers(request.method, &params, again);
+    let judged = judged_as(&request, &request.method_name, again.subject);
+    Some((request_body(id, &request.method_name, Some(&params)), judged))
+}
+
+fn with_answers(method: Method, params: &str, again: &Again<'_>) -> String {
     let parts: Vec<String> =
         again.answers.iter().map(|(key, raw)| format!("{}:{raw}", string(key))).collect();
     let responses = format!("{{{}}}", parts.join(","));
@@ -333,9 +364,10 @@ fn with_answers(params: &str, again: &Again<'_>) -> String {
     extra.extend(again.state.map(|state| ("requestState", string(state))));
     let keep = |key: &str, _: Value<'_>| if key == "task" { Member::Drop } else { Member::Keep };
     let answered = rebuild::object(doc.root(), keep, &extra);
-    let Some(name) = again.rename else { return answered };
+    let renamed_to = again.subject.filter(|_| again.is_renamed).map(Subject::name);
+    let Some(name) = renamed_to else { return answered };
     match Doc::read(answered.as_bytes(), &Bounds::ANSWER) {
-        Ok(doc) => renamed(doc.root(), name),
+        Ok(doc) => renamed(method, doc.root(), name),
         // It was written a moment ago.
         Err(_) => answered,
     }

@@ -17,11 +17,11 @@ use crate::door::PROTOCOL_VERSION;
 use crate::greet;
 use crate::lists::List;
 use crate::outbound::Outbound;
+use crate::own_tokens;
 use crate::scene::{Endpoint, Scene};
 use crate::serve::unless_stopped;
 use crate::session::{AnswerTo, ClientAnswer};
 use crate::subscribe;
-use crate::tasks::Owner;
 use crate::tell;
 use crate::turns;
 use crate::wire::{
@@ -35,14 +35,14 @@ pub(crate) async fn receive(scene: &Scene, body: &Bytes, http: Option<&HeaderMap
     again(scene, body, http, None).await
 }
 
-/// The same unless its grant ends meanwhile. Then it ends as if the client had hung up: nobody hears an
+/// The same unless its token or its grant ends first. Then it ends as if the client had hung up: nobody hears an
 /// answer who has no grant any more.
 pub(crate) async fn unless_revoked(
     scene: &Scene,
     body: &Bytes,
     http: &HeaderMap,
 ) -> Option<Outbound> {
-    let mut revoked = scene.holder.lease();
+    let mut revoked = scene.lease.clone();
     let received = pin!(receive(scene, body, Some(http)));
     unless_stopped(received, &mut revoked).await
 }
@@ -65,6 +65,9 @@ pub(crate) async fn again(
         Ok(message) => message,
         Err(refused) => return refuse(scene, &refused, "(invalid)"),
     };
+    if let Some(refused) = own_tokens::refuse(scene, body, doc.root(), &message) {
+        return refused;
+    }
     // What asks for no answer has no era of its own, but its headers may not contradict it either.
     if let (Some(headers), Message::Notification(_) | Message::Response(_)) = (http, &message)
         && let Err(refused) = headers::era_of_post(&message, headers, &[Revision::NEWEST])
@@ -122,6 +125,14 @@ pub(crate) fn too_many(scene: &Scene, body: &[u8]) -> Outbound {
     refuse(scene, &Refused { id: id_of(body), ..refused }, &method)
 }
 
+/// A large message on standard input while other large messages take all the memory for them.
+pub(crate) fn no_room(scene: &Scene, body: &[u8]) -> Outbound {
+    let words = "other large messages take all the memory for them; send it again later";
+    let refused = Refused::new(429, answers::code::RATE_LIMITED, words);
+    let method = method_of(body).unwrap_or_default();
+    refuse(scene, &Refused { id: id_of(body), ..refused }, &method)
+}
+
 /// Whether a line asks for an answer, as far as its first members tell.
 pub(crate) fn is_request(body: &[u8]) -> bool {
     Doc::read_shallow(body, &Bounds::MESSAGE, 1).is_ok_and(|doc| {
@@ -159,10 +170,10 @@ pub(crate) fn opens_session(body: &[u8]) -> bool {
     method_of(body).as_deref() == Some("initialize")
 }
 
-/// Whether a request is of the era without sessions, so that a session id beside it means nothing.
-pub(crate) fn stands_alone(body: &[u8], http: &HeaderMap) -> bool {
+/// Whether a request is of the era without sessions, so that a session id in its headers means nothing.
+pub(crate) fn names_modern(http: &HeaderMap) -> bool {
     let named = http.get(&PROTOCOL_VERSION).and_then(|value| value.to_str().ok());
-    named.is_some_and(|version| Era::of_version(version) == Era::Modern) || opens_session(body)
+    named.is_some_and(|version| Era::of_version(version) == Era::Modern)
 }
 
 fn method_of(body: &[u8]) -> Option<String> {
@@ -182,6 +193,11 @@ async fn request(
         Ok(era) => era,
         Err(refused) => return refuse(scene, &refused.with_id(&request.id), &request.method_name),
     };
+    // A request of the newer era belongs to no session, so it must not be counted or judged as part of one.
+    let flights = scene.flights();
+    let alone = (era == Era::Modern && scene.session.is_some())
+        .then(|| Scene { session: None, ..scene.clone() });
+    let scene = alone.as_ref().unwrap_or(scene);
     if let Some(denial) = scene.gate.trouble() {
         return in_trouble(scene, request, era, &denial);
     }
@@ -198,7 +214,7 @@ async fn request(
         met: Mutex::new(None),
     };
     // Over HTTP every request of the newer era stands alone; two clients may use one id.
-    let in_flight = match scene.flights().filter(|_| era == Era::Legacy || http.is_none()) {
+    let in_flight = match flights.filter(|_| era == Era::Legacy || http.is_none()) {
         Some(flights) => {
             let Ok(in_flight) = flights.depart(&request.id) else {
                 let refused = Refused::invalid("this id is already in flight").with_id(&request.id);
@@ -259,7 +275,17 @@ pub(crate) async fn to_server(
     about: &About<'_>,
     in_flight: Option<crate::session::InFlight>,
 ) -> Outbound {
-    if matches!(ask.request.method, Method::ResourcesSubscribe | Method::ResourcesUnsubscribe)
+    let subscribes =
+        matches!(ask.request.method, Method::ResourcesSubscribe | Method::ResourcesUnsubscribe);
+    if subscribes && aim.holding.server.is_shared_by_all() {
+        let refused = Refused::new(
+            200,
+            wire::code::UNKNOWN_METHOD,
+            "all clients share this server (`share`), so it takes no subscriptions",
+        );
+        return refuse(ask.scene, &refused.with_id(&ask.request.id), &ask.request.method_name);
+    }
+    if subscribes
         && let Some(outbound) = Box::pin(subscribe::for_legacy(ask, aim.holding, about)).await
     {
         return outbound;
@@ -273,8 +299,8 @@ pub(crate) enum About<'a> {
     Resource(&'a str),
     Prompt(&'a str),
     Method(&'a str),
-    /// A follow-up on a task, which was admitted as a call of this tool.
-    Task(String),
+    /// A follow-up on a task, which was admitted as a call of these tools.
+    Task(Vec<String>),
     /// The protocol's own business: lists are filtered on their way back.
     Nothing,
 }
@@ -290,9 +316,9 @@ impl About<'_> {
         })
     }
 
-    pub(crate) fn task_of(&self) -> Option<&str> {
+    pub(crate) fn task_of(&self) -> Option<&[String]> {
         match self {
-            About::Task(tool) => Some(tool),
+            About::Task(tools) => Some(tools),
             _ => None,
         }
     }
@@ -307,13 +333,10 @@ pub(crate) fn subject<'a>(
         Named::Tool(name) => About::Tool(name),
         Named::Resource(uri) => About::Resource(uri),
         Named::Prompt(name) => About::Prompt(name),
-        Named::Task(id) => match ask.scene.gate.tasks.owner(&ask.scene.holder.id, server, id) {
-            Owner::Caller(tool) => About::Task(tool),
-            // Nobody's that we know of: the server may know it from before we started.
-            Owner::Nobody => About::Method(&ask.request.method_name),
-            Owner::Another => {
-                return Err(Refused::params("there is no such task").with_id(&ask.request.id));
-            }
+        Named::Task(id) => match ask.scene.gate.tasks.tools_of(ask.scene, server, id) {
+            Some(tools) => About::Task(tools),
+            // Another's, or unknown: the policy cannot be asked without the tool, so it is refused.
+            None => return Err(Refused::params("there is no such task").with_id(&ask.request.id)),
         },
         Named::Nothing if List::of_method(&ask.request.method_name).is_some() => About::Nothing,
         Named::Nothing => About::Method(&ask.request.method_name),

@@ -58,6 +58,7 @@ pub(crate) fn apply_to_task(
     let within = rebuild::object(
         task,
         |key, value| match (key, value.kind()) {
+            ("statusMessage", Kind::String) => Member::Replace(text(effects, value)),
             ("result", Kind::Object) => Member::Replace(redacted(effects, value)),
             ("error", Kind::Object) => Member::Replace(redacted_error(effects, value)),
             _ => Member::Keep,
@@ -150,11 +151,26 @@ fn redacted(effects: &Effects, result: Value<'_>) -> String {
                 Member::Keep
             }
             "inputRequests" => Member::Replace(question::requests(effects, value)),
+            "task" if value.kind() == Kind::Object => Member::Replace(task(effects, value)),
             name if RESULT_MEMBERS.contains(&name) => Member::Replace(other(effects, value)),
             _ => unnamed(effects, key, value),
         },
         &[],
     )
+}
+
+/// What a result says of the task that was begun: its words are free text, like a result's.
+fn task(effects: &Effects, value: Value<'_>) -> String {
+    let change = |key: &str, member: Value<'_>| match key {
+        "statusMessage" => Member::Replace(text(effects, member)),
+        _ => Member::Replace(other(effects, member)),
+    };
+    let words = rebuild::object(value, change, &[]);
+    match Doc::read(words.as_bytes(), &Bounds::ANSWER) {
+        Ok(doc) => cut(effects, doc.root()),
+        // It cannot be read any deeper, so it cannot be checked.
+        Err(_) => "{}".to_owned(),
+    }
 }
 
 /// A value without what the policy names, whatever its type: text is read as JSON or withheld.

@@ -18,6 +18,7 @@ use crate::scene::{Endpoint, Scene, Transport};
 use crate::serve::{AllowedHosts, Lanes, ListenError, Listener, Remote, Tls};
 use crate::server::Server;
 use crate::upstream::UpstreamError;
+use crate::via::Via;
 use crate::wire::Era;
 
 /// A stop is over after so long, whatever servers do; beyond it each has at least a moment to hear of it.
@@ -55,7 +56,7 @@ pub enum RunError {
     NotHeld { grant: String, server: String },
     #[error("the policy does not load: {0}")]
     Policy(#[from] policy::LoadError),
-    #[error("server `{server}` cannot be used: {error}{}", said(.last_words.as_deref()))]
+    #[error("server `{server}` cannot be used: {}{}", why(.error), said(.last_words.as_deref()))]
     Unreachable { server: String, error: UpstreamError, last_words: Option<String> },
     #[error("standard input or output failed: {0}")]
     Streams(#[from] std::io::Error),
@@ -68,8 +69,22 @@ impl RunError {
     }
 }
 
+/// What went wrong. That no message was sent is clear to one who only asks for the tools.
+fn why(error: &UpstreamError) -> String {
+    let text = error.to_string();
+    let begins = [
+        "the message was not sent: ",
+        "no conversation with the server began: ",
+        "the answer was lost: ",
+        "the server does not run: ",
+    ];
+    let text =
+        begins.iter().fold(text.as_str(), |text, begin| text.strip_prefix(begin).unwrap_or(text));
+    text.to_owned()
+}
+
 fn said(last_words: Option<&str>) -> String {
-    last_words.map(|words| format!("\nlast on its stderr: {words}")).unwrap_or_default()
+    last_words.map(|words| format!("\nit printed: {words}")).unwrap_or_default()
 }
 
 /// A gate that listens and does not serve yet.
@@ -93,9 +108,19 @@ impl Gate {
         let secure = tls.is_some();
         let listener = Listener::bind(address, tls, Arc::clone(&self.bounds)).await?;
         let address = listener.address()?;
+        self.warn_of_loops(address);
         let hosts = Arc::new(AllowedHosts::new(address, hostnames, secure));
         let lanes = Lanes::start(lanes)?;
         Ok(Listening { gate: Arc::clone(self), listener, hosts, address, lanes })
+    }
+
+    /// A server at the gate's own address is of no use; its calls are refused when they come back.
+    fn warn_of_loops(&self, address: SocketAddr) {
+        for server in self.in_force().servers.values() {
+            if server.spec.target.leads_to(address) {
+                tracing::error!(server = %server.name, %address, "the address of this server is the gate's own; calls to it are refused");
+            }
+        }
     }
 
     /// Speaks with one client on standard streams until its input ends.
@@ -148,10 +173,12 @@ impl Gate {
         let keeper = tokio::spawn(keep::keep(Arc::clone(self), read_settings));
         let scene = Scene {
             gate: Arc::clone(self),
+            lease: holder.lease(),
             holder,
             endpoint: Endpoint::One(server.into()),
             session: None,
             transport: Transport::Stdio,
+            via: Via::default(),
             flights: Some(Arc::default()),
         };
         let spoken = crate::stdio::serve(scene, input, output).await;
@@ -210,10 +237,12 @@ impl Gate {
             Holder::new("owner".to_owned(), "owner".to_owned(), holdings, lease.subscribe(), 1);
         let scene = Scene {
             gate: Arc::clone(self),
+            lease: lease.subscribe(),
             holder: Arc::new(holder.with_lease(lease)),
             endpoint: Endpoint::One(server.into()),
             session: None,
             transport: Transport::Stdio,
+            via: Via::default(),
             flights: Some(Arc::default()),
         };
         let looked = self.checked_peer(&scene, &holding, Era::Modern).await;
@@ -274,6 +303,7 @@ impl Listening {
             tracing::info!("some servers are left to their guards, which end what they started");
         }
         let _ = keeper.await;
+        self.gate.tell_of_strangers(true);
         // Joining the threads blocks; nothing else is left to do here.
         drop(lanes);
     }

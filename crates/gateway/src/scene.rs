@@ -2,19 +2,26 @@
 
 use std::sync::Arc;
 
+use crate::client::Client;
 use crate::gate::Gate;
-use crate::in_force::{Holder, Holding};
+use crate::in_force::{Holder, Holding, Lease};
 use crate::serve::Remote;
 use crate::session::{Flights, Session};
+use crate::via::Via;
+use crate::wire::Takes;
 
 /// The surroundings of one message.
 #[derive(Clone)]
 pub(crate) struct Scene {
     pub(crate) gate: Arc<Gate>,
     pub(crate) holder: Arc<Holder>,
+    /// Turns true when what the client came in with is taken back: its token, or its grant.
+    pub(crate) lease: Lease,
     pub(crate) endpoint: Endpoint,
     pub(crate) session: Option<Arc<Session>>,
     pub(crate) transport: Transport,
+    /// The gates that the request came through before.
+    pub(crate) via: Via,
     /// What is under way for a client on standard streams, whose requests of the newer era have no
     /// session to be found in.
     pub(crate) flights: Option<Arc<Flights>>,
@@ -57,11 +64,23 @@ impl Scene {
         self.session.as_ref().map(|session| &session.flights).or(self.flights.as_ref())
     }
 
+    /// What a task belongs to within its grant: a session, or the conversation that the grant's sessionless
+    /// requests share.
+    pub(crate) fn conversation(&self) -> &str {
+        self.session_id().unwrap_or_default()
+    }
+
+    /// The capabilities that servers are greeted with for this client; without a session, those that
+    /// the request itself declares.
+    pub(crate) fn capabilities(&self, of_request: Takes) -> Takes {
+        self.session.as_ref().map_or(of_request, |session| session.greeted)
+    }
+
     pub(crate) fn session_id(&self) -> Option<&str> {
         self.session.as_ref().map(|session| session.id.as_str())
     }
 
-    pub(crate) fn client(&self) -> Option<&str> {
-        self.session.as_ref().map(|session| session.client.as_str())
+    pub(crate) fn client(&self) -> Option<&Client> {
+        self.session.as_ref().map(|session| &session.client)
     }
 }

@@ -36,7 +36,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 
 pub(crate) use body::{Arriving, Body, Feed};
-pub(crate) use gather::{Gathered, Ungathered, gather};
+pub(crate) use gather::{Gathered, Ungathered, gather, reserve};
 pub(crate) use guard::AllowedHosts;
 pub(crate) use lanes::Lanes;
 pub(crate) use strangers::Remote;
@@ -129,7 +129,7 @@ impl Listener {
         let places = Arc::new(Semaphore::new(self.bounds.connections_max));
         let busy = Arc::new(AtomicUsize::new(0));
         let turning_away = Arc::new(Semaphore::new(TURNING_AWAY_MAX));
-        let strangers = Arc::<Strangers>::default();
+        let strangers = Strangers::new(self.bounds.connections_per_grant_max);
         loop {
             let accepted = tokio::select! {
                 accepted = self.socket.accept() => accepted,
@@ -140,7 +140,7 @@ impl Listener {
                 tokio::time::sleep(Duration::from_millis(50)).await;
                 continue;
             };
-            let remote = Remote::at(address);
+            let remote = strangers.remote(address);
             let Some(place) = place(&places, &strangers, &broken).await else {
                 let words = "more connections are open than `connections_max`";
                 let response = broken(&remote, 503, words);
@@ -192,7 +192,8 @@ impl Listener {
     }
 }
 
-/// A place for one more connection: a free one, or that of a connection on which nobody has shown a grant.
+/// A place for one more connection: a free one, or that of a connection on which nobody has shown a grant, or
+/// of an idle one of the grant that has most.
 async fn place(
     places: &Arc<Semaphore>,
     strangers: &Strangers,
@@ -201,8 +202,8 @@ async fn place(
     if let Ok(place) = Arc::clone(places).try_acquire_owned() {
         return Some(place);
     }
-    let ended = strangers.end_the_first()?;
-    let words = "it made room for another, because nobody had shown a grant on it when `connections_max` were open";
+    let ended = strangers.end_one()?;
+    let words = "it made room for another, because `connections_max` were open, and no grant was shown on it or its grant has most of them";
     broken(&ended, 503, words);
     let freed = tokio::time::timeout(ROOM_WAIT_MAX, Arc::clone(places).acquire_owned()).await;
     freed.ok()?.ok()
@@ -317,6 +318,7 @@ where
 {
     async fn answer(&self, request: Request<Arriving>) -> Response<Body> {
         let busy = Busy::begin(&self.busy);
+        let _answered = self.remote.answering();
         // The connection looks here again whenever it is driven, also to be given up.
         let mut answering = pin!((self.answer)(self.remote.clone(), request));
         let response = poll_fn(|context| match answering.as_mut().poll(context) {

@@ -1,6 +1,8 @@
 //! A server as the running gate knows it: how to reach it, what its tools are pinned as, which eras it
 //! speaks, and the conversations that several clients of one grant share.
 
+mod kept;
+
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -11,11 +13,14 @@ use store::registry;
 use tokio::sync::OnceCell;
 use tokio::time::Instant;
 
+use self::kept::Kept;
+pub(crate) use self::kept::{Came, Read, Reading};
 use crate::builtin::Builtin;
 use crate::peer::Peer;
 use crate::pins::Pins;
 use crate::standing::Marks;
 use crate::upstream::{Backoff, ChildOptions, HttpServer, UpstreamError};
+use crate::wire::Takes;
 
 /// A registered server.
 pub(crate) struct Server {
@@ -30,6 +35,7 @@ pub(crate) struct Server {
     pub(crate) marks: Marks,
     pins: ArcSwap<Pins>,
     shown_anew: AtomicU64,
+    kept: Kept,
     state: Mutex<State>,
 }
 
@@ -48,8 +54,14 @@ struct State {
     shared: HashMap<String, Shared>,
     /// By grant: starts of a process that failed, one after the other.
     failing: HashMap<String, Failing>,
-    checked_at_us: Option<u64>,
-    check_took_us: u64,
+    /// When the tool list that clients with these capabilities get was read last.
+    checked: HashMap<Takes, Checked>,
+}
+
+#[derive(Clone, Copy)]
+struct Checked {
+    at_us: u64,
+    took_us: u64,
 }
 
 struct Failing {
@@ -58,6 +70,9 @@ struct Failing {
 }
 
 pub(crate) type Shared = Arc<OnceCell<Arc<Peer>>>;
+
+/// In the place of a grant's id, for a process that all clients share. No grant has it.
+const ALL_GRANTS: &str = "(all)";
 
 /// Which eras a server was found to speak. Not known until tried.
 #[derive(Clone, Copy, Debug, Default)]
@@ -82,6 +97,7 @@ impl Server {
             marks: Marks::default(),
             pins: ArcSwap::from_pointee(pins),
             shown_anew: AtomicU64::new(0),
+            kept: Kept::default(),
             state: Mutex::default(),
         }
     }
@@ -158,14 +174,30 @@ impl Server {
         learned(&mut self.state().eras);
     }
 
+    /// Whether all clients share one process of it, because it keeps nothing between sessions.
+    pub(crate) fn is_shared_by_all(&self) -> bool {
+        matches!(self.reach, Reach::Child(_)) && self.is_kept && self.spec.is_shared()
+    }
+
+    /// Who shares a conversation with the clients of this grant: they alone, or all clients.
+    pub(crate) fn sharers<'g>(&self, grant: &'g str) -> &'g str {
+        if self.is_shared_by_all() { ALL_GRANTS } else { grant }
+    }
+
     /// The place of the conversation that the clients of one grant share.
     pub(crate) fn shared(&self, grant: &str) -> Shared {
-        Arc::clone(self.state().shared.entry(grant.to_owned()).or_default())
+        Arc::clone(self.state().shared.entry(self.sharers(grant).to_owned()).or_default())
+    }
+
+    /// The conversation that the clients of one grant share, if it is open.
+    pub(crate) fn shared_peer(&self, grant: &str) -> Option<Arc<Peer>> {
+        self.state().shared.get(self.sharers(grant))?.get().cloned()
     }
 
     /// Gives up a conversation that failed. A process that ended stays: it is started again in its own
     /// time, and another one in its place would be started at once.
     pub(crate) fn forget_shared(&self, grant: &str) {
+        let grant = self.sharers(grant);
         let is_down = |place: &Shared| place.get().is_some_and(|peer| peer.is_down());
         let mut state = self.state();
         if !state.shared.get(grant).is_some_and(is_down)
@@ -178,6 +210,7 @@ impl Server {
 
     /// Refuses to start a process again right after it failed to.
     pub(crate) fn may_start(&self, grant: &str) -> Result<(), UpstreamError> {
+        let grant = self.sharers(grant);
         let until = self.state().failing.get(grant).map(|failing| failing.until);
         let Some(left) = until.and_then(|until| until.checked_duration_since(Instant::now()))
         else {
@@ -190,6 +223,7 @@ impl Server {
 
     /// Notes how a start went; the next one after a failure has to wait, longer each time.
     pub(crate) fn tried_to_start(&self, grant: &str, it_did: bool) {
+        let grant = self.sharers(grant);
         let Reach::Child(options) = &self.reach else { return };
         let mut state = self.state();
         if it_did {
@@ -237,32 +271,35 @@ impl Server {
 
     /// Whether the tool list was read not too long ago. Reading a long list is not repeated so often
     /// that it becomes the work.
-    pub(crate) fn is_fresh(&self, now_us: u64) -> bool {
-        self.was_read_within(self.spec.options.pins_fresh_seconds * 1_000_000, now_us)
+    pub(crate) fn is_fresh(&self, set: Takes, now_us: u64) -> bool {
+        self.was_read_within(set, self.spec.options.pins_fresh_seconds * 1_000_000, now_us)
     }
 
     /// Whether it was read so lately that a name that is not on it is taken for unknown: whoever tries
     /// out names does not make a server list its tools for each.
-    pub(crate) fn was_just_read(&self, now_us: u64) -> bool {
+    pub(crate) fn was_just_read(&self, set: Takes, now_us: u64) -> bool {
         const JUST_US: u64 = 1_000_000;
-        self.was_read_within(JUST_US, now_us)
+        self.was_read_within(set, JUST_US, now_us)
     }
 
-    fn was_read_within(&self, keep_us: u64, now_us: u64) -> bool {
+    /// Whether it was read at all since it last said that it changed.
+    pub(crate) fn was_read(&self, set: Takes) -> bool {
+        self.state().checked.contains_key(&set)
+    }
+
+    fn was_read_within(&self, set: Takes, keep_us: u64, now_us: u64) -> bool {
         const SHARE_MAX: u64 = 50;
-        let state = self.state();
-        let keep_us = keep_us.max(state.check_took_us.saturating_mul(SHARE_MAX));
-        state.checked_at_us.is_some_and(|at| now_us.saturating_sub(at) < keep_us)
+        let Some(checked) = self.state().checked.get(&set).copied() else { return false };
+        let keep_us = keep_us.max(checked.took_us.saturating_mul(SHARE_MAX));
+        now_us.saturating_sub(checked.at_us) < keep_us
     }
 
-    pub(crate) fn set_checked(&self, now_us: u64, took_us: u64) {
-        let mut state = self.state();
-        state.checked_at_us = Some(now_us);
-        state.check_took_us = took_us;
+    pub(crate) fn set_checked(&self, set: Takes, now_us: u64, took_us: u64) {
+        self.state().checked.insert(set, Checked { at_us: now_us, took_us });
     }
 
     pub(crate) fn forget_check(&self) {
-        self.state().checked_at_us = None;
+        self.state().checked.clear();
     }
 }
 

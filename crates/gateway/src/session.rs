@@ -2,23 +2,28 @@
 //! servers it talks to. A session id is an address, never a credential: every request brings its grant.
 
 mod all;
+mod opening;
 
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bytes::Bytes;
 use hashbrown::HashMap;
 use tokio::sync::{Notify, mpsc, watch};
 
+use crate::client::Client;
 use crate::flow::Tail;
 use crate::peer::Peer;
 use crate::wire::{Id, Revision, Takes};
 
 pub(crate) use all::Sessions;
+pub(crate) use opening::{Opener, Opening};
 
 /// Messages from servers that wait for the client to open its stream; the oldest goes first.
 const UNDELIVERED_MAX: usize = 256;
+/// And the bytes of all of them.
+const UNDELIVERED_BYTES_MAX: usize = 256 << 10;
 /// Requests of one session that may wait for a lost stream to be taken up again.
 const DETACHED_MAX: usize = 64;
 /// Questions of servers that a session's client may owe answers to; one more is refused.
@@ -32,21 +37,30 @@ pub(crate) struct Session {
     pub(crate) server: Option<String>,
     pub(crate) revision: Revision,
     /// The client's own name and version, as it gave them.
-    pub(crate) client: String,
+    pub(crate) client: Client,
     /// The client's `params` of initialize, word for word: what its servers are greeted with.
     pub(crate) greeting: String,
     pub(crate) takes: Takes,
+    /// The capabilities that its servers are greeted with.
+    pub(crate) greeted: Takes,
     pub(crate) flights: Arc<Flights>,
     state: Mutex<State>,
     ended: watch::Sender<bool>,
     used_at_us: AtomicI64,
+    /// What it keeps of its client's words and of what its servers said of themselves.
+    kept_bytes: AtomicUsize,
 }
 
 #[derive(Default)]
 struct State {
     peers: BTreeMap<String, Arc<Peer>>,
+    /// Servers whose conversation is being opened.
+    openings: HashMap<String, Opening>,
     asked: HashMap<Id, Asked>,
     stream: Option<mpsc::Sender<Outgoing>>,
+    /// Whether the client ever opened a stream, and since when it has had neither one nor a request.
+    had_stream: bool,
+    gone_since_us: Option<i64>,
     undelivered: Vec<Outgoing>,
     next_ask: u64,
     log_level: Option<String>,
@@ -56,6 +70,12 @@ struct State {
     heard: HashMap<String, watch::Sender<Option<bool>>>,
     /// Streams of single resources, kept open for a client that subscribed to them.
     subscriptions: HashMap<String, tokio::task::AbortHandle>,
+}
+
+impl State {
+    fn undelivered_bytes(&self) -> usize {
+        self.undelivered.iter().map(|waiting| waiting.message.len()).sum()
+    }
 }
 
 /// A message for the client outside any request of its own.
@@ -133,7 +153,7 @@ pub(crate) struct NewSession {
     pub(crate) grant: String,
     pub(crate) server: Option<String>,
     pub(crate) revision: Revision,
-    pub(crate) client: String,
+    pub(crate) client: Client,
     pub(crate) greeting: String,
     pub(crate) takes: Takes,
     pub(crate) now_us: i64,
@@ -146,8 +166,10 @@ impl Session {
             grant: new.grant,
             server: new.server,
             revision: new.revision,
-            client: new.client,
+            kept_bytes: AtomicUsize::new(new.greeting.len() + new.client.text().len()),
+            greeted: Takes::of_handshake(&new.greeting),
             greeting: new.greeting,
+            client: new.client,
             takes: new.takes,
             flights: Arc::default(),
             state: Mutex::default(),
@@ -198,8 +220,35 @@ impl Session {
         self.state().peers.values().filter(|peer| peer.is_child()).count()
     }
 
-    pub(crate) fn add_peer(&self, peer: Arc<Peer>) {
-        self.state().peers.insert(peer.server.name.clone(), peer);
+    /// Adds a conversation with a server; false if the session has ended.
+    pub(crate) fn add_peer(&self, peer: Arc<Peer>) -> bool {
+        let mut state = self.state();
+        if *self.ended.borrow() {
+            return false;
+        }
+        self.kept_bytes.fetch_add(peer.greeting_bytes(), Ordering::Relaxed);
+        let before = state.peers.insert(peer.server.name.clone(), peer);
+        let bytes = before.map_or(0, |before| before.greeting_bytes());
+        self.kept_bytes.fetch_sub(bytes, Ordering::Relaxed);
+        true
+    }
+
+    /// About how much memory it keeps as long as it is open.
+    fn kept_bytes(&self) -> usize {
+        self.kept_bytes.load(Ordering::Relaxed)
+    }
+
+    /// For how long a client that had a stream has had neither a stream nor a request; looked at now and
+    /// then. A client that never opened a stream may well come back after a long pause.
+    pub(crate) fn gone_us(&self, now_us: i64) -> i64 {
+        let mut state = self.state();
+        let is_heard = state.stream.as_ref().is_some_and(|stream| !stream.is_closed());
+        if is_heard || !state.had_stream || !self.flights.is_empty() {
+            state.gone_since_us = None;
+            return 0;
+        }
+        let since_us = *state.gone_since_us.get_or_insert(now_us);
+        now_us.saturating_sub(since_us.max(self.used_at_us()))
     }
 
     /// Remembers a server's question. With `keep_id` the client sees the server's own id; otherwise
@@ -242,6 +291,16 @@ impl Session {
         let told = watch::Sender::new(None);
         state.heard.insert(server.to_owned(), told.clone());
         Some(told)
+    }
+
+    /// Whether a server was asked for its stream.
+    pub(crate) fn is_hearing(&self, server: &str) -> bool {
+        self.state().heard.contains_key(server)
+    }
+
+    /// A server is no longer heard.
+    pub(crate) fn unheard(&self, server: &str) {
+        self.state().heard.remove(server);
     }
 
     /// Whether a server that was asked has a stream, as far as is known.
@@ -287,6 +346,21 @@ impl Session {
         }
     }
 
+    /// The id of a server's event as the client sees it. Where several servers share the session it names
+    /// its server, so that no other one is asked to go on after it.
+    pub(crate) fn event_id(&self, server: &str, id: Option<&str>) -> Option<String> {
+        let id = id?;
+        Some(if self.server.is_none() { format!("{server}/{id}") } else { id.to_owned() })
+    }
+
+    /// The server that a `Last-Event-ID` is about, and the id that it knows.
+    pub(crate) fn resumed<'i>(&'i self, last: &'i str) -> Option<(&'i str, &'i str)> {
+        match &self.server {
+            Some(server) => Some((server, last)),
+            None => last.split_once('/'),
+        }
+    }
+
     /// Opens the client's own stream; one that was open before ends.
     pub(crate) fn open_stream(&self) -> mpsc::Receiver<Outgoing> {
         let (sender, receiver) = mpsc::channel(UNDELIVERED_MAX);
@@ -296,6 +370,7 @@ impl Session {
             let _ = sender.try_send(waiting);
         }
         state.stream = Some(sender);
+        state.had_stream = true;
         receiver
     }
 
@@ -319,7 +394,14 @@ impl Session {
         };
         let Some(outgoing) = unsent else { return };
         state.stream = None;
-        if state.undelivered.len() >= UNDELIVERED_MAX {
+        let bytes = outgoing.message.len();
+        if bytes > UNDELIVERED_BYTES_MAX {
+            tracing::warn!(session = %self.id, bytes, "no stream is open and the message is too large to wait for one; dropped");
+            return;
+        }
+        while state.undelivered.len() >= UNDELIVERED_MAX
+            || state.undelivered_bytes() + bytes > UNDELIVERED_BYTES_MAX
+        {
             state.undelivered.remove(0);
         }
         state.undelivered.push(outgoing);
@@ -396,7 +478,7 @@ mod tests {
             grant: "g".to_owned(),
             server: None,
             revision: Revision::LEGACY_NEWEST,
-            client: String::new(),
+            client: Client::default(),
             greeting: "{}".to_owned(),
             takes: Takes::default(),
             now_us: 0,

@@ -1,22 +1,26 @@
 //! The gate as a child process of a client: one message a line, in and out.
 
 use std::io::{self, ErrorKind};
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
 use tokio::io::{AsyncBufRead, AsyncBufReadExt, AsyncWrite, AsyncWriteExt};
-use tokio::sync::{mpsc, watch};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, watch};
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 
 use crate::outbound::{Outbound, Pieces};
 use crate::receive;
 use crate::scene::Scene;
-use crate::serve::turned_true;
+use crate::serve::{self, turned_true};
 use crate::session::Outgoing;
 
 /// Lines that may wait for the client to read them.
 const LINES_WAITING_MAX: usize = 256;
+/// Lines that are no requests (notifications, answers, broken ones) and are worked on at once; then no
+/// further line is read.
+const OTHERS_IN_FLIGHT_MAX: usize = 64;
 /// Longer lines that lie where nothing can be added are written from there, and their end after them.
 const LINE_BYTES_COPIED_MAX: usize = 256 << 10;
 
@@ -31,6 +35,7 @@ where
     let wait_max = scene.gate.bounds.write_wait_max;
     let writer = tokio::spawn(write_lines(waiting, output, wait_max));
     let mut working = JoinSet::new();
+    let others = Arc::new(Semaphore::new(OTHERS_IN_FLIGHT_MAX));
     let gone = watch::Sender::new(false);
     let line_bytes_max = scene.gate.bounds.body_bytes_max;
     let mut line = Vec::new();
@@ -68,15 +73,16 @@ where
             put(&lines, outbound).await;
             continue;
         }
-        let place = scene.holder.place();
-        // What takes a request back, or answers a server, must not wait for room.
-        if place.is_none() && receive::is_request(&message) {
-            put(&lines, receive::too_many(&scene, &message)).await;
-            continue;
-        }
+        let room = match admit(&scene, &message, &others).await {
+            Ok(room) => room,
+            Err(refused) => {
+                put(&lines, refused).await;
+                continue;
+            }
+        };
         let (scene, lines, gone) = (scene.clone(), lines.clone(), gone.subscribe());
         working.spawn(async move {
-            let _place = place;
+            let _room = room;
             let _broken = Broken { message: message.clone(), lines: lines.clone() };
             match receive::receive(&scene, &message, None).await {
                 Outbound::Many(news) if receive::listens(&message) => {
@@ -96,6 +102,27 @@ where
     }
     drop(lines);
     writer.await.unwrap_or(Ok(()))
+}
+
+/// What a line holds while it is worked on: one of the requests of its grant, or one of the lines that are
+/// none, and its part of the memory for large messages.
+struct Room {
+    _place: Option<OwnedSemaphorePermit>,
+    _bytes: Option<OwnedSemaphorePermit>,
+}
+
+/// Room for a line, or the refusal. A request finds it at once or is refused, as over HTTP. Any other line
+/// waits, and nothing is read behind it: a refusal would have no id to go under, and a cancellation or an
+/// answer to a server must not get lost. What holds the room needs no further line to end.
+async fn admit(scene: &Scene, message: &Bytes, others: &Arc<Semaphore>) -> Result<Room, Outbound> {
+    let place = if receive::is_request(message) {
+        Some(scene.holder.place().ok_or_else(|| receive::too_many(scene, message))?)
+    } else {
+        Arc::clone(others).acquire_owned().await.ok()
+    };
+    let bytes = serve::reserve(message.len(), &scene.gate.bounds).await;
+    let bytes = bytes.map_err(|_| receive::no_room(scene, message))?;
+    Ok(Room { _place: place, _bytes: bytes })
 }
 
 /// Answers for a call that a fault of ours broke off: a client on a pipe would wait for it for ever.
@@ -196,7 +223,7 @@ async fn put_until(mut gone: watch::Receiver<bool>, lines: &mpsc::Sender<Bytes>,
 
 /// Passes on what servers say outside any request.
 async fn hear(scene: Scene, lines: mpsc::Sender<Bytes>) {
-    let Some(mut pieces) = crate::listen::open(&scene, None).await else { return };
+    let Some(mut pieces) = crate::listen::open(&scene, None).await.pieces else { return };
     while let Some(piece) = pieces.recv().await {
         if !piece.message.is_empty() && lines.send(piece.message).await.is_err() {
             return;

@@ -47,7 +47,14 @@ pub(crate) async fn listen(ask: &Ask<'_>, in_flight: Option<InFlight>) -> Outbou
     };
     let mut sources = Vec::new();
     let mut heard_for = Filter { uris: Vec::new(), tasks: Vec::new(), ..filter };
+    let mut later = Vec::new();
     for (holding, part) in parts(ask, &filter).await {
+        if ask.scene.only().is_none() && part.is_of_lists() && !holding.server.is_builtin() {
+            // A server that takes long to start must not keep the others from being heard.
+            heard_for.join(&part);
+            later.push((holding.clone(), part));
+            continue;
+        }
         let permit =
             match ask.scene.gate.own_act(ask.scene, "subscriptions/listen", &holding.server.name) {
                 Ok(permit) => permit,
@@ -91,6 +98,9 @@ pub(crate) async fn listen(ask: &Ask<'_>, in_flight: Option<InFlight>) -> Outbou
     let subscription = Subscription { id, takes: ask.takes, to, over: over.subscribe() };
     for (heard, opened) in sources {
         subscription.hear(heard, opened);
+    }
+    for (holding, part) in later {
+        subscription.hear_later(ask.scene.clone(), holding, part);
     }
     if ask.scene.only().is_none() {
         let lists = Filter { uris: Vec::new(), tasks: Vec::new(), ..filter };
@@ -255,11 +265,11 @@ pub(crate) async fn for_legacy(
     about: &About<'_>,
 ) -> Option<Outbound> {
     let session = ask.scene.session.clone()?;
-    let peer = session.peer(&holding.server.name).filter(|peer| peer.era == Era::Modern)?;
     let About::Resource(uri) = about else { return None };
     if !call::allows(ask, holding, Subject::Resource(uri)) {
         return None;
     }
+    let peer = joined(ask, holding, &session).await.filter(|peer| peer.era == Era::Modern)?;
     let id = &ask.request.id;
     let permit =
         match ask.scene.gate.own_act(ask.scene, &ask.request.method_name, &holding.server.name) {
@@ -284,6 +294,18 @@ pub(crate) async fn for_legacy(
     }
     Gate::settled(permit, Ending::Ok);
     Some(Outbound::ok(result_body(id, "{}")))
+}
+
+/// The server's conversation in a session, which may have to be opened to know the server's era.
+async fn joined(ask: &Ask<'_>, holding: &Holding, session: &Session) -> Option<Arc<Peer>> {
+    if let Some(peer) = session.peer(&holding.server.name) {
+        return Some(peer);
+    }
+    let gate = &ask.scene.gate;
+    let permit = gate.own_act(ask.scene, "initialize", &holding.server.name).ok()?;
+    let opened = gate.peer_for(ask.scene, holding, ask.era, &permit).await;
+    Gate::settled(permit, if opened.is_ok() { Ending::Ok } else { Ending::Error });
+    opened.ok()
 }
 
 /// Hears of changed lists of a newer server, for a session whose client cannot ask for it.

@@ -15,7 +15,7 @@ use crate::rebuild;
 use crate::receive;
 use crate::scene::Scene;
 use crate::upstream::Outgoing;
-use crate::wire::{Era, Id, Method, Notification, Refused, Sender, error_body};
+use crate::wire::{Era, Id, Method, Named, Notification, Refused, Sender, Target, error_body};
 
 /// Takes a notification and passes it to the servers it concerns.
 pub(crate) async fn tell(scene: &Scene, body: &Bytes, told: &Notification<'_>) -> Outbound {
@@ -44,7 +44,7 @@ pub(crate) async fn tell(scene: &Scene, body: &Bytes, told: &Notification<'_>) -
 fn others_allowed(scene: &Scene) -> bool {
     let mut holdings = scene.holder.holdings.values();
     let open = |holding: &crate::in_force::Holding| {
-        holding.rules.as_ref().is_some_and(|rules| rules.policy.allows_unnamed())
+        holding.rules.as_ref().is_some_and(|rules| rules.allows_methods())
     };
     match scene.only() {
         Some(holding) => open(holding),
@@ -97,8 +97,12 @@ async fn cancel(scene: &Scene, body: &Bytes, told: &Notification<'_>) -> Outboun
     let sent = flight.as_ref().and_then(|flight| flight.sent_as());
     let outbound = match &sent {
         Some((peer, sent_id)) if peer.era == Era::Legacy => {
-            let body = if *sent_id == id { body.clone() } else { with_request_id(body, sent_id) };
-            deliver(scene, peer, Outgoing::notification(body), &told.method_name).await
+            let mut out = Outgoing::notification(body.clone());
+            if *sent_id != id {
+                out.body = with_request_id(body, sent_id);
+                out.edited = Some(Box::new(Target::new(&told.method_name, Named::Nothing)));
+            }
+            deliver(scene, peer, out, &told.method_name).await
         }
         // A modern server learns of it when the stream of the request ends.
         _ => match scene.gate.note_passed(scene, &told.method_name, "") {

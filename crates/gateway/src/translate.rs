@@ -289,23 +289,54 @@ pub(crate) fn modern_question(params: Value<'_>) -> String {
     }
 }
 
-/// The questions of an `input_required` result.
-pub(crate) fn questions(result: Value<'_>) -> Vec<Question> {
-    let Some(requests) = result.get("inputRequests").filter(|v| v.kind() == Kind::Object) else {
-        return Vec::new();
-    };
-    requests
-        .entries()
-        .filter_map(|(key, request)| {
-            Some(Question {
-                key: key.text().into_owned(),
-                method: request.get("method")?.as_str()?.into_owned(),
-                params: request
-                    .get("params")
-                    .map_or_else(|| "{}".to_owned(), |v| v.raw().to_owned()),
-            })
-        })
-        .collect()
+/// Whether a result asks its client for something, whatever it says it is. Readers that fold names take
+/// other spellings for these members.
+pub(crate) fn asks(result: Value<'_>) -> bool {
+    let is_input = |value: Value<'_>| value.as_str().as_deref() == Some("input_required");
+    result.entries().any(|(key, value)| {
+        let key = key.text();
+        key.eq_ignore_ascii_case("inputRequests")
+            || key.eq_ignore_ascii_case("resultType") && is_input(value)
+    })
+}
+
+/// The questions of a result or a task that asks its client for something. Nothing when one of them cannot
+/// be read: what is not understood cannot be judged.
+pub(crate) fn questions(result: Value<'_>) -> Option<Vec<Question>> {
+    if !is_exact(result, &["inputRequests", "resultType"]) {
+        return None;
+    }
+    let Some(requests) = result.get("inputRequests") else { return Some(Vec::new()) };
+    if requests.kind() != Kind::Object {
+        return None;
+    }
+    requests.entries().map(|(key, request)| question(&key.text(), request)).collect()
+}
+
+/// Whether no member is one of these in another spelling, nor there twice.
+fn is_exact(object: Value<'_>, known: &[&str]) -> bool {
+    known.iter().all(|known| {
+        let mut alike = object
+            .entries()
+            .map(|(key, _)| key.text())
+            .filter(|key| key.eq_ignore_ascii_case(known));
+        alike.next().is_none_or(|key| key == *known) && alike.next().is_none()
+    })
+}
+
+fn question(key: &str, request: Value<'_>) -> Option<Question> {
+    if request.kind() != Kind::Object || !is_exact(request, &["method", "params"]) {
+        return None;
+    }
+    let params = request.get("params");
+    if params.is_some_and(|params| params.kind() != Kind::Object) {
+        return None;
+    }
+    Some(Question {
+        key: key.to_owned(),
+        method: request.get("method")?.as_str()?.into_owned(),
+        params: params.map_or_else(|| "{}".to_owned(), |params| params.raw().to_owned()),
+    })
 }
 
 /// A legacy server's error of this code names addresses that its user must open before it is called again.
@@ -478,6 +509,30 @@ mod tests {
             params: r#"{"message":"who?"}"#.to_owned(),
         };
         let result = input_required(std::slice::from_ref(&question), "state");
-        assert_eq!(on(&result, questions), vec![question]);
+        let doc = Doc::read(result.as_bytes(), &Bounds::ANSWER).unwrap();
+        assert_eq!(super::questions(doc.root()), Some(vec![question]));
+    }
+
+    #[test]
+    fn questions_that_cannot_be_read_are_none_at_all() {
+        let cases = [
+            (r#"{"resultType":"input_required"}"#, true, Some(0)),
+            (r#"{"resultType":"complete","content":[]}"#, false, Some(0)),
+            (r#"{"inputRequests":{}}"#, true, Some(0)),
+            (r#"{"inputRequests":{"a":{"method":"roots/list"}}}"#, true, Some(1)),
+            (r#"{"inputRequests":{"a":{"method":"roots/list"},"b":{}}}"#, true, None),
+            (r#"{"inputRequests":{"a":{"method":1}}}"#, true, None),
+            (r#"{"inputRequests":{"a":{"method":"x","params":[]}}}"#, true, None),
+            (r#"{"inputRequests":{"a":{"method":"x","Method":"y"}}}"#, true, None),
+            (r#"{"inputRequests":[{"method":"roots/list"}]}"#, true, None),
+            (r#"{"inputRequests":null}"#, true, None),
+            (r#"{"InputRequests":{"a":{"method":"roots/list"}}}"#, true, None),
+            (r#"{"ResultType":"input_required"}"#, true, None),
+        ];
+        for (text, asks, count) in cases {
+            let doc = Doc::read(text.as_bytes(), &Bounds::ANSWER).unwrap();
+            assert_eq!(super::asks(doc.root()), asks, "{text}");
+            assert_eq!(super::questions(doc.root()).map(|all| all.len()), count, "{text}");
+        }
     }
 }

@@ -14,6 +14,7 @@ mod http;
 mod inflight;
 mod legacy;
 mod lines;
+mod mask;
 mod message;
 mod options;
 mod pass;
@@ -33,6 +34,7 @@ mod tls;
 mod waiter;
 mod wishes;
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -43,6 +45,7 @@ pub use error::{Excess, Stage, UpstreamError};
 pub use events::{Event, Events};
 pub use headers::HeaderRefused;
 pub use http::{HttpLink, HttpServer};
+pub use mask::{Mask, SECRET_BYTES_MIN};
 pub use message::{Kind, Outgoing, Patience};
 pub use options::{
     BASE_ENV_NAMES, ChildBounds, ChildOptions, HttpBounds, HttpOptions, Shim, Waits, base_env,
@@ -66,11 +69,31 @@ pub enum Reply {
     Accepted,
 }
 
+impl Reply {
+    /// The same without these secrets.
+    async fn masked(self, mask: &Arc<Mask>) -> Reply {
+        match self {
+            Reply::One { status, body } => Reply::One { status, body: mask.message(body).await },
+            Reply::Many(events) => Reply::Many(events.masked(mask)),
+            reply @ (Reply::Ours { .. } | Reply::Accepted) => reply,
+        }
+    }
+}
+
 /// What came back for a wish to hear what the server says on its own.
 pub enum Listening {
     Open(Events),
     /// The server has no such stream (HTTP 405).
     NotOffered,
+}
+
+impl Listening {
+    fn masked(self, mask: &Arc<Mask>) -> Listening {
+        match self {
+            Listening::Open(events) => Listening::Open(events.masked(mask)),
+            Listening::NotOffered => Listening::NotOffered,
+        }
+    }
 }
 
 /// One conversation with one server.

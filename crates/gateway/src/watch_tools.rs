@@ -1,5 +1,4 @@
-//! Keeps the gate's knowledge of a server's tools fresh: reads its list, compares it with the pins,
-//! and opens the conversation that a call goes through.
+//! Keeps the gate's knowledge of a server's tools fresh: reads its list and compares it with the pins.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -15,7 +14,6 @@ use crate::aside::{LARGE_TO_EDIT_BYTES, aside};
 use crate::gate::Gate;
 use crate::in_force::{Holding, pins_of};
 use crate::lists::List;
-use crate::open;
 use crate::peer::{Peer, last_of};
 use crate::pins::Pins;
 use crate::prepare;
@@ -25,52 +23,12 @@ use crate::server::{Reach, Server};
 use crate::translate::ClientWords;
 use crate::turns;
 use crate::upstream::UpstreamError;
-use crate::wire::Era;
+use crate::wire::{Era, Takes};
 
 /// Who accepted the tools of a built-in server.
 const ACCEPTED_WITH_THE_BINARY: &str = "tollgate itself";
 
 impl Gate {
-    /// The conversation that this request goes through, opened if need be.
-    pub(crate) async fn peer_for(
-        self: &Arc<Self>,
-        scene: &Scene,
-        holding: &Holding,
-        era: Era,
-        permit: &Permit,
-    ) -> Result<Arc<Peer>, UpstreamError> {
-        if let Some(session) = scene.session.as_ref().filter(|_| era == Era::Legacy) {
-            if let Some(peer) = session.peer(&holding.server.name) {
-                return Ok(peer);
-            }
-            let opened = Box::pin(open::joining(scene, holding, permit)).await;
-            let peer = Arc::new(opened.map_err(|error| self.not_begun(holding, error))?);
-            session.add_peer(Arc::clone(&peer));
-            let commands_max = self.bounds.commands_per_grant_max;
-            for evicted in self.sessions.take_beyond(session, commands_max) {
-                Gate::close_peers(evicted.end());
-            }
-            hear_later(scene, &peer);
-            self.tell_level(scene, &peer).await;
-            return Ok(peer);
-        }
-        let place = holding.server.shared(&scene.holder.id);
-        let opened = place.get_or_try_init(|| async {
-            holding.server.may_start(&scene.holder.id)?;
-            let opened = Box::pin(open::shared(scene, &holding.server, permit, era)).await;
-            holding.server.tried_to_start(&scene.holder.id, opened.is_ok());
-            opened.map(Arc::new)
-        });
-        Ok(Arc::clone(opened.await.map_err(|error| self.not_begun(holding, error))?))
-    }
-
-    /// A conversation that did not begin is noted for the owner; the call itself was not sent.
-    fn not_begun(&self, holding: &Holding, error: UpstreamError) -> UpstreamError {
-        let error = open::before_the_call(error);
-        holding.server.marks.went_wrong(self.clock.now().wall_us, error.to_string());
-        error
-    }
-
     /// Whether the pins of a server may be relied on for a call of this scene.
     pub(crate) fn is_fresh(&self, scene: &Scene, server: &Server) -> bool {
         if server.is_builtin() {
@@ -81,24 +39,37 @@ impl Gate {
             // they changed.
             Some(peer) if peer.is_child() => peer.is_checked(),
             None if Gate::is_new_process(scene, server) => false,
-            _ => server.is_fresh(self.clock.now().steady_us),
+            // A process of its own will be started for the session.
+            None if scene.session.is_some()
+                && matches!(server.reach, Reach::Child(_))
+                && !server.is_shared_by_all() =>
+            {
+                false
+            }
+            _ => server.is_fresh(Gate::own_set(scene, server), self.clock.now().steady_us),
         }
     }
 
     /// Whether the list is read once more although it is fresh: a tool that nobody has seen may have come
     /// since. A hidden name waits as long as one that does not exist.
-    pub(crate) fn looks_again(&self, server: &Server, is_new: bool, verdict: &Verdict) -> bool {
+    pub(crate) fn looks_again(
+        &self,
+        scene: &Scene,
+        server: &Server,
+        is_new: bool,
+        verdict: &Verdict,
+    ) -> bool {
         let is_hidden = || matches!(verdict.decision(), Decision::Hidden(Told::Unknown(_)));
         (is_new || is_hidden())
             && !server.is_builtin()
-            && !server.was_just_read(self.clock.now().steady_us)
+            && !server.was_just_read(Gate::own_set(scene, server), self.clock.now().steady_us)
     }
 
     /// Whether the process that the clients of the grant share was started since its tools were looked
     /// at.
     fn is_new_process(scene: &Scene, server: &Server) -> bool {
         matches!(server.reach, Reach::Child(_))
-            && server.shared(&scene.holder.id).get().is_some_and(|peer| !peer.is_checked())
+            && server.shared_peer(&scene.holder.id).is_some_and(|peer| !peer.is_checked())
     }
 
     /// A conversation whose server's tools were just compared with the pins.
@@ -116,9 +87,10 @@ impl Gate {
             let peer = self.peer_for(scene, holding, era, &permit).await?;
             let begin = Instant::now();
             let items = self.whole_list(scene, &peer, &permit, List::Tools).await?;
-            self.observe_items(&peer, items).await;
+            let set = peer.capabilities(scene.capabilities(Takes::default()));
+            self.observe_items(&peer, set, items).await;
             let took_us = u64::try_from(begin.elapsed().as_micros()).unwrap_or(u64::MAX);
-            holding.server.set_checked(self.clock.now().steady_us, took_us);
+            holding.server.set_checked(set, self.clock.now().steady_us, took_us);
             Ok(peer)
         };
         let looked = looked.await;
@@ -172,11 +144,17 @@ impl Gate {
 
     /// Compares a list that passes to a client with the pins. One page of several is not a list, but a
     /// tool on it that nobody knew is a reason to read the whole one before the next call.
-    pub(crate) fn observe(&self, peer: &Arc<Peer>, result: Value<'_>, is_first_page: bool) {
+    pub(crate) fn observe(
+        &self,
+        peer: &Arc<Peer>,
+        set: Takes,
+        result: Value<'_>,
+        is_first_page: bool,
+    ) {
         let Some(tools) = result.get("tools") else { return };
         let tools: Vec<Value<'_>> = tools.items().collect();
         if is_first_page && result.get("nextCursor").is_none() {
-            return self.compare(peer, &tools);
+            return self.compare(peer, set, &tools);
         }
         let pins = peer.server.pins();
         let mut names = tools.iter().filter_map(|tool| tool.get("name")?.as_str());
@@ -190,31 +168,32 @@ impl Gate {
     pub(crate) async fn observe_items(
         self: &Arc<Self>,
         peer: &Arc<Peer>,
+        set: Takes,
         items: Vec<String>,
     ) -> Vec<String> {
         let bytes = items.iter().map(String::len).sum();
         if bytes <= LARGE_TO_EDIT_BYTES {
-            self.compare_items(peer, &items);
+            self.compare_items(peer, set, &items);
             return items;
         }
         let (gate, peer) = (Arc::clone(self), Arc::clone(peer));
         aside(bytes, move || {
-            gate.compare_items(&peer, &items);
+            gate.compare_items(&peer, set, &items);
             items
         })
         .await
     }
 
-    fn compare_items(&self, peer: &Arc<Peer>, items: &[String]) {
+    fn compare_items(&self, peer: &Arc<Peer>, set: Takes, items: &[String]) {
         let docs: Vec<Doc<'_>> = items
             .iter()
             .filter_map(|item| Doc::read(item.as_bytes(), &Bounds::ANSWER).ok())
             .collect();
         let tools: Vec<Value<'_>> = docs.iter().map(Doc::root).collect();
-        self.compare(peer, &tools);
+        self.compare(peer, set, &tools);
     }
 
-    fn compare(&self, peer: &Arc<Peer>, tools: &[Value<'_>]) {
+    fn compare(&self, peer: &Arc<Peer>, set: Takes, tools: &[Value<'_>]) {
         let server = &peer.server;
         peer.set_checked(true);
         if server.is_builtin() {
@@ -227,8 +206,10 @@ impl Gate {
         if !server.is_kept {
             return server.set_pins(server.pins().seen(&server.name, tools));
         }
-        match self.registry.observe(&server.name, tools, self.clock.now().wall_us) {
+        let now_us = self.clock.now().wall_us;
+        match self.registry.observe(&server.name, &set.key(), tools, now_us) {
             Ok(report) => {
+                self.note_offers(peer);
                 for tool in report.changed.iter().chain(&report.new).chain(&report.conflict) {
                     if report.moved {
                         tracing::warn!(server = %server.name, tool, "a tool is not what was accepted; see `tollgate server pins`");
@@ -236,7 +217,8 @@ impl Gate {
                 }
                 if report.moved || report.first || !server.pins().is_known() {
                     let pins = pins_of(&server.name, &self.registry);
-                    server.set_pins(if tools.is_empty() && !pins.is_known() {
+                    // Clients that were shown other lists are told when this state comes in force.
+                    server.accept(if tools.is_empty() && !pins.is_known() {
                         Pins::none_offered()
                     } else {
                         pins
@@ -251,11 +233,22 @@ impl Gate {
         }
     }
 
+    /// Keeps which features a server declared, so that lists of all servers need not wait for one that
+    /// has nothing to add.
+    pub(crate) fn note_offers(&self, peer: &Peer) {
+        let offers = peer.offers_text();
+        if peer.server.set_offers(&offers)
+            && let Err(error) = self.registry.note_offers(&peer.server.name, &offers)
+        {
+            tracing::debug!(server = %peer.server.name, %error, "its features could not be noted");
+        }
+    }
+
     /// Keeps the pins of a built-in server as this binary has its tools, for lists and for the other
     /// servers of a grant. Whoever trusts the binary to judge trusts it with these, too.
     fn accept_own(&self, server: &str, tools: &[Value<'_>]) {
         let now_us = self.clock.now().wall_us;
-        let kept = self.registry.observe(server, tools, now_us).and_then(|report| {
+        let kept = self.registry.observe(server, "", tools, now_us).and_then(|report| {
             let differs = [&report.changed, &report.new, &report.gone];
             if differs.iter().all(|names| names.is_empty()) {
                 return Ok(());
@@ -270,7 +263,11 @@ impl Gate {
     /// Tells an older server which log messages its session wants, if that was ever said.
     pub(crate) async fn tell_level(self: &Arc<Self>, scene: &Scene, peer: &Arc<Peer>) {
         let level = scene.session.as_ref().and_then(|session| session.log_level());
-        let hears = peer.era == Era::Legacy && !peer.is_builtin() && peer.offers("logging");
+        let rules = scene.holding(&peer.server.name).and_then(|holding| holding.rules.as_ref());
+        let hears = peer.era == Era::Legacy
+            && !peer.is_builtin()
+            && peer.offers("logging")
+            && rules.is_some_and(|rules| rules.allows_methods());
         let Some(level) = level.filter(|_| hears) else { return };
         if let Ok(permit) = self.own_act(scene, "logging/setLevel", &peer.server.name) {
             self.set_level(peer, &permit, &level).await;
@@ -292,12 +289,6 @@ impl Gate {
             let _ = last_of(reply, &prepared.id, drop).await;
         }
     }
-}
-
-/// A server that joined a session later is heard on the stream that is open already.
-fn hear_later(scene: &Scene, peer: &Arc<Peer>) {
-    let (scene, peer) = (scene.clone(), Arc::clone(peer));
-    tokio::spawn(async move { crate::listen::start(&scene, &peer).await });
 }
 
 /// One page of a list.

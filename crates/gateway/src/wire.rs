@@ -6,6 +6,7 @@ mod envelope;
 mod field;
 pub mod headers;
 mod id;
+mod members;
 mod message;
 mod method;
 mod param_headers;
@@ -14,6 +15,7 @@ mod refused;
 mod revision;
 pub mod sse;
 mod takes;
+mod target;
 
 #[cfg(test)]
 mod tests;
@@ -22,8 +24,9 @@ pub use envelope::{before_result, error_body, notification_body, request_body, r
 pub use id::Id;
 pub use message::{Message, Notification, Outcome, Request, Response, is_error, read};
 pub use method::{Method, Sender, Way};
-pub use param_headers::ParamHeaders;
+pub use param_headers::{EXTENSION as HEADER_EXTENSION, ParamHeaders};
 pub use params::{Named, meta_keys};
 pub use refused::{Refused, code};
 pub use revision::{Era, Revision};
 pub use takes::{Question, TASKS, Takes};
+pub use target::Target;

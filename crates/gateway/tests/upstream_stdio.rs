@@ -355,7 +355,7 @@ async fn a_message_for_an_earlier_run_is_not_sent() {
 #[tokio::test]
 async fn a_child_that_cannot_start_is_tried_again_after_growing_pauses() {
     for (mut options, why) in [
-        (options("no-such-command-here", &[]), "`no-such-command-here` is not installed"),
+        (options("no-such-command-here", &[]), "`no-such-command-here` is not on the gate's PATH"),
         (options("sh", &["-c", "exit 7"]), "it ended with exit code 7"),
         (options("/dev/null", &[]), "`/dev/null` is not a program that may be run"),
         (

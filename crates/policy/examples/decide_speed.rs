@@ -66,6 +66,7 @@ fn nanoseconds(policy: &Policy, names: &[String], allowed: bool) -> f64 {
         .map(|name| Call {
             subject: Subject::Tool(name),
             args: Some(doc.root()),
+            params: None,
             caller: Caller { grant: "ann", session: Some("s"), client: Some("bench") },
             tool: ToolFacts::default(),
             time: LocalTime { hour: 12, weekday: Weekday::Monday },

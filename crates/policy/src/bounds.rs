@@ -4,7 +4,7 @@
 use crate::duration::SECONDS_MAX;
 use crate::entry::RULES_MAX;
 use crate::limits::COUNTER_CHARACTERS_MAX;
-use crate::load::PATTERN_BYTES_MAX;
+use crate::operator::PATTERN_BYTES_MAX;
 use crate::shape::ENTRIES_MAX;
 use crate::tree::BOUNDS;
 

@@ -67,6 +67,8 @@ pub struct Caller<'a> {
 /// What the gate knows of a tool beyond its name.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct ToolFacts<'a> {
+    /// The server that offers it, where that is known.
+    pub server: Option<&'a str>,
     pub category: Option<&'a str>,
     pub risk: Option<&'a str>,
     pub definition: Definition,
@@ -78,7 +80,7 @@ pub enum Definition {
     Unchanged,
     Changed,
     New,
-    /// Two servers offer one name.
+    /// The server offers the name more than once.
     Conflict,
     /// Nothing is pinned, as for resources and prompts.
     #[default]
@@ -144,6 +146,8 @@ impl fmt::Display for Weekday {
 pub struct Call<'a> {
     pub subject: Subject<'a>,
     pub args: Option<json::Value<'a>>,
+    /// All of the request's params, for paths that begin with `params`.
+    pub params: Option<json::Value<'a>>,
     pub caller: Caller<'a>,
     pub tool: ToolFacts<'a>,
     pub time: LocalTime,

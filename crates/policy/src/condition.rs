@@ -58,7 +58,7 @@ pub(crate) struct Condition {
 impl Condition {
     /// Nothing when it asks for arguments that nobody knows.
     fn truth<R: Recorder>(&self, call: &Call<'_>, quantifier: Quantifier) -> Option<Truth> {
-        if !R::KNOWS_ARGUMENTS && self.path.root == Root::Args {
+        if !R::KNOWS_ARGUMENTS && self.path.root.is_in_message() {
             return None;
         }
         let mut truth = quantifier.start();
@@ -207,8 +207,11 @@ fn compile_condition(node: &Node, pointer: &str, loader: &mut Loader) -> Option<
         }
     };
     let at_value = pointer::member(pointer, "value");
-    let test = loader.take(value, &at_value, operator.compile(value))?;
-    loader.count_pattern(&test, value, &at_value);
+    let compiled = operator.compile(value, &mut loader.patterns);
+    let test = loader.take(value, &at_value, compiled)?;
+    if operator.name == "path_under" {
+        loader.warn_of_links(node, pointer);
+    }
     let path = path?;
     let sensible = check_fact(&path, operator, &test, value);
     loader.take(value, &at_value, sensible)?;
@@ -240,7 +243,7 @@ fn check_fact(
     value: &Node,
 ) -> Result<(), Complaint> {
     let sample = match path.root {
-        Root::Args => return Ok(()),
+        Root::Args | Root::Params => return Ok(()),
         Root::Hour => Seen::Number("12"),
         Root::Weekday => {
             check_weekdays(operator, value)?;

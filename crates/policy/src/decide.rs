@@ -278,7 +278,9 @@ impl<'w, R: Recorder> Walk<'w, R> {
             Definition::Unchanged | Definition::Unknown => return Flow::Continue(()),
             Definition::Changed => ("changed since the owner accepted it", "accept it again"),
             Definition::New => ("is new and the owner has not accepted it", "accept it"),
-            Definition::Conflict => ("is offered more than once under one name", "remove one"),
+            Definition::Conflict => {
+                ("is offered more than once under one name", "have the server offer one of them")
+            }
         };
         let words = format!("{} {state}", self.described());
         let (on_change, pointer) = match entry.and_then(|entry| Some((entry.on_change?, entry))) {
@@ -294,7 +296,10 @@ impl<'w, R: Recorder> Walk<'w, R> {
             }
             OnChange::Refuse => {
                 self.note(&pointer, "the definition", Finding::Denies);
-                let reason = format!("{words}; the owner can look at the difference and {next}");
+                let server = self.call.tool.server.unwrap_or("SERVER");
+                let reason = format!(
+                    "{words}; the owner can look at the difference (`tollgate server pins {server}`) and {next}"
+                );
                 Flow::Break(deny(Code::ToolChanged, &pointer, reason))
             }
         }

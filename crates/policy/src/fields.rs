@@ -96,7 +96,7 @@ pub(crate) static ENTRY: Object = Object {
         DENY_IF,
         APPROVE_IF,
         LIMITS_FIELD,
-        optional("rate_limit", Shape::Object(&RATE_LIMIT), "short form of one limit per session"),
+        optional("rate_limit", Shape::Object(&RATE_LIMIT), "short form of one limit per grant"),
         optional(
             "redact",
             Shape::List(&Shape::ResultPath),
@@ -136,7 +136,7 @@ pub(crate) static CONDITION: Object = Object {
         required(
             "path",
             Shape::Path,
-            "what is looked at: `args…`, `caller.grant`, `caller.session`, `caller.client`, `tool.category`, `tool.risk`, `time.hour`, `time.weekday`",
+            "what is looked at: `args…`, `params…`, `caller.grant`, `caller.session`, `caller.client`, `tool.category`, `tool.risk`, `time.hour`, `time.weekday`",
         ),
         required("op", Shape::Operator, "how it is compared"),
         optional("value", Shape::Operand, "what it is compared with"),
@@ -174,7 +174,7 @@ pub(crate) static RATE_LIMIT: Object = Object {
     fields: &[
         MAX,
         required("window", Shape::Duration(WINDOWS), "the length of the interval, in seconds"),
-        optional("scope", SCOPE, "who shares the counter; `session` unless said"),
+        optional("scope", SCOPE, "who shares the counter; `grant` unless said"),
         ON_DENY,
     ],
 };
@@ -189,6 +189,11 @@ pub(crate) static TEST: Object = Object {
         optional("resource", Shape::Text, "or the URI that is read"),
         optional("prompt", Shape::Text, "or the prompt that is fetched"),
         optional("args", Shape::Data, "the arguments; none unless said"),
+        optional(
+            "params",
+            Shape::Data,
+            "all params of the request, for paths that begin with `params`; none unless said",
+        ),
         optional("rule", Shape::Text, "JSON pointer of the rule that must decide"),
         optional("caller", Shape::Object(&CALLER), "who calls"),
         optional("time", Shape::Object(&TIME), "when; Monday at 12 unless said"),

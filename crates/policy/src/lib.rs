@@ -37,6 +37,7 @@ pub use entry::OnChange;
 pub use explain::{Finding, Step};
 pub use fields::fields;
 pub use foresee::{Foreseen, Sight};
+pub use load::looks_like_policy;
 pub use names::name_warning;
 pub use operator::{Case, Operator, Takes, operators};
 pub use policy::{Policy, ServerRequest};

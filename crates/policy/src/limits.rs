@@ -102,14 +102,14 @@ pub(crate) fn compile_limits(
     limits.filter_map(compile).collect()
 }
 
-/// The short form: one limit per session unless it says otherwise.
+/// The short form: one limit per grant unless it says otherwise.
 pub(crate) fn compile_rate_limit(
     node: &Node,
     pointer: &str,
     reason: Option<&Arc<str>>,
     loader: &mut Loader,
 ) -> Option<Limit> {
-    compile_limit(node, pointer, Scope::Session, reason, loader)
+    compile_limit(node, pointer, Scope::Grant, reason, loader)
 }
 
 fn compile_limit(
@@ -138,9 +138,13 @@ fn compile_limit(
             loader.take(counter, &pointer::member(pointer, "counter"), read)
         }
     };
+    let scope = node.text_of("scope").and_then(Scope::from_name).unwrap_or(scope);
+    if scope == Scope::Session {
+        warn_of_sessions(node, pointer, loader);
+    }
     Some(Limit {
         counter: counter?.into(),
-        scope: node.text_of("scope").and_then(Scope::from_name).unwrap_or(scope),
+        scope,
         window_ms: window_seconds?.saturating_mul(1000),
         max: max?,
         increment: increment?,
@@ -148,6 +152,13 @@ fn compile_limit(
         on_deny: node.text_of("on_deny").map(Arc::from).or_else(|| reason.cloned()),
         place: node.place,
     })
+}
+
+/// An agent opens as many sessions as it likes, so a limit for each of them would be none.
+fn warn_of_sessions(node: &Node, pointer: &str, loader: &mut Loader) {
+    let words = "the scope `session` counts all sessions of a grant together, because an agent can open a new session at any time";
+    let complaint = Complaint::new(words).hint("write `grant`, which counts the same");
+    loader.warnings.add(node.place, &pointer::member(pointer, "scope"), complaint);
 }
 
 fn read_amount(node: &Node) -> Result<Amount, Complaint> {

@@ -6,7 +6,7 @@ use crate::entry::{OnChange, Rules};
 use crate::fields;
 use crate::limits::check_agreement;
 use crate::names::{Name, nfc};
-use crate::operator::Test;
+use crate::operator;
 use crate::pointer;
 use crate::policy::{Policy, ServerRequest, hide_pointer};
 use crate::problem::{Complaint, LoadError, Problem, Problems};
@@ -14,9 +14,6 @@ use crate::section::{Patterns, Section, Spellings, check_patterns};
 use crate::selftest;
 use crate::shape::{self, Shape};
 use crate::tree::{self, Format, Node};
-
-/// What all compiled patterns of one policy may take up together.
-pub(crate) const PATTERN_BYTES_MAX: usize = 64 * 1024 * 1024;
 
 impl Policy {
     /// Reads and compiles a policy and runs its tests. Whatever is wrong is an error with its place.
@@ -29,6 +26,13 @@ impl Policy {
 
     /// The same without running its tests.
     pub fn compile(source: &str, format: Format) -> Result<Policy, LoadError> {
+        Policy::compile_text(source, format).map_err(|error| {
+            // Somebody may have named another file, whose content is nobody's business.
+            if looks_like_policy(source) { error } else { error.without_content() }
+        })
+    }
+
+    fn compile_text(source: &str, format: Format) -> Result<Policy, LoadError> {
         let root = tree::read(source, format)?;
         let mut problems = Problems::default();
         shape::check(&root, Shape::Object(&fields::POLICY), "", &mut problems);
@@ -42,12 +46,32 @@ impl Policy {
     }
 }
 
+/// Whether a text is meant to be a policy, so that what is wrong with it may be shown: it says
+/// `version: "1"`, or `default: deny` or `allow`.
+pub fn looks_like_policy(source: &str) -> bool {
+    let says = |name: &str, values: &[&str]| {
+        source.match_indices(name).any(|(at, _)| {
+            let before = source.get(..at).unwrap_or_default();
+            let before = before.strip_suffix(['"', '\'']).unwrap_or(before);
+            let begins = before.ends_with(['{', ',', ' ', '\t', '\n', '\r']) || before.is_empty();
+            let rest = source.get(at + name.len()..).unwrap_or_default();
+            let rest = rest.strip_prefix(['"', '\'']).unwrap_or(rest).trim_start();
+            let value = rest.strip_prefix(':').map(str::trim_start).unwrap_or_default();
+            let value = value.strip_prefix(['"', '\'']).unwrap_or(value);
+            let ends = |rest: &str| !rest.starts_with(|c: char| c.is_alphanumeric() || c == '.');
+            begins && values.iter().any(|v| value.strip_prefix(v).is_some_and(ends))
+        })
+    };
+    says("version", &["1"]) || says("default", &["deny", "allow"])
+}
+
 /// Where the parts of a policy report what is wrong with them.
 #[derive(Default)]
 pub(crate) struct Loader {
     pub(crate) problems: Problems,
     pub(crate) warnings: Problems,
-    pattern_bytes: usize,
+    warned_of_links: bool,
+    pub(crate) patterns: operator::Patterns,
 }
 
 impl Loader {
@@ -61,15 +85,14 @@ impl Loader {
         result.map_err(|complaint| self.problems.add(node.place, pointer, complaint)).ok()
     }
 
-    /// Adds a compiled pattern to the sum, and says once when that is too much.
-    pub(crate) fn count_pattern(&mut self, test: &Test, node: &Node, pointer: &str) {
-        let fitted = self.pattern_bytes <= PATTERN_BYTES_MAX;
-        self.pattern_bytes += test.pattern_bytes;
-        if fitted && self.pattern_bytes > PATTERN_BYTES_MAX {
-            let words = "the patterns of this policy are too large together";
-            let hint = "use `in`, `starts_with` or `ends_with` where they do";
-            self.problems.add(node.place, pointer, Complaint::new(words).hint(hint));
+    /// Says once in a policy what a comparison of paths cannot know.
+    pub(crate) fn warn_of_links(&mut self, node: &Node, pointer: &str) {
+        if std::mem::replace(&mut self.warned_of_links, true) {
+            return;
         }
+        let words = "`path_under` compares the text of a path: a symbolic link below the folder can lead out of it";
+        let hint = "keep links out of the folder, or run the server where it can open nothing else";
+        self.warnings.add(node.place, pointer, Complaint::new(words).hint(hint));
     }
 }
 

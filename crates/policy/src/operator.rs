@@ -12,16 +12,16 @@ mod network;
 mod text;
 mod under;
 
+pub(crate) use text::{PATTERN_BYTES_MAX, Patterns};
+
 /// A comparison that is ready to run.
 pub(crate) struct Test {
     check: Box<dyn Fn(&Seen<'_>) -> Truth + Send + Sync>,
-    /// Upper bound of what a compiled pattern takes up; the loader adds these up.
-    pub(crate) pattern_bytes: usize,
 }
 
 impl Test {
     fn new(check: impl Fn(&Seen<'_>) -> Truth + Send + Sync + 'static) -> Test {
-        Test { check: Box::new(check), pattern_bytes: 0 }
+        Test { check: Box::new(check) }
     }
 
     /// A comparison of text; everything else is indeterminate.
@@ -44,7 +44,14 @@ pub struct Operator {
     pub takes: Takes,
     /// Examples that are also tests.
     pub cases: &'static [Case],
-    pub(crate) compile: fn(&Node) -> Result<Test, Complaint>,
+    pub(crate) compile: Compile,
+}
+
+/// Patterns share one budget of the document that they are in.
+#[derive(Clone, Copy)]
+pub(crate) enum Compile {
+    Plain(fn(&Node) -> Result<Test, Complaint>),
+    Pattern(fn(&Node, &mut Patterns) -> Result<Test, Complaint>),
 }
 
 /// What an operator is compared with: the `value` of its condition.
@@ -112,12 +119,15 @@ impl Operator {
     }
 
     /// Makes the comparison with the `value` of a condition.
-    pub(crate) fn compile(&self, value: &Node) -> Result<Test, Complaint> {
+    pub(crate) fn compile(&self, value: &Node, patterns: &mut Patterns) -> Result<Test, Complaint> {
         if !self.takes.fits(value) {
             let words = format!("`{}` takes {}", self.name, self.takes.describe());
             return Err(Complaint::new(words));
         }
-        (self.compile)(value)
+        match self.compile {
+            Compile::Plain(compile) => compile(value),
+            Compile::Pattern(compile) => compile(value, patterns),
+        }
     }
 
     /// What a missing value comes to without `missing`: only `exists` has a word to say.
@@ -158,133 +168,133 @@ static ROWS: &[Operator] = &[
         name: "eq",
         words: "equals the value; numbers by value, text byte for byte",
         takes: Takes::Scalar,
-        compile: compare::eq,
+        compile: Compile::Plain(compare::eq),
         cases: compare::EQ,
     },
     Operator {
         name: "neq",
         words: "is of the same type and does not equal the value",
         takes: Takes::Scalar,
-        compile: |value| negated(compare::eq(value)),
+        compile: Compile::Plain(|value| negated(compare::eq(value))),
         cases: compare::NEQ,
     },
     Operator {
         name: "lt",
         words: "is less than the value",
         takes: Takes::Number,
-        compile: compare::lt,
+        compile: Compile::Plain(compare::lt),
         cases: compare::LT,
     },
     Operator {
         name: "lte",
         words: "is at most the value",
         takes: Takes::Number,
-        compile: |value| negated(compare::gt(value)),
+        compile: Compile::Plain(|value| negated(compare::gt(value))),
         cases: compare::LTE,
     },
     Operator {
         name: "gt",
         words: "is greater than the value",
         takes: Takes::Number,
-        compile: compare::gt,
+        compile: Compile::Plain(compare::gt),
         cases: compare::GT,
     },
     Operator {
         name: "gte",
         words: "is at least the value",
         takes: Takes::Number,
-        compile: |value| negated(compare::lt(value)),
+        compile: Compile::Plain(|value| negated(compare::lt(value))),
         cases: compare::GTE,
     },
     Operator {
         name: "in",
         words: "equals one of the values",
         takes: Takes::Scalars,
-        compile: compare::one_of,
+        compile: Compile::Plain(compare::one_of),
         cases: compare::IN,
     },
     Operator {
         name: "not_in",
         words: "is of a type in the list and equals none of the values",
         takes: Takes::Scalars,
-        compile: |value| negated(compare::one_of(value)),
+        compile: Compile::Plain(|value| negated(compare::one_of(value))),
         cases: compare::NOT_IN,
     },
     Operator {
         name: "exists",
         words: "is there, whatever it is; with `false`, is missing",
         takes: Takes::Flag,
-        compile: compare::exists,
+        compile: Compile::Plain(compare::exists),
         cases: compare::EXISTS,
     },
     Operator {
         name: "regex",
         words: "is text in which the regular expression matches somewhere; `^` and `$` tie it to the ends",
         takes: Takes::Text,
-        compile: text::regex,
+        compile: Compile::Pattern(text::regex),
         cases: text::REGEX,
     },
     Operator {
         name: "contains",
         words: "is text with the value in it, or a list with an element equal to the value",
         takes: Takes::Scalar,
-        compile: text::contains,
+        compile: Compile::Plain(text::contains),
         cases: text::CONTAINS,
     },
     Operator {
         name: "starts_with",
         words: "is text that begins with the value",
         takes: Takes::Text,
-        compile: text::starts_with,
+        compile: Compile::Plain(text::starts_with),
         cases: text::STARTS_WITH,
     },
     Operator {
         name: "ends_with",
         words: "is text that ends with the value",
         takes: Takes::Text,
-        compile: text::ends_with,
+        compile: Compile::Plain(text::ends_with),
         cases: text::ENDS_WITH,
     },
     Operator {
         name: "glob",
         words: "is text that the whole pattern matches: `*` any characters, `?` one, `\\` before a literal one",
         takes: Takes::Text,
-        compile: text::glob,
+        compile: Compile::Pattern(text::glob),
         cases: text::GLOB,
     },
     Operator {
         name: "length_lte",
         words: "is text of at most so many characters, or a list of at most so many elements",
         takes: Takes::Count,
-        compile: text::length_lte,
+        compile: Compile::Plain(text::length_lte),
         cases: text::LENGTH_LTE,
     },
     Operator {
         name: "length_gte",
         words: "is text of at least so many characters, or a list of at least so many elements",
         takes: Takes::Count,
-        compile: text::length_gte,
+        compile: Compile::Plain(text::length_gte),
         cases: text::LENGTH_GTE,
     },
     Operator {
         name: "path_under",
-        words: "is a path at or below one of the folders, whichever way it is read",
+        words: "is a path at or below one of the folders, whichever way its text is read; links on the disk are not followed",
         takes: Takes::Texts,
-        compile: under::path_under,
+        compile: Compile::Plain(under::path_under),
         cases: under::PATH_UNDER,
     },
     Operator {
         name: "url_host_in",
         words: "is a URL whose host, as browsers read it, is one of the hosts; `*.example.com` is every host below",
         takes: Takes::Texts,
-        compile: host::url_host_in,
+        compile: Compile::Plain(host::url_host_in),
         cases: host::URL_HOST_IN,
     },
     Operator {
         name: "cidr_in",
         words: "is an IP address or network inside one of the networks",
         takes: Takes::Texts,
-        compile: network::cidr_in,
+        compile: Compile::Plain(network::cidr_in),
         cases: network::CIDR_IN,
     },
 ];

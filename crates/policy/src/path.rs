@@ -12,10 +12,11 @@ pub(crate) use steps::{Step, read_steps};
 
 mod steps;
 
-/// Where a path begins. Everything but the arguments is one plain value.
+/// Where a path begins. Everything but the arguments and the params is one plain value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Root {
     Args,
+    Params,
     Grant,
     Session,
     Client,
@@ -79,18 +80,30 @@ impl PartialEq for Path {
 
 impl Eq for Path {}
 
+impl Root {
+    /// Whether it is part of the message, which a replay of old rows does not know.
+    pub(crate) const fn is_in_message(self) -> bool {
+        matches!(self, Root::Args | Root::Params)
+    }
+}
+
+/// The roots that steps may follow.
+const TREES: [(&str, Root); 2] = [("args", Root::Args), ("params", Root::Params)];
+
 impl Path {
     pub(crate) fn parse(text: &str) -> Result<Path, Complaint> {
         if let Some((_, root)) = FACTS.iter().find(|(name, _)| *name == text) {
             return Ok(Path { text: text.into(), root: *root, steps: Box::default() });
         }
-        let steps = text
-            .strip_prefix("args")
-            .filter(|rest| rest.is_empty() || rest.starts_with('.') || rest.starts_with('['));
+        let steps = TREES.into_iter().find_map(|(name, root)| {
+            let rest = text.strip_prefix(name)?;
+            let ends = rest.is_empty() || rest.starts_with('.') || rest.starts_with('[');
+            ends.then_some((root, rest))
+        });
         match steps {
-            Some(steps) => {
+            Some((root, steps)) => {
                 let steps = read_steps(steps)?.into();
-                Ok(Path { text: text.into(), root: Root::Args, steps })
+                Ok(Path { text: text.into(), root, steps })
             }
             None => Err(unknown_root(text)),
         }
@@ -104,9 +117,10 @@ impl Path {
         visit: &mut impl FnMut(Leaf<'a>) -> ControlFlow<()>,
     ) {
         let fact = match self.root {
-            Root::Args => {
-                let _ = match call.args {
-                    Some(args) => walk(args, &self.steps, visit),
+            Root::Args | Root::Params => {
+                let tree = if self.root == Root::Args { call.args } else { call.params };
+                let _ = match tree {
+                    Some(tree) => walk(tree, &self.steps, visit),
                     None => visit(Leaf::Missing),
                 };
                 return;
@@ -129,7 +143,7 @@ impl Path {
 }
 
 fn unknown_root(text: &str) -> Complaint {
-    let known = FACTS.iter().map(|(name, _)| *name).chain(["args"]);
+    let known = FACTS.iter().map(|(name, _)| *name).chain(TREES.map(|(name, _)| name));
     Complaint::new(format!("unknown path `{text}`")).hint(suggest(text, known))
 }
 

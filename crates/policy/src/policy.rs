@@ -123,15 +123,6 @@ impl Policy {
         }
     }
 
-    /// What `effects_of_task` says for a task of which nobody knows the tool: what any of them has taken out.
-    pub fn effects_of_any_tool(&self) -> Effects {
-        let effects = || self.tools.entries().map(|entry| &entry.effects);
-        Effects {
-            redact: effects().flat_map(|effects| effects.redact.iter().cloned()).collect(),
-            result_bytes_max: effects().filter_map(|effects| effects.result_bytes_max).min(),
-        }
-    }
-
     /// What is taken out of any result at all, for what a server says beside its results.
     pub fn redacted_anywhere(&self) -> Effects {
         let sections = [&self.tools, &self.resources, &self.prompts];

@@ -51,6 +51,46 @@ pub struct LoadError {
     pub problems: Vec<Problem>,
 }
 
+impl LoadError {
+    /// The same without anything that stands in the text: places, and words of the policy language.
+    pub(crate) fn without_content(mut self) -> LoadError {
+        for problem in &mut self.problems {
+            problem.words = without_quotes(&problem.words);
+            problem.hint = problem.hint.take().filter(|hint| *hint == without_quotes(hint));
+            problem.pointer.clear();
+        }
+        self.problems.dedup_by(|a, b| (a.line, &a.words) == (b.line, &b.words));
+        LoadError { problems: self.problems }
+    }
+}
+
+/// Words that may be repeated whatever the text is.
+const SAFE_WORDS: [&str; 13] = [
+    "version",
+    "default",
+    "$schema",
+    "description",
+    "hide",
+    "all_tools",
+    "tools",
+    "resources",
+    "prompts",
+    "on_change",
+    "server_requests",
+    "tests",
+    "1",
+];
+
+/// Leaves out what is quoted, unless it is a word of the language.
+fn without_quotes(words: &str) -> String {
+    let is_safe = |word: &str| SAFE_WORDS.contains(&word) || matches!(word, "deny" | "allow");
+    let parts = words.split('`').enumerate().map(|(number, part)| match part {
+        quoted if number % 2 == 1 && !is_safe(quoted) => "…",
+        part => part,
+    });
+    parts.collect::<Vec<_>>().join("`")
+}
+
 impl fmt::Display for LoadError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (index, problem) in self.problems.iter().enumerate() {

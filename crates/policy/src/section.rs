@@ -116,6 +116,11 @@ pub(crate) fn check_patterns(
         if text.is_empty() {
             loader.problems.add(*place, &pointer(index), Complaint::new("an empty name"));
         }
+        if text.trim() != text {
+            let words = format!("the name `{}` begins or ends with a blank", text.escape_debug());
+            let hint = "names are compared byte for byte; a name without the blank is another name";
+            loader.warnings.add(*place, &pointer(index), Complaint::new(words).hint(hint));
+        }
         if let Some(oddness) = oddness(text) {
             let words = format!("the name `{}` {}", text.escape_debug(), oddness.words());
             let hint = "such a name is matched exactly, never by a glob";

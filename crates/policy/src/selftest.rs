@@ -18,6 +18,7 @@ pub(crate) struct SelfTest {
     kind: Kind,
     target: String,
     args: Option<String>,
+    params: Option<String>,
     grant: String,
     session: String,
     client: Option<String>,
@@ -80,6 +81,8 @@ impl SelfTest {
     fn run(&self, policy: &Policy) -> TestOutcome {
         // The arguments were read once with these bounds, so they are read again.
         let doc = self.args.as_ref().and_then(|args| Doc::read(args.as_bytes(), &BOUNDS).ok());
+        let params = self.params.as_ref();
+        let params = params.and_then(|params| Doc::read(params.as_bytes(), &BOUNDS).ok());
         let target = self.target.as_str();
         let call = Call {
             subject: match self.kind {
@@ -88,6 +91,7 @@ impl SelfTest {
                 Kind::Prompt => Subject::Prompt(target),
             },
             args: doc.as_ref().map(Doc::root),
+            params: params.as_ref().map(Doc::root),
             caller: Caller {
                 grant: &self.grant,
                 session: Some(&self.session),
@@ -97,6 +101,7 @@ impl SelfTest {
                 category: self.category.as_deref(),
                 risk: self.risk.as_deref(),
                 definition: self.definition,
+                server: None,
             },
             time: self.time,
         };
@@ -134,6 +139,7 @@ fn compile_test(node: &Node, index: usize, loader: &mut Loader) -> Option<SelfTe
         kind,
         target,
         args: node.get("args").map(Node::to_json),
+        params: node.get("params").map(Node::to_json),
         grant: said("grant"),
         session: said("session"),
         client: caller("client").map(str::to_owned),

@@ -33,6 +33,7 @@ fn main() -> Result<()> {
         let verdict = policy.decide(&Call {
             subject,
             args: None,
+            params: None,
             caller: Caller { grant: "filler", session: None, client: None },
             tool: ToolFacts::default(),
             time: LocalTime { hour: 12, weekday: Weekday::Monday },

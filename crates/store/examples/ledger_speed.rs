@@ -116,6 +116,7 @@ fn decide(policy: &Policy) -> Verdict {
     policy.decide(&Call {
         subject: Subject::Tool("create_charge"),
         args: None,
+        params: None,
         caller: Caller { grant: "alice-laptop", session: None, client: None },
         tool: ToolFacts::default(),
         time: LocalTime { hour: 12, weekday: Weekday::Monday },

@@ -1,15 +1,13 @@
 //! What a gate runs with: the objects of `gate.db` and of `tollgate.toml` as one, with the look-ups
 //! that every call needs.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use hashbrown::HashMap;
-use policy::Definition;
 
 use crate::registry::{
-    Grant, GrantState, PinMark, PinState, PolicyText, Server, Snapshot, Token, TokenFault,
-    TokenHash,
+    Grant, GrantState, PolicyText, Server, Snapshot, Token, TokenFault, TokenHash,
 };
 use crate::settings::Settings;
 
@@ -30,9 +28,6 @@ pub struct Effective {
     pub problems: Vec<MergeProblem>,
     grants: Vec<Grant>,
     tokens: HashMap<TokenHash, TokenPlace>,
-    pins: BTreeMap<String, BTreeMap<String, PinMark>>,
-    /// Tool names that more than one server offers, with those servers.
-    shared_names: HashMap<String, BTreeSet<Offer>>,
 }
 
 #[derive(Clone, Debug)]
@@ -40,13 +35,6 @@ struct TokenPlace {
     hash: TokenHash,
     grant: usize,
     valid_until_us: Option<i64>,
-}
-
-/// A server that offers a name; the one that was seen first comes first.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct Offer {
-    first_seen_at_us: i64,
-    server: String,
 }
 
 /// What a presented token stands for.
@@ -79,15 +67,6 @@ pub struct Access<'e> {
     pub policy: Option<&'e PolicyText>,
 }
 
-/// Through which door a tool is called.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Endpoint {
-    /// `/mcp/<server>`: the client chose the server.
-    OneServer,
-    /// `/mcp`: the tools of all servers side by side.
-    AllServers,
-}
-
 impl Effective {
     /// Puts the two together. An object that both places define, a token that two grants share, and
     /// a grant of the file that holds what does not exist are errors that name both places. For a
@@ -107,10 +86,14 @@ impl Effective {
 
     /// Whose token this is. The token is hashed first, so nothing that follows depends on it.
     pub fn lookup(&self, presented: &str, now_us: i64) -> Lookup<'_> {
-        let hash = match Token::hash_of(presented) {
-            Ok(hash) => hash,
-            Err(fault) => return Lookup::NotAToken(fault),
-        };
+        match Token::hash_of(presented) {
+            Ok(hash) => self.lookup_hash(hash, now_us),
+            Err(fault) => Lookup::NotAToken(fault),
+        }
+    }
+
+    /// The same for a token of which only the hash is at hand.
+    pub fn lookup_hash(&self, hash: TokenHash, now_us: i64) -> Lookup<'_> {
         let place = self.tokens.get(&hash).filter(|place| place.hash.same(&hash));
         let found = place.and_then(|place| Some((place, self.grants.get(place.grant)?)));
         let Some((place, grant)) = found else { return Lookup::Unknown };
@@ -121,6 +104,14 @@ impl Effective {
             GrantState::Active if is_replaced => Lookup::Ended { grant, why: Ended::Replaced },
             GrantState::Active => Lookup::Active(grant),
         }
+    }
+
+    /// The tokens that open something at this time, and until when, where a rotation replaced them.
+    pub fn live_tokens(&self, now_us: i64) -> impl Iterator<Item = (TokenHash, Option<i64>)> {
+        self.tokens.iter().filter_map(move |(hash, place)| {
+            let is_live = matches!(self.lookup_hash(*hash, now_us), Lookup::Active(_));
+            is_live.then_some((*hash, place.valid_until_us))
+        })
     }
 
     /// Every grant, revoked ones included.
@@ -144,46 +135,6 @@ impl Effective {
     /// The servers of a grant that exist, by name.
     pub fn accesses<'e>(&'e self, grant: &'e Grant) -> impl Iterator<Item = Access<'e>> {
         grant.holdings.iter().filter_map(|holding| self.access(grant, &holding.server))
-    }
-
-    /// How a tool stands to what the owner accepted. `Unknown` before the first list of a server was
-    /// seen: a gate must look at the list before it lets the first call through.
-    pub fn definition(
-        &self,
-        grant: &Grant,
-        server: &str,
-        tool: &str,
-        endpoint: Endpoint,
-    ) -> Definition {
-        let Some(pins) = self.pins.get(server) else { return Definition::Unknown };
-        let Some(pin) = pins.get(tool) else { return Definition::New };
-        match pin.state {
-            PinState::Accepted if self.is_shadow(grant, server, tool, pin, endpoint) => {
-                Definition::Conflict
-            }
-            PinState::Accepted => Definition::Unchanged,
-            PinState::New => Definition::New,
-            PinState::Conflict => Definition::Conflict,
-            PinState::Changed | PinState::Gone => Definition::Changed,
-        }
-    }
-
-    /// Whether another server of this grant offered the name before this one did. Only the later one
-    /// is in doubt: a new server must not be able to disable the tools of another.
-    fn is_shadow(
-        &self,
-        grant: &Grant,
-        server: &str,
-        tool: &str,
-        pin: &PinMark,
-        endpoint: Endpoint,
-    ) -> bool {
-        if endpoint == Endpoint::OneServer || pin.shares_name {
-            return false;
-        }
-        let offers = self.shared_names.get(tool).into_iter().flatten();
-        let mut earlier = offers.take_while(|offer| offer.server != server);
-        earlier.any(|offer| self.access(grant, &offer.server).is_some())
     }
 
     /// When the next grant or rotated token ends, if any: a gate may sleep until then.

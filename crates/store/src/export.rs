@@ -14,7 +14,7 @@ mod python;
 mod writer;
 
 pub use csv::CsvSafety;
-pub use order::{ALL, Done, Order, Plan, Step, Written, day};
+pub use order::{ALL, Done, Order, Plan, Step, Written, day, nearest_kind};
 pub use place::Reach;
 
 /// What a service lets out, in the order of its files.

@@ -20,7 +20,10 @@ use places::Places;
 use rows::Ruling;
 use state::OpenCall;
 
-pub use approvals::{Answer, Approval, ApprovalError, ApprovalStatus};
+use approvals::Decided;
+pub use approvals::{
+    Answer, Approval, ApprovalError, ApprovalStatus, PARKED_BYTES_MAX, PARKED_BYTES_PER_GRANT_MAX,
+};
 pub use draft::Drafted;
 pub use entry::{Entry, EntryKind};
 pub use error::LedgerError;
@@ -34,7 +37,9 @@ pub use reader::{Entries, Reader};
 pub use replay::{Busiest, Replay};
 pub use retention::Retention;
 pub use row::Held;
+pub use seal::{Seal, SealKey, SealState, Sealing};
 pub use verify::{Checkpoint, Finding, Retired, Verified, VerifyError};
+pub use witness::{Alarm, Witness};
 
 mod admit;
 mod approvals;
@@ -63,6 +68,7 @@ mod replay;
 mod retention;
 mod row;
 mod rows;
+mod seal;
 mod series;
 mod snapshot;
 pub(crate) mod stamp;
@@ -71,6 +77,7 @@ mod state;
 mod tests;
 mod time;
 mod verify;
+mod witness;
 mod writers;
 
 /// A segment is closed when it has grown to this.
@@ -83,6 +90,8 @@ pub struct Options {
     pub retention: Retention,
     /// Names the boot instead of the clock; for tests.
     pub boot_id: Option<String>,
+    /// Seals the last row with a key, where there is one.
+    pub seal: Option<Sealing>,
 }
 
 impl Default for Options {
@@ -92,6 +101,7 @@ impl Default for Options {
             segment_bytes_max: SEGMENT_BYTES_MAX,
             retention: Retention::default(),
             boot_id: None,
+            seal: None,
         }
     }
 }
@@ -130,6 +140,19 @@ impl Ledger {
         let inner = Arc::new(Inner::open(places, clock, options)?);
         let keeper = Keeper::start(&inner)?;
         Ok(Ledger { inner, keeper })
+    }
+
+    /// Why the log that was opened is not the one that was sealed. A row says so, too.
+    pub fn seal_broken(&self) -> Option<&str> {
+        self.inner.seal_broken()
+    }
+
+    /// What is missing or different in this log if `known` was once a row of it.
+    pub fn missing(&self, known: &Checkpoint) -> Result<Option<String>, LedgerError> {
+        if let Some(words) = known.missed_in(&self.last_row()?) {
+            return Ok(Some(words));
+        }
+        Reader::open(self.inner.places.folder())?.differs_from(known, "`gate.db` remembers")
     }
 
     /// Takes every hold of the verdict or none, and writes the decision row.
@@ -215,10 +238,21 @@ impl Ledger {
 
     /// Records a request that no policy was asked about; gives the number of its row.
     pub fn record(&self, refusal: &Refusal<'_>, facts: &Facts<'_>) -> Result<u64, LedgerError> {
+        self.record_repeats(refusal, facts, None)
+    }
+
+    /// The same for `count` requests in one row.
+    pub fn record_repeats(
+        &self,
+        refusal: &Refusal<'_>,
+        facts: &Facts<'_>,
+        count: Option<u64>,
+    ) -> Result<u64, LedgerError> {
         let ruling = Ruling {
             decision: refusal.kind.as_str(),
             code: refusal.code,
             reason: refusal.reason,
+            count,
             ..Ruling::default()
         };
         self.inner.turn(|turn| turn.append(|stamp, out| rows::decision(stamp, &ruling, facts, out)))
@@ -270,19 +304,23 @@ impl Ledger {
     ) -> Result<Approval, ApprovalError> {
         self.inner.turn(|turn| {
             turn.core.state.approvals.decidable(id, answer, turn.tick)?;
+            let any_words;
             let (status, until, words) = match answer {
                 Answer::ApproveOnce => (ApprovalStatus::ApprovedOnce, None, ""),
-                Answer::ApproveFor { seconds } => {
+                Answer::ApproveFor { seconds } | Answer::ApproveAnyFor { seconds } => {
                     let until = turn.tick.saturating_add(seconds.saturating_mul(1_000_000));
-                    (ApprovalStatus::ApprovedUntil(until), Some(until), "")
+                    any_words = answer.words_of_any();
+                    (ApprovalStatus::ApprovedUntil(until), Some(until), any_words.as_str())
                 }
                 Answer::Deny { words } => (ApprovalStatus::Denied, None, words.as_str()),
             };
+            let any_arguments = matches!(answer, Answer::ApproveAnyFor { .. });
             let said = Note { act: "approval_decided", by, about: "", words };
             turn.append(|stamp, out| {
                 rows::approval_decided(stamp, id, answer.as_str(), until, &said, out);
             })?;
-            turn.core.state.approvals.decide(id, status, by, words);
+            let decided = Decided { status, any_arguments, by, words };
+            turn.core.state.approvals.decide(id, &decided, turn.tick);
             let decided = turn.core.state.approvals.get(id).cloned();
             decided.ok_or_else(|| ApprovalError::Unknown(id.to_owned()))
         })

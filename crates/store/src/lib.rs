@@ -5,6 +5,7 @@ pub mod accounts;
 pub mod clock;
 pub mod effective;
 pub mod export;
+pub mod files;
 pub mod foreign;
 pub mod gate_time;
 mod half_made;

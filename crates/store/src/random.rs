@@ -38,7 +38,7 @@ impl Random {
     }
 
     /// A short name that no other process will choose, for files and ids.
-    pub(crate) fn name(&self) -> Result<String, RandomError> {
+    pub fn name(&self) -> Result<String, RandomError> {
         let mut bytes = [0; 8];
         self.fill(&mut bytes)?;
         Ok(format!("{:016x}", u64::from_be_bytes(bytes)))

@@ -29,7 +29,9 @@ pub mod policies;
 mod schema;
 pub mod servers;
 pub mod snapshot;
+mod stateless;
 pub mod target;
+pub mod tasks;
 pub mod token;
 pub mod values;
 
@@ -40,13 +42,15 @@ pub use grants::{
     Grant, GrantState, Holding, NewGrant, OVERLAP_SECONDS_DEFAULT, OVERLAP_SECONDS_MAX, TokenRecord,
 };
 pub use names::{FileNames, NAME_BYTES_MAX};
-pub use pins::{Accept, Pin, PinMark, PinReport, PinState, Pinned};
+pub use pins::{Accept, OTHER_CAPABILITIES, Pin, PinReport, PinState, Pinned, SeenBy, ToolSets};
 pub use policies::{PolicyText, PolicyVersion};
 pub use servers::{NewServer, PINS_FRESH_SECONDS_DEFAULT, Server, ServerOptions};
 pub use snapshot::Snapshot;
+pub use stateless::stateless_package;
 pub use target::{Target, TargetError};
-pub use token::{Token, TokenFault, TokenHash, redact_tokens};
-pub use values::log_remembered_by;
+pub use tasks::{TASK_OWNERS_MAX, TaskOwner};
+pub use token::{TOKEN_PREFIX, Token, TokenFault, TokenHash, has_token, redact_tokens};
+pub use values::{RememberedLog, log_remembered_by};
 
 /// How long a statement waits for another process before the answer is `Locked`.
 pub const BUSY_MS_MAX: u64 = 5_000;

@@ -43,6 +43,8 @@ pub enum Purpose {
     AccountSecret,
     /// What a client's file was before it was pointed at the gate.
     ClientBackup,
+    /// The seal of the audit log's last row.
+    AuditSeal,
     /// Tells whether the key is the one this home was made with.
     KeyCheck,
 }
@@ -56,6 +58,7 @@ impl Purpose {
             Purpose::RequestState => "request state",
             Purpose::AccountSecret => "account secret",
             Purpose::ClientBackup => "client backup",
+            Purpose::AuditSeal => "audit seal",
             Purpose::KeyCheck => "key check",
         }
     }

@@ -128,6 +128,7 @@ fn an_older_database_is_copied_and_upgraded_with_all_it_holds() {
     assert_eq!((grant.holdings.len(), grant.tokens.len(), grant.expired_at_us), (1, 1, None));
     assert_eq!(registry.pins("demo").unwrap().len(), 1);
     registry.put_parked("new-table", b"x", NOW_US).unwrap();
+    assert_eq!(registry.task_owners(NOW_US).unwrap(), []);
 
     let copies: Vec<_> = fs::read_dir(home.backups()).unwrap().map(|e| e.unwrap().path()).collect();
     let [copy] = copies.as_slice() else { unreachable!("{copies:?}") };

@@ -4,10 +4,8 @@
 #[path = "support/stage.rs"]
 mod stage;
 
-use policy::Definition;
 use stage::{NOW_US, Stage};
-use store::effective::Endpoint;
-use store::registry::{Accept, PinReport, RegistryError};
+use store::registry::{Accept, OTHER_CAPABILITIES, PinReport, RegistryError};
 
 const FIRST: &str = r#"[{"name":"a","description":"reads"},{"name":"b"}]"#;
 
@@ -137,57 +135,91 @@ fn what_changed_after_the_owner_looked_is_not_accepted() {
     assert_eq!(states(&stage, "s"), "a:accepted b:accepted");
 }
 
+const EVERY: &str = r#"[{"name":"a"},{"name":"b"},{"name":"ask"}]"#;
+const FEW: &str = r#"[{"name":"a"},{"name":"b"}]"#;
+
+/// Lists of clients with and without a capability in turn, and how the pins stand after each.
 #[test]
-fn a_call_meets_the_state_of_its_tool() {
+fn a_server_that_shows_other_tools_to_other_clients_moves_no_pin() {
     let stage = Stage::new();
     stage.add_builtin("s");
-    stage.add_builtin("unseen");
-    let (grant, _) = stage.grant("alice", &[("s", None), ("unseen", None)]);
-    stage.observe("s", r#"[{"name":"a"},{"name":"b"},{"name":"c"}]"#).unwrap();
-    stage.observe("s", r#"[{"name":"a"},{"name":"b","x":1},{"name":"d"}]"#).unwrap();
-    let table = [
-        ("s", "a", Definition::Unchanged),
-        ("s", "b", Definition::Changed),
-        ("s", "c", Definition::Changed),
-        ("s", "d", Definition::New),
-        ("s", "never-listed", Definition::New),
-        ("unseen", "a", Definition::Unknown),
-    ];
-    let effective = stage.effective();
-    for (server, tool, wanted) in table {
-        for endpoint in [Endpoint::OneServer, Endpoint::AllServers] {
-            assert_eq!(
-                effective.definition(&grant, server, tool, endpoint),
-                wanted,
-                "{server} {tool}"
-            );
-        }
+    assert!(stage.observe_by("s", "elicitation", EVERY).unwrap().first);
+    assert!(stage.observe_by("s", "", FEW).unwrap().moved, "the list of this set is kept once");
+    for (capabilities, list) in [("elicitation", EVERY), ("", FEW), ("elicitation", EVERY)] {
+        let report = stage.observe_by("s", capabilities, list).unwrap();
+        assert!(!report.moved, "{capabilities:?}");
+        assert_eq!((report.accepted, report.gone), (3, Vec::new()));
     }
+    // The same change for both sets is a change.
+    stage.observe_by("s", "elicitation", FEW).unwrap();
+    assert_eq!(states(&stage, "s"), "a:accepted ask:gone b:accepted");
 }
 
 #[test]
-fn of_two_servers_with_one_tool_name_the_later_is_in_doubt() {
+fn what_other_clients_are_shown_for_the_first_time_is_not_accepted() {
     let stage = Stage::new();
-    for server in ["old", "new", "other"] {
-        stage.add_builtin(server);
+    stage.add_builtin("s");
+    stage.observe_by("s", "", FEW).unwrap();
+    stage.observe_by("s", "elicitation", EVERY).unwrap();
+    assert_eq!(states(&stage, "s"), "a:accepted ask:new b:accepted");
+    assert!(!stage.observe_by("s", "", FEW).unwrap().moved);
+    assert_eq!(states(&stage, "s"), "a:accepted ask:new b:accepted", "it has not gone");
+    stage.registry.accept("s", Accept::All, "owner", NOW_US).unwrap();
+    for (capabilities, list) in [("", FEW), ("elicitation", EVERY)] {
+        assert!(!stage.observe_by("s", capabilities, list).unwrap().moved);
     }
-    let (both, _) = stage.grant("both", &[("old", None), ("new", None)]);
-    let (one, _) = stage.grant("one", &[("new", None), ("other", None)]);
-    stage.observe_at("old", r#"[{"name":"search"},{"name":"a"}]"#, NOW_US).unwrap();
-    stage.observe_at("new", r#"[{"name":"search"},{"name":"b"}]"#, NOW_US + 1).unwrap();
-    let effective = stage.effective();
-    let ask = |grant, server, tool, endpoint| effective.definition(grant, server, tool, endpoint);
-    let (door, all) = (Endpoint::OneServer, Endpoint::AllServers);
-    assert_eq!(ask(&both, "old", "search", all), Definition::Unchanged);
-    assert_eq!(ask(&both, "new", "search", all), Definition::Conflict);
-    assert_eq!(ask(&both, "new", "search", door), Definition::Unchanged);
-    assert_eq!(ask(&both, "new", "b", all), Definition::Unchanged);
-    assert_eq!(ask(&one, "new", "search", all), Definition::Unchanged, "this grant meets one only");
+    assert_eq!(states(&stage, "s"), "a:accepted ask:accepted b:accepted");
+}
 
-    let touched = stage.registry.accept("new", Accept::All, "owner", NOW_US).unwrap();
-    assert_eq!(touched, ["search"]);
-    let accepted = stage.effective();
-    assert_eq!(accepted.definition(&both, "new", "search", all), Definition::Unchanged);
+#[test]
+fn definitions_that_differ_by_client_are_accepted_one_by_one() {
+    let stage = Stage::new();
+    stage.add_builtin("s");
+    let (plain, forms) = (r#"[{"name":"a"}]"#, r#"[{"name":"a","title":"with forms"}]"#);
+    stage.observe_by("s", "", plain).unwrap();
+    stage.observe_by("s", "elicitation", forms).unwrap();
+    let pin = stage.registry.pins("s").unwrap().remove(0);
+    assert_eq!(pin.state.as_str(), "changed");
+    let by_set: Vec<_> =
+        pin.seen_by.iter().map(|by| (&*by.capabilities, by.state.as_str())).collect();
+    assert_eq!(by_set, [("", "accepted"), ("elicitation", "changed")]);
+    let shown = pin.seen.unwrap();
+    let accept = Accept::Exactly("a", &shown.fingerprint);
+    stage.registry.accept("s", accept, "owner", NOW_US).unwrap();
+    assert_eq!(states(&stage, "s"), "a:accepted");
+    for (capabilities, list) in [("", plain), ("elicitation", forms), ("", plain)] {
+        assert!(!stage.observe_by("s", capabilities, list).unwrap().moved, "{capabilities:?}");
+    }
+    // A third text is a change for whoever gets it, and what no client gets any more is forgotten.
+    stage.observe_by("s", "", r#"[{"name":"a","title":"x"}]"#).unwrap();
+    assert_eq!(states(&stage, "s"), "a:changed");
+    stage.registry.accept("s", Accept::Tool("a"), "owner", NOW_US).unwrap();
+    stage.observe_by("s", "", plain).unwrap();
+    assert_eq!(states(&stage, "s"), "a:changed");
+}
+
+#[test]
+fn capability_sets_beyond_the_bound_share_one_place() {
+    let stage = Stage::new();
+    stage.add_builtin("s");
+    for set in 0..40 {
+        stage.observe_by("s", &format!("c{set}"), FEW).unwrap();
+    }
+    let sets = stage.registry.tool_sets("s").unwrap().capabilities;
+    assert_eq!(sets.len(), 33);
+    assert!(sets.iter().any(|set| set == OTHER_CAPABILITIES));
+    assert_eq!(states(&stage, "s"), "a:accepted b:accepted");
+}
+
+#[test]
+fn names_that_another_server_uses_are_not_in_doubt() {
+    let stage = Stage::new();
+    for server in ["old", "new"] {
+        stage.add_builtin(server);
+        stage.observe(server, r#"[{"name":"search"}]"#).unwrap();
+    }
+    assert_eq!(states(&stage, "new"), "search:accepted");
+    assert!(stage.registry.accept("new", Accept::All, "owner", NOW_US).unwrap().is_empty());
 }
 
 #[test]

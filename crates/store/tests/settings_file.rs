@@ -196,7 +196,7 @@ const WRONG: &[(&str, usize, usize, &str)] = &[
         "[servers.a]\nurl = \"https://x.example\"\nheaders = { X = \"plain-secret\" }",
         3,
         17,
-        "must not stand in this file",
+        "must not be written in this file",
     ),
     (
         "[servers.a]\nurl = \"https://x.example\"\nheaders = { Host = { env = \"SECRET\" } }",

@@ -29,6 +29,7 @@ const READS: &[&str] = &[
 const READS_AND_MAY: &[(&str, &[&str], &str)] = &[
     ("crates/cli/", READS, "the binary reads the clock and the environment and hands both in"),
     ("xtask/", READS, "a development tool, no part of the product"),
+    ("tools/", READS, "a measuring tool, no part of the product"),
     ("fuzz/", &["env::var"], "a development tool, whose arguments are libFuzzer's"),
     ("crates/store/src/clock.rs", &["clock_gettime"], "the one clock, made by the binary"),
     (

@@ -1,6 +1,6 @@
 //! The classifier held against labelled tools. `features` prints the features of each row for the
 //! trainer, `eval` prints how the shipped table answers, beside what it scores on unseen servers, and
-//! what the rest of the catalogue makes of the same tools.
+//! what the rest of the catalogue makes of the same tools; `show` prints one answer per row.
 //!
 //! `cargo run -p catalog --example classifier -- eval TOOLS.jsonl`
 #![allow(
@@ -25,7 +25,8 @@ fn main() {
             let rows = rows(path);
             print!("{}{}", eval::report(&rows), survey::report(&rows));
         }
-        _ => println!("say `features TOOLS.jsonl` or `eval TOOLS.jsonl`"),
+        ["show", path] => rows(path).iter().for_each(|row| println!("{}", shown(row))),
+        _ => println!("say `features TOOLS.jsonl`, `eval TOOLS.jsonl` or `show TOOLS.jsonl`"),
     }
 }
 
@@ -45,6 +46,16 @@ fn definition(row: &Value) -> String {
         }
     })
     .to_string()
+}
+
+/// One line: the answer for a row, and the claims it speaks against.
+fn shown(row: &Value) -> String {
+    let tool = definition(row);
+    let doc = Doc::read(tool.as_bytes(), &Bounds::ANSWER).unwrap();
+    let class = catalog::classify::classify(row["server"].as_str().unwrap(), doc.root());
+    let claims: Vec<&str> = class.contradictions.iter().map(|c| c.claim.as_str()).collect();
+    let name = row["tool"].as_str().unwrap_or_default();
+    format!("{name}\t{}\t{}\t{}", class.category, class.risk, claims.join(", "))
 }
 
 fn features(row: &Value) -> Value {

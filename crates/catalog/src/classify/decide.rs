@@ -17,7 +17,7 @@ const READ_MARGIN: i32 = 1_400;
 /// How much further when the author says the tool is not read-only, or is destructive.
 const HINT_MARGIN: i32 = 3_500;
 /// Head start of Write, Destructive, Execute, Financial; the last only where money is mentioned.
-const LEAN: [i32; 4] = [0, 400, 500, 2_000];
+const LEAN: [i32; 4] = [0, 400, -150, 2_000];
 
 /// Why the answer is not simply the class with most weight.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -58,7 +58,8 @@ pub(super) fn decide(features: &[Feature], hints: Hints) -> Decision {
     let claims_change = hints.read_only == Some(false) || hints.destructive == Some(true);
     let margin = if claims_change { READ_MARGIN + HINT_MARGIN } else { READ_MARGIN };
     let ruled_out = ruled_out(features);
-    if ahead >= margin && ruled_out.is_none() {
+    let only_reads = ahead >= 0 && only_reads(features) && !claims_change;
+    if (ahead >= margin || only_reads) && ruled_out.is_none() {
         return Decision {
             category: Category::Read,
             rival: strongest(&rest),
@@ -91,8 +92,7 @@ fn changing(scores: &Scores, features: &[Feature], because: Because) -> Decision
         *score += if at == 3 && !money { 0 } else { lean };
     }
     let best = strongest(&leaning);
-    let worst = worst_operation(features);
-    match worst.filter(|_| best == Category::Write) {
+    match settled(best, features) {
         Some((category, id)) => {
             Decision { category, rival: best, because: Because::WorstOperation(id) }
         }
@@ -122,8 +122,16 @@ fn rival(scores: &Scores, winner: Category) -> Category {
 }
 
 fn knows_nothing(features: &[Feature]) -> bool {
-    let absence = |id: &str| matches!(id, "name.act=none" | "says.act=none" | "param.none");
+    let absence = |id: &str| {
+        matches!(id, "name.act=none" | "says.act=none" | "acts=none+none" | "param.none")
+    };
     features.iter().all(|f| absence(&f.id) || weights_of(&f.id).is_none())
+}
+
+/// Every operation of its list reads, and so says the description.
+fn only_reads(features: &[Feature]) -> bool {
+    let has = |id: &str| features.iter().any(|f| f.id == id);
+    has("choice.only_read") && has("says.act=read")
 }
 
 /// Features that no amount of friendly words outweighs.
@@ -139,15 +147,28 @@ fn ruled_out(features: &[Feature]) -> Option<String> {
     features.iter().find(|f| rules_out(&f.id)).map(|f| f.id.clone())
 }
 
-/// One operation that deletes makes the tool Destructive; one that starts or stops, Execute.
-fn worst_operation(features: &[Feature]) -> Option<(Category, String)> {
-    let find = |ids: [&str; 2], category: Category| {
+/// What a plain fact settles when the weights say otherwise.
+fn settled(best: Category, features: &[Feature]) -> Option<(Category, String)> {
+    let find = |ids: &[&str]| {
         let found = features.iter().find(|f| ids.contains(&f.id.as_str()));
-        found.map(|f| (category, f.id.clone()))
+        found.map(|f| f.id.clone())
     };
-    find(["choice=destroy", "told=destroy"], Category::Destructive)
-        .or_else(|| find(["choice=run", "told=run"], Category::Execute))
+    match best {
+        // One operation that deletes makes the tool Destructive; one that starts or stops, Execute.
+        Category::Write => find(&["choice=destroy", "told=destroy"])
+            .map(|id| (Category::Destructive, id))
+            .or_else(|| find(STARTS).map(|id| (Category::Execute, id))),
+        // `delete_scripts` deletes: only the caller's own code outranks that.
+        Category::Execute if find(OWN_CODE).is_none() => {
+            find(&["name.act=destroy"]).map(|id| (Category::Destructive, id))
+        }
+        _ => None,
+    }
 }
+
+const STARTS: &[&str] = &["choice=run", "told=run", "starts.run", "name.raw_request"];
+const OWN_CODE: &[&str] =
+    &["shape=command", "shape=code", "shape=sql", "shape=http", "shape=query", "cue=arbitrary"];
 
 fn is_money(id: &str) -> bool {
     id.contains("money")

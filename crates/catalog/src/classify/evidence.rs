@@ -133,20 +133,27 @@ fn hint_words(tool: &Tool) -> &'static str {
     }
 }
 
-/// Annotations, held against what the definition says otherwise.
+/// Points by which a class must lead Read before a claim of reading is called wrong.
+const CONTRADICTION_LEAD: i32 = 1_000;
+
+/// Annotations, held against what the definition says otherwise. Doubt is no contradiction: the tool
+/// must plainly say what it does, or take code to run.
 pub(super) fn contradictions(
     tool: &Tool,
-    category: Category,
+    features: &[Feature],
+    decision: &Decision,
     signals: &[Signal],
 ) -> Vec<Contradiction> {
+    let category = decision.category;
     let mut out = Vec::new();
     let mut add = |claim: &str, finding: String| {
         out.push(Contradiction { claim: claim.to_owned(), finding });
     };
-    if tool.hints.read_only == Some(true) && category != Category::Read {
+    if tool.hints.read_only == Some(true) && plainly_changes(features, category) {
         add("readOnlyHint: true", format!("the definition reads as {category}"));
     }
-    if tool.hints.destructive == Some(false) && category == Category::Destructive {
+    let deletes = category == Category::Destructive && says_any(features, DELETES);
+    if tool.hints.destructive == Some(false) && deletes {
         add("destructiveHint: false", format!("the definition reads as {category}"));
     }
     if tool.hints.read_only == Some(true) && tool.hints.destructive == Some(true) {
@@ -157,4 +164,36 @@ pub(super) fn contradictions(
         add("openWorldHint: false", format!("it takes a URL in {}", signal.place));
     }
     out
+}
+
+const DELETES: &[&str] = &["name.act=destroy", "choice=destroy"];
+/// Verbs that write down what was read, on the caller's side: a recording, an export.
+const KEEPS: &[&str] =
+    &["name.verb=save", "name.verb=export", "name.verb=record", "name.verb=download"];
+
+fn plainly_changes(features: &[Feature], category: Category) -> bool {
+    let says = |ids: &[&str]| says_any(features, ids);
+    let score = |category: Category| score(features, category);
+    let leads = score(category) - score(Category::Read) >= CONTRADICTION_LEAD;
+    let by_word = match category {
+        Category::Read => return false,
+        Category::Write => {
+            says(&["choice=write"]) || says(&["acts=write+write"]) && leads && !says(KEEPS)
+        }
+        Category::Destructive => says(DELETES),
+        Category::Execute => {
+            let own = &["shape=command", "shape=code", "shape=sql", "shape=http", "cue=arbitrary"];
+            says(own) && leads && !says(&["cue=read_only", "cue=sql_read", "cue=dry_run"])
+        }
+        Category::Financial => leads,
+    };
+    by_word || says(&["issues.credential"])
+}
+
+fn says_any(features: &[Feature], ids: &[&str]) -> bool {
+    features.iter().any(|f| ids.contains(&f.id.as_str()))
+}
+
+fn score(features: &[Feature], category: Category) -> i32 {
+    features.iter().filter_map(|f| weights_of(&f.id)).map(|w| weight(w, category)).sum()
 }

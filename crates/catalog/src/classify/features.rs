@@ -1,6 +1,7 @@
 //! Turns a tool into named features. A feature is a fact a person can check: which word, where.
 
-use super::lexicon::{Act, Thing, things};
+use super::lexicon::{Act, Thing};
+use super::senses::things_at;
 use super::tool::Tool;
 
 mod choices;
@@ -8,6 +9,8 @@ mod name;
 mod phrases;
 mod said;
 mod shapes;
+
+pub(super) use shapes::signs_in;
 
 /// Where the words of a feature stand.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -46,10 +49,11 @@ impl Features {
 
 pub(super) fn features(tool: &Tool) -> Vec<Feature> {
     let mut out = Features::default();
-    let named = name::name(tool, &mut out);
     let said = said::description(tool, &mut out);
+    let named = name::name(tool, said, &mut out);
     phrases::phrases(tool, &mut out);
     together(named.or(said), &mut out);
+    acts(tool, named, said, &mut out);
     parameters(tool, &mut out);
     shapes::shapes(tool, &mut out);
     choices::choices(tool, &mut out);
@@ -68,6 +72,12 @@ fn together(act: Option<Act>, out: &mut Features) {
     }
 }
 
+/// Name and description together: `kubectl_describe` that says "Run kubectl describe" only looks.
+fn acts(tool: &Tool, named: Option<Act>, said: Option<Act>, out: &mut Features) {
+    let id = format!("acts={}+{}", act_text(named), act_text(said));
+    out.add(id, Place::Name, &tool.name);
+}
+
 fn act_text(act: Option<Act>) -> &'static str {
     act.map_or("none", Act::as_str)
 }
@@ -80,9 +90,9 @@ fn parameters(tool: &Tool, out: &mut Features) {
         let place = || Place::Parameter(p.path.clone());
         let joined: Vec<&str> = p.words.iter().map(|w| w.base.as_str()).collect();
         out.add(format!("param={}", joined.join("_")), place(), &p.name);
-        for w in &p.words {
+        for (position, w) in p.words.iter().enumerate() {
             out.add(format!("param.word={}", w.base), place(), &p.name);
-            for thing in things(&w.base).iter().filter(|t| param_things(**t)) {
+            for thing in things_at(&p.words, position).filter(|t| param_things(*t)) {
                 let need = if p.required { "needs" } else { "takes" };
                 out.add(format!("param.{need}={}", thing.as_str()), place(), &p.name);
             }

@@ -60,6 +60,10 @@ pub(super) enum Thing {
     Guidance,
     /// A result of looking: status, history, list.
     Facts,
+    /// Something that exists because work was started: a run, an execution.
+    Run,
+    /// A language that can only ask.
+    Lookup,
 }
 
 impl Thing {
@@ -74,6 +78,8 @@ impl Thing {
             Self::Credential => "credential",
             Self::Guidance => "guidance",
             Self::Facts => "facts",
+            Self::Run => "run",
+            Self::Lookup => "lookup",
         }
     }
 }
@@ -133,7 +139,7 @@ const VERBS: &[(Act, &str)] = &[
     ),
     (
         Act::Run,
-        "execute exec run~ eval invoke trigger~ start~ stop~ restart launch~ deploy build~ rerun \
+        "execute exec run~ eval invoke trigger~ start~ stop~ restart launch~ deploy rerun \
          retry resume~ pause~ abort reboot shutdown boot~ spawn backfill replay rollback migrate \
          terminate kill interrupt suspend hibernate wake rebuild redeploy dispatch call~ shell~ \
          drain cordon uncordon failover switchover compile~ bash~ sudo enqueue install",
@@ -146,7 +152,7 @@ const VERBS: &[(Act, &str)] = &[
     (
         Act::Money,
         "pay buy sell~ trade~ swap~ withdraw deposit~ refund~ charge~ bill~ invoice~ stake~ \
-         unstake borrow lend repay donate tip~ purchase~ payout~ liquidate redeem wire~ bridge~ \
+         unstake borrow lend repay donate purchase~ payout~ liquidate redeem wire~ bridge~ \
          wrap unwrap supply~ spend~ disburse reimburse prepay overpay topup remit claim~ hedge~ \
          checkout~ order~ bid~ settle mint~",
     ),
@@ -156,7 +162,7 @@ const VERBS: &[(Act, &str)] = &[
          reject deny decline disable use~ operate batch~ bulk~ administer maintain access~ \
          interact work~ finish finalize end~ switch~ emulate exchange~ leave~ \
          unblock disarm arm~ quit~ exit~ repair~ fix~ void~ select~ turn load~ \
-         pull~ track~ generate capture~ respawn",
+         pull~ track~ generate capture~ respawn build~",
     ),
 ];
 
@@ -175,7 +181,7 @@ const THINGS: &[(Thing, &str)] = &[
          vault debt reward staking yield pool currency amount fee cost cart quotation quote \
          estimate coupon discount bank cash margin spend paid pay buy sell x402 l402 onchain \
          exchange dex defi nft financial finance vendor merchant budget \
-         tip donation revenue stripe",
+         donation revenue stripe",
     ),
     (
         Thing::Job,
@@ -185,7 +191,7 @@ const THINGS: &[(Thing, &str)] = &[
     ),
     (
         Thing::Host,
-        "container process instance vm cluster dyno pod server service machine node session \
+        "container process instance vm cluster dyno pod server service machine session \
          sandbox daemon worker emulator stack app function lambda actor device droplet kernel \
          environment database broker replica",
     ),
@@ -214,6 +220,11 @@ const THINGS: &[(Thing, &str)] = &[
         Thing::Facts,
         "status info information detail details history list stats statistic metadata log logs \
          metric summary report overview profile result count usage version versions",
+    ),
+    (Thing::Run, "run execution pipelinerun taskrun rerun rollout backfill deployment invocation"),
+    (
+        Thing::Lookup,
+        "soql sosl promql logql kql jql nrql gaql jmespath jsonpath xpath lucene dql logsql esql",
     ),
 ];
 

@@ -2,7 +2,7 @@
 //! author warns of. It never falls.
 
 use super::features::Feature;
-use super::signals::{Signal, SignalKind, sends};
+use super::signals::{Signal, SignalKind, environment, runs_code, sends};
 use super::tool::Tool;
 use super::{Category, Risk};
 
@@ -17,6 +17,7 @@ pub(super) fn risk(
     let credentials = shows(&[SignalKind::Credentials]) || says("issues.credential");
     let own_code = shows(&[SignalKind::Command, SignalKind::Sql]);
     let (usual, raised, is_raised) = match category {
+        Category::Read if environment(tool).is_some() => (Risk::High, Risk::High, true),
         Category::Read => {
             let far = shows(&[SignalKind::Path, SignalKind::Url]);
             (Risk::Low, Risk::Medium, credentials || own_code || far)
@@ -32,11 +33,35 @@ pub(super) fn risk(
         }
         Category::Execute => {
             let anything = says("shape=http") || says("cue=arbitrary");
-            (Risk::High, Risk::Critical, own_code || anything)
+            // A script that may come along with a navigation is not what the tool is for.
+            let main = runs_code(tool) || signals.iter().any(|s| is_needed(s, tool));
+            (Risk::High, Risk::Critical, own_code && main || anything)
         }
         Category::Financial => (Risk::Critical, Risk::Critical, true),
     };
     if is_raised { raised } else { usual }
+}
+
+/// Words of a name whose effect outlives the next call.
+const LASTING: &str = "deploy redeploy migrate migration rollback terminate kill shutdown poweroff \
+    failover switchover install uninstall upload publish promote release dial submit approve apply \
+    sign reset erase format flash exploit print";
+
+pub(super) fn is_reversible(category: Category, risk: Risk, tool: &Tool) -> bool {
+    let lasting = tool.name_words.iter().any(|w| LASTING.split_whitespace().any(|l| l == w.base));
+    match category {
+        Category::Read => true,
+        Category::Write => !lasting && !sends(tool),
+        Category::Execute => !lasting && risk < Risk::Critical,
+        Category::Destructive | Category::Financial => false,
+    }
+}
+
+/// A command or query that every call has to hand over.
+fn is_needed(signal: &Signal, tool: &Tool) -> bool {
+    let is_code = matches!(signal.kind, SignalKind::Command | SignalKind::Sql);
+    let path = signal.parameter.as_deref();
+    is_code && tool.parameters.iter().any(|p| p.required && Some(p.path.as_str()) == path)
 }
 
 /// Signals that let one change reach far.

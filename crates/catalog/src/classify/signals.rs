@@ -4,6 +4,8 @@
 use serde::Serialize;
 
 use super::evidence::quote;
+use super::features::signs_in;
+use super::text::Word;
 use super::tool::{Parameter, Tool};
 use super::{Category, lexicon};
 
@@ -79,6 +81,37 @@ pub(super) fn signals(tool: &Tool, category: Category) -> Vec<Signal> {
     out
 }
 
+/// A parameter and what can be handed to a tool through it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Reach {
+    pub kind: SignalKind,
+    /// Dotted path below the input, `[]` for elements, also those of a list of texts.
+    pub parameter: String,
+}
+
+/// Kinds that a rule about a parameter can guard.
+const GUARDED: [SignalKind; 4] =
+    [SignalKind::Path, SignalKind::Url, SignalKind::Command, SignalKind::Sql];
+
+pub(super) fn reach_of(tool: &Tool, category: Category) -> Vec<Reach> {
+    let mut out = Vec::new();
+    for kind in GUARDED {
+        for p in tool.parameters.iter().filter(|p| shows(kind, p, tool, category)) {
+            let inner = format!("{}.", p.path);
+            let elements = format!("{}[]", p.path);
+            let is_object = tool
+                .parameters
+                .iter()
+                .any(|q| q.path.starts_with(&inner) || q.path.starts_with(&elements));
+            if is_object {
+                continue;
+            }
+            out.push(Reach { kind, parameter: if p.is_list { elements } else { p.path.clone() } });
+        }
+    }
+    out
+}
+
 fn shows(kind: SignalKind, p: &Parameter, tool: &Tool, category: Category) -> bool {
     let last = p.words.last().map_or("", |w| w.base.as_str());
     if matches!(last, "id" | "ids" | "type" | "format" | "size" | "count" | "limit" | "status") {
@@ -87,7 +120,9 @@ fn shows(kind: SignalKind, p: &Parameter, tool: &Tool, category: Category) -> bo
     let any = |words: &[&str]| p.words.iter().any(|w| words.contains(&w.base.as_str()));
     match kind {
         SignalKind::Path => {
-            any(&["path", "filepath", "filename", "directory", "dir", "cwd"]) || last == "file"
+            any(&["path", "filepath", "filename", "directory", "dir", "cwd"])
+                || last == "file"
+                || is_end_of_move(p, tool)
         }
         SignalKind::Url => any(&["url", "uri", "href", "webhook"]),
         SignalKind::Command => any(COMMANDS) || is_code(p, tool),
@@ -113,18 +148,24 @@ fn shows(kind: SignalKind, p: &Parameter, tool: &Tool, category: Category) -> bo
     }
 }
 
+/// `source` and `destination` of a tool that moves or copies files.
+fn is_end_of_move(p: &Parameter, tool: &Tool) -> bool {
+    let end = matches!(p.name.as_str(), "source" | "destination" | "src" | "dst" | "dest");
+    let moves_files = || {
+        let files = ["file", "directory", "folder"];
+        tool.name_words.iter().any(|w| files.contains(&w.base.as_str()))
+    };
+    end && p.depth == 0 && moves_files()
+}
+
 const COMMANDS: &[&str] =
     &["command", "cmd", "shell", "script", "javascript", "groovy", "argv", "snippet", "playbook"];
 
 /// `code` alone is code, unless the tool is about signing in or the word belongs to a country.
 fn is_code(p: &Parameter, tool: &Tool) -> bool {
-    let signs_in = || {
-        tool.name_words
-            .iter()
-            .any(|w| matches!(w.base.as_str(), "oauth" | "auth" | "token" | "exchange" | "login"))
-    };
     match p.words.as_slice() {
-        [only] => matches!(only.base.as_str(), "code" | "expression") && !signs_in(),
+        [only] if only.base == "function" => runs_code(tool),
+        [only] => matches!(only.base.as_str(), "code" | "expression") && !signs_in(tool),
         [.., before, last] => {
             last.base == "code" && matches!(before.base.as_str(), "source" | "python" | "js")
         }
@@ -132,10 +173,40 @@ fn is_code(p: &Parameter, tool: &Tool) -> bool {
     }
 }
 
+/// The name says that code or commands are run.
+pub(super) fn runs_code(tool: &Tool) -> bool {
+    const RUNS: &[&str] = &[
+        "run",
+        "execute",
+        "exec",
+        "eval",
+        "evaluate",
+        "script",
+        "code",
+        "command",
+        "shell",
+        "bash",
+        "terminal",
+        "console",
+        "repl",
+        "cli",
+        "javascript",
+        "python",
+    ];
+    tool.name_words.iter().any(|w| RUNS.contains(&w.base.as_str()))
+}
+
 fn is_sql_query(p: &Parameter, tool: &Tool) -> bool {
+    let is_sql = |w: &Word| {
+        matches!(
+            w.lower.as_str(),
+            "cypher" | "soql" | "select" | "postgres" | "duckdb" | "bigquery"
+        ) || w.lower.starts_with("sql")
+            || w.lower.ends_with("sql")
+    };
     let speaks_sql = || {
         let words = tool.sentences.iter().flatten().chain(&tool.name_words);
-        words.into_iter().any(|w| matches!(w.lower.as_str(), "sql" | "cypher" | "soql"))
+        words.into_iter().any(is_sql) || p.description.contains("SQL")
     };
     p.words.iter().any(|w| w.base == "query") && speaks_sql()
 }
@@ -185,7 +256,22 @@ fn named(kind: SignalKind, tool: &Tool) -> Option<(&'static str, String)> {
         ]),
         _ => None,
     };
+    let found = found.or_else(|| environment(tool).filter(|_| kind == SignalKind::Credentials));
     found.map(|w| ("name", w.raw.clone()))
+}
+
+/// `get-env`, `list_environment_variables`: what is in the environment of a server is mostly secrets.
+pub(super) fn environment(tool: &Tool) -> Option<&Word> {
+    let words = &tool.name_words;
+    let is_env =
+        |w: &&Word| matches!(w.base.as_str(), "env" | "envs" | "printenv" | "dotenv" | "envvar");
+    let spelled = words.windows(2).find_map(|pair| match pair {
+        [a, b] if a.base == "environment" && matches!(b.base.as_str(), "variable" | "var") => {
+            Some(a)
+        }
+        _ => None,
+    });
+    words.iter().find(is_env).or(spelled)
 }
 
 /// Who is on the other side is not known in advance: a URL, a recipient, the web, or the hint.

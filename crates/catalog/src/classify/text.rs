@@ -119,7 +119,6 @@ const ENDINGS: &[(&str, &[&str])] = &[
     ("ied", &["y"]),
     ("ed", &["e", ""]),
     ("ing", &["e", ""]),
-    ("er", &["e", ""]),
 ];
 
 /// `stopp` (from `stopped`) to `stop`.

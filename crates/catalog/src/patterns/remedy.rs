@@ -17,6 +17,12 @@ pub(super) fn rule(template: &str, tool: &str, parameter: Option<&str>) -> Value
     fill(template, tool, parameter.unwrap_or_default())
 }
 
+/// A parameter that holds web addresses by its name; a `uri` or `webhook` may hold other things.
+pub(super) fn is_url(parameter: &str) -> bool {
+    let last = parameter.rsplit('.').next().unwrap_or(parameter).to_ascii_lowercase();
+    last.contains("url") || last.contains("href")
+}
+
 /// A tool whose name no entry can hold is kept out by the default.
 fn closed() -> Value {
     json!({
@@ -61,7 +67,7 @@ fn fill(value: Value, tool: &str, parameter: &str) -> Value {
 }
 
 /// `to[].address` as policies write it: `args.to[*].address`.
-fn policy_path(parameter: &str) -> String {
+pub(crate) fn policy_path(parameter: &str) -> String {
     let mut path = String::from("args");
     for part in parameter.split('.') {
         let name = part.trim_end_matches("[]");
@@ -83,7 +89,7 @@ fn policy_path(parameter: &str) -> String {
 }
 
 /// The value at the parameter's place, for the arguments of a test.
-fn nest(parameter: &str, value: Value, out: &mut Map<String, Value>) {
+pub(crate) fn nest(parameter: &str, value: Value, out: &mut Map<String, Value>) {
     let mut value = value;
     for part in parameter.split('.').rev() {
         let name = part.trim_end_matches("[]");

@@ -95,6 +95,7 @@ fn may(habit: Habit, category: Category) -> bool {
         Habit::StartsWork | Habit::Drives => category == Category::Execute,
         Habit::RawRequest => category != Category::Read,
         Habit::Remembers => category == Category::Write,
+        Habit::Uploads => category != Category::Read && category != Category::Destructive,
         Habit::Sends | Habit::GrantsAccess | Habit::Installs | Habit::Signs => {
             category != Category::Read && category != Category::Destructive
         }
@@ -132,6 +133,7 @@ const HABIT_WORDS: &[(Habit, &str)] = &[
         "click type navigate browser fill press tap swipe scroll drag hover select page mouse keyboard screen form tab",
     ),
     (Habit::Exports, "export dump download backup all bulk batch archive history"),
+    (Habit::Uploads, "upload attach attachment"),
     (Habit::Signs, "sign approve merge accept submit authorize confirm certify release publish"),
 ];
 

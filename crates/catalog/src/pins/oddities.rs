@@ -44,7 +44,13 @@ pub fn oddities(tool: Value<'_>) -> Vec<Oddity> {
     let mut out = Vec::new();
     let name = tool.get("name").and_then(Value::as_str).unwrap_or_default();
     if !is_allowed(&name) {
-        let words = format!("the name `{}` is not 1 to 128 of A-Z a-z 0-9 _ . -", visible(&name));
+        let blank = name.trim() != name;
+        let what = if blank {
+            "begins or ends with a blank"
+        } else {
+            "is not 1 to 128 of A-Z a-z 0-9 _ . -"
+        };
+        let words = format!("the name `{}` {what}", visible(&name));
         out.push(Oddity { kind: OddityKind::NameOutsideAllowed, place: "/name".to_owned(), words });
     }
     check_name("/name", &name, &mut out);

@@ -11,7 +11,7 @@ use super::matcher::finding;
 use super::texts::{Role, Text};
 use super::words::words;
 use super::{PoisonFinding, PoisonKind};
-use crate::classify::is_verb;
+use crate::classify::{is_any_verb, is_verb};
 use crate::pins::look_alike_key;
 
 /// Words that turn a mention into an order.
@@ -41,23 +41,45 @@ const ORDERS: &[&str] = &[
     "every",
 ];
 
-/// Orders about tools that the server does not have.
+/// Points of a mention: of a tool that another server of the stack is known to have, and of one that
+/// reads like a tool of somebody else. Steering alone is reported; an order or a mention is not.
+const STEERS_KNOWN: u32 = 120;
+const STEERS: u32 = 100;
+const ORDERED: u32 = 50;
+const MENTIONS_KNOWN: u32 = 20;
+const MENTIONS: u32 = 10;
+
+/// Orders about tools that the server does not have. `others` are tools that other servers have.
 pub(super) fn orders(
     definition: Value<'_>,
     texts: &[Text],
     siblings: &[&str],
+    others: &[&str],
 ) -> Vec<PoisonFinding> {
     // Most definitions name no tool, and of a server with thousands of them each has as many siblings.
     let own = LazyCell::new(|| own_names(definition, texts, siblings));
     let mut out = Vec::new();
     for text in texts.iter().filter(|t| t.role == Role::Prose) {
         for (start, name) in identifiers(&text.said) {
-            if !starts_with_verb(name) || is_own(&own, name) {
+            let known = others.contains(&name);
+            let act = || mention(&text.said, start, name.len());
+            // `search_products` begins with a noun as often as with a verb; an order settles it.
+            let named = known || starts_with(name, is_verb) || {
+                name.contains('_') && starts_with(name, is_any_verb) && act() == Mention::Steered
+            };
+            if !named || is_own(&own, name) {
                 continue;
             }
             // `create-cluster` is as often a command or an operation as a tool.
-            let sure = name.contains('_') || name.contains(|c: char| c.is_ascii_uppercase());
-            let points = if sure && ordered(&text.said, start, name.len()) { 50 } else { 10 };
+            let sure = known || name.contains(|c: char| c == '_' || c.is_ascii_uppercase());
+            let points = match act() {
+                Mention::Steered if known => STEERS_KNOWN,
+                Mention::Ordered if known => STEERS,
+                Mention::Steered if sure => STEERS,
+                Mention::Ordered if sure => ORDERED,
+                _ if known => MENTIONS_KNOWN,
+                _ => MENTIONS,
+            };
             out.push(finding(text, PoisonKind::OtherTools, start, start + name.len(), points));
         }
     }
@@ -188,7 +210,7 @@ fn identifiers(text: &str) -> Vec<(usize, &str)> {
 }
 
 /// Tools are called for what they do: `send_email`, not `user_id`.
-fn starts_with_verb(name: &str) -> bool {
+fn starts_with(name: &str, is_verb: fn(&str) -> bool) -> bool {
     const FIELD_ENDS: &[&str] =
         &["id", "ids", "at", "to", "by", "type", "name", "count", "url", "arguments"];
     let words = words(name);
@@ -196,13 +218,65 @@ fn starts_with_verb(name: &str) -> bool {
     !is_field && words.first().is_some_and(|w| is_verb(&w.text))
 }
 
-/// Whether the sentence around a mention gives an order.
-fn ordered(text: &str, start: usize, length: usize) -> bool {
+/// What the sentence around a name does with it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Mention {
+    /// Tells the model to avoid the tool, or how to call it.
+    Steered,
+    /// Holds a word that gives an order.
+    Ordered,
+    Plain,
+}
+
+/// Words before a name that speak against it, and verbs that make them about its use.
+const AGAINST: &[&str] =
+    &["instead", "never", "not", "dont", "avoid", "stop", "rather", "replaces", "supersedes"];
+const USES: &[&str] = &[
+    "use",
+    "using",
+    "call",
+    "calling",
+    "invoke",
+    "invoking",
+    "run",
+    "running",
+    "of",
+    "than",
+    "avoid",
+    "replaces",
+    "supersedes",
+    "trust",
+];
+/// "Whenever you call X …" and what the model is then told to do.
+const WHENEVER: &[&str] = &["when", "whenever", "before", "after", "every", "each", "any", "if"];
+const THEN: &[&str] = &[
+    "must", "always", "also", "set", "add", "include", "append", "bcc", "cc", "replace", "change",
+    "pass", "copy", "forward", "send", "instead",
+];
+/// Words before a name that can speak about it.
+const NEAR_WORDS: usize = 6;
+
+fn mention(text: &str, start: usize, length: usize) -> Mention {
     let all = words(text);
     let Some(here) = all.iter().find(|w| w.start >= start && w.start < start + length) else {
-        return false;
+        return Mention::Plain;
     };
-    all.iter().filter(|w| w.sentence == here.sentence).any(|w| ORDERS.contains(&w.text.as_str()))
+    let sentence: Vec<_> = all.iter().filter(|w| w.sentence == here.sentence).collect();
+    let before: Vec<&str> =
+        sentence.iter().filter(|w| w.end <= start).map(|w| w.text.as_str()).collect();
+    let near = before.get(before.len().saturating_sub(NEAR_WORDS)..).unwrap_or(&before);
+    let has = |words: &[&str], list: &[&str]| words.iter().any(|w| list.contains(w));
+    let after: Vec<&str> =
+        sentence.iter().filter(|w| w.start >= start + length).map(|w| w.text.as_str()).collect();
+    let against = has(near, AGAINST) && has(near, USES);
+    let whenever = has(near, WHENEVER) && has(near, USES) && has(&after, THEN);
+    if against || whenever {
+        Mention::Steered
+    } else if sentence.iter().any(|w| ORDERS.contains(&w.text.as_str())) {
+        Mention::Ordered
+    } else {
+        Mention::Plain
+    }
 }
 
 /// A tool and the server that offers it.

@@ -6,11 +6,15 @@ use std::fmt::Write as _;
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
+use super::guards::{Guards, for_all_tools, guards};
 use super::{Preset, Treatment, treatment};
 use crate::assess::AssessedTool;
 
 /// Tests in one document; a server with thousands of tools is tested by a part of each treatment.
 const TESTS_MAX: usize = 400;
+/// Tools with rules about their parameters in their own entries; with more of them the rules stand once,
+/// in `all_tools`, so that the document stays small and quick to load.
+const GUARDED_TOOLS_MAX: usize = 40;
 /// Longest name the language and the protocol agree on.
 const NAME_CHARS_MAX: usize = 128;
 
@@ -78,6 +82,7 @@ struct Plan {
     entries: Map<String, Value>,
     effects: Vec<(String, Treatment, &'static str)>,
     notes: Vec<PolicyNote>,
+    guards: Vec<(String, Guards)>,
     /// A tool that no entry can name; only a closed default keeps it out.
     unnameable: bool,
 }
@@ -97,8 +102,12 @@ impl Plan {
             self.note(name, "the server offers this name twice, so it is hidden");
             (Treatment::Hide, "its name is there twice")
         } else {
-            treatment(&tool.classification, &tool.poison, preset)
+            treatment(&tool.classification, &tool.patterns, &tool.poison, preset)
         };
+        let guards = guards(name, &tool.classification, &tool.patterns);
+        if treatment != Treatment::Hide && !guards.is_empty() {
+            self.guards.push((name.to_owned(), guards));
+        }
         match treatment.entry(name, reason) {
             Some(entry) => drop(self.entries.insert(name.to_owned(), entry)),
             None => self.hide.push(name.to_owned()),
@@ -123,8 +132,17 @@ impl Plan {
         if !self.hide.is_empty() {
             policy.insert("hide".to_owned(), json!(self.hide));
         }
-        if !self.entries.is_empty() {
-            policy.insert("tools".to_owned(), Value::Object(self.entries.clone()));
+        let mut entries = self.entries.clone();
+        if self.guards.len() > GUARDED_TOOLS_MAX {
+            let shared = for_all_tools(self.guards.iter().map(|(_, guards)| guards));
+            policy.insert("all_tools".to_owned(), shared);
+        } else {
+            for (name, guards) in &self.guards {
+                entries.get_mut(name).into_iter().for_each(|entry| guards.put_into(entry));
+            }
+        }
+        if !entries.is_empty() {
+            policy.insert("tools".to_owned(), Value::Object(entries));
         }
         if opens_reading(preset) && !open {
             for (section, offered) in [("resources", offer.resources), ("prompts", offer.prompts)] {
@@ -164,6 +182,10 @@ impl Plan {
         let step = self.effects.len().div_ceil(TESTS_MAX).max(1);
         for (name, treatment, _) in self.effects.iter().step_by(step) {
             tests.push(test(name, *treatment));
+        }
+        if self.guards.len() <= GUARDED_TOOLS_MAX {
+            let refused = self.guards.iter().flat_map(|(_, guards)| guards.tests.iter().cloned());
+            tests.extend(refused.take(TESTS_MAX));
         }
         let known: BTreeSet<&str> = self.effects.iter().map(|(name, _, _)| name.as_str()).collect();
         tests.push(rest_test(&known, default));

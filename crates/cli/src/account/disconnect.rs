@@ -69,7 +69,7 @@ fn holds_something(folder: &Path) -> bool {
 
 fn agreed(name: &str, keep_data: bool, out: &Out) -> Result<bool> {
     if !io::stdin().is_terminal() {
-        bail!("this cannot be undone and nobody can be asked\nhint: add `--yes`");
+        bail!("this cannot be undone; no terminal to ask on, so add `--yes`");
     }
     let records = if keep_data { "" } else { " and every record fetched from it" };
     out.say(format_args!("wipe the account at {}{records}? type yes:", visible(name)));

@@ -86,7 +86,7 @@ pub(super) fn tokens(file: &Path) -> Result<Tokens> {
     if file == Path::new("-") {
         io::stdin().take(TOKENS_BYTES_MAX).read_to_string(&mut text)
     } else {
-        let opened = std::fs::File::open(file).with_context(|| format!("cannot read `{shown}`"))?;
+        let opened = store::files::open(file).with_context(|| format!("cannot read `{shown}`"))?;
         opened.take(TOKENS_BYTES_MAX).read_to_string(&mut text)
     }
     .map_err(|e| anyhow!("cannot read `{shown}` as text: {}", e.kind()))?;

@@ -4,29 +4,34 @@ use std::path::Path;
 
 use anyhow::{Context as _, Result};
 use serde_json::json;
-use store::ledger::{Checkpoint, Reader, Verified, VerifyError};
-use store::registry::log_remembered_by;
+use store::ledger::{Alarm, Checkpoint, Reader, Seal, Verified, VerifyError};
 
+use super::seal::{Outside, Standing};
 use super::{CheckpointArgs, VerifyArgs};
-use crate::context::{Stores, read_text};
+use crate::context::{Context, Stores, read_text};
 use crate::failure::Ending;
 use crate::output::{Out, Progress, visible};
 
-/// Needs neither the settings nor the database nor the key: whoever has lost those, or looks at a copy
-/// that is not theirs, can still tell whether the log is whole.
-pub(super) fn verify(args: &VerifyArgs, home: &Path, out: &mut Out) -> Result<Ending> {
+/// Needs neither the settings nor the database nor the key: a log without them, such as a copy, is
+/// checked by its chain alone, and that is said.
+pub(super) fn verify(args: &VerifyArgs, context: &Context, out: &mut Out) -> Result<Ending> {
+    let home = context.home_path()?;
     let checkpoint = args.checkpoint.as_deref().map(read_checkpoint).transpose()?;
-    let known = log_remembered_by(&home.join("gate.db"));
     // Not opened for writing: looking must not mend or cut what it looks at.
     let reader = Reader::open(&home.join("audit"))?;
-    let verified = Progress::during("verifying", || reader.verify(checkpoint.as_ref()));
+    let mut outside = Outside::look(&home, context, &reader);
+    let verified = Progress::during("verifying", || outside.verify(&reader, checkpoint.as_ref()));
     match verified {
         Ok(verified) => {
-            let missed = known.and_then(|known| known.missed_in(&verified.last_row()));
-            if let Some(words) = missed {
-                return lost(&words, &verified, out);
+            let standing = outside.judge(&verified);
+            if let Standing::Lost(words) = &standing {
+                return lost(words, &verified, out);
             }
-            whole(&verified, checkpoint.as_ref(), out)?;
+            let doubt = verified.alarms.iter().find(|alarm| alarm.is_open(checkpoint.as_ref()));
+            if let Some(alarm) = doubt {
+                return doubtful(alarm, &verified, out);
+            }
+            whole(&verified, &standing, checkpoint.as_ref(), out)?;
             Ok(Ending::Yes)
         }
         Err(VerifyError::Found(finding)) => {
@@ -47,6 +52,20 @@ pub(super) fn verify(args: &VerifyArgs, home: &Path, out: &mut Out) -> Result<En
     }
 }
 
+/// The log holds together now, but a row in it says that it did not fit its seal once.
+fn doubtful(alarm: &Alarm, log: &Verified, out: &mut Out) -> Result<Ending> {
+    if out.wants_json() {
+        out.json(&json!({ "whole": false, "seal_broken": alarm, "log": log }))?;
+    } else {
+        let word = out.paint().bad("broken");
+        let (time, words) = (visible(&alarm.time), visible(&alarm.words));
+        out.line(format_args!("{word}: row {} of {time} says: {words}", alarm.seq))?;
+        out.line(format_args!("rows {} to {} hold together", log.first_seq, log.last_seq))?;
+        out.say("do not trust the rows before it; to accept the log from here on, make a checkpoint (`tollgate audit checkpoint --out FILE`) and verify with it");
+    }
+    Ok(Ending::No)
+}
+
 /// The log holds together, but `gate.db` knows of rows that are not in it.
 fn lost(words: &str, log: &Verified, out: &mut Out) -> Result<Ending> {
     if out.wants_json() {
@@ -59,9 +78,20 @@ fn lost(words: &str, log: &Verified, out: &mut Out) -> Result<Ending> {
     Ok(Ending::No)
 }
 
-fn whole(verified: &Verified, checkpoint: Option<&Checkpoint>, out: &mut Out) -> Result<()> {
+fn whole(
+    verified: &Verified,
+    standing: &Standing,
+    checkpoint: Option<&Checkpoint>,
+    out: &mut Out,
+) -> Result<()> {
     if out.wants_json() {
-        return out.json(&json!({ "whole": true, "checkpoint": checkpoint, "log": verified }));
+        let seal = match standing {
+            Standing::Sealed(seal) => Some(seal),
+            _ => None,
+        };
+        let told =
+            json!({ "whole": true, "checkpoint": checkpoint, "seal": seal, "log": verified });
+        return out.json(&told);
     }
     let word = out.paint().good("whole");
     out.line(format_args!(
@@ -77,6 +107,11 @@ fn whole(verified: &Verified, checkpoint: Option<&Checkpoint>, out: &mut Out) ->
             visible(&retired.time)
         ))?;
     }
+    for alarm in &verified.alarms {
+        let (time, words) = (visible(&alarm.time), visible(&alarm.words));
+        out.line(format_args!("row {} of {time} says: {words}", alarm.seq))?;
+    }
+    sealed(verified, standing, out)?;
     match checkpoint {
         Some(Checkpoint { seq, .. }) if *seq < verified.first_seq => {
             out.line(format_args!("holds the checkpoint of row {seq}, which was retired"))?;
@@ -85,8 +120,36 @@ fn whole(verified: &Verified, checkpoint: Option<&Checkpoint>, out: &mut Out) ->
             out.line(format_args!("holds the checkpoint of row {seq}"))?;
         }
         None => out.say(
-            "without a checkpoint kept elsewhere, a cut-off end cannot be told; `tollgate audit checkpoint --out FILE`",
+            "only a checkpoint kept elsewhere detects an older copy of the log and its seal; `tollgate audit checkpoint --out FILE`",
         ),
+    }
+    Ok(())
+}
+
+/// Which rows are under the seal.
+fn sealed(verified: &Verified, standing: &Standing, out: &mut Out) -> Result<()> {
+    match standing {
+        Standing::Sealed(Seal { row, since }) => {
+            out.line(format_args!("sealed with the vault key up to row {}", row.seq))?;
+            if *since > 1 {
+                out.line(format_args!("rows before {since} were not sealed when they were written"))?;
+            }
+            if row.seq < verified.last_seq {
+                out.say(format_args!(
+                    "rows {} to {} are not sealed yet; the gate seals within two seconds",
+                    row.seq + 1,
+                    verified.last_seq
+                ));
+            }
+        }
+        Standing::NotYetSealed => out.say(
+            "not sealed: an older version wrote this log; the next command that writes a row seals it",
+        ),
+        Standing::Unchecked(why) => out.say(format_args!(
+            "the seal was not checked: {}; a rewritten log cannot be detected without it",
+            visible(why)
+        )),
+        Standing::Lost(_) => {}
     }
     Ok(())
 }

@@ -1,7 +1,7 @@
 //! `audit export`: a file is complete or absent, never half, and readable by its owner only.
 
 use std::fs::{self, File, OpenOptions};
-use std::io::{self, BufWriter, IsTerminal as _, Write};
+use std::io::{self, BufWriter, Write};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
@@ -33,14 +33,7 @@ pub(super) fn run(args: &ExportArgs, context: &Context, out: &mut Out) -> Result
         Format::Csv => ExportFormat::Csv,
         Format::Chain => ExportFormat::Chain,
     };
-    let Some(path) = &args.out else {
-        if matches!(args.format, Format::Csv | Format::Chain) && io::stdout().is_terminal() {
-            bail!(
-                "this format carries names as agents wrote them, which a terminal may act on\nhint: `--out FILE`, or pipe it into a program"
-            );
-        }
-        return to_stdout(format, &filter, &reader, out);
-    };
+    let Some(path) = &args.out else { return to_stdout(format, &filter, &reader, out) };
     let lines = write_whole(path, |file| {
         let mut counting = Counting::new(BufWriter::new(file));
         reader.export(format, &filter, &mut counting).map_err(|error| not_written(error, path))
@@ -78,12 +71,14 @@ fn to_stdout(
         }
         return Ok(Ending::Yes);
     }
-    let mut counting = Counting::new(out.writer());
-    let done = reader.export(format, filter, &mut counting);
-    if counting.gone {
-        return Err(ReaderGone.into());
-    }
-    done?;
+    out.foreign(|writer| {
+        let mut counting = Counting::new(writer);
+        let done = reader.export(format, filter, &mut counting);
+        if counting.gone {
+            return Err(ReaderGone.into());
+        }
+        Ok(done.map(|_| ())?)
+    })?;
     Ok(Ending::Yes)
 }
 

@@ -39,6 +39,9 @@ fn push_call(entry: &Entry, paint: Paint, out: &mut String) {
     if !entry.reason.is_empty() {
         let _ = write!(out, "  {}", visible(&entry.reason));
     }
+    if let Some(count) = entry.count {
+        let _ = write!(out, "  {count} times");
+    }
     if !entry.rule.is_empty() && entry.decision != "admitted" {
         let _ = write!(out, "  {}", paint.dim(format!("({})", visible(&entry.rule))));
     }

@@ -48,7 +48,10 @@ pub(super) fn run(args: &ImportArgs, context: &Context, out: &mut Out) -> Result
         out.say(format_args!("{} older or deleted versions left out", imported.superseded));
     }
     if imported.unreadable > 0 {
-        out.warn(format_args!("{} entries are no server and no tool", imported.unreadable));
+        out.warn(format_args!(
+            "skipped {} that describe neither a server nor a tool",
+            entries(imported.unreadable)
+        ));
     }
     out.say("next: `tollgate catalog search WORDS`");
     Ok(Ending::Yes)
@@ -92,4 +95,9 @@ fn open(path: &Path) -> Result<Source> {
     let file = File::open(path).with_context(|| format!("cannot read the dump `{shown}`"))?;
     let name = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
     Ok(Source { name, read: Box::new(file) })
+}
+
+/// `1 entry`, `5 entries`.
+fn entries(number: u64) -> String {
+    if number == 1 { "1 entry".to_owned() } else { format!("{number} entries") }
 }

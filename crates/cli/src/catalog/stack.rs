@@ -71,7 +71,7 @@ fn show(rows: &[Row], unseen: &[String], probed: bool, out: &mut Out) -> Result<
             format!("{}{mark}", row.tool),
             row.server.clone(),
             row.callers.join(", "),
-            if row.behind_gate { "behind" } else { "open" }.to_owned(),
+            if row.behind_gate { "behind" } else { "direct" }.to_owned(),
         ]);
     }
     if rows.is_empty() {

@@ -1,9 +1,14 @@
-//! One change of one file: kept as it was first, then replaced whole.
+//! One change of one file: kept as it was first, then replaced whole. A file that holds a token
+//! afterwards is readable by its owner alone.
+
+use std::path::PathBuf;
 
 use anyhow::{Result, bail};
+use store::registry::Token;
 
 use super::files;
 use super::journal::{Journal, Record, sha256};
+use crate::output::{Out, visible};
 
 /// One change of one file.
 pub(super) struct Change<'a> {
@@ -19,15 +24,24 @@ pub(super) struct Change<'a> {
     pub(super) made_servers: Vec<String>,
 }
 
+/// What else a change did, for the owner to know.
+pub(super) struct Made {
+    /// The copy in clear beside the file.
+    pub(super) copy: Option<PathBuf>,
+    /// The mode of the file when it was open to others and is not any more.
+    pub(super) loose_mode: Option<u32>,
+}
+
 impl Change<'_> {
-    pub(super) fn make(self, journal: &Journal<'_>, at_us: i64) -> Result<()> {
+    pub(super) fn make(self, journal: &Journal<'_>, at_us: i64) -> Result<Made> {
         let shown = self.path.display();
         let now = std::fs::read(self.path).ok();
         if now.as_deref() != self.before.map(str::as_bytes) {
             bail!("`{shown}` changed while it was looked at\nhint: quit the client and try again");
         }
         let mode = files::mode_of(self.path);
-        let beside = match self.before {
+        let new_mode = if holds_token(self.after) { mode & 0o700 } else { mode };
+        let copy = match self.before {
             Some(before) if self.aside => Some(files::put_aside(self.path, before.as_bytes())?),
             _ => None,
         };
@@ -39,15 +53,41 @@ impl Change<'_> {
             mode,
             before_sha256: sha256(self.before.unwrap_or_default().as_bytes()),
             after_sha256: sha256(self.after.as_bytes()),
-            beside,
+            beside: copy.clone(),
             grant: self.grant.to_owned(),
             made_grant: self.made_grant,
             made_servers: self.made_servers,
             at_us,
         };
         let record = journal.keep(record, self.before.unwrap_or_default().as_bytes())?;
-        files::replace(self.path, self.after.as_bytes(), mode).inspect_err(|_| {
+        files::replace(self.path, self.after.as_bytes(), new_mode).inspect_err(|_| {
             let _ = journal.drop(&record);
-        })
+        })?;
+        Ok(Made { copy, loose_mode: (new_mode != mode).then_some(mode) })
     }
+}
+
+impl Made {
+    /// Tells the owner about the mode and the copy.
+    pub(super) fn tell(&self, path: &str, out: &Out) {
+        if let Some(mode) = self.loose_mode {
+            out.say(format_args!(
+                "mode of `{}` changed from {mode:04o} to {:04o}: the file holds a token now",
+                visible(path),
+                mode & 0o700
+            ));
+        }
+        if let Some(copy) = &self.copy {
+            out.say(format_args!(
+                "copy of the old file, with its secrets in clear: `{}`; `tollgate clients copies --remove` removes it",
+                visible(&copy.display().to_string())
+            ));
+        }
+    }
+}
+
+/// Does a grant's token stand anywhere in this text?
+fn holds_token(text: &str) -> bool {
+    let mut words = text.split(|c: char| !c.is_ascii_alphanumeric() && c != '_');
+    words.any(|word| Token::parse(word).is_ok())
 }

@@ -100,6 +100,68 @@ fn into_empty(text: &str, object: Range<usize>, new: &str, indent: &str, layout:
     Edit { range, text: format!("{line}{indent}{unit}{new}{tail}") }
 }
 
+/// What says how to reach the server at `keys`.
+pub(super) fn connection(text: &str, keys: &[String]) -> Result<Vec<Member>> {
+    let plain = jsonc::plain(text);
+    let doc = jsonc::read(&plain)?;
+    let entry = walk(doc.root(), keys).ok_or_else(|| anyhow!("`{}` is gone", keys.join(".")))?;
+    let members = entry.entries().filter(|(key, _)| CONNECTION.contains(&&*key.text()));
+    members
+        .map(|(key, value)| Ok((key.text().into_owned(), serde_json::from_str(value.raw())?)))
+        .collect()
+}
+
+/// Takes the server at `keys` out. The objects that lead there stay.
+pub(super) fn remove(text: &str, keys: &[String]) -> Result<String> {
+    let plain = jsonc::plain(text);
+    let doc = jsonc::read(&plain)?;
+    let gone = || anyhow!("`{}` is gone", keys.join("."));
+    let (name, above) = keys.split_last().ok_or_else(gone)?;
+    let holder = walk(doc.root(), above).ok_or_else(gone)?;
+    let mut before = None;
+    let mut members =
+        holder.entries().map(|(key, value)| (key.text(), key.span().start..value.span().end));
+    let member = loop {
+        match members.next() {
+            None => return Err(gone()),
+            Some((key, member)) if key == name.as_str() => break member,
+            Some((_, member)) => before = Some(member.end),
+        }
+    };
+    let edits = match (before, members.next()) {
+        (Some(end), _) => removal(text, &plain, end, member),
+        (None, Some((_, next))) => first_removal(text, &plain, member, next.start),
+        (None, None) => {
+            let comma = comma_behind(text, member.end);
+            vec![Edit { range: member.start..comma, text: String::new() }]
+        }
+    };
+    let new = apply(text, edits);
+    jsonc::read(&jsonc::plain(&new))?;
+    Ok(new)
+}
+
+/// Takes the first of several members out with the comma behind it. Comments between the two stay.
+fn first_removal(text: &str, plain: &str, member: Range<usize>, next: usize) -> Vec<Edit> {
+    let between = plain.get(member.end..next).unwrap_or_default();
+    let comma = between.find(',').map_or(member.end, |at| member.end + at);
+    let said = text.get(comma + 1..next).unwrap_or_default();
+    if said.trim().is_empty() {
+        return vec![Edit { range: member.start..next, text: String::new() }];
+    }
+    vec![
+        Edit { range: member, text: String::new() },
+        Edit { range: comma..comma + 1, text: String::new() },
+    ]
+}
+
+/// The place behind a trailing comma, which would be wrong in an empty object.
+fn comma_behind(text: &str, end: usize) -> usize {
+    let rest = text.get(end..).unwrap_or_default();
+    let blanks = rest.len() - rest.trim_start().len();
+    if rest.trim_start().starts_with(',') { end + blanks + 1 } else { end }
+}
+
 pub(super) fn walk<'d>(root: Value<'d>, keys: &[String]) -> Option<Value<'d>> {
     keys.iter().try_fold(root, |value, key| value.get(key))
 }
@@ -237,6 +299,20 @@ mod tests {
         let new = redirect(text, &keys("s.x"), &members()).unwrap();
         assert_eq!(new, expected);
         assert!(jsonc::read(&jsonc::plain(&new)).is_ok(), "{new}");
+    }
+
+    #[test]
+    fn a_server_is_taken_out_wherever_it_stands() {
+        for (text, expected) in [
+            ("{\"s\": {\"x\": {\"url\": 1}, \"y\": 2}}", "{\"s\": {\"y\": 2}}"),
+            ("{\"s\": {\"y\": 2,\n \"x\": {}}}", "{\"s\": {\"y\": 2}}"),
+            ("{\"s\": {\"y\": 2, \"x\": {},}}", "{\"s\": {\"y\": 2,}}"),
+            ("{\"s\": {\"x\": {} , }}", "{\"s\": { }}"),
+            ("{\"s\": {\"x\": {}, // of y\n \"y\": 2}}", "{\"s\": { // of y\n \"y\": 2}}"),
+        ] {
+            assert_eq!(remove(text, &keys("s.x")).unwrap(), expected);
+        }
+        assert!(remove("{}", &keys("s.x")).is_err());
     }
 
     #[test]

@@ -5,6 +5,8 @@ use std::path::PathBuf;
 
 use policy::json::{Kind, Value};
 
+use crate::masking;
+
 /// A server in a client's file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Entry {
@@ -46,15 +48,8 @@ impl Launch {
     /// The command or address, without anything that may be secret.
     pub(super) fn shown(&self) -> String {
         match self {
-            Launch::Command { argv, .. } => {
-                let mut words: Vec<String> = Vec::new();
-                for (at, word) in argv.iter().enumerate() {
-                    let before = at.checked_sub(1).and_then(|at| argv.get(at));
-                    words.push(super::secrets::shown(before.map(String::as_str), word));
-                }
-                words.join(" ")
-            }
-            Launch::Url { url, .. } => super::secrets::shown_url(url),
+            Launch::Command { argv, .. } => masking::shown_words(argv).join(" "),
+            Launch::Url { url, .. } => masking::shown_url(url),
             Launch::Other => String::new(),
         }
     }

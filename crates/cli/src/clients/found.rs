@@ -74,8 +74,7 @@ pub(super) fn read_text(path: &Path) -> Result<String, String> {
     if size > FILE_BYTES_MAX {
         return Err(format!("it is larger than {} MiB", FILE_BYTES_MAX >> 20));
     }
-    let bytes = std::fs::read(path).map_err(|e| e.to_string())?;
-    String::from_utf8(bytes).map_err(|_| "it is not UTF-8".to_owned())
+    store::files::read_text(path, FILE_BYTES_MAX).map_err(|e| e.to_string())
 }
 
 pub(super) fn entries(place: &Place, text: &str, at: &Surroundings) -> Result<Vec<Entry>> {

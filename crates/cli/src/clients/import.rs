@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use store::registry::{Grant, Holding, NewGrant, NewServer, ServerOptions, Token};
 
 use super::ImportArgs;
-use super::change::Change;
+use super::change::{Change, Made};
 use super::found::Found;
 use super::journal::Journal;
 use super::plan::{Fate, Step};
@@ -34,7 +34,10 @@ pub(super) fn run(args: &ImportArgs, context: &Context, out: &mut Out) -> Result
     let found = super::chosen(&args.clients, &at)?;
     let found: Vec<Found> =
         found.into_iter().filter(|f| !(args.no_project && f.is_shared())).collect();
-    let steps = super::plan::plan(&found, &at, &super::variable, &stores)?;
+    let mut steps = super::plan::plan(&found, &at, &super::variable, &stores)?;
+    if !args.project_files {
+        super::plan::spare_versioned(&mut steps);
+    }
     let gate = Gate::new(&stores, super::usual_home().as_deref());
     let journal = Journal::open(&stores, &context.random)?;
     for file in found.iter().filter(|file| file.problem.is_some()) {
@@ -53,6 +56,7 @@ pub(super) fn run(args: &ImportArgs, context: &Context, out: &mut Out) -> Result
         }
         return Ok(Ending::Yes);
     }
+    told::warn_before(steps.iter().filter(|s| s.server().is_some()).map(|s| s.found.client), out);
     if !args.yes && !agreed(imports, out)? {
         return Ok(Ending::No);
     }
@@ -74,8 +78,8 @@ pub(super) fn run(args: &ImportArgs, context: &Context, out: &mut Out) -> Result
 /// One file that was changed.
 struct Done {
     client: &'static str,
-    note: Option<&'static str>,
     path: String,
+    made: Made,
     servers: Vec<String>,
     over_http: bool,
 }
@@ -108,17 +112,12 @@ impl Work<'_> {
                 mine.iter().filter_map(|s| s.server()).map(str::to_owned).collect();
             let made_servers = made.iter().filter(|name| servers.contains(name)).cloned().collect();
             let begun = self.stores.begin("client_changed", file.client.name)?;
-            self.replace(file, &text, &grant.label, first && made_grant, made_servers)?;
+            let made =
+                self.replace(file, &text, &grant.label, first && made_grant, made_servers)?;
             let path = file.path.display().to_string();
             self.stores.done(&begun, &format!("{path}: {}", servers.join(", ")))?;
             let over_http = token.is_some();
-            done.push(Done {
-                client: file.client.name,
-                note: file.client.note,
-                path,
-                servers,
-                over_http,
-            });
+            done.push(Done { client: file.client.name, path, made, servers, over_http });
         }
         Ok(done)
     }
@@ -146,7 +145,7 @@ impl Work<'_> {
                 self.look(server, out);
             }
             if let Some(warning) = warning {
-                out.warn(format_args!("server `{server}`: {warning}"));
+                out.warn(warning);
             }
             recommend::set(server, self.stores)?;
         }
@@ -234,7 +233,7 @@ impl Work<'_> {
         grant: &str,
         made_grant: bool,
         made_servers: Vec<String>,
-    ) -> Result<()> {
+    ) -> Result<Made> {
         let change = Change {
             client: file.client.name,
             path: &file.path,
@@ -277,7 +276,16 @@ fn report(done: &[Done], stores: &Stores, gate: &Gate, out: &mut Out) -> Result<
     if out.wants_json() {
         let rows: Vec<Value> = done
             .iter()
-            .map(|done| json!({ "client": done.client, "file": done.path, "servers": done.servers, "transport": if done.over_http { "http" } else { "stdio" } }))
+            .map(|done| {
+                json!({
+                    "client": done.client,
+                    "file": done.path,
+                    "servers": done.servers,
+                    "transport": if done.over_http { "http" } else { "stdio" },
+                    "copy": done.made.copy,
+                    "mode_before": done.made.loose_mode.map(|mode| format!("{mode:04o}")),
+                })
+            })
             .collect();
         out.json(&json!({ "imported": rows }))?;
         return Ok(Ending::Yes);
@@ -290,8 +298,8 @@ fn report(done: &[Done], stores: &Stores, gate: &Gate, out: &mut Out) -> Result<
             visible(&done.path)
         ))?;
     }
-    for note in done.iter().filter_map(|done| done.note).collect::<BTreeSet<_>>() {
-        out.say(note);
+    for done in done {
+        done.made.tell(&done.path, out);
     }
     let runs = crate::running::all(stores.home.path()).iter().any(|facts| facts.url.is_some());
     if done.iter().any(|done| done.over_http) && !runs {
@@ -300,6 +308,6 @@ fn report(done: &[Done], stores: &Stores, gate: &Gate, out: &mut Out) -> Result<
             gate.url
         ));
     }
-    out.say("restart the clients; `tollgate clients import --undo` puts every file back");
+    out.say("start the clients again; `tollgate clients import --undo` takes the import back");
     Ok(Ending::Yes)
 }

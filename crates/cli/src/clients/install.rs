@@ -5,7 +5,7 @@ use serde_json::json;
 use store::registry::{Holding, NewGrant, Token};
 
 use super::InstallArgs;
-use super::change::Change;
+use super::change::{Change, Made};
 use super::found::path_of;
 use super::journal::Journal;
 use super::places::Base;
@@ -67,23 +67,29 @@ pub(super) fn run(args: &InstallArgs, context: &Context, out: &mut Out) -> Resul
         made_grant,
         made_servers: Vec::new(),
     };
+    super::told::warn_before([client].into_iter(), out);
     let begun = stores.begin("client_changed", client.name)?;
-    change.make(&journal, stores.now_us())?;
+    let made = change.make(&journal, stores.now_us())?;
     stores.done(&begun, &format!("{}: {}", path.display(), args.server))?;
-    report(args, &path, &label, out, client.note)
+    report(args, &path, &label, &made, out)
 }
 
 fn report(
     args: &InstallArgs,
     path: &std::path::Path,
     label: &str,
+    made: &Made,
     out: &mut Out,
-    note: Option<&str>,
 ) -> Result<Ending> {
     if out.wants_json() {
-        out.json(
-            &json!({ "client": args.client, "server": args.server, "file": path, "grant": label }),
-        )?;
+        out.json(&json!({
+            "client": args.client,
+            "server": args.server,
+            "file": path,
+            "grant": label,
+            "copy": made.copy,
+            "mode_before": made.loose_mode.map(|mode| format!("{mode:04o}")),
+        }))?;
         return Ok(Ending::Yes);
     }
     let shown = visible(&path.display().to_string());
@@ -91,7 +97,8 @@ fn report(
         "{}: server `{}` added to `{shown}`, grant `{label}`",
         args.client, args.server
     ))?;
-    out.say(note.unwrap_or("restart the client; `tollgate clients import --undo` takes it back"));
+    made.tell(&shown, out);
+    out.say("restart the client; `tollgate clients import --undo` takes it back");
     Ok(Ending::Yes)
 }
 

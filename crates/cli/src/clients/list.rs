@@ -24,7 +24,7 @@ pub(super) fn run(out: &mut Out) -> Result<Ending> {
             let gate = match (entry.enabled, is_behind_gate(&entry.launch)) {
                 (false, _) => "off",
                 (true, true) => "behind",
-                (true, false) => "open",
+                (true, false) => "direct",
             };
             table.row([
                 file.client.name.to_owned(),

@@ -1,7 +1,7 @@
 //! Says, before anything is changed, what becomes of every server in a client's file.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anyhow::Result;
 use store::registry::{Credential, EnvValue, Target};
@@ -11,8 +11,9 @@ use super::entry::{Entry, Launch};
 use super::found::Found;
 use super::places::Surroundings;
 use super::resolve::Resolver;
-use super::secrets::is_secret;
 use crate::context::Stores;
+use crate::masking;
+use crate::program::resolved;
 
 /// The longest name a server may have, less room for a number.
 const NAME_CHARS_MAX: usize = 56;
@@ -63,11 +64,32 @@ pub(super) fn plan<'f>(
     Ok(steps)
 }
 
+/// Leaves alone what stands in a project's file under version control: others share that file.
+pub(super) fn spare_versioned(steps: &mut [Step<'_>]) {
+    for step in steps.iter_mut().filter(|step| step.found.is_shared()) {
+        if matches!(step.fate, Fate::Import { .. }) && is_versioned(&step.found.path) {
+            let why = "its file is under version control; `--project-files` changes it, too";
+            step.fate = Fate::Stays(why.to_owned());
+        }
+    }
+}
+
+/// Is there a repository in a folder above?
+fn is_versioned(path: &Path) -> bool {
+    let real = path.canonicalize();
+    let real = real.as_deref().unwrap_or(path);
+    let has_one =
+        |folder: &Path| [".git", ".hg", ".jj", ".svn"].iter().any(|r| folder.join(r).exists());
+    real.ancestors().skip(1).any(has_one)
+}
+
 /// Every server there is, with its secrets in hand, to be compared.
 fn known_servers(stores: &Stores) -> Result<BTreeMap<String, Option<Target>>> {
     let vault = stores.registry.vault();
     let servers = stores.servers()?;
-    Ok(servers.into_iter().map(|s| (s.name, s.target.opened(vault).ok())).collect())
+    // One that was added before programs were kept by their full path is the same server.
+    let opened = |target: Target| target.opened(vault).ok().map(resolved);
+    Ok(servers.into_iter().map(|s| (s.name, opened(s.target))).collect())
 }
 
 fn fate(
@@ -90,12 +112,12 @@ fn fate(
         project: entry.project.as_deref(),
     };
     let target = match target(entry, &resolver) {
-        Ok(target) => target,
+        Ok(target) => resolved(target),
         Err(why) => return Fate::Stays(why),
     };
     let (server, is_new) = name_for(&entry.name, file.client.name, &target, known);
     known.insert(server.clone(), Some(target.clone()));
-    Fate::Import { server, warning: warning(&target), target, is_new }
+    Fate::Import { warning: masking::advice(&server, &target), server, target, is_new }
 }
 
 /// Points at a gate, this one or another.
@@ -192,16 +214,6 @@ fn plain_name(wanted: &str) -> String {
     let name: String = name.chars().take(NAME_CHARS_MAX).collect();
     let name = name.trim_end_matches('-');
     if name.is_empty() { "server".to_owned() } else { name.to_owned() }
-}
-
-/// A secret among the arguments cannot be sealed: a process shows its arguments to everybody.
-fn warning(target: &Target) -> Option<String> {
-    let Target::Command { argv, .. } = target else { return None };
-    let before = std::iter::once(None).chain(argv.iter().map(|word| Some(word.as_str())));
-    let at = argv.iter().zip(before).position(|(word, before)| is_secret(before, word))?;
-    Some(format!(
-        "argument {at} looks like a secret; arguments are not sealed and every user of this machine can read them"
-    ))
 }
 
 #[cfg(test)]

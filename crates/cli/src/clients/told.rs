@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 
 use super::ImportArgs;
 use super::plan::{Fate, Step};
+use super::table::Client;
 use super::write::{Gate, takes_token};
 use crate::output::{Out, visible};
 
@@ -45,6 +46,28 @@ pub(super) fn show(
         }
     }
     Ok(())
+}
+
+/// Said before a file is changed: a client that runs may write its old file over the new one.
+pub(super) fn warn_before(clients: impl Iterator<Item = &'static Client>, out: &Out) {
+    let mut titles: Vec<&str> = Vec::new();
+    let mut notes: Vec<&str> = Vec::new();
+    for client in clients {
+        if !titles.contains(&client.title) {
+            titles.push(client.title);
+            notes.extend(client.note);
+        }
+    }
+    if titles.is_empty() {
+        return;
+    }
+    let titles = titles.join(", ");
+    out.warn(format_args!(
+        "close {titles} first: a client that runs may overwrite its file or keep using the old one"
+    ));
+    for note in notes {
+        out.say(format_args!("  {note}"));
+    }
 }
 
 fn over_http(step: &Step<'_>, args: &ImportArgs) -> bool {

@@ -134,6 +134,33 @@ pub(super) fn redirect(text: &str, keys: &[String], members: &[Member]) -> Resul
     Ok(redirected)
 }
 
+/// What says how to reach a server.
+pub(super) fn connection(text: &str, keys: &[String]) -> Result<Vec<Member>> {
+    let [root, name] = keys else { bail!("a server of Codex has two keys") };
+    let table: toml::Table = toml::from_str(text).map_err(|e| anyhow!("{}", e.message()))?;
+    let entry = table.get(root).and_then(|servers| servers.get(name));
+    let entry = entry.and_then(toml::Value::as_table).into_iter().flatten();
+    let members = entry.filter(|(key, _)| CONNECTION.contains(&key.as_str()));
+    members.map(|(key, value)| Ok((key.clone(), serde_json::to_value(value)?))).collect()
+}
+
+/// Takes the table of a server out. Comments inside it stay.
+pub(super) fn remove(text: &str, keys: &[String]) -> Result<String> {
+    let [root, name] = keys else { bail!("a server of Codex has two keys") };
+    let table = parse(text)?;
+    let Some(DeValue::Table(servers)) = table.get_ref().get(root.as_str()).map(Spanned::get_ref)
+    else {
+        bail!("`{root}` is gone");
+    };
+    let Some(entry) = servers.iter().find(|(key, _)| key.get_ref() == name.as_str()) else {
+        bail!("`{root}.{name}` is gone")
+    };
+    let cuts = lines_of(text, entry).into_iter().map(|cut| (cut, String::new()));
+    let removed = splice(text, &cuts.collect::<Vec<_>>());
+    parse(&removed)?;
+    Ok(removed)
+}
+
 /// Adds a table at the end.
 pub(super) fn add(text: &str, keys: &[String], members: &[Member]) -> Result<String> {
     let line = if text.contains("\r\n") { "\r\n" } else { "\n" };
@@ -264,6 +291,18 @@ mod tests {
             text,
             "model = \"o\" # mine\n\n[mcp_servers.docs] # docs\nurl = \"http://gate/x\"\nhttp_headers = { Authorization = \"Bearer t\" }\n# how\n# run\nstartup_timeout_sec = 20\n\n# the key\n\n[mcp_servers]\nnear = { url = \"http://gate/x\", http_headers = { Authorization = \"Bearer t\" }, enabled = true }\n\n[tui]\nx = 1\n"
         );
+    }
+
+    #[test]
+    fn a_server_is_put_back_and_taken_out() {
+        let keys = |name: &str| ["mcp_servers".to_owned(), name.to_owned()];
+        let there = redirect(TEXT, &keys("docs"), &members()).unwrap();
+        let old = connection(TEXT, &keys("docs")).unwrap();
+        let back = redirect(&there, &keys("docs"), &old).unwrap();
+        assert_eq!(entries(&back, "mcp_servers").unwrap(), entries(TEXT, "mcp_servers").unwrap());
+        let without = remove(&remove(TEXT, &keys("docs")).unwrap(), &keys("near")).unwrap();
+        assert!(entries(&without, "mcp_servers").unwrap().is_empty(), "{without}");
+        assert!(without.contains("model = \"o\" # mine") && without.contains("[tui]"));
     }
 
     #[test]

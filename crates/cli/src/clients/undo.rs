@@ -1,16 +1,19 @@
 //! `clients import --undo`: puts every file back byte for byte, change by change, newest first, and
-//! takes back what was registered for it. A file that somebody changed since is not touched.
+//! takes back what was registered for it. In a file that was changed since, only the entries that the
+//! import wrote are put back.
 
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::PathBuf;
 
-use anyhow::{Result, bail};
+use anyhow::{Result, anyhow, bail};
 use serde_json::json;
 
 use super::ImportArgs;
 use super::files;
+use super::found;
 use super::journal::{Journal, Record, sha256_of};
+use super::restore::{Ours, without_ours};
 use crate::context::{Context, Stores};
 use crate::failure::Ending;
 use crate::output::{Out, visible};
@@ -31,60 +34,109 @@ pub(super) fn run(args: &ImportArgs, context: &Context, out: &mut Out) -> Result
             "there is no import to undo\nhint: `tollgate clients list` shows what the clients have"
         );
     }
-    let mut undone: Vec<Record> = Vec::new();
-    let mut stuck: Vec<&Record> = Vec::new();
+    let mut done = Done::default();
     for records in files.values() {
-        let before = undone.len();
-        let fits: Vec<&Record> = chain(records);
-        let path = records.first().map(|r| r.path.display().to_string()).unwrap_or_default();
-        let restores = !args.dry_run && !fits.is_empty();
-        let begun = restores.then(|| stores.begin("client_restored", &path)).transpose()?;
-        for record in &fits {
-            if args.dry_run {
-                undone.push((*record).clone());
-            } else {
-                put_back(record, &journal)?;
-                undone.push((*record).clone());
-            }
+        let Some(newest) = records.first() else { continue };
+        let how = how(records, &journal, &stores);
+        if let How::Stuck(why) = how {
+            done.stuck.push((newest.clone(), why));
+            continue;
         }
-        if fits.len() < records.len() {
-            stuck.extend(records.get(fits.len()));
-        }
-        if let Some(begun) = begun.filter(|_| undone.len() > before) {
+        if !args.dry_run {
+            let path = newest.path.display().to_string();
+            let begun = stores.begin("client_restored", &path)?;
+            put_back(&how, records, &journal)?;
             stores.done(&begun, "")?;
         }
+        match how {
+            How::Whole => done.whole.push(newest.path.clone()),
+            _ => done.entries.push(newest.path.clone()),
+        }
+        done.undone.extend(records.iter().cloned());
     }
     if !args.dry_run {
-        take_back(&undone, &journal, &stores, out)?;
+        take_back(&done.undone, &journal, &stores, out)?;
     }
-    report(&undone, &stuck, args, out)
+    report(&done, args, out)
 }
 
-/// The changes that lead back from the file as it is now, newest first.
-fn chain(records: &[Record]) -> Vec<&Record> {
-    let mut fits = Vec::new();
+/// What became of the files.
+#[derive(Default)]
+struct Done {
+    undone: Vec<Record>,
+    /// Files that are byte for byte what they were.
+    whole: Vec<PathBuf>,
+    /// Files in which only the gate's entries were put back.
+    entries: Vec<PathBuf>,
+    stuck: Vec<(Record, String)>,
+}
+
+/// How a file is put back.
+enum How {
+    /// Nobody changed it since: it becomes what it was.
+    Whole,
+    /// It was changed since: this text has the gate's entries put back.
+    Entries(String),
+    /// It is gone, and nothing of the import with it.
+    Gone,
+    Stuck(String),
+}
+
+fn how(records: &[Record], journal: &Journal<'_>, stores: &Stores) -> How {
+    if is_unchanged(records) {
+        return How::Whole;
+    }
+    let Some(newest) = records.first() else { return How::Gone };
+    if !newest.path.exists() {
+        return How::Gone;
+    }
+    match entries_back(records, journal, stores) {
+        Ok(text) => How::Entries(text),
+        Err(error) => How::Stuck(format!("{error:#}")),
+    }
+}
+
+/// Do the changes lead back, newest first, from the file as it is now?
+fn is_unchanged(records: &[Record]) -> bool {
     let mut now = records.first().and_then(|record| sha256_of(&record.path));
-    for record in records {
-        if now.as_deref() != Some(record.after_sha256.as_str()) {
-            break;
-        }
-        fits.push(record);
+    records.iter().all(|record| {
+        let fits = now.as_deref() == Some(record.after_sha256.as_str());
         now = record.existed.then(|| record.before_sha256.clone());
-    }
-    fits
+        fits
+    })
 }
 
-fn put_back(record: &Record, journal: &Journal<'_>) -> Result<()> {
-    let before = journal.before(record)?;
-    if record.existed {
-        files::replace(&record.path, &before, record.mode)?;
-    } else {
-        fs::remove_file(&record.path)?;
+/// The file as it is now with the gate's entries as they were before the first import.
+fn entries_back(records: &[Record], journal: &Journal<'_>, stores: &Stores) -> Result<String> {
+    let Some(oldest) = records.last() else { bail!("there is no record of it") };
+    let now = found::read_text(&oldest.path).map_err(|why| anyhow!(why))?;
+    let before = oldest.existed.then(|| journal.before(oldest)).transpose()?;
+    let before = before.map(String::from_utf8).transpose()?;
+    let ours = Ours::of(records, stores)?;
+    let at = super::surroundings()?;
+    let (text, _) = without_ours(oldest, &now, before.as_deref(), &ours, &at)?;
+    Ok(text)
+}
+
+fn put_back(how: &How, records: &[Record], journal: &Journal<'_>) -> Result<()> {
+    let (Some(newest), Some(oldest)) = (records.first(), records.last()) else { return Ok(()) };
+    match how {
+        How::Whole if oldest.existed => {
+            files::replace(&oldest.path, &journal.before(oldest)?, oldest.mode)?;
+        }
+        How::Whole => fs::remove_file(&oldest.path)?,
+        How::Entries(text) => {
+            files::replace(&newest.path, text.as_bytes(), files::mode_of(&newest.path))?;
+        }
+        How::Gone | How::Stuck(_) => {}
     }
-    if let Some(beside) = &record.beside {
-        let _ = fs::remove_file(beside);
+    for record in records {
+        if let Some(beside) = &record.beside {
+            let _ = fs::remove_file(beside);
+        }
+        journal.drop(record)?;
     }
-    journal.drop(record)
+    Ok(())
 }
 
 /// The gate forgets what was made for a client once none of its files points at it any more.
@@ -112,35 +164,42 @@ fn take_back(undone: &[Record], journal: &Journal<'_>, stores: &Stores, out: &Ou
     Ok(())
 }
 
-fn report(
-    undone: &[Record],
-    stuck: &[&Record],
-    args: &ImportArgs,
-    out: &mut Out,
-) -> Result<Ending> {
-    let mut paths: Vec<&PathBuf> = undone.iter().map(|record| &record.path).collect();
-    paths.dedup();
+fn report(done: &Done, args: &ImportArgs, out: &mut Out) -> Result<Ending> {
+    let ending = Ending::of(done.stuck.is_empty());
     if out.wants_json() {
-        let kept: Vec<&PathBuf> = stuck.iter().map(|record| &record.path).collect();
-        out.json(&json!({ "restored": paths, "changed_since": kept, "dry_run": args.dry_run }))?;
-        return Ok(Ending::of(stuck.is_empty()));
+        let stuck: Vec<&PathBuf> = done.stuck.iter().map(|(record, _)| &record.path).collect();
+        out.json(&json!({
+            "restored": done.whole,
+            "entries_restored": done.entries,
+            "changed_since": stuck,
+            "dry_run": args.dry_run,
+        }))?;
+        return Ok(ending);
     }
-    let word = if args.dry_run { "would be restored" } else { "restored byte for byte" };
-    for path in paths {
-        out.line(format_args!("`{}` {word}", visible(&path.display().to_string())))?;
+    let would = if args.dry_run { "would be " } else { "" };
+    for path in &done.whole {
+        let path = visible(&path.display().to_string());
+        out.line(format_args!("`{path}` {would}restored byte for byte"))?;
     }
-    for record in stuck {
+    for path in &done.entries {
+        let path = visible(&path.display().to_string());
+        out.line(format_args!(
+            "`{path}` was changed since the import: only the gate's entries {would}put back"
+        ))?;
+    }
+    for (record, why) in &done.stuck {
         let path = visible(&record.path.display().to_string());
-        out.warn(format_args!("`{path}` was changed since the import, so it is left as it is"));
+        out.warn(format_args!(
+            "`{path}` was changed since the import and cannot be read, so it is left as it is: {}",
+            visible(why)
+        ));
         match &record.beside {
             Some(copy) => out.say(format_args!(
                 "  as it was before: `{}`; compare the two and copy what you want",
                 visible(&copy.display().to_string())
             )),
-            None => {
-                out.say("  take `tollgate` out of it by hand, or put its text back and undo again");
-            }
+            None => out.say("  mend the file and undo again"),
         }
     }
-    Ok(Ending::of(stuck.is_empty()))
+    Ok(ending)
 }

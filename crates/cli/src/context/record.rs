@@ -12,11 +12,15 @@ impl Stores {
     /// What is missing in a log that is not the one this home had.
     pub(super) fn missed_in(&self, ledger: &Ledger) -> Result<Option<String>> {
         let Some(known) = self.registry.remembered_log()? else { return Ok(None) };
-        Ok(known.missed_in(&ledger.last_row()?))
+        Ok(ledger.missing(&known)?)
     }
 
     /// Such a log says so in its own rows.
     pub(super) fn tell_of_loss(&self, missed: Option<String>, ledger: &Ledger) -> Result<()> {
+        if let Some(words) = ledger.seal_broken() {
+            tracing::error!("{words}; `tollgate audit verify` says so until you accept it");
+            self.remember(ledger);
+        }
         let Some(words) = missed else { return Ok(()) };
         tracing::error!("{words}; if that was not you, put `{}` back", self.home.audit().display());
         ledger.note(&Note { act: "log_lost", by: &self.actor, about: "audit", words: &words })?;

@@ -14,7 +14,7 @@ use crate::output::{Out, Progress, count};
 pub(crate) fn run(args: &ExportArgs, context: &Context, out: &mut Out) -> Result<Ending> {
     let shelf = shelf(&args.service)?;
     let plan = Plan::new(shelf, &args.kind, args.format.format().as_str())
-        .map_err(|fault| told(fault, &args.service))?;
+        .map_err(|fault| with_nearest(fault, shelf, args))?;
     let now_us = context.clock.now().wall_us;
     let (_, records) = super::records(context)?;
     // Only WHOOP's records say on which clock the owner lives.
@@ -74,6 +74,16 @@ fn days(text: Option<&str>, option: &str, here: Here) -> Result<Option<when::Spa
     when::days(text, here).map(Some).ok_or_else(|| {
         anyhow!("`{option} {text}` is not a day\nhint: write it as 2026-04-01, or as `today` or `yesterday`")
     })
+}
+
+/// A kind that does not exist: the one that was meant.
+fn with_nearest(fault: Fault, shelf: &'static Shelf, args: &ExportArgs) -> anyhow::Error {
+    match store::export::nearest_kind(shelf, &args.kind) {
+        Some(near) if near != args.kind => {
+            anyhow!("{fault}\nhint: did you mean `tollgate export {} {near}`?", args.service)
+        }
+        _ => told(fault, &args.service),
+    }
 }
 
 /// The words of a fault, with the command that helps.

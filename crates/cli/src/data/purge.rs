@@ -92,7 +92,7 @@ fn show(plan: &Plan, home: &Home, out: &mut Out) -> Result<()> {
 
 fn agreed(out: &Out) -> Result<bool> {
     if !io::stdin().is_terminal() {
-        bail!("this cannot be undone and nobody can be asked\nhint: add `--yes`");
+        bail!("this cannot be undone; no terminal to ask on, so add `--yes`");
     }
     out.say("delete all of it? type purge:");
     let mut line = String::new();

@@ -11,12 +11,11 @@ use store::records::{Cell, Records, SqlError, Told};
 use super::SqlArgs;
 use crate::context::Context;
 use crate::failure::Ending;
-use crate::output::{Out, pad, visible, width};
+use crate::output::{Out, Table, visible, width};
 
 /// More rows than this are seldom read on a terminal.
 const ROWS_SHOWN: usize = 100;
 const CELL_COLUMNS_MAX: usize = 60;
-const GAP: &str = "  ";
 
 pub(crate) fn run(args: &SqlArgs, context: &Context, out: &mut Out) -> Result<Ending> {
     let (_, records) = super::records(context)?;
@@ -153,7 +152,8 @@ fn as_csv(records: &Records, question: &str, limit: Option<usize>, out: &mut Out
             Told::Row(cells) => cells.iter().map(text).collect(),
         };
         let line: Vec<String> = cells.iter().map(|cell| quoted(cell)).collect();
-        out.raw(format!("{}\r\n", line.join(",")).as_bytes())
+        let line = format!("{}\r\n", line.join(","));
+        out.foreign(|writer| Ok(writer.write_all(line.as_bytes())?))
     })?;
     Ok(())
 }
@@ -177,26 +177,18 @@ fn quoted(cell: &str) -> String {
 }
 
 fn as_table(records: &Records, question: &str, limit: usize, out: &mut Out) -> Result<()> {
-    let mut header = Vec::new();
-    let mut rows: Vec<Vec<String>> = Vec::new();
+    let mut table = Table::foreign(&[]);
     let has_more = ask(records, question, limit, |told| {
         match told {
-            Told::Columns(columns) => header = columns.iter().map(|name| shown(name)).collect(),
-            Told::Row(cells) => rows.push(cells.iter().map(|cell| shown(&text(cell))).collect()),
+            Told::Columns(columns) => {
+                let columns: Vec<String> = columns.iter().map(|name| shown(name)).collect();
+                table = Table::foreign(&columns);
+            }
+            Told::Row(cells) => table.foreign_row(cells.iter().map(|cell| shown(&text(cell)))),
         }
         Ok(())
     })?;
-    let widths: Vec<usize> = (0..header.len())
-        .map(|at| {
-            let cells = rows.iter().chain([&header]).filter_map(|row| row.get(at));
-            cells.map(|cell| width(cell)).max().unwrap_or(0)
-        })
-        .collect();
-    let head = out.paint().dim(line(&header, &widths));
-    out.line(head)?;
-    for row in &rows {
-        out.line(line(row, &widths))?;
-    }
+    out.table(&table)?;
     if has_more {
         out.say(format_args!(
             "the first {limit} rows; `--limit 0` shows all, `--csv` and `--json` write all"
@@ -214,10 +206,4 @@ fn shown(text: &str) -> String {
     let mut short: String = text.chars().take(CELL_COLUMNS_MAX - 1).collect();
     short.push('…');
     short
-}
-
-fn line(cells: &[String], widths: &[usize]) -> String {
-    let padded: Vec<String> =
-        cells.iter().zip(widths).map(|(cell, width)| pad(cell, *width)).collect();
-    padded.join(GAP).trim_end().to_owned()
 }

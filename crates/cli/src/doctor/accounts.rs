@@ -6,6 +6,7 @@ use store::accounts::{Facts, State};
 use super::Finding;
 use crate::context::Stores;
 use crate::moment;
+use crate::output::count;
 use crate::services::{self, LastSync, Standing};
 
 const MINUTE_US: i64 = 60_000_000;
@@ -84,12 +85,14 @@ fn judged(name: &str, facts: &Facts, now_us: i64) -> Finding {
 
 fn mirror(standing: &Standing, stores: &Stores, findings: &mut Vec<Finding>) {
     let name = standing.service.name;
-    if connectors::sync::mirror(name).is_none() {
-        return;
-    }
+    let Some(mirror) = connectors::sync::mirror(name) else { return };
     let minutes = stores.settings.service(name).sync_interval_minutes;
     match &standing.sync {
-        Ok(last) => findings.push(fresh(name, last, minutes, stores.now_us())),
+        Ok(last) => {
+            let failed = crate::sync::grouped(mirror, &last.failed);
+            let last = LastSync { failed, ..last.clone() };
+            findings.push(fresh(name, &last, minutes, stores.now_us()));
+        }
         Err(words) => {
             findings.push(Finding::from_error("mirror", &anyhow::anyhow!(words.clone())));
         }
@@ -122,6 +125,15 @@ fn records(stores: &Stores, findings: &mut Vec<Finding>) {
         Ok(()) => Finding::good("mirror", "`data.db` is whole"),
         Err(e) => Finding::from_error("mirror", &e),
     });
+    let doubtful = stores.desk().map(|desk| connectors::whoop::doubtful(&desk.records));
+    if let Ok(Ok(doubtful)) = doubtful
+        && doubtful > 0
+    {
+        let records = count(usize::try_from(doubtful).unwrap_or(usize::MAX), "record");
+        let words = format!("`whoop`: {records} with impossible times; they belong to no day");
+        let mend = "`tollgate sync whoop --full` reads them again".to_owned();
+        findings.push(Finding::careful("mirror", words, mend));
+    }
 }
 
 #[cfg(test)]

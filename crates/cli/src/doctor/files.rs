@@ -7,12 +7,13 @@ use std::path::{Path, PathBuf};
 use gateway::{Tls, Validity};
 use rustix::fs::{Access, access};
 use rustix::io::Errno;
-use store::ledger::{Checkpoint, Reader, VerifyError};
+use store::ledger::{Reader, VerifyError};
 use store::registry::RegistryError;
 use store::settings::{Problem, SettingsError};
 use store::vault::{KeyError, copies};
 
 use super::{Finding, word};
+use crate::audit::seal::{Outside, Standing};
 use crate::context::{Context, Stores, database_missing};
 use crate::moment;
 use crate::output::visible;
@@ -23,11 +24,18 @@ pub(super) fn settings(context: &Context, findings: &mut Vec<Finding>) {
     let path = match context.settings_path() {
         Ok(Some(path)) => path,
         Ok(None) => {
-            return findings.push(Finding::good("settings", "no tollgate.toml; all as usual"));
+            return findings.push(Finding::good("settings", "no tollgate.toml; defaults are used"));
         }
         Err(e) => return findings.push(Finding::from_error("settings", &e)),
     };
-    match crate::context::load_settings(&path) {
+    let files = std::cell::RefCell::new(Vec::new());
+    let note = |file: &Path| files.borrow_mut().push(file.to_owned());
+    let loaded = crate::context::load_settings_noting(&path, &note);
+    for file in files.into_inner().iter().filter(|file| store::files::is_writable_by_all(file)) {
+        let words = format!("anyone on this machine may change `{}`", file.display());
+        findings.push(Finding::careful("settings", words, format!("`chmod o-w {}`", word(file))));
+    }
+    match loaded {
         Ok(settings) => {
             let shown = path.display();
             findings.push(if is_empty(&path) {
@@ -364,7 +372,7 @@ pub(super) fn audit(stores: &Stores, thorough: bool, findings: &mut Vec<Finding>
     }
     // Verified before it is opened for writing, which would cut off what a crash left at the end.
     let is_read = bytes > 0 && (thorough || bytes <= VERIFIED_BYTES_MAX);
-    if is_read && !verified(&folder, known.as_ref(), findings) {
+    if is_read && !verified(stores, findings) {
         return;
     }
     match stores.ledger().and_then(|ledger| Ok(ledger.standing()?)) {
@@ -384,20 +392,30 @@ pub(super) fn audit(stores: &Stores, thorough: bool, findings: &mut Vec<Finding>
 /// For a log that holds together and is not, or not all of, the one there was.
 const PUT_BACK: &str = "put `audit/` back from a copy; otherwise the next `tollgate up` goes on with what is there and says so in a row";
 
-fn verified(folder: &Path, known: Option<&Checkpoint>, findings: &mut Vec<Finding>) -> bool {
+fn verified(stores: &Stores, findings: &mut Vec<Finding>) -> bool {
     const MEND: &str = "`tollgate audit verify`; put the file back from a copy, or keep it as evidence and begin a new chain by moving the folder away";
-    match Reader::open(folder).map_err(VerifyError::from).and_then(|log| log.verify(None)) {
-        Ok(log) => {
-            let missed = known.and_then(|known| known.missed_in(&log.last_row()));
-            let is_whole = missed.is_none();
-            findings.push(match missed {
-                Some(words) => Finding::wrong("audit", words, PUT_BACK),
-                None => Finding::good(
-                    "audit",
-                    format!("the chain holds from row {} to {}", log.first_seq, log.last_seq),
-                ),
+    let folder = stores.home.audit();
+    let judged = Reader::open(&folder).map_err(VerifyError::from).and_then(|log| {
+        let mut outside = Outside::with(stores.home.path(), stores.registry.vault(), &log);
+        let verified = outside.verify(&log, None)?;
+        Ok((outside.judge(&verified), verified))
+    });
+    match judged {
+        Ok((Standing::Lost(words), _)) => {
+            findings.push(Finding::wrong("audit", words, PUT_BACK));
+            false
+        }
+        Ok((_, log)) => {
+            let words = format!("the chain holds from row {} to {}", log.first_seq, log.last_seq);
+            let doubt = log.alarms.iter().find(|alarm| alarm.is_open(None));
+            findings.push(match doubt {
+                Some(alarm) => {
+                    let words = format!("{words}; row {} says: {}", alarm.seq, alarm.words);
+                    Finding::wrong("audit", words, "`tollgate audit verify`")
+                }
+                None => Finding::good("audit", words),
             });
-            is_whole
+            true
         }
         Err(VerifyError::Found(finding)) => {
             let words = format!("the log is not as it was written: {finding}");
@@ -405,7 +423,7 @@ fn verified(folder: &Path, known: Option<&Checkpoint>, findings: &mut Vec<Findin
             false
         }
         Err(error) => {
-            let mend = format!("`ls -la {}` and `dmesg` show what is the matter", word(folder));
+            let mend = format!("`ls -la {}` and `dmesg` show what is the matter", word(&folder));
             findings.push(Finding::from_error("audit", &error.into()).or_mend(mend));
             false
         }

@@ -63,7 +63,8 @@ pub(super) fn disk(home: &Path, findings: &mut Vec<Finding>) {
 }
 
 pub(super) fn port(context: &Context, home: &Path, findings: &mut Vec<Finding>) {
-    let settings = context.settings().unwrap_or_default();
+    // Settings that do not load name no port, and the default one may be another gate's.
+    let Ok(settings) = context.settings() else { return };
     let running = running::all(home);
     if let Some(gate) = running.iter().find_map(|facts| facts.url.as_ref()) {
         findings.push(Finding::good("port", format!("a gate of this home listens at {gate}")));

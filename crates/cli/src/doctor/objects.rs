@@ -1,15 +1,18 @@
 //! Policies, grants and servers: does each still work as it is?
 
+use std::ffi::OsStr;
 use std::net::{TcpStream, ToSocketAddrs as _};
 use std::time::Duration;
 
 use policy::Policy;
-use store::registry::{Grant, GrantState, Origin, PinState, Server, Target};
+use store::registry::{EnvValue, Grant, GrantState, Origin, PinState, Server, Target};
 
 use super::{Finding, word};
 use crate::context::{Context, Stores};
+use crate::masking;
 use crate::output::count;
-use crate::program::find_program;
+use crate::program::find_in;
+use crate::{running, service};
 
 const CONNECT_WAIT: Duration = Duration::from_secs(3);
 
@@ -89,9 +92,14 @@ pub(super) fn servers(
         let next = "`tollgate server add NAME -- COMMAND`, or try `tollgate up --demo`";
         findings.push(Finding::careful("servers", "there are none yet", next));
     }
+    let path = gate_path(stores);
     for server in &servers {
-        findings.push(reachable(server, stores, context, thorough));
+        findings.push(reachable(server, &path, stores, context, thorough));
         pins(server, stores, findings);
+        if let Some(advice) = masking::advice(&server.name, &server.target) {
+            let (words, mend) = advice.split_once("\nhint: ").unwrap_or((&advice, ""));
+            findings.push(Finding::careful("servers", words, mend));
+        }
     }
 }
 
@@ -99,7 +107,9 @@ fn pins(server: &Server, stores: &Stores, findings: &mut Vec<Finding>) {
     let Ok(pins) = stores.registry.pins(&server.name) else { return };
     let open = pins.iter().filter(|pin| pin.state != PinState::Accepted).count();
     if open > 0 {
-        let words = format!("`{}`: {} not as accepted", server.name, count(open, "tool"));
+        let differ = if open == 1 { "differs" } else { "differ" };
+        let tools = count(open, "tool");
+        let words = format!("`{}`: {tools} {differ} from what you accepted", server.name);
         let mend = format!(
             "`tollgate server pins {0}`, then `tollgate server pins {0} --accept`",
             server.name
@@ -108,19 +118,43 @@ fn pins(server: &Server, stores: &Stores, findings: &mut Vec<Finding>) {
     }
 }
 
-fn reachable(server: &Server, stores: &Stores, context: &Context, thorough: bool) -> Finding {
+/// The `PATH` by which the gate finds programs, and whose it is.
+struct GatePath {
+    text: String,
+    whose: &'static str,
+}
+
+/// That of the gate that runs, of the service that will start it, or of this shell.
+fn gate_path(stores: &Stores) -> GatePath {
+    let gates = running::all(stores.home.path()).into_iter();
+    if let Some(text) = gates.filter(|gate| gate.url.is_some()).find_map(|gate| gate.path) {
+        return GatePath { text, whose: "the running gate's PATH" };
+    }
+    if let Some(text) = service::installed_path() {
+        return GatePath { text, whose: "the service's PATH" };
+    }
+    GatePath { text: std::env::var("PATH").unwrap_or_default(), whose: "PATH" }
+}
+
+fn reachable(
+    server: &Server,
+    path: &GatePath,
+    stores: &Stores,
+    context: &Context,
+    thorough: bool,
+) -> Finding {
     let name = &server.name;
     let target = match server.target.opened(stores.registry.vault()) {
         Ok(target) => target,
         Err(e) => return Finding::from_error("servers", &anyhow::Error::new(e)),
     };
-    if let Err((words, mend)) = looks_alive(server, &target) {
+    if let Err((words, mend)) = looks_alive(server, &target, path) {
         return Finding::wrong("servers", format!("`{name}`: {words}"), mend);
     }
     if !thorough {
         return Finding::good("servers", format!("`{name}` can be started or reached"));
     }
-    match crate::probe::look(name, stores, context) {
+    match crate::probe::look_on_path(&path.text, name, stores, context) {
         Ok(tools) => {
             Finding::good("servers", format!("`{name}` answers with {}", count(tools, "tool")))
         }
@@ -135,7 +169,7 @@ fn reachable(server: &Server, stores: &Stores, context: &Context, thorough: bool
 fn by_hand(target: &Target) -> String {
     match target {
         Target::Command { argv, .. } => {
-            let words: Vec<String> = argv.iter().map(word).collect();
+            let words: Vec<String> = masking::shown_words(argv).iter().map(word).collect();
             format!("start it by hand and see what it lacks: `{}`", words.join(" "))
         }
         _ => "look at the log of that server".to_owned(),
@@ -143,7 +177,7 @@ fn by_hand(target: &Target) -> String {
 }
 
 /// What can be told without speaking to it; otherwise what is wrong and what mends it.
-fn looks_alive(server: &Server, target: &Target) -> Result<(), (String, String)> {
+fn looks_alive(server: &Server, target: &Target, path: &GatePath) -> Result<(), (String, String)> {
     match target {
         Target::Builtin { service } => match connectors::service(service) {
             Some(_) => Ok(()),
@@ -152,14 +186,25 @@ fn looks_alive(server: &Server, target: &Target) -> Result<(), (String, String)>
                 "use the tollgate it was added with".to_owned(),
             )),
         },
-        Target::Command { argv, cwd, .. } => {
+        Target::Command { argv, env, cwd } => {
             let program = argv.first().map(String::as_str).unwrap_or_default();
+            let own = env.iter().find(|(name, _)| name == "PATH");
+            let own = own.and_then(|(_, value)| match value {
+                EnvValue::Plain(text) => Some(text),
+                EnvValue::Hidden(_) => None,
+            });
             if let Some(folder) = cwd.as_ref().filter(|folder| !folder.is_dir()) {
                 let words = format!("its folder `{}` is not there", folder.display());
                 return Err((words, format!("`mkdir -p {}`", word(folder))));
             }
-            if find_program(program, cwd.as_deref()).is_none() {
-                let words = format!("there is no program `{program}` in PATH");
+            let text = OsStr::new(own.unwrap_or(&path.text));
+            if find_in(program, cwd.as_deref(), Some(text)).is_none() {
+                let whose = if own.is_some() { "its own PATH" } else { path.whose };
+                let words = if program.contains('/') {
+                    format!("there is no program `{program}`")
+                } else {
+                    format!("`{program}` is not on {whose}")
+                };
                 return Err((words, program_mend(server, program)));
             }
             Ok(())

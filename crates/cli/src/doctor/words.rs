@@ -16,7 +16,7 @@ pub(crate) fn word(path: impl AsRef<Path>) -> String {
 }
 
 /// What mends a home that only this command was told of must be told of it, too.
-pub(super) fn at_home(mend: &str, context: &Context) -> String {
+pub(crate) fn at_home(mend: &str, context: &Context) -> String {
     match context.home_of_the_command_line() {
         Some(home) => mend.replace("`tollgate ", &format!("`tollgate --home {} ", word(home))),
         None => mend.to_owned(),

@@ -52,6 +52,17 @@ impl Paint {
         self.wrap("33", text)
     }
 
+    /// The word of a risk, in the colour of how careful one should be.
+    pub(crate) fn risk(self, risk: &str) -> String {
+        match risk.trim_end() {
+            "critical" => self.bad(risk),
+            "high" => self.wrap("31", risk),
+            "medium" => self.careful(risk),
+            "low" => self.good(risk),
+            _ => risk.to_owned(),
+        }
+    }
+
     fn wrap(self, code: &str, text: impl Display) -> String {
         if self.on { format!("\u{1b}[{code}m{text}\u{1b}[0m") } else { text.to_string() }
     }

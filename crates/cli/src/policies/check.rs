@@ -16,6 +16,10 @@ pub(super) fn run(files: &[PathBuf], out: &mut Out) -> Result<Ending> {
     let mut reports = Vec::new();
     for file in files {
         let source = Source::read(file)?;
+        if store::files::is_writable_by_all(file) {
+            let shown = visible(&source.name);
+            out.warn(format!("anyone on this machine may change `{shown}`; `chmod o-w {shown}`"));
+        }
         match Policy::load(&source.text, source.format) {
             Ok(policy) => {
                 complain(Grade::Warning, policy.warnings(), &source, out);

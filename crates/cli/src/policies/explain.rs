@@ -105,12 +105,14 @@ pub(super) fn run(args: &ExplainArgs, context: &Context, out: &mut Out) -> Resul
     let call = Call {
         subject: subject(args.kind, &name),
         args: Some(doc.root()),
+        params: None,
         caller: Caller {
             grant: args.caller.as_deref().or(args.grant.as_deref()).unwrap_or("nobody"),
             session: args.session.as_deref(),
             client: args.client.as_deref(),
         },
         tool: ToolFacts {
+            server: args.server.as_deref(),
             category: args.category.as_deref(),
             risk: args.risk.as_deref(),
             definition: definition(args),

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use policy::Problem;
+use policy::{Problem, looks_like_policy};
 
 use crate::output::{Paint, pad, visible, width};
 
@@ -33,7 +33,9 @@ pub(super) fn paragraph(
     let margin = " ".repeat(number.len());
     let place = format!("{}:{}:{}", visible(file), problem.line, problem.column);
     let _ = writeln!(out, "{margin}{} {place}", paint.dim("-->"));
-    if let Some(line) = text.lines().nth(problem.line.saturating_sub(1)) {
+    // Of a file that is no policy nothing is shown: it may be a link to a secret.
+    let line = text.lines().nth(problem.line.saturating_sub(1));
+    if let Some(line) = line.filter(|_| looks_like_policy(text)) {
         let (shown, mark_at) = window(line, problem.column.saturating_sub(1));
         let bar = paint.dim("|");
         let mark = match grade {

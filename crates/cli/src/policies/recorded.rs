@@ -125,8 +125,13 @@ impl Recorded {
         };
         let caller =
             Caller { grant: &entry.grant, session: some(&entry.session), client: some(&client) };
-        let tool = ToolFacts { category, risk, definition: self.definition() };
-        Ok(about(&Call { subject, args: None, caller, tool, time: self.time }))
+        let tool = ToolFacts {
+            server: some(&entry.server),
+            category,
+            risk,
+            definition: self.definition(),
+        };
+        Ok(about(&Call { subject, args: None, params: None, caller, tool, time: self.time }))
     }
 
     /// As it stood then, as far as the row tells: a definition that nobody had accepted was refused.

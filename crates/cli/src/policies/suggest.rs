@@ -145,6 +145,7 @@ fn is_hidden(policy: &Policy, tool: &str) -> bool {
     let call = Call {
         subject: Subject::Tool(tool),
         args: None,
+        params: None,
         caller: Caller::default(),
         tool: ToolFacts::default(),
         // Names hide, at any hour.

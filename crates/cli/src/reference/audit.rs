@@ -30,12 +30,19 @@ const FIELDS: &[(&str, &str)] = &[
     ("policy_version", "its version; 0 for a policy of tollgate.toml"),
     ("keys", "names of the top-level arguments; the first 32"),
     ("keys_left_out", "how many more there were"),
-    ("digest", "keyed digest of the canonical arguments; the arguments themselves are not kept"),
+    (
+        "digest",
+        "keyed digest of the canonical arguments, or of all bound params where there are more; they themselves are not kept",
+    ),
     ("definition", "fingerprint of the tool definition in force"),
     ("holds", "what the call took from counters: `scope`, `id`, `counter`, `amount`, `windows_ms`"),
     ("approval", "the approval the call asked for, used, or that was decided"),
     ("continuation_of", "the row of the call that this one continues"),
     ("retry_after_seconds", "when a limited caller may come back"),
+    (
+        "count",
+        "how many requests the row is about: repeats of one address and reason without a grant share a row; absent for one",
+    ),
     ("trace", "W3C trace context of the request"),
     ("remote", "address of the peer"),
     (
@@ -111,6 +118,7 @@ mod tests {
             approval: text(),
             continuation_of: Some(1),
             retry_after_seconds: Some(1),
+            count: Some(1),
             trace: text(),
             remote: text(),
             outcome: text(),

@@ -102,6 +102,10 @@ const PARTS: &[Part] = &[
                 "how long it may take to start and answer; `upstream_start_wait_ms_max` unless set",
             ),
             ("pins_fresh_seconds", "its list of tools is asked for again when it is older"),
+            (
+                "share",
+                "all clients share one process of a `command`; unless set, if its package is known to keep nothing between sessions",
+            ),
         ],
     },
     Part {

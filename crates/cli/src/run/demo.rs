@@ -12,7 +12,7 @@ use store::registry::{
     Holding, NewGrant, NewServer, OVERLAP_SECONDS_MAX, ServerOptions, Target, Token,
 };
 
-use crate::context::{Context, DEMONSTRATION, Stores};
+use crate::context::{Context, DEMONSTRATION, DEMONSTRATION_SERVICES, Stores};
 use crate::grant::paste::Paste;
 use pretend::Pretend;
 
@@ -44,10 +44,13 @@ pub(super) fn place(context: &Context) -> Result<Place> {
     Ok(Place { context, pretend })
 }
 
-/// Says in the home what it is and where the pretended services are, before there is an account in it.
+/// Says in the home what it is, before there is an account in it.
 fn mark(context: &Context, pretend: &Pretend) -> Result<()> {
     let stores = context.open()?;
-    stores.registry.set_value(DEMONSTRATION, &pretend.addresses(), stores.now_us())?;
+    stores.registry.set_value(DEMONSTRATION, "pretend accounts", stores.now_us())?;
+    // Other commands on this home find the sandboxes by it while they run.
+    let services = serde_json::to_string(&pretend.settings())?;
+    stores.registry.set_value(DEMONSTRATION_SERVICES, &services, stores.now_us())?;
     Ok(())
 }
 

@@ -5,11 +5,12 @@ use std::cell::RefCell;
 use std::fs;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, PoisonError, mpsc};
 use std::time::{Duration, Instant};
 
 use anyhow::Result;
 use gateway::{Changed, ReadSettings};
+use store::files;
 use store::settings::Settings;
 
 use super::builtin::with_profile;
@@ -50,13 +51,70 @@ pub(super) fn reader(context: &Context) -> Result<ReadSettings> {
         Some(path) => path,
         None => context.home_path()?.join("tollgate.toml"),
     };
-    let watch = Watch::new(path);
-    Ok(Box::new(move || watch.look()))
+    let looks = Looks::start(path)?;
+    Ok(Box::new(move || looks.next()))
+}
+
+/// A look at a disk that does not answer is given up after this, and the one before it still counts.
+const LOOK_WAIT_MAX: Duration = Duration::from_secs(2);
+
+/// Looks on a thread of its own, which may get stuck in the system: nobody else does, and a gate that
+/// ends leaves it behind.
+struct Looks {
+    ask: mpsc::SyncSender<()>,
+    found: Mutex<Found>,
+}
+
+struct Found {
+    next: mpsc::Receiver<Changed>,
+    /// A look was asked for that has not come back.
+    is_late: bool,
+}
+
+impl Looks {
+    fn start(path: PathBuf) -> Result<Looks> {
+        let (ask, asked) = mpsc::sync_channel(1);
+        let (tell, next) = mpsc::sync_channel(1);
+        // What is there now is what the gate starts with.
+        let watch = files::within(files::READ_WAIT_MS_MAX, move || Watch::new(path))?;
+        std::thread::Builder::new().name("settings".to_owned()).spawn(move || {
+            for () in asked {
+                if tell.send(watch.look()).is_err() {
+                    return;
+                }
+            }
+        })?;
+        Ok(Looks { ask, found: Mutex::new(Found { next, is_late: false }) })
+    }
+
+    fn next(&self) -> Changed {
+        let mut found = self.found.lock().unwrap_or_else(PoisonError::into_inner);
+        if found.is_late {
+            return match found.next.try_recv() {
+                Ok(changed) => {
+                    found.is_late = false;
+                    changed
+                }
+                Err(_) => Changed::No,
+            };
+        }
+        if self.ask.try_send(()).is_err() {
+            return Changed::No;
+        }
+        found.next.recv_timeout(LOOK_WAIT_MAX).unwrap_or_else(|_| {
+            found.is_late = true;
+            Changed::Broken(format!(
+                "it could not be read within {} s; the disk does not answer",
+                LOOK_WAIT_MAX.as_secs()
+            ))
+        })
+    }
 }
 
 impl Watch {
     fn new(path: PathBuf) -> Watch {
         let (_, files) = read(&path);
+        warn_of_open_files(&files);
         Watch { path, seen: Mutex::new(Seen { files, noticed: None }) }
     }
 
@@ -82,6 +140,7 @@ impl Watch {
             let shown = self.path.display();
             return Changed::Broken(format!("`{shown}` is empty\nhint: {EMPTY_HINT}"));
         }
+        warn_of_open_files(&seen.files);
         let set = |name: &str| std::env::var(name).ok();
         match settings {
             Ok(settings) => Changed::Yes(Box::new(with_profile(settings, &set))),
@@ -98,6 +157,14 @@ fn read(path: &Path) -> (Result<Settings>, Vec<(PathBuf, Look)>) {
         seen.borrow_mut().push((file.to_owned(), look(file)));
     });
     (settings, seen.into_inner())
+}
+
+/// Whoever may write to one of these decides what passes the gate.
+fn warn_of_open_files(files: &[(PathBuf, Look)]) {
+    for (path, _) in files.iter().filter(|(path, _)| files::is_writable_by_all(path)) {
+        let shown = path.display();
+        tracing::warn!("anyone on this machine may change `{shown}`; `chmod o-w {shown}`");
+    }
 }
 
 /// Whether a file was changed since it was read, or so shortly before that it may not be whole.

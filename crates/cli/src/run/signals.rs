@@ -19,7 +19,7 @@ pub(crate) fn stop() -> Result<watch::Receiver<bool>> {
     }
     tokio::spawn(async move {
         signals.next().await;
-        tracing::info!("stopping; what is in flight is settled first");
+        tracing::info!("shutting down after running calls finish");
         tell.send_replace(true);
         signals.next().await;
         std::process::exit(ENDED_AT_ONCE);

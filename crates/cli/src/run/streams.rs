@@ -97,7 +97,7 @@ pub(crate) fn stdio(args: &StdioArgs, context: &Context, out: &mut Out) -> Resul
     }
     if args.grant.is_none() && text.is_none() {
         bail!(
-            "for whom?\nhint: `tollgate stdio {0} --grant LABEL`, or `--policy FILE`; `tollgate grant list` shows the grants",
+            "`stdio` needs a grant for server `{}`: add `--grant LABEL`\nhint: `tollgate grant list` shows the grants; `--policy FILE` names rules instead",
             args.server
         );
     }
@@ -118,8 +118,9 @@ pub(crate) fn wrap(args: &WrapArgs, context: &Context, out: &mut Out) -> Result<
     // A client would only hear that the link is closed.
     let program = args.command.first().map(String::as_str).unwrap_or_default();
     if find_program(program, None).is_none() {
+        let missing = if program.contains('/') { "does not exist" } else { "is not on PATH" };
         bail!(
-            "there is no program `{program}`, so nothing was started\nhint: install it, or give its full path"
+            "`{program}` {missing}, so nothing was started\nhint: install it, or give its full path"
         );
     }
     let server = Server {

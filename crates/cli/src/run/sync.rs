@@ -92,7 +92,7 @@ impl Keeping {
         let interval_us = i64::try_from(minutes).unwrap_or(i64::MAX).saturating_mul(MINUTE_US);
         let desk = match self.desk.get() {
             Ok(desk) => desk,
-            Err(error) => return tracing::error!(%error, "no account can be brought up to date"),
+            Err(error) => return tracing::error!(%error, "no account can be synced"),
         };
         if !self.is_due(&desk, interval_us.saturating_add(*jitter_us)) {
             return;
@@ -122,8 +122,8 @@ impl Keeping {
             Err(error) => (Came::Bad, error.to_string()),
         };
         match came {
-            Came::Good => tracing::info!(service = name, "brought up to date: {words}"),
-            Came::Bad => tracing::warn!(service = name, "not brought up to date: {words}"),
+            Came::Good => tracing::info!(service = name, "synced: {words}"),
+            Came::Bad => tracing::warn!(service = name, "not synced: {words}"),
         }
         self.gate.note_sync(self.service, came);
         let act = if came == Came::Good { "synced" } else { "sync_failed" };
@@ -159,7 +159,7 @@ pub(super) fn said(result: &Value) -> String {
     let resources = result.get("resources").and_then(Value::as_object);
     let changed = |resource: &Value| resource.get("records_upserted").and_then(Value::as_u64);
     let changed: u64 = resources.into_iter().flat_map(|all| all.values()).filter_map(changed).sum();
-    format!("{changed} records new or changed")
+    format!("{changed} new or changed records")
 }
 
 #[cfg(test)]
@@ -181,7 +181,7 @@ mod tests {
         let result = json!({ "status": "success", "resources": {
             "cycles": { "records_upserted": 3 }, "sleeps": { "records_upserted": 4 },
         } });
-        assert_eq!(said(&result), "7 records new or changed");
+        assert_eq!(said(&result), "7 new or changed records");
         let result = json!({ "status": "partial", "warnings": ["sleeps: RATE_LIMITED: later"] });
         assert_eq!(said(&result), "sleeps: RATE_LIMITED: later");
     }

@@ -2,7 +2,7 @@
 
 use catalog::assess::{Around, Assessment, ServerFinding, assess_among};
 use catalog::drift::{Drift, drift};
-use catalog::poison::{LookAlike, Poison, inspect, inspect_text, look_alikes};
+use catalog::poison::{LookAlike, Offered, Poison, inspect, inspect_text, look_alikes};
 use policy::json::{Bounds, Doc, Value};
 use serde_json::json;
 use store::registry::Pin;
@@ -10,14 +10,17 @@ use store::registry::Pin;
 use super::Report;
 use super::read::Scanned;
 
-pub(super) fn report(scanned: Scanned, doubles: &[LookAlike]) -> Report {
+pub(super) fn report(scanned: Scanned, doubles: &[LookAlike], offered: &[Offered]) -> Report {
     let docs = documents(&scanned.offer.tools);
     let tools: Vec<Value<'_>> = docs.iter().map(Doc::root).collect();
     let drift = scanned.pins.as_deref().map(|pins| drift_of(&scanned.name, pins, &tools));
     let was_accepted = scanned.pins.iter().flatten().any(|pin| pin.accepted.is_some());
     // Of a server that nobody has accepted yet, nothing can have changed.
     let changes = drift.as_deref().filter(|_| was_accepted).unwrap_or_default();
-    let mut assessment = assess_among(&scanned.name, &tools, Around { doubles, drift: changes });
+    let foreign = offered.iter().filter(|o| o.server != scanned.name);
+    let others: Vec<&str> = foreign.map(|o| o.tool.as_str()).collect();
+    let around = Around { doubles, drift: changes, others: &others };
+    let mut assessment = assess_among(&scanned.name, &tools, around);
     for (at, text) in scanned.offer.tools.iter().enumerate() {
         if Doc::read(text.as_bytes(), &Bounds::ANSWER).is_err() {
             assessment.findings.push(ServerFinding::NotATool { at });
@@ -67,18 +70,19 @@ pub(super) fn item_name(item: Value<'_>) -> String {
     found.map(std::borrow::Cow::into_owned).unwrap_or_default()
 }
 
-/// Names that look alike across the servers of one scan.
-pub(super) fn doubles(scanned: &[Scanned]) -> Vec<LookAlike> {
-    if scanned.len() < 2 {
-        return Vec::new();
-    }
-    let names = |server: &Scanned| -> Vec<(String, String)> {
+/// Every tool of every server of one scan.
+pub(super) fn offered(scanned: &[Scanned]) -> Vec<Offered> {
+    let names = |server: &Scanned| -> Vec<Offered> {
         let docs = documents(&server.offer.tools);
-        docs.iter().map(|doc| (server.name.clone(), item_name(doc.root()))).collect()
+        let named = docs.iter().map(|doc| item_name(doc.root()));
+        named.map(|tool| Offered { server: server.name.clone(), tool }).collect()
     };
-    let offered: Vec<(String, String)> = scanned.iter().flat_map(names).collect();
-    let mut found =
-        look_alikes(offered.iter().map(|(server, tool)| (server.as_str(), tool.as_str())));
+    scanned.iter().flat_map(names).collect()
+}
+
+/// Names that look alike across the servers of one scan.
+pub(super) fn doubles(offered: &[Offered]) -> Vec<LookAlike> {
+    let mut found = look_alikes(offered.iter().map(|o| (o.server.as_str(), o.tool.as_str())));
     // Doubles within one server are told with that server.
     found.retain(|double| {
         double.tools.iter().any(|o| double.tools.first().is_some_and(|f| f.server != o.server))

@@ -115,6 +115,12 @@ fn second_look(report: &Report, tools: &[&AssessedTool], paint: Paint) -> String
             let _ = writeln!(text, "{} {line}", paint.careful("repeated key:"));
         }
     }
+    for tool in tools {
+        let outside = |odd: &&catalog::pins::Oddity| odd.kind == OddityKind::NameOutsideAllowed;
+        if let Some(odd) = tool.oddities.iter().find(outside) {
+            let _ = writeln!(text, "{} {}", paint.careful("names:"), odd.words);
+        }
+    }
     for finding in &report.assessment.findings {
         let _ = writeln!(text, "{} {}", paint.careful("names:"), finding.words());
     }

@@ -70,7 +70,8 @@ fn file(path: &str, args: &ScanArgs, context: &Context, out: &Out) -> Result<Vec
             "`{path}` is larger than {FILE_BYTES_MAX} bytes\nhint: scan one server's list at a time"
         );
     }
-    let text = std::fs::read_to_string(path).with_context(|| format!("cannot read `{path}`"))?;
+    let text = store::files::read_text(Path::new(path), FILE_BYTES_MAX)
+        .with_context(|| format!("cannot read `{path}`"))?;
     let stem = Path::new(path).file_stem().map_or_else(|| path.into(), |s| s.to_string_lossy());
     if Path::new(path).extension().is_some_and(|end| end == "toml") {
         let servers =

@@ -4,16 +4,21 @@ use std::path::PathBuf;
 
 use anyhow::{Context as _, Result, anyhow, bail};
 use clap::Args;
+use gateway::upstream::SECRET_BYTES_MIN;
 use serde_json::json;
-use store::registry::{Credential, EnvValue, NewServer, ServerOptions, Target, TargetError};
+use store::registry::{
+    Credential, EnvValue, NewServer, Server, ServerOptions, Target, TargetError, stateless_package,
+};
 
 use crate::context::{Context, Stores};
 use crate::credential::Wanted;
 use crate::failure::Ending;
-use crate::output::{Out, count};
-use crate::program::find_program;
+use crate::masking;
+use crate::output::{Out, count, visible};
+use crate::program::{find_program, resolved};
 
 #[derive(Args)]
+#[expect(clippy::struct_excessive_bools, reason = "switches of a command line")]
 pub(crate) struct AddArgs {
     /// What you call it; it becomes part of addresses and tool names
     name: String,
@@ -44,6 +49,12 @@ pub(crate) struct AddArgs {
     /// Allow an address that is neither https nor on this machine
     #[arg(long, requires = "url")]
     allow_plain_http: bool,
+    /// All clients share one process of the command; for servers that keep nothing between sessions
+    #[arg(long, conflicts_with_all = ["url", "builtin", "no_share"])]
+    share: bool,
+    /// Each session has a process of its own, also where the server is known to keep nothing
+    #[arg(long, conflicts_with_all = ["url", "builtin"])]
+    no_share: bool,
     /// Do not connect now; the tools are pinned when the server is first used
     #[arg(long)]
     no_connect: bool,
@@ -59,12 +70,23 @@ pub(super) fn run(args: &AddArgs, context: &Context, out: &mut Out) -> Result<En
             args.name
         );
     }
-    let target = target(args)?;
-    target.check()?;
-    let options = ServerOptions { tools: args.tools.clone(), ..ServerOptions::default() };
+    let written = target(args)?;
+    written.check()?;
+    check_other_than_gate(&written, &stores)?;
+    let target = resolved(written.clone());
+    let options = ServerOptions {
+        tools: args.tools.clone(),
+        share: (args.share || args.no_share).then_some(args.share),
+        ..ServerOptions::default()
+    };
     let new = NewServer { name: args.name.clone(), target, options };
     if !args.no_connect {
         check_program(&args.name, &new.target)?;
+    }
+    for name in short_secrets(&new.target) {
+        out.warn(format_args!(
+            "the secret `{name}` has fewer than {SECRET_BYTES_MIN} bytes, so it is not masked if the server repeats it"
+        ));
     }
     stores.ready_to_note()?;
     stores.registry.add_server(&new, &stores.file_names, stores.now_us())?;
@@ -72,8 +94,67 @@ pub(super) fn run(args: &AddArgs, context: &Context, out: &mut Out) -> Result<En
     if !args.no_connect {
         look_or_take_back(&args.name, &stores, context)?;
     }
-    report(args, &stores, out)
+    report(args, &stores, out)?;
+    if out.wants_json() {
+        return Ok(Ending::Yes);
+    }
+    say_program(&written, &stores, args, out)?;
+    out.say(next_step(args));
+    Ok(Ending::Yes)
 }
+
+/// A gate with another `PATH` must start the same program, so the owner hears which one it is.
+fn say_program(written: &Target, stores: &Stores, args: &AddArgs, out: &Out) -> Result<()> {
+    let kept = super::find(&args.name, stores)?.target;
+    let (Target::Command { argv: written, .. }, Target::Command { argv: kept, .. }) =
+        (written, &kept)
+    else {
+        return Ok(());
+    };
+    let (Some(written), Some(kept)) = (written.first(), kept.first()) else { return Ok(()) };
+    if written != kept {
+        let (written, kept) = (visible(written), visible(kept));
+        out.say(format_args!("the gate runs `{kept}`, which is `{written}` here"));
+    } else if !written.starts_with('/') {
+        out.warn(format_args!(
+            "`{}` is not on this PATH; the gate looks for it on its own\nhint: give the full path",
+            visible(written)
+        ));
+    }
+    Ok(())
+}
+
+/// The secrets that are too short to be found in what the server says.
+fn short_secrets(target: &Target) -> Vec<&str> {
+    let is_short = |credential: &Credential| matches!(credential, Credential::Held(secret) if secret.expose().trim().len() < SECRET_BYTES_MIN);
+    match target {
+        Target::Command { env, .. } => {
+            let short = env.iter().filter(
+                |(_, value)| matches!(value, EnvValue::Hidden(credential) if is_short(credential)),
+            );
+            short.map(|(name, _)| name.as_str()).collect()
+        }
+        Target::Url { headers, .. } => {
+            let short = headers.iter().filter(|(_, value)| is_short(value));
+            short.map(|(name, _)| name.as_str()).collect()
+        }
+        Target::Builtin { .. } => Vec::new(),
+    }
+}
+
+/// A server at the gate's own address would have every call come back to the gate.
+fn check_other_than_gate(target: &Target, stores: &Stores) -> Result<()> {
+    let listen = stores.settings.listen;
+    if target.leads_to(listen) {
+        bail!(
+            "the address is this gate's own: tollgate listens on {listen}, so its calls would come back to it\nhint: name the address of the server itself"
+        );
+    }
+    Ok(())
+}
+
+/// For a server that wants OAuth, which tollgate does not speak towards servers yet.
+const SIGN_IN_HINT: &str = "\nhint: sign in at that service and get a token there; `--header Authorization=@FILE` with `Bearer TOKEN` in the file sends it (tollgate cannot sign in to servers yet)";
 
 /// The most common trouble, said in the fewest words.
 fn check_program(name: &str, target: &Target) -> Result<()> {
@@ -83,7 +164,7 @@ fn check_program(name: &str, target: &Target) -> Result<()> {
         return Ok(());
     }
     bail!(
-        "server `{name}` was not added: there is no program `{program}`\nhint: install it, or give its full path; `--no-connect` adds the server all the same"
+        "server `{name}` was not added: there is no program `{program}` here\nhint: install it, or give its full path"
     )
 }
 
@@ -92,17 +173,17 @@ fn look_or_take_back(name: &str, stores: &Stores, context: &Context) -> Result<(
     let Err(error) = crate::probe::first_look(name, stores, context) else { return Ok(()) };
     stores.registry.remove_server(name, stores.now_us())?;
     stores.record()?;
+    let hint = if error.to_string().contains("status 401") { SIGN_IN_HINT } else { "" };
     Err(error.context(format!(
-        "server `{name}` was not added: it could not be asked for its tools\nhint: `--no-connect` adds it without asking"
+        "server `{name}` was not added: it could not be asked for its tools{hint}"
     )))
 }
 
-fn report(args: &AddArgs, stores: &Stores, out: &mut Out) -> Result<Ending> {
+fn report(args: &AddArgs, stores: &Stores, out: &mut Out) -> Result<()> {
     let pins = stores.registry.pins(&args.name)?;
     if out.wants_json() {
         let server = super::find(&args.name, stores)?;
-        out.json(&json!({ "added": super::server_json(&server, &pins) }))?;
-        return Ok(Ending::Yes);
+        return out.json(&json!({ "added": super::server_json(&server, &pins) }));
     }
     if args.no_connect {
         out.line(format_args!(
@@ -117,8 +198,28 @@ fn report(args: &AddArgs, stores: &Stores, out: &mut Out) -> Result<Ending> {
         ))?;
         super::show_tools(&args.name, &pins, out)?;
     }
-    out.say(next_step(args));
-    Ok(Ending::Yes)
+    let server = super::find(&args.name, stores)?;
+    if let Some(advice) = masking::advice(&server.name, &server.target) {
+        out.warn(advice);
+    }
+    if let Some(words) = sharing(&server) {
+        out.say(words);
+    }
+    Ok(())
+}
+
+/// Says when all clients share one process, and why.
+fn sharing(server: &Server) -> Option<String> {
+    if !server.is_shared() {
+        return None;
+    }
+    let Target::Command { argv, .. } = &server.target else { return None };
+    Some(match stateless_package(argv).filter(|_| server.options.share.is_none()) {
+        Some(package) => format!(
+            "all clients share one process, because `{package}` keeps nothing between sessions; `--no-share` gives each session its own"
+        ),
+        None => "all clients share one process (`--share`)".to_owned(),
+    })
 }
 
 fn next_step(args: &AddArgs) -> String {

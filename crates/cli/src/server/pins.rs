@@ -39,7 +39,7 @@ pub(super) fn run(args: &PinsArgs, context: &Context, out: &mut Out) -> Result<E
             show(&args.name, &pins, &open, out)?;
             if !open.is_empty() && !out.wants_json() {
                 out.say(format_args!(
-                    "if that is as it should be: `tollgate server pins {} --accept`",
+                    "if these changes are expected: `tollgate server pins {} --accept`",
                     args.name
                 ));
             }

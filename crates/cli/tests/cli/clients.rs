@@ -227,17 +227,150 @@ fn several_imports_are_taken_back_together() {
 }
 
 #[test]
-fn a_file_that_was_changed_since_is_not_touched() {
+fn a_file_that_cannot_be_read_any_more_is_not_touched() {
     let desk = Desk::new();
     let path = desk.stage.path(".kiro/settings/mcp.json");
     desk.fine(&["clients", "import", "kiro", "cursor", "--yes", "--no-connect"]);
-    let changed = fs::read_to_string(&path).unwrap() + "\n// mine\n";
+    let changed = fs::read_to_string(&path).unwrap() + "\n]\n";
     fs::write(&path, &changed).unwrap();
     let (code, said) = desk.run(&["clients", "import", "--undo"]);
     assert_eq!(code, 1, "{said}");
     assert!(said.contains("was changed since the import"), "{said}");
     assert_eq!(fs::read_to_string(&path).unwrap(), changed);
     assert_eq!(desk.read(".cursor/mcp.json"), text_of(".cursor/mcp.json"));
+}
+
+/// A client reads its file and writes it again: other order, other layout, settings of its own.
+fn rewritten(path: &Path) {
+    let old = fs::read_to_string(path).unwrap();
+    let value: Value = serde_json::from_str(&old).unwrap();
+    let mut new = serde_json::json!({ "lastOpened": "today" });
+    for (key, value) in value.as_object().unwrap().iter().rev() {
+        new[key] = value.clone();
+    }
+    new["mcpServers"]["mine"] = serde_json::json!({ "command": "mine" });
+    fs::write(path, new.to_string()).unwrap();
+}
+
+#[test]
+fn undo_works_after_the_client_has_rewritten_its_file() {
+    let desk = Desk::new();
+    desk.fine(&["server", "add", "demo", "--builtin", "demo"]);
+    desk.fine(&["clients", "import", "claude-code", "codex", "--yes", "--no-connect"]);
+    desk.fine(&["clients", "install", "claude-code", "--server", "demo"]);
+    let path = desk.stage.path(".claude.json");
+    rewritten(&path);
+    let codex = desk.stage.path(".codex/config.toml");
+    let toml = fs::read_to_string(&codex).unwrap();
+    fs::write(&codex, format!("approval = \"never\"\n{toml}\n[projects.x]\ntrusted = true\n"))
+        .unwrap();
+    let said = desk.fine(&["clients", "import", "--undo"]);
+    assert!(said.contains("only the gate's entries"), "{said}");
+
+    let now: Value = serde_json::from_str(&fs::read_to_string(&path).unwrap()).unwrap();
+    let old: Value = serde_json::from_str(text_of(".claude.json")).unwrap();
+    assert_eq!(now["mcpServers"]["sentry"], old["mcpServers"]["sentry"]);
+    assert_eq!(now["projects"], old["projects"]);
+    assert_eq!(now["mcpServers"].get("demo"), None, "what install added is taken out");
+    assert_eq!(
+        (&now["lastOpened"], &now["mcpServers"]["mine"]["command"]),
+        (&"today".into(), &"mine".into())
+    );
+    let now: toml::Table = fs::read_to_string(&codex).unwrap().parse().unwrap();
+    let old: toml::Table = text_of(".codex/config.toml").parse().unwrap();
+    assert_eq!(now["mcp_servers"], old["mcp_servers"]);
+    assert_eq!(now["projects"]["x"]["trusted"].as_bool(), Some(true));
+    let left: Vec<PathBuf> = desk.files().into_keys().collect();
+    assert!(!left.iter().any(|path| path.display().to_string().contains("before-tollgate")));
+    let (code, said) = desk.run(&["clients", "import", "--undo"]);
+    assert_eq!(code, 2, "nothing is left to undo: {said}");
+    assert!(desk.fine(&["grant", "list", "--json"]).matches("\"revoked\"").count() >= 2);
+}
+
+#[test]
+fn an_entry_that_somebody_else_pointed_at_the_gate_stays_at_undo() {
+    let stage = Stage::with_demo();
+    stage.fine(&["clients", "install", "cursor", "--server", "demo"]);
+    let path = stage.path(".cursor/mcp.json");
+    let mut value: Value = serde_json::from_str(&fs::read_to_string(&path).unwrap()).unwrap();
+    let own =
+        serde_json::json!({ "command": "tollgate", "args": ["stdio", "demo", "--grant", "me"] });
+    value["mcpServers"]["own"] = own.clone();
+    fs::write(&path, value.to_string()).unwrap();
+    stage.fine(&["clients", "import", "--undo"]);
+    let now: Value = serde_json::from_str(&fs::read_to_string(&path).unwrap()).unwrap();
+    assert_eq!(now["mcpServers"], serde_json::json!({ "own": own }));
+}
+
+fn mode(path: &Path) -> u32 {
+    use std::os::unix::fs::PermissionsExt as _;
+    fs::metadata(path).unwrap().permissions().mode() & 0o777
+}
+
+#[test]
+fn a_file_that_gets_a_token_becomes_private_and_its_copy_is_named() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let desk = Desk::new();
+    desk.fine(&["server", "add", "demo", "--builtin", "demo"]);
+    let path = desk.stage.path(".cursor/mcp.json");
+    let (kiro, shared) =
+        (desk.stage.path(".kiro/settings/mcp.json"), desk.stage.path("project/.mcp.json"));
+    for file in [&path, &kiro, &shared] {
+        fs::set_permissions(file, fs::Permissions::from_mode(0o644)).unwrap();
+    }
+    let said = desk.fine(&["clients", "install", "cursor", "--server", "demo"]);
+    assert_eq!(mode(&path), 0o600, "the file holds a token");
+    assert!(said.contains("changed from 0644 to 0600"), "{said}");
+    let copy = desk.stage.path(".cursor/mcp.json.before-tollgate");
+    assert!(
+        said.contains(copy.to_str().unwrap()) && said.contains("clients copies --remove"),
+        "{said}"
+    );
+    let said = desk.fine(&["clients", "import", "kiro", "claude-code", "--yes", "--no-connect"]);
+    assert!(said.contains("mcp.json.before-tollgate"), "{said}");
+    assert_eq!(
+        mode(&kiro),
+        if desk.read(".kiro/settings/mcp.json").contains("tg_") { 0o600 } else { 0o644 }
+    );
+    assert_eq!(mode(&shared), 0o644, "no token goes into a shared file");
+
+    let listed = desk.fine(&["clients", "copies"]);
+    assert!(listed.contains(copy.to_str().unwrap()), "{listed}");
+    desk.fine(&["clients", "copies", "--remove"]);
+    assert!(!copy.exists());
+    desk.fine(&["clients", "import", "--undo"]);
+    assert_eq!(
+        desk.read(".cursor/mcp.json"),
+        text_of(".cursor/mcp.json"),
+        "the sealed copy is enough"
+    );
+    assert_eq!(mode(&path), 0o644, "as it was");
+}
+
+#[test]
+fn a_project_file_under_version_control_stays_unless_it_is_asked_for() {
+    let desk = Desk::new();
+    fs::create_dir_all(desk.stage.path("project/.git")).unwrap();
+    let plan = desk.fine(&["clients", "import", "--dry-run"]);
+    assert!(plan.contains("under version control; `--project-files` changes it, too"), "{plan}");
+    desk.fine(&["clients", "import", "--yes", "--no-connect"]);
+    assert_eq!(desk.read("project/.mcp.json"), text_of("project/.mcp.json"));
+    desk.fine(&["clients", "import", "--yes", "--no-connect", "--project-files"]);
+    assert!(desk.read("project/.mcp.json").contains("stdio"));
+    desk.fine(&["clients", "import", "--undo"]);
+    assert_eq!(desk.read("project/.mcp.json"), text_of("project/.mcp.json"));
+}
+
+#[test]
+fn that_a_client_must_be_closed_is_said_before_anything_changes() {
+    let desk = Desk::new();
+    // Nobody agrees, so nothing is changed, and it was said already.
+    let (code, said) = desk.run(&["clients", "import", "claude-desktop", "cursor"]);
+    assert_eq!(code, 2, "{said}");
+    assert!(said.contains("close Claude Desktop, Cursor first"), "{said}");
+    let said = desk.fine(&["clients", "import", "cursor", "--yes", "--no-connect"]);
+    assert!(said.contains("close Cursor first"), "{said}");
+    assert!(!said.contains("quit it before"), "{said}");
 }
 
 fn text_of(path: &str) -> &'static str {

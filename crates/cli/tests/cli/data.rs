@@ -133,7 +133,7 @@ fn wrong_words_are_answered_with_what_to_do() {
         (&["export", "whoop", "sleeps"], "hint: `tollgate sync whoop` fetches them"),
         (&["export", "whoop", "cycles", "--start", "2026-13-01"], "is not a day"),
         (&["export", "whoop", "cycles", "--out", "-"], "hint: `--out FILE`"),
-        (&["sql", "delete from record"], "only questions are answered here"),
+        (&["sql", "delete from record"], "only reading is possible here"),
         (&["sql", "select x from whoop_cycles"], "no such column: x"),
         (&["sql", "select 1; select 2"], "one question at a time"),
     ] {
@@ -204,7 +204,7 @@ fn a_purge_says_what_goes_asks_and_leaves_nothing() {
     fs::write(stage.home().join("accounts/whoop.json"), "{}").unwrap();
     let refused = stage.run(&["purge"]);
     assert_eq!(refused.code, 2, "nobody can be asked");
-    assert!(refused.stderr.contains("hint: add `--yes`"), "{}", refused.stderr);
+    assert!(refused.stderr.contains("so add `--yes`"), "{}", refused.stderr);
     for words in ["data.db", "records fetched from your accounts", "vault.key", "audit", "gate.db"]
     {
         assert!(refused.stdout.contains(words), "{}", refused.stdout);

@@ -121,11 +121,11 @@ fn the_home_of_a_demonstration_asks_no_real_service_afterwards() {
     let said = stage.run(&["--home", &home, "sync", "whoop"]);
     assert_eq!(said.code, 2, "{}", said.everything());
     let words = said.everything();
-    assert!(words.contains("not running") && words.contains("tollgate up --demo"), "{words}");
+    assert!(words.contains("demo home") && words.contains("`up --demo`"), "{words}");
     let tokens = r#"{"access_token":"a","refresh_token":"b"}"#;
     let said = stage.run_with(&["--home", &home, "connect", "whoop", "--tokens", "-"], tokens);
     assert_eq!(said.code, 2, "{}", said.everything());
-    assert!(said.stderr.contains("tollgate up --demo"), "{}", said.stderr);
+    assert!(said.stderr.contains("`up --demo`"), "{}", said.stderr);
     // What is there may be read.
     let count = stage.fine(&["--home", &home, "sql", "select count(*) as n from whoop_cycles"]);
     let cycles = count.stdout.split_whitespace().last().and_then(|n| n.parse::<u32>().ok());
@@ -151,10 +151,10 @@ fn commands_in_the_home_of_a_demonstration_ask_its_sandboxes() {
     drop(up);
     let said = stage.run(&["--home", &home, "sync", "whoop"]);
     assert_eq!((said.code, said.stdout.as_str()), (2, ""), "{}", said.everything());
-    let sentence = "the demonstration that this home belongs to is not running";
+    let sentence = "this is the demo home";
     assert_eq!(said.stderr.matches(sentence).count(), 1, "{}", said.stderr);
     assert!(
-        said.stderr.contains("tollgate up --demo") && !said.stderr.contains("warning"),
+        said.stderr.contains("up --demo") && !said.stderr.contains("warning"),
         "{}",
         said.stderr
     );
@@ -224,17 +224,19 @@ fn a_parked_call_is_shown_whole_and_goes_through_when_approved() {
     let mut story = stage.story(&[&["approvals", "list"], &["approvals", "show", &id]]);
     story = regex::Regex::new(r"\d+m \d+s").unwrap().replace_all(&story, "[LEFT]").into_owned();
     assert_snapshot!(story);
-    let approved = stage.story(&[&["approvals", "approve", &id]]);
+    let approved = stage.story(&[&["approvals", "approve", "--yes", &id]]);
     // The waiting call uses the approval as soon as it can; the second answer comes after that.
     let answer = waiting.join().unwrap();
-    let again =
-        stage.story(&[&["approvals", "approve", &id], &["approvals", "approve", "ap-999-000000"]]);
+    let again = stage.story(&[
+        &["approvals", "approve", "--yes", &id],
+        &["approvals", "approve", "--yes", "ap-999-000000"],
+    ]);
     assert_snapshot!("an_approval_is_answered_once", format!("{approved}\n{again}"));
     assert_eq!(answer.json()["result"]["structuredContent"]["sent"], json!(50.1));
 
     let waiting = std::thread::spawn(ask.clone());
     let id = wait_for_approval(&stage);
-    let said = stage.fine(&["approvals", "approve", &id, "--for", "10m"]).stdout;
+    let said = stage.fine(&["approvals", "approve", "--yes", &id, "--for", "10m"]).stdout;
     assert_eq!(said, "approved for 10m: send_money on `demo` for `alice`, with these arguments\n");
     assert_eq!(waiting.join().unwrap().json()["result"]["isError"], false);
     assert_eq!(ask().json()["result"]["isError"], false, "the same call goes through again");
@@ -242,6 +244,92 @@ fn a_parked_call_is_shown_whole_and_goes_through_when_approved() {
     let denied = ask();
     assert!(denied.text().contains("not today"), "{}", denied.body);
     assert_eq!(denied.json()["result"]["_meta"]["tollgate/denial"]["code"], "approval_denied");
+}
+
+#[test]
+fn a_waiting_call_is_not_denied_and_its_agent_is_handed_no_command() {
+    let stage = Stage::with_demo();
+    stage.write("home/tollgate.toml", "[limits]\napproval_hold_seconds = 1\n");
+    let token = stage.grant("alice");
+    let up = stage.up(&[]);
+    let url = format!("{}/demo", up.url());
+    let waits = http::call(&url, &token, "send_money", &json!({ "to": "Ada", "amount": 50 }));
+    let text = waits.text();
+    assert!(text.starts_with("[WAITING FOR APPROVAL] "), "{text}");
+    assert!(text.contains("to decide (approval `ap-") && text.contains(" min "), "{text}");
+    assert!(text.contains("has not run") && text.contains("send the same call again"), "{text}");
+    for word in ["DENIED", "tollgate", "approvals", "--yes"] {
+        assert!(!waits.body.replace("tollgate/denial", "").contains(word), "{}", waits.body);
+    }
+    let denial = &waits.json()["result"]["_meta"]["tollgate/denial"];
+    assert_eq!(denial["code"], "approval_pending");
+    assert!(denial["approval_id"].as_str().is_some_and(|id| id.starts_with("ap-")), "{denial}");
+}
+
+#[test]
+fn an_approval_of_any_arguments_serves_the_tool_for_a_while_and_is_shown_as_such() {
+    let stage = Stage::with_demo();
+    stage.write("home/tollgate.toml", "[limits]\napproval_hold_seconds = 1\n");
+    let (alice, bob) = (stage.grant("alice"), stage.grant("bob"));
+    let up = stage.up(&[]);
+    let url = format!("{}/demo", up.url());
+    let pay = |token: &str, amount: u32| {
+        http::call(&url, token, "send_money", &json!({ "to": "Ada", "amount": amount })).json()
+    };
+    let is_error = |answer: &serde_json::Value| answer["result"]["isError"].as_bool().unwrap();
+    assert!(is_error(&pay(&alice, 50)) && is_error(&pay(&alice, 51)));
+    let id = wait_for_approval(&stage);
+    let alone = stage.run(&["approvals", "approve", &id, "--yes", "--any-arguments"]);
+    assert_eq!(alone.code, 2, "it goes with --for: {}", alone.stderr);
+    let said =
+        stage.fine(&["approvals", "approve", &id, "--yes", "--for", "10m", "--any-arguments"]);
+    assert_eq!(
+        said.stdout,
+        "approved for 10m: send_money on `demo` for `alice`, with any arguments\n"
+    );
+    for amount in [50, 51, 52] {
+        assert!(!is_error(&pay(&alice, amount)), "{amount}");
+    }
+    assert!(is_error(&pay(&bob, 52)), "another grant is not covered");
+    let list = stage.fine(&["approvals", "list", "--all"]).stdout;
+    assert!(list.contains("approved, any arguments"), "{list}");
+    assert!(stage.fine(&["approvals", "show", &id]).stdout.contains("approved, any arguments"));
+    assert_eq!(stage.fine(&["approvals", "show", &id, "--json"]).json()["any_arguments"], true);
+    let audit = stage.fine(&["audit", "search", "approval_decided"]).stdout;
+    assert!(audit.contains("any arguments, for 600 s"), "{audit}");
+    stage.fine(&["approvals", "deny", &id, "--because", "enough"]);
+    for amount in [50, 51, 53] {
+        assert!(is_error(&pay(&alice, amount)), "{amount}");
+    }
+}
+
+#[test]
+fn a_program_watches_and_decides_by_lines() {
+    use std::io::{BufRead as _, BufReader, Write as _};
+    use std::process::Stdio;
+    let stage = Stage::with_demo();
+    let token = stage.grant("alice");
+    let up = stage.up(&[]);
+    let url = format!("{}/demo", up.url());
+    let mut watch = stage.command(&["approvals", "watch", "--json", "--yes"]);
+    let mut watch = watch.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    let mut says = watch.stdin.take().unwrap();
+    let mut hears = BufReader::new(watch.stdout.take().unwrap()).lines();
+    let call = std::thread::spawn(move || {
+        http::call(&url, &token, "send_money", &json!({ "to": "Ada", "amount": 50 }))
+    });
+    let mut next =
+        || -> serde_json::Value { serde_json::from_str(&hears.next().unwrap().unwrap()).unwrap() };
+    let waiting = next();
+    assert_eq!((&waiting["event"], &waiting["subject"]), (&json!("waiting"), &json!("send_money")));
+    writeln!(says, "y {}", waiting["id"].as_str().unwrap()).unwrap();
+    // The call may have used the yes before the next look.
+    let decided = next();
+    assert!(["approved", "used"].contains(&decided["event"].as_str().unwrap()), "{decided}");
+    assert_eq!(decided["id"], waiting["id"]);
+    assert_eq!(call.join().unwrap().json()["result"]["isError"], false);
+    writeln!(says, "q").unwrap();
+    assert!(watch.wait().unwrap().success());
 }
 
 #[test]

@@ -25,6 +25,20 @@ fn a_command_that_is_not_finished_is_answered_with_help_whatever_the_environment
 }
 
 #[test]
+fn help_is_a_command() {
+    let stage = Stage::new();
+    assert_eq!(stage.fine(&["help"]).stdout, stage.fine(&["--help"]).stdout);
+    for words in [&["server"][..], &["server", "add"], &["approvals", "watch"]] {
+        let asked = [words, &["--help"]].concat();
+        let named = [&["help"], words].concat();
+        assert_eq!(stage.fine(&named).stdout, stage.fine(&asked).stdout, "{words:?}");
+    }
+    let said = stage.run(&["help", "server", "nonsense"]);
+    assert_eq!(said.code, 2);
+    assert!(said.stderr.contains("there is no command `server nonsense`"), "{}", said.stderr);
+}
+
+#[test]
 fn an_unknown_command_is_could_not_and_names_the_nearest() {
     assert_snapshot!(Stage::new().told(&["polcy"]));
 }

@@ -6,13 +6,14 @@ use std::time::Duration;
 use insta::assert_snapshot;
 use serde_json::{Value, json};
 use store::clock::Clock;
-use store::ledger::{Ledger, Note, Options, Retention};
+use store::ledger::{Ledger, Note, Options, Retention, SealKey, Sealing};
+use store::vault::{Vault, ask_nobody};
 
 use crate::http;
 use crate::stage::Stage;
 
 /// A stage with a few calls behind it.
-fn stage() -> Stage {
+pub(crate) fn stage() -> Stage {
     let stage = Stage::with_demo();
     let token = stage.grant("alice");
     let up = stage.up(&[]);
@@ -197,9 +198,12 @@ fn an_edited_log_is_found_and_a_cut_off_end_with_a_checkpoint() {
 
 /// Lets all rows go that are not in the newest segments.
 fn retire(stage: &Stage) {
+    let vault = Vault::look(&stage.home(), ask_nobody).unwrap().unwrap();
+    let key = SealKey::of(&vault).unwrap();
     let options = Options {
         segment_bytes_max: 4_000,
         retention: Retention { age_seconds_max: None, bytes_max: Some(1) },
+        seal: Some(Sealing { key, expected: true }),
         ..Options::default()
     };
     let ledger = Ledger::open(&stage.home().join("audit"), Clock::System, options).unwrap();

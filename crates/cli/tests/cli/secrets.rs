@@ -82,7 +82,7 @@ fn no_secret_is_in_any_output_or_file() {
     }
     let said = up.stop();
     assert_eq!(said.code, 0, "{}", said.stderr);
-    assert!(said.stderr.contains("stopping"), "the log is looked at: {}", said.stderr);
+    assert!(said.stderr.contains("shutting down"), "the log is looked at: {}", said.stderr);
     assert_clean("the log", said.everything().as_bytes(), &secrets);
     let files = files_below(&stage.home());
     assert!(files.len() > 4);
@@ -153,6 +153,45 @@ fn a_secret_on_the_command_line_is_refused_and_not_repeated() {
     ];
     let told = stage.told(&header).replace("hunter2-hunter2", "[TYPED]");
     insta::assert_snapshot!(told);
+}
+
+#[test]
+fn a_secret_among_the_arguments_of_a_server_is_masked_wherever_it_is_shown() {
+    let stage = Stage::new();
+    let planted = ["hunter2-planted", "q7Zp2LxV9mT4sRb8Kd1WfQ", "ghp_planted0123456789"];
+    let [word, random, known] = planted;
+    let assigned = format!("API_TOKEN={word}");
+    let header = format!("Authorization: Bearer {word}");
+    let url = format!("https://mcp.example/s/{random}/mcp");
+    let add = |name: &str, words: &[&str]| {
+        let command = ["server", "add", name, "--no-connect", "--", "/no/such/program"];
+        stage.fine(&[&command, words].concat())
+    };
+    let said = add("a", &["--api-key", word]).everything();
+    assert!(said.contains("looks like a secret") && said.contains("--secret-env NAME"), "{said}");
+    add("b", &["-e", &assigned, "--header", &header]);
+    add("c", &[random, "--with", known]);
+    add("plain", &["-y", "@modelcontextprotocol/server-filesystem", "/srv"]);
+    let far = stage.fine(&["server", "add", "far", "--no-connect", "--url", &url]).everything();
+    assert_clean("server add", far.as_bytes(), &planted);
+    for command in [
+        &["server", "list"][..],
+        &["server", "list", "--json"],
+        &["server", "add", "a2", "--no-connect", "--json", "--", "x", "--token", word],
+        &["doctor"],
+        &["doctor", "--thorough", "--json"],
+        &["status"],
+        &["audit", "tail", "-n", "100"],
+        &["audit", "export", "--format", "jsonl"],
+    ] {
+        let said = stage.run(command).everything();
+        assert_clean(&command.join(" "), said.as_bytes(), &planted);
+    }
+    let list = stage.fine(&["server", "list"]).everything();
+    assert!(list.contains("--api-key [secret]") && list.contains("API_TOKEN=[secret]"), "{list}");
+    assert!(list.contains("server-filesystem /srv"), "{list}");
+    assert!(list.contains("argument 2 of server `a` looks like a secret"), "{list}");
+    assert!(!list.contains("of server `plain`"), "{list}");
 }
 
 #[test]

@@ -162,7 +162,7 @@ fn what_a_human_approved_is_asked_for_again() {
                 break id.to_owned();
             }
         };
-        stage.fine(&["approvals", "approve", &id]);
+        stage.fine(&["approvals", "approve", "--yes", &id]);
         call.join().unwrap();
     });
     assert_eq!(up.stop().code, 0);

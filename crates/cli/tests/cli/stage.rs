@@ -172,6 +172,8 @@ impl Stage {
         text = text.replace(env!("CARGO_MANIFEST_DIR"), "[CLI]");
         text = text.replace(env!("CARGO_PKG_VERSION"), "[VERSION]");
         for (pattern, blank) in [
+            // Where a machine keeps its shell.
+            (r"(/usr)?/bin/sh\b", "[SH]"),
             (r"tg_[0-9A-Za-z]{49}", "[TOKEN]"),
             (r"ap-\d+-[0-9a-f]+", "[APPROVAL]"),
             (r"g_[0-9A-Za-z]{12}", "[GRANT ID]"),

@@ -81,7 +81,7 @@ fn what_a_server_says_on_stderr_reaches_its_client_without_secrets() {
     let key = ["--secret-env", "KEY=env:PLANTED", "--", "sh", &script, &tools];
     stage.fine(&[&["server", "add", "book"][..], &key].concat());
     let said = stage.speak(&["stdio", "book", "--policy", "p.json"], &input);
-    assert_eq!((said.code, said.stderr.as_str()), (0, "ready with [secret]\n"));
+    assert_eq!((said.code, said.stderr.as_str()), (0, "ready with [secret KEY]\n"));
     assert_eq!(answer(&said.stdout, 1)["result"]["content"][0]["text"], "done");
     let words = ["wrap", "--policy", "p.json", "--env", "KEY=open", "--", "sh", &script, &tools];
     let said = stage.speak(&words, &input);

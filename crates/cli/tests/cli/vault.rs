@@ -321,3 +321,49 @@ fn processes_that_move_and_read_at_once_agree_on_the_key() {
     });
     assert_eq!(id(&stage), before);
 }
+
+/// `vault.key` lies in the home, so a home that came from elsewhere may name any program.
+#[test]
+fn the_program_of_a_copied_home_is_not_run_before_it_is_confirmed() {
+    let stage = stage();
+    let safe = stage.write("safe.key", &key_file(&stage));
+    let script = format!("#!/bin/sh\necho run >> {}\ncat {safe}\n", stage.path("ran").display());
+    let program = stage.write("bin/print-key", &script);
+    fs::set_permissions(&program, fs::Permissions::from_mode(0o700)).unwrap();
+    stage.fine(&["vault", "move", "--to", "command", "--", &program]);
+    stage.fine(&["grant", "list"]);
+    let copy = stage.path("copy").display().to_string();
+    let home = stage.home().display().to_string();
+    assert!(
+        std::process::Command::new("cp").args(["-a", &home, &copy]).status().unwrap().success()
+    );
+    let ran = || fs::read_to_string(stage.path("ran")).unwrap().lines().count();
+    let before = ran();
+    for command in [
+        &["grant", "list"][..],
+        &["doctor"],
+        &["vault", "status"],
+        &["audit", "verify"],
+        &["up", "--listen", "127.0.0.1:0"],
+    ] {
+        let said = stage.run(&[&["--home", &copy], command].concat());
+        let expected = if command == ["audit", "verify"] { 0 } else { said.code.max(1) };
+        assert_eq!(said.code, expected, "{command:?}: {}", said.everything());
+        assert_eq!(ran(), before, "{command:?}: {}", said.everything());
+        if command != ["audit", "verify"] {
+            assert!(said.everything().contains("vault confirm"), "{}", said.everything());
+        }
+    }
+    // Nor another program in the home it was confirmed for.
+    let named = key_file(&stage).replace("print-key", "other-key");
+    let words = key_file(&stage);
+    fs::write(stage.home().join("vault.key"), named).unwrap();
+    let said = stage.run(&["grant", "list"]);
+    assert!(said.stderr.contains("was not run"), "{}", said.everything());
+    fs::write(stage.home().join("vault.key"), words).unwrap();
+
+    let said = stage.fine(&["--home", &copy, "vault", "confirm"]);
+    assert!(said.stdout.starts_with("confirmed: `"), "{}", said.stdout);
+    stage.fine(&["--home", &copy, "grant", "list"]);
+    assert!(ran() > before);
+}

@@ -101,7 +101,7 @@ fn progress_grows_also_after_a_wait_for_a_human() {
             // The first word about the wait goes out before anybody can decide.
             let id = held(&stage.gate, "agent");
             std::thread::sleep(Duration::from_millis(500));
-            stage.gate.run(&["approvals", "approve", &id]);
+            stage.gate.run(&["approvals", "approve", "--yes", &id]);
             calling.join().unwrap()
         });
         let progress = came.iter().filter(|message| message["method"] == "notifications/progress");
@@ -483,7 +483,7 @@ fn said_if_any(answer: &Value) -> Option<Value> {
 
 #[test]
 fn a_server_that_was_started_again_is_told_what_it_has_forgotten() {
-    let stage = stage("legacy");
+    let stage = stage_under("legacy", &json!({ "version": "1", "default": "allow" }), "");
     let client = older(&stage.client, &json!({}));
     for (method, params) in [
         ("logging/setLevel", json!({ "level": "error" })),

@@ -6,7 +6,7 @@ use std::io::Write;
 use std::net::TcpStream;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
@@ -139,7 +139,7 @@ fn p03_what_a_newer_server_answers_itself_leaves_one_row() {
 
 #[test]
 fn p03_each_request_leaves_exactly_one_decision() {
-    let (gate, recorder, client) = Gate::with_recorder();
+    let (mut gate, recorder, client) = Gate::with_recorder();
     let before = gate.decisions().len();
     let stranger = gate.client("tg_nobody", "/mcp/rec");
     let each = 10 * rounds(4);
@@ -156,9 +156,10 @@ fn p03_each_request_leaves_exactly_one_decision() {
                         known.post_as("text/plain", b"{}"),
                     ];
                     let mut ids = ids.lock().unwrap();
-                    for answer in &answers {
+                    for (number, answer) in answers.iter().enumerate() {
                         let id = answer.denial()["audit_id"].as_u64();
-                        ids.push(id.unwrap_or_else(|| panic!("no audit_id in {}", answer.text())));
+                        let id = id.unwrap_or_else(|| panic!("no audit_id in {}", answer.text()));
+                        ids.push((number == 2, id));
                     }
                     drop(ids);
                     assert!(known.call("echo", &json!({})).passed());
@@ -166,20 +167,75 @@ fn p03_each_request_leaves_exactly_one_decision() {
             });
         }
     });
+    // A stop writes what was counted in the last second.
+    gate.stop();
     let decisions = gate.decisions();
     let sent = WORKERS * each * 5;
-    let rows = decisions.len() - before;
+    let is_stranger = |row: &&Value| row["decision"] == "unauthenticated";
+    let of_strangers: Vec<&Value> = decisions.iter().filter(is_stranger).collect();
+    let counted: u64 = of_strangers.iter().map(|row| row["count"].as_u64().unwrap_or(1)).sum();
+    let rows = decisions.len() - before - of_strangers.len();
     let known: HashSet<u64> = decisions.iter().filter_map(|row| row["seq"].as_u64()).collect();
     let ids = ids.into_inner().unwrap();
-    let distinct: HashSet<u64> = ids.iter().copied().collect();
+    let told: Vec<u64> = ids.iter().filter(|(stranger, _)| !stranger).map(|(_, id)| *id).collect();
+    let distinct: HashSet<u64> = told.iter().copied().collect();
     println!(
-        "P03: {sent} mixed requests, {rows} decision rows, {} doubled ids",
-        ids.len() - distinct.len()
+        "P03: {sent} mixed requests, {rows} decision rows with a grant, {} doubled ids, {counted} requests without one in {} rows",
+        told.len() - distinct.len(),
+        of_strangers.len()
     );
-    assert_eq!(rows, sent);
-    assert_eq!(distinct.len(), ids.len(), "no two answers name one row");
-    assert!(distinct.is_subset(&known), "every id that was told has its row");
+    assert_eq!(rows, WORKERS * each * 4);
+    assert_eq!(counted, u64::try_from(WORKERS * each).unwrap(), "all are counted");
+    assert_eq!(distinct.len(), told.len(), "no two answers name one row");
+    assert!(ids.iter().all(|(_, id)| known.contains(id)), "every id that was told has its row");
     assert_eq!(recorder.count("echo"), gate.admitted("echo"));
+    gate.verify();
+}
+
+/// Without a token, and as a web page can do it: with a foreign `Host`, and with bytes that are no HTTP.
+#[test]
+fn p03_requests_without_a_grant_share_rows_and_none_is_lost() {
+    const EACH: u64 = 400;
+    let (mut gate, _recorder, client) = Gate::with_recorder();
+    let size = |gate: &Gate| fs::metadata(gate.home.join("audit/00000001.log")).unwrap().len();
+    let before = size(&gate);
+    let requests = [
+        (
+            "401",
+            "POST /mcp/rec HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\nContent-Length: 0\r\n\r\n",
+        ),
+        ("403", "GET /mcp HTTP/1.1\r\nHost: evil.example\r\nConnection: close\r\n\r\n"),
+        ("404", "GET /nothing HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n"),
+        ("400", "\u{1}\u{2}\u{3}\r\n\r\n"),
+    ];
+    let host = format!("127.0.0.1:{}", gate.port);
+    let began = Instant::now();
+    thread::scope(|scope| {
+        for (status, request) in requests {
+            let request = request.replace("{host}", &host);
+            let port = gate.port;
+            scope.spawn(move || {
+                for _ in 0..EACH {
+                    let answer = exchange(port, request.as_bytes(), Duration::from_secs(20));
+                    assert_eq!(answer.status.to_string(), status, "{request:?}");
+                }
+            });
+        }
+    });
+    let seconds = began.elapsed().as_secs() + 2;
+    assert!(client.call("echo", &json!({})).passed());
+    gate.stop();
+    let rows = gate.decisions();
+    for (status, _) in requests {
+        let of_status: Vec<&Value> = rows.iter().filter(|row| row["code"] == status).collect();
+        let counted: u64 = of_status.iter().map(|row| row["count"].as_u64().unwrap_or(1)).sum();
+        assert_eq!(counted, EACH, "{status}: {of_status:?}");
+        // Two in the first second, one in each after it, and one at the stop.
+        let rows = u64::try_from(of_status.len()).unwrap();
+        assert!(rows <= 2 + 2 * seconds, "{status}: {rows} rows in {seconds} s");
+    }
+    let grown = size(&gate) - before;
+    assert!(grown < 4_096 * (seconds + 4) * 4, "{grown} bytes in {seconds} s");
     gate.verify();
 }
 

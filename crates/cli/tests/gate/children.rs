@@ -77,7 +77,7 @@ fn a_server_that_cannot_start_says_why_to_the_first_call() {
     let token = gate.grant("agent", &["none=rules"]);
     gate.up();
     let answer = gate.client(&token, "/mcp/none").call("echo", &json!({}));
-    assert!(answer.text().contains("`/no/such/program` is not installed"), "{}", answer.text());
+    assert!(answer.text().contains("there is no program `/no/such/program`"), "{}", answer.text());
     assert!(answer.text().contains("the call did not happen"), "{}", answer.text());
 }
 

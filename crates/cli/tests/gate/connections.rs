@@ -118,15 +118,114 @@ fn strangers_do_not_keep_clients_with_a_grant_out() {
 fn clients_with_a_grant_are_told_when_there_is_no_place() {
     let (mut gate, _recorder, client) = Gate::with_recorder();
     gate.stop();
-    gate.settings("[limits]\nconnections_max = 3\n");
+    gate.settings("[limits]\nconnections_max = 4\n");
     gate.up();
     let client = gate.client(&client.token, "/mcp/rec");
     let mut lines: Vec<_> = (0..3).map(|_| client.line()).collect();
     for line in &mut lines {
         assert!(line.call("echo", &json!({ "nonce": "mine" })).passed());
     }
-    assert_eq!(client.call("echo", &json!({ "nonce": "more" })).status, 503);
+    let more = client.call("echo", &json!({ "nonce": "more" }));
+    assert_eq!(more.status, 503, "{}", more.text());
+    assert!(more.text().contains("connections_per_grant_max"), "{}", more.text());
     for line in &mut lines {
         assert!(line.call("echo", &json!({ "nonce": "still" })).passed());
     }
+}
+
+/// Nobody gets more by asking for more: a grant has its share of connections and of sessions.
+#[test]
+fn a_grant_that_takes_all_it_can_get_leaves_places_for_the_others() {
+    let (mut gate, _recorder, client) = Gate::with_recorder();
+    let other = gate.grant("other", &["rec=rules"]);
+    gate.stop();
+    gate.settings(
+        "[limits]\nconnections_max = 40\nsessions_max = 20\nsessions_per_grant_max = 10\n",
+    );
+    gate.up();
+    let greedy = gate.client(&client.token, "/mcp/rec");
+    let other = gate.client(&other, "/mcp/rec");
+    let kept = other.with_session();
+    let mut lines = Vec::new();
+    for _ in 0..60 {
+        let mut line = greedy.line();
+        let status = line.call("echo", &json!({ "nonce": "mine" })).status;
+        assert!(matches!(status, 200 | 503), "{status}");
+        lines.push(line);
+    }
+    for _ in 0..20 {
+        assert!(other.call("echo", &json!({ "nonce": "another's" })).passed());
+    }
+    drop(lines);
+    let sessions: Vec<Client> = (0..30).map(|_| greedy.with_session()).collect();
+    assert!(kept.call("echo", &json!({})).passed(), "its session is still there");
+    let open = sessions.iter().filter(|one| one.call("echo", &json!({})).passed()).count();
+    assert_eq!(open, 10, "the newest of its own");
+    assert!(sessions.last().unwrap().call("echo", &json!({})).passed());
+}
+
+/// What is kept of a handshake is bounded, too.
+#[test]
+fn sessions_with_large_handshakes_end_sessions_of_the_same_grant() {
+    let (gate, _recorder, client) = Gate::with_recorder();
+    let other = gate.client(&gate.grant("other", &["rec=rules"]), "/mcp/rec");
+    until("the grant counts", Duration::from_secs(5), || other.call("echo", &json!({})).passed());
+    let kept = other.with_session();
+    let hello = json!({
+        "jsonrpc": "2.0", "id": 0, "method": "initialize",
+        "params": {
+            "protocolVersion": "2025-06-18", "capabilities": { "experimental": { "x": "x".repeat(60_000) } },
+            "clientInfo": { "name": "large", "version": "1" },
+        },
+    });
+    let sessions: Vec<Client> = (0..160)
+        .map(|_| {
+            let id = client.send(&hello).header("mcp-session-id").unwrap();
+            Client { headers: format!("Mcp-Session-Id: {id}\r\n"), ..client.clone() }
+        })
+        .collect();
+    assert_eq!(sessions[0].call("echo", &json!({})).status, 404, "9 MiB are more than is kept");
+    assert!(sessions[159].call("echo", &json!({})).passed());
+    assert!(kept.call("echo", &json!({})).passed());
+}
+
+#[test]
+fn a_limit_is_not_reset_by_opening_a_session_or_naming_one() {
+    let (gate, recorder, _) = Gate::with_recorder();
+    let short = json!({ "rate_limit": { "max": 1, "window": 86400 } });
+    let long = json!({ "limits": [{ "window": "day", "max": 1, "scope": "session" }] });
+    let tools = json!({ "echo": short, "other": long });
+    gate.policy("once", &json!({ "version": "1", "default": "deny", "tools": tools }));
+    let client = gate.client(&gate.grant("limited", &["rec=once"]), "/mcp/rec");
+    until("the grant counts", Duration::from_secs(5), || client.send(&ping()).status == 200);
+    for tool in ["echo", "other"] {
+        let before = recorder.count(tool);
+        let mut passed = usize::from(client.call(tool, &json!({})).passed());
+        for _ in 0..5 {
+            let session = client.with_session();
+            passed += usize::from(session.call(tool, &json!({})).passed());
+            // A request of the newer era with the header of a session.
+            let headers = format!(
+                "{}Mcp-Protocol-Version: 2026-07-28\r\nMcp-Method: tools/call\r\nMcp-Name: {tool}\r\n",
+                session.headers
+            );
+            let newer = Client { headers, ..client.clone() };
+            let mut call = call(tool, &json!({}));
+            call["params"]["_meta"] = json!({
+                "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+                "io.modelcontextprotocol/clientCapabilities": {},
+            });
+            let answer = newer.send(&call);
+            assert_eq!(answer.denial()["code"], "rate_limited", "{}", answer.text());
+        }
+        assert_eq!((passed, recorder.count(tool) - before), (1, 1), "{tool}");
+    }
+    let rows = gate.rows();
+    let newer =
+        rows.iter().filter(|row| row["grant"] == "limited" && row["code"] == "rate_limited");
+    assert!(newer.clone().any(|row| row["session"].is_null() || row["session"] == ""), "{rows:?}");
+}
+
+fn ping() -> serde_json::Value {
+    json!({ "jsonrpc": "2.0", "id": 1, "method": "ping" })
 }

@@ -89,6 +89,7 @@ fn p17_what_a_decision_takes_without_the_store() {
         let verdict = rules.decide(&Call {
             subject: Subject::Tool(&name),
             args: Some(args.root()),
+            params: None,
             caller: Caller { grant: "agent", session: None, client: None },
             tool: ToolFacts::default(),
             time: LocalTime { hour: 12, weekday: Weekday::Monday },

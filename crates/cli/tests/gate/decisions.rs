@@ -83,7 +83,7 @@ fn p07_p36_an_approval_lets_one_exact_call_through_once() {
             "nothing passes before the owner says so"
         );
 
-        gate.run(&["approvals", "approve", &id]);
+        gate.run(&["approvals", "approve", "--yes", &id]);
         let mut other = arguments.clone();
         other["amount"] = json!(6);
         assert!(!client.call("pay", &other).passed(), "other arguments are another call");
@@ -92,7 +92,7 @@ fn p07_p36_an_approval_lets_one_exact_call_through_once() {
             json!({ "note": "line\u{1b}[2Jtwo", "amount": 5, "nonce": format!("r{round}") });
         let passed = race(RETRIES, client, "pay", &reordered);
         assert_eq!((passed, recorder.count("pay") - before), (1, 1));
-        assert!(!gate.cli(&["approvals", "approve", &id]).status.success(), "not twice");
+        assert!(!gate.cli(&["approvals", "approve", "--yes", &id]).status.success(), "not twice");
     }
     println!(
         "P07: {times} approvals, {RETRIES} racing retries each, {} executions",
@@ -168,7 +168,7 @@ fn a_held_call_is_judged_by_what_is_in_force_when_it_goes_on() {
                 let calling = scope.spawn(|| client.send(&message));
                 let id = held(&gate, label);
                 act(label);
-                gate.run(&["approvals", "approve", &id]);
+                gate.run(&["approvals", "approve", "--yes", &id]);
                 calling.join().unwrap()
             });
             assert!(!answer.passed(), "{label}: {}", answer.text());
@@ -197,7 +197,7 @@ fn a_held_call_that_its_client_took_back_does_not_go_on() {
                 "jsonrpc": "2.0", "method": "notifications/cancelled",
                 "params": { "requestId": message["id"] },
             }));
-            gate.run(&["approvals", "approve", &id]);
+            gate.run(&["approvals", "approve", "--yes", &id]);
             calling.join().unwrap();
         });
     }
@@ -299,7 +299,7 @@ fn an_approval_does_not_fit_a_definition_that_changed_meanwhile() {
     let client = gate.client(&token, "/mcp/rec");
     let approved = || {
         let id = client.call("pay", &json!({})).denial()["approval_id"].clone();
-        gate.run(&["approvals", "approve", id.as_str().unwrap()]);
+        gate.run(&["approvals", "approve", "--yes", id.as_str().unwrap()]);
         id
     };
     let first = approved();
@@ -437,7 +437,7 @@ fn an_approval_that_fits_no_call_any_more_says_so() {
     let told = |id: &str| {
         let shown: Value =
             serde_json::from_str(&gate.run(&["--json", "approvals", "show", id])).unwrap();
-        let output = gate.cli(&["approvals", "approve", id]);
+        let output = gate.cli(&["approvals", "approve", "--yes", id]);
         assert!(output.status.success());
         let warned = String::from_utf8(output.stderr).unwrap();
         assert_eq!(shown["void"].is_string(), warned.contains("fits no call any more"), "{warned}");
@@ -500,4 +500,40 @@ fn listed(client: &Client) -> Vec<String> {
             _ => return names,
         }
     }
+}
+
+/// What waits for a human is bounded on disk, and goes when its approval is over.
+#[test]
+fn calls_that_wait_do_not_fill_the_disk_and_leave_it_when_they_are_over() {
+    let (gate, _recorder, client) = Gate::with_recorder();
+    let large = vec!["x".repeat(64 << 10); 48];
+    let mut waiting = Vec::new();
+    let refused = loop {
+        let number = waiting.len();
+        let denial = client.call("pay", &json!({ "n": number, "text": large })).denial();
+        if denial["code"] != "approval_pending" {
+            break denial;
+        }
+        let id = denial["approval_id"].as_str().unwrap().to_owned();
+        assert!(gate.run(&["approvals", "show", &id]).contains("xxx"), "kept when it is told");
+        waiting.push(id);
+        assert!(waiting.len() < 20, "nothing stops it");
+    };
+    assert_eq!(refused["code"], "rate_limited", "{refused}");
+    let reason = refused["reason"].as_str().unwrap();
+    assert!(reason.contains("cannot wait for the owner"), "{reason}");
+    assert_eq!(waiting.len(), 5, "16 MiB of a grant");
+    for (number, id) in waiting.iter().enumerate() {
+        if number % 2 == 0 {
+            gate.run(&["approvals", "deny", id, "--because", "no"]);
+        } else {
+            gate.run(&["approvals", "approve", id]);
+            assert!(client.call("pay", &json!({ "n": number, "text": large })).passed());
+        }
+    }
+    until("the arguments are gone", Duration::from_secs(30), || {
+        let kept = |id: &String| gate.run(&["approvals", "show", id]).contains("xxx");
+        !waiting.iter().any(kept)
+    });
+    assert_eq!(client.call("pay", &json!({ "text": large })).denial()["code"], "approval_pending");
 }

@@ -423,7 +423,8 @@ fn a_newer_server_that_never_comes_to_an_end_does_not_keep_the_gate_at_it() {
 
 #[test]
 fn a_log_level_at_the_address_of_all_servers_reaches_older_ones() {
-    let stage = stage("legacy");
+    // A log level is no tool, so it follows the policy's default.
+    let stage = stage_under("legacy", &json!({ "version": "1", "default": "allow" }), "");
     let client = Client { path: "/mcp".to_owned(), ..stage.client.clone() };
     let level = |name: &str| request("logging/setLevel", &json!({ "level": name }));
     let told = request("tools/call", &json!({ "name": "peer.level" }));

@@ -124,6 +124,42 @@ fn p19_a_revoked_grant_ends_at_once() {
 }
 
 #[test]
+fn p19_what_runs_under_a_token_ends_when_a_rotation_ends_the_token() {
+    let (gate, recorder, _) = Gate::with_recorder();
+    // With an overlap the token ends by itself, without any other change.
+    for (label, overlap) in [("at-once", "0s"), ("later", "1s")] {
+        let old = gate.client(&gate.grant(label, &["rec=rules"]), "/mcp/rec");
+        until("the grant counts", Duration::from_secs(5), || old.call("echo", &json!({})).passed());
+        let session = old.with_session();
+        let mut stream = session.open("GET");
+        stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+        let mut head = [0; 12];
+        stream.read_exact(&mut head).unwrap();
+        assert_eq!(&head, b"HTTP/1.1 200", "the stream is open");
+        let before = recorder.count("other");
+        recorder.hang_on("other");
+        thread::scope(|scope| {
+            let call = scope.spawn(|| old.call("other", &json!({})).status);
+            until("the call is with the server", Duration::from_secs(10), || {
+                recorder.count("other") > before
+            });
+            let rotated = gate.run(&["--json", "grant", "rotate", label, "--overlap", overlap]);
+            let rotated: Value = serde_json::from_str(&rotated).unwrap();
+            until("the call ends", Duration::from_secs(10), || call.is_finished());
+            assert_eq!(call.join().unwrap(), 401, "{label}");
+            let mut rest = Vec::new();
+            stream.read_to_end(&mut rest).expect("the stream ends");
+            assert_eq!(old.call("echo", &json!({})).status, 401);
+            // The grant goes on with its new token, in the same session.
+            let token = rotated["token"].as_str().unwrap().to_owned();
+            let new = crate::door::Client { token, ..session.clone() };
+            assert!(new.call("echo", &json!({})).passed(), "{label}");
+        });
+        recorder.let_go();
+    }
+}
+
+#[test]
 fn p19_a_call_under_way_ends_with_its_grant() {
     let (gate, recorder, _) = Gate::with_recorder();
     let client = gate.client(&gate.grant("leaver", &["rec=rules"]), "/mcp/rec");
@@ -192,12 +228,12 @@ fn p20_one_grant_never_gets_what_belongs_to_another() {
     assert_eq!(crossed, 0);
     // An approval is asked for and given per grant.
     let asked = alice.call("pay", &json!({ "nonce": "p" })).denial();
-    gate.run(&["approvals", "approve", asked["approval_id"].as_str().unwrap()]);
+    gate.run(&["approvals", "approve", "--yes", asked["approval_id"].as_str().unwrap()]);
     assert!(!bob.call("pay", &json!({ "nonce": "p" })).passed());
     assert!(alice.call("pay", &json!({ "nonce": "p" })).passed());
     // Nor does it pass to whoever has the label next.
     let asked = bob.call("pay", &json!({ "nonce": "q" })).denial();
-    gate.run(&["approvals", "approve", asked["approval_id"].as_str().unwrap()]);
+    gate.run(&["approvals", "approve", "--yes", asked["approval_id"].as_str().unwrap()]);
     gate.run(&["grant", "revoke", "bob"]);
     let next = gate.grant("bob", &["rec=rules"]);
     let next = gate.client(&next, "/mcp/rec");

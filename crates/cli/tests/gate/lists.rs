@@ -12,7 +12,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use crate::eras::{listened, older, request};
-use crate::world::Gate;
+use crate::world::{Gate, until};
 
 const NEWS: &str = include_str!("news.py");
 const KINDS: [&str; 3] = ["tools", "prompts", "resources"];
@@ -137,9 +137,11 @@ fn clients_of_all_servers_hear_of_every_list_that_changes() {
         }
     }
     assert!(!session.send(&list).text().contains("old-url.n1"), "nobody has accepted it");
+    // It is read in the background.
+    until("it is seen", SOON, || !stage.gate.cli(&["server", "pins", "old-url"]).status.success());
     stage.gate.run(&["server", "pins", "old-url", "--accept"]);
     both("a tool was accepted", &KINDS);
-    assert!(session.send(&list).text().contains("old-url.n1"));
+    until("it is shown", SOON, || session.send(&list).text().contains("old-url.n1"));
     stage.gate.run(&["server", "remove", "old-pipe"]);
     both("a server was removed", &KINDS);
     stage.gate.policy("closed", &json!({ "version": "1", "default": "deny" }));

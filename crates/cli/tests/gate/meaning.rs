@@ -7,11 +7,15 @@ use std::thread;
 
 use serde_json::{Value, json};
 
+use crate::members::MEMBERS;
 use crate::readers::{Reading, one_meaning, readings};
 use crate::recorder::Recorder;
 use crate::world::{Gate, any_below, number};
 
 const WORKERS: usize = 4;
+
+const REF: &str = "completion/complete";
+const TOOLS: &[&str] = &["pay", "pay", "pay", "other", "secret"];
 
 fn rules() -> Value {
     let over = |path: &str| json!({ "conditions": [{ "path": path, "op": "gt", "value": 100 }] });
@@ -24,6 +28,7 @@ fn rules() -> Value {
             "other": {},
             "secret": { "action": "deny" },
         },
+        "prompts": { "hello": { "action": "allow" } },
     })
 }
 
@@ -41,16 +46,17 @@ fn trouble(body: &[u8]) -> Option<String> {
         let within = |amount: &Value| {
             amount.is_null() || amount.as_f64().is_some_and(|amount| amount <= 100.0)
         };
-        let allowed = match seen["params"]["name"].as_str() {
-            Some("pay") => {
+        let allowed = match (seen["method"].as_str(), seen["params"]["name"].as_str()) {
+            (Some("tools/call"), Some("pay")) => {
                 within(&args["amount"])
                     && within(&args["order"]["amount"])
                     && args["to"] != "mallory"
             }
-            Some("other") => true,
+            (Some("tools/call"), Some("other")) | (Some("prompts/get"), Some("hello")) => true,
+            (Some("completion/complete"), None) => seen["params"]["ref"]["name"] == "hello",
             _ => false,
         };
-        (!allowed || seen["method"] != "tools/call").then(|| format!("taken for {seen}"))
+        (!allowed).then(|| format!("taken for {seen}"))
     })
 }
 
@@ -72,6 +78,8 @@ impl Dice {
 
 const KEYS: &[&str] = &["amount", "to", "order", "name", "arguments", "method", "params", "nonce"];
 const VALUES: &[&str] = &[
+    "{\"type\":\"ref/prompt\",\"name\":\"rec.hello\"}",
+    "\"rec.secret\"",
     "5",
     "100",
     "101",
@@ -140,27 +148,40 @@ fn plain(members: &[(&str, &str)]) -> Vec<(String, String)> {
     members.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect()
 }
 
-/// A call after a few accidents with its members, and now and then with its bytes.
-fn fuzzed(dice: &mut Dice) -> Vec<u8> {
-    let mut root = plain(&[("jsonrpc", "\"2.0\""), ("id", "1"), ("method", "\"tools/call\"")]);
-    let name = dice.one_of(&["\"pay\"", "\"pay\"", "\"pay\"", "\"other\"", "\"secret\""]);
-    let mut params = plain(&[("name", name)]);
+/// A request after a few accidents with its members, and now and then with its bytes. Where names begin
+/// with their server's, so does `prefix`.
+fn fuzzed(dice: &mut Dice, prefix: &str) -> Vec<u8> {
+    let method = dice.one_of(&["tools/call", "tools/call", "tools/call", "prompts/get", REF]);
+    let mut root = plain(&[("jsonrpc", "\"2.0\""), ("id", "1")]);
+    root.push(("method".to_owned(), format!("\"{method}\"")));
+    let names = if method == "tools/call" { TOOLS } else { &["hello", "hello", "secret"] };
+    let name = format!("\"{prefix}{}\"", dice.one_of(names));
+    let mut params = if method == REF {
+        let reference = format!("{{\"type\":\"ref/prompt\",\"name\":{name}}}");
+        plain(&[("ref", &reference), ("argument", r#"{"name":"a","value":"b"}"#)])
+    } else {
+        plain(&[("name", &name)])
+    };
     let mut args = plain(&[("nonce", "\"x\"")]);
     if dice.below(3) > 0 {
         args.push(("amount".to_owned(), dice.one_of(VALUES).to_owned()));
     }
     for _ in 0..dice.below(3) {
-        let (key, value) = (dice.one_of(KEYS), dice.one_of(VALUES));
-        let member = (spelled(key, dice), value.to_owned());
-        let object = match dice.below(8) {
+        let place = dice.below(8);
+        let key = dice.one_of(if matches!(place, 1 | 2) { MEMBERS } else { KEYS });
+        let member = (spelled(key, dice), dice.one_of(VALUES).to_owned());
+        let object = match place {
             0 => &mut root,
             1 | 2 => &mut params,
             _ => &mut args,
         };
         object.insert(dice.below(object.len() + 1), member);
     }
-    let place = dice.below(params.len() + 1);
-    params.insert(place, (spelled_rarely("arguments", dice), object(&args)));
+    // The arguments of a prompt are texts.
+    if method == "tools/call" || dice.below(10) == 0 {
+        let place = dice.below(params.len() + 1);
+        params.insert(place, (spelled_rarely("arguments", dice), object(&args)));
+    }
     root.push((spelled_rarely("params", dice), object(&params)));
     let mut bytes = object(&root).into_bytes();
     if dice.below(4) == 0 {
@@ -180,6 +201,15 @@ fn spelled_rarely(key: &str, dice: &mut Dice) -> String {
 
 #[test]
 fn p16_what_was_judged_is_what_was_sent() {
+    judged_is_sent("/mcp/rec", "");
+}
+
+#[test]
+fn p16_what_was_judged_is_what_was_sent_where_names_are_edited() {
+    judged_is_sent("/mcp", "rec.");
+}
+
+fn judged_is_sent(path: &str, prefix: &str) {
     let mut gate = Gate::new();
     let recorder = Recorder::new(&["pay", "other", "secret"]);
     recorder.look_at_calls_with(trouble);
@@ -187,7 +217,7 @@ fn p16_what_was_judged_is_what_was_sent() {
     gate.run(&["server", "add", "rec", "--url", &recorder.url()]);
     let token = gate.grant("agent", &["rec=rules"]);
     gate.up();
-    let client = gate.client(&token, "/mcp/rec");
+    let client = gate.client(&token, path);
     let each = number("TOLLGATE_BODIES", 2_000).div_ceil(WORKERS);
     let passed = AtomicUsize::new(0);
     thread::scope(|scope| {
@@ -196,7 +226,7 @@ fn p16_what_was_judged_is_what_was_sent() {
                 let mut line = client.line();
                 let mut dice = Dice(any_below(u64::MAX) | 1);
                 for _ in 0..each {
-                    let body = fuzzed(&mut dice);
+                    let body = fuzzed(&mut dice, prefix);
                     let answer = line.post(&body);
                     assert!(answer.status < 500, "{}: {}", answer.status, answer.text());
                     passed.fetch_add(usize::from(answer.passed()), Ordering::Relaxed);
@@ -206,12 +236,12 @@ fn p16_what_was_judged_is_what_was_sent() {
     });
     let (sent, passed, found) = (each * WORKERS, passed.into_inner(), recorder.troubles());
     println!(
-        "P16: {sent} fuzzed bodies, {} reached the server, {} with a second meaning or against the policy",
+        "P16 at {path}: {sent} fuzzed bodies, {} reached the server, {} with a second meaning or against the policy",
         recorder.calls().len(),
         found.len()
     );
     for example in found.iter().take(5) {
-        println!("P16: {example}");
+        println!("P16 at {path}: {example}");
     }
     assert!(passed > sent / 20, "the load was real: {passed}");
     assert!(found.is_empty());

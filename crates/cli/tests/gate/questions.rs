@@ -196,3 +196,164 @@ fn nobody_hears_of_resources_that_the_policy_denies() {
         assert_eq!(recorder.troubles(), Vec::<String>::new());
     }
 }
+
+/// What servers say instead of a result, to ask their client something.
+fn asking() -> Vec<Value> {
+    let question = json!({ "method": "elicitation/create", "params": { "message": "who?" } });
+    let sample = json!({ "method": "sampling/createMessage", "params": { "message": "who?" } });
+    vec![
+        json!({ "resultType": "input_required", "inputRequests": { "q": question } }),
+        json!({ "resultType": "input_required", "inputRequests": { "q": question }, "content": [] }),
+        json!({ "resultType": "complete", "inputRequests": { "q": question }, "content": [] }),
+        json!({ "inputRequests": { "q": sample }, "content": [], "contents": [], "messages": [] }),
+        json!({ "resultType": "input_required", "inputRequests": [question] }),
+        json!({ "resultType": "input_required", "inputRequests": { "q": { "params": "who?" } } }),
+        json!({ "ResultType": "input_required", "InputRequests": { "q": question } }),
+    ]
+}
+
+/// A client of the newer era, or one with a session, that declares these capabilities.
+struct Asker {
+    client: Client,
+    meta: Option<Value>,
+}
+
+impl Asker {
+    fn new(client: &Client, newer: bool, capabilities: &Value) -> Asker {
+        if newer {
+            let meta = json!({
+                "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+                "io.modelcontextprotocol/clientCapabilities": capabilities,
+            });
+            return Asker { client: client.clone(), meta: Some(meta) };
+        }
+        let hello = json!({
+            "jsonrpc": "2.0", "id": 0, "method": "initialize",
+            "params": {
+                "protocolVersion": "2025-11-25", "capabilities": capabilities,
+                "clientInfo": { "name": "x", "version": "1" },
+            },
+        });
+        let session = client.send(&hello).header("mcp-session-id").expect("a session");
+        let headers = format!("Mcp-Session-Id: {session}\r\n");
+        Asker { client: Client { headers, ..client.clone() }, meta: None }
+    }
+
+    fn ask(&self, method: &str, name: &str) -> Answer {
+        let key = if method == "resources/read" { "uri" } else { "name" };
+        let mut params = json!({ key: name });
+        let mut client = self.client.clone();
+        if let Some(meta) = &self.meta {
+            params["_meta"] = meta.clone();
+            client.headers = format!(
+                "Mcp-Protocol-Version: 2026-07-28\r\nMcp-Method: {method}\r\nMcp-Name: {name}\r\n"
+            );
+        }
+        client.send(&json!({ "jsonrpc": "2.0", "id": 1, "method": method, "params": params }))
+    }
+}
+
+/// A gate whose policy lets servers ask for these.
+fn asked_world(manner: Manner, server_requests: &Value) -> (Gate, Recorder, Client) {
+    let mut gate = Gate::new();
+    let recorder = Recorder::new(&["echo"]);
+    recorder.behave(manner);
+    let rules = json!({ "version": "1", "default": "allow", "server_requests": server_requests });
+    gate.policy("rules", &rules);
+    gate.run(&["server", "add", "rec", "--url", &recorder.url()]);
+    let token = gate.grant("agent", &["rec=rules"]);
+    gate.up();
+    let client = gate.client(&token, "/mcp/rec");
+    (gate, recorder, client)
+}
+
+const ASKED: [(&str, &str); 3] =
+    [("tools/call", "echo"), ("resources/read", "file:///a"), ("prompts/get", "hello")];
+
+#[test]
+fn a_result_asks_nothing_that_the_policy_or_the_client_does_not_take() {
+    let takes = json!({ "elicitation": { "form": {} }, "sampling": {} });
+    let cases = [(json!([]), takes), (json!(["elicitation", "sampling"]), json!({}))];
+    for manner in [Manner::Honest, Manner::Newer] {
+        for (server_requests, capabilities) in &cases {
+            let (_gate, recorder, client) = asked_world(manner, server_requests);
+            for newer in [false, true] {
+                let asker = Asker::new(&client, newer, capabilities);
+                assert!(asker.ask("tools/call", "echo").passed());
+                for (result, (method, name)) in
+                    asking().iter().flat_map(|result| ASKED.map(|asked| (result, asked)))
+                {
+                    says(&recorder, result);
+                    let answer = asker.ask(method, name);
+                    recorder.lie(None);
+                    assert!(!answer.text().contains("who?"), "{newer} {result}: {}", answer.text());
+                    assert!(answer.json().get("error").is_some(), "{result}: {}", answer.text());
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn a_result_asks_what_the_policy_and_the_client_take() {
+    let takes = json!({ "elicitation": { "form": {} } });
+    let question = &asking()[0];
+    let (_gate, recorder, client) = asked_world(Manner::Newer, &json!(["elicitation"]));
+    let asker = Asker::new(&client, true, &takes);
+    for (method, name) in ASKED {
+        says(&recorder, question);
+        let answer = asker.ask(method, name);
+        assert_eq!(answer.json()["result"]["resultType"], "input_required", "{}", answer.text());
+        assert!(answer.text().contains("who?"), "{}", answer.text());
+        recorder.lie(None);
+    }
+    // An older server has no such result: an answer could not be brought back to it.
+    let (_gate, recorder, client) = asked_world(Manner::Honest, &json!(["elicitation"]));
+    for newer in [false, true] {
+        let asker = Asker::new(&client, newer, &takes);
+        says(&recorder, question);
+        let answer = asker.ask("tools/call", "echo");
+        assert_eq!(answer.json()["error"]["code"], -31052, "{}", answer.text());
+        assert!(!answer.text().contains("who?"), "{}", answer.text());
+        recorder.lie(None);
+    }
+}
+
+#[test]
+fn an_error_that_leads_to_an_address_is_a_question_too() {
+    let error = json!({
+        "code": -32042, "message": "open it",
+        "data": { "elicitations": [{ "mode": "url", "url": "https://evil.example/", "elicitationId": "e" }] },
+    });
+    let lie = told(&format!(r#"{{json}}{{"jsonrpc":"2.0","id":{{id}},"error":{error}}}"#));
+    let all = json!({ "elicitation": { "form": {}, "url": {} } });
+    let cases = [(json!([]), &all, false), (json!(["elicitation"]), &json!({}), false)];
+    let allowed = (json!(["elicitation"]), &all, true);
+    for manner in [Manner::Honest, Manner::Newer] {
+        for (server_requests, capabilities, passes) in cases.iter().chain([&allowed]) {
+            let (_gate, recorder, client) = asked_world(manner, server_requests);
+            for newer in [false, true] {
+                let asker = Asker::new(&client, newer, capabilities);
+                recorder.lie(Some(lie.clone()));
+                let answer = asker.ask("tools/call", "echo");
+                recorder.lie(None);
+                assert_eq!(answer.text().contains("evil"), *passes, "{}", answer.text());
+            }
+        }
+    }
+}
+
+#[test]
+fn a_result_with_a_member_twice_is_refused() {
+    let (_gate, recorder, client) = world(Manner::Honest);
+    for member in [
+        r#""content":[],"content":[{"type":"text","text":"LEAK"}]"#,
+        r#""_meta":{},"_m\u0065ta":{"x":"LEAK"}"#,
+    ] {
+        let message = format!(r#"{{json}}{{"jsonrpc":"2.0","id":{{id}},"result":{{{member}}}}}"#);
+        recorder.lie(Some(told(&message)));
+        let answer = client.call("echo", &json!({}));
+        assert_eq!(answer.json()["error"]["code"], -31052, "{}", answer.text());
+        assert!(!answer.text().contains("LEAK"), "{}", answer.text());
+    }
+}

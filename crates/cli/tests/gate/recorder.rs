@@ -56,6 +56,9 @@ struct Shared {
     /// Looks at each call as it stood on the wire, and says what is wrong with it.
     look: Mutex<Option<Look>>,
     troubles: Mutex<Vec<String>>,
+    /// What it says at the beginning of its own stream.
+    news: Mutex<Vec<Value>>,
+    has_no_stream: Mutex<bool>,
 }
 
 #[derive(Clone)]
@@ -119,7 +122,7 @@ impl Recorder {
         *self.shared.manner.lock().unwrap() = manner;
     }
 
-    /// Answers calls and what follows up tasks with these bytes from now on; `{id}` in them becomes the id of the call.
+    /// Answers calls, reads, prompts and what follows up tasks with these bytes from now on; `{id}` in them becomes the id of the call.
     pub(crate) fn lie(&self, bytes: Option<Vec<u8>>) {
         *self.shared.lie.lock().unwrap() = bytes;
     }
@@ -133,7 +136,8 @@ impl Recorder {
         let message: Value = serde_json::from_slice(body).ok()?;
         let lie = match message["method"].as_str()? {
             "initialize" => &self.shared.hello,
-            method if method == "tools/call" || method.starts_with("tasks/") => &self.shared.lie,
+            "tools/call" | "resources/read" | "prompts/get" => &self.shared.lie,
+            method if method.starts_with("tasks/") => &self.shared.lie,
             _ => return None,
         };
         let lie = lie.lock().unwrap().clone()?;
@@ -185,7 +189,7 @@ impl Recorder {
             }
             let answer = if line.starts_with("POST") {
                 self.post(&body)
-            } else if line.starts_with("GET") {
+            } else if line.starts_with("GET") && !*self.shared.has_no_stream.lock().unwrap() {
                 self.speak(&mut writer);
                 return;
             } else {
@@ -195,6 +199,15 @@ impl Recorder {
                 return;
             }
         }
+    }
+
+    pub(crate) fn has_no_stream(&self) {
+        *self.shared.has_no_stream.lock().unwrap() = true;
+    }
+
+    /// Says this at the beginning of its own stream, each under an event id.
+    pub(crate) fn tells(&self, news: Vec<Value>) {
+        *self.shared.news.lock().unwrap() = news;
     }
 
     /// The server's own stream.
@@ -209,6 +222,9 @@ impl Recorder {
         if had_news {
             let news = json!({ "jsonrpc": "2.0", "method": "notifications/tools/list_changed" });
             going = going.and_then(|()| write!(writer, "data: {news}\n\n"));
+        }
+        for (number, news) in self.shared.news.lock().unwrap().iter().enumerate() {
+            going = going.and_then(|()| write!(writer, "id: e{number}\ndata: {news}\n\n"));
         }
         while going.is_ok() {
             thread::sleep(Duration::from_secs(30));

@@ -435,6 +435,7 @@ fn write_calls(audit: &Path, calls: usize) {
     let verdict = rules.decide(&Call {
         subject,
         args: None,
+        params: None,
         caller: Caller { grant: "agent", session: None, client: None },
         tool: ToolFacts::default(),
         time: LocalTime { hour: 12, weekday: Weekday::Monday },

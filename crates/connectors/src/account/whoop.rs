@@ -59,7 +59,7 @@ pub const WHOOP: Account = Account {
     limits: &[Limit { max: 100, window_s: 60 }, Limit { max: 10_000, window_s: 86_400 }],
     guide: &[
         "sign in at https://developer-dashboard.whoop.com with your WHOOP account and create an app",
-        "tick every read scope there; `offline` is asked for by tollgate and is no box to tick",
+        "tick every read scope there; `offline` is asked for by tollgate and needs no tick there",
         "register the redirect address shown below, letter for letter",
         "copy the app's client id and client secret here",
     ],

@@ -1,5 +1,6 @@
 //! A request on its way through the gate, and what stays known of it while it is away.
 
+use crate::client::Client;
 use crate::gate::Gate;
 use crate::in_force::Holding;
 use crate::peer::Peer;
@@ -25,7 +26,7 @@ pub(crate) struct Ask<'a> {
     pub(crate) takes: Takes,
     pub(crate) logs: bool,
     /// The client's own name and version, where the request itself says them.
-    pub(crate) client: Option<String>,
+    pub(crate) client: Option<Client>,
     /// The place in the queue of a call that was held for a human and is looked at again.
     pub(crate) held: Mutex<Option<Waiting>>,
     /// The row that the request has already, where its server had to be met before its way was known.
@@ -48,7 +49,7 @@ pub(crate) struct Asked {
     /// The client named it with its server's name in front, and the server knows it without.
     pub(super) is_renamed: bool,
     pub(crate) takes: Takes,
-    /// Digest of the arguments, of none if there are none.
+    /// Digest of all that further rounds are bound to.
     pub(super) arguments: [u8; 32],
     pub(crate) argument_digest: Option<[u8; 32]>,
     pub(super) rule: Arc<str>,
@@ -142,7 +143,7 @@ impl Asked {
         Some(doc.root().get("params")?.get("taskId")?.as_str()?.into_owned())
     }
 
-    /// Fits only the same method, name and arguments. Worked out when a further round needs it.
+    /// Fits only the same method, name, arguments and other params. Worked out when a further round needs it.
     pub(crate) fn digest(&self, gate: &Gate) -> Option<String> {
         let doc = wire::read(&self.body).ok()?;
         match Message::of(&doc).ok()? {
@@ -183,10 +184,14 @@ impl Asked {
         answers: &[(String, String)],
         state: Option<&str>,
     ) -> Prepared {
-        let subject = self.subject.as_ref().filter(|_| self.is_renamed);
-        let rename = subject.map(|subject| subject.as_subject().name());
-        let token = self.progress_token();
-        let again = Again { body: &self.body, rename, answers, state, token };
+        let again = Again {
+            body: &self.body,
+            subject: self.subject.as_ref().map(Owned::as_subject),
+            is_renamed: self.is_renamed,
+            answers,
+            state,
+            token: self.progress_token(),
+        };
         crate::prepare::next_round(scene, peer, &again)
     }
 }
@@ -195,8 +200,8 @@ impl Asked {
 pub(crate) struct Aim<'a> {
     pub(crate) holding: &'a Holding,
     pub(crate) subject: Option<Subject<'a>>,
-    /// The tool whose call began the task that is followed up.
-    pub(crate) task_of: Option<&'a str>,
+    /// The tools whose calls began the task that is followed up.
+    pub(crate) task_of: Option<&'a [String]>,
     /// The name the server knows, where the client used a prefixed one.
     pub(crate) rename: Option<&'a str>,
 }

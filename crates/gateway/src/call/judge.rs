@@ -3,19 +3,19 @@
 use super::ask::{Aim, Ask};
 use crate::answers;
 use crate::approvals;
+use crate::client::Client;
 use crate::gate::Gate;
 use crate::in_force::{Holding, Rules};
 use crate::outbound::Outbound;
 use crate::peer::Peer;
 use crate::pins::Pins;
 use crate::receive;
-use crate::scene::Endpoint;
 use crate::session::InFlight;
+use crate::tasks;
 use crate::upstream::{self};
 use crate::wire::{Era, Method, Refused};
 use policy::{
-    Call, Caller, Code, Decision, Definition, Denial, Effects, Policy, Subject, Told, ToolFacts,
-    Verdict,
+    Call, Caller, Code, Decision, Definition, Denial, Effects, Subject, Told, ToolFacts, Verdict,
 };
 use std::sync::{Arc, PoisonError};
 use store::ledger::{Admission, Facts, LedgerError, Permit, Refusal, RefusalKind, Soon};
@@ -45,17 +45,19 @@ pub(super) async fn verdict(
         return Ok((Some(decide(ask, rules, subject, ToolFacts::default())), None));
     }
     let pins = server.pins();
+    let set = Gate::capabilities_of_call(ask.scene, server, ask.takes);
+    let named = |facts| ToolFacts { server: Some(&server.name), ..facts };
     if pins.is_known() && ask.scene.gate.is_fresh(ask.scene, server) {
-        let tool = tool_facts(ask, aim, &pins, subject);
+        let tool = named(pins.facts(subject.name(), set));
         let is_new = tool.definition == Definition::New && !pins.has(subject.name());
         let verdict = decide(ask, rules, subject, tool);
-        if !ask.scene.gate.looks_again(server, is_new, &verdict) {
+        if !ask.scene.gate.looks_again(ask.scene, server, is_new, &verdict) {
             return Ok((Some(verdict), None));
         }
     }
     // What is refused whatever the definition says needs no conversation with the server. A name that
     // would pass and is hidden has one like any other, or the missing wait would tell that it is there.
-    let known = ToolFacts { definition: Definition::Unknown, ..pins.facts(subject.name()) };
+    let known = ToolFacts { definition: Definition::Unknown, ..pins.facts(subject.name(), set) };
     let early = decide(ask, rules, subject, known);
     let by_name = |denial: &Denial| pins.is_known() || denial.code == Code::DeniedByDefault;
     if let Decision::Deny(denial) | Decision::Hidden(Told::Denied(denial)) = early.decision()
@@ -65,14 +67,16 @@ pub(super) async fn verdict(
     }
     let peer = checked_peer(ask, aim, facts).await?;
     let pins = server.pins();
-    Ok((Some(decide(ask, rules, subject, tool_facts(ask, aim, &pins, subject))), Some(peer)))
+    let set = Gate::capabilities_of_call(ask.scene, server, ask.takes);
+    let tool = ToolFacts { server: Some(&server.name), ..pins.facts(subject.name(), set) };
+    Ok((Some(decide(ask, rules, subject, tool)), Some(peer)))
 }
 
 /// A follow-up on a task is judged by the name of the tool that began it, as the policy is now.
 fn check_task(ask: &Ask<'_>, aim: &Aim<'_>) -> Result<(), Outbound> {
-    let Some(tool) = aim.task_of else { return Ok(()) };
+    let Some(tools) = aim.task_of else { return Ok(()) };
     let rules = aim.holding.rules.as_ref();
-    if rules.is_some_and(|rules| rules.policy.effects_of_task(tool).is_some()) {
+    if rules.is_some_and(|rules| tasks::effects(&rules.policy, tools).is_some()) {
         return Ok(());
     }
     let refused = Refused::params("there is no such task").with_id(&ask.request.id);
@@ -80,19 +84,15 @@ fn check_task(ask: &Ask<'_>, aim: &Aim<'_>) -> Result<(), Outbound> {
 }
 
 /// What the policy does to the result of a request that it lets through.
-pub(super) fn effects(ask: &Ask<'_>, aim: &Aim<'_>, verdict: Option<&Verdict>) -> Effects {
-    let policy = aim.holding.rules.as_ref().map(|rules| &rules.policy);
-    let of_task = match aim.task_of {
-        Some(tool) => policy.and_then(|policy| policy.effects_of_task(tool)),
-        None if ask.request.method.follows_up_a_task() => policy.map(Policy::effects_of_any_tool),
-        None => None,
-    };
-    of_task.or_else(|| verdict.map(|verdict| verdict.effects().clone())).unwrap_or_default()
+pub(super) fn effects(aim: &Aim<'_>, verdict: Option<&Verdict>) -> Effects {
+    let of_task = || tasks::effects(&aim.holding.rules.as_ref()?.policy, aim.task_of?);
+    of_task().or_else(|| verdict.map(|verdict| verdict.effects().clone())).unwrap_or_default()
 }
 
 /// The rule that is named when the result is refused.
 pub(super) fn rule(aim: &Aim<'_>, verdict: Option<&Verdict>) -> Arc<str> {
-    let of_task = || Some(aim.holding.rules.as_ref()?.policy.rule_of(Subject::Tool(aim.task_of?)));
+    let of_task =
+        || Some(aim.holding.rules.as_ref()?.policy.rule_of(Subject::Tool(aim.task_of?.first()?)));
     verdict.map(Verdict::shared_rule).or_else(of_task).unwrap_or_else(|| Arc::from(""))
 }
 
@@ -174,22 +174,6 @@ pub(super) fn not_offered(
     })
 }
 
-/// What is known of a tool; where all servers stand side by side, also whether its name is another's.
-pub(super) fn tool_facts<'p>(
-    ask: &Ask<'_>,
-    aim: &Aim<'_>,
-    pins: &'p Pins,
-    subject: Subject<'_>,
-) -> ToolFacts<'p> {
-    let mut facts = pins.facts(subject.name());
-    if ask.scene.endpoint == Endpoint::All && facts.definition == Definition::Unchanged {
-        let server = &aim.holding.server.name;
-        facts.definition =
-            ask.scene.gate.definition_beside_others(ask.scene, server, subject.name());
-    }
-    facts
-}
-
 pub(super) fn decide(
     ask: &Ask<'_>,
     rules: &Rules,
@@ -199,10 +183,11 @@ pub(super) fn decide(
     rules.policy.decide(&Call {
         subject,
         args: ask.request.arguments(),
+        params: ask.request.params,
         caller: Caller {
             grant: &ask.scene.holder.label,
             session: ask.scene.session_id(),
-            client: ask.client.as_deref().or(ask.scene.client()),
+            client: ask.client.as_ref().or(ask.scene.client()).map(Client::text),
         },
         tool,
         time: ask.scene.gate.local_time(),
@@ -226,6 +211,9 @@ pub(super) async fn admit(
     in_flight: &mut Option<InFlight>,
 ) -> Result<Permit, Outbound> {
     let gate = &ask.scene.gate;
+    // All of the message: what is parked is a part of it.
+    let parked_bytes = u64::try_from(ask.body.len()).unwrap_or(u64::MAX);
+    let facts = &Facts { parked_bytes, ..*facts };
     let held = ask.held.lock().unwrap_or_else(PoisonError::into_inner).take();
     let again = held.is_some();
     let admission = match held {

@@ -27,19 +27,32 @@ impl TurnedAway {
 pub(super) struct Rejected {
     pub(super) away: TurnedAway,
     pub(super) holder: Option<Arc<Holder>>,
+    /// What the row says instead of the words for the client: whose token it was, and what is wrong.
+    pub(super) refused: Option<Box<(Option<String>, &'static str)>>,
 }
 
 impl From<TurnedAway> for Rejected {
     fn from(away: TurnedAway) -> Rejected {
-        Rejected { away, holder: None }
+        Rejected { away, holder: None, refused: None }
     }
 }
 
 /// The words for a request that was turned away, as JSON-RPC so that clients show them.
 pub(super) fn turned_away(gate: &Gate, remote: &Remote, rejected: &Rejected) -> Response<Body> {
-    let Rejected { away, holder } = rejected;
-    let grant = holder.as_ref().map(|holder| holder.label.as_str());
-    let audit = gate.record_turned_away(remote, grant, away.status.as_u16(), away.words);
+    let Rejected { away, holder, refused } = rejected;
+    let status = away.status.as_u16();
+    let audit = match (holder, refused.as_deref()) {
+        (Some(holder), _) => gate.record_turned_away(remote, &holder.label, status, away.words),
+        (None, Some((label, why))) => {
+            gate.record_stranger(remote, label.as_deref().unwrap_or_default(), status, why)
+        }
+        (None, None) => gate.record_stranger(remote, "", status, away.words),
+    };
+    words(away, audit)
+}
+
+/// The words alone, for a request that has its row.
+pub(super) fn words(away: &TurnedAway, audit: Option<u64>) -> Response<Body> {
     let mut data = serde_json::json!({ "status": away.status.as_u16() });
     if let (Some(seq), Some(data)) = (audit, data.as_object_mut()) {
         data.insert("audit_id".to_owned(), seq.into());

@@ -15,7 +15,7 @@ use crate::wire::sse;
 /// Writes pieces as events until either end goes away or the grant is taken back.
 pub(super) async fn relay(scene: Scene, mut pieces: Pieces, feed: Feed) {
     let every = scene.gate.bounds.keep_alive_every;
-    let mut revoked = scene.holder.lease();
+    let mut revoked = scene.lease.clone();
     loop {
         let next = tokio::select! {
             piece = tokio::time::timeout(every, pieces.recv()) => piece,
@@ -31,7 +31,11 @@ pub(super) async fn relay(scene: Scene, mut pieces: Pieces, feed: Feed) {
             Err(_) => in_one(Bytes::from_static(b": keep-alive\n\n")),
         };
         for bytes in encoded.into_iter().filter(|bytes| !bytes.is_empty()) {
-            if !send(&feed, bytes, scene.gate.bounds.write_wait_max).await {
+            let sent = tokio::select! {
+                sent = send(&feed, bytes, scene.gate.bounds.write_wait_max) => sent,
+                () = turned_true(&mut revoked) => return,
+            };
+            if !sent {
                 return;
             }
         }

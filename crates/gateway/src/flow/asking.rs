@@ -26,6 +26,16 @@ pub(super) struct Asking {
     state: Option<String>,
 }
 
+/// What a result that asks for something comes to.
+pub(super) enum Asked {
+    /// It must not be put to the client, or cannot be read.
+    Refused(Piece),
+    /// The call goes on when the client has answered.
+    Input,
+    /// A task asks, whose client answers with `tasks/update`.
+    ByTask,
+}
+
 impl Flow {
     /// A modern server needs something of the client before it can answer.
     pub(super) fn input_required(&mut self, event: &Event) -> Option<Piece> {
@@ -33,14 +43,11 @@ impl Flow {
             return Some(self.tail.garbled("its result is not JSON"));
         };
         let result = doc.root().get("result")?;
-        let questions = translate::questions(result);
+        let questions = translate::questions(result).unwrap_or_default();
         let state =
             result.get("requestState").and_then(Value::as_str).map(std::borrow::Cow::into_owned);
         if self.tail.era == Era::Legacy {
             return self.put(questions, state);
-        }
-        if let Some(unable) = questions.iter().find_map(|question| self.unable(question)) {
-            return Some(self.tail.question_refused(unable));
         }
         Some(self.tail.next_round(result, Inner::Server(state)))
     }
@@ -76,19 +83,36 @@ impl Flow {
         None
     }
 
-    /// What a task asks for that must not be put to the client.
-    pub(super) fn question_not_allowed(&self, event: &Event) -> Option<Kind> {
-        let doc = Doc::read(&event.message, &Bounds::ANSWER).ok()?;
-        let questions = translate::questions(doc.root().get("result")?);
-        questions.iter().find_map(|question| self.unable(question))
+    /// Judges a result that asks its client for something, by one rule whatever the eras of the two are:
+    /// the policy must let the server ask it, and the client must have declared that it takes it.
+    pub(super) fn questions_asked(&mut self, event: &Event, result: Value<'_>) -> Asked {
+        let doc = Doc::read(&event.message, &Bounds::ANSWER).ok();
+        let questions = doc.as_ref().and_then(|doc| doc.root().get("result"));
+        let Some(questions) = questions.and_then(translate::questions) else {
+            return Asked::Refused(self.tail.garbled("what its result asks cannot be read"));
+        };
+        if let Some(unable) = questions.iter().find_map(|question| self.unable(question)) {
+            return Asked::Refused(self.tail.question_refused(unable));
+        }
+        if self.tail.peer.era == Era::Legacy {
+            // Its revision has no such result, so no answer could be brought back to it.
+            let why = "its result asks for input, which its revision does not have";
+            return Asked::Refused(self.tail.garbled(why));
+        }
+        match result.get("resultType").and_then(Value::as_str).as_deref() {
+            Some("input_required") => Asked::Input,
+            _ if self.looking.is_some() || self.tail.is_of_task(result) => Asked::ByTask,
+            _ => {
+                Asked::Refused(self.tail.garbled("its result asks for input and says it does not"))
+            }
+        }
     }
 
-    /// Of what kind a modern server's question is, where it must not be put to the client. A client of
-    /// the same era was named to the server with all that it takes.
+    /// Of what kind a server's question is, where it must not be put to the client.
     fn unable(&self, question: &Question) -> Option<Kind> {
         let doc = Doc::read(question.params.as_bytes(), &Bounds::ANSWER).ok();
         let kind = Kind::of(&question.method, doc.as_ref().map(Doc::root));
-        let is_taken = self.tail.era == Era::Modern || self.tail.asked.client_takes_kind(kind);
+        let is_taken = self.tail.asked.client_takes_kind(kind);
         (!is_taken || !self.tail.may_ask(&question.method)).then_some(kind)
     }
 

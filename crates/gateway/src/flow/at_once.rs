@@ -46,7 +46,7 @@ impl Tail {
         );
         let doc = Doc::read(task.as_bytes(), &Bounds::ANSWER).ok()?;
         let server = self.peer.server.name.clone();
-        gate.tasks.note(doc.root(), &self.asked, &self.scene, &server);
+        gate.tasks.keep(doc.root(), &self.asked, &self.scene, &self.peer);
         let begun = newer_tasks::legacy_begun(doc.root());
         let (grant, until_us) = (self.scene.holder.id.clone(), now_us + kept_ms * 1000);
         gate.tasks.at_once.keep(Kept { grant, server, id, task, until_us });

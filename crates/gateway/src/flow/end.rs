@@ -7,6 +7,7 @@ use crate::mrtr::Inner;
 use crate::rebuild::{self, Member};
 use crate::results;
 use crate::scene::Transport;
+use crate::tasks;
 use crate::trace::Span;
 use crate::translate::{self, newer_tasks};
 use crate::upstream::UpstreamError;
@@ -103,13 +104,25 @@ impl Tail {
     }
 
     pub(super) fn needs_edit(&self) -> bool {
-        self.list.is_some() || self.era != self.peer.era || !results::is_idle(&self.effects)
+        self.list.is_some()
+            || self.era != self.peer.era
+            || !results::is_idle(&self.effects)
+            || self.lists_tasks()
+    }
+
+    fn lists_tasks(&self) -> bool {
+        self.method == "tasks/list"
     }
 
     /// The result with everything that the gate must change, or nothing when it may stay as it is.
     pub(super) fn edited(&self, result: Value<'_>) -> Result<Option<String>, Denial> {
-        self.scene.gate.tasks.note(result, &self.asked, &self.scene, &self.peer.server.name);
+        self.scene.gate.tasks.note(result, &self.asked, &self.scene, &self.peer);
         let mut text = self.allowed(result)?;
+        if self.lists_tasks() {
+            let (rules, server) = (self.rules.as_deref(), &self.peer.server.name);
+            let own = |result: Value<'_>| tasks::listed(&self.scene, rules, server, result);
+            text = Some(on(text.as_deref(), result, own));
+        }
         if let Some(list) = self.list {
             text = Some(on(text.as_deref(), result, |result| self.seen(list, result)));
         }
@@ -170,12 +183,13 @@ impl Tail {
     }
 
     pub(super) fn seen(&self, list: List, result: Value<'_>) -> String {
+        let set = self.peer.capabilities(self.scene.capabilities(self.asked.takes));
         if list == List::Tools {
-            self.scene.gate.observe(&self.peer, result, self.asked.is_first_page());
+            self.scene.gate.observe(&self.peer, set, result, self.asked.is_first_page());
         }
         let pins = self.peer.server.pins();
         let policy = self.rules.as_ref().map(|rules| &rules.policy);
-        View { policy, pins: &pins, prefix: None }.result(list, result)
+        View { policy, pins: &pins, set, prefix: None }.result(list, result)
     }
 
     pub(super) fn result(&self, message: &Bytes, edited: Option<String>) -> Bytes {
@@ -241,18 +255,25 @@ impl Tail {
         Piece::Last { status: 200, body: body.into() }
     }
 
-    /// An older server's error that its user must open an address first, as a newer client knows it: a
-    /// question, after whose answer the call is sent again.
+    /// A server's error that its user must open an address first. It is a question, too, and judged like
+    /// one. A newer client of an older server gets it as one, after whose answer the call is sent again.
     fn unopened(&mut self, error: Value<'_>, edited: Option<&str>) -> Option<Piece> {
-        let crosses = self.peer.era == Era::Legacy && self.era == Era::Modern;
-        if !crosses || error.get("code")?.as_number()? != translate::ADDRESS_NEEDED {
+        if error.get("code")?.as_number()? != translate::ADDRESS_NEEDED {
             return None;
         }
-        let asked = on(edited, error, translate::addresses);
+        // The message may have been read no deeper than this.
+        let Ok(whole) = Doc::read(edited.unwrap_or(error.raw()).as_bytes(), &Bounds::ANSWER) else {
+            return Some(self.question_refused(Question::Address));
+        };
+        let asked = translate::addresses(whole.root());
         let doc = Doc::read(asked.as_bytes(), &Bounds::ANSWER).ok()?;
         doc.root().get("inputRequests")?.entries().next()?;
         if !self.may_ask("elicitation/create") || !self.asked.client_takes_kind(Question::Address) {
             return Some(self.question_refused(Question::Address));
+        }
+        let crosses = self.peer.era == Era::Legacy && self.era == Era::Modern;
+        if !crosses {
+            return None;
         }
         Some(self.next_round(doc.root(), Inner::Addresses))
     }

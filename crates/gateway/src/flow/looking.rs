@@ -240,7 +240,7 @@ impl Flow {
     fn task_asks(&mut self, task: Value<'_>) -> Option<Piece> {
         let looking = self.looking.as_mut()?;
         (looking.step, looking.every) = (Step::Pause, every(task));
-        let mut questions = crate::translate::questions(task);
+        let mut questions = crate::translate::questions(task).unwrap_or_default();
         questions.retain(|question| looking.put.insert(question.key.clone()));
         if questions.is_empty() {
             return self.works_on(task);

@@ -131,7 +131,7 @@ impl Tail {
     pub(super) fn priming(&mut self, event: &Event) -> Option<Piece> {
         self.resumable |= event.id.is_some();
         (self.era == Era::Legacy && self.peer.era == Era::Legacy)
-            .then(|| Piece::Interim(outgoing(event, Bytes::new())))
+            .then(|| Piece::Interim(self.outgoing(event, Bytes::new())))
     }
 
     /// Gives log messages on another stream a moment to arrive before the answer ends the request;
@@ -206,10 +206,7 @@ impl Tail {
     /// A notification on this request.
     pub(super) fn told(&mut self, event: &Event, method: &str, root: Value<'_>) -> Option<Piece> {
         self.resumable |= event.id.is_some();
-        if method == "notifications/tools/list_changed" {
-            self.peer.set_checked(false);
-            self.peer.server.forget_check();
-        }
+        self.peer.told(method);
         let known = Method::parse(method);
         if known == Method::LogMessage && !self.wants_log(root) {
             return None;
@@ -220,6 +217,10 @@ impl Tail {
         let redacts = !self.effects.redact.is_empty();
         let may_tell = redacts || self.peer.shares_stream() && self.redacts_anything();
         if may_tell && matches!(known, Method::LogMessage | Method::Other) {
+            return None;
+        }
+        let may_see = || self.rules.as_ref().is_some_and(|rules| rules.shows_resource_of(root));
+        if known == Method::ResourceUpdated && !may_see() {
             return None;
         }
         if !self.is_ours_to_hear(method, root.get("params")) {
@@ -233,14 +234,14 @@ impl Tail {
         }
         if crosses && is_news(method) {
             // A client of the newer era hears news only where it subscribed to them.
-            let heard = self.scene.gate.heard(&self.peer.server.name, &self.scene.holder.id);
+            let heard = self.scene.gate.heard(&self.peer.server, &self.scene.holder.id);
             // Nobody may be subscribed.
             heard.tell(event.message.clone());
             return None;
         }
         let cut = match known {
             Method::Progress if redacts => Some(results::wordless_progress(root).into()),
-            Method::TasksNotification => {
+            Method::TasksNotification | Method::TaskStatus => {
                 let server = &self.peer.server.name;
                 Some(tasks::news(&self.scene, self.rules.as_deref(), server, &event.message)?)
             }
@@ -256,7 +257,16 @@ impl Tail {
         if known == Method::Progress && self.era == Era::Legacy && self.peer.era == Era::Modern {
             message = self.meanwhile.steps.counted(message);
         }
-        Some(Piece::Interim(outgoing(event, message)))
+        Some(Piece::Interim(self.outgoing(event, message)))
+    }
+
+    /// A message for the client, under the id of its event.
+    fn outgoing(&self, event: &Event, message: Bytes) -> Outgoing {
+        let event_id = match &self.scene.session {
+            Some(session) => session.event_id(&self.peer.server.name, event.id.as_deref()),
+            None => event.id.clone(),
+        };
+        Outgoing { message, event_id, retry_ms: event.retry_ms }
     }
 
     /// Whether a notification is one, and is about this request where it is about one at all: a server
@@ -345,7 +355,7 @@ impl Tail {
                 let shown = (!alone).then_some(shown);
                 let message = results::question_as(root, cut.as_deref(), shown.as_ref());
                 let message = message.map_or_else(|| event.message.clone(), Bytes::from);
-                Some(Piece::Interim(outgoing(event, message)))
+                Some(Piece::Interim(self.outgoing(event, message)))
             }
             (Era::Legacy, None) => None,
         }
@@ -385,8 +395,4 @@ impl Tail {
 fn is_news(method: &str) -> bool {
     method.ends_with("/list_changed")
         || matches!(method, "notifications/resources/updated" | "notifications/tasks/status")
-}
-
-fn outgoing(event: &Event, message: Bytes) -> Outgoing {
-    Outgoing { message, event_id: event.id.clone(), retry_ms: event.retry_ms }
 }

@@ -1,5 +1,6 @@
 //! Rows for what is not judged by a policy: the protocol's own business, refusals, and the gate's acts.
 
+use crate::client::Client;
 use crate::scene::{Scene, Transport};
 use crate::serve::Remote;
 use crate::upstream::UpstreamError;
@@ -8,6 +9,7 @@ use policy::Denial;
 use store::ledger::{Ending, Facts, LedgerError, Outcome, Permit, Refusal, RefusalKind};
 
 use super::Gate;
+use super::door_rows::Reason;
 
 impl Gate {
     /// Lets a message of the protocol's own business through, on record.
@@ -63,11 +65,12 @@ impl Gate {
         self.ledger.record(&refusal, &facts)
     }
 
-    /// Records a request that got no further than the door. Without a record it is still turned away.
+    /// Records a request with a grant that got no further than the door. Without a record it is still
+    /// turned away.
     pub(crate) fn record_turned_away(
         &self,
         remote: &Remote,
-        grant: Option<&str>,
+        grant: &str,
         status: u16,
         words: &str,
     ) -> Option<u64> {
@@ -75,13 +78,63 @@ impl Gate {
         let kind =
             if status == 401 { RefusalKind::Unauthenticated } else { RefusalKind::Malformed };
         let code = status.to_string();
-        let facts = Facts {
-            grant: grant.unwrap_or_default(),
-            method: "(http)",
-            remote: Some(remote.as_str()),
-            ..Facts::default()
-        };
+        let facts =
+            Facts { grant, method: "(http)", remote: Some(remote.as_str()), ..Facts::default() };
         self.ledger.record(&Refusal { kind, code: &code, reason: words }, &facts).ok()
+    }
+
+    /// Records a request without a valid grant, or counts it with others like it. `grant` is the label of
+    /// the grant that its token was once for.
+    pub(crate) fn record_stranger(
+        &self,
+        remote: &Remote,
+        grant: &str,
+        status: u16,
+        words: &str,
+    ) -> Option<u64> {
+        self.metrics.turned_away();
+        self.record_reason(
+            remote,
+            Reason {
+                address: remote.address().to_owned(),
+                grant: grant.to_owned(),
+                method: "(http)",
+                server: "",
+                status,
+                words: words.to_owned(),
+            },
+        )
+    }
+
+    /// Records a notice of a service that cannot be taken, or counts it with others like it.
+    pub(crate) fn record_bad_notice(
+        &self,
+        remote: &Remote,
+        service: &'static str,
+        status: u16,
+        words: &str,
+    ) -> Option<u64> {
+        self.record_reason(
+            remote,
+            Reason {
+                address: remote.address().to_owned(),
+                grant: String::new(),
+                method: "(notice)",
+                server: service,
+                status,
+                words: words.to_owned(),
+            },
+        )
+    }
+
+    fn record_reason(&self, remote: &Remote, reason: Reason) -> Option<u64> {
+        let now_us = self.clock.now().steady_us;
+        self.door_rows.record(&reason, remote.as_str(), now_us, &self.ledger)
+    }
+
+    /// Writes what was counted of requests without a grant; `all` of it when the gate ends.
+    pub(crate) fn tell_of_strangers(&self, all: bool) {
+        self.door_rows.tell(self.clock.now().steady_us, all, &self.ledger);
     }
 
     pub(crate) fn record_trouble(
@@ -125,16 +178,13 @@ impl Scene {
         self.facts_of(self.client())
     }
 
-    pub(crate) fn facts_of<'a>(&'a self, client: Option<&'a str>) -> Facts<'a> {
-        let client = client.map(|client| client.rsplit_once(' ').unwrap_or((client, "")));
+    pub(crate) fn facts_of<'a>(&'a self, client: Option<&'a Client>) -> Facts<'a> {
         Facts {
             grant: &self.holder.label,
             grant_id: &self.holder.id,
             session: self.session_id(),
-            client: client.map(|(name, _)| name),
-            client_version: client
-                .map(|(_, version)| version)
-                .filter(|version| !version.is_empty()),
+            client: client.map(Client::name),
+            client_version: client.and_then(Client::version),
             ..Facts::default()
         }
     }

@@ -85,7 +85,7 @@ where
 
 /// Room for the whole of a message of known length, before any of it is read: of many that come
 /// together some are read to their end, instead of a part of each.
-async fn reserve(
+pub(crate) async fn reserve(
     bytes: usize,
     bounds: &Bounds,
 ) -> Result<Option<OwnedSemaphorePermit>, Ungathered> {

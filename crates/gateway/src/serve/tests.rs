@@ -50,7 +50,7 @@ impl Stage {
             let clock = Clock::set(Now { wall_us: 0, steady_us: 0 });
             let answer = |remote: Remote, request: Request<Arriving>| async move {
                 if request.uri().path() == "/known" {
-                    remote.let_stay();
+                    remote.let_stay("agent");
                 }
                 Response::new(Body::whole("served"))
             };

@@ -121,12 +121,16 @@ fn stamp(file: &Path) -> Stamp {
 fn read(cert_file: &Path, key_file: &Path) -> Result<TlsAcceptor, TlsError> {
     let certificate_error =
         |words: String| TlsError::Certificate { path: cert_file.to_owned(), words };
+    // A pipe would hold up everybody who connects.
+    store::files::open(cert_file).map_err(|error| certificate_error(error.to_string()))?;
     let chain: Vec<CertificateDer<'static>> = CertificateDer::pem_file_iter(cert_file)
         .and_then(Iterator::collect)
         .map_err(|error| certificate_error(error.to_string()))?;
     if chain.is_empty() {
         return Err(certificate_error("it holds no certificate".to_owned()));
     }
+    store::files::open(key_file)
+        .map_err(|error| TlsError::Key { path: key_file.to_owned(), words: error.to_string() })?;
     let key =
         PrivateKeyDer::from_pem_file(key_file).map_err(|error| key_error(key_file, &error))?;
     let mut config = rustls::ServerConfig::builder_with_provider(provider())

@@ -7,7 +7,6 @@ use crate::call::{self, Ask};
 use crate::in_force::Holding;
 use crate::news::LISTS;
 use crate::rebuild::{self, Member, string};
-use crate::tasks::Owner;
 use crate::wire::Refused;
 
 /// Resources, or tasks, that one request may subscribe to: an older server is asked for each of them.
@@ -45,14 +44,9 @@ impl Filter {
     /// of its own.
     pub(super) fn allowed(&self, ask: &Ask<'_>, holding: &Holding) -> Filter {
         let may_hear = |uri: &&String| call::allows(ask, holding, Subject::Resource(uri));
-        let grant = &ask.scene.holder.id;
         let is_own = |id: &&String| {
-            match ask.scene.gate.tasks.owner(grant, &holding.server.name, id) {
-                Owner::Caller(tool) => holding.shows(Subject::Tool(&tool)),
-                Owner::Another => false,
-                // As `tasks/get` is judged of a task that the server may know from before we started.
-                Owner::Nobody => call::allows(ask, holding, Subject::Method("tasks/get")),
-            }
+            let tools = ask.scene.gate.tasks.tools_of(ask.scene, &holding.server.name, id);
+            tools.is_some_and(|tools| tools.iter().all(|tool| holding.shows(Subject::Tool(tool))))
         };
         Filter {
             uris: self.uris.iter().filter(may_hear).cloned().collect(),
@@ -63,6 +57,11 @@ impl Filter {
 
     pub(super) fn is_empty(&self) -> bool {
         *self == Filter::default()
+    }
+
+    /// Whether it is about lists only.
+    pub(super) fn is_of_lists(&self) -> bool {
+        self.uris.is_empty() && self.tasks.is_empty()
     }
 
     /// Adds what another server is heard for.

@@ -38,6 +38,27 @@ impl Subscription {
         });
     }
 
+    /// Opens a server in the background and hears it from then on. Its lists may have changed before.
+    pub(super) fn hear_later(&self, scene: Scene, holding: Holding, filter: Filter) {
+        let (this, mut over) = (self.clone(), self.over.clone());
+        tokio::spawn(async move {
+            let was_open = holding.server.shared_peer(&scene.holder.id).is_some();
+            let opened = tokio::select! {
+                opened = open(&scene, &holding, filter) => opened,
+                () = this.to.closed() => None,
+                () = turned_true(&mut over) => None,
+            };
+            let Some((heard, opened)) = opened else { return };
+            let lists = heard.filter.lists();
+            this.hear(heard, opened);
+            for method in lists.filter(|_| !was_open) {
+                if this.to.send(of_the_gate(method, &this.id)).await.is_err() {
+                    return;
+                }
+            }
+        });
+    }
+
     /// Hears servers that come later, and tells that lists changed, until it is over.
     pub(super) fn follow(self, scene: Scene, filter: Filter) {
         let (to, mut over) = (self.to.clone(), self.over.clone());

@@ -172,10 +172,7 @@ impl Heard {
         let root = doc.root();
         let method = root.get("method")?.as_str()?;
         let known = Method::parse(&method);
-        if known == Method::ToolsChanged {
-            self.peer.set_checked(false);
-            self.peer.server.forget_check();
-        }
+        self.peer.told(&method);
         let params = root.get("params");
         if root.get("id").is_some() || !self.filter.wants(&method, params) {
             return None;

@@ -88,7 +88,7 @@ async fn last(outbound: Outbound) -> Option<Bytes> {
 /// Hears of a task of a newer server until it has ended, for the older client that it was begun for.
 pub(crate) fn follow(scene: &Scene, peer: &Arc<Peer>, id: &str) {
     let Some(session) = scene.session.clone() else { return };
-    let key = format!("task {id}");
+    let key = format!("task {} {id}", peer.server.name);
     let filter = Filter { tasks: vec![id.to_owned()], ..Filter::default() };
     let heard = Heard::new(scene, Arc::clone(peer), filter);
     let (scene, server, name) = (scene.clone(), peer.server.name.clone(), key.clone());

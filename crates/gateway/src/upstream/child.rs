@@ -63,14 +63,17 @@ pub(super) fn spawn(options: &ChildOptions) -> Result<Spawned, String> {
 /// makes a missing command a certain failure instead of a child that dies at once.
 fn find(options: &ChildOptions) -> Result<PathBuf, String> {
     let program = Path::new(&options.program);
-    let missing = || format!("the command `{}` is not installed", program.display());
+    let missing = || {
+        let shown = program.display();
+        format!("`{shown}` is not on the gate's PATH; give the full path of the program")
+    };
     if program.components().count() > 1 {
         let base = options.cwd.as_deref().unwrap_or(Path::new(""));
         let whole = base.join(program);
         return match whole.metadata() {
             _ if is_executable(&whole) => Ok(program.to_owned()),
             Ok(_) => Err(format!("`{}` is not a program that may be run", program.display())),
-            Err(_) => Err(missing()),
+            Err(_) => Err(format!("there is no program `{}`", program.display())),
         };
     }
     let path = variable(&options.env, "PATH").ok_or_else(missing)?;

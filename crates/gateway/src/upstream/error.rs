@@ -22,7 +22,7 @@ pub enum UpstreamError {
     #[error("{what} is larger than {bytes_max} bytes")]
     TooLarge { what: Excess, bytes_max: usize },
     /// The server refused in HTTP's words, not in JSON-RPC's. The body is cut at a bound.
-    #[error("the server answered with status {status}")]
+    #[error("the server answered with status {status}{}", meaning(*status))]
     Status { status: u16, body: Bytes },
     /// The server broke the protocol.
     #[error("the answer cannot be read: {why}")]
@@ -66,6 +66,16 @@ impl UpstreamError {
             return UpstreamError::garbled(innermost(error));
         }
         UpstreamError::lost(innermost(error))
+    }
+}
+
+/// What a status means for one who has just added the server.
+fn meaning(status: u16) -> &'static str {
+    match status {
+        401 => ": it wants you to sign in (OAuth), or a token",
+        403 => ": it does not let this token in",
+        404 => ": there is no MCP server at this address",
+        _ => "",
     }
 }
 

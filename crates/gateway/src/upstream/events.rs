@@ -1,10 +1,13 @@
 //! What a server sends piece by piece, whichever way it comes.
 
+use std::sync::Arc;
+
 use bytes::Bytes;
 
 use super::body::Body;
 use super::error::{Excess, UpstreamError};
 use super::inflight::Item;
+use super::mask::Mask;
 use super::options::HttpBounds;
 use super::route::{self, Inbound};
 use super::waiter::{Listener, Waiter};
@@ -27,6 +30,10 @@ pub struct Event {
 /// the request is cancelled.
 pub struct Events {
     source: Source,
+    /// The secrets that the server knows, where it knows any.
+    mask: Option<Arc<Mask>>,
+    /// An event that was received and is searched for secrets; dropping `next` must not lose it.
+    received: Option<Event>,
 }
 
 enum Source {
@@ -45,23 +52,47 @@ impl Events {
         bounds: &HttpBounds,
         account: &Account,
     ) -> Events {
-        Events { source: Source::Stream(Box::new(Stream::new(body, answers, bounds, account))) }
+        Events::new(Source::Stream(Box::new(Stream::new(body, answers, bounds, account))))
     }
 
     pub(super) fn of_request(waiter: Waiter) -> Events {
-        Events { source: Source::Request(Box::new(waiter)) }
+        Events::new(Source::Request(Box::new(waiter)))
     }
 
     pub(super) fn of_listener(listener: Listener) -> Events {
-        Events { source: Source::Listener(listener) }
+        Events::new(Source::Listener(listener))
+    }
+
+    fn new(source: Source) -> Events {
+        Events { source, mask: None, received: None }
+    }
+
+    /// The same events without these secrets.
+    pub(super) fn masked(self, mask: &Arc<Mask>) -> Events {
+        Events { mask: Some(Arc::clone(mask)), ..self }
     }
 
     pub(crate) fn of_work(work: Work) -> Events {
-        Events { source: Source::Work(Box::new(work)) }
+        Events::new(Source::Work(Box::new(work)))
     }
 
     /// The next event, in the order the server sent them. After a failure comes nothing more.
     pub async fn next(&mut self) -> Option<Result<Event, UpstreamError>> {
+        let Some(mask) = self.mask.clone() else { return self.receive().await };
+        if self.received.is_none() {
+            match self.receive().await? {
+                Ok(event) => self.received = Some(event),
+                Err(error) => return Some(Err(mask.error(error))),
+            }
+        }
+        let message = self.received.as_ref().map(|event| event.message.clone()).unwrap_or_default();
+        let message = mask.message(message).await;
+        let event = self.received.take()?;
+        let id = event.id.map(|id| mask.text(id));
+        Some(Ok(Event { message, id, ..event }))
+    }
+
+    async fn receive(&mut self) -> Option<Result<Event, UpstreamError>> {
         match &mut self.source {
             Source::Stream(stream) => stream.next().await.transpose(),
             Source::Request(waiter) => {

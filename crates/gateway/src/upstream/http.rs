@@ -76,6 +76,11 @@ impl HttpLink {
         self.lock().talk.version = HeaderValue::try_from(version).ok();
     }
 
+    /// Names the gates that its messages came through, on every request from now on.
+    pub fn set_via(&self, via: HeaderValue) {
+        self.lock().talk.via = Some(via);
+    }
+
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -110,6 +115,14 @@ impl HttpLink {
     }
 
     async fn carry(&self, out: Outgoing) -> Result<Reply, UpstreamError> {
+        let Some(mask) = &self.server.mask else { return self.exchange(out).await };
+        match self.exchange(out).await {
+            Ok(reply) => Ok(Box::pin(reply.masked(mask)).await),
+            Err(error) => Err(mask.error(error)),
+        }
+    }
+
+    async fn exchange(&self, out: Outgoing) -> Result<Reply, UpstreamError> {
         // What is rare is boxed, so that a call holds little memory while it is away.
         if out.opens_session && self.server.is_legacy() {
             Box::pin(self.open_channel()).await?;
@@ -134,6 +147,11 @@ impl HttpLink {
     }
 
     pub async fn send(&self, _pass: &Pass, out: Outgoing) -> Result<(), UpstreamError> {
+        let sent = self.send_unmasked(out).await;
+        sent.map_err(|error| self.server.without_secrets(error))
+    }
+
+    async fn send_unmasked(&self, out: Outgoing) -> Result<(), UpstreamError> {
         if let Some(channel) = self.channel() {
             return channel.send(&out).await;
         }
@@ -144,6 +162,17 @@ impl HttpLink {
     pub async fn listen(
         &self,
         _pass: &Pass,
+        last_event_id: Option<&str>,
+    ) -> Result<Listening, UpstreamError> {
+        match (self.listen_unmasked(last_event_id).await, &self.server.mask) {
+            (Ok(listening), Some(mask)) => Ok(listening.masked(mask)),
+            (Err(error), _) => Err(self.server.without_secrets(error)),
+            (listening, None) => listening,
+        }
+    }
+
+    async fn listen_unmasked(
+        &self,
         last_event_id: Option<&str>,
     ) -> Result<Listening, UpstreamError> {
         if let Some(channel) = self.channel() {

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use bytes::Bytes;
 use hyper::header::{HeaderName, HeaderValue};
 
-use crate::wire::{Id, Takes};
+use crate::wire::{Id, Takes, Target};
 
 /// What kind of JSON-RPC message the body is.
 #[derive(Clone, Debug)]
@@ -36,6 +36,8 @@ pub struct Outgoing {
     pub stays_open: bool,
     /// Where its client may be asked something before its answer begins: has all of its time again then.
     pub patience: Option<Patience>,
+    /// What a client's message was judged as, where the gate edited it since; it must still say that.
+    pub edited: Option<Box<Target>>,
     /// Send it only if the child is still in this run; a restarted child knows nothing of the
     /// conversation before. See [`State::Running`](super::State::Running).
     pub run: Option<u64>,
@@ -80,7 +82,13 @@ impl Outgoing {
             prefers_stream: false,
             stays_open: false,
             patience: None,
+            edited: None,
             run: None,
         }
+    }
+
+    /// Whether the bytes that leave say what was judged. Bytes that were not edited since do.
+    pub fn says_what_was_judged(&self) -> bool {
+        self.edited.as_ref().is_none_or(|judged| judged.is_of(&self.body))
     }
 }

@@ -9,6 +9,7 @@ use hyper::header::{HeaderName, HeaderValue};
 use tokio::sync::mpsc;
 use url::Url;
 
+use super::mask::Mask;
 use super::ring::{Ring, STDERR_BYTES_MAX};
 use crate::room::Account;
 
@@ -108,6 +109,8 @@ pub struct HttpOptions {
     pub url: Url,
     /// Headers the owner set, such as a token. They are marked sensitive, so that no log shows them.
     pub headers: Vec<(HeaderName, HeaderValue)>,
+    /// The secrets among them, and in the address; they are replaced in what the server says.
+    pub mask: Option<Arc<Mask>>,
     /// Plain `http` goes to loopback only, unless the owner allowed it for this server.
     pub allow_plain_http: bool,
     /// From [`client_config`](super::client_config); needed for `https`.
@@ -121,6 +124,7 @@ impl HttpOptions {
         HttpOptions {
             url,
             headers: Vec::new(),
+            mask: None,
             allow_plain_http: false,
             tls: None,
             waits: Waits::default(),
@@ -204,8 +208,8 @@ pub struct ChildOptions {
     pub args: Vec<OsString>,
     /// The whole environment of the child; see [`base_env`].
     pub env: Vec<(OsString, OsString)>,
-    /// Which of its variables are secrets of the owner.
-    pub secret_env: Vec<OsString>,
+    /// The owner's secrets in its environment; they are replaced in what the child says.
+    pub mask: Option<Arc<Mask>>,
     pub cwd: Option<PathBuf>,
     /// Whether what the server says on its own goes to the newest request instead of the listener.
     pub route_to_request: bool,
@@ -228,7 +232,7 @@ impl ChildOptions {
             program,
             args: Vec::new(),
             env: Vec::new(),
-            secret_env: Vec::new(),
+            mask: None,
             cwd: None,
             route_to_request: false,
             waits: Waits::default(),
@@ -241,13 +245,7 @@ impl ChildOptions {
 
     /// What its processes said last on stderr, for the owner's eyes: it may quote an agent's arguments.
     pub fn last_words(&self) -> Option<String> {
-        self.stderr.last_words(self.secrets())
-    }
-
-    /// The values that nobody but the child may see.
-    pub(super) fn secrets(&self) -> impl Iterator<Item = &str> {
-        let secrets = self.env.iter().filter(|(name, _)| self.secret_env.contains(name));
-        secrets.filter_map(|(_, value)| value.to_str())
+        self.stderr.last_words(self.mask.as_deref())
     }
 }
 

@@ -3,6 +3,8 @@
 use std::collections::VecDeque;
 use std::sync::{Mutex, PoisonError};
 
+use super::mask::Mask;
+
 /// Of a child's stderr so much is kept.
 pub(super) const STDERR_BYTES_MAX: usize = 64 * 1024;
 /// And so much of that is told to the owner: the lines before its end, which say why.
@@ -35,8 +37,12 @@ impl Ring {
     }
 
     /// Its last lines without these secrets; none when nothing was written.
-    pub(super) fn last_words<'s>(&self, secrets: impl Iterator<Item = &'s str>) -> Option<String> {
-        let tail = without_secrets(self.tail(), secrets);
+    pub(super) fn last_words(&self, mask: Option<&Mask>) -> Option<String> {
+        let tail = self.tail();
+        let tail = match mask {
+            Some(mask) => mask.text(tail),
+            None => tail,
+        };
         let lines: Vec<&str> = tail.lines().filter(|line| !line.trim().is_empty()).collect();
         let last = lines.get(lines.len().saturating_sub(LAST_LINES_MAX)..).unwrap_or_default();
         let words = last.join("\n");
@@ -44,19 +50,6 @@ impl Ring {
         let words: String = words.chars().skip(over).collect();
         (!words.is_empty()).then_some(words)
     }
-}
-
-/// The text with a word in place of each secret.
-pub(super) fn without_secrets<'s>(
-    mut text: String,
-    secrets: impl Iterator<Item = &'s str>,
-) -> String {
-    // A shorter one is no secret, and would blacken whatever happens to look like it.
-    const SECRET_CHARS_MIN: usize = 4;
-    for secret in secrets.filter(|secret| secret.chars().count() >= SECRET_CHARS_MIN) {
-        text = text.replace(secret, "[secret]");
-    }
-    text
 }
 
 #[cfg(test)]
@@ -77,16 +70,22 @@ mod tests {
     #[test]
     fn the_owner_is_told_the_last_lines_without_secrets() {
         let ring = Ring::new(STDERR_BYTES_MAX);
-        assert_eq!(ring.last_words([].into_iter()), None);
+        assert_eq!(ring.last_words(None), None);
         ring.write(b"first\n\n");
         for line in 0..LAST_LINES_MAX {
             ring.write(format!("line {line} key=hunter22\n").as_bytes());
         }
-        let words = ring.last_words(["hunter22", "1"].into_iter()).unwrap_or_default();
+        let mask = Mask::new([("KEY", "hunter22"), ("SHORT", "line"), ("TINY", "1")]);
+        let words = ring.last_words(mask.as_deref()).unwrap_or_default();
         assert_eq!(words.lines().count(), LAST_LINES_MAX);
-        assert!(words.starts_with("line 0 key=[secret]\nline 1 key=[secret]"), "{words}");
+        assert!(
+            words.starts_with(
+                "[secret SHORT] 0 key=[secret KEY]\n[secret SHORT] 1 key=[secret KEY]"
+            ),
+            "{words}"
+        );
         ring.write("ü".repeat(LAST_CHARS_MAX + 1).as_bytes());
-        let words = ring.last_words([].into_iter()).unwrap_or_default();
+        let words = ring.last_words(None).unwrap_or_default();
         assert_eq!(words, "ü".repeat(LAST_CHARS_MAX));
     }
 }

@@ -68,6 +68,15 @@ pub(super) fn read(message: &[u8]) -> Option<Inbound> {
     Some(notification(&method, root.get("params")))
 }
 
+/// The id of a request that only we send and that came back: a program that is no server, such as `cat`,
+/// repeats what it reads.
+pub(super) fn echoed(message: &[u8]) -> Option<Id> {
+    let doc = Doc::read_shallow(message, &Bounds::ANSWER, DEPTH).ok()?;
+    let method = doc.root().get("method")?.as_str()?;
+    let ours = matches!(&*method, "initialize" | "server/discover");
+    doc.root().get("id").filter(|_| ours).and_then(Id::lenient)
+}
+
 fn notification(method: &str, params: Option<Value<'_>>) -> Inbound {
     let Some(params) = params else {
         return Inbound::Other;

@@ -19,6 +19,9 @@ use super::waiter::{Listener, Shared, Waiter};
 use super::wishes::Wishes;
 use super::{Listening, Reply};
 
+/// How long a request waits to hear how the child ended that it was meant for.
+const ENDED_WAIT_MAX: Duration = Duration::from_secs(1);
+
 /// One child and the conversation with it. Dropping it stops the child.
 pub struct StdioLink {
     child: Arc<Supervised>,
@@ -92,7 +95,11 @@ impl StdioLink {
 
     /// The end of what the child wrote on stderr, over all its runs.
     pub fn stderr_tail(&self) -> String {
-        self.child.options.stderr.tail()
+        let tail = self.child.options.stderr.tail();
+        match &self.child.options.mask {
+            Some(mask) => mask.text(tail),
+            None => tail,
+        }
     }
 
     /// Lines of its output so far that were no messages.
@@ -104,11 +111,28 @@ impl StdioLink {
         let Kind::Request(id) = &out.kind else {
             return Err(UpstreamError::never_sent("it is not a request"));
         };
-        let run = self.run_for(&out)?;
+        let run = match self.run_for(&out) {
+            Err(UpstreamError::NeverSent { .. }) => {
+                self.until_known().await;
+                self.run_for(&out)?
+            }
+            run => run?,
+        };
         let stream = Shared::Child(Arc::clone(&run));
         let waiter = Waiter::enter(stream, id, &out, &self.child.options.waits)?;
         self.enqueue(&run, out.body, Some(Arc::clone(&waiter.request))).await?;
-        waiter.reply().await
+        let Some(mask) = &self.child.options.mask else { return waiter.reply().await };
+        match waiter.reply().await {
+            Ok(reply) => Ok(Box::pin(reply.masked(mask)).await),
+            Err(error) => Err(mask.error(error)),
+        }
+    }
+
+    /// A child that has just ended: how it ended is known in a moment, and says more.
+    async fn until_known(&self) {
+        let mut state = self.child.state();
+        let known = state.wait_for(|state| !matches!(state, State::Running { .. }));
+        let _ = timeout(ENDED_WAIT_MAX, known).await;
     }
 
     pub async fn send(&self, _pass: &Pass, out: Outgoing) -> Result<(), UpstreamError> {
@@ -120,7 +144,11 @@ impl StdioLink {
     #[expect(clippy::unused_async, reason = "the HTTP link has to wait here")]
     pub async fn listen(&self, _pass: &Pass) -> Result<Listening, UpstreamError> {
         let listener = Listener::enter(Shared::Child(self.child.run()?))?;
-        Ok(Listening::Open(Events::of_listener(listener)))
+        let listening = Listening::Open(Events::of_listener(listener));
+        Ok(match &self.child.options.mask {
+            Some(mask) => listening.masked(mask),
+            None => listening,
+        })
     }
 
     /// Stops the child and waits until it and all it started have ended.

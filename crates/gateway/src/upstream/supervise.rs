@@ -303,12 +303,22 @@ impl Supervised {
             let lines = self.noise_lines.fetch_add(1, Ordering::Relaxed) + 1;
             let server = &self.options.name;
             tracing::debug!(server, lines, "a server wrote a line that is not a message");
+            // It says why, as what is written on stderr does.
+            self.options.stderr.write(&message);
+            self.options.stderr.write(b"\n");
             // Whoever waits for it would wait in vain.
             if let Some(id) = route::id_of_broken(&message) {
                 run.in_flight.fail_id(&id, UpstreamError::garbled("its line is not a message"));
             }
             return;
         };
+        if matches!(inbound, Inbound::Asks(_))
+            && let Some(id) = route::echoed(&message)
+        {
+            let why = "it started, but does not speak MCP: it sent our own request back";
+            run.in_flight.fail_id(&id, UpstreamError::never_sent(why));
+            return;
+        }
         let mut share = Share::new(&self.options.account);
         let wait_max = self.options.bounds.slow_reader_wait_max;
         if let Err(why) = share.grow_to(message.len(), wait_max).await {
@@ -369,9 +379,9 @@ async fn note(stderr: Arc<Ring>, mut spoken: Option<Spoken>, mut pipe: ChildStde
 fn how_it_ended(status: std::process::ExitStatus) -> String {
     const SIGNALLED: i32 = 128;
     match status.code() {
-        Some(0) => "it ended by itself".to_owned(),
+        Some(0) => "it ended with exit code 0".to_owned(),
         Some(code) if code > SIGNALLED => format!("it was ended by signal {}", code - SIGNALLED),
         Some(code) => format!("it ended with exit code {code}"),
-        None => "its guard was killed".to_owned(),
+        None => "its process was killed".to_owned(),
     }
 }

@@ -9,7 +9,7 @@ use super::field;
 use super::id::Id;
 use super::refused::Refused;
 
-const EXTENSION: &str = "x-mcp-header";
+pub const EXTENSION: &str = "x-mcp-header";
 const PREFIX: &str = "mcp-param-";
 /// Whole numbers beyond this are not repeated in headers, because scripts cannot hold them.
 const WHOLE_MAX: f64 = 9_007_199_254_740_991.0;

@@ -6,6 +6,7 @@ use std::borrow::Cow;
 use policy::json::{Kind, Value, fold};
 
 use super::id::Id;
+use super::members;
 use super::method::Method;
 use super::refused::{Refused, code};
 
@@ -99,12 +100,14 @@ pub enum Named<'d> {
     Nothing,
 }
 
-/// Refuses keys that some reader takes for a member of the protocol though they are written otherwise.
-/// An unknown method may have members of its own, so there only `_meta` is guarded.
+/// Refuses keys that some reader takes for a member of the protocol though they are written otherwise, and
+/// members that the method does not have. An unknown method may have members of its own, so there only
+/// `_meta` is guarded.
 pub(super) fn check_keys(method: Method, params: Option<Value<'_>>) -> Result<(), Refused> {
     let Some(params) = params else { return Ok(()) };
-    let known: &[&str] = if method == Method::Other { &["_meta"] } else { &MEMBERS };
+    let known: &[&str] = if method == Method::Other { &[members::META] } else { &MEMBERS };
     check_exact(params, known)?;
+    check_members(method, params)?;
     if let Some(wanted) = params.get("notifications").filter(|_| method == Method::Listen) {
         check_exact(wanted, &NEWS)?;
     }
@@ -118,6 +121,27 @@ pub(super) fn check_keys(method: Method, params: Option<Value<'_>>) -> Result<()
         ));
     }
     check_exact(meta, &meta_keys::ALL)
+}
+
+/// The words do not repeat the member: it may be anything.
+fn check_members(method: Method, params: Value<'_>) -> Result<(), Refused> {
+    if params.entries().all(|(key, _)| members::has(method, &key.text())) {
+        return Ok(());
+    }
+    let (name, allowed) = (method.name().unwrap_or_default(), members::of(method).unwrap_or(&[]));
+    let allowed = allowed.iter().chain(&[members::META]).map(|member| format!("`{member}`"));
+    let allowed = allowed.collect::<Vec<_>>().join(", ");
+    Err(Refused::params(format!("`params` of `{name}` can only have {allowed}")))
+}
+
+/// Refuses members that are not in the list, for objects whose members all have a meaning.
+fn check_only(object: Value<'_>, what: &str, known: &[&str]) -> Result<(), Refused> {
+    check_exact(object, known)?;
+    if object.entries().all(|(key, _)| known.contains(&key.text().as_ref())) {
+        return Ok(());
+    }
+    let known: Vec<String> = known.iter().map(|member| format!("`{member}`")).collect();
+    Err(Refused::params(format!("`{what}` can only have {}", known.join(", "))))
 }
 
 fn check_exact(object: Value<'_>, known: &[&str]) -> Result<(), Refused> {
@@ -204,10 +228,19 @@ fn completion(params: Option<Value<'_>>) -> Result<Named<'_>, Refused> {
         return Err(Refused::params("`ref` and `argument` are needed"));
     };
     check_exact(reference, &["type", "name", "uri"])?;
-    check_exact(argument, &["name", "value"])?;
+    check_only(argument, "argument", &["name", "value"])?;
+    if let Some(context) = member("context") {
+        check_only(context, "context", &["arguments"])?;
+    }
     match reference.get("type").and_then(Value::as_str).as_deref() {
-        Some("ref/prompt") => Ok(Named::Prompt(text(Some(reference), "name", NAME_BYTES_MAX)?)),
-        Some("ref/resource") => Ok(Named::Resource(text(Some(reference), "uri", URI_BYTES_MAX)?)),
+        Some("ref/prompt") => {
+            check_only(reference, "ref", &["type", "name", "title"])?;
+            Ok(Named::Prompt(text(Some(reference), "name", NAME_BYTES_MAX)?))
+        }
+        Some("ref/resource") => {
+            check_only(reference, "ref", &["type", "uri"])?;
+            Ok(Named::Resource(text(Some(reference), "uri", URI_BYTES_MAX)?))
+        }
         _ => Err(Refused::params("the `type` of `ref` must be `ref/prompt` or `ref/resource`")),
     }
 }

@@ -1,11 +1,11 @@
 //! Which questions of servers a client takes, as its capabilities say.
 
-use policy::json::Value;
+use policy::json::{Bounds, Doc, Value};
 
 use super::{Method, Sender};
 
 /// Which questions of servers a client takes.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[expect(clippy::struct_excessive_bools, reason = "as many as the protocol has, each by itself")]
 pub struct Takes {
     elicitation: bool,
@@ -18,6 +18,8 @@ pub struct Takes {
     roots: bool,
     /// Results that come later.
     tasks: bool,
+    /// Questions as tasks, in 2025-11-25.
+    task_questions: bool,
 }
 
 /// The extension by which a client of the newer era takes tasks.
@@ -89,12 +91,51 @@ impl Takes {
             tools: has("sampling", "tools"),
             roots: of("roots").is_some(),
             tasks: has("extensions", TASKS),
+            task_questions: of("tasks").is_some(),
         }
+    }
+
+    /// From the `params` of an initialize request.
+    pub fn of_handshake(params: &str) -> Takes {
+        Doc::read(params.as_bytes(), &Bounds::ANSWER)
+            .map(|doc| Takes::of(doc.root().get("capabilities")))
+            .unwrap_or_default()
+    }
+
+    /// The capabilities with their names in the keys of tool lists.
+    fn named(&mut self) -> [(&'static str, &mut bool); 8] {
+        [
+            ("elicitation", &mut self.elicitation),
+            ("forms", &mut self.forms),
+            ("addresses", &mut self.addresses),
+            ("sampling", &mut self.sampling),
+            ("sampling_tools", &mut self.tools),
+            ("roots", &mut self.roots),
+            ("tasks", &mut self.tasks),
+            ("task_questions", &mut self.task_questions),
+        ]
+    }
+
+    /// The key under which tool lists of clients with these capabilities are kept.
+    pub fn key(mut self) -> String {
+        let named = self.named().into_iter().filter(|(_, takes)| **takes).map(|(name, _)| name);
+        named.collect::<Vec<_>>().join(",")
+    }
+
+    /// The capabilities of a key; nothing if it has a name that this version does not know.
+    pub fn of_key(key: &str) -> Option<Takes> {
+        let mut found = Takes::default();
+        for word in key.split(',').filter(|word| !word.is_empty()) {
+            let mut named = found.named();
+            let (_, takes) = named.iter_mut().find(|(name, _)| *name == word)?;
+            **takes = true;
+        }
+        Some(found)
     }
 
     /// Whether the client can be asked anything.
     pub fn takes_questions(self) -> bool {
-        Takes { tasks: false, ..self } != Takes::default()
+        Takes { tasks: false, task_questions: false, ..self } != Takes::default()
     }
 
     /// Whether a call of the client may become a task.
@@ -131,9 +172,25 @@ impl Takes {
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used, reason = "tests")]
-    use policy::json::{Bounds, Doc};
-
     use super::*;
+
+    #[test]
+    fn a_key_names_the_capabilities_that_lists_depend_on() {
+        let cases = [
+            (r#"{"capabilities":{}}"#, ""),
+            (r#"{"capabilities":{"roots":{},"elicitation":{}}}"#, "elicitation,forms,roots"),
+            (
+                r#"{"capabilities":{"tasks":{},"sampling":{"tools":{}}}}"#,
+                "sampling,sampling_tools,task_questions",
+            ),
+        ];
+        for (handshake, key) in cases {
+            let takes = Takes::of_handshake(handshake);
+            assert_eq!(takes.key(), key);
+            assert_eq!(Takes::of_key(key), Some(takes));
+        }
+        assert_eq!(Takes::of_key("(other)"), None);
+    }
 
     #[test]
     fn a_client_takes_the_kinds_that_it_names() {

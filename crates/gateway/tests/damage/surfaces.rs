@@ -173,8 +173,9 @@ fn judge(policy: &Policy, args: &str) {
     let call = Call {
         subject: Subject::Tool("echo"),
         args: Some(doc.root()),
+        params: None,
         caller: Caller { grant: "g", session: None, client: None },
-        tool: ToolFacts { category: None, risk: None, definition: Definition::Unchanged },
+        tool: ToolFacts { definition: Definition::Unchanged, ..ToolFacts::default() },
         time: LocalTime { hour: 1, weekday: Weekday::Monday },
     };
     let (verdict, _) = policy.explain(&call);

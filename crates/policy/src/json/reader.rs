@@ -6,6 +6,7 @@ use super::refusal::{Refusal, RefusalKind};
 use super::{keys, number, text};
 
 /// Nesting beyond this is refused whatever the bounds say, because walks over a document recurse.
+const TRAILING_COMMA: &str = "there is a trailing comma before this";
 const DEPTH_LIMIT: usize = 512;
 /// Offsets and node indices are 32 bits wide.
 const U32_LIMIT: usize = u32::MAX as usize;
@@ -88,6 +89,7 @@ impl Reader<'_, '_> {
             Some(b't') => self.word(b"true", Kind::Bool).map(|()| false),
             Some(b'f') => self.word(b"false", Kind::Bool).map(|()| false),
             Some(b'n') => self.word(b"null", Kind::Null).map(|()| false),
+            Some(b']') if self.follows_comma() => Err(self.syntax(TRAILING_COMMA)),
             Some(_) => Err(self.syntax("a JSON value is expected here")),
             None => Err(self.syntax("the text ends where a JSON value is expected")),
         }
@@ -160,7 +162,10 @@ impl Reader<'_, '_> {
     fn key(&mut self) -> Result<(), Box<Refusal>> {
         self.skip_space();
         if self.peek() != Some(b'"') {
-            return Err(self.syntax("a key in double quotes is expected here"));
+            let trailing = self.peek() == Some(b'}') && self.follows_comma();
+            let words =
+                if trailing { TRAILING_COMMA } else { "a key in double quotes is expected here" };
+            return Err(self.syntax(words));
         }
         self.string()?;
         self.skip_space();
@@ -245,6 +250,13 @@ impl Reader<'_, '_> {
         while let Some(b' ' | b'\n' | b'\t' | b'\r') = self.peek() {
             self.at += 1;
         }
+    }
+
+    /// Whether the last thing before this place is a comma.
+    #[cold]
+    fn follows_comma(&self) -> bool {
+        let before = self.bytes.get(..self.at).unwrap_or_default();
+        before.trim_ascii_end().ends_with(b",")
     }
 
     #[inline]

@@ -1,9 +1,11 @@
 //! `url_host_in`: the host that a browser would reach. A URL whose host other programs could read
-//! differently (backslashes, several `@`, missing slashes, white space) is indeterminate.
+//! differently (backslashes, several `@`, missing slashes, white space), and one with a control character
+//! anywhere, is indeterminate.
 
 use std::collections::HashSet;
 use std::net::IpAddr;
 
+use ipnet::IpNet;
 use url::{Host, Url};
 
 use super::{Case, Test, fails, holds, unclear};
@@ -17,6 +19,7 @@ struct Hosts {
     /// Names whose subdomains are meant.
     parents: HashSet<String>,
     addresses: HashSet<IpAddr>,
+    networks: Vec<IpNet>,
 }
 
 enum Reached {
@@ -36,6 +39,10 @@ pub(super) fn url_host_in(value: &Node) -> Result<Test, Complaint> {
 
 impl Hosts {
     fn add(&mut self, text: &str) -> Result<(), Complaint> {
+        if let Ok(network) = text.parse::<IpNet>() {
+            self.networks.push(network.trunc());
+            return Ok(());
+        }
         let (parent, name) = match text.strip_prefix("*.") {
             Some(name) => (true, name),
             None => (false, text),
@@ -51,7 +58,7 @@ impl Hosts {
             Some(Reached::Address(address)) if !parent => drop(self.addresses.insert(address)),
             _ => {
                 return Err(Complaint::new(format!("`{text}` is no host")).hint(
-                    "write `example.com`, `*.example.com` or an address, without scheme or port",
+                    "write `example.com`, `*.example.com`, an address or a network such as `10.0.0.0/8`, without scheme or port",
                 ));
             }
         }
@@ -60,7 +67,10 @@ impl Hosts {
 
     fn have(&self, host: &Reached) -> Truth {
         Truth::of(match host {
-            Reached::Address(address) => self.addresses.contains(address),
+            Reached::Address(address) => {
+                self.addresses.contains(address)
+                    || self.networks.iter().any(|network| network.contains(address))
+            }
             Reached::Name(name) => self.names.contains(name) || self.have_parent_of(name),
         })
     }
@@ -91,6 +101,11 @@ fn reached_by(url: &str) -> Option<Reached> {
 
 /// Whether every reader takes the same part of the text for the authority.
 fn has_one_authority(url: &str) -> bool {
+    // A line feed behind the host begins a header or another request in programs that paste the URL into
+    // one, and a NUL ends the text in others. Browsers drop some of these, so they read another URL.
+    if url.chars().any(|c| c.is_control() || c.is_whitespace() && c != ' ') {
+        return false;
+    }
     let Some((scheme, rest)) = url.split_once("://") else { return false };
     let mut scheme_bytes = scheme.bytes();
     let scheme_reads = scheme_bytes.next().is_some_and(|first| first.is_ascii_alphabetic())
@@ -145,6 +160,12 @@ pub(super) const URL_HOST_IN: &[Case] = &[
     holds("[\"127.0.0.1\"]", "\"http://\\u2460\\u2461\\u2466.0.0.1/\""),
     holds("[\"::1\"]", "\"http://[0:0:0:0:0:0:0:1]:80/\""),
     holds("[\"[::1]\"]", "\"http://[::1]/\""),
+    holds("[\"10.0.0.0/8\"]", "\"http://10.1.2.3/\""),
+    holds("[\"127.0.0.0/8\"]", "\"http://0x7f.1/\""),
+    holds("[\"169.254.0.0/16\"]", "\"http://[::ffff:169.254.169.254]/\""),
+    holds("[\"fc00::/7\"]", "\"http://[fd00::1]/\""),
+    fails("[\"10.0.0.0/8\"]", "\"http://11.0.0.1/\""),
+    fails("[\"10.0.0.0/8\"]", "\"http://10.example.com/\""),
     holds("[\"good.com\"]", "\"ftp://good.com/\""),
     holds("[\"good.com\"]", "\"git+ssh://git@GOOD.com/x\""),
     unclear("[\"good.com\"]", "\"https://good.com\\\\@evil.org/\""),
@@ -158,6 +179,13 @@ pub(super) const URL_HOST_IN: &[Case] = &[
     unclear("[\"good.com\"]", "\" https://good.com/\""),
     unclear("[\"good.com\"]", "\"https://go\\tod.com/\""),
     unclear("[\"good.com\"]", "\"ht\\ntps://good.com/\""),
+    unclear("[\"good.com\"]", "\"https://good.com/\\r\\nHost: evil.org\""),
+    unclear("[\"good.com\"]", "\"https://good.com/a\\nb\""),
+    unclear("[\"good.com\"]", "\"https://good.com/\\u0000\""),
+    unclear("[\"good.com\"]", "\"https://good.com?\\u0000.evil.org\""),
+    unclear("[\"good.com\"]", "\"https://good.com/#\\u0085\""),
+    unclear("[\"good.com\"]", "\"https://good.com/a\\t\""),
+    unclear("[\"good.com\"]", "\"https://good.com/\\u2028\""),
     unclear("[\"good.com\"]", "\"https://good.com%2f.evil.org/\""),
     unclear("[\"good.com\"]", "\"https://good.com../\""),
     unclear("[\"good.com\"]", "\"https://good.com:99999/\""),

@@ -1,7 +1,7 @@
 //! Every case of every row of the operator table, and patterns that must not load.
 #![allow(clippy::unwrap_used, reason = "a test stops at the first surprise")]
 
-use super::{Operator, operators};
+use super::{Operator, Patterns, operators};
 use crate::json::Doc;
 use crate::path::Seen;
 use crate::problem::Complaint;
@@ -14,7 +14,9 @@ fn value(json: &str) -> Node {
 
 fn truth(row: &Operator, value: &Node, given: &str) -> Truth {
     let doc = Doc::read(given.as_bytes(), &BOUNDS).unwrap();
-    row.compile(value).map(|test| test.run(&Seen::of(doc.root()))).unwrap()
+    row.compile(value, &mut Patterns::default())
+        .map(|test| test.run(&Seen::of(doc.root())))
+        .unwrap()
 }
 
 #[test]
@@ -52,7 +54,8 @@ fn no_operator_compares_null_a_list_of_lists_or_an_object() {
 }
 
 fn complaint(operator: &str, json: &str) -> Complaint {
-    let refused = Operator::named(operator).unwrap().compile(&value(json));
+    let refused =
+        Operator::named(operator).unwrap().compile(&value(json), &mut Patterns::default());
     refused.map(|_| (operator, json)).unwrap_err()
 }
 
@@ -94,4 +97,27 @@ fn a_value_that_an_operator_cannot_use_is_refused() {
         let found = complaint(operator, json);
         assert!(found.words.contains(words), "{operator} {json}: {}", found.words);
     }
+}
+
+/// What is built for patterns is bounded over the whole document, also for those that are refused.
+#[test]
+fn patterns_share_one_budget() {
+    let regex = Operator::named("regex").unwrap();
+    let mut patterns = Patterns::default();
+    let huge = value(r#""(\\w{200}){200}""#);
+    let complaint = regex.compile(&huge, &mut patterns).map(|_| ()).unwrap_err();
+    assert_eq!(complaint.words, "the pattern is too large when compiled");
+    for _ in 0..10_000 {
+        assert!(regex.compile(&huge, &mut patterns).is_ok(), "said once, and not tried again");
+    }
+
+    let mut patterns = Patterns::default();
+    let large = value(r#""\\w{30}""#);
+    let refused = (0..10_000).find_map(|_| regex.compile(&large, &mut patterns).err()).unwrap();
+    assert!(refused.words.contains("too large together"), "{}", refused.words);
+
+    let mut patterns = Patterns::default();
+    let classes = value(&format!("\"{}\"", r"\\pL".repeat(10_000)));
+    let refused = regex.compile(&classes, &mut patterns).map(|_| ()).unwrap_err();
+    assert!(refused.words.contains("too large together"), "{}", refused.words);
 }

@@ -12,31 +12,93 @@ use crate::tree::Node;
 use crate::truth::Truth;
 
 /// A compiled pattern is charged the smallest of these that it fits into, and refused beyond the last.
-const PATTERN_BYTES: [usize; 5] = [16 * KIB, 128 * KIB, 1024 * KIB, 4096 * KIB, 10_240 * KIB];
+const PATTERN_BYTES: [usize; 6] =
+    [16 * KIB, 64 * KIB, 256 * KIB, 1024 * KIB, 4096 * KIB, 10_240 * KIB];
 const KIB: usize = 1024;
 
 /// Memory that matching may use beside the pattern itself.
 const MATCHING_BYTES_MAX: usize = 1024 * KIB;
 
-pub(super) fn regex(value: &Node) -> Result<Test, Complaint> {
-    build(value.as_text().unwrap_or_default())
+/// What all compiled patterns of one policy may take up together.
+pub(crate) const PATTERN_BYTES_MAX: usize = 64 * KIB * KIB;
+
+/// What may be built for the patterns of one policy and thrown away again, because it was too large. A
+/// mebibyte takes about 15 ms, so a policy that cannot be loaded is refused well within a second.
+const WASTED_BYTES_MAX: usize = 16 * KIB * KIB;
+
+/// A class of Unicode characters is this large before anything is compiled.
+const CLASS_BYTES: usize = 4 * KIB;
+
+/// The budget of memory and work that all patterns of one document share.
+#[derive(Debug, Default)]
+pub(crate) struct Patterns {
+    kept_bytes: usize,
+    wasted_bytes: usize,
+    /// It was said that they are too large together; the rest is not even tried.
+    is_over: bool,
 }
 
-fn build(pattern: &str) -> Result<Test, Complaint> {
+impl Patterns {
+    fn waste(&mut self, bytes: usize) -> Result<(), Complaint> {
+        self.wasted_bytes = self.wasted_bytes.saturating_add(bytes);
+        if self.wasted_bytes > WASTED_BYTES_MAX {
+            return Err(self.over());
+        }
+        Ok(())
+    }
+
+    fn keep(&mut self, bytes: usize) -> Result<(), Complaint> {
+        self.kept_bytes = self.kept_bytes.saturating_add(bytes);
+        if self.kept_bytes > PATTERN_BYTES_MAX {
+            return Err(self.over());
+        }
+        Ok(())
+    }
+
+    fn over(&mut self) -> Complaint {
+        self.is_over = true;
+        Complaint::new("the patterns of this policy up to this one are too large together")
+            .hint("use `in`, `starts_with` or `ends_with` where they do, and smaller repetitions")
+    }
+}
+
+pub(super) fn regex(value: &Node, patterns: &mut Patterns) -> Result<Test, Complaint> {
+    build(value.as_text().unwrap_or_default(), patterns)
+}
+
+fn build(pattern: &str, patterns: &mut Patterns) -> Result<Test, Complaint> {
+    if patterns.is_over {
+        // The policy is refused already; nothing is made of this.
+        return Ok(Test::new(|_| Truth::Fails));
+    }
+    patterns.waste(classes(pattern).saturating_mul(CLASS_BYTES))?;
     for pattern_bytes in PATTERN_BYTES {
         let mut builder = RegexBuilder::new(pattern);
         builder.size_limit(pattern_bytes).dfa_size_limit(MATCHING_BYTES_MAX).nest_limit(64);
         match builder.build() {
             Ok(regex) => {
-                let test = Test::on_text(move |text| Truth::of(regex.is_match(text)));
-                return Ok(Test { pattern_bytes, ..test });
+                patterns.keep(pattern_bytes)?;
+                return Ok(Test::on_text(move |text| Truth::of(regex.is_match(text))));
             }
-            Err(regex::Error::CompiledTooBig(_)) => {}
+            Err(regex::Error::CompiledTooBig(_)) => {
+                // The first tier costs next to nothing, and most patterns that leave it fit the second.
+                if pattern_bytes > 64 * KIB {
+                    patterns.waste(pattern_bytes)?;
+                }
+            }
             Err(error) => return Err(complain(&error)),
         }
     }
+    patterns.is_over = true;
     Err(Complaint::new("the pattern is too large when compiled")
         .hint("use smaller repetitions, `[a-z]` for `\\w`, or `length_lte` beside it"))
+}
+
+/// How often a pattern names a large class of characters.
+fn classes(pattern: &str) -> usize {
+    let bytes = pattern.as_bytes();
+    let is_class = |pair: &&[u8]| matches!(pair, [b'\\', b'w' | b'W' | b'p' | b'P']);
+    bytes.windows(2).filter(is_class).count()
 }
 
 fn complain(error: &regex::Error) -> Complaint {
@@ -48,7 +110,7 @@ fn complain(error: &regex::Error) -> Complaint {
         .hint("patterns have no look-around and no back-references")
 }
 
-pub(super) fn glob(value: &Node) -> Result<Test, Complaint> {
+pub(super) fn glob(value: &Node, patterns: &mut Patterns) -> Result<Test, Complaint> {
     let mut pattern = String::from(r"(?s)\A");
     let mut characters = value.as_text().unwrap_or_default().chars();
     while let Some(c) = characters.next() {
@@ -65,7 +127,7 @@ pub(super) fn glob(value: &Node) -> Result<Test, Complaint> {
         }
     }
     pattern.push_str(r"\z");
-    build(&pattern)
+    build(&pattern, patterns)
 }
 
 #[expect(clippy::unnecessary_wraps, reason = "all compile functions have one signature")]

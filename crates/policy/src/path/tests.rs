@@ -13,6 +13,7 @@ fn found(path: &str, args: Option<&str>) -> Vec<String> {
     let call = Call {
         subject: Subject::Tool("x"),
         args: doc.as_ref().map(Doc::root),
+        params: doc.as_ref().map(Doc::root),
         caller: Caller { grant: "ann", session: Some("s1"), client: None },
         tool: ToolFacts { risk: Some("high"), ..ToolFacts::default() },
         time: LocalTime { hour: 7, weekday: Weekday::Friday },
@@ -89,6 +90,11 @@ fn facts_of_the_call_have_their_own_paths() {
         assert_eq!(found(path, None), [expected], "{path}");
     }
     assert_eq!(found("args.a", Some("[1]")), ["misfit"]);
+    let params = Some(r#"{"_meta":{"to":"x"},"list":[1,2]}"#);
+    assert_eq!(found("params._meta.to", params), ["text x"]);
+    assert_eq!(found("params.list[*]", params), ["number 1", "number 2"]);
+    assert_eq!(found("params.other", params), ["missing"]);
+    assert_eq!(found("params", None), ["missing"]);
 }
 
 #[test]

@@ -17,6 +17,7 @@ fn steps(tool: &str, args: &str) -> Vec<String> {
     let call = Call {
         subject: Subject::Tool(tool),
         args: Some(doc.root()),
+        params: None,
         caller: Caller { grant: "ann", session: None, client: Some("good") },
         tool: ToolFacts::default(),
         time: LocalTime { hour: 1, weekday: Weekday::Monday },

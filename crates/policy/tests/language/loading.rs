@@ -214,3 +214,55 @@ fn a_wildcard_of_another_language_is_a_warning() {
         policy.warnings().iter().all(|w| w.words.ends_with("the only wildcard in names is `*`"))
     );
 }
+
+#[test]
+fn a_policy_that_compares_paths_says_once_what_that_cannot_know() {
+    let rule = r#"{ "conditions": [{ "path": "args.p", "op": "path_under", "value": "/srv" }] }"#;
+    let source = format!(
+        r#"{{ "version": "1", "default": "deny", "tools": {{ "a": {{ "require": [{rule}, {rule}] }}, "b": {{ "deny_if": [{rule}] }} }} }}"#
+    );
+    let policy = Policy::load(&source, Format::Json).unwrap();
+    let found: Vec<_> = policy.warnings().iter().map(|warning| warning.pointer.as_str()).collect();
+    assert_eq!(found, ["/tools/a/require/0/conditions/0"]);
+    assert!(policy.warnings()[0].words.contains("symbolic link"));
+}
+
+#[test]
+fn oversized_patterns_are_refused_once_however_many_there_are() {
+    let condition = r#"{"path":"args.a","op":"regex","value":"(\\w{200}){200}"}"#;
+    let conditions = vec![condition; 1_000].join(",");
+    let source = format!(
+        r#"{{"version":"1","default":"deny","tools":{{"x":{{"deny_if":[{{"conditions":[{conditions}]}}]}}}}}}"#
+    );
+    let found = problems(&source, Format::Json);
+    assert_eq!(found.len(), 1, "{found:?}");
+    assert_eq!(found[0].pointer, "/tools/x/deny_if/0/conditions/0/value");
+    assert!(found[0].words.contains("too large when compiled"), "{}", found[0].words);
+}
+
+/// A link to another file must not make its content part of an error.
+#[test]
+fn what_is_no_policy_is_not_quoted() {
+    let texts = [
+        "root:$6$SECRET:19000:0:99999:7:::\nfoo:SECRET:1\n",
+        "-----BEGIN PRIVATE KEY-----\nSECRET==\n-----END PRIVATE KEY-----\n",
+        "API_KEY=SECRET\nB=SECRET\n",
+        "{\"private_key\":\"SECRET\",\"SECRET\":[\"SECRET\"]}",
+        "SECRET: SECRET\nversion: 10\n",
+        "{\"version\": 1.5, \"defaults\": \"denySECRET\", \"SECRET\": 1}",
+        "\"SECRET\"",
+    ];
+    for text in texts {
+        for format in [Format::Json, Format::Yaml] {
+            let found = problems(text, format);
+            assert!(!format!("{found:?}").contains("SECRET"), "{found:?}");
+            assert!(found[0].line >= 1, "{found:?}");
+        }
+        assert!(!policy::looks_like_policy(text), "{text}");
+    }
+    for text in
+        ["version: \"1\"\nx", "{\"version\":\"1\",}", "default: deny\nx: [", "'version' : 1"]
+    {
+        assert!(policy::looks_like_policy(text), "{text}");
+    }
+}

@@ -8,6 +8,7 @@
     reason = "a test stops at the first surprise"
 )]
 
+mod examples;
 mod explaining;
 mod generate;
 mod loading;

@@ -154,9 +154,8 @@ fn holds(sources: &[Source], call: &ModelCall) -> Result<Vec<Held>, String> {
         let limits = list(source, "limits").iter().enumerate();
         let limits =
             limits.map(|(index, limit)| (format!("{pointer}/limits/{index}"), limit, "grant"));
-        let short = source
-            .get("rate_limit")
-            .map(|limit| (format!("{pointer}/rate_limit"), limit, "session"));
+        let short =
+            source.get("rate_limit").map(|limit| (format!("{pointer}/rate_limit"), limit, "grant"));
         for (rule, limit, scope) in limits.chain(short) {
             match amount(limit.get("increment"), call) {
                 Some(amount) => holds.push(hold(rule, limit, scope, amount)),

@@ -55,12 +55,14 @@ fn with_call<T>(call: &ModelCall, run: impl FnOnce(&Call<'_>) -> T) -> T {
             _ => Subject::Method(name),
         },
         args: doc.as_ref().map(Doc::root),
+        params: None,
         caller: Caller {
             grant: &call.grant,
             session: call.session.as_deref(),
             client: call.client.as_deref(),
         },
         tool: ToolFacts {
+            server: None,
             category: call.category.as_deref(),
             risk: call.risk.as_deref(),
             definition: match call.definition {

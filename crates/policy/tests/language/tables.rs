@@ -201,6 +201,16 @@ fn the_operators_are_those_of_the_language() {
 }
 
 #[test]
+fn a_blank_at_the_end_of_a_name_draws_a_warning() {
+    for (tools, warned) in [("\"read \"", true), ("\" read\"", true), ("\"read\"", false)] {
+        let text = format!("{{\"version\":\"1\",\"default\":\"deny\",\"tools\":{{{tools}:{{}}}}}}");
+        let policy = Policy::load(&text, Format::Json).unwrap();
+        let found = policy.warnings().iter().any(|w| w.to_string().contains("with a blank"));
+        assert_eq!(found, warned, "{tools}");
+    }
+}
+
+#[test]
 fn bounds_and_odd_names_can_be_asked_for() {
     let find =
         |words: &str| bounds().iter().find(|row| row.words.starts_with(words)).map(|row| row.max);

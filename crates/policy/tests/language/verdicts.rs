@@ -14,6 +14,7 @@ fn call<'a>(subject: Subject<'a>, doc: Option<&'a Doc<'a>>) -> Call<'a> {
     Call {
         subject,
         args: doc.map(Doc::root),
+        params: None,
         caller: Caller { grant: "ann", session: Some("s"), client: Some("c") },
         tool: ToolFacts::default(),
         time: LocalTime { hour: 12, weekday: Weekday::Monday },
@@ -117,6 +118,7 @@ fn a_hidden_name_meets_the_rules_that_a_made_up_one_would_meet() {
         let policy = load(&format!(r#"{{"version":"1",{text}}}"#));
         let doc = Doc::read(br#"{"n":1}"#, &Bounds::MESSAGE).unwrap();
         let tool = ToolFacts {
+            server: None,
             category: Some("write"),
             risk: Some("high"),
             definition: Definition::Unchanged,
@@ -192,7 +194,7 @@ fn limits_become_holds_with_exact_amounts() {
         ),
         (
             "/tools/pay/rate_limit",
-            Scope::Session,
+            Scope::Grant,
             60_000,
             "10",
             "1",

@@ -6,9 +6,9 @@ use std::sync::Arc;
 
 use hashbrown::HashMap;
 
-use super::{Effective, Offer, TokenPlace};
+use super::{Effective, TokenPlace};
 use crate::nearest::did_you_mean;
-use crate::registry::{Grant, Origin, PinMark, PinState, Snapshot, Thing, TokenHash};
+use crate::registry::{Grant, Origin, Snapshot, Thing, TokenHash};
 use crate::settings::Settings;
 
 /// Two places that disagree, or a name that leads nowhere.
@@ -110,8 +110,6 @@ pub(super) fn merge(snapshot: Snapshot, settings: Arc<Settings>) -> Effective {
     let tokens = tokens_of(&grants, &mut problems);
     let effective = Effective {
         generation: snapshot.generation,
-        shared_names: shared_names(&snapshot.pins),
-        pins: snapshot.pins,
         values: snapshot.values,
         settings,
         servers,
@@ -208,18 +206,4 @@ fn dangling(grant: &Grant, effective: &Effective) -> Vec<MergeProblem> {
 
 fn keys<T>(map: &BTreeMap<String, T>) -> impl Iterator<Item = &str> {
     map.keys().map(String::as_str)
-}
-
-fn shared_names(
-    pins: &BTreeMap<String, BTreeMap<String, PinMark>>,
-) -> HashMap<String, BTreeSet<Offer>> {
-    let mut offers: HashMap<String, BTreeSet<Offer>> = HashMap::new();
-    for (server, tools) in pins {
-        for (tool, mark) in tools.iter().filter(|(_, mark)| mark.state != PinState::Gone) {
-            let offer = Offer { first_seen_at_us: mark.first_seen_at_us, server: server.clone() };
-            offers.entry(tool.clone()).or_default().insert(offer);
-        }
-    }
-    offers.retain(|_, servers| servers.len() > 1);
-    offers
 }

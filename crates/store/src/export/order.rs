@@ -116,6 +116,12 @@ pub struct Plan {
     format: Format,
 }
 
+/// The kind that a mistyped one was meant to be.
+pub fn nearest_kind(shelf: &'static Shelf, kind: &str) -> Option<&'static str> {
+    let names = shelf.kinds.iter().filter(|k| !k.is_snapshot).map(|k| k.name);
+    crate::nearest::nearest(kind, names)
+}
+
 impl Plan {
     pub fn new(shelf: &'static Shelf, kind: &str, format: &str) -> Result<Plan, Fault> {
         let found = shelf.kinds.iter().find(|k| !k.is_snapshot && k.name == kind);

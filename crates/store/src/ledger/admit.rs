@@ -3,7 +3,7 @@
 
 use policy::{Amount, Ask, Code, Decision, Denial, Hold, Scope, Verdict};
 
-use super::approvals::{self, Approval, ApprovalStatus, Found};
+use super::approvals::{self, Approval, ApprovalStatus, Found, NoRoom};
 use super::core::Core;
 use super::counters::{Counters, Draw, Key, Over, Taken};
 use super::error::LedgerError;
@@ -89,8 +89,9 @@ impl Turn<'_> {
 
     fn judge_asked(&mut self, request: &Request<'_>, ask: &Ask) -> Result<Judged, LedgerError> {
         let binding = request.facts.approval_binding();
+        let tool_binding = request.facts.tool_binding();
         let ruling = Ruling { rule: &ask.rule, ..Ruling::of(request.verdict) };
-        match self.core.state.approvals.find(&binding, self.tick) {
+        match self.core.state.approvals.find(&binding, &tool_binding, self.tick) {
             Found::Approved(approval) => {
                 let id = approval.id.clone();
                 self.admit_within_limits(request, &id)
@@ -101,7 +102,8 @@ impl Turn<'_> {
             }
             Found::Pending(_) if request.held.is_some() => Ok(Judged::StillAsked),
             Found::Pending(approval) => {
-                let denial = pending(&approval.id, ask);
+                let left_us = approval.expires_us.saturating_sub(self.tick);
+                let denial = pending(&approval.id, ask, left_us);
                 self.ask(request, &Ruling { reason: &ask.reason, ..ruling }, denial)
             }
             Found::Nothing if request.held.is_some() => {
@@ -111,10 +113,15 @@ impl Turn<'_> {
                 self.deny(request, ruling, "denied", denial)
             }
             Found::Nothing => {
-                match self.core.state.approvals.crowded(request.facts.grant, self.tick) {
-                    Some(wait_us) => self.deny(request, ruling, "limited", crowded(ask, wait_us)),
-                    None => self.ask_anew(request, ask, &binding),
+                let Facts { grant, parked_bytes, .. } = *request.facts;
+                let approvals = &self.core.state.approvals;
+                if let Some(wait_us) = approvals.crowded(grant, self.tick) {
+                    return self.deny(request, ruling, "limited", crowded(ask, wait_us));
                 }
+                if let Some(full) = approvals.no_room(grant, parked_bytes, self.tick) {
+                    return self.deny(request, ruling, "limited", no_room(ask, &full));
+                }
+                self.ask_anew(request, ask, [&binding, &tool_binding])
             }
         }
     }
@@ -124,7 +131,7 @@ impl Turn<'_> {
         &mut self,
         request: &Request<'_>,
         ask: &Ask,
-        binding: &str,
+        [binding, tool_binding]: [&str; 2],
     ) -> Result<Judged, LedgerError> {
         // The number of the row is part of the approval's name, so nothing may come between.
         self.core.write_owed(self.now, self.tick)?;
@@ -136,12 +143,18 @@ impl Turn<'_> {
         let ruling = Ruling {
             rule: &ask.rule,
             reason: &ask.reason,
-            asked: Some(Asked { binding, expires }),
+            asked: Some(Asked {
+                binding,
+                tool_binding,
+                expires,
+                parked_bytes: request.facts.parked_bytes,
+            }),
             ..Ruling::of(request.verdict)
         };
-        let judged = self.ask(request, &ruling, pending(&id, ask))?;
-        let approval = self.approval(request.facts, ask, seq, id, expires, binding);
-        self.core.state.approvals.ask(approval);
+        let judged = self.ask(request, &ruling, pending(&id, ask, timeout_us))?;
+        let approval = self.approval(request.facts, ask, seq, id, expires);
+        let (binding, tool_binding) = (binding.to_owned(), tool_binding.to_owned());
+        self.core.state.approvals.ask(Approval { binding, tool_binding, ..approval });
         Ok(judged)
     }
 
@@ -152,7 +165,6 @@ impl Turn<'_> {
         seq: u64,
         id: String,
         expires_us: u64,
-        binding: &str,
     ) -> Approval {
         let subject = facts.subject;
         Approval {
@@ -173,7 +185,10 @@ impl Turn<'_> {
             status: ApprovalStatus::Pending,
             by: String::new(),
             words: String::new(),
-            binding: binding.to_owned(),
+            parked_bytes: facts.parked_bytes,
+            any_arguments: false,
+            binding: String::new(),
+            tool_binding: String::new(),
         }
     }
 
@@ -317,11 +332,8 @@ fn write_key(hold: &Hold, facts: &Facts<'_>, grant: &str, out: &mut String) {
     };
     match hold.scope {
         Scope::Grant => Key::write(Scope::Grant, grant, counter, out),
-        // Calls outside of any session share the allowance of one.
-        Scope::Session => {
-            let id = format!("{}/{}", grant, facts.session.unwrap_or_default());
-            Key::write(Scope::Session, &id, counter, out);
-        }
+        // All sessions of a grant share one allowance: an agent could open another one for more.
+        Scope::Session => Key::write(Scope::Session, grant, counter, out),
         Scope::Server => Key::write(Scope::Server, facts.server, counter, out),
         Scope::Everyone => Key::write(Scope::Everyone, "", counter, out),
     }
@@ -356,8 +368,7 @@ impl std::fmt::Display for Shown {
 
 fn whose(scope: Scope) -> &'static str {
     match scope {
-        Scope::Grant => "for this grant",
-        Scope::Session => "in this session",
+        Scope::Grant | Scope::Session => "for this grant",
         Scope::Server => "on this server",
         Scope::Everyone => "in all",
     }
@@ -374,14 +385,27 @@ fn window(window_ms: u64) -> String {
     }
 }
 
-fn pending(id: &str, ask: &Ask) -> Denial {
+/// The call waits: who decides, and how long they have. No command that approves is named, because this
+/// is what the agent reads.
+fn pending(id: &str, ask: &Ask, left_us: u64) -> Denial {
     let reason = format!(
-        "{}; waiting for the owner to decide (`{id}`): send the same call again after that",
-        ask.reason.trim_end_matches(['.', ';'])
+        "{}; the owner has {} to decide (approval `{id}`)",
+        ask.reason.trim_end_matches(['.', ';']),
+        span(left_us / 1_000_000)
     );
     Denial {
         approval_id: Some(id.to_owned()),
         ..Denial::new(Code::ApprovalPending, &ask.rule, reason)
+    }
+}
+
+/// `45 s`, `10 min`, `2 h`, `3 days`: rounded down to one unit.
+fn span(seconds: u64) -> String {
+    match seconds {
+        0..=119 => format!("{seconds} s"),
+        120..=7_199 => format!("{} min", seconds / 60),
+        7_200..=172_799 => format!("{} h", seconds / 3_600),
+        _ => format!("{} days", seconds / 86_400),
     }
 }
 
@@ -404,6 +428,23 @@ fn crowded(ask: &Ask, wait_us: u64) -> Denial {
     );
     Denial {
         retry_after_seconds: Some(wait_us.div_ceil(1_000_000).max(1)),
+        ..Denial::new(Code::RateLimited, &ask.rule, reason)
+    }
+}
+
+fn no_room(ask: &Ask, full: &NoRoom) -> Denial {
+    let NoRoom { whose, bytes_max, wait_us } = full;
+    let mib = bytes_max >> 20;
+    let reason = match wait_us {
+        Some(_) => format!(
+            "this call cannot wait for the owner: calls {whose} that wait may hold {mib} MiB together; try again when some are decided, or send less"
+        ),
+        None => format!(
+            "this call cannot wait for the owner: calls {whose} that wait may hold {mib} MiB together, and it alone is larger; send less"
+        ),
+    };
+    Denial {
+        retry_after_seconds: wait_us.map(|wait_us| wait_us.div_ceil(1_000_000).max(1)),
         ..Denial::new(Code::RateLimited, &ask.rule, reason)
     }
 }

@@ -56,8 +56,9 @@ impl Key {
         Some(Key(text.into()))
     }
 
+    /// Whether an older version counted it for one session: then the id is `grant/session`.
     fn is_of_a_session(&self) -> bool {
-        self.0.starts_with(Scope::Session.as_str())
+        self.0.starts_with(Scope::Session.as_str()) && self.parts().1.contains('/')
     }
 }
 

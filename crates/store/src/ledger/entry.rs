@@ -73,6 +73,9 @@ pub struct Entry {
     pub continuation_of: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub retry_after_seconds: Option<u64>,
+    /// How many requests without a grant this row is about; absent for one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub count: Option<u64>,
     #[serde(skip_serializing_if = "String::is_empty")]
     pub trace: String,
     #[serde(skip_serializing_if = "String::is_empty")]
@@ -141,6 +144,7 @@ impl Entry {
             approval: row.approval.to_string(),
             continuation_of: row.continuation_of,
             retry_after_seconds: row.retry_after_seconds,
+            count: row.count,
             trace: row.trace.to_string(),
             remote: row.remote.to_string(),
             outcome: String::new(),

@@ -126,6 +126,7 @@ const COLUMNS: &[Column] = &[
     ("by", |e| text(&e.by)),
     ("about", |e| text(&e.about)),
     ("words", |e| text(&e.words)),
+    ("count", |e| Cell::Number(e.count)),
 ];
 
 fn text(text: &str) -> Cell {

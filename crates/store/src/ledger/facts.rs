@@ -28,6 +28,8 @@ pub struct Facts<'a> {
     pub definition: Option<&'a str>,
     pub trace: Option<&'a str>,
     pub remote: Option<&'a str>,
+    /// What is kept on disk if the call has to wait for a human, at most.
+    pub parked_bytes: u64,
 }
 
 /// Which version of which policy decided.
@@ -51,6 +53,19 @@ impl<'a> Facts<'a> {
         let mut hash = Binding::new("approval");
         hash.call(self);
         hash.part(self.definition.unwrap_or_default().as_bytes());
+        hash.part(policy.name.as_bytes());
+        hash.part(&policy.version.to_be_bytes());
+        hash.finish()
+    }
+
+    /// What an approval of any arguments is bound to: the same as [`Facts::approval_binding`] without the
+    /// arguments.
+    pub(crate) fn tool_binding(&self) -> String {
+        let any = Facts { argument_digest: None, ..*self };
+        let policy = any.policy.unwrap_or(PolicyVersion { name: "", version: 0 });
+        let mut hash = Binding::new("approval of any arguments");
+        hash.call(&any);
+        hash.part(any.definition.unwrap_or_default().as_bytes());
         hash.part(policy.name.as_bytes());
         hash.part(&policy.version.to_be_bytes());
         hash.finish()

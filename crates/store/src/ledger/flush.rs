@@ -169,7 +169,7 @@ impl Flush {
         self.durability != Durability::Power || self.is_synced(at)
     }
 
-    fn is_synced(&self, at: Position) -> bool {
+    pub(crate) fn is_synced(&self, at: Position) -> bool {
         self.synced.load(Ordering::Acquire) >= at.pack()
     }
 

@@ -5,14 +5,20 @@ use std::sync::atomic::{AtomicI64, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::Options;
+use super::chain;
 use super::core::{Core, Owed};
 use super::error::LedgerError;
+use super::facts::Note;
 use super::flush::Flush;
 use super::lock::FileLock;
 use super::mark::Position;
 use super::places::Places;
-use super::rows::{End, Stamp};
+use super::reader::Reader;
+use super::rows::{self, End, Stamp};
+use super::seal::{self, SealState};
+use super::stamp;
 use super::time;
+use super::verify::Checkpoint;
 use crate::clock::{Clock, Now};
 
 /// A segment that grew to this many times its bound is closed by whoever comes next, although the
@@ -40,6 +46,10 @@ pub(crate) struct Inner {
     seen: AtomicU64,
     generation: AtomicU64,
     listeners: Mutex<Vec<Listener>>,
+    /// Why the log was not the sealed one when it was opened.
+    seal_broken: Option<String>,
+    /// The row from which on this home seals.
+    sealed_since: u64,
 }
 
 #[derive(Default)]
@@ -67,6 +77,17 @@ impl Turn<'_> {
         self.core.end(self.now, self.tick, end)
     }
 
+    /// The last row that is in the file.
+    pub(crate) fn head(&self) -> Checkpoint {
+        let head = self.core.journal.tail.head;
+        Checkpoint {
+            ledger: self.core.state.ledger_text().to_owned(),
+            seq: head.seq,
+            hash: chain::as_text(&head.hash).to_owned(),
+            time: stamp::text(self.now.wall_us),
+        }
+    }
+
     /// Where the journal ends after what this turn wrote or drafted.
     pub(crate) fn position(&self) -> Position {
         self.core.journal.end()
@@ -79,14 +100,17 @@ impl Inner {
         clock: Clock,
         options: Options,
     ) -> Result<Inner, LedgerError> {
+        // The seal first: a log that others append to has at least what was sealed before.
+        let sealed = options.seal.as_ref().map(|s| seal::read(&places, &s.key)).transpose()?;
         let mut lock = FileLock::open(places.folder())?;
         lock.acquire()?;
+        let is_new = places.segments()?.is_empty();
         let core = Core::open(&places, &clock, &options, lock)?;
         core.lock.release();
         let tail = &core.journal.tail;
         let file = Arc::clone(&tail.file);
         let flush = Flush::new(options.durability, &places, file, tail.position())?;
-        let inner = Inner {
+        let mut inner = Inner {
             clock,
             options,
             places,
@@ -101,9 +125,83 @@ impl Inner {
             seen: AtomicU64::new(0),
             generation: AtomicU64::new(0),
             listeners: Mutex::new(Vec::new()),
+            seal_broken: None,
+            sealed_since: 1,
         };
+        if let Some(sealed) = sealed {
+            inner.check_seal(&sealed, is_new)?;
+        }
         inner.turn(|turn| turn.core.close_calls_of_the_dead(turn.now, turn.tick))?;
         Ok(inner)
+    }
+
+    /// Compares the log with its seal. What does not fit is told by a row before the log, as it is now,
+    /// is sealed again.
+    fn check_seal(&mut self, sealed: &SealState, is_new: bool) -> Result<(), LedgerError> {
+        let Some(sealing) = self.options.seal.clone() else { return Ok(()) };
+        let is_new = is_new && *sealed == SealState::Missing;
+        let head = self.head()?.0;
+        let reader = Reader::open(self.places.folder())?;
+        let found =
+            if is_new { None } else { seal::broken_in(sealed, sealing.expected, &head, &reader)? };
+        match (&found, sealed) {
+            (None, SealState::Valid(seal)) if !is_new => {
+                self.sealed_since = seal.since;
+                return Ok(());
+            }
+            (Some(words), _) => self.tell("seal_broken", words)?,
+            (None, _) if !is_new => {
+                let words =
+                    format!("rows up to {} were not sealed; they are from now on", head.seq);
+                self.tell("log_sealed", &words)?;
+            }
+            (None, _) => {}
+        }
+        self.sealed_since = if is_new { 1 } else { head.seq + 1 };
+        self.seal_broken = found;
+        let (head, at) = self.head()?;
+        self.flush.sync();
+        if let Some(failure) = self.flush.failure() {
+            return Err(failure);
+        }
+        debug_assert!(self.flush.is_synced(at), "flushed just now");
+        seal::renew(&self.places, &sealing.key, &head, self.sealed_since)
+    }
+
+    fn tell(&self, act: &str, words: &str) -> Result<(), LedgerError> {
+        let note = Note { act, by: "tollgate", about: "audit", words };
+        self.turn(|turn| turn.append(|stamp, out| rows::note(stamp, &note, out)))?;
+        Ok(())
+    }
+
+    pub(crate) fn seal_broken(&self) -> Option<&str> {
+        self.seal_broken.as_deref()
+    }
+
+    /// The last row and where it ends.
+    fn head(&self) -> Result<(Checkpoint, Position), LedgerError> {
+        self.turn(|turn| Ok((turn.head(), turn.position())))
+    }
+
+    /// Seals a row if it is on disk.
+    pub(crate) fn seal(&self, row: &Checkpoint, at: Position) -> Result<bool, LedgerError> {
+        let Some(sealing) = self.options.seal.as_ref().filter(|_| self.flush.is_synced(at)) else {
+            return Ok(false);
+        };
+        seal::advance(&self.places, &sealing.key, row, self.sealed_since)?;
+        Ok(true)
+    }
+
+    /// Seals the last row, flushing it if need be.
+    pub(crate) fn seal_last(&self) -> Result<(), LedgerError> {
+        if self.options.seal.is_some() {
+            let (row, at) = self.head()?;
+            if self.flush.is_dirty() {
+                self.flush.sync();
+            }
+            self.seal(&row, at)?;
+        }
+        Ok(())
     }
 
     /// Runs `work` with both locks held and the state up to date.
@@ -287,5 +385,6 @@ impl Drop for Inner {
         if self.flush.is_dirty() {
             self.flush.sync();
         }
+        let _ = self.seal_last();
     }
 }

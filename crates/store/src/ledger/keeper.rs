@@ -7,7 +7,9 @@ use std::time::Duration;
 
 use super::error::LedgerError;
 use super::flush::{Beat, Durability};
-use super::inner::Inner;
+use super::inner::{Inner, Turn};
+use super::mark::Position;
+use super::verify::Checkpoint;
 
 /// Half of the second within which a row must be on disk.
 const BEAT_MS: u64 = 500;
@@ -62,6 +64,7 @@ fn keep(inner: &Inner) {
     let mut beats = 0_u32;
     let mut asked = false;
     let mut trouble = String::new();
+    let mut unsealed = Unsealed::default();
     loop {
         let pause = if asked { BEAT_MS_WHILE_ASKED } else { BEAT_MS };
         let done = match inner.flush.next_beat(Duration::from_millis(pause)) {
@@ -70,7 +73,8 @@ fn keep(inner: &Inner) {
             Beat::Time => {
                 beats = beats.wrapping_add(1);
                 flush_if_dirty(inner);
-                look_after(inner, beats, &mut asked)
+                let sealed = unsealed.seal(inner);
+                look_after(inner, beats, &mut asked, &mut unsealed).and(sealed)
             }
         };
         report(done, &mut trouble);
@@ -89,8 +93,40 @@ fn rotate(inner: &Inner) -> Result<(), LedgerError> {
     inner.retire()
 }
 
-fn look_after(inner: &Inner, beats: u32, asked: &mut bool) -> Result<(), LedgerError> {
+/// The last row at the last beat. It is sealed when it is on disk, with no flush of its own.
+#[derive(Default)]
+struct Unsealed {
+    row: Option<(Checkpoint, Position)>,
+    sealed_seq: u64,
+}
+
+impl Unsealed {
+    fn see(&mut self, turn: &Turn<'_>) {
+        if self.row.is_none() && turn.core.journal.tail.head.seq > self.sealed_seq {
+            self.row = Some((turn.head(), turn.position()));
+        }
+    }
+
+    fn seal(&mut self, inner: &Inner) -> Result<(), LedgerError> {
+        let Some((row, at)) = &self.row else { return Ok(()) };
+        if inner.seal(row, *at)? {
+            self.sealed_seq = row.seq;
+            self.row = None;
+        }
+        Ok(())
+    }
+}
+
+fn look_after(
+    inner: &Inner,
+    beats: u32,
+    asked: &mut bool,
+    unsealed: &mut Unsealed,
+) -> Result<(), LedgerError> {
     inner.turn(|turn| {
+        if inner.options.seal.is_some() {
+            unsealed.see(turn);
+        }
         *asked = turn.core.state.approvals.any_pending(turn.tick);
         // The log may lie in another folder by now and be the same files.
         turn.core.suspect |= !turn.core.lock.is_current();

@@ -50,6 +50,15 @@ impl Places {
         self.folder.join("clock")
     }
 
+    /// The last row under a key; see `seal`.
+    pub(crate) fn seal(&self) -> PathBuf {
+        self.folder.join("seal")
+    }
+
+    pub(crate) fn seal_draft(&self) -> PathBuf {
+        self.folder.join("seal.tmp")
+    }
+
     pub(crate) fn writers(&self) -> PathBuf {
         self.folder.join("writers")
     }
@@ -99,6 +108,14 @@ pub(crate) fn open_to_append(path: &Path) -> io::Result<File> {
     OpenOptions::new().read(true).append(true).custom_flags(no_follow()).open(path)
 }
 
+pub(crate) fn open_to_read(path: &Path) -> io::Result<File> {
+    OpenOptions::new().read(true).custom_flags(no_follow_nor_wait()).open(path)
+}
+
+pub(crate) fn open_to_write(path: &Path) -> io::Result<File> {
+    OpenOptions::new().read(true).write(true).custom_flags(no_follow_nor_wait()).open(path)
+}
+
 pub(crate) fn open_or_make(path: &Path) -> io::Result<File> {
     OpenOptions::new()
         .read(true)
@@ -121,6 +138,11 @@ pub(crate) fn make_anew(path: &Path) -> io::Result<File> {
 
 fn no_follow() -> i32 {
     i32::try_from(rustix::fs::OFlags::NOFOLLOW.bits()).unwrap_or(0)
+}
+
+fn no_follow_nor_wait() -> i32 {
+    let flags = rustix::fs::OFlags::NOFOLLOW | rustix::fs::OFlags::NONBLOCK;
+    i32::try_from(flags.bits()).unwrap_or(0)
 }
 
 /// What the beginning of a segment says, without reading the counters that may follow.

@@ -6,7 +6,7 @@ use std::fs;
 use std::io::{self, BufRead};
 use std::path::Path;
 
-use super::chain::Line;
+use super::chain::{Hash, Line};
 use super::entry::Entry;
 use super::error::LedgerError;
 use super::filter::Filter;
@@ -58,6 +58,23 @@ impl Reader {
             }
         }
         Ok(false)
+    }
+
+    /// The hash of a row; nothing if the row is not in the log.
+    pub(crate) fn hash_of(&self, seq: u64) -> Result<Option<Hash>, LedgerError> {
+        let only = Filter { seq_min: Some(seq), seq_max: Some(seq), ..Filter::default() };
+        // Every row has these fields in this order, and no text of a row has bare quotes.
+        let wanted = format!("\"seq\":{seq},\"time\":\"");
+        let find = memchr::memmem::Finder::new(wanted.as_bytes());
+        for number in self.within(self.places.segments()?, &only)? {
+            let bytes = self.segment(number)?.unwrap_or_default();
+            let Some(at) = find.find(&bytes) else { continue };
+            let before = bytes.get(..at).unwrap_or_default();
+            let start = memchr::memrchr(b'\n', before).map_or(0, |newline| newline + 1);
+            let hash = bytes.get(start..).and_then(|line| line.first_chunk());
+            return Ok(hash.copied());
+        }
+        Ok(None)
     }
 
     fn entries(&self, filter: &Filter, direction: Direction) -> Result<Entries, LedgerError> {

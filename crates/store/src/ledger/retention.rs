@@ -40,6 +40,8 @@ impl Inner {
     /// the two.
     fn remove_retired(&self) -> Result<(), LedgerError> {
         self.flush.sync();
+        // The sealed row must not be among those that go.
+        self.seal_last()?;
         // A flush that failed makes this turn fail.
         self.turn(|turn| {
             let Some(archived) = &turn.core.state.archived else { return Ok(()) };

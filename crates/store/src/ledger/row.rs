@@ -70,8 +70,12 @@ pub(crate) struct Row<'a> {
     pub(crate) continuation_of: Option<u64>,
     #[serde(borrow, default)]
     pub(crate) binding: Text<'a>,
+    #[serde(borrow, default)]
+    pub(crate) tool_binding: Text<'a>,
     #[serde(default)]
     pub(crate) expires: u64,
+    #[serde(default)]
+    pub(crate) parked_bytes: u64,
 
     // decision and resolved
     #[serde(borrow, default)]
@@ -89,6 +93,7 @@ pub(crate) struct Row<'a> {
     #[serde(borrow, default)]
     pub(crate) approval: Text<'a>,
     pub(crate) retry_after_seconds: Option<u64>,
+    pub(crate) count: Option<u64>,
 
     // resolved and outcome
     #[serde(default)]

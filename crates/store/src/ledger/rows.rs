@@ -10,6 +10,7 @@ use super::facts::{Facts, Note, Outcome, PolicyVersion};
 use super::load::Cut;
 use super::snapshot::Snapshot;
 use crate::clock::Now;
+use crate::registry::redact_tokens;
 
 /// The version of the format, in every state row.
 const FORMAT: u64 = 1;
@@ -51,13 +52,18 @@ pub(crate) struct Ruling<'a> {
     pub(crate) asked: Option<Asked<'a>>,
     pub(crate) continuation_of: Option<u64>,
     pub(crate) retry_after_seconds: Option<u64>,
+    /// How many requests this row is about, if it is about repeats.
+    pub(crate) count: Option<u64>,
 }
 
 /// A new approval: what it is bound to, and until when it can be decided.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Asked<'a> {
     pub(crate) binding: &'a str,
+    /// The same without the arguments.
+    pub(crate) tool_binding: &'a str,
     pub(crate) expires: u64,
+    pub(crate) parked_bytes: u64,
 }
 
 impl<'a> Ruling<'a> {
@@ -70,20 +76,22 @@ pub(crate) fn decision(stamp: &Stamp, ruling: &Ruling<'_>, facts: &Facts<'_>, ou
     let mut row = stamp.open("decision", out);
     row.text("grant", facts.grant);
     row.maybe_text("session", facts.session);
-    row.maybe_text("client", facts.client);
-    row.maybe_text("client_version", facts.client_version);
+    // A client writes these. A token that was mistyped or cut short, so that the gate did not know it for
+    // one, still gives most of itself away.
+    row.text("client", &redact_tokens(facts.client.unwrap_or_default()));
+    row.text("client_version", &redact_tokens(facts.client_version.unwrap_or_default()));
     row.text("server", facts.server);
-    row.text("method", facts.method);
+    row.text("method", &redact_tokens(facts.method));
     match facts.subject {
-        Some(Subject::Tool(name)) => row.text("tool", name),
-        Some(Subject::Resource(uri)) => row.text("uri", uri),
-        Some(Subject::Prompt(name)) => row.text("prompt", name),
+        Some(Subject::Tool(name)) => row.text("tool", &redact_tokens(name)),
+        Some(Subject::Resource(uri)) => row.text("uri", &redact_tokens(uri)),
+        Some(Subject::Prompt(name)) => row.text("prompt", &redact_tokens(name)),
         Some(Subject::Method(_)) | None => {}
     }
     write_ruling(&mut row, ruling);
     write_policy(&mut row, facts.policy);
     row.list("keys", facts.argument_keys.iter().take(ARGUMENT_KEYS_MAX), |key, out| {
-        encode::write_text_within(key, ARGUMENT_KEY_BYTES_MAX, out);
+        encode::write_text_within(&redact_tokens(key), ARGUMENT_KEY_BYTES_MAX, out);
     });
     let left_out = facts.argument_keys.len().saturating_sub(ARGUMENT_KEYS_MAX);
     row.maybe_number("keys_left_out", u64::try_from(left_out).ok().filter(|n| *n > 0));
@@ -120,16 +128,19 @@ fn write_ruling(row: &mut Fields<'_>, ruling: &Ruling<'_>) {
     row.text("decision", ruling.decision);
     row.text("code", ruling.code);
     row.text("rule", ruling.rule);
-    row.text("reason", ruling.reason);
+    row.text("reason", &redact_tokens(ruling.reason));
     row.maybe_text("warning", ruling.warning);
     row.list("holds", ruling.taken, write_hold);
     row.text("approval", ruling.approval);
     if let Some(asked) = ruling.asked {
         row.text("binding", asked.binding);
+        row.text("tool_binding", asked.tool_binding);
         row.number("expires", asked.expires);
+        row.number("parked_bytes", asked.parked_bytes);
     }
     row.maybe_number("continuation_of", ruling.continuation_of);
     row.maybe_number("retry_after_seconds", ruling.retry_after_seconds);
+    row.maybe_number("count", ruling.count);
 }
 
 fn write_hold(taken: &Taken, out: &mut Vec<u8>) {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use hashbrown::HashMap;
 
-use super::approvals::{Approval, ApprovalStatus, Approvals};
+use super::approvals::{Approval, ApprovalStatus, Approvals, Decided};
 use super::chain::{self, Hash};
 use super::counters::{Counters, Taken};
 use super::row::{BadLine, HoldRow, Kind, Row};
@@ -148,10 +148,12 @@ impl State {
             "approval_decided" => {
                 let status = match row.answer.as_ref() {
                     "once" => ApprovalStatus::ApprovedOnce,
-                    "for" => ApprovalStatus::ApprovedUntil(row.until),
+                    "for" | "for_any" => ApprovalStatus::ApprovedUntil(row.until),
                     _ => ApprovalStatus::Denied,
                 };
-                self.approvals.decide(&row.approval, status, &row.by, &row.words);
+                let any_arguments = row.answer.as_ref() == "for_any";
+                let decided = Decided { status, any_arguments, by: &row.by, words: &row.words };
+                self.approvals.decide(&row.approval, &decided, row.tick);
             }
             "clock" => {
                 let anchor = Anchor { tick: row.tick, steady_us: row.steady, ahead_us: row.ahead };
@@ -208,7 +210,10 @@ fn asked(row: &Row<'_>) -> Approval {
         status: ApprovalStatus::Pending,
         by: String::new(),
         words: String::new(),
+        any_arguments: false,
         binding: row.binding.to_string(),
+        parked_bytes: row.parked_bytes,
+        tool_binding: row.tool_binding.to_string(),
     }
 }
 

@@ -22,6 +22,7 @@ fn verdict(tool: &str) -> Verdict {
     policy.decide(&Call {
         subject: Subject::Tool(tool),
         args: None,
+        params: None,
         caller: Caller { grant: "alice", session: None, client: None },
         tool: ToolFacts::default(),
         time: LocalTime { hour: 12, weekday: Weekday::Monday },

@@ -13,7 +13,7 @@ use super::journal::Head;
 use super::mark::{Mark, Position};
 use super::reader::{Reader, lines};
 use super::row::{Kind, Row};
-use super::stamp;
+use super::witness::{Alarm, Witness};
 
 /// A row of the chain, to be kept where the log's owner cannot change it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -56,6 +56,9 @@ pub struct Verified {
     pub retired: Option<Retired>,
     /// Bytes at the end that are the beginning of a row: it is being written, or its writer died.
     pub unfinished_bytes: u64,
+    /// Notes that say that this was not the expected log.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub alarms: Vec<Alarm>,
 }
 
 impl Verified {
@@ -121,25 +124,22 @@ impl Ledger {
 
     /// The last row, which may not be on disk yet.
     pub fn last_row(&self) -> Result<Checkpoint, LedgerError> {
-        self.inner.turn(|turn| {
-            let head = turn.core.journal.tail.head;
-            Ok(Checkpoint {
-                ledger: turn.core.state.ledger_text().to_owned(),
-                seq: head.seq,
-                hash: chain::as_text(&head.hash).to_owned(),
-                time: stamp::text(turn.now.wall_us),
-            })
-        })
+        self.inner.turn(|turn| Ok(turn.head()))
     }
 }
 
 impl Reader {
     pub fn verify(&self, checkpoint: Option<&Checkpoint>) -> Result<Verified, VerifyError> {
+        self.verify_with(checkpoint.map(Witness::Given).as_slice())
+    }
+
+    /// Checks the chain, and that it holds rows that were learned before this was called.
+    pub fn verify_with(&self, witnesses: &[Witness<'_>]) -> Result<Verified, VerifyError> {
         loop {
             // The mark first: a log that grows meanwhile has at least what was flushed before.
             let flushed = Mark::read(&self.places);
             let segments = self.places.segments()?;
-            match self.try_verify(&segments, flushed, checkpoint) {
+            match self.try_verify(&segments, flushed, witnesses) {
                 Ok(Some(verified)) => return Ok(verified),
                 Err(found) if self.places.segments()?.first() == segments.first() => {
                     return Err(found);
@@ -155,9 +155,9 @@ impl Reader {
         &self,
         segments: &[u32],
         flushed: Option<Position>,
-        checkpoint: Option<&Checkpoint>,
+        witnesses: &[Witness<'_>],
     ) -> Result<Option<Verified>, VerifyError> {
-        let mut check = Check::new(self, checkpoint);
+        let mut check = Check::new(self, witnesses);
         for (place, number) in segments.iter().enumerate() {
             if place > 0 && *number != check.segment + 1 {
                 return Err(check.file(check.segment + 1, "this segment is missing"));
@@ -171,8 +171,7 @@ impl Reader {
     }
 }
 
-const REWRITTEN: &str =
-    "this is not the row of the checkpoint: the log was rewritten here or before";
+const SEALED_IS_RETIRED: &str = "the sealed row is among those that are called retired, and nothing shows that it was in this log";
 
 /// What a chain that holds says about the checkpoint, if there is one.
 enum Proof {
@@ -183,8 +182,9 @@ enum Proof {
 
 struct Check<'a> {
     reader: &'a Reader,
-    checkpoint: Option<&'a Checkpoint>,
-    met: bool,
+    /// Each with whether its row was met.
+    witnesses: Vec<(Witness<'a>, bool)>,
+    alarms: Vec<Alarm>,
     segment: u32,
     head: Head,
     ledger: String,
@@ -196,11 +196,11 @@ struct Check<'a> {
 }
 
 impl<'a> Check<'a> {
-    fn new(reader: &'a Reader, checkpoint: Option<&'a Checkpoint>) -> Check<'a> {
+    fn new(reader: &'a Reader, witnesses: &[Witness<'a>]) -> Check<'a> {
         Check {
             reader,
-            checkpoint,
-            met: false,
+            witnesses: witnesses.iter().map(|witness| (*witness, false)).collect(),
+            alarms: Vec::new(),
             segment: 0,
             head: Head::GENESIS,
             ledger: String::new(),
@@ -282,18 +282,34 @@ impl<'a> Check<'a> {
             state.ledger().clone_into(&mut self.ledger);
             self.retired.extend(state.archived());
         }
-        if row.kind == Kind::Note && row.act == "archive" {
-            self.retired.insert(row.last_seq, (row.last_hash.to_string(), row.time.to_string()));
+        if row.kind == Kind::Note {
+            self.take_note(row);
         }
-        match self.checkpoint {
-            Some(checkpoint) if checkpoint.seq == row.seq => {
-                self.met = true;
-                if checkpoint.hash == chain::as_text(hash) {
-                    return Ok(());
-                }
-                Err(self.record_at(row.seq, 0, REWRITTEN))
+        let mut differs = None;
+        for (witness, met) in &mut self.witnesses {
+            let known = witness.row();
+            // A row of another ledger is told apart when the whole log is known.
+            if known.seq == row.seq && known.ledger == self.ledger {
+                *met = true;
+                differs = differs.or((known.hash != chain::as_text(hash)).then_some(*witness));
             }
-            _ => Ok(()),
+        }
+        match differs {
+            Some(witness) => Err(self.record_at(row.seq, 0, witness.rewritten())),
+            None => Ok(()),
+        }
+    }
+
+    fn take_note(&mut self, row: &Row<'_>) {
+        if row.act == "archive" {
+            self.retired.insert(row.last_seq, (row.last_hash.to_string(), row.time.to_string()));
+        } else if Alarm::ACTS.contains(&&*row.act) {
+            self.alarms.push(Alarm {
+                seq: row.seq,
+                time: row.time.to_string(),
+                act: row.act.to_string(),
+                words: row.words.to_string(),
+            });
         }
     }
 
@@ -310,7 +326,12 @@ impl<'a> Check<'a> {
             ));
         }
         let retired = self.check_beginning()?;
-        let proof = self.check_checkpoint()?;
+        let mut proof = Proof::Whole;
+        for (witness, met) in &self.witnesses {
+            if !met && matches!(self.check_witness(*witness)?, Proof::Gone) {
+                proof = Proof::Gone;
+            }
+        }
         let verified = Verified {
             first_seq: self.first.seq + 1,
             last_seq: last,
@@ -319,6 +340,7 @@ impl<'a> Check<'a> {
             retired,
             unfinished_bytes: self.unfinished_bytes,
             ledger: self.ledger,
+            alarms: self.alarms,
         };
         match proof {
             Proof::Whole => Ok(verified),
@@ -351,24 +373,32 @@ impl<'a> Check<'a> {
         found.map(|(_, (_, time))| time.as_str())
     }
 
-    fn check_checkpoint(&self) -> Result<Proof, VerifyError> {
-        let Some(checkpoint) = self.checkpoint else { return Ok(Proof::Whole) };
-        if checkpoint.ledger != self.ledger {
-            return Err(self.record_at(1, 0, "this is not the ledger that the checkpoint is of"));
-        }
-        let Checkpoint { seq, time, .. } = checkpoint;
-        if self.met {
+    /// A row from elsewhere that was not met.
+    fn check_witness(&self, witness: Witness<'_>) -> Result<Proof, VerifyError> {
+        let Checkpoint { ledger, seq, hash, time } = witness.row();
+        // What `gate.db` remembers of rows that are gone is told by `Checkpoint::missed_in`.
+        let is_remembered = matches!(witness, Witness::Remembered(_));
+        if is_remembered && (*ledger != self.ledger || *seq > self.head.seq) {
             return Ok(Proof::Whole);
         }
+        if *ledger != self.ledger {
+            return Err(self.record_at(1, 0, witness.another_ledger()));
+        }
         if *seq > self.head.seq {
+            let why = match witness {
+                Witness::Sealed(_) => ": its end was cut off, or an older copy put back",
+                _ => "",
+            };
             let words =
-                format!("rows up to {seq} were there at {time} and are missing from here on");
+                format!("rows up to {seq} were there at {time} and are missing from here on{why}");
             return Err(self.record_at(self.head.seq + 1, 0, &words));
         }
-        match self.hash_of_retired(*seq) {
-            Some(hash) if hash == checkpoint.hash => Ok(Proof::Whole),
-            Some(_) => Err(self.record_at(*seq, 0, REWRITTEN)),
-            None => Ok(Proof::Gone),
+        match (self.hash_of_retired(*seq), witness) {
+            (Some(found), _) if found == hash => Ok(Proof::Whole),
+            (Some(_), _) => Err(self.record_at(*seq, 0, witness.rewritten())),
+            (None, Witness::Given(_)) => Ok(Proof::Gone),
+            (None, Witness::Remembered(_)) => Ok(Proof::Whole),
+            (None, Witness::Sealed(_)) => Err(self.record_at(*seq, 0, SEALED_IS_RETIRED)),
         }
     }
 

@@ -29,12 +29,10 @@ pub enum Told<'a> {
 #[derive(Debug, thiserror::Error)]
 pub enum SqlError {
     #[error(
-        "only questions are answered here: `select …`\nhint: `tollgate sql --views` lists what can be asked"
+        "only reading is possible here: `select …`\nhint: `tollgate sql --views` lists the views and their columns"
     )]
     NotAQuestion,
-    #[error(
-        "the question is not understood: {0}\nhint: `tollgate sql --views` lists the views and their columns"
-    )]
+    #[error("SQL error: {0}\nhint: `tollgate sql --views` lists the views and their columns")]
     NotUnderstood(String),
     #[error("one question at a time\nhint: remove what follows the first `;`")]
     Several,
@@ -124,6 +122,10 @@ fn cell(row: &SqlRow<'_>, at: usize) -> rusqlite::Result<Cell> {
 /// Words about the question rather than about the file, where the question is at fault.
 fn understood(error: &rusqlite::Error) -> SqlError {
     use rusqlite::{Error, ErrorCode};
+    // A view cannot be written to at all, which is said before anybody asks whether it may be.
+    if error.to_string().contains("cannot modify") {
+        return SqlError::NotAQuestion;
+    }
     match error {
         Error::SqlInputError { msg, .. } => SqlError::NotUnderstood(msg.clone()),
         Error::SqliteFailure(code, words) => match code.code {

@@ -1,10 +1,10 @@
 //! The arguments of calls that wait for a human, sealed to their approval.
 
-use rusqlite::OptionalExtension;
+use rusqlite::{OptionalExtension, Transaction, TransactionBehavior};
 
-use super::Registry;
 use super::error::{RegistryError, Thing};
 use super::names::NAME_BYTES_MAX;
+use super::{Inner, Registry};
 use crate::secret::Secret;
 use crate::vault::{Purpose, Sealed};
 
@@ -20,7 +20,7 @@ impl Registry {
         check_id(approval)?;
         let sealed =
             self.vault.seal(Purpose::ParkedArguments, approval, arguments, &self.random)?;
-        self.write_aside(|db| {
+        self.park_aside(|db| {
             let put = "INSERT INTO parked (approval, sealed, created_at_us) VALUES (?1, ?2, ?3)
                        ON CONFLICT (approval) DO NOTHING";
             let done = db.execute(put, (approval, sealed.as_bytes(), now_us))?;
@@ -47,6 +47,40 @@ impl Registry {
         self.write_aside(|db| {
             Ok(db.execute("DELETE FROM parked WHERE approval = ?1", [approval])? == 1)
         })
+    }
+
+    /// The approvals for which something is parked.
+    pub fn parked_ids(&self) -> Result<Vec<String>, RegistryError> {
+        self.read(|db| {
+            let mut select = db.prepare_cached("SELECT approval FROM parked")?;
+            let rows = select.query_map([], |row| row.get(0))?;
+            Ok(rows.collect::<Result<_, _>>()?)
+        })
+    }
+
+    /// Deletes the arguments of approvals that are over.
+    pub fn delete_all_parked(&self, approvals: &[String]) -> Result<(), RegistryError> {
+        self.park_aside(|db| {
+            for approval in approvals {
+                db.execute("DELETE FROM parked WHERE approval = ?1", [approval])?;
+            }
+            Ok(())
+        })
+    }
+
+    /// One transaction over a connection of its own: megabytes are written here, and whoever wants the
+    /// usual connection does not wait for that.
+    fn park_aside<T>(
+        &self,
+        change: impl FnOnce(&Transaction<'_>) -> Result<T, RegistryError>,
+    ) -> Result<T, RegistryError> {
+        // Makes sure that the file in the home is the one that was opened.
+        drop(self.lock()?);
+        let mut aside = Inner::connect(&self.path)?;
+        let transaction = aside.db.transaction_with_behavior(TransactionBehavior::Immediate)?;
+        let done = change(&transaction)?;
+        transaction.commit()?;
+        Ok(done)
     }
 
     /// Deletes what was parked before a time, for approvals that nobody will answer any more.

@@ -1,5 +1,6 @@
 //! Pins: the tool definitions the owner accepted, and how what a server offers now differs from
-//! them. The first list ever seen of a server is accepted as it is; nothing after it is.
+//! them. The first list ever seen of a server is accepted as it is; nothing after it is. Lists are
+//! compared per set of client capabilities, because some servers show other tools to other clients.
 
 use std::collections::BTreeMap;
 
@@ -15,8 +16,10 @@ use crate::ledger::Note;
 use crate::nearest::did_you_mean;
 
 pub(super) mod rows;
+mod sets;
 
 use rows::Known;
+pub use sets::{OTHER_CAPABILITIES, SeenBy, ToolSets};
 
 pub const TOOLS_PER_SERVER_MAX: usize = 10_000;
 pub const DEFINITION_BYTES_MAX: usize = 1 << 20;
@@ -57,22 +60,16 @@ pub struct Pin {
     pub changed_at_us: i64,
     pub accepted_at_us: Option<i64>,
     pub accepted_by: Option<String>,
-    /// The owner accepted that another server offers a tool of this name.
-    pub shares_name: bool,
+    /// Further definitions that the owner accepted: some clients are shown these.
+    pub also_accepted: Vec<Pinned>,
+    /// What clients of each capability set were shown last.
+    pub seen_by: Vec<SeenBy>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Pinned {
     pub definition: String,
     pub fingerprint: Fingerprint,
-}
-
-/// What a gate needs of a pin on every call.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct PinMark {
-    pub state: PinState,
-    pub first_seen_at_us: i64,
-    pub shares_name: bool,
 }
 
 impl Pin {
@@ -107,32 +104,48 @@ pub enum Accept<'a> {
 }
 
 impl Registry {
-    /// Compares the whole list of tools of a server (all pages) with its pins and keeps what it
-    /// finds. A list like the last one changes nothing on disk.
+    /// Compares the whole list of tools (all pages) that a server showed to clients with these
+    /// capabilities with its pins and keeps what it finds. A list like the last one of that set
+    /// changes nothing on disk.
     pub fn observe(
         &self,
         server: &str,
+        capabilities: &str,
         tools: &[Value<'_>],
         now_us: i64,
     ) -> Result<PinReport, RegistryError> {
         let seen = Seen::of_list(server, tools)?;
-        let (is_first, known) = self.read(|db| rows::known(db, server))?;
-        let is_first = is_first && !seen.is_empty();
-        if !is_first && rows::same(&known, &seen) {
+        let (is_first, known, set) = self.read(|db| {
+            let key = sets::key(db, server, capabilities)?;
+            let (is_first, known) = rows::known(db, server)?;
+            Ok((is_first, known, sets::last(db, server, key)?))
+        })?;
+        let nothing_yet = is_first && seen.is_empty();
+        if nothing_yet || !is_first && set.is_some_and(|set| sets::same(&set, &seen)) {
             return Ok(report(&known, false));
         }
         self.write(|db| {
             // Read again: another process may have seen the same list first.
+            let key = sets::key(db, server, capabilities)?;
             let (is_first, known) = rows::known(db, server)?;
-            let is_first = is_first && !seen.is_empty();
-            rows::put(db, server, &known, &seen, is_first, now_us)?;
+            rows::put(db, (server, key), &known, &seen, is_first, now_us)?;
             let (_, now_known) = rows::known(db, server)?;
             Ok(PinReport { first: is_first, ..report(&now_known, true) })
         })
     }
 
-    /// Accepts what a server offers now: changed and new tools as they are, the loss of tools that
-    /// have gone, and names that another server uses, too. Answers with the tools it touched.
+    /// The capability sets whose lists were read, and the features that the server declared.
+    pub fn tool_sets(&self, server: &str) -> Result<ToolSets, RegistryError> {
+        self.read(|db| sets::all(db, server))
+    }
+
+    /// Keeps which features a server declared. No gate has to reload for it.
+    pub fn note_offers(&self, server: &str, offers: &str) -> Result<(), RegistryError> {
+        self.write_aside(|db| sets::put_offers(db, server, offers))
+    }
+
+    /// Accepts what a server offers now: changed and new tools as they are, and the loss of tools that
+    /// have gone. Answers with the tools it touched.
     pub fn accept(
         &self,
         server: &str,
@@ -197,7 +210,8 @@ fn accept_one(
             let (server, tool) = (server.to_owned(), tool.to_owned());
             return Err(RegistryError::ChangedAgain { server, tool });
         }
-        if rows::accept(db, server, pin, by, now_us)? {
+        let all_variants = !matches!(what, Accept::Exactly(..));
+        if rows::accept(db, server, pin, all_variants, by, now_us)? {
             touched.push(pin.tool.clone());
         }
     }
@@ -205,8 +219,9 @@ fn accept_one(
 }
 
 pub(super) fn forget(db: &Connection, server: &str) -> Result<(), RegistryError> {
-    db.execute("DELETE FROM pins WHERE server = ?1", [server])?;
-    db.execute("DELETE FROM tool_lists WHERE server = ?1", [server])?;
+    for table in ["pins", "pin_sets", "pin_variants", "pin_lists", "tool_lists", "server_offers"] {
+        db.execute(&format!("DELETE FROM {table} WHERE server = ?1"), [server])?;
+    }
     Ok(())
 }
 
@@ -219,6 +234,10 @@ pub(super) struct Seen {
 }
 
 impl Seen {
+    fn as_pinned(&self) -> Pinned {
+        Pinned { definition: self.definition.clone(), fingerprint: self.fingerprint.clone() }
+    }
+
     fn of_list(server: &str, tools: &[Value<'_>]) -> Result<BTreeMap<String, Seen>, RegistryError> {
         let refused = |words: String| RegistryError::ToolList { server: server.to_owned(), words };
         if tools.len() > TOOLS_PER_SERVER_MAX {

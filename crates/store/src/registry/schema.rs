@@ -18,8 +18,13 @@ use crate::vault::{Purpose, Vault};
 const APPLICATION_ID: i64 = 0x746c_6774;
 
 /// Step N brings a file from version N to N + 1.
-const STEPS: &[&str] =
-    &[include_str!("schema/1.sql"), include_str!("schema/2.sql"), include_str!("schema/3.sql")];
+const STEPS: &[&str] = &[
+    include_str!("schema/1.sql"),
+    include_str!("schema/2.sql"),
+    include_str!("schema/3.sql"),
+    include_str!("schema/4.sql"),
+    include_str!("schema/5.sql"),
+];
 
 #[expect(clippy::cast_possible_wrap, reason = "a handful of steps")]
 pub(super) const VERSION: i64 = STEPS.len() as i64;

@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use super::error::{Origin, RegistryError, Thing};
 use super::names::{FileNames, check_name, taken};
+use super::stateless::stateless_package;
 use super::target::Target;
 use super::{Registry, pins};
 use crate::nearest::did_you_mean;
@@ -47,6 +48,10 @@ pub struct ServerOptions {
     /// none is named.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub tools: Vec<String>,
+    /// Whether all clients share one process of a command; `None`: if its package is known to keep
+    /// nothing between sessions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub share: Option<bool>,
 }
 
 impl Default for ServerOptions {
@@ -56,7 +61,17 @@ impl Default for ServerOptions {
             start_ms_max: None,
             pins_fresh_seconds: PINS_FRESH_SECONDS_DEFAULT,
             tools: Vec::new(),
+            share: None,
         }
+    }
+}
+
+impl Server {
+    /// Whether all clients share one process of it: the owner says so, or its package is known to keep
+    /// nothing between sessions and the owner does not say otherwise.
+    pub fn is_shared(&self) -> bool {
+        let Target::Command { argv, .. } = &self.target else { return false };
+        self.options.share.unwrap_or_else(|| stateless_package(argv).is_some())
     }
 }
 

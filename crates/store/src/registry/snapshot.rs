@@ -4,10 +4,9 @@ use std::collections::BTreeMap;
 
 use super::error::RegistryError;
 use super::grants::Grant;
-use super::pins::PinMark;
 use super::policies::PolicyText;
 use super::servers::Server;
-use super::{Registry, generation, grants, pins, policies, servers, values};
+use super::{Registry, generation, grants, policies, servers, values};
 
 /// One state of the registry. Credentials in it are still sealed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -19,8 +18,6 @@ pub struct Snapshot {
     pub policies: Vec<PolicyText>,
     /// Revoked ones included, so that their tokens are known as such.
     pub grants: Vec<Grant>,
-    /// By server and tool. A server that is in here has had its first list pinned.
-    pub pins: BTreeMap<String, BTreeMap<String, PinMark>>,
     pub values: BTreeMap<String, String>,
 }
 
@@ -32,7 +29,6 @@ impl Registry {
                 servers: servers::rows::all(db)?,
                 policies: policies::all(db)?,
                 grants: grants::rows::all(db)?,
-                pins: pins::rows::marks(db)?,
                 values: values::all(db)?,
             })
         })

@@ -1,5 +1,6 @@
 //! Where a server is, and which addresses, headers and commands are fit to be one.
 
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 
 use url::{Host, Url};
@@ -27,7 +28,7 @@ const REFUSED_HEADERS: &[&str] = &[
     "transfer-encoding",
     "upgrade",
 ];
-const REFUSED_HEADER_BEGINNINGS: &[&str] = &["content-", "mcp-", "proxy-", "sec-"];
+const REFUSED_HEADER_BEGINNINGS: &[&str] = &["content-", "mcp-", "proxy-", "sec-", "tollgate-"];
 
 /// Where a server is.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -105,6 +106,24 @@ pub enum TargetError {
 }
 
 impl Target {
+    /// Whether it is the address where a gate listens: its calls would come back to the gate itself.
+    pub fn leads_to(&self, listens_at: SocketAddr) -> bool {
+        let Target::Url { url, .. } = self else { return false };
+        let Ok(url) = Url::parse(url) else { return false };
+        let host: Option<IpAddr> = match url.host() {
+            Some(Host::Ipv4(ip)) => Some(ip.into()),
+            Some(Host::Ipv6(ip)) => Some(ip.into()),
+            Some(Host::Domain(name)) if name == "localhost" || name.ends_with(".localhost") => {
+                Some(Ipv4Addr::LOCALHOST.into())
+            }
+            _ => None,
+        };
+        let is_local = |ip: IpAddr| ip.is_loopback() || ip.is_unspecified();
+        let gate = listens_at.ip();
+        host.is_some_and(|host| host == gate || is_local(host) && is_local(gate))
+            && url.port_or_known_default() == Some(listens_at.port())
+    }
+
     /// A target by address. A query in the address is taken out and kept as a secret.
     pub fn from_url(
         address: &str,

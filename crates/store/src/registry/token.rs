@@ -54,7 +54,7 @@ impl Token {
     }
 
     /// The hash of a presented token, without keeping the token.
-    pub(crate) fn hash_of(text: &str) -> Result<TokenHash, TokenFault> {
+    pub fn hash_of(text: &str) -> Result<TokenHash, TokenFault> {
         Token::check(text).map(|()| TokenHash::of(text))
     }
 
@@ -114,6 +114,14 @@ impl fmt::Debug for TokenHash {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "TokenHash({}…)", hex::encode(self.0.get(..4).unwrap_or_default()))
     }
+}
+
+/// Whether a token stands anywhere in a text. Letters and digits beside it do not hide it.
+pub fn has_token(text: &str) -> bool {
+    text.match_indices(TOKEN_PREFIX).any(|(at, _)| {
+        let token = text.get(at..at + TOKEN_BYTES);
+        token.is_some_and(|token| Token::check(token).is_ok())
+    })
 }
 
 /// `text` with everything that looks like a token blanked; for log lines that quote what came in.
@@ -179,7 +187,7 @@ fn check_chars(body: &str) -> [u8; TOKEN_CHECK_CHARS] {
 mod tests {
     #![allow(clippy::unwrap_used, reason = "a test fails where the stage does not stand")]
 
-    use super::{TOKEN_BYTES, Token, TokenFault, redact_tokens};
+    use super::{TOKEN_BYTES, Token, TokenFault, has_token, redact_tokens};
     use crate::random::Random;
 
     #[test]
@@ -224,6 +232,25 @@ mod tests {
         ];
         for text in table {
             assert_eq!(Token::parse(&text), Err(TokenFault::NotAToken), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_token_is_found_wherever_it_stands() {
+        let token = Token::generate(&Random::seeded(1)).unwrap();
+        let token = token.expose();
+        for text in [
+            token.to_owned(),
+            format!("a{token}b"),
+            format!("https://x/?key={token}&y=1"),
+            format!("tg_tg_{token}"),
+            format!("ä{token}ä"),
+        ] {
+            assert!(has_token(&text), "{text}");
+        }
+        let wrong = token.replace("tg_", "tg-");
+        for text in ["", "tg_", "tg_short", token.get(..51).unwrap(), wrong.as_str()] {
+            assert!(!has_token(text), "{text}");
         }
     }
 

@@ -14,6 +14,16 @@ pub const VALUE_BYTES_MAX: usize = 64 << 10;
 
 /// Where a row of the audit log is remembered.
 const LOG_KEY: &str = "audit-log";
+/// Says that the audit log of this home has a seal.
+const SEALED_KEY: &str = "audit-sealed";
+
+/// What a `gate.db` knows of the audit log.
+#[derive(Clone, Debug, Default)]
+pub struct RememberedLog {
+    pub row: Option<Checkpoint>,
+    /// The log was sealed, so its seal must be there.
+    pub is_sealed: bool,
+}
 
 impl Registry {
     pub fn set_value(&self, key: &str, value: &str, now_us: i64) -> Result<(), RegistryError> {
@@ -49,6 +59,16 @@ impl Registry {
     /// The row that was remembered last.
     pub fn remembered_log(&self) -> Result<Option<Checkpoint>, RegistryError> {
         self.read(|db| log(db))
+    }
+
+    /// Whether the audit log was ever sealed.
+    pub fn log_is_sealed(&self) -> Result<bool, RegistryError> {
+        self.read(|db| Ok(get(db, SEALED_KEY)?.is_some()))
+    }
+
+    /// The audit log has a seal from now on.
+    pub fn log_was_sealed(&self, now_us: i64) -> Result<(), RegistryError> {
+        self.write_aside(|db| put(db, SEALED_KEY, "1", now_us))
     }
 
     /// Removes a setting; answers whether there was one.
@@ -102,12 +122,18 @@ pub(super) fn log(db: &Connection) -> Result<Option<Checkpoint>, RegistryError> 
     Ok(get(db, LOG_KEY)?.and_then(|text| serde_json::from_str(&text).ok()))
 }
 
-/// The row that a `gate.db` remembers, for one who may have no key to it. What cannot be read is not known.
-pub fn log_remembered_by(gate_db: &Path) -> Option<Checkpoint> {
-    let db = Connection::open_with_flags(gate_db, OpenFlags::SQLITE_OPEN_READ_ONLY).ok()?;
-    let select = "SELECT value FROM settings WHERE key = ?1";
-    let text: String = db.query_row(select, [LOG_KEY], |row| row.get(0)).ok()?;
-    serde_json::from_str(&text).ok()
+/// What a `gate.db` remembers, for one who may have no key to it. A file that cannot be read, or is
+/// not there, knows no row; that it was never sealed is said only by one that can be read.
+pub fn log_remembered_by(gate_db: &Path) -> RememberedLog {
+    let unknown = RememberedLog { row: None, is_sealed: true };
+    let Ok(db) = Connection::open_with_flags(gate_db, OpenFlags::SQLITE_OPEN_READ_ONLY) else {
+        return unknown;
+    };
+    let (Ok(row), Ok(sealed)) = (get(&db, LOG_KEY), get(&db, SEALED_KEY)) else {
+        return unknown;
+    };
+    let row = row.and_then(|text| serde_json::from_str(&text).ok());
+    RememberedLog { row, is_sealed: sealed.is_some() }
 }
 
 pub(super) fn all(db: &Connection) -> Result<BTreeMap<String, String>, RegistryError> {

@@ -55,14 +55,20 @@ const HOUR_MS: u64 = 60 * MINUTE_MS;
 limits! {
     connections_max: 4_096, 1, 100_000,
         "Open connections; one more takes the place of one without a grant, or is answered 503.";
+    connections_per_grant_max: 1_024, 1, 100_000,
+        "Open connections on which one grant was shown, and at most three quarters of `connections_max`; one more is answered 503.";
     in_flight_per_grant_max: 1_024, 1, 100_000,
         "Requests being worked on for one grant; one more is answered 429.";
     sessions_max: 10_000, 1, 1_000_000,
-        "Sessions over all grants; opening one more ends the one that was idle longest.";
+        "Sessions over all grants; opening one more ends one of the same grant, or of the grant that has most.";
+    sessions_per_grant_max: 1_000, 1, 1_000_000,
+        "Sessions of one grant; opening one more ends the one of them that was idle longest.";
     commands_per_grant_max: 100, 1, 10_000,
         "Processes that the sessions of one grant keep running; with one more, the session of that grant that was idle longest ends.";
     session_idle_seconds_max: 3_600, 1, 30 * 86_400,
         "A session nobody used for so long ends, and so does a command that clients without a session share.";
+    session_gone_seconds_max: 60, 1, 30 * 86_400,
+        "A session whose client had a stream and closed it, and sends no request for so long, ends with its commands. A client that never opened a stream keeps the bound above.";
     body_bytes_max: 4 * MIB, KIB, 64 * MIB,
         "A message body; a larger one is answered 413.";
     header_bytes_max: 32 * KIB, KIB, MIB,

@@ -76,7 +76,7 @@ impl Outside<'_> {
         problems: &mut Problems<'_>,
     ) -> Option<Secret> {
         if field.value.as_str().is_some() {
-            let words = format!("`{}` is secret and must not stand in this file", field.path);
+            let words = format!("`{}` is secret and must not be written in this file", field.path);
             problems.hint(&field.span, words, r#"write `{ env = "NAME" }` or `{ file = "path" }`"#);
             return None;
         }

@@ -23,6 +23,7 @@ const KEYS: &[&str] = &[
     "call_ms_max",
     "start_ms_max",
     "pins_fresh_seconds",
+    "share",
 ];
 const PINS_FRESH_SECONDS_MAX: u64 = 30 * 86_400;
 
@@ -72,7 +73,7 @@ fn read_target(
             })
         }
         ["url"] => {
-            refuse(section, "url", &["env", "cwd", "tools"], problems);
+            refuse(section, "url", &["env", "cwd", "tools", "share"], problems);
             let (url, _) = section.text("url", problems)?;
             Some(Target::Url {
                 url: url.to_owned(),
@@ -82,7 +83,7 @@ fn read_target(
             })
         }
         ["builtin"] => {
-            let others = ["headers", "query", "allow_plain_http", "env", "cwd"];
+            let others = ["headers", "query", "allow_plain_http", "env", "cwd", "share"];
             refuse(section, "builtin", &others, problems);
             let (service, _) = section.text("builtin", problems)?;
             Some(Target::Builtin { service: service.to_owned() })
@@ -153,6 +154,7 @@ fn read_options(section: &Section<'_>, problems: &mut Problems<'_>) -> ServerOpt
         start_ms_max: section.integer("start_ms_max", start, problems),
         pins_fresh_seconds: fresh.unwrap_or(defaults.pins_fresh_seconds),
         tools: super::service::tool_sets(section, problems),
+        share: section.flag("share", problems),
     }
 }
 

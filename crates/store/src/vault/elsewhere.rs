@@ -78,6 +78,10 @@ pub enum AskError {
     Io { program: String, source: std::io::Error },
     #[error("programs are not asked for the key of this home")]
     NotAsked,
+    #[error(
+        "`{program}` was not run: a file in this home names it, and nobody has confirmed it on this machine"
+    )]
+    NotConfirmed { program: String },
 }
 
 /// Asks nobody: for homes that are thrown away or pretend, whose key is a file.
@@ -204,6 +208,10 @@ impl Elsewhere {
             (AskError::NotAKey { .. } | AskError::AnotherKey { .. }, _) => {
                 format!("`{}` must print the key `{}`", self.command, self.key)
             }
+            (AskError::NotConfirmed { .. }, _) => format!(
+                "if this is your home and you want `{}` to be run: `tollgate vault confirm`",
+                self.command
+            ),
             (AskError::NotAsked, _) => "move the key into the file `vault.key`".to_owned(),
             (AskError::Failed { .. } | AskError::Slow { .. }, Keeper::Keyring) => {
                 "the keyring is locked, or has no such key: sign in to your desktop, then `tollgate vault status`".to_owned()

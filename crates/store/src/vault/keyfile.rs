@@ -68,12 +68,22 @@ impl Vault {
         }
         create_key(&path, random)?.vault(ask)
     }
+
+    /// The vault of a home folder that is only looked at. None where there is no key file.
+    pub fn look(folder: &Path, ask: Ask) -> Result<Option<Vault>, KeyError> {
+        read(&folder.join("vault.key"))?.map(|found| found.vault(ask)).transpose()
+    }
 }
 
 impl KeyFile {
     /// What the file of a home holds; nothing when there is none.
     pub fn of(home: &Home) -> Result<Option<KeyFile>, KeyError> {
         read(&home.vault_key())
+    }
+
+    /// The same of a folder that is only looked at.
+    pub fn at(folder: &Path) -> Result<Option<KeyFile>, KeyError> {
+        read(&folder.join("vault.key"))
     }
 
     fn vault(self, ask: Ask) -> Result<Vault, KeyError> {
@@ -110,7 +120,7 @@ pub(super) fn read(path: &Path) -> Result<Option<KeyFile>, KeyError> {
 
 fn read_once(path: &Path) -> Result<Option<KeyFile>, KeyError> {
     let mut text = Zeroizing::new(String::new());
-    let file = match fs::File::open(path) {
+    let file = match crate::files::open(path) {
         Ok(file) => file,
         Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(None),
         Err(e) => return Err(io_error("open", path)(e)),

@@ -243,3 +243,52 @@ fn a_grant_cannot_fill_the_owners_desk() {
     let bob = Facts { grant: "bob", ..facts() };
     assert!(matches!(ask(&ledger, &bob), Admission::Asked(_)));
 }
+
+#[test]
+fn calls_that_wait_hold_a_bounded_number_of_bytes_of_a_grant_and_in_all() {
+    use store::ledger::{PARKED_BYTES_MAX, PARKED_BYTES_PER_GRANT_MAX};
+    const EACH: u64 = 4 << 20;
+    let desk = Desk::new();
+    let ledger = desk.open();
+    let with = |grant: &'static str, n: u8, parked_bytes: u64| Facts {
+        grant,
+        argument_digest: Some([n; 32]),
+        parked_bytes,
+        ..facts()
+    };
+    let fits = u8::try_from(PARKED_BYTES_PER_GRANT_MAX / EACH).unwrap();
+    for n in 0..fits {
+        assert!(matches!(ask(&ledger, &with("alice", n, EACH)), Admission::Asked(_)), "{n}");
+    }
+    // The same call again takes nothing more.
+    assert!(matches!(ask(&ledger, &with("alice", 0, EACH)), Admission::Asked(_)));
+    let Admission::Denied(denial) = ask(&ledger, &with("alice", fits, EACH)) else {
+        panic!("asked")
+    };
+    assert_eq!(denial.code, Code::RateLimited);
+    assert!(denial.reason.contains("16 MiB together"), "{}", denial.reason);
+    assert_eq!(denial.retry_after_seconds, Some(30 * 60));
+    // Of several grants, the bound of all.
+    for (grant, wanted) in [("bob", true), ("carol", true), ("dave", true), ("eve", false)] {
+        for n in 0..fits {
+            let asked = matches!(ask(&ledger, &with(grant, n, EACH)), Admission::Asked(_));
+            assert_eq!(asked, wanted, "{grant} {n}");
+        }
+    }
+    assert_eq!(PARKED_BYTES_MAX, PARKED_BYTES_PER_GRANT_MAX * 4);
+    // What is decided makes room, also for a process that opens the log anew.
+    let waiting = ledger.approvals().unwrap();
+    for approval in waiting.iter().filter(|a| a.grant == "alice") {
+        ledger.decide_approval(&approval.id, &Answer::Deny { words: String::new() }, "me").unwrap();
+    }
+    drop(ledger);
+    let ledger = desk.open();
+    assert!(matches!(ask(&ledger, &with("eve", 0, EACH)), Admission::Asked(_)));
+    let Admission::Denied(denial) = ask(&ledger, &with("bob", 99, EACH)) else { panic!("asked") };
+    assert!(denial.reason.contains("of this grant"), "{}", denial.reason);
+    // One that never fits is told so.
+    let huge = with("frank", 0, PARKED_BYTES_PER_GRANT_MAX + 1);
+    let Admission::Denied(denial) = ask(&ledger, &huge) else { panic!("asked") };
+    assert_eq!(denial.retry_after_seconds, None);
+    assert!(denial.reason.contains("it alone is larger"), "{}", denial.reason);
+}

@@ -80,6 +80,7 @@ pub(crate) fn verdict_on(policy: &Policy, tool: &str, arguments: &str) -> Verdic
     policy.decide(&Call {
         subject: Subject::Tool(tool),
         args: Some(doc.root()),
+        params: None,
         caller: Caller { grant: "alice", session: Some("s1"), client: None },
         tool: ToolFacts::default(),
         time: LocalTime { hour: 12, weekday: Weekday::Monday },

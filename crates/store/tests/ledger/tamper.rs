@@ -414,3 +414,38 @@ fn an_edited_row_is_not_opened_either() {
     let opened = store::ledger::Ledger::open(&desk.audit(), desk.clock.clone(), Options::default());
     assert!(opened.unwrap_err().to_string().contains("damaged"));
 }
+
+/// Rows may be retired faster than the keeper seals; the sealed row stays all the same.
+#[test]
+fn the_sealed_row_is_never_among_those_that_are_retired() {
+    use store::ledger::{Note, Retention, SealKey, SealState, Sealing, Witness};
+    use store::secret::Secret;
+    use store::vault::Vault;
+    let key = SealKey::of(&Vault::from_key(Secret::new([7; 32]))).unwrap();
+    let desk = Desk::with(Options {
+        segment_bytes_max: 1_500,
+        retention: Retention { age_seconds_max: None, bytes_max: Some(1) },
+        seal: Some(Sealing { key: key.clone(), expected: false }),
+        ..Options::default()
+    });
+    let ledger = desk.open();
+    let note = Note { act: "fill", by: "test", about: "", words: "a row like any other" };
+    let began = Instant::now();
+    while desk.segment(1).exists() || desk.segment(2).exists() {
+        ledger.note(&note).unwrap();
+        // The keeper needs the lock, too.
+        std::thread::sleep(Duration::from_millis(1));
+        assert!(began.elapsed() < Duration::from_mins(2), "no row was retired");
+    }
+    let reader = desk.reader();
+    let SealState::Valid(seal) = reader.seal(&key).unwrap() else { panic!("no seal") };
+    assert_eq!(seal.since, 1);
+    let verified = reader.verify_with(&[Witness::Sealed(&seal.row)]).unwrap();
+    assert!(verified.first_seq > 1 && seal.row.seq >= verified.first_seq, "{verified:?}");
+    drop(ledger);
+    // Closed, the last row is the sealed one; somebody else's key fits nothing.
+    let SealState::Valid(seal) = reader.seal(&key).unwrap() else { panic!("no seal") };
+    assert_eq!(seal.row.seq, verify(&desk.audit(), None).unwrap().last_seq);
+    let other = SealKey::of(&Vault::from_key(Secret::new([8; 32]))).unwrap();
+    assert_eq!(reader.seal(&other).unwrap(), SealState::Broken);
+}

@@ -92,18 +92,19 @@ impl Stage {
 
     /// Shows the registry a list of tools, as JSON text.
     pub(crate) fn observe(&self, server: &str, tools: &str) -> Result<PinReport, RegistryError> {
-        self.observe_at(server, tools, NOW_US)
+        self.observe_by(server, "", tools)
     }
 
-    pub(crate) fn observe_at(
+    /// The same for clients with these capabilities.
+    pub(crate) fn observe_by(
         &self,
         server: &str,
+        capabilities: &str,
         tools: &str,
-        now_us: i64,
     ) -> Result<PinReport, RegistryError> {
         let doc = Doc::read(tools.as_bytes(), &Bounds::ANSWER).unwrap();
         let tools: Vec<Value<'_>> = doc.root().items().collect();
-        self.registry.observe(server, &tools, now_us)
+        self.registry.observe(server, capabilities, &tools, NOW_US)
     }
 }
 

@@ -8,6 +8,10 @@ pub(super) fn of(id: &str) -> String {
     match family {
         "name.verb" | "name.word" => format!("the name uses the word `{value}`"),
         "name.act" | "name.also" => format!("the name says that it {}", act(value)),
+        "name.lone" => format!("the name says `{value}` of something it does not tell"),
+        "name.object" => format!("the name {}", object(value)),
+        "says.object" => format!("the description {}", object(value)),
+        "acts" => acts(value),
         "name.pair" => format!("the name {}", pair(value)),
         "name.ends" => format!("the name ends in a word about {}", thing(value)),
         "title.act" => format!("the title says that it {}", act(value)),
@@ -25,6 +29,8 @@ pub(super) fn of(id: &str) -> String {
         "choice.no_destroy" => "none of its operations deletes".to_owned(),
         "choice.http" => "sends requests that change things".to_owned(),
         "choice.any" => "takes an operation without saying which".to_owned(),
+        "name.raw_request" => "the name says that it sends requests".to_owned(),
+        "starts.run" => "the name says that it starts a run".to_owned(),
         "issues.credential" => "issues or renews a credential".to_owned(),
         "cue" => cue(value).to_owned(),
         _ => cue(family).to_owned(),
@@ -55,8 +61,20 @@ fn thing(value: &str) -> &'static str {
         "credential" => "credentials",
         "guidance" => "guidance",
         "facts" => "facts and status",
+        "run" => "work that was started",
+        "lookup" => "a language that only asks",
         _ => "something",
     }
+}
+
+fn object(value: &str) -> String {
+    let (verb, noun) = value.split_once('+').unwrap_or((value, ""));
+    format!("says `{verb}` of {}", thing(noun))
+}
+
+fn acts(value: &str) -> String {
+    let (name, description) = value.split_once('+').unwrap_or((value, ""));
+    format!("the name speaks of {}, the description of {}", act_noun(name), act_noun(description))
 }
 
 fn pair(value: &str) -> String {

@@ -1,7 +1,8 @@
 //! What the name says: its verb, what stands beside the verb, and what it ends in.
 
 use super::{Features, Place, act_text};
-use crate::classify::lexicon::{Act, things, verb};
+use crate::classify::lexicon::{Act, verb};
+use crate::classify::senses::{things_at, verb_at};
 use crate::classify::text::{Word, name_words};
 use crate::classify::tool::Tool;
 
@@ -10,28 +11,86 @@ use crate::classify::tool::Tool;
 pub(in crate::classify) fn name_verb(words: &[Word]) -> Option<usize> {
     let strong = |w: &Word| verb(&w.base).is_some_and(|v| !v.weak);
     let weak = |w: &Word| verb(&w.base).is_some_and(|v| v.weak);
+    // `batch_complete_tasks` completes; `batch` alone is all there is to say.
+    let many = words.iter().take_while(|w| matches!(w.base.as_str(), "batch" | "bulk")).count();
+    let skipped = if many < words.len() { many } else { 0 };
+    verb_among(words.get(skipped..)?, strong, weak).map(|at| at + skipped)
+}
+
+fn verb_among(
+    words: &[Word],
+    strong: impl Fn(&Word) -> bool,
+    weak: impl Fn(&Word) -> bool,
+) -> Option<usize> {
     let first = words.first()?;
     if strong(first) {
         return Some(0);
     }
-    let later = words.iter().position(strong);
+    let later = words.iter().position(&strong);
     if weak(first) {
         let at_end = later.filter(|at| at + 1 == words.len());
         return at_end.or(Some(0));
     }
-    later.or_else(|| words.iter().rposition(weak))
+    later.or_else(|| words.iter().rposition(&weak))
 }
 
-pub(super) fn name(tool: &Tool, out: &mut Features) -> Option<Act> {
+/// Last words that ask about the rest of a name: `deploy_status`, `refund_history`.
+const ASKED_FOR: &[&str] = &[
+    "status",
+    "history",
+    "info",
+    "information",
+    "detail",
+    "details",
+    "stats",
+    "statistic",
+    "log",
+    "logs",
+    "metadata",
+    "metric",
+    "list",
+    "result",
+    "usage",
+    "overview",
+    "summary",
+    "count",
+    "eligibility",
+    "availability",
+];
+
+/// `deploy_status` looks; `update_status` changes and `run_summary_job` runs.
+fn asks_about(words: &[Word], at: usize, act: Act) -> bool {
+    let asked = words.last().is_some_and(|w| ASKED_FOR.contains(&w.base.as_str()));
+    let open = matches!(act, Act::Run | Act::Mixed | Act::Money | Act::Drive);
+    asked && open && at + 1 < words.len()
+}
+
+/// `network_request` that "returns the details of a request": the last word is a noun.
+fn is_noun(words: &[Word], at: usize, described: Option<Act>) -> bool {
+    let weak = words.get(at).and_then(|w| verb(&w.base)).is_some_and(|v| v.weak);
+    weak && at > 0 && at + 1 == words.len() && described == Some(Act::Read)
+}
+
+/// Adds what the name says. `described` is what the description says the tool does.
+pub(super) fn name(tool: &Tool, described: Option<Act>, out: &mut Features) -> Option<Act> {
     let words = &tool.name_words;
     let at = name_verb(words);
     let chosen = at.and_then(|at| words.get(at));
-    let act = chosen.and_then(|w| verb(&w.base)).map(|v| v.act);
-    if let Some(w) = chosen {
+    let said = at.and_then(|at| verb_at(words, at)).map(|v| v.act);
+    let act = match (at, said) {
+        (Some(at), Some(said)) if asks_about(words, at, said) || is_noun(words, at, described) => {
+            Some(Act::Read)
+        }
+        _ => said,
+    };
+    // A word in another sense than its own would bring the weight of its own.
+    let chosen_verb = chosen.filter(|w| verb(&w.base).map(|v| v.act) == act);
+    if let Some(w) = chosen_verb {
         out.add(format!("name.verb={}", w.base), Place::Name, &w.raw);
     }
     let shown = chosen.map_or(tool.name.as_str(), |w| w.raw.as_str());
     out.add(format!("name.act={}", act_text(act)), Place::Name, shown);
+    let mut alone = true;
     for (position, w) in words.iter().enumerate() {
         if Some(position) == at {
             continue;
@@ -40,21 +99,55 @@ pub(super) fn name(tool: &Tool, out: &mut Features) -> Option<Act> {
         if let Some(v) = verb(&w.base).filter(|v| !v.weak) {
             out.add(format!("name.also={}", v.act.as_str()), Place::Name, &w.raw);
         }
-        for thing in things(&w.base) {
-            let pair = format!("name.pair={}+{}", act_text(act), thing.as_str());
-            out.add(pair, Place::Name, &format!("{shown} … {}", w.raw));
+        for thing in things_at(words, position) {
+            alone = false;
+            let shown = format!("{shown} … {}", w.raw);
+            out.add(format!("name.pair={}+{}", act_text(act), thing.as_str()), Place::Name, &shown);
+            if let Some(verb) = chosen_verb {
+                let id = format!("name.object={}+{}", verb.base, thing.as_str());
+                out.add(id, Place::Name, &shown);
+            }
         }
     }
+    if let Some(w) = chosen_verb.filter(|_| alone) {
+        out.add(format!("name.lone={}", w.base), Place::Name, &w.raw);
+    }
     issues_credential(words, chosen, out);
-    if let Some(w) = words.last().filter(|_| words.len() > 1) {
-        for thing in things(&w.base) {
-            out.add(format!("name.ends={}", thing.as_str()), Place::Name, &w.raw);
+    raw_request(words, out);
+    starts_run(words, chosen, out);
+    if words.len() > 1 {
+        for thing in things_at(words, words.len() - 1) {
+            let raw = words.last().map_or("", |w| w.raw.as_str());
+            out.add(format!("name.ends={}", thing.as_str()), Place::Name, raw);
         }
     }
     if act.is_none() {
         title(tool, out);
     }
     act
+}
+
+/// `create_run`, `submit_execution`: making one starts it.
+fn starts_run(words: &[Word], chosen: Option<&Word>, out: &mut Features) {
+    let makes = ["create", "new", "add", "make", "submit", "queue", "enqueue", "schedule"];
+    let runs = ["run", "execution", "invocation", "pipelinerun", "taskrun", "rerun", "rollout"];
+    let made = chosen.filter(|w| makes.contains(&w.base.as_str()));
+    let last = words.last().filter(|w| runs.contains(&w.base.as_str()));
+    if let (Some(verb), Some(noun)) = (made, last) {
+        let shown = format!("{} … {}", verb.raw, noun.raw);
+        out.add("starts.run".to_owned(), Place::Name, &shown);
+    }
+}
+
+/// `make_http_request`, `call_api`: the name itself says that any request can be made.
+fn raw_request(words: &[Word], out: &mut Features) {
+    let kind = words.iter().position(|w| matches!(w.base.as_str(), "http" | "api" | "rest"));
+    let sends = |w: &Word| matches!(w.base.as_str(), "request" | "call");
+    let Some(kind) = kind else { return };
+    let beside = [kind.checked_sub(1), Some(kind + 1)].into_iter().flatten();
+    if let Some(w) = beside.filter_map(|at| words.get(at)).find(|w| sends(w)) {
+        out.add("name.raw_request".to_owned(), Place::Name, &w.raw);
+    }
 }
 
 /// Verbs that hand out a credential when one stands beside them.

@@ -4,7 +4,8 @@ use std::collections::HashSet;
 use std::sync::LazyLock;
 
 use super::{Features, Place, act_text};
-use crate::classify::lexicon::{Act, things, verb};
+use crate::classify::lexicon::{Act, verb};
+use crate::classify::senses::{things_at, verb_at};
 use crate::classify::text::Word;
 use crate::classify::tool::Tool;
 
@@ -22,6 +23,11 @@ const FILLERS: &str = "this tool will the a an to use allow you let can it for a
     useful call if from on with";
 
 static FILLER_SET: LazyLock<HashSet<&str>> = LazyLock::new(|| FILLERS.split_whitespace().collect());
+
+/// "Start here if …" starts nothing.
+fn starts_here(sentence: &[Word], at: usize) -> bool {
+    sentence.get(at + 1).is_some_and(|w| w.lower == "here")
+}
 
 fn is_filler(w: &Word) -> bool {
     FILLER_SET.contains(w.base.as_str()) || w.raw.chars().all(|c| c.is_ascii_digit())
@@ -44,7 +50,10 @@ fn said_verb(tool: &Tool) -> Option<(&[Word], usize)> {
         let first = sentence.iter().position(|w| !is_filler(w));
         let found = sentence.iter().enumerate().position(|(at, w)| {
             let Some(v) = verb(&w.base) else { return false };
-            !is_filler(w) && !is_participle(w) && (!v.weak || Some(at) == first)
+            !is_filler(w)
+                && !is_participle(w)
+                && !starts_here(sentence, at)
+                && (!v.weak || Some(at) == first)
         });
         let opening = sentence.get(..NOUN_VERB_WORDS).unwrap_or(sentence);
         let noun_like = || opening.iter().position(|w| verb(&w.base).is_some() && !is_filler(w));
@@ -63,8 +72,8 @@ pub(in crate::classify) fn is_participle(w: &Word) -> bool {
 pub(super) fn description(tool: &Tool, out: &mut Features) -> Option<Act> {
     let found = said_verb(tool);
     let chosen = found.and_then(|(sentence, at)| sentence.get(at));
-    let act = chosen.and_then(|w| verb(&w.base)).map(|v| v.act);
-    if let Some(w) = chosen {
+    let act = found.and_then(|(sentence, at)| verb_at(sentence, at)).map(|v| v.act);
+    if let Some(w) = chosen.filter(|w| verb(&w.base).map(|v| v.act) == act) {
         out.add(format!("says.verb={}", w.base), Place::Description, &w.raw);
     }
     let shown = chosen.map_or("", |w| w.raw.as_str());
@@ -90,9 +99,14 @@ fn said_around(sentence: &[Word], at: usize, act: Option<Act>, out: &mut Feature
         if let Some(v) = verb(&w.base).filter(|v| !v.weak && !negated(sentence, position)) {
             out.add(format!("says.also={}", v.act.as_str()), Place::Description, &w.raw);
         }
-        for thing in things(&w.base) {
+        for thing in things_at(sentence, position) {
+            let words = format!("{shown} … {}", w.raw);
             let pair = format!("says.pair={}+{}", act_text(act), thing.as_str());
-            out.add(pair, Place::Description, &format!("{shown} … {}", w.raw));
+            out.add(pair, Place::Description, &words);
+            if let Some(verb) = sentence.get(at) {
+                let object = format!("says.object={}+{}", verb.base, thing.as_str());
+                out.add(object, Place::Description, &words);
+            }
         }
     }
 }

@@ -54,7 +54,7 @@ pub(super) fn shapes(tool: &Tool, out: &mut Features) {
     for (shape, groups) in SHAPES {
         let found: Vec<&Parameter> =
             groups.iter().filter_map(|group| top.iter().copied().find(|p| has(p, group))).collect();
-        if found.len() == groups.len() {
+        if found.len() == groups.len() && !(*shape == "code" && signs_in(tool)) {
             let names: Vec<&str> = found.iter().map(|p| p.name.as_str()).collect();
             let place = found.first().map_or(Place::Name, |p| Place::Parameter(p.path.clone()));
             out.add(format!("shape={shape}"), place, &names.join(", "));
@@ -64,6 +64,12 @@ pub(super) fn shapes(tool: &Tool, out: &mut Features) {
         let p = top.first().map_or("", |p| p.name.as_str());
         out.add("shape=one_id".to_owned(), Place::Parameter(p.to_owned()), p);
     }
+}
+
+/// The `code` of a sign-in is no program.
+pub(in crate::classify) fn signs_in(tool: &Tool) -> bool {
+    let about = ["oauth", "auth", "token", "exchange", "login", "otp", "verification", "authorize"];
+    tool.name_words.iter().any(|w| about.contains(&w.base.as_str()))
 }
 
 fn has(p: &Parameter, words: &[&str]) -> bool {

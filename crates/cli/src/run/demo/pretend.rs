@@ -43,16 +43,15 @@ impl Pretend {
         self.0.iter().map(|stand| stand.service)
     }
 
-    /// The settings of services in the demonstration: only the pretended ones are anywhere.
-    pub(crate) fn look(&self) -> Look {
-        let settings: BTreeMap<&str, String> = self.0.iter().flat_map(Stand::settings).collect();
-        Arc::new(move |name: &str| settings.get(name).cloned())
+    /// What the environment would say of the pretended services.
+    pub(crate) fn settings(&self) -> BTreeMap<&'static str, String> {
+        self.0.iter().flat_map(Stand::settings).collect()
     }
 
-    /// The same as text, for other commands in the home of the demonstration.
-    pub(crate) fn addresses(&self) -> String {
-        let settings: BTreeMap<&str, String> = self.0.iter().flat_map(Stand::settings).collect();
-        serde_json::json!(settings).to_string()
+    /// The settings of services in the demonstration: only the pretended ones are anywhere.
+    pub(crate) fn look(&self) -> Look {
+        let settings = self.settings();
+        Arc::new(move |name: &str| settings.get(name).cloned())
     }
 
     /// Signs in everywhere.

@@ -90,13 +90,15 @@ impl HttpLink {
         }
         let Some(hello) = self.lock().hello.clone() else { return Err(UpstreamError::Closed) };
         tracing::info!("a server lost its session and is greeted again");
-        let response = self.server.post(&self.part, &Conversation::default(), &hello).await?;
+        let fresh = Conversation { via: lost.via.clone(), ..Conversation::default() };
+        let response = self.server.post(&self.part, &fresh, &hello).await?;
         let session = response.headers().get(SESSION_ID).cloned();
         let reply = self.reply(response, None).await?;
         let version = agreed_version(reply, &hello).await?;
         {
             let mut state = self.lock();
-            state.talk = Conversation { session, version: HeaderValue::try_from(version).ok() };
+            state.talk.session = session;
+            state.talk.version = HeaderValue::try_from(version).ok();
         }
         let told = self.server.post(&self.part, &self.talk(), &initialized()).await?;
         self.server.taken(told).await?;

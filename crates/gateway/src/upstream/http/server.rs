@@ -15,10 +15,12 @@ use crate::upstream::error::UpstreamError;
 use crate::upstream::headers::{
     EITHER, JSON, PROTOCOL_VERSION, SESSION_ID, STREAM_FIRST, configured, may_travel,
 };
+use crate::upstream::mask::Mask;
 use crate::upstream::message::Outgoing;
 use crate::upstream::options::{HttpBounds, HttpOptions, Waits};
 use crate::upstream::places::{Part, Purpose};
 use crate::upstream::pool::Pool;
+use crate::via::VIA;
 
 /// A server reached over HTTP, with the connections to it. Its links share them.
 pub struct HttpServer {
@@ -28,6 +30,8 @@ pub struct HttpServer {
     headers: HeaderMap,
     /// It turned out to speak HTTP+SSE of 2024-11-05.
     legacy: AtomicBool,
+    /// The secrets that it was given.
+    pub(in crate::upstream) mask: Option<Arc<Mask>>,
     pub(in crate::upstream) waits: Waits,
     pub(in crate::upstream) bounds: HttpBounds,
 }
@@ -37,6 +41,7 @@ pub struct HttpServer {
 pub(super) struct Conversation {
     pub(super) session: Option<HeaderValue>,
     pub(super) version: Option<HeaderValue>,
+    pub(super) via: Option<HeaderValue>,
 }
 
 impl HttpServer {
@@ -48,6 +53,7 @@ impl HttpServer {
             url: options.url,
             headers: configured(options.headers)?,
             legacy: AtomicBool::new(false),
+            mask: options.mask,
             waits: options.waits,
             bounds: options.bounds,
         }))
@@ -56,6 +62,14 @@ impl HttpServer {
     /// Connections kept for the next request.
     pub fn idle_connections(&self) -> usize {
         self.pool.idle_count()
+    }
+
+    /// An error without the secrets that the server was given.
+    pub(super) fn without_secrets(&self, error: UpstreamError) -> UpstreamError {
+        match &self.mask {
+            Some(mask) => mask.error(error),
+            None => error,
+        }
     }
 
     /// What the grant with this account may take of the connections.
@@ -136,7 +150,7 @@ impl HttpServer {
         talk: &Conversation,
         given: &[(HeaderName, HeaderValue)],
     ) -> HeaderMap {
-        const OURS: usize = 6;
+        const OURS: usize = 7;
         headers.reserve(OURS + given.len() + self.headers.len());
         headers.insert(HOST, self.pool.dialer().authority.clone());
         headers.insert(ACCEPT, accept);
@@ -145,6 +159,9 @@ impl HttpServer {
         }
         if let Some(version) = &talk.version {
             headers.insert(PROTOCOL_VERSION, version.clone());
+        }
+        if let Some(via) = &talk.via {
+            headers.insert(VIA, via.clone());
         }
         for (name, value) in given.iter().filter(|(name, _)| may_travel(name)) {
             headers.insert(name, value.clone());

@@ -357,3 +357,38 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn params_have_only_the_members_of_their_method() {
+    check(&[
+        (
+            r#"{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"x","ref":{}}}"#,
+            "200 -32602 1",
+        ),
+        (
+            r#"{"jsonrpc":"2.0","id":1,"method":"prompts/get","params":{"name":"x","task":{}}}"#,
+            "200 -32602 1",
+        ),
+        (r#"{"jsonrpc":"2.0","id":1,"method":"tools/list","params":{"name":"x"}}"#, "200 -32602 1"),
+        (
+            r#"{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1,"name":"x"}}"#,
+            "200 -32602 null",
+        ),
+        (
+            r#"{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"_meta":{"a":1},"name":"x","task":{"ttl":1}}}"#,
+            r#"ToolsCall Tool("x") 1"#,
+        ),
+        (
+            r#"{"jsonrpc":"2.0","id":1,"method":"completion/complete","params":{"ref":{"type":"ref/prompt","name":"p","uri":"x:y"},"argument":{"name":"a","value":""}}}"#,
+            "200 -32602 1",
+        ),
+        (
+            r#"{"jsonrpc":"2.0","id":1,"method":"completion/complete","params":{"ref":{"type":"ref/prompt","name":"p"},"argument":{"name":"a","value":"","x":1}}}"#,
+            "200 -32602 1",
+        ),
+        (
+            r#"{"jsonrpc":"2.0","id":1,"method":"completion/complete","params":{"ref":{"type":"ref/prompt","name":"p"},"argument":{"name":"a","value":""},"context":{"arguments":{"b":"c"}}}}"#,
+            r#"Complete Prompt("p") 1"#,
+        ),
+    ]);
+}

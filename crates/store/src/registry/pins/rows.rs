@@ -3,9 +3,10 @@
 use std::collections::BTreeMap;
 
 use catalog::pins::Fingerprint;
-use rusqlite::{Connection, Row};
+use rusqlite::{Connection, OptionalExtension, Row};
 
-use super::{ACCEPTED_AT_FIRST_SIGHT, Pin, PinMark, PinState, Pinned, Seen};
+use super::sets::{self, SeenBy, SetRow};
+use super::{ACCEPTED_AT_FIRST_SIGHT, Pin, PinState, Pinned, Seen};
 use crate::registry::error::RegistryError;
 
 /// A pin without its texts.
@@ -40,27 +41,31 @@ pub(super) fn known(db: &Connection, server: &str) -> Result<(bool, Vec<Known>),
         "SELECT tool, accepted_fingerprint, seen_fingerprint, seen_twice
          FROM pins WHERE server = ?1 ORDER BY tool",
     )?;
-    let rows = select.query_map([server], |row| {
-        Ok(Known {
-            tool: row.get(0)?,
-            accepted: row.get(1)?,
-            seen: row.get(2)?,
-            seen_twice: row.get(3)?,
-        })
-    })?;
+    let rows = select.query_map([server], known_of)?;
     Ok((!is_listed, rows.collect::<Result<_, _>>()?))
 }
 
-/// Whether a list is what was seen last.
-pub(super) fn same(known: &[Known], seen: &BTreeMap<String, Seen>) -> bool {
-    let here = known.iter().filter_map(|pin| Some((pin.tool.as_str(), pin.seen.as_deref()?)));
-    here.eq(seen.iter().map(|(tool, seen)| (tool.as_str(), seen.fingerprint.as_str())))
+fn known_of(row: &Row<'_>) -> rusqlite::Result<Known> {
+    Ok(Known {
+        tool: row.get(0)?,
+        accepted: row.get(1)?,
+        seen: row.get(2)?,
+        seen_twice: row.get(3)?,
+    })
+}
+
+fn one(db: &Connection, server: &str, tool: &str) -> Result<Option<Known>, RegistryError> {
+    let mut select = db.prepare_cached(
+        "SELECT tool, accepted_fingerprint, seen_fingerprint, seen_twice
+         FROM pins WHERE server = ?1 AND tool = ?2",
+    )?;
+    Ok(select.query_row((server, tool), known_of).optional()?)
 }
 
 /// Keeps what a list shows. Only a first list is accepted by itself, and in it no doubled name.
 pub(super) fn put(
     db: &Connection,
-    server: &str,
+    (server, key): (&str, &str),
     known: &[Known],
     seen: &BTreeMap<String, Seen>,
     is_first: bool,
@@ -72,41 +77,81 @@ pub(super) fn put(
             (server, now_us),
         )?;
     }
+    sets::put(db, (server, key), seen, now_us)?;
+    let mut insert = db.prepare_cached(
+        "INSERT OR IGNORE INTO pins (server, tool, first_seen_at_us, changed_at_us)
+         VALUES (?1, ?2, ?3, ?3)",
+    )?;
     for (tool, now) in seen {
-        let pin = known.iter().find(|pin| pin.tool == *tool);
-        if pin.and_then(|pin| pin.seen.as_deref()) == Some(now.fingerprint.as_str()) {
-            continue;
+        insert.execute((server, tool, now_us))?;
+        if is_first {
+            put_seen(db, server, tool, &now.as_pinned(), now.twice, now_us)?;
         }
-        put_seen(db, server, tool, now, now_us)?;
         if is_first && !now.twice {
             accept_row(db, server, tool, ACCEPTED_AT_FIRST_SIGHT, now_us)?;
         }
     }
-    for pin in known.iter().filter(|pin| pin.seen.is_some() && !seen.contains_key(&pin.tool)) {
-        put_gone(db, server, pin, now_us)?;
+    let by_tool = sets::rows_of(db, server)?;
+    let others = known.iter().map(|pin| &pin.tool).filter(|tool| !seen.contains_key(*tool));
+    for tool in seen.keys().chain(others) {
+        let rows = by_tool.get(tool).map(Vec::as_slice).unwrap_or_default();
+        settle(db, (server, key), tool, rows, now_us)?;
     }
     Ok(())
+}
+
+/// Derives what the owner is shown as seen of a tool: a definition that some clients get and nobody
+/// accepted, or the accepted one if there is no such definition. Prefers what the set `key` gets.
+fn settle(
+    db: &Connection,
+    (server, key): (&str, &str),
+    tool: &str,
+    rows: &[SetRow],
+    now_us: i64,
+) -> Result<(), RegistryError> {
+    let Some(pin) = one(db, server, tool)? else { return Ok(()) };
+    let variants = sets::variants(db, server, tool)?;
+    let accepted: Vec<&str> = pin.accepted.iter().chain(&variants).map(String::as_str).collect();
+    if rows.is_empty() {
+        return if pin.seen.is_some() || pin.accepted.is_none() {
+            put_gone(db, server, &pin, now_us)
+        } else {
+            Ok(())
+        };
+    }
+    let is_open = |row: &&SetRow| row.state(&accepted) != PinState::Accepted;
+    let open = rows.iter().filter(is_open).min_by_key(|row| row.capabilities != key);
+    match open {
+        Some(row) if pin.seen.as_deref() == Some(row.seen.fingerprint.as_str()) => Ok(()),
+        Some(row) => put_seen(db, server, tool, &row.seen, row.twice, now_us),
+        None if pin.seen == pin.accepted => Ok(()),
+        None => {
+            db.execute(
+                "UPDATE pins SET seen_definition = NULL, seen_fingerprint = accepted_fingerprint,
+                                 seen_twice = 0, changed_at_us = ?3
+                 WHERE server = ?1 AND tool = ?2",
+                (server, tool, now_us),
+            )?;
+            Ok(())
+        }
+    }
 }
 
 fn put_seen(
     db: &Connection,
     server: &str,
     tool: &str,
-    now: &Seen,
+    seen: &Pinned,
+    twice: bool,
     now_us: i64,
 ) -> Result<(), RegistryError> {
     let mut put = db.prepare_cached(
-        "INSERT INTO pins (server, tool, seen_definition, seen_fingerprint, seen_twice,
-                           first_seen_at_us, changed_at_us)
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?6)
-         ON CONFLICT (server, tool) DO UPDATE SET
-             seen_definition = CASE WHEN accepted_fingerprint = excluded.seen_fingerprint
-                               THEN NULL ELSE excluded.seen_definition END,
-             seen_fingerprint = excluded.seen_fingerprint,
-             seen_twice = excluded.seen_twice,
-             changed_at_us = excluded.changed_at_us",
+        "UPDATE pins SET seen_definition = CASE WHEN accepted_fingerprint = ?4
+                                           THEN NULL ELSE ?3 END,
+                         seen_fingerprint = ?4, seen_twice = ?5, changed_at_us = ?6
+         WHERE server = ?1 AND tool = ?2",
     )?;
-    put.execute((server, tool, &now.definition, now.fingerprint.as_str(), now.twice, now_us))?;
+    put.execute((server, tool, &seen.definition, seen.fingerprint.as_str(), twice, now_us))?;
     Ok(())
 }
 
@@ -126,30 +171,68 @@ fn put_gone(db: &Connection, server: &str, pin: &Known, now_us: i64) -> Result<(
     Ok(())
 }
 
-/// Accepts one pin as it is seen now; answers whether that changed anything.
+/// Accepts one pin as it is seen now, with `all_variants` as every client sees it; answers whether
+/// that changed anything.
 pub(super) fn accept(
     db: &Connection,
     server: &str,
     pin: &Known,
+    all_variants: bool,
     by: &str,
     now_us: i64,
 ) -> Result<bool, RegistryError> {
-    let shared = db.execute(
-        "UPDATE pins SET shares_name = 1 WHERE server = ?1 AND tool = ?2 AND shares_name = 0
-         AND EXISTS (SELECT 1 FROM pins other WHERE other.tool = ?2 AND other.server <> ?1
-                     AND other.seen_fingerprint IS NOT NULL)",
-        (server, &pin.tool),
-    )?;
-    match pin.state() {
-        PinState::Accepted => return Ok(shared > 0),
-        PinState::Gone => {
-            db.execute("DELETE FROM pins WHERE server = ?1 AND tool = ?2", (server, &pin.tool))?;
+    let mut state = pin.state();
+    if state == PinState::Accepted {
+        return Ok(false);
+    }
+    if state == PinState::Gone {
+        for table in ["pins", "pin_variants"] {
+            let delete = format!("DELETE FROM {table} WHERE server = ?1 AND tool = ?2");
+            db.execute(&delete, (server, &pin.tool))?;
         }
-        PinState::Changed | PinState::New | PinState::Conflict => {
-            accept_row(db, server, &pin.tool, by, now_us)?;
+        return Ok(true);
+    }
+    let mut by_tool = sets::rows_of(db, server)?;
+    let rows = by_tool.remove(&pin.tool).unwrap_or_default();
+    // Each turn accepts one more of the definitions that clients get.
+    for _ in 0..=rows.len() {
+        accept_variant(db, server, &pin.tool, by, now_us)?;
+        settle(db, (server, ""), &pin.tool, &rows, now_us)?;
+        state = one(db, server, &pin.tool)?.map_or(PinState::Gone, |pin| pin.state());
+        if !all_variants || state == PinState::Accepted {
+            break;
         }
     }
     Ok(true)
+}
+
+/// Accepts what is seen now. The definition that was accepted before stays accepted only if some
+/// clients still get it.
+fn accept_variant(
+    db: &Connection,
+    server: &str,
+    tool: &str,
+    by: &str,
+    now_us: i64,
+) -> Result<(), RegistryError> {
+    db.execute(
+        "INSERT OR IGNORE INTO pin_variants
+             (server, tool, fingerprint, definition, accepted_at_us, accepted_by)
+         SELECT server, tool, accepted_fingerprint, accepted_definition,
+                coalesce(accepted_at_us, ?3), coalesce(accepted_by, '')
+         FROM pins WHERE server = ?1 AND tool = ?2 AND accepted_fingerprint IS NOT NULL",
+        (server, tool, now_us),
+    )?;
+    accept_row(db, server, tool, by, now_us)?;
+    db.execute(
+        "DELETE FROM pin_variants WHERE server = ?1 AND tool = ?2 AND (
+             fingerprint = (SELECT accepted_fingerprint FROM pins
+                            WHERE server = ?1 AND tool = ?2)
+             OR fingerprint NOT IN (SELECT fingerprint FROM pin_sets
+                                    WHERE server = ?1 AND tool = ?2))",
+        (server, tool),
+    )?;
+    Ok(())
 }
 
 fn accept_row(
@@ -173,10 +256,25 @@ pub(super) fn all_of(db: &Connection, server: &str) -> Result<Vec<Pin>, Registry
     let mut select = db.prepare_cached(
         "SELECT tool, accepted_definition, accepted_fingerprint,
                 coalesce(seen_definition, accepted_definition), seen_fingerprint, seen_twice,
-                first_seen_at_us, changed_at_us, accepted_at_us, accepted_by, shares_name
+                first_seen_at_us, changed_at_us, accepted_at_us, accepted_by
          FROM pins WHERE server = ?1 ORDER BY tool",
     )?;
-    Ok(select.query_map([server], pin_of)?.collect::<Result<_, _>>()?)
+    let mut pins: Vec<Pin> = select.query_map([server], pin_of)?.collect::<Result<_, _>>()?;
+    let mut variants = sets::all_variants(db, server)?;
+    let mut by_tool = sets::rows_of(db, server)?;
+    for pin in &mut pins {
+        pin.also_accepted = variants.remove(&pin.tool).unwrap_or_default();
+        let accepted = pin.accepted.iter().chain(&pin.also_accepted);
+        let accepted: Vec<&str> = accepted.map(|pinned| pinned.fingerprint.as_str()).collect();
+        let rows = by_tool.remove(&pin.tool).unwrap_or_default();
+        let seen_by = rows.into_iter().map(|row| SeenBy {
+            state: row.state(&accepted),
+            capabilities: row.capabilities,
+            seen: row.seen,
+        });
+        pin.seen_by = seen_by.collect();
+    }
+    Ok(pins)
 }
 
 fn pin_of(row: &Row<'_>) -> rusqlite::Result<Pin> {
@@ -194,7 +292,8 @@ fn pin_of(row: &Row<'_>) -> rusqlite::Result<Pin> {
         changed_at_us: row.get(7)?,
         accepted_at_us: row.get(8)?,
         accepted_by: row.get(9)?,
-        shares_name: row.get(10)?,
+        also_accepted: Vec::new(),
+        seen_by: Vec::new(),
     })
 }
 
@@ -204,30 +303,4 @@ fn pinned_of(row: &Row<'_>, column: usize) -> rusqlite::Result<Option<Pinned>> {
     let Some(fingerprint) = fingerprint else { return Ok(None) };
     let fingerprint = Fingerprint::from_hex(&fingerprint).ok_or(rusqlite::Error::InvalidQuery)?;
     Ok(Some(Pinned { definition: row.get(column)?, fingerprint }))
-}
-
-/// The marks of every pin, by server and tool.
-pub(crate) fn marks(
-    db: &Connection,
-) -> Result<BTreeMap<String, BTreeMap<String, PinMark>>, RegistryError> {
-    let mut by_server: BTreeMap<String, BTreeMap<String, PinMark>> = BTreeMap::new();
-    let mut listed = db.prepare_cached("SELECT server FROM tool_lists")?;
-    for server in listed.query_map([], |row| row.get(0))? {
-        by_server.insert(server?, BTreeMap::new());
-    }
-    let mut select = db.prepare_cached(
-        "SELECT server, tool, accepted_fingerprint, seen_fingerprint, seen_twice,
-                first_seen_at_us, shares_name FROM pins",
-    )?;
-    let mut rows = select.query([])?;
-    while let Some(row) = rows.next()? {
-        let (accepted, seen): (Option<String>, Option<String>) = (row.get(2)?, row.get(3)?);
-        let mark = PinMark {
-            state: state(accepted.as_deref(), seen.as_deref(), row.get(4)?),
-            first_seen_at_us: row.get(5)?,
-            shares_name: row.get(6)?,
-        };
-        by_server.entry(row.get(0)?).or_default().insert(row.get(1)?, mark);
-    }
-    Ok(by_server)
 }

@@ -1,0 +1,186 @@
+//! A task is its grant's and its conversation's: across restarts, in lists, and whatever ids a server uses.
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use crate::door::Client;
+use crate::lies::told;
+use crate::recorder::Recorder;
+use crate::world::{Gate, until};
+
+/// A gate with the grants `a` and `b`; out of what `red` says, an address is cut.
+fn world() -> (Gate, Recorder, Client, Client) {
+    let mut gate = Gate::new();
+    let recorder = Recorder::new(&["plain", "red", "gone"]);
+    let red = json!({ "redact": ["email"] });
+    let rules = json!({ "version": "1", "default": "allow", "tools": { "red": red } });
+    gate.policy("rules", &rules);
+    gate.run(&["server", "add", "rec", "--url", &recorder.url()]);
+    let [a, b] = ["a", "b"].map(|label| gate.grant(label, &["rec=rules"]));
+    gate.up();
+    let (a, b) = (gate.client(&a, "/mcp/rec"), gate.client(&b, "/mcp/rec"));
+    (gate, recorder, a, b)
+}
+
+fn says(recorder: &Recorder, result: &Value) {
+    let message = format!(r#"{{json}}{{"jsonrpc":"2.0","id":{{id}},"result":{result}}}"#);
+    recorder.lie(Some(told(&message)));
+}
+
+fn ask(client: &Client, method: &str, params: &Value) -> Value {
+    let request = json!({ "jsonrpc": "2.0", "id": 1, "method": method, "params": params });
+    client.send(&request).json()
+}
+
+/// The server makes a task of a call of this tool.
+fn begin(recorder: &Recorder, client: &Client, tool: &str, id: &str) -> Value {
+    says(recorder, &json!({ "task": task(id) }));
+    let begun = ask(client, "tools/call", &json!({ "name": tool, "arguments": {}, "task": {} }));
+    assert_eq!(begun["result"]["task"]["taskId"], id, "{begun}");
+    begun
+}
+
+fn task(id: &str) -> Value {
+    json!({ "taskId": id, "status": "working", "statusMessage": "LEAK", "ttl": 60000 })
+}
+
+/// What a task came to.
+fn done() -> Value {
+    json!({ "content": [], "structuredContent": { "email": "LEAK", "name": "GOOD" } })
+}
+
+fn result_of(recorder: &Recorder, client: &Client, id: &str) -> String {
+    says(recorder, &done());
+    ask(client, "tasks/result", &json!({ "taskId": id })).to_string()
+}
+
+fn is_refused(answer: &str) -> bool {
+    answer.contains("there is no such task") && !answer.contains("GOOD")
+}
+
+#[test]
+fn a_task_is_its_grants_after_a_restart_and_an_unknown_one_is_nobodys() {
+    let (mut gate, recorder, a, b) = world();
+    begin(&recorder, &a, "red", "t1");
+    // In a session, whose id the gate forgets when it ends.
+    let session = a.with_session();
+    begin(&recorder, &session, "red", "t2");
+    assert!(is_refused(&result_of(&recorder, &a, "t2")), "another conversation of the grant");
+    gate.stop();
+    gate.up();
+    let [a, b] = [a, b].map(|client| Client { port: gate.port, ..client });
+    for id in ["t1", "t2", "unknown"] {
+        let answer = result_of(&recorder, &b, id);
+        assert!(is_refused(&answer), "{id}: {answer}");
+        let answer = result_of(&recorder, &a, id);
+        if id == "unknown" {
+            assert!(is_refused(&answer), "{answer}");
+        } else {
+            assert!(answer.contains("GOOD") && !answer.contains("LEAK"), "{id}: {answer}");
+        }
+    }
+    gate.verify();
+}
+
+#[test]
+fn a_task_that_was_begun_before_the_gate_was_killed_is_still_its_grants() {
+    let (mut gate, recorder, a, b) = world();
+    begin(&recorder, &a, "red", "t1");
+    // The owner is stored off the path of the call.
+    let stored = || std::fs::read(gate.home.join("gate.db-wal")).unwrap_or_default();
+    until("the owner is stored", Duration::from_secs(10), || {
+        stored().windows(3).any(|bytes| bytes == b"red")
+    });
+    gate.kill();
+    gate.up();
+    let [a, b] = [a, b].map(|client| Client { port: gate.port, ..client });
+    let answer = result_of(&recorder, &a, "t1");
+    assert!(answer.contains("GOOD") && !answer.contains("LEAK"), "{answer}");
+    assert!(is_refused(&result_of(&recorder, &b, "t1")));
+}
+
+#[test]
+fn a_list_of_tasks_has_the_callers_own_and_none_of_a_tool_that_it_may_not_use() {
+    let (gate, recorder, a, b) = world();
+    begin(&recorder, &a, "red", "own");
+    begin(&recorder, &a, "gone", "hidden");
+    begin(&recorder, &b, "plain", "anothers");
+    let red = json!({ "redact": ["email"] });
+    let tools = json!({ "red": red, "gone": { "action": "hide" } });
+    gate.policy("rules", &json!({ "version": "1", "default": "allow", "tools": tools }));
+    until("the policy is in force", Duration::from_secs(10), || {
+        is_refused(&result_of(&recorder, &a, "hidden"))
+    });
+    let all: Vec<Value> = ["own", "hidden", "anothers", "unknown"].map(task).to_vec();
+    says(&recorder, &json!({ "tasks": all, "nextCursor": "next", "about": "anothers" }));
+    let listed = ask(&a, "tasks/list", &json!({}));
+    let tasks = listed["result"]["tasks"].as_array().unwrap();
+    assert_eq!(tasks.len(), 1, "{listed}");
+    assert_eq!((&tasks[0]["taskId"], &tasks[0]["status"]), (&json!("own"), &json!("working")));
+    assert_eq!(listed["result"]["nextCursor"], "next", "{listed}");
+    for word in ["LEAK", "hidden", "anothers", "unknown"] {
+        assert!(!listed.to_string().contains(word), "{word}: {listed}");
+    }
+    let listed = ask(&b, "tasks/list", &json!({}));
+    assert_eq!(listed["result"]["tasks"], json!([task("anothers")]), "{listed}");
+}
+
+#[test]
+fn one_id_in_two_sessions_is_two_tasks_and_each_is_cut_as_its_own_tool_is() {
+    let (_gate, recorder, a, b) = world();
+    let hello = json!({
+        "protocolVersion": "2025-11-25", "capabilities": { "tools": {}, "tasks": {} },
+        "serverInfo": { "name": "rec", "version": "1" },
+    });
+    let hello = format!(r#"{{"jsonrpc":"2.0","id":{{id}},"result":{hello}}}"#);
+    let head = "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\nmcp-session-id: own\r\nconnection: close\r\n\r\n";
+    recorder.lie_to_hello(Some(format!("{head}{hello}").into_bytes()));
+    let [first, second, third] = [&a, &a, &b].map(Client::with_session);
+    begin(&recorder, &first, "red", "task-1");
+    begin(&recorder, &second, "plain", "task-1");
+    begin(&recorder, &third, "plain", "task-1");
+    let answer = result_of(&recorder, &first, "task-1");
+    assert!(answer.contains("GOOD") && !answer.contains("LEAK"), "{answer}");
+    for plain in [&second, &third] {
+        let answer = result_of(&recorder, plain, "task-1");
+        assert!(answer.contains("GOOD") && answer.contains("LEAK"), "{answer}");
+    }
+}
+
+#[test]
+fn a_grant_takes_no_task_over_where_all_clients_of_a_server_share_its_ids() {
+    let (_gate, recorder, a, b) = world();
+    begin(&recorder, &a, "red", "task-1");
+    begin(&recorder, &b, "plain", "task-1");
+    let answer = result_of(&recorder, &b, "task-1");
+    assert!(is_refused(&answer), "{answer}");
+    // Nor does the grant itself get around what is cut out, with another tool or in another session.
+    begin(&recorder, &a, "plain", "task-1");
+    begin(&recorder, &a.with_session(), "plain", "task-1");
+    let answer = result_of(&recorder, &a, "task-1");
+    assert!(answer.contains("GOOD") && !answer.contains("LEAK"), "{answer}");
+}
+
+#[test]
+fn no_text_of_a_task_gets_past_what_is_cut_out_of_its_tools_result() {
+    let (_gate, recorder, a, _) = world();
+    let session = a.with_session();
+    let begun = begin(&recorder, &session, "red", "t1");
+    assert!(!begun.to_string().contains("LEAK"), "{begun}");
+    says(&recorder, &task("t1"));
+    let got = ask(&session, "tasks/get", &json!({ "taskId": "t1" }));
+    assert_eq!(got["result"]["status"], "working", "{got}");
+    assert!(!got.to_string().contains("LEAK"), "{got}");
+    // News of tasks that come with another call: the caller's own without the words, others' not at all.
+    let news = |id: &str| {
+        let params = task(id);
+        json!({ "jsonrpc": "2.0", "method": "notifications/tasks/status", "params": params })
+    };
+    let last = r#"{"jsonrpc":"2.0","id":{id},"result":{"content":[]}}"#;
+    let stream = format!("data: {}%0A%0Adata: {}%0A%0A", news("t1"), news("anothers"));
+    recorder.lie(Some(told(&format!("{{sse}}{stream}data: {last}%0A%0A"))));
+    let heard = session.call("plain", &json!({})).text();
+    assert!(heard.contains("notifications/tasks/status"), "{heard}");
+    assert!(!heard.contains("LEAK") && !heard.contains("anothers"), "{heard}");
+}

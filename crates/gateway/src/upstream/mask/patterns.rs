@@ -1,0 +1,120 @@
+//! The forms in which a secret is searched for: as it is, its telling parts, in base64 and in hex.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::{STANDARD, STANDARD_NO_PAD, URL_SAFE, URL_SAFE_NO_PAD};
+use url::Url;
+
+use super::decode::View;
+
+/// A shorter secret is not searched for: it would be found where it is not meant.
+pub const SECRET_BYTES_MIN: usize = 6;
+/// The same for one line of a secret of several lines.
+const LINE_BYTES_MIN: usize = 16;
+/// A secret with control characters or escapes of its own is found decoded as well.
+const LEVELS_MAX: usize = 3;
+/// A longer secret is searched for in pieces, so that the tables stay small. They overlap, because base64
+/// writes the bytes at an edge together with their neighbours.
+const PIECE_BYTES_MAX: usize = 512;
+const PIECE_OVERLAP_BYTES: usize = 8;
+
+/// Every form of a secret.
+pub(super) fn of(secret: &str) -> Vec<Vec<u8>> {
+    let mut forms = Vec::new();
+    for part in parts(secret) {
+        for piece in pieces(part.as_bytes()) {
+            forms.extend(encoded(piece));
+        }
+    }
+    forms.retain(|form| form.len() >= SECRET_BYTES_MIN);
+    forms.sort();
+    forms.dedup();
+    forms
+}
+
+/// A part as a whole or, if it is long, piece by piece.
+fn pieces(part: &[u8]) -> impl Iterator<Item = &[u8]> {
+    let begins = (0..part.len()).step_by(PIECE_BYTES_MAX - PIECE_OVERLAP_BYTES);
+    let pieces = begins.map(|at| part.get(at..part.len().min(at + PIECE_BYTES_MAX)));
+    pieces.flatten().filter(|piece| piece.len() >= SECRET_BYTES_MIN)
+}
+
+/// The secret, and what a server may show of it alone.
+fn parts(secret: &str) -> Vec<String> {
+    let whole = secret.trim();
+    let mut parts = vec![secret.to_owned(), whole.to_owned()];
+    if whole.lines().count() > 1 {
+        let lines = whole.lines().map(str::trim).filter(|line| !line.starts_with("-----"));
+        parts.extend(lines.filter(|line| line.len() >= LINE_BYTES_MIN).map(str::to_owned));
+    }
+    if let Some((scheme, rest)) = whole.split_once(' ')
+        && !whole.contains('\n')
+        && scheme.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-')
+    {
+        parts.push(rest.trim().to_owned());
+        if scheme.eq_ignore_ascii_case("basic") {
+            parts.extend(basic(rest.trim()));
+        }
+    }
+    parts.extend(password_of_url(whole));
+    parts
+}
+
+/// What the credentials of `Basic` say.
+fn basic(credentials: &str) -> Vec<String> {
+    let Some(pair) =
+        STANDARD.decode(credentials).ok().and_then(|pair| String::from_utf8(pair).ok())
+    else {
+        return Vec::new();
+    };
+    let password = pair.split_once(':').map(|(_, password)| password.to_owned());
+    [Some(pair), password].into_iter().flatten().collect()
+}
+
+/// The password in an address such as that of a database.
+fn password_of_url(secret: &str) -> Option<String> {
+    let url = Url::parse(secret).ok()?;
+    let written = url.password()?;
+    let decoded = View::decoded(written.as_bytes()).map(|view| view.bytes);
+    decoded.map_or(Some(written.to_owned()), |bytes| String::from_utf8(bytes).ok())
+}
+
+fn encoded(part: &[u8]) -> Vec<Vec<u8>> {
+    let mut forms = vec![part.to_vec()];
+    if part.contains(&b' ') {
+        forms.push(part.iter().map(|byte| if *byte == b' ' { b'+' } else { *byte }).collect());
+    }
+    let mut view = View::decoded(part);
+    for _ in 0..LEVELS_MAX {
+        let Some(now) = view else { break };
+        view = now.decoded_again();
+        forms.push(now.bytes);
+    }
+    for engine in [STANDARD_NO_PAD, URL_SAFE_NO_PAD] {
+        forms.extend((0..3).map(|before| inside_base64(&engine, part, before)));
+        forms.push(engine.encode(part).into_bytes());
+    }
+    forms.extend([STANDARD.encode(part), URL_SAFE.encode(part)].map(String::into_bytes));
+    for separator in ["", " ", ":", "-", ", 0x"] {
+        forms.push(hex(part, separator, false));
+        forms.push(hex(part, separator, true));
+    }
+    forms
+}
+
+/// What the base64 of a longer text contains when so many bytes (modulo three) come before the secret:
+/// the characters that depend on nothing else.
+fn inside_base64(engine: &base64::engine::GeneralPurpose, part: &[u8], before: usize) -> Vec<u8> {
+    let padded: Vec<u8> = std::iter::repeat_n(0, before).chain(part.iter().copied()).collect();
+    let written = engine.encode(&padded).into_bytes();
+    let begin = (before * 8).div_ceil(6);
+    let end = padded.len() * 8 / 6;
+    written.get(begin..end).unwrap_or_default().to_vec()
+}
+
+fn hex(part: &[u8], separator: &str, upper: bool) -> Vec<u8> {
+    let digits: Vec<String> = part
+        .iter()
+        .map(|byte| if upper { format!("{byte:02X}") } else { format!("{byte:02x}") })
+        .collect();
+    digits.join(separator).into_bytes()
+}

@@ -1,0 +1,112 @@
+//! Reads files that the owner names: regular files only, up to a size, within a time. A pipe, a device or
+//! a stalled network disk is an error and holds nobody up.
+
+use std::fs::{File, OpenOptions};
+use std::io::{self, Read};
+use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _, OpenOptionsExt as _};
+use std::path::Path;
+use std::sync::mpsc;
+use std::time::Duration;
+
+use rustix::fs::OFlags;
+
+/// A file that is not read within this time is given up.
+pub const READ_WAIT_MS_MAX: u64 = 5_000;
+
+/// Anybody on the machine may write to the file.
+const WRITABLE_BY_ALL: u32 = 0o002;
+
+/// Opens a regular file. Waits for no writer of a pipe, and makes no terminal ours.
+pub fn open(path: &Path) -> io::Result<File> {
+    let flags = OFlags::NONBLOCK | OFlags::NOCTTY;
+    let flags = i32::try_from(flags.bits()).unwrap_or(0);
+    let file = OpenOptions::new().read(true).custom_flags(flags).open(path)?;
+    let kind = file.metadata()?.file_type();
+    let what = if kind.is_file() {
+        return Ok(file);
+    } else if kind.is_dir() {
+        "a folder"
+    } else if kind.is_fifo() {
+        "a pipe"
+    } else {
+        "a device or a socket"
+    };
+    Err(io::Error::new(io::ErrorKind::InvalidInput, format!("it is {what}, not a file")))
+}
+
+/// The whole of a regular file.
+pub fn read(path: &Path, bytes_max: u64) -> io::Result<Vec<u8>> {
+    let path = path.to_owned();
+    within(READ_WAIT_MS_MAX, move || {
+        let mut bytes = Vec::new();
+        open(&path)?.take(bytes_max.saturating_add(1)).read_to_end(&mut bytes)?;
+        if bytes.len() as u64 > bytes_max {
+            return Err(io::Error::other(format!("it is larger than {bytes_max} bytes")));
+        }
+        Ok(bytes)
+    })?
+}
+
+/// The same as text.
+pub fn read_text(path: &Path, bytes_max: u64) -> io::Result<String> {
+    String::from_utf8(read(path, bytes_max)?).map_err(|_| io::Error::other("it is not UTF-8"))
+}
+
+/// Runs something on a thread of its own and waits for it for a time. A thread that is stuck in the
+/// system cannot be ended; it is left behind.
+pub fn within<T: Send + 'static>(
+    wait_ms_max: u64,
+    work: impl FnOnce() -> T + Send + 'static,
+) -> io::Result<T> {
+    let (tell, told) = mpsc::sync_channel(1);
+    std::thread::Builder::new().name("read-file".to_owned()).spawn(move || {
+        // Nobody listens any more when it took too long.
+        let _ = tell.send(work());
+    })?;
+    told.recv_timeout(Duration::from_millis(wait_ms_max)).map_err(|_| {
+        let words = format!("it was not read within {} s", wait_ms_max / 1_000);
+        io::Error::new(io::ErrorKind::TimedOut, words)
+    })
+}
+
+/// Whether anybody on this machine may change the file.
+pub fn is_writable_by_all(path: &Path) -> bool {
+    let path = path.to_owned();
+    let found = within(READ_WAIT_MS_MAX, move || std::fs::metadata(path));
+    found.is_ok_and(|found| found.is_ok_and(|f| f.is_file() && f.mode() & WRITABLE_BY_ALL != 0))
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests")]
+    use super::*;
+
+    #[test]
+    fn only_regular_files_are_read_and_nothing_is_waited_for() {
+        let folder = tempfile::tempdir().unwrap();
+        let at = |name: &str| folder.path().join(name);
+        std::fs::write(at("file"), "text").unwrap();
+        std::os::unix::fs::symlink(at("file"), at("link")).unwrap();
+        let made = std::process::Command::new("mkfifo").arg(at("pipe")).status().unwrap();
+        assert!(made.success());
+        assert_eq!(read_text(&at("link"), 4).unwrap(), "text");
+        assert!(read(&at("file"), 3).unwrap_err().to_string().contains("larger than 3 bytes"));
+        for (path, what) in [
+            (at("pipe"), "a pipe"),
+            (folder.path().to_owned(), "a folder"),
+            ("/dev/zero".into(), "a device"),
+        ] {
+            let said = read(&path, 10).unwrap_err().to_string();
+            assert!(said.contains(what), "{said}");
+        }
+        assert_eq!(read(&at("none"), 1).unwrap_err().kind(), io::ErrorKind::NotFound);
+    }
+
+    #[test]
+    fn what_takes_too_long_is_given_up() {
+        let (hold, held) = mpsc::channel::<()>();
+        let waited = within(10, move || held.recv());
+        assert_eq!(waited.unwrap_err().kind(), io::ErrorKind::TimedOut);
+        drop(hold);
+    }
+}
