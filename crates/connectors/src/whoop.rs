@@ -30,7 +30,7 @@ pub mod views;
 pub mod webhook;
 
 use serde_json::Value;
-use store::records::{Records, Window};
+use store::records::{Records, RecordsError, Window};
 
 use crate::account::WHOOP;
 use crate::coerce::Misread;
@@ -120,4 +120,14 @@ pub fn offset_s(records: &Records) -> Option<i32> {
         Ok(found)
     });
     found.ok().flatten().map(|(_, offset_s)| offset_s)
+}
+
+/// How many records WHOOP sent with times that cannot be.
+pub fn doubtful(records: &Records) -> Result<u64, RecordsError> {
+    let mut sum = 0;
+    // Recoveries have no times of their own.
+    for kind in [Kind::Cycles, Kind::Sleeps, Kind::Workouts] {
+        sum += records.count_unplaced(NAME, kind.name(), shape::INVALID)?;
+    }
+    Ok(sum)
 }

@@ -6,6 +6,7 @@ use store::accounts::{Facts, State};
 use super::Finding;
 use crate::context::Stores;
 use crate::moment;
+use crate::output::count;
 use crate::services::{self, LastSync, Standing};
 
 const MINUTE_US: i64 = 60_000_000;
@@ -124,6 +125,15 @@ fn records(stores: &Stores, findings: &mut Vec<Finding>) {
         Ok(()) => Finding::good("mirror", "`data.db` is whole"),
         Err(e) => Finding::from_error("mirror", &e),
     });
+    let doubtful = stores.desk().map(|desk| connectors::whoop::doubtful(&desk.records));
+    if let Ok(Ok(doubtful)) = doubtful
+        && doubtful > 0
+    {
+        let records = count(usize::try_from(doubtful).unwrap_or(usize::MAX), "record");
+        let words = format!("`whoop`: {records} with impossible times; they belong to no day");
+        let mend = "`tollgate sync whoop --full` reads them again".to_owned();
+        findings.push(Finding::careful("mirror", words, mend));
+    }
 }
 
 #[cfg(test)]

@@ -118,13 +118,13 @@ async fn status(desk: &Desk) -> Answer {
     let mut platforms = Map::new();
     let mut lines = Vec::new();
     let mut active = 0;
-    let [a, b, c, d, e] = super::service::SERVICES;
+    let [first, second, third, fourth, fifth] = super::service::SERVICES;
     let states = tokio::join!(
-        asked(desk, a),
-        asked(desk, b),
-        asked(desk, c),
-        asked(desk, d),
-        asked(desk, e)
+        asked(desk, first),
+        asked(desk, second),
+        asked(desk, third),
+        asked(desk, fourth),
+        asked(desk, fifth)
     );
     let states: [&str; 5] = states.into();
     for (service, state) in super::service::SERVICES.into_iter().zip(states) {

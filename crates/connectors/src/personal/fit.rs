@@ -34,7 +34,9 @@ pub(crate) fn fitting(entries: &[Value]) -> usize {
 pub(crate) fn lighten(entries: &mut [Value]) {
     let bytes: usize = entries.iter().map(size).sum();
     if bytes > ENTRIES_BYTES_MAX {
-        entries.iter_mut().for_each(|entry| shed(entry, 0));
+        for entry in entries {
+            shed(entry, 0);
+        }
     }
 }
 
@@ -99,11 +101,11 @@ fn cut(answer: &mut Value, pointer: &str, all: usize) -> Option<String> {
 /// The pointer of the list with most bytes.
 fn longest(answer: &Value) -> Option<String> {
     let mut best: Option<(usize, String)> = None;
-    look(answer, String::new(), 0, &mut best);
+    look(answer, "", 0, &mut best);
     best.map(|(_, pointer)| pointer)
 }
 
-fn look(value: &Value, pointer: String, depth: usize, best: &mut Option<(usize, String)>) {
+fn look(value: &Value, pointer: &str, depth: usize, best: &mut Option<(usize, String)>) {
     const DEPTH_MAX: usize = 6;
     if depth > DEPTH_MAX {
         return;
@@ -113,16 +115,16 @@ fn look(value: &Value, pointer: String, depth: usize, best: &mut Option<(usize, 
             let bytes = size(value);
             let longer = entries.len() > 1 && best.as_ref().is_none_or(|(most, _)| bytes > *most);
             if longer {
-                *best = Some((bytes, pointer.clone()));
+                *best = Some((bytes, pointer.to_owned()));
             }
             for (at, entry) in entries.iter().enumerate() {
-                look(entry, format!("{pointer}/{at}"), depth + 1, best);
+                look(entry, &format!("{pointer}/{at}"), depth + 1, best);
             }
         }
         Value::Object(members) => {
             for (name, member) in members {
                 let name = name.replace('~', "~0").replace('/', "~1");
-                look(member, format!("{pointer}/{name}"), depth + 1, best);
+                look(member, &format!("{pointer}/{name}"), depth + 1, best);
             }
         }
         _ => {}
@@ -137,7 +139,9 @@ fn shed(value: &mut Value, depth: usize) {
             if depth > 2 {
                 entries.truncate(NESTED_ENTRIES_MAX);
             }
-            entries.iter_mut().for_each(|entry| shed(entry, depth + 1));
+            for entry in entries {
+                shed(entry, depth + 1);
+            }
         }
         Value::Object(members) => shed_members(members, depth),
         _ => {}
@@ -148,7 +152,9 @@ fn shed_members(members: &mut Map<String, Value>, depth: usize) {
     for name in HEAVY {
         members.shift_remove(*name);
     }
-    members.values_mut().for_each(|member| shed(member, depth + 1));
+    for member in members.values_mut() {
+        shed(member, depth + 1);
+    }
 }
 
 fn size(value: &Value) -> usize {
@@ -157,6 +163,7 @@ fn size(value: &Value) -> usize {
 
 #[cfg(test)]
 mod tests {
+    #![allow(clippy::indexing_slicing, reason = "tests")]
     use super::{ENTRIES_BYTES_MAX, RESERVE_BYTES, fit, fitting, size};
     use serde_json::{Value, json};
 

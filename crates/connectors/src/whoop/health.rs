@@ -4,14 +4,12 @@
 use std::time::Duration;
 
 use serde_json::{Map, Value, json};
-use store::records::RecordsError;
 
 use super::api::{self, Endpoint, Patience};
 use super::kind::Kind;
 use super::problem::Code;
-use super::shape::INVALID;
 use super::status::{self, Login};
-use super::{NAME, Outcome};
+use super::{NAME, Outcome, doubtful};
 use crate::coerce::Arguments;
 use crate::{Ask, Desk, when};
 
@@ -167,7 +165,7 @@ fn readable(desk: &Desk) -> Check {
             Err(error) => return Check::new(CHECK, Mark::Fail, error.to_string()),
         }
     }
-    let doubtful = match doubtful(desk) {
+    let doubtful = match doubtful(&desk.records) {
         Ok(doubtful) => doubtful,
         Err(error) => return Check::new(CHECK, Mark::Fail, error.to_string()),
     };
@@ -179,16 +177,6 @@ fn readable(desk: &Desk) -> Check {
     Check::new(CHECK, Mark::Ok, format!("{total} rows{more}"))
         .with("rows_total", total)
         .with("rows_doubtful", doubtful)
-}
-
-/// Records that WHOOP sent with times that cannot be.
-fn doubtful(desk: &Desk) -> Result<u64, RecordsError> {
-    let mut sum = 0;
-    // Recoveries have no times of their own.
-    for kind in [Kind::Cycles, Kind::Sleeps, Kind::Workouts] {
-        sum += desk.records.count_unplaced(NAME, kind.name(), INVALID)?;
-    }
-    Ok(sum)
 }
 
 fn writable(desk: &Desk) -> Check {

@@ -293,9 +293,14 @@ async fn records_of_an_older_version_are_dated_without_asking_whoop() {
         let mut flat = shaped.flat.clone().ok()?;
         flat.retain(|name, _| !TIMES.contains(&name.as_str()));
         let flat = Value::Object(flat).to_string();
-        let (start_us, end_us, offset_s) = (shaped.start_us, shaped.end_us, shaped.offset_s);
-        let (parent, state) = (shaped.parent, shaped.state);
-        Some(store::records::Derived { start_us, end_us, offset_s, parent, state, flat })
+        Some(store::records::Derived {
+            start_us: shaped.start_us,
+            end_us: shaped.end_us,
+            offset_s: shaped.offset_s,
+            parent: shaped.parent,
+            state: shaped.state,
+            flat,
+        })
     };
     assert!(stage.desk.records.reshape("whoop", 1, older).unwrap() > 0);
     let old = stage.call("list_whoop_recoveries", asked.clone()).await;
