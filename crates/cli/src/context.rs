@@ -16,20 +16,18 @@ use store::files;
 use store::home::Home;
 use store::ledger::{Ledger, Options, Reader, Retention, SealKey, Sealing};
 use store::random::Random;
-use store::registry::{
-    FileNames, Grant, Origin, PolicyText, Registry, RegistryError, Server, Target,
-};
+use store::registry::{FileNames, Grant, Origin, PolicyText, Registry, Server, Target};
 use store::settings::Settings;
-use store::vault::{Ask, AskError, KeyError, KeyFile, Vault, ask_nobody, parse_key};
+use store::vault::{Ask, Vault, ask_nobody};
 
 use crate::cli::Global;
 use crate::services::{self, Look};
-use crate::vault;
 
+mod key;
 mod record;
 
-/// The vault key as an environment variable, for machines whose secrets come from elsewhere.
-pub(crate) const KEY_VARIABLE: &str = "TOLLGATE_VAULT_KEY";
+pub(crate) use key::{KEY_VARIABLE, is_about_the_key, key_is_handed_in};
+
 /// The folder below which agents may export; an absolute path.
 const EXPORTS_VARIABLE: &str = "TOLLGATE_EXPORTS";
 /// A setting of a home whose accounts are pretended, so that no command asks a real service in it.
@@ -64,7 +62,7 @@ impl Context {
             random: Random::System,
             look: Arc::new(variable),
             has_services: false,
-            ask: vault::ask,
+            ask: crate::vault::ask,
         }
     }
 
@@ -187,23 +185,6 @@ impl Context {
         }
     }
 
-    fn open_vault(&self, home: &Home) -> Result<Vault> {
-        if let Some(vault) = vault_handed_in()? {
-            return Ok(vault);
-        }
-        check_program(home.path())?;
-        Ok(Vault::open_home(home, &self.random, self.ask)?)
-    }
-
-    /// The vault of a home that is only looked at: nothing is made, nothing mended. None without a key.
-    pub(crate) fn look_at_vault(&self, home: &Path) -> Result<Option<Vault>> {
-        if let Some(vault) = vault_handed_in()? {
-            return Ok(Some(vault));
-        }
-        check_program(home)?;
-        Ok(Vault::look(home, self.ask)?)
-    }
-
     /// The desk of the connectors. Nothing is opened before somebody works at it.
     fn desk(
         &self,
@@ -236,25 +217,6 @@ impl Context {
     }
 }
 
-/// The vault over a key that whoever started us brings along.
-fn vault_handed_in() -> Result<Option<Vault>> {
-    let Ok(text) = std::env::var(KEY_VARIABLE) else { return Ok(None) };
-    let key = parse_key(&text).with_context(|| format!("`{KEY_VARIABLE}` cannot be used"))?;
-    Ok(Some(Vault::from_key(key)))
-}
-
-/// A program that a file in the home names is run only if the owner confirmed it on this machine.
-fn check_program(home: &Path) -> Result<(), KeyError> {
-    match KeyFile::at(home)? {
-        Some(KeyFile::Elsewhere(place)) if !vault::confirmed::may_run(home, &place) => {
-            let program = place.command.name().to_owned();
-            let source = AskError::NotConfirmed { program };
-            Err(KeyError::Elsewhere { place: Box::new(place), source })
-        }
-        _ => Ok(()),
-    }
-}
-
 /// The sandboxes of a demonstration that runs on this home. Without one nothing is anywhere, and the real
 /// services are not asked in its place.
 fn pretended(registry: &Registry, home: &Home) -> Result<Look> {
@@ -283,17 +245,6 @@ fn create_home(path: &Path) -> Result<Home> {
 /// Where agents' exports go, if not below the home.
 fn exports_folder() -> Option<PathBuf> {
     std::env::var_os(EXPORTS_VARIABLE).map(PathBuf::from).filter(|path| path.is_absolute())
-}
-
-/// Does whoever started us bring the vault key along?
-pub(crate) fn key_is_handed_in() -> bool {
-    std::env::var(KEY_VARIABLE).is_ok()
-}
-
-/// Whether a home did not open because its key is damaged, gone or another's.
-pub(crate) fn is_about_the_key(error: &anyhow::Error) -> bool {
-    error.downcast_ref::<KeyError>().is_some()
-        || matches!(error.downcast_ref(), Some(RegistryError::KeyChanged))
 }
 
 /// How `gate.db` is missing, if it is. One of no bytes holds no more than none at all.

@@ -138,6 +138,7 @@ fn sight(policy: &Policy, grant: &str, row: &Row, time: LocalTime) -> Sight {
     let call = Call {
         subject: Subject::Tool(&row.tool),
         args: None,
+        params: None,
         caller: Caller { grant, ..Caller::default() },
         tool: ToolFacts {
             category: Some(row.category.as_str()),

@@ -230,7 +230,10 @@ async fn the_tools_about_the_whole_answer() {
     let steam = &crate::steam::SERVICE;
     let mut settings = stage.desk.settings.of(steam).unwrap().clone();
     for (field, name) in [("api_key", "STEAM_API_KEY"), ("user_id", "STEAM_USER_ID")] {
-        settings.values.insert(field, Secret::new(ready["values"][name].as_str().unwrap()));
+        settings.values.insert(
+            field,
+            Secret::new(ready.pointer(&format!("/values/{name}")).and_then(Value::as_str).unwrap()),
+        );
     }
     stage.desk.settings.put(steam, settings);
     let status = stage.good("get_personalization_status", json!({})).await;
