@@ -52,7 +52,7 @@ fn an_approval_fits_no_call_with_other_params() {
         params
     };
     let first = asked(&send(&client, "tools/call", &plain));
-    gate.run(&["approvals", "approve", &first]);
+    gate.run(&["approvals", "approve", "--yes", &first]);
     for other in [
         with("_meta", json!({ "to": "mallory" })),
         with("_meta", json!({ "io.modelcontextprotocol/related-task": { "taskId": "t" } })),
@@ -118,7 +118,7 @@ fn a_completion_is_approved_for_what_it_completes() {
     let bound: Value =
         serde_json::from_str(shown(&gate, &first)["params"].as_str().unwrap()).unwrap();
     assert_eq!(bound, params("x", "y"));
-    gate.run(&["approvals", "approve", &first]);
+    gate.run(&["approvals", "approve", "--yes", &first]);
     assert_ne!(asked(&complete("mallory", "y")), first);
     assert_ne!(asked(&complete("x", "mallory")), first);
     // The recorder knows no completions, but it was asked.
