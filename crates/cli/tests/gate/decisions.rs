@@ -527,7 +527,7 @@ fn calls_that_wait_do_not_fill_the_disk_and_leave_it_when_they_are_over() {
         if number % 2 == 0 {
             gate.run(&["approvals", "deny", id, "--because", "no"]);
         } else {
-            gate.run(&["approvals", "approve", id]);
+            gate.run(&["approvals", "approve", id, "--yes"]);
             assert!(client.call("pay", &json!({ "n": number, "text": large })).passed());
         }
     }
