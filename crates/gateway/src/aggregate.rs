@@ -85,6 +85,10 @@ pub(crate) async fn request(ask: &Ask<'_>, in_flight: Option<InFlight>) -> Outbo
 
 /// Nothing of that name: the answer is the same whether it is hidden or does not exist.
 fn nowhere(ask: &Ask<'_>, named: &Named<'_>) -> Outbound {
+    if matches!(named, Named::Task(_)) {
+        let refused = receive::no_such_task(ask);
+        return receive::refuse(ask.scene, &refused, &ask.request.method_name);
+    }
     let (what, name) = match named {
         Named::Tool(name) => ("tool", name.as_ref()),
         Named::Prompt(name) => ("prompt", name.as_ref()),

@@ -29,7 +29,7 @@ use crate::wire::{
     headers, meta_keys, result_body,
 };
 
-pub(crate) use about::{About, subject};
+pub(crate) use about::{About, no_such_task, subject};
 
 /// Answers one message.
 pub(crate) async fn receive(scene: &Scene, body: &Bytes, http: Option<&HeaderMap>) -> Outbound {

@@ -13,7 +13,7 @@ use crate::receive;
 use crate::session::InFlight;
 use crate::tasks;
 use crate::upstream::{self};
-use crate::wire::{Era, Method, Refused};
+use crate::wire::{Era, Method};
 use policy::{
     Call, Caller, Code, Decision, Definition, Denial, Effects, Subject, Told, ToolFacts, Verdict,
 };
@@ -79,7 +79,7 @@ fn check_task(ask: &Ask<'_>, aim: &Aim<'_>) -> Result<(), Outbound> {
     if rules.is_some_and(|rules| tasks::effects(&rules.policy, tools).is_some()) {
         return Ok(());
     }
-    let refused = Refused::params("there is no such task").with_id(&ask.request.id);
+    let refused = receive::no_such_task(ask);
     Err(receive::refuse(ask.scene, &refused, &ask.request.method_name))
 }
 

@@ -4,7 +4,7 @@ use policy::Subject;
 
 use crate::call::Ask;
 use crate::lists::List;
-use crate::wire::{Named, Refused};
+use crate::wire::{Era, Named, Refused, TASKS};
 
 /// What a policy is asked about.
 pub(crate) enum About<'a> {
@@ -49,9 +49,20 @@ pub(crate) fn subject<'a>(
         Named::Task(id) => match ask.scene.gate.tasks.tools_of(ask.scene, server, id) {
             Some(tools) => About::Task(tools),
             // Another's, or unknown: the policy cannot be asked without the tool, so it is refused.
-            None => return Err(Refused::params("there is no such task").with_id(&ask.request.id)),
+            None => return Err(no_such_task(ask)),
         },
         Named::Nothing if List::of_method(&ask.request.method_name).is_some() => About::Nothing,
         Named::Nothing => About::Method(&ask.request.method_name),
     })
+}
+
+/// A task that is not the caller's. A newer client that does not declare tasks is told that first, as a
+/// server would tell it.
+pub(crate) fn no_such_task(ask: &Ask<'_>) -> Refused {
+    let refused = if ask.era == Era::Modern && !ask.takes.takes_tasks() {
+        Refused::undeclared(TASKS)
+    } else {
+        Refused::params("there is no such task")
+    };
+    refused.with_id(&ask.request.id)
 }
