@@ -346,7 +346,7 @@ pub static PATTERNS: &[Pattern] = &[
         }),
         exposed: &[&[Takes(Path)]],
         effect: "paths that climb, dot files, system folders and key files are refused; `path_under` narrows it to one folder",
-        rule: r#"{"version":"1","default":"deny","tools":{"TOOL":{"deny_if":[{"conditions":[{"path":"args.PARAM","op":"regex","value":"(?i)(?:^|[/\\\\])\\.[^/\\\\]|%2e|%2f|%5c|%00|\\x00|^[/\\\\](?:etc|proc|sys|dev|root|boot)(?:[/\\\\]|$)|(?:^|[/\\\\])id_(?:rsa|dsa|ecdsa|ed25519)|\\.(?:pem|key|p12|pfx|kdbx)$"}],"on_deny":"no dot files, no climbing, no system folders, no key files"}]}},"tests":[{"name":"an ordinary file passes","tool":"TOOL","args":{"PARAM":"notes/today.md"},"expect":"allow"},{"name":"climbing out is refused","tool":"TOOL","args":{"PARAM":"notes/../../etc/passwd"},"expect":"deny"},{"name":"dot files are refused","tool":"TOOL","args":{"PARAM":"/home/ann/.ssh/config"},"expect":"deny"}]}"#,
+        rule: r#"{"version":"1","default":"deny","tools":{"TOOL":{"deny_if":[{"conditions":[{"path":"args.PARAM","op":"regex","value":"(?i)(?:^|[/\\\\])\\.[^/\\\\]|%2e|%2f|%5c|%00|\\x00|^[/\\\\](?:etc|proc|sys|dev|boot)(?:[/\\\\]|$)|(?:^|[/\\\\])id_(?:rsa|dsa|ecdsa|ed25519)|\\.(?:pem|key|p12|pfx|kdbx)$"}],"on_deny":"no dot files, no climbing, no system folders, no key files"}]}},"tests":[{"name":"an ordinary file passes","tool":"TOOL","args":{"PARAM":"notes/today.md"},"expect":"allow"},{"name":"climbing out is refused","tool":"TOOL","args":{"PARAM":"notes/../../etc/passwd"},"expect":"deny"},{"name":"dot files are refused","tool":"TOOL","args":{"PARAM":"/home/ann/.ssh/config"},"expect":"deny"}]}"#,
         rule_for_uris: None,
     },
     Pattern {
@@ -364,7 +364,7 @@ pub static PATTERNS: &[Pattern] = &[
             &[Takes(Path), Is(Destructive)],
         ],
         effect: "dot files, hooks and build files are refused",
-        rule: r#"{"version":"1","default":"deny","tools":{"TOOL":{"deny_if":[{"conditions":[{"path":"args.PARAM","op":"regex","value":"(?i)(^|[/\\\\])\\.|mcp\\.json|claude_desktop_config|package\\.json|makefile|dockerfile|\\.(sh|bat|ps1|service|plist)$|crontab|authorized_keys"}],"on_deny":"files that are run later are not written by agents"}]}},"tests":[{"name":"an ordinary file passes","tool":"TOOL","args":{"PARAM":"notes/today.md"},"expect":"allow"},{"name":"a server list is refused","tool":"TOOL","args":{"PARAM":"home/.cursor/mcp.json"},"expect":"deny"}]}"#,
+        rule: r#"{"version":"1","default":"deny","tools":{"TOOL":{"deny_if":[{"conditions":[{"path":"args.PARAM","op":"regex","value":"(?i)(^|[/\\\\])\\.[^./\\\\]|mcp\\.json|claude_desktop_config|package\\.json|makefile|dockerfile|\\.(sh|bat|ps1|service|plist)$|crontab|authorized_keys"}],"on_deny":"files that are run later are not written by agents"}]}},"tests":[{"name":"an ordinary file passes","tool":"TOOL","args":{"PARAM":"notes/today.md"},"expect":"allow"},{"name":"a server list is refused","tool":"TOOL","args":{"PARAM":"home/.cursor/mcp.json"},"expect":"deny"}]}"#,
         rule_for_uris: None,
     },
     Pattern {
@@ -374,7 +374,7 @@ pub static PATTERNS: &[Pattern] = &[
         example: None,
         exposed: &[&[Takes(Path), Does(Uploads)]],
         effect: "a person is asked before a file leaves, and dot files and key files are refused",
-        rule: r#"{"version":"1","default":"deny","tools":{"TOOL":{"action":"require_approval","reason":"a person sees which file leaves","deny_if":[{"conditions":[{"path":"args.PARAM","op":"regex","value":"(?i)(?:^|[/\\\\])\\.[^/\\\\]|%2e|%2f|%5c|%00|\\x00|^[/\\\\](?:etc|proc|sys|dev|root|boot)(?:[/\\\\]|$)|(?:^|[/\\\\])id_(?:rsa|dsa|ecdsa|ed25519)|\\.(?:pem|key|p12|pfx|kdbx)$"}],"on_deny":"this file does not leave the machine"}]}},"tests":[{"name":"an ordinary file asks","tool":"TOOL","args":{"PARAM":"notes/today.md"},"expect":"ask"},{"name":"a key file is refused","tool":"TOOL","args":{"PARAM":"/home/ann/.ssh/id_rsa"},"expect":"deny"}]}"#,
+        rule: r#"{"version":"1","default":"deny","tools":{"TOOL":{"action":"require_approval","reason":"a person sees which file leaves","deny_if":[{"conditions":[{"path":"args.PARAM","op":"regex","value":"(?i)(?:^|[/\\\\])\\.[^/\\\\]|%2e|%2f|%5c|%00|\\x00|^[/\\\\](?:etc|proc|sys|dev|boot)(?:[/\\\\]|$)|(?:^|[/\\\\])id_(?:rsa|dsa|ecdsa|ed25519)|\\.(?:pem|key|p12|pfx|kdbx)$"}],"on_deny":"this file does not leave the machine"}]}},"tests":[{"name":"an ordinary file asks","tool":"TOOL","args":{"PARAM":"notes/today.md"},"expect":"ask"},{"name":"a key file is refused","tool":"TOOL","args":{"PARAM":"/home/ann/.ssh/id_rsa"},"expect":"deny"}]}"#,
         rule_for_uris: None,
     },
     Pattern {
