@@ -58,8 +58,9 @@ pub struct Alarm {
 impl Alarm {
     pub(crate) const ACTS: [&'static str; 2] = ["seal_broken", "log_lost"];
 
-    /// A log that did not fit its seal stays doubtful; a checkpoint of a later row accepts it.
+    /// A log that did not fit its seal or what `gate.db` remembered stays doubtful; a checkpoint of a later
+    /// row accepts it.
     pub fn is_open(&self, checkpoint: Option<&Checkpoint>) -> bool {
-        self.act == "seal_broken" && checkpoint.is_none_or(|row| row.seq < self.seq)
+        checkpoint.is_none_or(|row| row.seq < self.seq)
     }
 }
