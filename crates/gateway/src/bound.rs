@@ -7,16 +7,10 @@ use crate::gate::Gate;
 use crate::rebuild::{self, Member};
 use crate::wire::{Method, Request, meta_keys};
 
-/// Keys of `_meta` that change from one sending of a call to the next and mean nothing for what it does.
-const CHANGING: [&str; 7] = [
-    meta_keys::PROGRESS_TOKEN,
-    meta_keys::TRACEPARENT,
-    meta_keys::TRACESTATE,
-    meta_keys::BAGGAGE,
-    meta_keys::CLIENT_INFO,
-    meta_keys::CLIENT_CAPABILITIES,
-    meta_keys::PROTOCOL_VERSION,
-];
+/// Members of the client's own description, which changes between versions of a client.
+const CLIENT_INFO: [&str; 6] = ["name", "title", "version", "description", "websiteUrl", "icons"];
+const CLIENT_CAPABILITIES: [&str; 6] =
+    ["roots", "sampling", "elicitation", "tasks", "extensions", "experimental"];
 /// Where Claude Code and VS Code give each sending of a call an id, and how their ids begin. Only what looks
 /// like such an id is left out.
 const CALL_IDS: [(&str, &str); 2] =
@@ -132,7 +126,14 @@ fn is_bound(method: Method, params: Value<'_>, key: &str, answers: Answers, name
     }
 }
 
+/// What is left out must look like what it is named after: anything else could tell the server something
+/// that was not approved.
 fn is_bound_meta(key: &str, value: Value<'_>) -> bool {
+    let is_text = || value.kind() == Kind::String;
+    let has_only = |known: &[&str]| {
+        value.kind() == Kind::Object
+            && value.entries().all(|(key, _)| known.contains(&&*key.text()))
+    };
     let is_id = |id: &str| {
         id.len() <= CALL_ID_BYTES_MAX
             && id.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_-".contains(&byte))
@@ -140,7 +141,17 @@ fn is_bound_meta(key: &str, value: Value<'_>) -> bool {
     let is_call_id = |(known, begin): &(&str, &str)| {
         key == *known && value.as_str().is_some_and(|id| id.starts_with(begin) && is_id(&id))
     };
-    !CHANGING.contains(&key) && !CALL_IDS.iter().any(is_call_id)
+    let is_left_out = match key {
+        meta_keys::PROGRESS_TOKEN => is_text() || value.kind() == Kind::Number,
+        meta_keys::TRACEPARENT
+        | meta_keys::TRACESTATE
+        | meta_keys::BAGGAGE
+        | meta_keys::PROTOCOL_VERSION => is_text(),
+        meta_keys::CLIENT_INFO => has_only(&CLIENT_INFO),
+        meta_keys::CLIENT_CAPABILITIES => has_only(&CLIENT_CAPABILITIES),
+        _ => CALL_IDS.iter().any(is_call_id),
+    };
+    !is_left_out
 }
 
 fn is_empty(value: Value<'_>) -> bool {
@@ -184,6 +195,14 @@ mod tests {
             r#"{"name":"x","_meta":{"progressToken":1,"to":"mallory"},"arguments":{"a":1}}"#,
             "params\0{\"_meta\":{\"to\":\"mallory\"},\"arguments\":{\"a\":1}}",
         );
+        for meta in [
+            r#""baggage":{"to":"mallory"}"#,
+            r#""io.modelcontextprotocol/clientInfo":{"to":"mallory"}"#,
+            r#""io.modelcontextprotocol/clientCapabilities":{"to":"mallory"}"#,
+        ] {
+            let params = format!(r#"{{"name":"x","_meta":{{{meta}}}}}"#);
+            check(call, &params, &format!("params\0{{\"_meta\":{{{meta}}}}}"));
+        }
         check(
             call,
             r#"{"name":"x","_meta":{"claudecode/toolUseId":"to mallory"}}"#,
