@@ -154,6 +154,29 @@ fn encoded(part: &[u8]) -> Vec<Vec<u8>> {
         forms.push(hex(part, separator, false));
         forms.push(hex(part, separator, true));
     }
+    forms.extend(encoded_twice(part));
+    forms
+}
+
+/// The base64 and the hex of what is base64, hex or percent-encoded already. Decoding finds text escapes
+/// inside and outside of these, but not one of them inside the other.
+fn encoded_twice(part: &[u8]) -> Vec<Vec<u8>> {
+    let percent: String = url::form_urlencoded::byte_serialize(part).collect();
+    let inner = [
+        STANDARD_NO_PAD.encode(part).into_bytes(),
+        URL_SAFE_NO_PAD.encode(part).into_bytes(),
+        hex(part, "", false),
+        hex(part, "", true),
+        percent.replace('+', "%20").replace("%7E", "~").into_bytes(),
+        percent.into_bytes(),
+    ];
+    let mut forms = Vec::new();
+    for text in inner.iter().filter(|text| text.as_slice() != part) {
+        for engine in [STANDARD_NO_PAD, URL_SAFE_NO_PAD] {
+            forms.extend((0..3).map(|before| inside_base64(&engine, text, before)));
+        }
+        forms.extend([hex(text, "", false), hex(text, "", true)]);
+    }
     forms
 }
 

@@ -66,6 +66,10 @@ fn every_common_form_is_replaced() {
         KEY.bytes().map(|byte| format!("{byte:02x}")).collect(),
         KEY.bytes().map(|byte| format!("{byte:02X}:")).collect(),
         KEY.bytes().map(|byte| format!("\\x{byte:02x}")).collect(),
+        STANDARD.encode(STANDARD.encode(KEY)),
+        STANDARD.encode(format!("file: {}", URL_SAFE.encode(KEY))),
+        STANDARD.encode(percent(KEY, false)),
+        STANDARD.encode(KEY).bytes().map(|byte| format!("{byte:02x}")).collect(),
     ];
     for form in forms {
         let message = json!({ "result": { "content": [{ "text": format!("<{form}>") }] } });
