@@ -5,7 +5,7 @@ use policy::json::{Bounds, Doc, Kind, Value};
 use serde_json::json;
 
 use crate::rebuild::{self, Member, string};
-use crate::wire::Id;
+use crate::wire::{Id, has_look_alike};
 
 mod asking;
 pub(crate) mod newer_tasks;
@@ -295,6 +295,24 @@ pub(crate) fn modern_question(params: Value<'_>) -> String {
 /// A legacy server's error of this code names addresses that its user must open before it is called again.
 pub(crate) const ADDRESS_NEEDED: &str = "-32042";
 
+/// Whether some reader finds another code, or questions, in an error than the gate does: members that differ
+/// from those of the protocol by case or folding only, or a code that is no plain whole number.
+pub(crate) fn has_two_readings(error: Value<'_>) -> bool {
+    let is_odd_code =
+        |code: Value<'_>| code.as_number().is_some_and(|text| text.contains(['.', 'e', 'E']));
+    if has_look_alike(error, &["code", "message", "data"])
+        || error.get("code").is_some_and(is_odd_code)
+    {
+        return true;
+    }
+    // The message may have been read no deeper than this.
+    let Some(data) = error.get("data").filter(|data| data.kind() == Kind::Object) else {
+        return false;
+    };
+    Doc::read(data.raw().as_bytes(), &Bounds::ANSWER)
+        .is_ok_and(|data| has_look_alike(data.root(), &["elicitations"]))
+}
+
 /// The same as an `input_required` result: one question for each address.
 pub(crate) fn addresses(error: Value<'_>) -> String {
     let named = error.get("data").and_then(|data| data.get("elicitations"));
@@ -451,6 +469,23 @@ mod tests {
                 params: params.to_owned(),
             };
             assert_eq!(legacy_question(&question, &Id::minted("ask", 1)), expected);
+        }
+    }
+
+    #[test]
+    fn an_error_with_two_readings_is_told_from_an_ordinary_one() {
+        for (error, expected) in [
+            (r#"{"code":-32042,"message":"m","data":{"elicitations":[]}}"#, false),
+            (r#"{"code":-32000,"message":"m","data":{"Other":1}}"#, false),
+            (r#"{"code":-32000,"message":"m","data":"text"}"#, false),
+            (r#"{"code":-32042,"message":"m","data":{"Elicitations":[]}}"#, true),
+            (r#"{"code":-32042,"message":"m","Data":{"elicitations":[]}}"#, true),
+            (r#"{"code":-32000,"Code":-32042,"message":"m"}"#, true),
+            (r#"{"code":-32042.0,"message":"m"}"#, true),
+            (r#"{"code":-3.2042e4,"message":"m"}"#, true),
+        ] {
+            let doc = Doc::read(error.as_bytes(), &Bounds::ANSWER).unwrap();
+            assert_eq!(super::has_two_readings(doc.root()), expected, "{error}");
         }
     }
 

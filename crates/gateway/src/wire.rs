@@ -25,6 +25,7 @@ pub use id::Id;
 pub use message::{Message, Notification, Outcome, Request, Response, is_error, read};
 pub use method::{Method, Sender, Way};
 pub use param_headers::{EXTENSION as HEADER_EXTENSION, ParamHeaders};
+pub(crate) use params::has_look_alike;
 pub use params::{Named, meta_keys};
 pub use refused::{Refused, code};
 pub use revision::{Era, Revision};

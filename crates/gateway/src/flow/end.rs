@@ -243,6 +243,9 @@ impl Tail {
     /// A server's error that its user must open an address first. It is a question, too, and judged like
     /// one. A newer client of an older server gets it as one, after whose answer the call is sent again.
     fn unopened(&mut self, error: Value<'_>, edited: Option<&str>) -> Option<Piece> {
+        if translate::has_two_readings(error) {
+            return Some(self.garbled("its error can be read in two ways"));
+        }
         if error.get("code")?.as_number()? != translate::ADDRESS_NEEDED {
             return None;
         }

@@ -144,6 +144,11 @@ fn check_only(object: Value<'_>, what: &str, known: &[&str]) -> Result<(), Refus
     Err(Refused::params(format!("`{what}` can only have {}", known.join(", "))))
 }
 
+/// Whether some reader takes a key of this object for one of these members, though it is written otherwise.
+pub(crate) fn has_look_alike(object: Value<'_>, known: &[&str]) -> bool {
+    check_exact(object, known).is_err()
+}
+
 fn check_exact(object: Value<'_>, known: &[&str]) -> Result<(), Refused> {
     for (key, _) in object.entries() {
         let text = key.text();
