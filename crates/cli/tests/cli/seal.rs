@@ -134,6 +134,22 @@ fn a_gate_that_opens_a_rewritten_log_says_so_in_a_row_until_it_is_accepted() {
     assert!(said.stdout.starts_with("whole: "), "{}", said.everything());
 }
 
+/// The older seal fits the rows before it, so only `gate.db` refutes the log. The next start must not make it
+/// whole again.
+#[test]
+fn rows_rewritten_behind_an_older_seal_stay_doubtful_after_a_start() {
+    let stage = stage();
+    let seal = stage.home().join("audit/seal");
+    let older = fs::read(&seal).unwrap();
+    stage.grant("mallory");
+    attack("edit the last row", &stage.home(), &["audit/synced"]);
+    fs::write(&seal, older).unwrap();
+    assert_eq!(stage.run(&["audit", "verify"]).code, 1);
+    stage.up(&[]).stop();
+    let said = stage.run(&["audit", "verify"]);
+    assert_eq!(said.code, 1, "{}", said.everything());
+}
+
 #[test]
 fn a_killed_gate_leaves_a_log_that_verifies() {
     let stage = Stage::with_demo();
