@@ -267,9 +267,11 @@ fn what_a_task_comes_to_is_cut_like_the_result_of_its_call() {
 
         // Without the tool there is no task of it, on either address.
         gate.policy("rules", &rules("deny"));
+        // A newer client that does not declare tasks hears the same of any task that is not its own.
+        let code = if manner == Manner::Newer { -32021 } else { -32602 };
         for client in [&client, &all] {
             let answer = follow(client, "tasks/get", "t1");
-            assert_eq!(answer.json()["error"]["code"], -32602, "{}", answer.text());
+            assert_eq!(answer.json()["error"]["code"], code, "{}", answer.text());
         }
     }
 }
