@@ -133,8 +133,7 @@ pub fn classify(server: &str, tool: json::Value<'_>) -> Classification {
     classify_closely(server, tool).0
 }
 
-/// What an index keeps of a tool; the reasons are left out, because working them out takes a third of
-/// the time.
+/// What an index keeps of a tool. The reasons are left out: an import does not show them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Brief {
     pub category: Category,
