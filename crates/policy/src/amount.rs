@@ -24,7 +24,7 @@ impl Amount {
     pub const MAX: Amount = Amount(i128::MAX);
 
     /// Reads the text of a JSON number. `None` for a negative number, for one that needs more than 18
-    /// digits after the point, for one that is too large, and for a text that is no JSON number.
+    /// digits after the point, for one that is too large, and for a text that is not a JSON number.
     pub fn parse(number: &str) -> Option<Amount> {
         let decimal = Decimal::of(number)?;
         if decimal.is_zero() {

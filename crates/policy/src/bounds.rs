@@ -1,5 +1,5 @@
-//! How large a policy may be, as a table for the reference. Beyond any row the load is refused with the
-//! place named.
+//! The size limits of a policy, as a table for the reference. A policy beyond any of them fails to load
+//! with the position named.
 
 use crate::duration::SECONDS_MAX;
 use crate::entry::RULES_MAX;

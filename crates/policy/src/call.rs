@@ -1,18 +1,18 @@
-//! What a policy is asked about: one call, who makes it, what is known of the tool, and the time.
+//! The input of a decision: one call, its caller, facts about the tool, and the time.
 
 use std::fmt;
 
 use crate::json;
 use crate::names::name_warning;
 
-/// What the call wants to use.
+/// What the call uses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Subject<'a> {
     Tool(&'a str),
     /// By its URI.
     Resource(&'a str),
     Prompt(&'a str),
-    /// A JSON-RPC method that is none of the above.
+    /// Any other JSON-RPC method.
     Method(&'a str),
 }
 
@@ -37,8 +37,8 @@ impl<'a> Subject<'a> {
     }
 }
 
-/// The kind and the name for messages. A caller chooses the name, so it is shortened, and what cannot be
-/// seen is written out.
+/// Kind and name for messages. The caller chooses the name, so it is truncated and invisible characters
+/// are escaped.
 pub(crate) fn described(subject: Subject<'_>) -> String {
     const CHARACTERS_MAX: usize = 128;
     let mut shown = format!("{} `", subject.kind());
@@ -60,21 +60,21 @@ pub struct Caller<'a> {
     /// The label of the grant.
     pub grant: &'a str,
     pub session: Option<&'a str>,
-    /// The client's own name, as it says; not to be trusted on its own.
+    /// The client's name as it states it; not to be trusted on its own.
     pub client: Option<&'a str>,
 }
 
-/// What the gate knows of a tool beyond its name.
+/// Facts about a tool beyond its name.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct ToolFacts<'a> {
-    /// The server that offers it, where that is known.
+    /// The server that offers it, if known.
     pub server: Option<&'a str>,
     pub category: Option<&'a str>,
     pub risk: Option<&'a str>,
     pub definition: Definition,
 }
 
-/// How a tool's definition stands to the one the owner accepted.
+/// How a tool's definition compares with the one the owner accepted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum Definition {
     Unchanged,

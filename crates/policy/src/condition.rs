@@ -1,5 +1,5 @@
-//! Conditions and the rules they make. A rule is all its conditions; what a list path leads to is
-//! quantified by where the rule stands.
+//! Conditions and rules. A rule holds when all its conditions hold; the list it is in decides whether
+//! `[*]` means any element or every element.
 
 use std::fmt::Write;
 use std::ops::ControlFlow;
@@ -8,15 +8,15 @@ use std::sync::Arc;
 use crate::call::{Call, Weekday};
 use crate::duration::timeout_seconds;
 use crate::explain::{Finding, Recorder, Step};
-use crate::load::Loader;
+use crate::loader::Loader;
 use crate::operator::{Operator, Takes, Test};
 use crate::path::{Leaf, Path, Root, Seen};
 use crate::pointer;
 use crate::problem::{Complaint, suggest};
-use crate::tree::{Node, Value};
-use crate::truth::Truth;
+use crate::tree::{Node, NodeValue};
+use crate::truth_value::TruthValue;
 
-/// How long a question to a human stays open unless the rule says.
+/// The default timeout of an approval.
 pub(crate) const APPROVAL_SECONDS: u64 = 30 * 60;
 
 /// What `[*]` means: any element in `deny_if` and `approve_if`, every element in `require`.
@@ -27,22 +27,22 @@ pub(crate) enum Quantifier {
 }
 
 impl Quantifier {
-    const fn start(self) -> Truth {
+    const fn start(self) -> TruthValue {
         match self {
-            Quantifier::Any => Truth::Fails,
-            Quantifier::Every => Truth::Holds,
+            Quantifier::Any => TruthValue::Fails,
+            Quantifier::Every => TruthValue::Holds,
         }
     }
 
-    const fn join(self, left: Truth, right: Truth) -> Truth {
+    const fn join(self, left: TruthValue, right: TruthValue) -> TruthValue {
         match self {
             Quantifier::Any => left.or(right),
             Quantifier::Every => left.and(right),
         }
     }
 
-    /// The answer that no further element can change.
-    const fn settled(self) -> Truth {
+    /// The result that no further element can change.
+    const fn settled(self) -> TruthValue {
         self.start().not()
     }
 }
@@ -50,14 +50,14 @@ impl Quantifier {
 pub(crate) struct Condition {
     path: Path,
     test: Test,
-    when_missing: Truth,
-    /// The condition as the agent may read it.
+    when_missing: TruthValue,
+    /// The condition as shown to the agent.
     words: Box<str>,
 }
 
 impl Condition {
-    /// Nothing when it asks for arguments that nobody knows.
-    fn truth<R: Recorder>(&self, call: &Call<'_>, quantifier: Quantifier) -> Option<Truth> {
+    /// None when it needs arguments that are unknown.
+    fn truth<R: Recorder>(&self, call: &Call<'_>, quantifier: Quantifier) -> Option<TruthValue> {
         if !R::KNOWS_ARGUMENTS && self.path.root.is_in_message() {
             return None;
         }
@@ -73,10 +73,10 @@ impl Condition {
         Some(truth)
     }
 
-    fn leaf_truth(&self, leaf: &Leaf<'_>) -> Truth {
+    fn leaf_truth(&self, leaf: &Leaf<'_>) -> TruthValue {
         match leaf {
             Leaf::Missing => self.when_missing,
-            Leaf::Misfit => Truth::Indeterminate,
+            Leaf::Misfit => TruthValue::Indeterminate,
             Leaf::Present(seen) => self.test.run(seen),
         }
     }
@@ -88,7 +88,7 @@ impl Condition {
         self.path.each(call, &mut |leaf| {
             let kind = match leaf {
                 Leaf::Missing => "nothing",
-                Leaf::Misfit => "no way there",
+                Leaf::Misfit => "an incompatible value",
                 Leaf::Present(seen) => seen.kind(),
             };
             if !kinds.contains(&kind) {
@@ -112,15 +112,15 @@ pub(crate) struct Rule {
 }
 
 impl Rule {
-    /// All conditions together; one that fails settles it, and an empty list holds. Nothing when that
-    /// hangs on arguments that nobody knows.
+    /// Whether all conditions hold; one that fails decides, and an empty list holds. None when the
+    /// result depends on arguments that are unknown.
     pub(crate) fn truth<R: Recorder>(
         &self,
         call: &Call<'_>,
         quantifier: Quantifier,
         recorder: &mut R,
-    ) -> Option<Truth> {
-        let mut truth = Truth::Holds;
+    ) -> Option<TruthValue> {
+        let mut truth = TruthValue::Holds;
         let mut is_known = true;
         for (index, condition) in self.conditions.iter().enumerate() {
             let Some(here) = condition.truth::<R>(call, quantifier) else {
@@ -130,10 +130,10 @@ impl Rule {
             recorder.note(|| Step {
                 pointer: pointer::item(&format!("{}/conditions", self.pointer), index),
                 looked_at: condition.looked_at(call),
-                finding: Finding::Truth(here),
+                finding: Finding::TruthValue(here),
             });
             truth = truth.and(here);
-            if truth == Truth::Fails {
+            if truth == TruthValue::Fails {
                 break;
             }
         }
@@ -143,12 +143,12 @@ impl Rule {
                 1 => "1 condition".to_owned(),
                 more => format!("{more} conditions"),
             },
-            finding: Finding::Truth(truth),
+            finding: Finding::TruthValue(truth),
         });
-        (is_known || truth == Truth::Fails).then_some(truth)
+        (is_known || truth == TruthValue::Fails).then_some(truth)
     }
 
-    /// The conditions in words, for a rule without words of its own.
+    /// The conditions in words, for a rule without a message of its own.
     pub(crate) fn words(&self) -> String {
         let mut words = String::new();
         for condition in &self.conditions {
@@ -159,7 +159,7 @@ impl Rule {
     }
 }
 
-/// Compiles the rules of one list; what is wrong goes to the loader.
+/// Compiles the rules of one list and reports problems to the loader.
 pub(crate) fn compile_rules(
     list: Option<&Node>,
     pointer: &str,
@@ -195,19 +195,19 @@ fn compile_condition(node: &Node, pointer: &str, loader: &mut Loader) -> Option<
     let operator = Operator::named(node.text_of("op")?)?;
 
     let written = node.get("value");
-    let default = Node { place: node.place, value: Value::Bool(true) };
+    let default = Node { position: node.position, value: NodeValue::Bool(true) };
     let value = match written {
         Some(value) => value,
         None if operator.takes == Takes::Flag => &default,
         None => {
             let words =
                 format!("`{}` needs a `value`: {}", operator.name, operator.takes.describe());
-            loader.problems.add(node.place, pointer, Complaint::new(words));
+            loader.problems.add(node.position, pointer, Complaint::new(words));
             return None;
         }
     };
     let at_value = pointer::member(pointer, "value");
-    let compiled = operator.compile(value, &mut loader.patterns);
+    let compiled = operator.compile(value, &mut loader.pattern_budget);
     let test = loader.take(value, &at_value, compiled)?;
     if operator.name == "path_under" {
         loader.warn_of_links(node, pointer);
@@ -224,18 +224,18 @@ fn when_missing(
     node: &Node,
     operator: &Operator,
     value: Option<&Node>,
-) -> Result<Truth, Complaint> {
+) -> Result<TruthValue, Complaint> {
     match (node.get("missing"), operator.takes) {
         (None, _) => Ok(operator.when_missing(value)),
         (Some(_), Takes::Flag) => {
-            let words = format!("`{}` already says what a missing value means", operator.name);
+            let words = format!("`{}` already defines what a missing value means", operator.name);
             Err(Complaint::new(words).hint("leave `missing` out"))
         }
-        (Some(_), _) => Ok(Truth::Holds),
+        (Some(_), _) => Ok(TruthValue::Holds),
     }
 }
 
-/// A fact of the call has one type, so a comparison that can never be told is a mistake.
+/// A fact of the call has one type, so a comparison that can never be evaluated is a mistake.
 fn check_fact(
     path: &Path,
     operator: &Operator,
@@ -251,8 +251,9 @@ fn check_fact(
         }
         _ => Seen::Text("x".into()),
     };
-    if test.run(&sample) == Truth::Indeterminate {
-        let words = format!("`{}` is {}, which this cannot compare", path.text, sample.kind());
+    if test.run(&sample) == TruthValue::Indeterminate {
+        let words =
+            format!("`{}` is {}, which this operator cannot compare", path.text, sample.kind());
         return Err(Complaint::new(words));
     }
     Ok(())
@@ -265,18 +266,20 @@ fn check_weekdays(operator: &Operator, value: &Node) -> Result<(), Complaint> {
     for day in value.items_or_self().iter().filter_map(Node::as_text) {
         if Weekday::from_name(day).is_none() {
             let known = Weekday::ALL.iter().map(|day| day.as_str());
-            return Err(Complaint::new(format!("`{day}` is no weekday")).hint(suggest(day, known)));
+            return Err(
+                Complaint::new(format!("`{day}` is not a weekday")).hint(suggest(day, known))
+            );
         }
     }
     Ok(())
 }
 
-/// Numbers and flags are shown; text of the policy may be nobody else's business.
+/// Numbers and booleans are shown; text of the policy may be confidential.
 fn describe(path: &Path, operator: &Operator, value: &Node) -> Box<str> {
     let value = match &value.value {
-        Value::Number(number) => number.clone(),
-        Value::Bool(flag) => flag.to_string(),
-        Value::List(items) => format!("a list of {}", items.len()),
+        NodeValue::Number(number) => number.clone(),
+        NodeValue::Bool(flag) => flag.to_string(),
+        NodeValue::List(items) => format!("a list of {}", items.len()),
         _ => "a text of the policy".to_owned(),
     };
     format!("`{}` {} {value}", path.text, operator.name).into()

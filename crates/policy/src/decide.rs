@@ -1,5 +1,5 @@
-//! Decides whether a call may happen. Nothing here waits, reads or writes. One walk serves deciding and
-//! explaining; the recorder is the only difference.
+//! Decides whether a call may happen. Nothing here waits, reads or writes. Deciding and explaining are
+//! the same walk over the rules; only the recorder differs.
 
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -8,45 +8,51 @@ use crate::call::{Call, Definition, Subject, ToolFacts, described};
 use crate::condition::{APPROVAL_SECONDS, Quantifier, Rule};
 use crate::entry::{Action, Entry, OnChange, Rules};
 use crate::explain::{Finding, May, Recorder, Silent, Step, Trace};
-use crate::foresee::{Foreseen, Foresight};
 use crate::limits::Limit;
 use crate::names::Name;
 use crate::pointer;
 use crate::policy::{Found, Policy, hide_pointer};
-use crate::truth::Truth;
-use crate::verdict::{Ask, Code, Decision, Denial, Effects, Hold, Told, Verdict};
+use crate::predict::{ArgumentRules, Prediction};
+use crate::reached::{ReachedRule, ReachedRules};
+use crate::truth_value::TruthValue;
+use crate::verdict::{Ask, Code, Decision, Denial, Effects, HiddenAs, Hold, Verdict};
 
 impl Policy {
-    /// The one answer of this policy to this call.
+    /// The decision of this policy for this call.
     pub fn decide(&self, call: &Call<'_>) -> Verdict {
         Walk::new(self, call, Silent).run().0
     }
 
-    /// The same answer with every step that led to it.
+    /// The same decision with every step that led to it.
     pub fn explain(&self, call: &Call<'_>) -> (Verdict, Vec<Step>) {
         let (verdict, trace) = Walk::new(self, call, Trace::default()).run();
         (verdict, trace.steps)
     }
 
-    /// As much of the answer as can be told of a call whose arguments nobody knows; those that `call`
-    /// may have are not looked at.
-    pub fn foresee(&self, call: &Call<'_>) -> Foreseen {
-        let (verdict, foresight) = Walk::new(self, call, Foresight::default()).run();
-        foresight.see(verdict)
+    /// What can be said about a call whose arguments are unknown; the arguments of `call` are ignored.
+    pub fn predict(&self, call: &Call<'_>) -> Prediction {
+        let (verdict, foresight) = Walk::new(self, call, ArgumentRules::default()).run();
+        foresight.into_prediction(verdict)
+    }
+
+    /// The rules that the walk reaches for a call whose arguments are unknown, in order; the arguments of
+    /// `call` are ignored.
+    pub fn reached(&self, call: &Call<'_>) -> Vec<ReachedRule> {
+        Walk::new(self, call, ReachedRules::default()).run().1.rules
     }
 }
 
-/// Goes on with a value, or stops with the verdict.
+/// Continues with a value, or stops with the verdict.
 type Flow<T> = ControlFlow<Verdict, T>;
 
-/// Where rules come from: an entry, or what holds for all tools.
+/// Where rules come from: an entry, or `all_tools`.
 struct Source<'w> {
     rules: &'w Rules,
     entry: Option<&'w Entry>,
 }
 
 impl Source<'_> {
-    /// The owner's own words: the rule's, else the entry's.
+    /// The owner's message: that of the rule, otherwise that of the entry.
     fn words(&self, rule: &Rule) -> Option<String> {
         let reason = self.entry.and_then(|entry| entry.reason.as_deref());
         rule.on_deny.as_deref().or(reason).map(str::to_owned)
@@ -76,7 +82,7 @@ impl<'w, R: Recorder> Walk<'w, R> {
     }
 
     /// The order of the language: hidden, entry or default, `require`, `deny_if`, definition, approvals,
-    /// limits. What denies comes before what asks, and amounts that cannot be counted deny even then.
+    /// limits. Denials come before approvals, and amounts that cannot be counted deny even then.
     fn order(&mut self) -> Flow<Verdict> {
         let entry = self.entry()?;
         self.require(entry)?;
@@ -97,7 +103,7 @@ impl<'w, R: Recorder> Walk<'w, R> {
 
     fn allowing_rule(&mut self, entry: Option<&Entry>) -> Arc<str> {
         let rule = entry.map_or(&self.policy.default_rule, |entry| &entry.pointer);
-        self.note(rule, "nothing against it", Finding::Allows);
+        self.note(rule, "no rule denies it", Finding::Allows);
         Arc::clone(rule)
     }
 
@@ -113,8 +119,8 @@ impl<'w, R: Recorder> Walk<'w, R> {
     fn entry(&mut self) -> Flow<Option<&'w Entry>> {
         let subject = self.call.subject;
         let name = Name::of(subject.name());
-        if let Some(oddness) = name.oddness {
-            self.warnings.push(format!("the name of {} {}", described(subject), oddness.words()));
+        if let Some(deceptive) = name.deceptive {
+            self.warnings.push(format!("the name of {} {}", described(subject), deceptive.words()));
         }
         match self.policy.find(subject, &name) {
             Found::Hidden(index) => {
@@ -128,7 +134,7 @@ impl<'w, R: Recorder> Walk<'w, R> {
                 Flow::Continue(Some(entry))
             }
             Found::Doubtful(pointer) => {
-                self.note(&pointer, "what the name could be taken for", Finding::Denies);
+                self.note(&pointer, "a name it could be confused with", Finding::Denies);
                 let reason = format!(
                     "{} could be taken for a name that the policy speaks of; \
                      the owner can name it exactly to allow it",
@@ -136,17 +142,17 @@ impl<'w, R: Recorder> Walk<'w, R> {
                 );
                 Flow::Break(deny(Code::DeniedByRule, &pointer, reason))
             }
-            Found::Nobody => self.by_default(),
+            Found::Nothing => self.by_default(),
         }
     }
 
-    /// What happens to a name that no entry names.
+    /// What happens to a name without an entry.
     fn by_default(&mut self) -> Flow<Option<&'w Entry>> {
-        self.note("/default", "the name, which no entry names", Finding::NoMatch);
+        self.note("/default", "the name; no entry matches", Finding::NoMatch);
         if self.policy.allows_unnamed {
             return Flow::Continue(None);
         }
-        self.note("/default", "what happens to the rest", Finding::Denies);
+        self.note("/default", "the default", Finding::Denies);
         let reason = format!(
             "no rule allows {}; this policy denies what it does not name",
             self.described()
@@ -154,7 +160,7 @@ impl<'w, R: Recorder> Walk<'w, R> {
         Flow::Break(deny(Code::DeniedByDefault, "/default", reason))
     }
 
-    /// `deny` and `hide` end the walk before any rule is looked at.
+    /// `deny` and `hide` end the walk before any rule is evaluated.
     fn action(&mut self, entry: &Entry) -> Flow<()> {
         if !matches!(entry.action, Action::Deny | Action::Hide) {
             return Flow::Continue(());
@@ -172,31 +178,31 @@ impl<'w, R: Recorder> Walk<'w, R> {
         Flow::Break(deny(Code::DeniedByRule, &pointer, reason))
     }
 
-    /// The agent is told what it would be told about a name that does not exist; the audit row is told
-    /// the rule.
+    /// The agent gets the same response as for a name that does not exist; the audit row names the
+    /// rule.
     fn hidden(&self, pointer: &str) -> Verdict {
         let definition = match self.call.subject {
             Subject::Tool(_) => Definition::New,
             _ => Definition::Unknown,
         };
-        // Nothing that is known of the real one may show.
+        // No fact about the real one may leak.
         let tool = ToolFacts { definition, ..ToolFacts::default() };
         let call = Call { tool, ..*self.call };
         let told = match Walk::new(self.policy, &call, Silent).made_up() {
             Flow::Break(Verdict { decision: Decision::Deny(denial), .. })
                 if denial.code != Code::ToolChanged =>
             {
-                Told::Denied(denial)
+                HiddenAs::Denied(denial)
             }
             _ => {
                 let reason = format!("unknown {}", self.described());
-                Told::Unknown(Denial::new(Code::DeniedByDefault, "/default", reason))
+                HiddenAs::Unknown(Denial::new(Code::DeniedByDefault, "/default", reason))
             }
         };
         Verdict::refusing(Decision::Hidden(told), pointer.into())
     }
 
-    /// The same order for a name that no entry writes out, as far as it can stop one.
+    /// The same order for a name without an exact entry, as far as it can stop a call.
     fn made_up(&mut self) -> Flow<()> {
         let entry = match self.policy.find_for_made_up(self.call.subject) {
             Some(entry) => {
@@ -231,7 +237,7 @@ impl<'w, R: Recorder> Walk<'w, R> {
                     self.recorder.may(May::Deny, &rule.pointer);
                     continue;
                 };
-                if truth != Truth::Holds {
+                if truth != TruthValue::Holds {
                     let needs = || format!("{} needs {}", self.described(), rule.words());
                     let reason = source.words(rule).unwrap_or_else(needs);
                     self.note(&rule.pointer, "what is required", Finding::Denies);
@@ -250,7 +256,7 @@ impl<'w, R: Recorder> Walk<'w, R> {
                     self.recorder.may(May::Deny, &rule.pointer);
                     continue;
                 };
-                if truth != Truth::Fails {
+                if truth != TruthValue::Fails {
                     let because = || self.denied_because(rule, truth);
                     let reason = source.words(rule).unwrap_or_else(because);
                     self.note(&rule.pointer, "what is denied", Finding::Denies);
@@ -261,12 +267,12 @@ impl<'w, R: Recorder> Walk<'w, R> {
         Flow::Continue(())
     }
 
-    fn denied_because(&self, rule: &Rule, truth: Truth) -> String {
+    fn denied_because(&self, rule: &Rule, truth: TruthValue) -> String {
         let (subject, words) = (self.described(), rule.words());
         match truth {
             _ if words.is_empty() => format!("{subject} is denied by the policy"),
-            Truth::Indeterminate => format!(
-                "{subject} is denied because it cannot be told whether {words}; \
+            TruthValue::Indeterminate => format!(
+                "{subject} is denied because the policy cannot tell whether {words}; \
                  send plain values of the expected type"
             ),
             _ => format!("{subject} is denied because {words}"),
@@ -305,7 +311,7 @@ impl<'w, R: Recorder> Walk<'w, R> {
         }
     }
 
-    /// The first thing that asks: a rule for all tools, the entry's action, a rule of the entry.
+    /// The first that requires approval: a rule of `all_tools`, the entry's action, a rule of the entry.
     fn approval(&mut self, entry: Option<&'w Entry>) -> Option<Ask> {
         for source in self.rules(entry) {
             if let Some(ask) = source.entry.and_then(|entry| self.ask_by_action(entry)) {
@@ -317,7 +323,7 @@ impl<'w, R: Recorder> Walk<'w, R> {
                     self.recorder.may(May::Ask, &rule.pointer);
                     continue;
                 };
-                if truth != Truth::Fails {
+                if truth != TruthValue::Fails {
                     let reason = source.words(rule).unwrap_or_else(|| self.needs_approval());
                     return Some(self.ask(&rule.pointer, reason, rule.timeout_seconds));
                 }

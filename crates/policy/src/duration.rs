@@ -56,15 +56,15 @@ fn seconds(node: &Node) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::{timeout_seconds, window_seconds};
-    use crate::problem::Place;
-    use crate::tree::{Node, Value};
+    use crate::problem::Position;
+    use crate::tree::{Node, NodeValue};
 
     fn text(text: &str) -> Node {
-        Node { place: Place::default(), value: Value::Text(text.into()) }
+        Node { position: Position::default(), value: NodeValue::Text(text.into()) }
     }
 
     fn number(number: &str) -> Node {
-        Node { place: Place::default(), value: Value::Number(number.into()) }
+        Node { position: Position::default(), value: NodeValue::Number(number.into()) }
     }
 
     #[test]

@@ -1,10 +1,10 @@
-//! What a policy says about one name: the action, the rules, the limits and what happens to the result.
+//! The entry of one name: action, rules, limits and what happens to the result.
 
 use std::sync::Arc;
 
 use crate::condition::{Rule, compile_rules};
 use crate::limits::{Limit, check_agreement, compile_limits, compile_rate_limit};
-use crate::load::Loader;
+use crate::loader::Loader;
 use crate::pointer;
 use crate::problem::Complaint;
 use crate::result_path::ResultPath;
@@ -24,7 +24,7 @@ pub(crate) struct Entry {
     pub(crate) effects: Effects,
 }
 
-/// What an entry does before any rule is looked at.
+/// What an entry does before any rule is evaluated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Action {
     Allow,
@@ -76,7 +76,7 @@ impl Rules {
             .sum();
         if count > RULES_MAX {
             let words = format!("{count} rules and limits in one entry, more than {RULES_MAX}");
-            loader.problems.add(node.place, pointer, Complaint::new(words));
+            loader.problems.add(node.position, pointer, Complaint::new(words));
             return Rules::default();
         }
         let mut rules =
@@ -94,7 +94,7 @@ impl Rules {
 }
 
 impl Entry {
-    /// `shared` are the limits that every call of this section meets as well.
+    /// `shared` are the limits that apply to every call of this section.
     pub(crate) fn compile(
         node: &Node,
         pointer: String,
@@ -110,7 +110,7 @@ impl Entry {
             Some("require_approval") => Action::RequireApproval,
             _ => Action::Allow,
         };
-        warn_of_idle_rules(node, action, &pointer, loader);
+        warn_of_unused_fields(node, action, &pointer, loader);
         Entry {
             action,
             reason,
@@ -135,14 +135,14 @@ fn compile_redact(list: Option<&Node>, pointer: &str, loader: &mut Loader) -> Ar
     paths.filter_map(read).collect()
 }
 
-fn warn_of_idle_rules(node: &Node, action: Action, pointer: &str, loader: &mut Loader) {
-    const IDLE: [&str; 7] =
+fn warn_of_unused_fields(node: &Node, action: Action, pointer: &str, loader: &mut Loader) {
+    const UNUSED: [&str; 7] =
         ["require", "deny_if", "approve_if", "limits", "rate_limit", "redact", "result_bytes_max"];
     if !matches!(action, Action::Deny | Action::Hide) {
         return;
     }
-    if let Some(field) = IDLE.iter().find(|field| node.get(field).is_some()) {
-        let words = format!("`{field}` has no effect: the action stops every call before it");
-        loader.warnings.add(node.place, pointer, Complaint::new(words));
+    if let Some(field) = UNUSED.iter().find(|field| node.get(field).is_some()) {
+        let words = format!("`{field}` has no effect: the action already stops every call");
+        loader.warnings.add(node.position, pointer, Complaint::new(words));
     }
 }

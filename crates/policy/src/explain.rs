@@ -1,12 +1,12 @@
-//! What a decision looked at, step by step. The walk that decides writes these down when asked; there is
-//! no second description of it. Steps name paths and operators, never what the arguments hold.
+//! The steps of a decision. The walk that decides records them on request, so that the explanation
+//! cannot differ from the decision. Steps name paths and operators, never argument values.
 
 use std::fmt;
 use std::sync::Arc;
 
-use crate::truth::Truth;
+use crate::truth_value::TruthValue;
 
-/// One thing that was looked at.
+/// One step of a decision.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Step {
     /// JSON pointer of the part of the policy.
@@ -22,14 +22,14 @@ impl fmt::Display for Step {
     }
 }
 
-/// What came of a step.
+/// The result of a step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Finding {
-    /// A pattern or entry speaks for the name.
+    /// A pattern or entry matches the name.
     Matches,
-    /// None does.
+    /// None matches.
     NoMatch,
-    Truth(Truth),
+    TruthValue(TruthValue),
     Allows,
     Asks,
     Denies,
@@ -44,7 +44,7 @@ impl Finding {
         match self {
             Finding::Matches => "matches",
             Finding::NoMatch => "no match",
-            Finding::Truth(truth) => truth.as_str(),
+            Finding::TruthValue(truth) => truth.as_str(),
             Finding::Allows => "allows",
             Finding::Asks => "asks a human",
             Finding::Denies => "denies",
@@ -61,25 +61,25 @@ impl fmt::Display for Finding {
     }
 }
 
-/// Hears of every step of a walk.
+/// Receives every step of a walk.
 pub(crate) trait Recorder {
-    /// Without arguments the walk goes on where a rule asks for them, and says so.
+    /// Without arguments the walk continues past a rule that needs them and records the rule.
     const KNOWS_ARGUMENTS: bool = true;
 
     fn note(&mut self, step: impl FnOnce() -> Step);
 
-    /// The rule may stop the call here, or ask a human: that hangs on the arguments.
+    /// The rule may deny the call or require approval, depending on the arguments.
     fn may(&mut self, _what: May, _rule: &Arc<str>) {}
 }
 
-/// What a rule on arguments that nobody knows may do.
+/// What a rule on unknown arguments may do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum May {
     Deny,
     Ask,
 }
 
-/// Deciding needs no record; the steps are not even made.
+/// Deciding needs no record; the steps are not even built.
 pub(crate) struct Silent;
 
 impl Recorder for Silent {

@@ -1,5 +1,5 @@
-//! Limits: what a call draws on which counter. The counting itself is the ledger's; here each limit
-//! becomes a hold with an exact amount, or the call is denied because the amount makes no sense.
+//! Limits: how much a call adds to which counter. The ledger does the counting; here each limit becomes
+//! a hold with an exact amount, or the call is denied because the amount is invalid.
 
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -7,10 +7,10 @@ use std::sync::Arc;
 use crate::amount::Amount;
 use crate::call::Call;
 use crate::duration::window_seconds;
-use crate::load::Loader;
+use crate::loader::Loader;
 use crate::path::{Leaf, Path, Root, Seen};
 use crate::pointer;
-use crate::problem::{Complaint, Place};
+use crate::problem::{Complaint, Position};
 use crate::tree::Node;
 use crate::verdict::{Hold, Scope};
 
@@ -25,7 +25,7 @@ pub(crate) struct Limit {
     increment: Increment,
     pub(crate) pointer: Arc<str>,
     on_deny: Option<Arc<str>>,
-    place: Place,
+    position: Position,
 }
 
 #[derive(Debug, PartialEq, Eq)]
@@ -36,7 +36,7 @@ pub(crate) enum Increment {
 }
 
 impl Limit {
-    /// What the call draws, or why that cannot be said.
+    /// The hold of a call, or why its amount is invalid.
     pub(crate) fn hold(&self, call: &Call<'_>) -> Result<Hold, String> {
         Ok(Hold {
             counter: Arc::clone(&self.counter),
@@ -49,7 +49,7 @@ impl Limit {
         })
     }
 
-    /// Whether how much a call draws is for its arguments to say.
+    /// Whether the amount comes from the arguments.
     pub(crate) fn counts_arguments(&self) -> bool {
         matches!(self.increment, Increment::Path(_))
     }
@@ -150,20 +150,20 @@ fn compile_limit(
         increment: increment?,
         pointer: pointer.into(),
         on_deny: node.text_of("on_deny").map(Arc::from).or_else(|| reason.cloned()),
-        place: node.place,
+        position: node.position,
     })
 }
 
-/// An agent opens as many sessions as it likes, so a limit for each of them would be none.
+/// An agent can open any number of sessions, so a limit per session would be no limit.
 fn warn_of_sessions(node: &Node, pointer: &str, loader: &mut Loader) {
     let words = "the scope `session` counts all sessions of a grant together, because an agent can open a new session at any time";
     let complaint = Complaint::new(words).hint("write `grant`, which counts the same");
-    loader.warnings.add(node.place, &pointer::member(pointer, "scope"), complaint);
+    loader.warnings.add(node.position, &pointer::member(pointer, "scope"), complaint);
 }
 
 fn read_amount(node: &Node) -> Result<Amount, Complaint> {
     node.as_number().and_then(Amount::parse).ok_or_else(|| {
-        Complaint::new("an amount that cannot be counted exactly")
+        Complaint::new("this amount cannot be counted exactly")
             .hint("write a number that is not negative, with at most 18 digits after the point")
     })
 }
@@ -172,14 +172,14 @@ fn read_increment(node: &Node) -> Result<Increment, Complaint> {
     let Some(text) = node.as_text() else {
         let amount = read_amount(node)?;
         if amount == Amount::ZERO {
-            let complaint = Complaint::new("an increment of 0, which never reaches the limit");
+            let complaint = Complaint::new("the increment is 0, so the limit is never reached");
             return Err(complaint.hint("leave `increment` out to count calls"));
         }
         return Ok(Increment::Fixed(amount));
     };
     let path = Path::parse(text)?;
     if path.root != Root::Args {
-        let words = format!("`{text}` is no argument");
+        let words = format!("`{text}` is not an argument");
         return Err(Complaint::new(words).hint("count a path such as `args.amount`"));
     }
     Ok(Increment::Path(path))
@@ -189,14 +189,14 @@ fn read_counter(node: &Node) -> Result<&str, Complaint> {
     let name = node.as_text().unwrap_or_default();
     let plain = !name.is_empty() && name.chars().count() <= COUNTER_CHARACTERS_MAX;
     if !plain || name.starts_with('/') || name.chars().any(char::is_control) {
-        return Err(Complaint::new("a counter name that cannot be used").hint(
+        return Err(Complaint::new("invalid counter name").hint(
             "1 to 256 characters, not beginning with `/`: such names belong to limits without a counter",
         ));
     }
     Ok(name)
 }
 
-/// Notes every pair of limits that one call can meet and that disagree on what it counts.
+/// Reports every pair of limits that apply to one call and disagree on its amount.
 pub(crate) fn check_agreement<'a>(own: &'a [Limit], shared: &'a [Limit], loader: &mut Loader) {
     for (index, limit) in own.iter().enumerate() {
         let earlier = own.iter().take(index).chain(shared);
@@ -205,8 +205,8 @@ pub(crate) fn check_agreement<'a>(own: &'a [Limit], shared: &'a [Limit], loader:
                 "the counter `{}` counts a call in two ways, here and in `{}`",
                 limit.counter, other.pointer
             );
-            let complaint = Complaint::new(words).hint("give one of them a counter of its own");
-            loader.problems.add(limit.place, &limit.pointer, complaint);
+            let complaint = Complaint::new(words).hint("give one of them its own counter");
+            loader.problems.add(limit.position, &limit.pointer, complaint);
         }
     }
 }

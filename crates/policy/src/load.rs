@@ -1,22 +1,22 @@
-//! Loading: text to tree, tree checked against the tables, then compiled, then the policy's own tests.
+//! Loads a policy: parses the text, checks it against the field tables, compiles it and runs its tests.
 
 use std::sync::Arc;
 
 use crate::entry::{OnChange, Rules};
 use crate::fields;
 use crate::limits::check_agreement;
+use crate::loader::Loader;
 use crate::names::{Name, nfc};
-use crate::operator;
 use crate::pointer;
 use crate::policy::{Policy, ServerRequest, hide_pointer};
 use crate::problem::{Complaint, LoadError, Problem, Problems};
-use crate::section::{Patterns, Section, Spellings, check_patterns};
+use crate::section::{NamePatterns, Section, Spellings, check_patterns};
 use crate::selftest;
 use crate::shape::{self, Shape};
 use crate::tree::{self, Format, Node};
 
 impl Policy {
-    /// Reads and compiles a policy and runs its tests. Whatever is wrong is an error with its place.
+    /// Reads and compiles a policy and runs its tests. Every problem is an error with its position.
     pub fn load(source: &str, format: Format) -> Result<Policy, LoadError> {
         let policy = Policy::compile(source, format)?;
         let failed = policy.run_tests().into_iter().filter(|outcome| !outcome.passed);
@@ -27,7 +27,7 @@ impl Policy {
     /// The same without running its tests.
     pub fn compile(source: &str, format: Format) -> Result<Policy, LoadError> {
         Policy::compile_text(source, format).map_err(|error| {
-            // Somebody may have named another file, whose content is nobody's business.
+            // The text may be another file, given by mistake, whose content must not be shown.
             if looks_like_policy(source) { error } else { error.without_content() }
         })
     }
@@ -46,8 +46,8 @@ impl Policy {
     }
 }
 
-/// Whether a text is meant to be a policy, so that what is wrong with it may be shown: it says
-/// `version: "1"`, or `default: deny` or `allow`.
+/// Whether a text is meant to be a policy, so that errors may quote it: it contains `version: "1"`, or
+/// `default: deny` or `allow`.
 pub fn looks_like_policy(source: &str) -> bool {
     let says = |name: &str, values: &[&str]| {
         source.match_indices(name).any(|(at, _)| {
@@ -63,37 +63,6 @@ pub fn looks_like_policy(source: &str) -> bool {
         })
     };
     says("version", &["1"]) || says("default", &["deny", "allow"])
-}
-
-/// Where the parts of a policy report what is wrong with them.
-#[derive(Default)]
-pub(crate) struct Loader {
-    pub(crate) problems: Problems,
-    pub(crate) warnings: Problems,
-    warned_of_links: bool,
-    pub(crate) patterns: operator::Patterns,
-}
-
-impl Loader {
-    /// The value, or a note of the complaint with its place.
-    pub(crate) fn take<T>(
-        &mut self,
-        node: &Node,
-        pointer: &str,
-        result: Result<T, Complaint>,
-    ) -> Option<T> {
-        result.map_err(|complaint| self.problems.add(node.place, pointer, complaint)).ok()
-    }
-
-    /// Says once in a policy what a comparison of paths cannot know.
-    pub(crate) fn warn_of_links(&mut self, node: &Node, pointer: &str) {
-        if std::mem::replace(&mut self.warned_of_links, true) {
-            return;
-        }
-        let words = "`path_under` compares the text of a path: a symbolic link below the folder can lead out of it";
-        let hint = "keep links out of the folder, or run the server where it can open nothing else";
-        self.warnings.add(node.place, pointer, Complaint::new(words).hint(hint));
-    }
 }
 
 fn compile(root: &Node, loader: &mut Loader) -> Policy {
@@ -135,13 +104,13 @@ fn compile(root: &Node, loader: &mut Loader) -> Policy {
     }
 }
 
-fn compile_hide(node: Option<&Node>, spellings: Spellings, loader: &mut Loader) -> Patterns {
+fn compile_hide(node: Option<&Node>, spellings: Spellings, loader: &mut Loader) -> NamePatterns {
     let items = node.map(Node::items).unwrap_or_default();
     let texts: Vec<String> = items.iter().filter_map(Node::as_text).map(nfc).collect();
-    let places: Vec<_> = items.iter().map(|item| item.place).collect();
-    check_patterns(&texts, &places, |index| pointer::item("/hide", index), loader);
-    // Patterns of this list may overlap: any of them hides.
-    Patterns::new(&texts, spellings).0
+    let positions: Vec<_> = items.iter().map(|item| item.position).collect();
+    check_patterns(&texts, &positions, |index| pointer::item("/hide", index), loader);
+    // Patterns of this list may overlap; each of them hides.
+    NamePatterns::new(&texts, spellings).0
 }
 
 fn server_requests(node: Option<&Node>) -> Vec<ServerRequest> {
@@ -154,8 +123,8 @@ fn server_requests(node: Option<&Node>) -> Vec<ServerRequest> {
     }
 }
 
-/// An entry that `hide` beats is most likely a mistake.
-fn warn_of_hidden(root: &Node, hide: &Patterns, loader: &mut Loader) {
+/// An entry that `hide` overrides is most likely a mistake.
+fn warn_of_hidden(root: &Node, hide: &NamePatterns, loader: &mut Loader) {
     for section in ["tools", "resources", "prompts"] {
         for member in root.get(section).map(Node::members).unwrap_or_default() {
             if member.name.contains('*') {
@@ -168,28 +137,28 @@ fn warn_of_hidden(root: &Node, hide: &Patterns, loader: &mut Loader) {
                     pointer,
                     hide_pointer(found.entry())
                 );
-                loader.warnings.add(member.place, &pointer, Complaint::new(words));
+                loader.warnings.add(member.position, &pointer, Complaint::new(words));
             }
         }
     }
 }
 
-/// No tool may have such a name, so whoever wrote it meant a wildcard, and the entry never counts.
+/// No tool can have such a name, so the author meant a wildcard, and the entry never matches.
 fn warn_of_other_wildcards(root: &Node, loader: &mut Loader) {
     let tools = root.get("tools").map(Node::members).unwrap_or_default();
     let tools = tools.iter().map(|member| {
-        (member.name.as_str(), member.place, pointer::member("/tools", &member.name))
+        (member.name.as_str(), member.position, pointer::member("/tools", &member.name))
     });
     let hide = root.get("hide").map(Node::items).unwrap_or_default().iter().enumerate();
     let hide = hide.filter_map(|(index, item)| {
-        // A URI may hold them.
+        // A URI may contain them.
         let text = item.as_text().filter(|text| !text.contains(':'))?;
-        Some((text, item.place, pointer::item("/hide", index)))
+        Some((text, item.position, pointer::item("/hide", index)))
     });
     let unlike = |name: &str| name.contains(['?', '[', ']', '{', '}']);
     let found: Vec<_> = tools.chain(hide).filter(|(name, ..)| unlike(name)).collect();
-    for (_, place, pointer) in found {
+    for (_, position, pointer) in found {
         let words = format!("`{pointer}` matches no tool: the only wildcard in names is `*`");
-        loader.warnings.add(place, &pointer, Complaint::new(words));
+        loader.warnings.add(position, &pointer, Complaint::new(words));
     }
 }

@@ -1,4 +1,4 @@
-//! Finds the entry that speaks for a name: the exact one, or the glob with the longest literal prefix.
+//! Finds the entry that matches a name: the exact one, or the glob with the longest literal prefix.
 //! The cost does not grow with the number of entries, whether they are exact names or globs.
 
 use std::borrow::Cow;
@@ -6,27 +6,27 @@ use std::borrow::Cow;
 use hashbrown::HashMap;
 use unicode_normalization::UnicodeNormalization;
 
+pub(crate) use deceptive::{DeceptiveName, deceptive};
 use glob::Glob;
-use ladder::{End, Ladder};
-pub(crate) use odd::{Oddness, oddness};
+use prefix_index::{End, PrefixIndex};
 
+mod deceptive;
 pub(crate) mod fold;
 mod glob;
-mod ladder;
-mod odd;
+mod prefix_index;
 
-/// A name as it is compared: in NFC, and whether globs may speak for it.
+/// A name in NFC, and whether globs may match it.
 #[derive(Debug)]
 pub(crate) struct Name<'a> {
     pub(crate) text: Cow<'a, str>,
-    pub(crate) oddness: Option<Oddness>,
+    pub(crate) deceptive: Option<DeceptiveName>,
 }
 
 impl<'a> Name<'a> {
     pub(crate) fn of(text: &'a str) -> Name<'a> {
-        let oddness = oddness(text);
+        let deceptive = deceptive(text);
         let text = if text.is_ascii() { text.into() } else { nfc(text).into() };
-        Name { text, oddness }
+        Name { text, deceptive }
     }
 }
 
@@ -34,13 +34,12 @@ pub(crate) fn nfc(text: &str) -> String {
     text.nfc().collect()
 }
 
-/// Why a name is not what it seems, when it is not: globs never speak for it, and lists show it with this
-/// warning.
+/// The warning for a deceptive name. Globs never match such a name, and lists show it with the warning.
 pub fn name_warning(name: &str) -> Option<&'static str> {
-    oddness(name).map(Oddness::words)
+    deceptive(name).map(DeceptiveName::words)
 }
 
-/// The index of the entry that speaks for a name.
+/// The index of the entry that matches a name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Match {
     Exact(u32),
@@ -59,17 +58,17 @@ impl Match {
 #[derive(Debug, Default)]
 pub(crate) struct Names {
     exact: HashMap<Box<str>, u32>,
-    globs: Ladder<Ladder<Vec<Middle>>>,
+    globs: PrefixIndex<PrefixIndex<Vec<Middle>>>,
 }
 
-/// What stands between the literal prefix and the literal suffix of a glob.
+/// The part between the literal prefix and the literal suffix of a glob.
 #[derive(Debug)]
 struct Middle {
     parts: Box<[Box<str>]>,
     entry: u32,
 }
 
-/// Two patterns between which no order exists: the later one and the earlier one, by index.
+/// Two patterns of equal precedence, by index.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Tie {
     pub(crate) later: u32,
@@ -99,7 +98,7 @@ impl Names {
         (Names { exact, globs }, ties)
     }
 
-    /// The entry that speaks for a name. An odd name is only ever found exactly.
+    /// The entry that matches a name. A deceptive name only matches exactly.
     pub(crate) fn find(&self, name: &Name<'_>) -> Option<Match> {
         match self.exact.get(name.text.as_ref()) {
             Some(&entry) => Some(Match::Exact(entry)),
@@ -107,13 +106,13 @@ impl Names {
         }
     }
 
-    /// The glob that speaks for a name among those that are wanted, whether or not the name is written out.
+    /// The glob that matches a name among those that `wanted` accepts, even if an exact entry exists.
     pub(crate) fn find_glob_where(
         &self,
         name: &Name<'_>,
         wanted: impl Fn(u32) -> bool,
     ) -> Option<u32> {
-        if name.oddness.is_some() { None } else { self.find_glob(&name.text, wanted) }
+        if name.deceptive.is_some() { None } else { self.find_glob(&name.text, wanted) }
     }
 
     /// The same by text alone, for names that were folded.
@@ -139,22 +138,22 @@ impl Names {
     }
 }
 
-fn index(globs: Vec<(Glob, u32)>) -> Ladder<Ladder<Vec<Middle>>> {
+fn index(globs: Vec<(Glob, u32)>) -> PrefixIndex<PrefixIndex<Vec<Middle>>> {
     let mut by_prefix: HashMap<Box<str>, HashMap<Box<str>, Vec<Middle>>> = HashMap::new();
     for (glob, entry) in globs {
         let suffixes = by_prefix.entry(glob.prefix).or_default();
         suffixes.entry(glob.suffix).or_default().push(Middle { parts: glob.middles, entry });
     }
-    let ladders = by_prefix
+    let suffix_indexes = by_prefix
         .into_iter()
-        .map(|(prefix, suffixes)| (prefix, Ladder::new(End::Back, suffixes.into_iter())));
-    Ladder::new(End::Front, ladders)
+        .map(|(prefix, suffixes)| (prefix, PrefixIndex::new(End::Back, suffixes.into_iter())));
+    PrefixIndex::new(End::Front, suffix_indexes)
 }
 
 /// Globs with the same literal prefix tie when some name matches both. That is so exactly when the suffix
 /// of one ends in the suffix of the other: the prefix, all middle parts of both and the longer suffix,
 /// written one after the other, make such a name.
-fn find_ties(globs: &Ladder<Ladder<Vec<Middle>>>) -> Vec<Tie> {
+fn find_ties(globs: &PrefixIndex<PrefixIndex<Vec<Middle>>>) -> Vec<Tie> {
     let mut ties = Vec::new();
     for suffixes in globs.values() {
         for (middles, shorter) in suffixes.with_below() {

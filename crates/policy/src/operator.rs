@@ -3,8 +3,8 @@
 
 use crate::path::Seen;
 use crate::problem::Complaint;
-use crate::tree::{Node, Value};
-use crate::truth::Truth;
+use crate::tree::{Node, NodeValue};
+use crate::truth_value::TruthValue;
 
 mod compare;
 mod host;
@@ -12,27 +12,27 @@ mod network;
 mod text;
 mod under;
 
-pub(crate) use text::{PATTERN_BYTES_MAX, Patterns};
+pub(crate) use text::{PATTERN_BYTES_MAX, PatternBudget};
 
 /// A comparison that is ready to run.
 pub(crate) struct Test {
-    check: Box<dyn Fn(&Seen<'_>) -> Truth + Send + Sync>,
+    check: Box<dyn Fn(&Seen<'_>) -> TruthValue + Send + Sync>,
 }
 
 impl Test {
-    fn new(check: impl Fn(&Seen<'_>) -> Truth + Send + Sync + 'static) -> Test {
+    fn new(check: impl Fn(&Seen<'_>) -> TruthValue + Send + Sync + 'static) -> Test {
         Test { check: Box::new(check) }
     }
 
     /// A comparison of text; everything else is indeterminate.
-    fn on_text(check: impl Fn(&str) -> Truth + Send + Sync + 'static) -> Test {
+    fn on_text(check: impl Fn(&str) -> TruthValue + Send + Sync + 'static) -> Test {
         Test::new(move |seen| match seen {
             Seen::Text(text) => check(text),
-            _ => Truth::Indeterminate,
+            _ => TruthValue::Indeterminate,
         })
     }
 
-    pub(crate) fn run(&self, seen: &Seen<'_>) -> Truth {
+    pub(crate) fn run(&self, seen: &Seen<'_>) -> TruthValue {
         (self.check)(seen)
     }
 }
@@ -47,11 +47,11 @@ pub struct Operator {
     pub(crate) compile: Compile,
 }
 
-/// Patterns share one budget of the document that they are in.
+/// All patterns of a document share one budget.
 #[derive(Clone, Copy)]
 pub(crate) enum Compile {
     Plain(fn(&Node) -> Result<Test, Complaint>),
-    Pattern(fn(&Node, &mut Patterns) -> Result<Test, Complaint>),
+    Pattern(fn(&Node, &mut PatternBudget) -> Result<Test, Complaint>),
 }
 
 /// What an operator is compared with: the `value` of its condition.
@@ -61,7 +61,7 @@ pub enum Takes {
     Scalar,
     Scalars,
     Number,
-    /// `true` unless said.
+    /// `true` unless given.
     Flag,
     Text,
     /// One text or a list of them.
@@ -76,7 +76,7 @@ impl Takes {
             Takes::Scalar => "text, a number, or true or false",
             Takes::Scalars => "a list of text, numbers, true or false",
             Takes::Number => "a number",
-            Takes::Flag => "true or false; true unless said",
+            Takes::Flag => "true or false; true by default",
             Takes::Text => "text",
             Takes::Texts => "text, or a list of texts",
             Takes::Count => "a whole number",
@@ -87,7 +87,7 @@ impl Takes {
         match self {
             Takes::Scalar => is_scalar(node),
             Takes::Scalars => {
-                matches!(node.value, Value::List(_)) && node.items().iter().all(is_scalar)
+                matches!(node.value, NodeValue::List(_)) && node.items().iter().all(is_scalar)
             }
             Takes::Number => node.as_number().is_some(),
             Takes::Flag => node.as_bool().is_some(),
@@ -102,15 +102,15 @@ impl Takes {
 }
 
 fn is_scalar(node: &Node) -> bool {
-    matches!(node.value, Value::Text(_) | Value::Number(_) | Value::Bool(_))
+    matches!(node.value, NodeValue::Text(_) | NodeValue::Number(_) | NodeValue::Bool(_))
 }
 
-/// An example: a condition's `value`, an argument, both as JSON, and what comes of it.
+/// An example: a condition's `value`, an argument, both as JSON, and the expected result.
 #[derive(Debug, Clone, Copy)]
 pub struct Case {
     pub value: &'static str,
     pub given: &'static str,
-    pub truth: Truth,
+    pub truth: TruthValue,
 }
 
 impl Operator {
@@ -119,22 +119,26 @@ impl Operator {
     }
 
     /// Makes the comparison with the `value` of a condition.
-    pub(crate) fn compile(&self, value: &Node, patterns: &mut Patterns) -> Result<Test, Complaint> {
+    pub(crate) fn compile(
+        &self,
+        value: &Node,
+        budget: &mut PatternBudget,
+    ) -> Result<Test, Complaint> {
         if !self.takes.fits(value) {
             let words = format!("`{}` takes {}", self.name, self.takes.describe());
             return Err(Complaint::new(words));
         }
         match self.compile {
             Compile::Plain(compile) => compile(value),
-            Compile::Pattern(compile) => compile(value, patterns),
+            Compile::Pattern(compile) => compile(value, budget),
         }
     }
 
-    /// What a missing value comes to without `missing`: only `exists` has a word to say.
-    pub(crate) fn when_missing(&self, value: Option<&Node>) -> Truth {
+    /// The result for a missing value without `missing`: only `exists` has one.
+    pub(crate) fn when_missing(&self, value: Option<&Node>) -> TruthValue {
         match self.takes {
-            Takes::Flag => Truth::of(value.and_then(Node::as_bool) == Some(false)),
-            _ => Truth::Fails,
+            Takes::Flag => TruthValue::of(value.and_then(Node::as_bool) == Some(false)),
+            _ => TruthValue::Fails,
         }
     }
 }
@@ -151,16 +155,16 @@ pub fn operators() -> &'static [Operator] {
 }
 
 const fn holds(value: &'static str, given: &'static str) -> Case {
-    Case { value, given, truth: Truth::Holds }
+    Case { value, given, truth: TruthValue::Holds }
 }
 
 const fn fails(value: &'static str, given: &'static str) -> Case {
-    Case { value, given, truth: Truth::Fails }
+    Case { value, given, truth: TruthValue::Fails }
 }
 
-/// The given value is there but cannot be compared.
+/// The value is present but cannot be compared.
 const fn unclear(value: &'static str, given: &'static str) -> Case {
-    Case { value, given, truth: Truth::Indeterminate }
+    Case { value, given, truth: TruthValue::Indeterminate }
 }
 
 static ROWS: &[Operator] = &[
@@ -222,14 +226,14 @@ static ROWS: &[Operator] = &[
     },
     Operator {
         name: "exists",
-        words: "is there, whatever it is; with `false`, is missing",
+        words: "is present, whatever its value; with `false`, is missing",
         takes: Takes::Flag,
         compile: Compile::Plain(compare::exists),
         cases: compare::EXISTS,
     },
     Operator {
         name: "regex",
-        words: "is text in which the regular expression matches somewhere; `^` and `$` tie it to the ends",
+        words: "is text in which the regular expression matches somewhere; `^` and `$` anchor it to the ends",
         takes: Takes::Text,
         compile: Compile::Pattern(text::regex),
         cases: text::REGEX,

@@ -8,7 +8,7 @@ use crate::call::Call;
 use crate::json::{Kind, Value, fold};
 use crate::problem::{Complaint, suggest};
 
-pub(crate) use steps::{Step, read_steps};
+pub(crate) use steps::{PathStep, read_steps};
 
 mod steps;
 
@@ -46,7 +46,7 @@ const HOURS: [&str; 24] = [
 pub(crate) struct Path {
     pub(crate) text: Box<str>,
     pub(crate) root: Root,
-    steps: Box<[Step]>,
+    steps: Box<[PathStep]>,
 }
 
 /// What a path leads to.
@@ -109,8 +109,8 @@ impl Path {
         }
     }
 
-    /// Calls `visit` for every value that the path leads to: one, unless it has `[*]`. A list without
-    /// elements has nothing to offer, so it counts as one missing value.
+    /// Calls `visit` for every value that the path leads to: one, unless it has `[*]`. An empty list
+    /// counts as one missing value.
     pub(crate) fn each<'a>(
         &self,
         call: &Call<'a>,
@@ -149,22 +149,22 @@ fn unknown_root(text: &str) -> Complaint {
 
 fn walk<'a>(
     value: Value<'a>,
-    steps: &[Step],
+    steps: &[PathStep],
     visit: &mut impl FnMut(Leaf<'a>) -> ControlFlow<()>,
 ) -> ControlFlow<()> {
     let Some((step, rest)) = steps.split_first() else {
         return visit(Leaf::Present(Seen::of(value)));
     };
     let next = match (step, value.kind()) {
-        (Step::Member(name), Kind::Object) => match value.get(name) {
+        (PathStep::Member(name), Kind::Object) => match value.get(name) {
             None if has_lookalike(value, name) => return visit(Leaf::Misfit),
             found => found,
         },
-        (Step::Index(index), Kind::Array) => value.items().nth(*index),
-        (Step::Every, Kind::Array) if !value.is_empty() => {
+        (PathStep::Index(index), Kind::Array) => value.items().nth(*index),
+        (PathStep::Every, Kind::Array) if !value.is_empty() => {
             return value.items().try_for_each(|item| walk(item, rest, visit));
         }
-        (Step::Every, Kind::Array) => None,
+        (PathStep::Every, Kind::Array) => None,
         _ => return visit(Leaf::Misfit),
     };
     match next {
@@ -173,7 +173,7 @@ fn walk<'a>(
     }
 }
 
-/// Whether a member is there that a careless reader takes for this one, such as `Amount` for `amount`.
+/// Whether a member exists that a lenient reader may take for this one, such as `Amount` for `amount`.
 fn has_lookalike(object: Value<'_>, name: &str) -> bool {
     let name = fold(name);
     object.entries().any(|(key, _)| fold(&key.text()) == name)

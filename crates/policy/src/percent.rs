@@ -1,6 +1,6 @@
-//! Percent-decoding, as often as it takes.
+//! Repeated percent-decoding.
 
-/// Nobody honest encodes more often than this.
+/// No legitimate text is encoded more often than this.
 pub(crate) const ROUNDS_MAX: usize = 4;
 
 /// One round. `None` when nothing is encoded; bytes that are no UTF-8 become replacement characters.

@@ -1,4 +1,4 @@
-//! A policy that is ready to decide: compiled once, never changed, shared by every call.
+//! A compiled policy: immutable and shared by every call.
 
 use std::sync::Arc;
 
@@ -7,7 +7,7 @@ use crate::entry::{Action, Entry, OnChange, Rules};
 use crate::names::{Match, Name, fold};
 use crate::pointer;
 use crate::problem::Problem;
-use crate::section::{Patterns, Section};
+use crate::section::{NamePatterns, Section};
 use crate::selftest::SelfTest;
 use crate::verdict::Effects;
 
@@ -15,10 +15,10 @@ use crate::verdict::Effects;
 pub struct Policy {
     pub(crate) source: String,
     pub(crate) description: Option<String>,
-    /// Whether names that nothing speaks for are allowed.
+    /// Whether names without an entry are allowed.
     pub(crate) allows_unnamed: bool,
     pub(crate) default_rule: Arc<str>,
-    pub(crate) hide: Patterns,
+    pub(crate) hide: NamePatterns,
     pub(crate) all_tools: Rules,
     pub(crate) tools: Section,
     pub(crate) resources: Section,
@@ -30,7 +30,7 @@ pub struct Policy {
     pub(crate) warnings: Vec<Problem>,
 }
 
-/// What a server may ask of the client.
+/// What a server may request from the client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum ServerRequest {
     Elicitation,
@@ -55,14 +55,14 @@ impl ServerRequest {
     }
 }
 
-/// Who speaks for a name.
+/// The part of the policy that applies to a name.
 pub(crate) enum Found<'p> {
     /// A pattern of `hide`, by index.
     Hidden(u32),
     Entry(&'p Entry),
-    /// The name could be taken for another that the policy speaks of, here.
+    /// The name could be confused with a name in the policy, at this pointer.
     Doubtful(String),
-    Nobody,
+    Nothing,
 }
 
 impl Policy {
@@ -75,28 +75,28 @@ impl Policy {
         self.description.as_deref()
     }
 
-    /// Whether names that no entry names are allowed.
+    /// Whether names without an entry are allowed.
     pub fn allows_unnamed(&self) -> bool {
         self.allows_unnamed
     }
 
-    /// What deserves a look although the policy loads.
+    /// Warnings about a policy that loads.
     pub fn warnings(&self) -> &[Problem] {
         &self.warnings
     }
 
-    /// Whether it belongs into lists. A denied tool stays visible; a hidden one, and one that only the
+    /// Whether it appears in lists. A denied tool stays visible; a hidden one, and one that only the
     /// default denies, does not.
     pub fn shows(&self, subject: Subject<'_>) -> bool {
         match self.find(subject, &Name::of(subject.name())) {
             Found::Hidden(_) => false,
             Found::Entry(entry) => entry.action != Action::Hide,
             Found::Doubtful(_) => true,
-            Found::Nobody => self.allows_unnamed,
+            Found::Nothing => self.allows_unnamed,
         }
     }
 
-    /// What happens when the definition behind a name is not the accepted one.
+    /// What happens when a definition differs from the accepted one.
     pub fn on_change(&self, subject: Subject<'_>) -> OnChange {
         match self.find(subject, &Name::of(subject.name())) {
             Found::Entry(entry) => entry.on_change.unwrap_or(self.on_change),
@@ -104,18 +104,18 @@ impl Policy {
         }
     }
 
-    /// What happens to what a task brings that began as a call of this tool. Nothing when the name is no
-    /// longer let through, whatever it was called with.
+    /// The effects for the result of a task that started as a call of this tool. None when the tool is no
+    /// longer allowed, whatever its arguments were.
     pub fn effects_of_task(&self, tool: &str) -> Option<Effects> {
         match self.find(Subject::Tool(tool), &Name::of(tool)) {
             Found::Entry(entry) if matches!(entry.action, Action::Deny | Action::Hide) => None,
             Found::Entry(entry) => Some(entry.effects.clone()),
-            Found::Nobody if self.allows_unnamed => Some(Effects::default()),
-            Found::Hidden(_) | Found::Doubtful(_) | Found::Nobody => None,
+            Found::Nothing if self.allows_unnamed => Some(Effects::default()),
+            Found::Hidden(_) | Found::Doubtful(_) | Found::Nothing => None,
         }
     }
 
-    /// The part of the policy that lets a name through, for what is said about its result.
+    /// The part of the policy that allows a name, for messages about its result.
     pub fn rule_of(&self, subject: Subject<'_>) -> Arc<str> {
         match self.find(subject, &Name::of(subject.name())) {
             Found::Entry(entry) => Arc::clone(&entry.pointer),
@@ -123,7 +123,7 @@ impl Policy {
         }
     }
 
-    /// What is taken out of any result at all, for what a server says beside its results.
+    /// The redactions of all entries together, for server messages that are not results.
     pub fn redacted_anywhere(&self) -> Effects {
         let sections = [&self.tools, &self.resources, &self.prompts];
         let entries = sections.into_iter().flat_map(Section::entries);
@@ -131,13 +131,12 @@ impl Policy {
         Effects { redact, result_bytes_max: None }
     }
 
-    /// Whether anything is taken out of any result, so that what a server says beside its results
-    /// cannot be passed on unread.
+    /// Whether any entry redacts results, so that other server messages must be inspected too.
     pub fn redacts(&self) -> bool {
         self.redacts
     }
 
-    /// Whether a server may ask this of the client.
+    /// Whether a server may send this request to the client.
     pub fn server_may_ask(&self, request: ServerRequest) -> bool {
         self.server_requests.contains(&request)
     }
@@ -151,9 +150,9 @@ impl Policy {
         }
     }
 
-    /// Hidden beats every entry; an exact name beats a glob; nothing speaks for methods.
+    /// Hidden overrides every entry; an exact name overrides a glob; methods have no entries.
     pub(crate) fn find(&self, subject: Subject<'_>, name: &Name<'_>) -> Found<'_> {
-        let Some(section) = self.section(subject) else { return Found::Nobody };
+        let Some(section) = self.section(subject) else { return Found::Nothing };
         let readings = match subject {
             Subject::Resource(_) => {
                 [Some(fold::uri_reading(&name.text)), fold::uri_reading_unsplit(&name.text)]
@@ -172,11 +171,11 @@ impl Policy {
         }
         match found.and_then(|found| section.entry(found.entry())) {
             Some(entry) => Found::Entry(entry),
-            None => Found::Nobody,
+            None => Found::Nothing,
         }
     }
 
-    /// The entry that would speak for a name that nobody has heard of: a glob that does not itself hide.
+    /// The entry that would match a made-up name: a glob that does not itself hide.
     pub(crate) fn find_for_made_up(&self, subject: Subject<'_>) -> Option<&Entry> {
         let section = self.section(subject)?;
         let is_open =
@@ -185,8 +184,8 @@ impl Policy {
         section.entry(found)
     }
 
-    /// The part of the policy that a name could be meant to slip past: because a server may read the URI
-    /// as a name there, or because it looks like one. A name that the owner wrote out is beyond doubt.
+    /// The part of the policy that a name could be meant to evade: because a server may read the URI
+    /// as a name there, or because it looks like one. An exact entry is never doubtful.
     fn doubt(
         &self,
         section: &Section,

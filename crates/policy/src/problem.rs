@@ -1,18 +1,20 @@
-//! What is wrong with a policy text, where, and what to write instead.
+//! Problems of a policy text: what is wrong, where, and what to write instead.
 
 use std::fmt;
+
+use crate::nearest::nearest;
 
 /// Problems beyond this many are counted, not listed.
 const PROBLEMS_MAX: usize = 50;
 
-/// A place in a policy text, both counted from 1, the column in characters.
+/// A position in a policy text. Line and column count from 1, the column in characters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
-pub(crate) struct Place {
+pub(crate) struct Position {
     pub(crate) line: usize,
     pub(crate) column: usize,
 }
 
-/// One thing that is wrong, or that deserves a look.
+/// One error or warning.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Problem {
     pub line: usize,
@@ -24,10 +26,14 @@ pub struct Problem {
 }
 
 impl Problem {
-    pub(crate) fn new(place: Place, pointer: impl Into<String>, complaint: Complaint) -> Problem {
+    pub(crate) fn new(
+        position: Position,
+        pointer: impl Into<String>,
+        complaint: Complaint,
+    ) -> Problem {
         Problem {
-            line: place.line,
-            column: place.column,
+            line: position.line,
+            column: position.column,
             pointer: pointer.into(),
             words: complaint.words,
             hint: complaint.hint,
@@ -52,7 +58,7 @@ pub struct LoadError {
 }
 
 impl LoadError {
-    /// The same without anything that stands in the text: places, and words of the policy language.
+    /// The same without any content of the text: only positions and words of the policy language.
     pub(crate) fn without_content(mut self) -> LoadError {
         for problem in &mut self.problems {
             problem.words = without_quotes(&problem.words);
@@ -64,7 +70,7 @@ impl LoadError {
     }
 }
 
-/// Words that may be repeated whatever the text is.
+/// Words that may be quoted whatever the text is.
 const SAFE_WORDS: [&str; 13] = [
     "version",
     "default",
@@ -81,7 +87,7 @@ const SAFE_WORDS: [&str; 13] = [
     "1",
 ];
 
-/// Leaves out what is quoted, unless it is a word of the language.
+/// Removes quotations, unless they are words of the language.
 fn without_quotes(words: &str) -> String {
     let is_safe = |word: &str| SAFE_WORDS.contains(&word) || matches!(word, "deny" | "allow");
     let parts = words.split('`').enumerate().map(|(number, part)| match part {
@@ -103,7 +109,7 @@ impl fmt::Display for LoadError {
 
 impl std::error::Error for LoadError {}
 
-/// Words without a place yet: what is wrong, and what to do.
+/// A message without a position: what is wrong, and what to do.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Complaint {
     pub(crate) words: String,
@@ -120,7 +126,7 @@ impl Complaint {
     }
 }
 
-/// Collects problems while loading goes on, so that one run shows many.
+/// Collects problems while loading continues, so that one run shows many.
 #[derive(Debug, Default)]
 pub(crate) struct Problems {
     found: Vec<Problem>,
@@ -128,9 +134,9 @@ pub(crate) struct Problems {
 }
 
 impl Problems {
-    pub(crate) fn add(&mut self, place: Place, pointer: &str, complaint: Complaint) {
+    pub(crate) fn add(&mut self, position: Position, pointer: &str, complaint: Complaint) {
         if self.found.len() < PROBLEMS_MAX {
-            self.found.push(Problem::new(place, pointer, complaint));
+            self.found.push(Problem::new(position, pointer, complaint));
         } else {
             self.unlisted += 1;
         }
@@ -148,7 +154,7 @@ impl Problems {
         Err(LoadError { problems: self.found })
     }
 
-    /// The same list when it only warns.
+    /// The same list as warnings.
     pub(crate) fn into_warnings(mut self) -> Vec<Problem> {
         self.found.sort_by_key(|problem| (problem.line, problem.column));
         self.found
@@ -157,12 +163,9 @@ impl Problems {
 
 /// `did you mean …?` when one of the known words is near, otherwise the list of them.
 pub(crate) fn suggest<'a>(word: &str, known: impl Iterator<Item = &'a str> + Clone) -> String {
-    let near = known.clone().map(|candidate| (distance(word, candidate), candidate)).min();
-    match near {
-        Some((steps, candidate)) if steps <= 1 + candidate.len() / 4 => {
-            format!("did you mean `{candidate}`?")
-        }
-        _ => format!("known: {}", list(known)),
+    match nearest(word, known.clone()) {
+        Some(candidate) => format!("did you mean `{candidate}`?"),
+        None => format!("known: {}", list(known)),
     }
 }
 
@@ -171,47 +174,9 @@ pub(crate) fn list<'a>(names: impl Iterator<Item = &'a str>) -> String {
     names.map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ")
 }
 
-/// How many letters must change, be added, be dropped or trade places with a neighbour.
-fn distance(from: &str, to: &str) -> usize {
-    const LETTERS_MAX: usize = 64;
-    let from: Vec<char> = from.to_lowercase().chars().take(LETTERS_MAX).collect();
-    let to: Vec<char> = to.chars().collect();
-    let mut before: Vec<usize> = Vec::new();
-    let mut above: Vec<usize> = (0..=to.len()).collect();
-    let mut previous = None;
-    for (row, letter) in from.iter().enumerate() {
-        let current = next_row(row, *letter, previous, &to, &above, &before);
-        before = std::mem::replace(&mut above, current);
-        previous = Some(*letter);
-    }
-    above.last().copied().unwrap_or(0)
-}
-
-fn next_row(
-    row: usize,
-    letter: char,
-    previous: Option<char>,
-    to: &[char],
-    above: &[usize],
-    before: &[usize],
-) -> Vec<usize> {
-    let at = |cells: &[usize], column: usize| cells.get(column).copied().unwrap_or(usize::MAX / 2);
-    let mut current = vec![row + 1];
-    for (column, &other) in to.iter().enumerate() {
-        let kept = at(above, column) + usize::from(letter != other);
-        let mut best = kept.min(at(above, column + 1) + 1).min(at(&current, column) + 1);
-        let swapped = column > 0 && previous == Some(other) && to.get(column - 1) == Some(&letter);
-        if swapped {
-            best = best.min(at(before, column - 1) + 1);
-        }
-        current.push(best);
-    }
-    current
-}
-
 #[cfg(test)]
 mod tests {
-    use super::{distance, suggest};
+    use super::suggest;
 
     #[test]
     fn a_near_word_is_suggested_and_a_far_one_is_not() {
@@ -227,12 +192,5 @@ mod tests {
         for (word, expected) in cases {
             assert_eq!(suggest(word, known.into_iter()), expected, "{word}");
         }
-    }
-
-    #[test]
-    fn a_swap_counts_once() {
-        assert_eq!(distance("abcd", "abdc"), 1);
-        assert_eq!(distance("", "abc"), 3);
-        assert_eq!(distance("abc", "abc"), 0);
     }
 }

@@ -1,16 +1,16 @@
 //! Paths into a result, such as `items[*].email`, and the cuts that remove what they lead to from the
-//! result's own bytes. Where a result has another shape than the path expects, more is cut, never less.
+//! result's own bytes. Where the shape of a result differs from what the path expects, more is cut, never less.
 
 use std::ops::Range;
 
 use crate::json::{Kind, Value};
-use crate::path::{Step, read_steps};
+use crate::path::{PathStep, read_steps};
 use crate::problem::Complaint;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ResultPath {
     text: Box<str>,
-    steps: Box<[Step]>,
+    steps: Box<[PathStep]>,
 }
 
 impl ResultPath {
@@ -61,12 +61,12 @@ struct Part<'d> {
     span: Range<usize>,
     value: Value<'d>,
     /// What remains of each path that leads here.
-    ways: Vec<Way<'d>>,
+    ways: Vec<Remaining<'d>>,
 }
 
-type Way<'p> = &'p [Step];
+type Remaining<'p> = &'p [PathStep];
 
-fn collect<'d>(value: Value<'d>, ways: Vec<&'d [Step]>, cuts: &mut Vec<Range<usize>>) {
+fn collect<'d>(value: Value<'d>, ways: Vec<&'d [PathStep]>, cuts: &mut Vec<Range<usize>>) {
     let parts = match value.kind() {
         Kind::Object => members(value, ways),
         Kind::Array => elements(value, &ways),
@@ -75,7 +75,7 @@ fn collect<'d>(value: Value<'d>, ways: Vec<&'d [Step]>, cuts: &mut Vec<Range<usi
     let mut kept_before = false;
     let mut end_before = 0;
     for (index, part) in parts.iter().enumerate() {
-        // A text where more steps were due may hold what they lead to, and nobody can tell.
+        // A string where the path continues may contain the value, so it is cut as a whole.
         let closed = part.value.kind() == Kind::String && !part.ways.is_empty();
         let removed = closed || part.ways.iter().any(|way| way.is_empty());
         if removed {
@@ -93,7 +93,7 @@ fn collect<'d>(value: Value<'d>, ways: Vec<&'d [Step]>, cuts: &mut Vec<Range<usi
 }
 
 /// `[*]` on an object means its members, and also the object itself in place of a list of one.
-fn members<'d>(object: Value<'d>, mut open: Vec<Way<'d>>) -> Vec<Part<'d>> {
+fn members<'d>(object: Value<'d>, mut open: Vec<Remaining<'d>>) -> Vec<Part<'d>> {
     let mut parts: Vec<(_, Part<'d>)> = object
         .entries()
         .map(|(key, value)| {
@@ -103,11 +103,11 @@ fn members<'d>(object: Value<'d>, mut open: Vec<Way<'d>>) -> Vec<Part<'d>> {
         .collect();
     while let Some(way) = open.pop() {
         match way.split_first() {
-            Some((Step::Member(name), rest)) => {
+            Some((PathStep::Member(name), rest)) => {
                 let named = parts.iter_mut().filter(|(key, _)| key.is(name));
                 named.for_each(|(_, part)| part.ways.push(rest));
             }
-            Some((Step::Every, rest)) => {
+            Some((PathStep::Every, rest)) => {
                 for (_, part) in &mut parts {
                     part.ways.push(rest);
                 }
@@ -115,19 +115,19 @@ fn members<'d>(object: Value<'d>, mut open: Vec<Way<'d>>) -> Vec<Part<'d>> {
                     open.push(rest);
                 }
             }
-            Some((Step::Index(_), _)) | None => {}
+            Some((PathStep::Index(_), _)) | None => {}
         }
     }
     parts.into_iter().map(|(_, part)| part).collect()
 }
 
 /// A name on a list means that member of every element.
-fn elements<'d>(array: Value<'d>, ways: &[Way<'d>]) -> Vec<Part<'d>> {
+fn elements<'d>(array: Value<'d>, ways: &[Remaining<'d>]) -> Vec<Part<'d>> {
     let part = |(index, value): (usize, Value<'d>)| {
         let here = ways.iter().filter_map(|way| match way.split_first() {
-            Some((Step::Every, rest)) => Some(rest),
-            Some((Step::Index(wanted), rest)) => (*wanted == index).then_some(rest),
-            Some((Step::Member(_), _)) => Some(*way),
+            Some((PathStep::Every, rest)) => Some(rest),
+            Some((PathStep::Index(wanted), rest)) => (*wanted == index).then_some(rest),
+            Some((PathStep::Member(_), _)) => Some(*way),
             None => None,
         });
         Part { span: value.span(), value, ways: here.collect() }

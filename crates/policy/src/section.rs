@@ -1,43 +1,43 @@
-//! The entries for tools, resources or prompts, and the names they go by.
+//! The entries for tools, resources or prompts, and the patterns that select them.
 
 use crate::entry::Entry;
 use crate::limits::Limit;
-use crate::load::Loader;
-use crate::names::{Match, Name, Names, Tie, fold, nfc, oddness};
+use crate::loader::Loader;
+use crate::names::{Match, Name, Names, Tie, deceptive, fold, nfc};
 use crate::pointer;
-use crate::problem::{Complaint, Place};
+use crate::problem::{Complaint, Position};
 use crate::tree::Node;
 
-/// Which other spellings of names a list of patterns must know.
+/// Which other spellings of names a list of patterns must match.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Spellings {
-    /// The names are URIs, of which a server may read another one than is written.
+    /// The names are URIs, which a server may read differently from how they are written.
     pub(crate) uris: bool,
-    /// Names that nothing matches are allowed, so one that only looks like a pattern must be caught.
+    /// Names without an entry are allowed, so one that only looks like a pattern must be caught.
     pub(crate) looks: bool,
 }
 
-/// Names and globs in order, with their other spellings where these matter.
+/// Names and globs in order, with their other spellings where needed.
 #[derive(Debug, Default)]
-pub(crate) struct Patterns {
+pub(crate) struct NamePatterns {
     names: Names,
     readings: Option<Names>,
     looks: Option<Names>,
 }
 
-impl Patterns {
-    pub(crate) fn new(texts: &[String], spellings: Spellings) -> (Patterns, Vec<Tie>) {
+impl NamePatterns {
+    pub(crate) fn new(texts: &[String], spellings: Spellings) -> (NamePatterns, Vec<Tie>) {
         let (names, ties) = Names::new(texts.iter().map(String::as_str));
         let readings = spellings.uris.then(|| folded(texts, fold::uri_pattern));
         let looks = spellings.looks.then(|| folded(texts, fold::look_of_pattern));
-        (Patterns { names, readings, looks }, ties)
+        (NamePatterns { names, readings, looks }, ties)
     }
 
     pub(crate) fn find(&self, name: &Name<'_>) -> Option<Match> {
         self.names.find(name)
     }
 
-    /// The glob that speaks for a name among those that are wanted.
+    /// The glob that matches a name among those that `wanted` accepts.
     pub(crate) fn find_glob_where(
         &self,
         name: &Name<'_>,
@@ -51,9 +51,9 @@ impl Patterns {
         self.readings.as_ref().and_then(|names| names.find_text(reading))
     }
 
-    /// The pattern that an odd name looks like.
+    /// The pattern that a deceptive name looks like.
     pub(crate) fn find_look(&self, name: &Name<'_>) -> Option<u32> {
-        name.oddness?;
+        name.deceptive?;
         self.looks.as_ref().and_then(|names| names.find_text(&fold::look(&name.text)))
     }
 }
@@ -65,12 +65,12 @@ fn folded(texts: &[String], fold: fn(&str) -> String) -> Names {
 
 #[derive(Default)]
 pub(crate) struct Section {
-    pub(crate) patterns: Patterns,
+    pub(crate) patterns: NamePatterns,
     entries: Vec<Entry>,
 }
 
 impl Section {
-    /// `shared` are limits that every call of this section meets besides its own.
+    /// `shared` are limits that apply to every call of this section in addition to its own.
     pub(crate) fn compile(
         node: Option<&Node>,
         pointer: &str,
@@ -80,14 +80,14 @@ impl Section {
     ) -> Section {
         let members = node.map(Node::members).unwrap_or_default();
         let texts: Vec<String> = members.iter().map(|member| nfc(&member.name)).collect();
-        let places: Vec<Place> = members.iter().map(|member| member.place).collect();
-        let (patterns, ties) = Patterns::new(&texts, spellings);
+        let positions: Vec<Position> = members.iter().map(|member| member.position).collect();
+        let (patterns, ties) = NamePatterns::new(&texts, spellings);
         let pointer_of = |index: usize| {
             pointer::member(pointer, members.get(index).map_or("", |member| &member.name))
         };
-        check_patterns(&texts, &places, pointer_of, loader);
+        check_patterns(&texts, &positions, pointer_of, loader);
         for tie in ties {
-            note_tie(tie, &texts, &places, pointer_of, loader);
+            note_tie(tie, &texts, &positions, pointer_of, loader);
         }
         let entries = members.iter().map(|member| {
             let pointer = pointer::member(pointer, &member.name);
@@ -105,26 +105,27 @@ impl Section {
     }
 }
 
-/// Refuses empty patterns and warns of those that are not what they seem.
+/// Rejects empty patterns and warns of deceptive ones.
 pub(crate) fn check_patterns(
     texts: &[String],
-    places: &[Place],
+    positions: &[Position],
     pointer: impl Fn(usize) -> String,
     loader: &mut Loader,
 ) {
-    for (index, (text, place)) in texts.iter().zip(places).enumerate() {
+    for (index, (text, position)) in texts.iter().zip(positions).enumerate() {
         if text.is_empty() {
-            loader.problems.add(*place, &pointer(index), Complaint::new("an empty name"));
+            loader.problems.add(*position, &pointer(index), Complaint::new("empty name"));
         }
         if text.trim() != text {
-            let words = format!("the name `{}` begins or ends with a blank", text.escape_debug());
-            let hint = "names are compared byte for byte; a name without the blank is another name";
-            loader.warnings.add(*place, &pointer(index), Complaint::new(words).hint(hint));
+            let words = format!("the name `{}` begins or ends with a space", text.escape_debug());
+            let hint =
+                "names are compared byte for byte; a name without the space is a different name";
+            loader.warnings.add(*position, &pointer(index), Complaint::new(words).hint(hint));
         }
-        if let Some(oddness) = oddness(text) {
-            let words = format!("the name `{}` {}", text.escape_debug(), oddness.words());
-            let hint = "such a name is matched exactly, never by a glob";
-            loader.warnings.add(*place, &pointer(index), Complaint::new(words).hint(hint));
+        if let Some(deceptive) = deceptive(text) {
+            let words = format!("the name `{}` {}", text.escape_debug(), deceptive.words());
+            let hint = "such a name only matches exactly, never through a glob";
+            loader.warnings.add(*position, &pointer(index), Complaint::new(words).hint(hint));
         }
     }
 }
@@ -132,19 +133,19 @@ pub(crate) fn check_patterns(
 fn note_tie(
     tie: Tie,
     texts: &[String],
-    places: &[Place],
+    positions: &[Position],
     pointer: impl Fn(usize) -> String,
     loader: &mut Loader,
 ) {
     let at = |index: u32| usize::try_from(index).unwrap_or(usize::MAX);
     let text = |index: u32| texts.get(at(index)).map_or("", String::as_str);
     let (later, earlier) = (text(tie.later), text(tie.earlier));
-    let place = places.get(at(tie.later)).copied().unwrap_or_default();
+    let position = positions.get(at(tie.later)).copied().unwrap_or_default();
     let complaint = if later == earlier {
-        Complaint::new(format!("the name `{later}` stands twice"))
+        Complaint::new(format!("the name `{later}` appears twice"))
     } else {
         Complaint::new(format!("the globs `{later}` and `{earlier}` match the same names"))
-            .hint("make the part before the first `*` of one longer, or join them")
+            .hint("make the part before the first `*` of one longer, or merge them")
     };
-    loader.problems.add(place, &pointer(at(tie.later)), complaint);
+    loader.problems.add(position, &pointer(at(tie.later)), complaint);
 }

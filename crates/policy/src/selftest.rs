@@ -1,21 +1,21 @@
-//! The tests that a policy carries. They run through the same walk as every call.
+//! The tests inside a policy. They run through the same walk as every call.
 
 use crate::call::{Call, Caller, Definition, LocalTime, Subject, ToolFacts, Weekday};
 use crate::json::Doc;
-use crate::load::Loader;
+use crate::loader::Loader;
 use crate::pointer;
 use crate::policy::Policy;
-use crate::problem::{Complaint, Place, Problem};
+use crate::problem::{Complaint, Position, Problem};
 use crate::shape::whole;
 use crate::tree::{BOUNDS, Node};
 
-/// One test, with everything unsaid filled in.
+/// One test, with defaults filled in.
 #[derive(Debug)]
 pub(crate) struct SelfTest {
-    place: Place,
+    position: Position,
     pointer: String,
     name: String,
-    kind: Kind,
+    kind: TargetKind,
     target: String,
     args: Option<String>,
     params: Option<String>,
@@ -31,13 +31,13 @@ pub(crate) struct SelfTest {
 }
 
 #[derive(Debug, Clone, Copy)]
-enum Kind {
+enum TargetKind {
     Tool,
     Resource,
     Prompt,
 }
 
-/// What came of one test.
+/// The result of one test.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TestOutcome {
     pub name: String,
@@ -65,8 +65,8 @@ impl TestOutcome {
             self.got,
             self.rule
         );
-        let place = Place { line: self.line, column: self.column };
-        Problem::new(place, self.pointer.as_str(), Complaint::new(words))
+        let position = Position { line: self.line, column: self.column };
+        Problem::new(position, self.pointer.as_str(), Complaint::new(words))
     }
 }
 
@@ -86,9 +86,9 @@ impl SelfTest {
         let target = self.target.as_str();
         let call = Call {
             subject: match self.kind {
-                Kind::Tool => Subject::Tool(target),
-                Kind::Resource => Subject::Resource(target),
-                Kind::Prompt => Subject::Prompt(target),
+                TargetKind::Tool => Subject::Tool(target),
+                TargetKind::Resource => Subject::Resource(target),
+                TargetKind::Prompt => Subject::Prompt(target),
             },
             args: doc.as_ref().map(Doc::root),
             params: params.as_ref().map(Doc::root),
@@ -111,8 +111,8 @@ impl SelfTest {
         TestOutcome {
             name: self.name.clone(),
             pointer: self.pointer.clone(),
-            line: self.place.line,
-            column: self.place.column,
+            line: self.position.line,
+            column: self.position.column,
             passed: got == self.expected && by_rule,
             expected: self.expected.clone(),
             got: got.to_owned(),
@@ -132,16 +132,16 @@ fn compile_test(node: &Node, index: usize, loader: &mut Loader) -> Option<SelfTe
     let (kind, target) = loader.take(node, &pointer, read_target(node))?;
     let own = |name: &str| node.text_of(name).map(str::to_owned);
     let caller = |name: &str| node.get("caller").and_then(|caller| caller.text_of(name));
-    let said = |name: &str| caller(name).unwrap_or("test").to_owned();
+    let caller_or_default = |name: &str| caller(name).unwrap_or("test").to_owned();
     Some(SelfTest {
-        place: node.place,
+        position: node.position,
         name: own("name").unwrap_or_else(|| format!("test {index}")),
         kind,
         target,
         args: node.get("args").map(Node::to_json),
         params: node.get("params").map(Node::to_json),
-        grant: said("grant"),
-        session: said("session"),
+        grant: caller_or_default("grant"),
+        session: caller_or_default("session"),
         client: caller("client").map(str::to_owned),
         category: own("category"),
         risk: own("risk"),
@@ -153,8 +153,12 @@ fn compile_test(node: &Node, index: usize, loader: &mut Loader) -> Option<SelfTe
     })
 }
 
-fn read_target(node: &Node) -> Result<(Kind, String), Complaint> {
-    let kinds = [("tool", Kind::Tool), ("resource", Kind::Resource), ("prompt", Kind::Prompt)];
+fn read_target(node: &Node) -> Result<(TargetKind, String), Complaint> {
+    let kinds = [
+        ("tool", TargetKind::Tool),
+        ("resource", TargetKind::Resource),
+        ("prompt", TargetKind::Prompt),
+    ];
     let mut found = kinds.iter().filter_map(|(field, kind)| Some((*kind, node.text_of(field)?)));
     match (found.next(), found.next()) {
         (Some((kind, target)), None) => Ok((kind, target.to_owned())),
@@ -162,7 +166,7 @@ fn read_target(node: &Node) -> Result<(Kind, String), Complaint> {
     }
 }
 
-/// Whoever has just written the action writes it here, too.
+/// The name of the action is accepted for the decision too.
 fn read_expected(word: &str) -> String {
     if word == "require_approval" { "ask".to_owned() } else { word.to_owned() }
 }

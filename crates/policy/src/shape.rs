@@ -5,7 +5,7 @@ use crate::amount;
 use crate::operator;
 use crate::pointer;
 use crate::problem::{Complaint, Problems, list, suggest};
-use crate::tree::{Member, Node, Value};
+use crate::tree::{Member, Node, NodeValue};
 
 /// Entries in one section, and names in one list.
 pub(crate) const ENTRIES_MAX: usize = 10_000;
@@ -86,30 +86,30 @@ impl Shape {
     }
 
     /// Whether a value has the JSON type of this shape, without looking inside.
-    fn fits(self, value: &Value) -> bool {
+    fn fits(self, value: &NodeValue) -> bool {
         match self {
             Shape::Text
             | Shape::Pattern
             | Shape::Path
             | Shape::ResultPath
             | Shape::Operator
-            | Shape::Word(_) => matches!(value, Value::Text(_)),
-            Shape::Operand => !matches!(value, Value::Null),
-            Shape::Bool => matches!(value, Value::Bool(_)),
-            Shape::Amount | Shape::Whole(_) => matches!(value, Value::Number(_)),
-            Shape::Duration(_) => matches!(value, Value::Number(_) | Value::Text(_)),
-            Shape::List(_) => matches!(value, Value::List(_)),
-            Shape::Object(_) | Shape::Named(_) | Shape::Data => matches!(value, Value::Map(_)),
+            | Shape::Word(_) => matches!(value, NodeValue::Text(_)),
+            Shape::Operand => !matches!(value, NodeValue::Null),
+            Shape::Bool => matches!(value, NodeValue::Bool(_)),
+            Shape::Amount | Shape::Whole(_) => matches!(value, NodeValue::Number(_)),
+            Shape::Duration(_) => matches!(value, NodeValue::Number(_) | NodeValue::Text(_)),
+            Shape::List(_) => matches!(value, NodeValue::List(_)),
+            Shape::Object(_) | Shape::Named(_) | Shape::Data => matches!(value, NodeValue::Map(_)),
             Shape::Either(one, other) => one.fits(value) || other.fits(value),
         }
     }
 }
 
-/// Compares a node and all below it with a shape and notes every difference.
+/// Compares a node and its descendants with a shape and reports every difference.
 pub(crate) fn check(node: &Node, shape: Shape, pointer: &str, problems: &mut Problems) {
     if !shape.fits(&node.value) {
-        let words = format!("{} where {} is due", node.kind(), shape.describe());
-        problems.add(node.place, pointer, with_hint(node, shape, Complaint::new(words)));
+        let words = format!("expected {}, found {}", shape.describe(), node.kind());
+        problems.add(node.position, pointer, with_hint(node, shape, Complaint::new(words)));
         return;
     }
     match shape {
@@ -130,11 +130,13 @@ pub(crate) fn check(node: &Node, shape: Shape, pointer: &str, problems: &mut Pro
     }
 }
 
-/// In YAML, `version: 1` and `reason: true` are no text.
+/// In YAML, `version: 1` and `reason: true` are not text.
 fn with_hint(node: &Node, shape: Shape, complaint: Complaint) -> Complaint {
     match node.value {
-        Value::Null => complaint.hint("leave the field out when it is not needed"),
-        Value::Number(_) | Value::Bool(_) if shape.fits(&Value::Text(String::new())) => {
+        NodeValue::Null => complaint.hint("leave the field out when it is not needed"),
+        NodeValue::Number(_) | NodeValue::Bool(_)
+            if shape.fits(&NodeValue::Text(String::new())) =>
+        {
             complaint.hint("put it in quotes")
         }
         _ => complaint,
@@ -144,16 +146,16 @@ fn with_hint(node: &Node, shape: Shape, complaint: Complaint) -> Complaint {
 fn check_word(node: &Node, words: &[&str], pointer: &str, problems: &mut Problems) {
     let text = node.as_text().unwrap_or_default();
     if !words.contains(&text) {
-        let complaint = Complaint::new(format!("unknown word `{text}`"));
+        let complaint = Complaint::new(format!("unknown value `{text}`"));
         let hint = suggest(text, words.iter().copied());
-        problems.add(node.place, pointer, complaint.hint(hint));
+        problems.add(node.position, pointer, complaint.hint(hint));
     }
 }
 
 fn check_whole(node: &Node, max: u64, pointer: &str, problems: &mut Problems) {
     if whole(node).is_none_or(|number| number > max) {
-        let words = format!("a whole number from 0 to {max} is due");
-        problems.add(node.place, pointer, Complaint::new(words));
+        let words = format!("expected a whole number from 0 to {max}");
+        problems.add(node.position, pointer, Complaint::new(words));
     }
 }
 
@@ -184,7 +186,7 @@ fn check_named(node: &Node, object: &'static Object, pointer: &str, problems: &m
 fn check_count(node: &Node, count: usize, pointer: &str, problems: &mut Problems) -> bool {
     if count > ENTRIES_MAX {
         let words = format!("{count} entries, more than {ENTRIES_MAX}");
-        problems.add(node.place, pointer, Complaint::new(words));
+        problems.add(node.position, pointer, Complaint::new(words));
     }
     count <= ENTRIES_MAX
 }
@@ -194,14 +196,14 @@ fn check_object(node: &Node, object: &Object, pointer: &str, problems: &mut Prob
         let here = pointer::member(pointer, &member.name);
         match object.fields.iter().find(|field| field.name == member.name) {
             Some(field) => check(&member.node, field.shape, &here, problems),
-            None => problems.add(member.place, &here, unknown_field(member, object)),
+            None => problems.add(member.position, &here, unknown_field(member, object)),
         }
     }
     for field in object.fields.iter().filter(|field| field.required) {
         if node.get(field.name).is_none() {
             let words = format!("the field `{}` is missing", field.name);
             let hint = format!("{}: {}", field.words, field.shape.describe());
-            problems.add(node.place, pointer, Complaint::new(words).hint(hint));
+            problems.add(node.position, pointer, Complaint::new(words).hint(hint));
         }
     }
 }

@@ -1,11 +1,11 @@
-//! A policy text as a tree with places, the same whether it was written as JSON or YAML.
+//! A policy text as a tree with positions, the same for JSON and YAML.
 
 use crate::json::{self, Bounds, Doc, Keys, Kind, Numbers};
-use crate::problem::{Complaint, LoadError, Place, Problem};
+use crate::problem::{Complaint, LoadError, Position, Problem};
 use crate::yaml;
 
-/// Policies compare numbers exactly, so every valid number is welcome; tools may differ by case only,
-/// so keys need to differ and no more.
+/// Policies compare numbers exactly, so every valid number is accepted; tools may differ by case only, so
+/// keys must only be different.
 pub(crate) const BOUNDS: Bounds =
     Bounds { numbers: Numbers::AnyValid, keys: Keys::Unique, ..Bounds::POLICY };
 
@@ -30,12 +30,12 @@ impl Format {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Node {
-    pub(crate) place: Place,
-    pub(crate) value: Value,
+    pub(crate) position: Position,
+    pub(crate) value: NodeValue,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Value {
+pub(crate) enum NodeValue {
     Null,
     Bool(bool),
     /// The text of a JSON number.
@@ -48,7 +48,7 @@ pub(crate) enum Value {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Member {
     pub(crate) name: String,
-    pub(crate) place: Place,
+    pub(crate) position: Position,
     pub(crate) node: Node,
 }
 
@@ -62,66 +62,71 @@ pub(crate) fn read(source: &str, format: Format) -> Result<Node, LoadError> {
 
 fn read_json(source: &str) -> Result<Node, Problem> {
     let doc = Doc::read(source.as_bytes(), &BOUNDS).map_err(|refusal| {
-        let place = Place { line: refusal.line, column: refusal.column };
-        Problem::new(place, "", Complaint::new(refusal.words))
+        let position = Position { line: refusal.line, column: refusal.column };
+        Problem::new(position, "", Complaint::new(refusal.words))
     })?;
-    Ok(copy_json(doc.root(), &mut Places::new(source)))
+    Ok(copy_json(doc.root(), &mut Positions::new(source)))
 }
 
-fn copy_json(value: json::Value<'_>, places: &mut Places<'_>) -> Node {
-    let place = places.at(value.span().start);
+fn copy_json(value: json::Value<'_>, positions: &mut Positions<'_>) -> Node {
+    let position = positions.at(value.span().start);
     let value = match value.kind() {
-        Kind::Null => Value::Null,
-        Kind::Bool => Value::Bool(value.as_bool() == Some(true)),
-        Kind::Number => Value::Number(value.raw().to_owned()),
-        Kind::String => Value::Text(value.as_str().unwrap_or_default().into_owned()),
-        Kind::Array => Value::List(value.items().map(|item| copy_json(item, places)).collect()),
+        Kind::Null => NodeValue::Null,
+        Kind::Bool => NodeValue::Bool(value.as_bool() == Some(true)),
+        Kind::Number => NodeValue::Number(value.raw().to_owned()),
+        Kind::String => NodeValue::Text(value.as_str().unwrap_or_default().into_owned()),
+        Kind::Array => {
+            NodeValue::List(value.items().map(|item| copy_json(item, positions)).collect())
+        }
         Kind::Object => {
-            Value::Map(value.entries().map(|entry| copy_member(entry, places)).collect())
+            NodeValue::Map(value.entries().map(|entry| copy_member(entry, positions)).collect())
         }
     };
-    Node { place, value }
+    Node { position, value }
 }
 
-fn copy_member((key, value): (json::Key<'_>, json::Value<'_>), places: &mut Places<'_>) -> Member {
-    let place = places.at(key.span().start);
-    Member { name: key.text().into_owned(), place, node: copy_json(value, places) }
+fn copy_member(
+    (key, value): (json::Key<'_>, json::Value<'_>),
+    positions: &mut Positions<'_>,
+) -> Member {
+    let position = positions.at(key.span().start);
+    Member { name: key.text().into_owned(), position, node: copy_json(value, positions) }
 }
 
-/// Turns growing byte offsets into places in one pass over the text.
-struct Places<'s> {
+/// Turns ascending byte offsets into positions in one pass over the text.
+struct Positions<'s> {
     rest: std::str::CharIndices<'s>,
-    place: Place,
+    position: Position,
 }
 
-impl<'s> Places<'s> {
-    fn new(source: &'s str) -> Places<'s> {
-        Places { rest: source.char_indices(), place: Place { line: 1, column: 1 } }
+impl<'s> Positions<'s> {
+    fn new(source: &'s str) -> Positions<'s> {
+        Positions { rest: source.char_indices(), position: Position { line: 1, column: 1 } }
     }
 
-    fn at(&mut self, offset: usize) -> Place {
+    fn at(&mut self, offset: usize) -> Position {
         while self.rest.offset() < offset {
             match self.rest.next() {
                 Some((_, '\n')) => {
-                    self.place = Place { line: self.place.line + 1, column: 1 };
+                    self.position = Position { line: self.position.line + 1, column: 1 };
                 }
-                Some(_) => self.place.column += 1,
+                Some(_) => self.position.column += 1,
                 None => break,
             }
         }
-        self.place
+        self.position
     }
 }
 
 impl Node {
     pub(crate) fn kind(&self) -> &'static str {
         match self.value {
-            Value::Null => "null",
-            Value::Bool(_) => "true or false",
-            Value::Number(_) => "a number",
-            Value::Text(_) => "text",
-            Value::List(_) => "a list",
-            Value::Map(_) => "an object",
+            NodeValue::Null => "null",
+            NodeValue::Bool(_) => "true or false",
+            NodeValue::Number(_) => "a number",
+            NodeValue::Text(_) => "text",
+            NodeValue::List(_) => "a list",
+            NodeValue::Map(_) => "an object",
         }
     }
 
@@ -131,14 +136,14 @@ impl Node {
 
     pub(crate) fn members(&self) -> &[Member] {
         match &self.value {
-            Value::Map(members) => members,
+            NodeValue::Map(members) => members,
             _ => &[],
         }
     }
 
     pub(crate) fn items(&self) -> &[Node] {
         match &self.value {
-            Value::List(items) => items,
+            NodeValue::List(items) => items,
             _ => &[],
         }
     }
@@ -146,28 +151,28 @@ impl Node {
     /// The items of a list, or the node itself when it is no list.
     pub(crate) fn items_or_self(&self) -> &[Node] {
         match &self.value {
-            Value::List(items) => items,
+            NodeValue::List(items) => items,
             _ => std::slice::from_ref(self),
         }
     }
 
     pub(crate) fn as_text(&self) -> Option<&str> {
         match &self.value {
-            Value::Text(text) => Some(text),
+            NodeValue::Text(text) => Some(text),
             _ => None,
         }
     }
 
     pub(crate) fn as_number(&self) -> Option<&str> {
         match &self.value {
-            Value::Number(number) => Some(number),
+            NodeValue::Number(number) => Some(number),
             _ => None,
         }
     }
 
     pub(crate) fn as_bool(&self) -> Option<bool> {
         match self.value {
-            Value::Bool(value) => Some(value),
+            NodeValue::Bool(value) => Some(value),
             _ => None,
         }
     }
@@ -186,12 +191,12 @@ impl Node {
 
     fn write_json(&self, out: &mut Vec<u8>) {
         match &self.value {
-            Value::Null => out.extend_from_slice(b"null"),
-            Value::Bool(value) => out.extend_from_slice(value.to_string().as_bytes()),
-            Value::Number(number) => out.extend_from_slice(number.as_bytes()),
-            Value::Text(text) => json::write_string(text, out),
-            Value::List(items) => write_joined(*b"[]", items, out, Node::write_json),
-            Value::Map(members) => write_joined(*b"{}", members, out, |member, out| {
+            NodeValue::Null => out.extend_from_slice(b"null"),
+            NodeValue::Bool(value) => out.extend_from_slice(value.to_string().as_bytes()),
+            NodeValue::Number(number) => out.extend_from_slice(number.as_bytes()),
+            NodeValue::Text(text) => json::write_string(text, out),
+            NodeValue::List(items) => write_joined(*b"[]", items, out, Node::write_json),
+            NodeValue::Map(members) => write_joined(*b"{}", members, out, |member, out| {
                 json::write_string(&member.name, out);
                 out.push(b':');
                 member.node.write_json(out);

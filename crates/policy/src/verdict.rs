@@ -1,4 +1,4 @@
-//! What a policy answers: allow, ask, deny or hide, with the rule that decided and what must be held.
+//! The verdict of a policy: allow, ask, deny or hide, with the deciding rule and the required holds.
 
 use std::fmt;
 use std::sync::Arc;
@@ -18,7 +18,7 @@ pub struct Verdict {
 }
 
 impl Verdict {
-    /// The answer to every call of a grant that has no policy for the server.
+    /// The verdict for every call of a grant without a policy for the server.
     pub fn no_policy(subject: Subject<'_>) -> Verdict {
         let subject = described(subject);
         let reason = format!("no policy is attached for this server, so {subject} is denied");
@@ -39,12 +39,12 @@ impl Verdict {
         &self.rule
     }
 
-    /// The same for whoever outlives the verdict.
+    /// The same, for a caller that outlives the verdict.
     pub fn shared_rule(&self) -> Arc<str> {
         Arc::clone(&self.rule)
     }
 
-    /// What must be held before the call leaves: for `Allow`, and for `Ask` once it is approved.
+    /// The holds to take before the call is sent: for `Allow`, and for `Ask` once approved.
     pub fn holds(&self) -> &[Hold] {
         &self.holds
     }
@@ -53,7 +53,7 @@ impl Verdict {
         &self.effects
     }
 
-    /// Something the owner should know although it did not decide.
+    /// A warning for the owner that did not decide the call.
     pub fn warning(&self) -> Option<&str> {
         self.warning.as_deref()
     }
@@ -65,8 +65,8 @@ pub enum Decision {
     /// A human must approve first.
     Ask(Ask),
     Deny(Denial),
-    /// The caller must not learn that it exists, so it is told what it would be told of a made-up name.
-    Hidden(Told),
+    /// The caller must not learn that it exists, so it gets the response for a made-up name.
+    Hidden(HiddenAs),
 }
 
 impl Decision {
@@ -81,19 +81,19 @@ impl Decision {
     }
 }
 
-/// What a caller hears of something that does not exist, or must not exist for it.
+/// How something that does not exist, or is hidden, appears to the caller.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Told {
-    /// The rules refuse every such name.
+pub enum HiddenAs {
+    /// The rules deny every such name.
     Denied(Denial),
-    /// They would let it pass, and nobody answers to it. The denial is for the record.
+    /// The rules would allow it, but no such name exists. The denial is for the audit log.
     Unknown(Denial),
 }
 
-impl Told {
+impl HiddenAs {
     pub const fn denial(&self) -> &Denial {
         match self {
-            Told::Denied(denial) | Told::Unknown(denial) => denial,
+            HiddenAs::Denied(denial) | HiddenAs::Unknown(denial) => denial,
         }
     }
 }
@@ -105,7 +105,7 @@ pub struct Ask {
     pub timeout_seconds: u64,
 }
 
-/// A refusal, with all that the agent may be told.
+/// A denial with everything that the agent may see.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Denial {
     pub code: Code,
@@ -129,7 +129,7 @@ impl Denial {
     }
 }
 
-/// Why a call was refused, for programs.
+/// Why a call was denied, for programs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Code {
     DeniedByRule,
@@ -180,7 +180,7 @@ impl fmt::Display for Code {
     }
 }
 
-/// One draw on one counter. All holds of a call are taken, or none; holds on one counter in one scope
+/// An amount to add to one counter. All holds of a call are taken, or none; holds on one counter in one scope
 /// have one amount and count once.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Hold {
@@ -191,7 +191,7 @@ pub struct Hold {
     pub amount: Amount,
     /// JSON pointer of the limit.
     pub rule: Arc<str>,
-    /// The owner's words for the agent when the limit is reached.
+    /// The owner's message for the agent when the limit is reached.
     pub on_deny: Option<Arc<str>>,
 }
 
@@ -227,6 +227,6 @@ impl Scope {
 pub struct Effects {
     /// Removed from the result before the agent sees it; see [`cuts`](crate::cuts).
     pub redact: Arc<[ResultPath]>,
-    /// A larger result is refused, never cut.
+    /// A larger result is rejected, never truncated.
     pub result_bytes_max: Option<u64>,
 }

@@ -5,8 +5,8 @@ use std::collections::HashSet;
 
 use saphyr_parser::{Event, Marker, Parser, ScalarStyle, ScanError, Span};
 
-use crate::problem::{Complaint, Place, Problem};
-use crate::tree::{BOUNDS, Member, Node, Value};
+use crate::problem::{Complaint, Position, Problem};
+use crate::tree::{BOUNDS, Member, Node, NodeValue};
 
 mod scalar;
 
@@ -18,17 +18,17 @@ pub(crate) fn read(source: &str) -> Result<Node, Problem> {
         builder.take(event, span).map_err(|complaint| at(span.start, complaint))?;
     }
     builder.root.ok_or_else(|| {
-        let place = Place { line: 1, column: 1 };
-        Problem::new(place, "", Complaint::new("the policy is empty"))
+        let position = Position { line: 1, column: 1 };
+        Problem::new(position, "", Complaint::new("the policy is empty"))
     })
 }
 
 fn at(marker: Marker, complaint: Complaint) -> Problem {
-    Problem::new(place(marker), "", complaint)
+    Problem::new(position(marker), "", complaint)
 }
 
-fn place(marker: Marker) -> Place {
-    Place { line: marker.line(), column: marker.col() + 1 }
+fn position(marker: Marker) -> Position {
+    Position { line: marker.line(), column: marker.col() + 1 }
 }
 
 fn unreadable(error: &ScanError) -> Problem {
@@ -39,9 +39,10 @@ fn unreadable(error: &ScanError) -> Problem {
     at(*error.marker(), if about_marks { complaint.hint(hint) } else { complaint })
 }
 
-/// Refuses what is too long, and characters that end a line in one YAML version only or show nothing.
+/// Rejects texts that are too long, invisible characters, and characters that end a line in one YAML
+/// version only.
 fn check_characters(source: &str) -> Result<(), Problem> {
-    let start = Place { line: 1, column: 1 };
+    let start = Position { line: 1, column: 1 };
     if source.len() > BOUNDS.bytes_max {
         let words = format!("the policy is longer than {} bytes", BOUNDS.bytes_max);
         return Err(Problem::new(start, "", Complaint::new(words)));
@@ -53,53 +54,55 @@ fn check_characters(source: &str) -> Result<(), Problem> {
     for (line, text) in source.split('\n').enumerate() {
         if let Some((column, c)) = text.chars().enumerate().find(|(_, c)| odd(c)) {
             let words = format!("a character that must be escaped: U+{:04X}", u32::from(c));
-            let place = Place { line: line + 1, column: column + 1 };
+            let position = Position { line: line + 1, column: column + 1 };
             let hint = "write it as an escape inside double quotes";
-            return Err(Problem::new(place, "", Complaint::new(words).hint(hint)));
+            return Err(Problem::new(position, "", Complaint::new(words).hint(hint)));
         }
     }
     Ok(())
 }
 
-/// Puts events together into a tree.
+/// Builds a tree from events.
 #[derive(Default)]
 struct Builder {
-    open: Vec<Open>,
+    open: Vec<OpenCollection>,
     root: Option<Node>,
     documents: usize,
     nodes: usize,
 }
 
-/// A collection that has begun.
-struct Open {
-    place: Place,
+/// A collection that is still open.
+struct OpenCollection {
+    position: Position,
     holds: Holds,
 }
 
 enum Holds {
     Items(Vec<Node>),
-    Members { members: Vec<Member>, seen: HashSet<String>, key: Option<(String, Place)> },
+    Members { members: Vec<Member>, seen: HashSet<String>, key: Option<(String, Position)> },
 }
 
 impl Builder {
     fn take(&mut self, event: Event<'_>, span: Span) -> Result<(), Complaint> {
-        let place = place(span.start);
+        let position = position(span.start);
         match event {
             Event::Nothing | Event::StreamStart | Event::StreamEnd | Event::DocumentEnd => Ok(()),
             Event::DocumentStart(_) => self.begin_document(),
-            Event::Alias(_) => Err(Complaint::new("an alias").hint("write the value out")),
+            Event::Alias(_) => {
+                Err(Complaint::new("aliases are not supported").hint("write the value out"))
+            }
             Event::Scalar(text, style, anchor, tag) => {
                 refuse_decoration(anchor, tag.is_some())?;
-                self.scalar(&text, style, place)
+                self.scalar(&text, style, position)
             }
             Event::SequenceStart(anchor, tag) => {
                 refuse_decoration(anchor, tag.is_some())?;
-                self.begin(place, Holds::Items(Vec::new()))
+                self.begin(position, Holds::Items(Vec::new()))
             }
             Event::MappingStart(anchor, tag) => {
                 refuse_decoration(anchor, tag.is_some())?;
                 let seen = HashSet::new();
-                self.begin(place, Holds::Members { members: Vec::new(), seen, key: None })
+                self.begin(position, Holds::Members { members: Vec::new(), seen, key: None })
             }
             Event::SequenceEnd | Event::MappingEnd => self.end(),
         }
@@ -108,65 +111,82 @@ impl Builder {
     fn begin_document(&mut self) -> Result<(), Complaint> {
         self.documents += 1;
         if self.documents > 1 {
-            return Err(Complaint::new("a second document").hint("a policy is one document"));
+            return Err(
+                Complaint::new("only one document is allowed").hint("a policy is one document")
+            );
         }
         Ok(())
     }
 
-    fn begin(&mut self, place: Place, holds: Holds) -> Result<(), Complaint> {
+    fn begin(&mut self, position: Position, holds: Holds) -> Result<(), Complaint> {
         if self.key_is_due() {
-            return Err(Complaint::new("a key that is a list or an object"));
+            return Err(Complaint::new("a key must be text"));
         }
         if self.open.len() >= BOUNDS.depth_max {
             return Err(Complaint::new(format!("nested deeper than {}", BOUNDS.depth_max)));
         }
-        self.open.push(Open { place, holds });
+        self.open.push(OpenCollection { position, holds });
         Ok(())
     }
 
     fn end(&mut self) -> Result<(), Complaint> {
         match self.open.pop() {
-            Some(Open { place, holds: Holds::Items(items) }) => {
-                self.add(Node { place, value: Value::List(items) })
+            Some(OpenCollection { position, holds: Holds::Items(items) }) => {
+                self.add(Node { position, value: NodeValue::List(items) })
             }
-            Some(Open { place, holds: Holds::Members { members, .. } }) => {
-                self.add(Node { place, value: Value::Map(members) })
+            Some(OpenCollection { position, holds: Holds::Members { members, .. } }) => {
+                self.add(Node { position, value: NodeValue::Map(members) })
             }
             None => Ok(()),
         }
     }
 
     fn key_is_due(&self) -> bool {
-        matches!(self.open.last(), Some(Open { holds: Holds::Members { key: None, .. }, .. }))
+        matches!(
+            self.open.last(),
+            Some(OpenCollection { holds: Holds::Members { key: None, .. }, .. })
+        )
     }
 
-    fn scalar(&mut self, text: &str, style: ScalarStyle, place: Place) -> Result<(), Complaint> {
+    fn scalar(
+        &mut self,
+        text: &str,
+        style: ScalarStyle,
+        position: Position,
+    ) -> Result<(), Complaint> {
         if text.len() > BOUNDS.string_bytes_max {
             let words = format!("text longer than {} bytes", BOUNDS.string_bytes_max);
             return Err(Complaint::new(words));
         }
         let plain = style == ScalarStyle::Plain;
-        let value = if plain { scalar::resolve(text)? } else { Value::Text(text.to_owned()) };
+        let value = if plain { scalar::resolve(text)? } else { NodeValue::Text(text.to_owned()) };
         if self.key_is_due() {
-            self.add_key(value, plain, place)
+            self.add_key(value, plain, position)
         } else {
-            self.add(Node { place, value })
+            self.add(Node { position, value })
         }
     }
 
-    fn add_key(&mut self, name: Value, plain: bool, place: Place) -> Result<(), Complaint> {
+    fn add_key(
+        &mut self,
+        name: NodeValue,
+        plain: bool,
+        position: Position,
+    ) -> Result<(), Complaint> {
         self.count()?;
-        let Value::Text(name) = name else {
-            return Err(Complaint::new("a key that is not text").hint("put it in quotes"));
+        let NodeValue::Text(name) = name else {
+            return Err(Complaint::new("a key must be text").hint("put it in quotes"));
         };
         if plain && name == "<<" {
-            return Err(Complaint::new("a merge key").hint("write the fields out"));
+            return Err(Complaint::new("merge keys are not supported").hint("write the fields out"));
         }
-        if let Some(Open { holds: Holds::Members { seen, key, .. }, .. }) = self.open.last_mut() {
+        if let Some(OpenCollection { holds: Holds::Members { seen, key, .. }, .. }) =
+            self.open.last_mut()
+        {
             if !seen.insert(name.clone()) {
-                return Err(Complaint::new(format!("the key `{name}` stands twice in one object")));
+                return Err(Complaint::new(format!("duplicate key `{name}`")));
             }
-            *key = Some((name, place));
+            *key = Some((name, position));
         }
         Ok(())
     }
@@ -176,8 +196,8 @@ impl Builder {
         match self.open.last_mut().map(|open| &mut open.holds) {
             Some(Holds::Items(items)) => items.push(node),
             Some(Holds::Members { members, key, .. }) => {
-                if let Some((name, place)) = key.take() {
-                    members.push(Member { name, place, node });
+                if let Some((name, position)) = key.take() {
+                    members.push(Member { name, position, node });
                 }
             }
             None => self.root = Some(node),
@@ -196,10 +216,12 @@ impl Builder {
 
 fn refuse_decoration(anchor: usize, tagged: bool) -> Result<(), Complaint> {
     if anchor != 0 {
-        return Err(Complaint::new("an anchor").hint("write the value out where it is needed"));
+        return Err(Complaint::new("anchors are not supported")
+            .hint("write the value out where it is needed"));
     }
     if tagged {
-        return Err(Complaint::new("a tag").hint("policies need no tags; put text in quotes"));
+        return Err(Complaint::new("tags are not supported")
+            .hint("policies need no tags; put text in quotes"));
     }
     Ok(())
 }

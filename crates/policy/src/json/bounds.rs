@@ -1,6 +1,6 @@
-//! How much the reader takes, and how strict it is about keys and numbers.
+//! The limits of the reader, and how strict it is about keys and numbers.
 
-/// What two keys of one object may look like.
+/// Which keys one object may have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Keys {
     /// No two keys are equal, or equal after [`fold`](super::fold); no key holds a control character.
@@ -11,7 +11,7 @@ pub enum Keys {
     Any,
 }
 
-/// Which numbers pass.
+/// Which numbers are accepted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Numbers {
     /// Only numbers that readers into `f64` and `i64` leave as they are. Of two texts with one value
@@ -50,7 +50,7 @@ impl Bounds {
         keys: Keys::OneMeaning,
     };
 
-    /// Answers from servers: any valid JSON. Keys are unchecked; the gateway checks those of the envelope.
+    /// Responses of servers: any valid JSON. Keys are unchecked; the gateway checks those of the envelope.
     pub const ANSWER: Bounds = Bounds {
         bytes_max: 32 * MIB,
         depth_max: 256,

@@ -2,7 +2,7 @@
 
 use super::bounds::Bounds;
 use super::doc::{Doc, Kind, Value};
-use super::number::Decimal;
+use super::number::ExactNumber;
 use super::text::write_string;
 
 /// Writes a value with sorted keys, the fewest escapes and normalised numbers. Values that differ only
@@ -71,7 +71,7 @@ fn write_number(text: &str, out: &mut Vec<u8>) {
         out.extend_from_slice(text.as_bytes());
         return;
     }
-    match Decimal::of(text) {
+    match ExactNumber::of(text) {
         Some(number) => number.write(out),
         None => out.extend_from_slice(text.as_bytes()),
     }

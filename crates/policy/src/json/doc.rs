@@ -1,4 +1,4 @@
-//! A document that was read, and views into it. Values are small copies; text is borrowed from the source.
+//! A parsed document and views into it. Values are small copies; text is borrowed from the source.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -21,7 +21,7 @@ pub enum Kind {
 
 /// One value or key. Children follow their parent directly; an object's are key, value, key, value.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Node {
+pub(super) struct DocNode {
     pub(super) start: u32,
     pub(super) end: u32,
     /// Index of the node after this one and all it holds.
@@ -31,14 +31,14 @@ pub(super) struct Node {
     pub(super) kind: Kind,
     /// A string with escapes.
     pub(super) escaped: bool,
-    /// A container whose inside was checked but not kept.
+    /// A container whose content was checked but not kept.
     pub(super) unopened: bool,
 }
 
-/// A text that was read, with the place of every value in it.
+/// A parsed text with the position of every value.
 pub struct Doc<'a> {
     text: &'a str,
-    nodes: Vec<Node>,
+    nodes: Vec<DocNode>,
 }
 
 impl<'a> Doc<'a> {
@@ -59,11 +59,11 @@ impl<'a> Doc<'a> {
         reader::read(bytes, bounds, record_depth)
     }
 
-    pub(super) fn new(text: &'a str, nodes: Vec<Node>) -> Doc<'a> {
+    pub(super) fn new(text: &'a str, nodes: Vec<DocNode>) -> Doc<'a> {
         Doc { text, nodes }
     }
 
-    pub(super) fn nodes_mut(&mut self) -> &mut Vec<Node> {
+    pub(super) fn nodes_mut(&mut self) -> &mut Vec<DocNode> {
         &mut self.nodes
     }
 
@@ -80,8 +80,8 @@ impl<'a> Doc<'a> {
     }
 
     #[inline]
-    fn node(&self, at: u32) -> &Node {
-        static NOTHING: Node = Node {
+    fn node(&self, at: u32) -> &DocNode {
+        static NOTHING: DocNode = DocNode {
             start: 0,
             end: 0,
             next: u32::MAX,
@@ -104,7 +104,7 @@ pub struct Value<'d> {
 
 impl<'d> Value<'d> {
     #[inline]
-    fn node(self) -> &'d Node {
+    fn node(self) -> &'d DocNode {
         self.doc.node(self.at)
     }
 
@@ -117,7 +117,7 @@ impl<'d> Value<'d> {
         self.doc.text.get(self.span()).unwrap_or("")
     }
 
-    /// Where it stands in the source, in bytes.
+    /// Its byte range in the source.
     pub fn span(self) -> Range<usize> {
         let node = self.node();
         node.start as usize..node.end as usize
@@ -165,7 +165,7 @@ impl<'d> Value<'d> {
         self.node().unopened
     }
 
-    /// A string that holds no escapes, so that it means what is written.
+    /// A string without escapes, so that its source text is its value.
     pub(super) fn is_unescaped(self) -> bool {
         let node = self.node();
         node.kind == Kind::String && !node.escaped
@@ -233,8 +233,8 @@ impl<'d> Key<'d> {
         if node.escaped {
             return self.text() == text;
         }
-        // Most keys are told apart by their length alone. Compared as bytes: that a quote stands at
-        // either end is known, and where characters end need not be.
+        // Most keys differ in length. Compared as bytes: the quotes at both ends are known, and
+        // character boundaries do not matter.
         let inside = node.start as usize + 1..(node.end as usize).saturating_sub(1);
         inside.len() == text.len()
             && self.0.doc.text.as_bytes().get(inside) == Some(text.as_bytes())

@@ -1,11 +1,11 @@
-//! What a careless reader may take two keys for: the same key. Case, compatibility forms, invisible
-//! characters and surrounding space are folded away.
+//! Folds keys that a lenient reader may treat as the same key: case, compatibility forms, invisible
+//! characters and surrounding space are removed.
 
 use std::borrow::Cow;
 
 use unicode_normalization::UnicodeNormalization;
 
-/// The folded form of a key. Two keys with one folded form can be confused by some reader.
+/// The folded form of a key. Some reader may confuse two keys with the same folded form.
 pub fn fold(key: &str) -> Cow<'_, str> {
     if !is_plain(key) {
         return Cow::Owned(fold_wide(key));

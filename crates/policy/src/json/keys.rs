@@ -1,4 +1,4 @@
-//! The check that no two keys of an object can be taken for each other.
+//! Checks that no two keys of an object can be confused.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -15,9 +15,9 @@ const PAIRWISE_KEYS_MAX: usize = 16;
 const DUPLICATE: &str = "an object has the same key twice";
 const CONFUSABLE: &str =
     "an object has two keys that differ only in case or in invisible characters";
-const CONTROL: &str = "a key holds a control character";
+const CONTROL: &str = "a key contains a control character";
 
-/// A key that may not stand where it stands.
+/// A rejected key.
 pub(super) struct BadKey {
     pub(super) at: usize,
     pub(super) kind: RefusalKind,

@@ -64,10 +64,10 @@ fn survives(text: &str) -> bool {
 /// Whether a writer of the nearest double would write this value: the shortest text that reads back.
 fn survives_double(text: &str) -> bool {
     let Ok(double) = text.parse::<f64>() else { return false };
-    match Decimal::of(text) {
+    match ExactNumber::of(text) {
         Some(value) if value.digits.is_empty() => true,
         Some(value) if double.is_finite() => {
-            let shortest = Decimal::of(&format!("{double:e}"));
+            let shortest = ExactNumber::of(&format!("{double:e}"));
             shortest.is_some_and(|shortest| shortest == value || is_tie(&shortest, &value, double))
         }
         _ => false,
@@ -76,16 +76,16 @@ fn survives_double(text: &str) -> bool {
 
 /// Whether a double lies exactly between two shortest texts. Writers then choose differently: of
 /// `1323669654323664.2` and `.3` scripts write the even one, others the larger.
-fn is_tie(a: &Decimal, b: &Decimal, double: f64) -> bool {
+fn is_tie(a: &ExactNumber, b: &ExactNumber, double: f64) -> bool {
     let (Some(a_digits), Some(b_digits)) = (a.digits_value(), b.digits_value()) else {
         return false;
     };
     let lesser = if a_digits < b_digits { a } else { b };
-    let middle = Decimal { digits: [&lesser.digits, b"5".as_slice()].concat(), ..*lesser };
+    let middle = ExactNumber { digits: [&lesser.digits, b"5".as_slice()].concat(), ..*lesser };
     a_digits.abs_diff(b_digits) == 1
         && a.digits.len() == b.digits.len()
         && (a.negative, a.point) == (b.negative, b.point)
-        && Decimal::of(&format!("{double:.800e}")) == Some(middle)
+        && ExactNumber::of(&format!("{double:.800e}")) == Some(middle)
 }
 
 /// Whether the nearest double is this very whole number: `9223372036854776000` is the shortest text of
@@ -96,15 +96,15 @@ fn double_is_exactly(whole: &str) -> bool {
 
 /// An exact decimal: `0.DIGITS` times ten to the `point`, without zeros at either end of the digits.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Decimal {
+pub(super) struct ExactNumber {
     negative: bool,
     digits: Vec<u8>,
     point: i64,
 }
 
-impl Decimal {
+impl ExactNumber {
     /// `None` when the exponent itself does not fit.
-    pub(super) fn of(text: &str) -> Option<Decimal> {
+    pub(super) fn of(text: &str) -> Option<ExactNumber> {
         let (negative, unsigned) = match text.strip_prefix('-') {
             Some(rest) => (true, rest),
             None => (false, text),
@@ -113,12 +113,12 @@ impl Decimal {
         let (whole, fraction) = mantissa.split_once('.').unwrap_or((mantissa, ""));
         let all = [whole.as_bytes(), fraction.as_bytes()].concat();
         let Some(first) = all.iter().position(|&digit| digit != b'0') else {
-            return Some(Decimal { negative: false, digits: Vec::new(), point: 0 });
+            return Some(ExactNumber { negative: false, digits: Vec::new(), point: 0 });
         };
         let last = all.iter().rposition(|&digit| digit != b'0')?;
         let shift = i64::try_from(whole.len()).ok()? - i64::try_from(first).ok()?;
         let point = exponent.parse::<i64>().ok()?.checked_add(shift)?;
-        Some(Decimal { negative, digits: all.get(first..=last)?.to_vec(), point })
+        Some(ExactNumber { negative, digits: all.get(first..=last)?.to_vec(), point })
     }
 
     /// The digits as a whole number, when they are as few as a double's.

@@ -386,28 +386,6 @@ proptest! {
     }
 
     #[test]
-    fn an_object_is_quoted_like_any_text_or_not_at_all(bytes in mutated(), before in vec(any::<u8>(), 0..3)) {
-        let Ok(text) = std::str::from_utf8(&bytes) else { return Ok(()) };
-        let mut out = before.clone();
-        if super::write_quoted_object(text, &mut out) {
-            let doc = Doc::read(text.as_bytes(), &Bounds::ANSWER);
-            prop_assert!(doc.is_ok_and(|doc| doc.root().kind() == Kind::Object), "{}", text);
-            let mut quoted = Vec::new();
-            super::write_string(text, &mut quoted);
-            prop_assert_eq!(out, [&before, &quoted[1..quoted.len() - 1]].concat());
-        } else {
-            prop_assert_eq!(out, before);
-        }
-    }
-
-    #[test]
-    fn a_compact_object_without_escapes_is_quoted(model in models(), choices in vec(any::<u8>(), 8)) {
-        let text = String::from_utf8(canonical_of(&spelled(&distinct(model), &choices))).unwrap();
-        let is_plain = text.starts_with('{') && !text.contains('\\');
-        prop_assert_eq!(super::write_quoted_object(&text, &mut Vec::new()), is_plain, "{}", text);
-    }
-
-    #[test]
     fn what_is_accepted_has_one_meaning(bytes in mutated()) {
         if let Ok(doc) = Doc::read(&bytes, &Bounds::MESSAGE) {
             prop_assert!(has_one_meaning(doc.text()));

@@ -1,7 +1,7 @@
 //! The reader itself: one pass over the bytes with a stack of its own, so depth costs no call stack.
 
 use super::bounds::{Bounds, Numbers};
-use super::doc::{Doc, Kind, Node};
+use super::doc::{Doc, DocNode, Kind};
 use super::refusal::{Refusal, RefusalKind};
 use super::{keys, number, text};
 
@@ -17,7 +17,7 @@ pub(super) fn read<'a>(
     record_depth: usize,
 ) -> Result<Doc<'a>, Refusal> {
     let text = checked_text(bytes, bounds)?;
-    // Of ordinary messages neither grows.
+    // For ordinary messages neither grows.
     let nodes = Vec::with_capacity((bytes.len() / 6).clamp(16, 4096));
     let frames = Vec::with_capacity(8);
     let doc = Doc::new(text, nodes);
@@ -67,7 +67,11 @@ impl Reader<'_, '_> {
     fn run(&mut self) -> Result<(), Box<Refusal>> {
         self.skip_space();
         if self.at == self.bytes.len() {
-            return Err(self.refuse(RefusalKind::Empty, self.at, "the text holds no JSON value"));
+            return Err(self.refuse(
+                RefusalKind::Empty,
+                self.at,
+                "the text contains no JSON value",
+            ));
         }
         while self.value()? || self.after_value()? {}
         self.skip_space();
@@ -95,7 +99,7 @@ impl Reader<'_, '_> {
         }
     }
 
-    /// Closes what ends here. True when a comma was met and another value must follow.
+    /// Closes the containers that end here. True when a comma was read and another value must follow.
     fn after_value(&mut self) -> Result<bool, Box<Refusal>> {
         while let Some(frame) = self.frames.last_mut() {
             frame.len += 1;
@@ -189,7 +193,7 @@ impl Reader<'_, '_> {
         Ok(())
     }
 
-    /// What counts is the text, which is never longer than what is written for it.
+    /// The decoded text counts, which is never longer than its source.
     #[cold]
     fn is_long(&self, start: usize, scanned: &text::Scanned) -> bool {
         let inside = self.doc.text().get(start + 1..scanned.end - 1).unwrap_or("");
@@ -199,7 +203,7 @@ impl Reader<'_, '_> {
     fn number(&mut self) -> Result<(), Box<Refusal>> {
         let start = self.at;
         let end = number::scan(self.bytes, start)
-            .map_err(|at| self.refuse(RefusalKind::Syntax, at, "a number lacks a digit here"))?;
+            .map_err(|at| self.refuse(RefusalKind::Syntax, at, "a digit is expected here"))?;
         if end - start > self.bounds.number_bytes_max {
             let words = format!("a number is longer than {} bytes", self.bounds.number_bytes_max);
             return Err(self.refuse(RefusalKind::LongNumber, start, &words));
@@ -240,7 +244,7 @@ impl Reader<'_, '_> {
             return Err(self.too_many(start));
         }
         let (start, end, next) = (offset(start), offset(end), offset(count + 1));
-        let node = Node { start, end, next, len: 0, kind, escaped, unopened: false };
+        let node = DocNode { start, end, next, len: 0, kind, escaped, unopened: false };
         self.doc.nodes_mut().push(node);
         Ok(Some(offset(count)))
     }

@@ -1,4 +1,4 @@
-//! Why a text was refused, and where. The words never repeat what the text holds.
+//! Why a text was rejected, and where. Messages never repeat the content of the text.
 
 use std::fmt;
 

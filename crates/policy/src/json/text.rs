@@ -11,7 +11,7 @@ pub(super) struct Scanned {
     pub(super) escaped: bool,
 }
 
-/// Why a string literal does not stand, and where.
+/// Why a string literal is invalid, and where.
 pub(super) struct Fault {
     pub(super) at: usize,
     pub(super) kind: RefusalKind,

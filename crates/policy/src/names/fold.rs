@@ -1,5 +1,5 @@
-//! Brings names that could be taken for one another to one spelling: by what they look like, and for
-//! URIs by what a server may make of them.
+//! Folds names that could be confused to one spelling: by appearance, and URIs by how a server may read
+//! them.
 
 use std::borrow::Cow;
 
@@ -13,15 +13,15 @@ pub(crate) fn look(name: &str) -> String {
     skeleton(&nfc(name)).filter(|c| !c.is_control()).collect()
 }
 
-/// What a server may read in a URI: escapes in the path undone, backslashes turned, doubled slashes and
+/// A URI as a server may read it: escapes in the path undone, backslashes turned, doubled slashes and
 /// dot segments gone, no fragment, scheme and host in lower case. The query stays as it is.
 pub(crate) fn uri_reading(uri: &str) -> String {
     let (path, query) = split_query(uri);
     format!("{}{query}", without_dots(&spelling(path)))
 }
 
-/// What a server reads that takes the whole URI for a path, where its query or fragment leads elsewhere
-/// then, as in `file:///safe/?/../../etc/passwd`.
+/// A URI as a server reads it that treats the whole URI as a path, where the query or fragment then leads
+/// elsewhere, as in `file:///safe/?/../../etc/passwd`.
 pub(crate) fn uri_reading_unsplit(uri: &str) -> Option<String> {
     let (_, behind) = uri.split_at(uri.find(['?', '#'])?);
     let leads = spelling(behind).split('/').skip(1).any(|segment| matches!(segment, "." | ".."));

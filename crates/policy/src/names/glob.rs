@@ -1,4 +1,4 @@
-//! A glob of names: literal parts with `*` between them, each standing for any characters or none.
+//! A glob of names: literal parts with `*` between them, each matching any characters or none.
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Glob {

@@ -7,7 +7,7 @@
 
 use proptest::prelude::{Just, Strategy, prop_assert_eq, prop_oneof, proptest};
 
-use super::{Match, Name, Names, Oddness, Tie, fold, oddness};
+use super::{DeceptiveName, Match, Name, Names, Tie, deceptive, fold};
 
 fn names(patterns: &[&str]) -> (Names, Vec<Tie>) {
     Names::new(patterns.iter().copied())
@@ -84,20 +84,20 @@ fn names_that_are_not_what_they_seem_are_told_apart() {
         ("get_天気", None),
         ("get_ひらがな漢字", None),
         ("get_한국어", None),
-        ("cafe\u{301}", Some(Oddness::NotNfc)),
-        ("get\u{0}", Some(Oddness::Unseen)),
-        ("get\nuser", Some(Oddness::Unseen)),
-        ("get\u{200b}user", Some(Oddness::Unseen)),
-        ("get\u{202e}user", Some(Oddness::Unseen)),
-        ("get\u{a0}user", Some(Oddness::Unseen)),
-        ("get\u{e0041}", Some(Oddness::Unseen)),
-        ("get\u{fe0f}", Some(Oddness::Unseen)),
-        ("d\u{435}lete", Some(Oddness::MixedScripts)),
-        ("delet\u{3b5}", Some(Oddness::MixedScripts)),
-        ("get_天気\u{435}", Some(Oddness::MixedScripts)),
+        ("cafe\u{301}", Some(DeceptiveName::NotNfc)),
+        ("get\u{0}", Some(DeceptiveName::Invisible)),
+        ("get\nuser", Some(DeceptiveName::Invisible)),
+        ("get\u{200b}user", Some(DeceptiveName::Invisible)),
+        ("get\u{202e}user", Some(DeceptiveName::Invisible)),
+        ("get\u{a0}user", Some(DeceptiveName::Invisible)),
+        ("get\u{e0041}", Some(DeceptiveName::Invisible)),
+        ("get\u{fe0f}", Some(DeceptiveName::Invisible)),
+        ("d\u{435}lete", Some(DeceptiveName::MixedScripts)),
+        ("delet\u{3b5}", Some(DeceptiveName::MixedScripts)),
+        ("get_天気\u{435}", Some(DeceptiveName::MixedScripts)),
     ];
     for (name, expected) in cases {
-        assert_eq!(oddness(name), expected, "{name:?}");
+        assert_eq!(deceptive(name), expected, "{name:?}");
     }
 }
 

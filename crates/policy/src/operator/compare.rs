@@ -1,5 +1,5 @@
 //! Equality, order and membership of plain values. A value of another type than the policy's is
-//! indeterminate, so a rule is not dodged by sending `"5000"` for `5000`.
+//! indeterminate, so a rule cannot be evaded by sending `"5000"` for `5000`.
 
 use std::cmp::Ordering;
 use std::collections::HashSet;
@@ -8,8 +8,8 @@ use super::{Case, Test, fails, holds, unclear};
 use crate::amount::compare_numbers;
 use crate::path::Seen;
 use crate::problem::Complaint;
-use crate::tree::{Node, Value};
-use crate::truth::Truth;
+use crate::tree::{Node, NodeValue};
+use crate::truth_value::TruthValue;
 
 /// A plain value of the policy.
 pub(super) enum Scalar {
@@ -22,20 +22,20 @@ impl Scalar {
     /// The loader has checked the type; anything else would be `false`.
     pub(super) fn of(node: &Node) -> Scalar {
         match &node.value {
-            Value::Text(text) => Scalar::Text(text.as_str().into()),
-            Value::Number(number) => Scalar::Number(number.as_str().into()),
-            other => Scalar::Bool(*other == Value::Bool(true)),
+            NodeValue::Text(text) => Scalar::Text(text.as_str().into()),
+            NodeValue::Number(number) => Scalar::Number(number.as_str().into()),
+            other => Scalar::Bool(*other == NodeValue::Bool(true)),
         }
     }
 
-    pub(super) fn equals(&self, seen: &Seen<'_>) -> Truth {
+    pub(super) fn equals(&self, seen: &Seen<'_>) -> TruthValue {
         match (self, seen) {
-            (Scalar::Text(value), Seen::Text(text)) => Truth::of(**value == **text),
+            (Scalar::Text(value), Seen::Text(text)) => TruthValue::of(**value == **text),
             (Scalar::Number(value), Seen::Number(number)) => {
-                Truth::of(compare_numbers(value, number) == Ordering::Equal)
+                TruthValue::of(compare_numbers(value, number) == Ordering::Equal)
             }
-            (Scalar::Bool(value), Seen::Bool(flag)) => Truth::of(value == flag),
-            _ => Truth::Indeterminate,
+            (Scalar::Bool(value), Seen::Bool(flag)) => TruthValue::of(value == flag),
+            _ => TruthValue::Indeterminate,
         }
     }
 }
@@ -58,8 +58,8 @@ pub(super) fn gt(value: &Node) -> Result<Test, Complaint> {
 fn ordered(value: &Node, wanted: Ordering) -> Result<Test, Complaint> {
     let value: Box<str> = value.as_number().unwrap_or("0").into();
     Ok(Test::new(move |seen| match seen {
-        Seen::Number(number) => Truth::of(compare_numbers(number, &value) == wanted),
-        _ => Truth::Indeterminate,
+        Seen::Number(number) => TruthValue::of(compare_numbers(number, &value) == wanted),
+        _ => TruthValue::Indeterminate,
     }))
 }
 
@@ -88,17 +88,19 @@ impl Set {
 
     /// A type that the list does not have cannot be compared. In an empty list there is nothing to
     /// compare with, so every plain value is simply not in it.
-    fn has(&self, seen: &Seen<'_>) -> Truth {
+    fn has(&self, seen: &Seen<'_>) -> TruthValue {
         let empty = self.texts.is_empty() && self.numbers.is_empty() && self.bools.is_empty();
         match seen {
-            Seen::Text(_) | Seen::Number(_) | Seen::Bool(_) if empty => Truth::Fails,
-            Seen::Text(text) if !self.texts.is_empty() => Truth::of(self.texts.contains(&**text)),
+            Seen::Text(_) | Seen::Number(_) | Seen::Bool(_) if empty => TruthValue::Fails,
+            Seen::Text(text) if !self.texts.is_empty() => {
+                TruthValue::of(self.texts.contains(&**text))
+            }
             Seen::Number(number) if !self.numbers.is_empty() => {
                 let found = self.numbers.binary_search_by(|value| compare_numbers(value, number));
-                Truth::of(found.is_ok())
+                TruthValue::of(found.is_ok())
             }
-            Seen::Bool(flag) if !self.bools.is_empty() => Truth::of(self.bools.contains(flag)),
-            _ => Truth::Indeterminate,
+            Seen::Bool(flag) if !self.bools.is_empty() => TruthValue::of(self.bools.contains(flag)),
+            _ => TruthValue::Indeterminate,
         }
     }
 }
@@ -112,7 +114,7 @@ pub(super) fn one_of(value: &Node) -> Result<Test, Complaint> {
 /// A present value exists, null included; what is missing is settled by the condition.
 #[expect(clippy::unnecessary_wraps, reason = "all compile functions have one signature")]
 pub(super) fn exists(value: &Node) -> Result<Test, Complaint> {
-    let truth = Truth::of(value.as_bool() != Some(false));
+    let truth = TruthValue::of(value.as_bool() != Some(false));
     Ok(Test::new(move |_| truth))
 }
 

@@ -11,7 +11,7 @@ use url::{Host, Url};
 use super::{Case, Test, fails, holds, unclear};
 use crate::problem::Complaint;
 use crate::tree::Node;
-use crate::truth::Truth;
+use crate::truth_value::TruthValue;
 
 #[derive(Default)]
 struct Hosts {
@@ -33,7 +33,7 @@ pub(super) fn url_host_in(value: &Node) -> Result<Test, Complaint> {
         hosts.add(text)?;
     }
     Ok(Test::on_text(move |url| {
-        reached_by(url).map_or(Truth::Indeterminate, |host| hosts.have(&host))
+        reached_by(url).map_or(TruthValue::Indeterminate, |host| hosts.have(&host))
     }))
 }
 
@@ -57,7 +57,7 @@ impl Hosts {
             Some(Reached::Name(name)) => drop(self.names.insert(name)),
             Some(Reached::Address(address)) if !parent => drop(self.addresses.insert(address)),
             _ => {
-                return Err(Complaint::new(format!("`{text}` is no host")).hint(
+                return Err(Complaint::new(format!("`{text}` is not a host")).hint(
                     "write `example.com`, `*.example.com`, an address or a network such as `10.0.0.0/8`, without scheme or port",
                 ));
             }
@@ -65,8 +65,8 @@ impl Hosts {
         Ok(())
     }
 
-    fn have(&self, host: &Reached) -> Truth {
-        Truth::of(match host {
+    fn have(&self, host: &Reached) -> TruthValue {
+        TruthValue::of(match host {
             Reached::Address(address) => {
                 self.addresses.contains(address)
                     || self.networks.iter().any(|network| network.contains(address))

@@ -8,20 +8,24 @@ use ipnet::{IpNet, Ipv4Net};
 use super::{Case, Test, fails, holds, unclear};
 use crate::problem::Complaint;
 use crate::tree::Node;
-use crate::truth::Truth;
+use crate::truth_value::TruthValue;
 
 pub(super) fn cidr_in(value: &Node) -> Result<Test, Complaint> {
     let texts = value.items_or_self().iter().filter_map(Node::as_text);
     let networks: Vec<IpNet> = texts.map(read_network).collect::<Result<_, _>>()?;
     Ok(Test::on_text(move |text| {
-        let Some(given) = read(text) else { return Truth::Indeterminate };
-        networks.iter().map(|network| inside(given, network)).fold(Truth::Fails, Truth::or)
+        let Some(given) = read(text) else { return TruthValue::Indeterminate };
+        networks
+            .iter()
+            .map(|network| inside(given, network))
+            .fold(TruthValue::Fails, TruthValue::or)
     }))
 }
 
 fn read_network(text: &str) -> Result<IpNet, Complaint> {
     read(text).ok_or_else(|| {
-        Complaint::new(format!("`{text}` is no network")).hint("write `10.0.0.0/8` or `fd00::/8`")
+        Complaint::new(format!("`{text}` is not a network"))
+            .hint("write `10.0.0.0/8` or `fd00::/8`")
     })
 }
 
@@ -42,13 +46,13 @@ fn unmapped(network: IpNet) -> Option<IpNet> {
 }
 
 /// A network that is only partly inside is neither in nor out.
-fn inside(given: IpNet, network: &IpNet) -> Truth {
+fn inside(given: IpNet, network: &IpNet) -> TruthValue {
     if network.contains(&given) {
-        Truth::Holds
+        TruthValue::Holds
     } else if given.contains(network) {
-        Truth::Indeterminate
+        TruthValue::Indeterminate
     } else {
-        Truth::Fails
+        TruthValue::Fails
     }
 }
 

@@ -1,20 +1,20 @@
 //! Every case of every row of the operator table, and patterns that must not load.
 #![allow(clippy::unwrap_used, reason = "a test stops at the first surprise")]
 
-use super::{Operator, Patterns, operators};
+use super::{Operator, PatternBudget, operators};
 use crate::json::Doc;
 use crate::path::Seen;
 use crate::problem::Complaint;
 use crate::tree::{self, BOUNDS, Format, Node};
-use crate::truth::Truth;
+use crate::truth_value::TruthValue;
 
 fn value(json: &str) -> Node {
     tree::read(json, Format::Json).unwrap()
 }
 
-fn truth(row: &Operator, value: &Node, given: &str) -> Truth {
+fn truth(row: &Operator, value: &Node, given: &str) -> TruthValue {
     let doc = Doc::read(given.as_bytes(), &BOUNDS).unwrap();
-    row.compile(value, &mut Patterns::default())
+    row.compile(value, &mut PatternBudget::default())
         .map(|test| test.run(&Seen::of(doc.root())))
         .unwrap()
 }
@@ -32,11 +32,11 @@ fn every_case_of_the_table_is_true() {
 #[test]
 fn every_row_shows_all_that_it_can_answer() {
     for row in operators() {
-        for wanted in [Truth::Holds, Truth::Fails] {
+        for wanted in [TruthValue::Holds, TruthValue::Fails] {
             assert!(row.cases.iter().any(|case| case.truth == wanted), "{}: {wanted}", row.name);
         }
         let never_in_doubt = row.name == "exists";
-        let doubt = row.cases.iter().any(|case| case.truth == Truth::Indeterminate);
+        let doubt = row.cases.iter().any(|case| case.truth == TruthValue::Indeterminate);
         assert_ne!(never_in_doubt, doubt, "{}", row.name);
         assert!(!row.words.is_empty() && !row.words.ends_with('.'), "{}", row.name);
     }
@@ -48,14 +48,14 @@ fn no_operator_compares_null_a_list_of_lists_or_an_object() {
         let case = row.cases.first().unwrap();
         for given in ["null", "{}", "{\"a\":1}"] {
             let found = truth(row, &value(case.value), given);
-            assert_eq!(found, Truth::Indeterminate, "{} on {given}", row.name);
+            assert_eq!(found, TruthValue::Indeterminate, "{} on {given}", row.name);
         }
     }
 }
 
 fn complaint(operator: &str, json: &str) -> Complaint {
     let refused =
-        Operator::named(operator).unwrap().compile(&value(json), &mut Patterns::default());
+        Operator::named(operator).unwrap().compile(&value(json), &mut PatternBudget::default());
     refused.map(|_| (operator, json)).unwrap_err()
 }
 
@@ -79,19 +79,19 @@ fn a_value_that_an_operator_cannot_use_is_refused() {
         ("length_lte", "-1", "takes a whole number"),
         ("length_lte", "1.5", "takes a whole number"),
         ("path_under", "[]", "takes text, or a list of texts"),
-        ("path_under", "\"\"", "is no folder"),
-        ("path_under", "\"../x\"", "is no folder"),
-        ("path_under", "\"file:///x\"", "is no folder"),
-        ("path_under", "\"C:x\"", "is no folder"),
-        ("url_host_in", "\"https://good.com\"", "is no host"),
-        ("url_host_in", "\"good.com:443\"", "is no host"),
-        ("url_host_in", "\"good.com/x\"", "is no host"),
-        ("url_host_in", "\"*\"", "is no host"),
-        ("url_host_in", "\"*.*.com\"", "is no host"),
-        ("url_host_in", "\"\"", "is no host"),
-        ("url_host_in", "\"*.127.0.0.1\"", "is no host"),
-        ("cidr_in", "\"10.0.0.0/33\"", "is no network"),
-        ("cidr_in", "\"localhost\"", "is no network"),
+        ("path_under", "\"\"", "is not a folder"),
+        ("path_under", "\"../x\"", "is not a folder"),
+        ("path_under", "\"file:///x\"", "is not a folder"),
+        ("path_under", "\"C:x\"", "is not a folder"),
+        ("url_host_in", "\"https://good.com\"", "is not a host"),
+        ("url_host_in", "\"good.com:443\"", "is not a host"),
+        ("url_host_in", "\"good.com/x\"", "is not a host"),
+        ("url_host_in", "\"*\"", "is not a host"),
+        ("url_host_in", "\"*.*.com\"", "is not a host"),
+        ("url_host_in", "\"\"", "is not a host"),
+        ("url_host_in", "\"*.127.0.0.1\"", "is not a host"),
+        ("cidr_in", "\"10.0.0.0/33\"", "is not a network"),
+        ("cidr_in", "\"localhost\"", "is not a network"),
     ];
     for (operator, json, words) in cases {
         let found = complaint(operator, json);
@@ -103,21 +103,21 @@ fn a_value_that_an_operator_cannot_use_is_refused() {
 #[test]
 fn patterns_share_one_budget() {
     let regex = Operator::named("regex").unwrap();
-    let mut patterns = Patterns::default();
+    let mut budget = PatternBudget::default();
     let huge = value(r#""(\\w{200}){200}""#);
-    let complaint = regex.compile(&huge, &mut patterns).map(|_| ()).unwrap_err();
+    let complaint = regex.compile(&huge, &mut budget).map(|_| ()).unwrap_err();
     assert_eq!(complaint.words, "the pattern is too large when compiled");
     for _ in 0..10_000 {
-        assert!(regex.compile(&huge, &mut patterns).is_ok(), "said once, and not tried again");
+        assert!(regex.compile(&huge, &mut budget).is_ok(), "said once, and not tried again");
     }
 
-    let mut patterns = Patterns::default();
+    let mut budget = PatternBudget::default();
     let large = value(r#""\\w{30}""#);
-    let refused = (0..10_000).find_map(|_| regex.compile(&large, &mut patterns).err()).unwrap();
-    assert!(refused.words.contains("too large together"), "{}", refused.words);
+    let refused = (0..10_000).find_map(|_| regex.compile(&large, &mut budget).err()).unwrap();
+    assert!(refused.words.contains("too large in total"), "{}", refused.words);
 
-    let mut patterns = Patterns::default();
+    let mut budget = PatternBudget::default();
     let classes = value(&format!("\"{}\"", r"\\pL".repeat(10_000)));
-    let refused = regex.compile(&classes, &mut patterns).map(|_| ()).unwrap_err();
-    assert!(refused.words.contains("too large together"), "{}", refused.words);
+    let refused = regex.compile(&classes, &mut budget).map(|_| ()).unwrap_err();
+    assert!(refused.words.contains("too large in total"), "{}", refused.words);
 }

@@ -9,21 +9,21 @@ use crate::path::Seen;
 use crate::problem::Complaint;
 use crate::shape::whole;
 use crate::tree::Node;
-use crate::truth::Truth;
+use crate::truth_value::TruthValue;
 
 /// A compiled pattern is charged the smallest of these that it fits into, and refused beyond the last.
 const PATTERN_BYTES: [usize; 6] =
     [16 * KIB, 64 * KIB, 256 * KIB, 1024 * KIB, 4096 * KIB, 10_240 * KIB];
 const KIB: usize = 1024;
 
-/// Memory that matching may use beside the pattern itself.
+/// Memory that matching may use in addition to the pattern.
 const MATCHING_BYTES_MAX: usize = 1024 * KIB;
 
-/// What all compiled patterns of one policy may take up together.
+/// The total size of all compiled patterns of one policy.
 pub(crate) const PATTERN_BYTES_MAX: usize = 64 * KIB * KIB;
 
-/// What may be built for the patterns of one policy and thrown away again, because it was too large. A
-/// mebibyte takes about 15 ms, so a policy that cannot be loaded is refused well within a second.
+/// The total size of patterns that may be built and discarded because they were too large. A mebibyte
+/// takes about 15 ms, so a policy that cannot be loaded is rejected well within a second.
 const WASTED_BYTES_MAX: usize = 16 * KIB * KIB;
 
 /// A class of Unicode characters is this large before anything is compiled.
@@ -31,14 +31,14 @@ const CLASS_BYTES: usize = 4 * KIB;
 
 /// The budget of memory and work that all patterns of one document share.
 #[derive(Debug, Default)]
-pub(crate) struct Patterns {
+pub(crate) struct PatternBudget {
     kept_bytes: usize,
     wasted_bytes: usize,
-    /// It was said that they are too large together; the rest is not even tried.
+    /// The error was reported; the remaining patterns are not compiled.
     is_over: bool,
 }
 
-impl Patterns {
+impl PatternBudget {
     fn waste(&mut self, bytes: usize) -> Result<(), Complaint> {
         self.wasted_bytes = self.wasted_bytes.saturating_add(bytes);
         if self.wasted_bytes > WASTED_BYTES_MAX {
@@ -57,41 +57,41 @@ impl Patterns {
 
     fn over(&mut self) -> Complaint {
         self.is_over = true;
-        Complaint::new("the patterns of this policy up to this one are too large together")
-            .hint("use `in`, `starts_with` or `ends_with` where they do, and smaller repetitions")
+        Complaint::new("the patterns of this policy up to this one are too large in total")
+            .hint("use `in`, `starts_with` or `ends_with` where possible, and smaller repetitions")
     }
 }
 
-pub(super) fn regex(value: &Node, patterns: &mut Patterns) -> Result<Test, Complaint> {
-    build(value.as_text().unwrap_or_default(), patterns)
+pub(super) fn regex(value: &Node, budget: &mut PatternBudget) -> Result<Test, Complaint> {
+    build(value.as_text().unwrap_or_default(), budget)
 }
 
-fn build(pattern: &str, patterns: &mut Patterns) -> Result<Test, Complaint> {
-    if patterns.is_over {
-        // The policy is refused already; nothing is made of this.
-        return Ok(Test::new(|_| Truth::Fails));
+fn build(pattern: &str, budget: &mut PatternBudget) -> Result<Test, Complaint> {
+    if budget.is_over {
+        // The policy is already rejected, so this pattern is not compiled.
+        return Ok(Test::new(|_| TruthValue::Fails));
     }
-    patterns.waste(classes(pattern).saturating_mul(CLASS_BYTES))?;
+    budget.waste(classes(pattern).saturating_mul(CLASS_BYTES))?;
     for pattern_bytes in PATTERN_BYTES {
         let mut builder = RegexBuilder::new(pattern);
         builder.size_limit(pattern_bytes).dfa_size_limit(MATCHING_BYTES_MAX).nest_limit(64);
         match builder.build() {
             Ok(regex) => {
-                patterns.keep(pattern_bytes)?;
-                return Ok(Test::on_text(move |text| Truth::of(regex.is_match(text))));
+                budget.keep(pattern_bytes)?;
+                return Ok(Test::on_text(move |text| TruthValue::of(regex.is_match(text))));
             }
             Err(regex::Error::CompiledTooBig(_)) => {
                 // The first tier costs next to nothing, and most patterns that leave it fit the second.
                 if pattern_bytes > 64 * KIB {
-                    patterns.waste(pattern_bytes)?;
+                    budget.waste(pattern_bytes)?;
                 }
             }
             Err(error) => return Err(complain(&error)),
         }
     }
-    patterns.is_over = true;
+    budget.is_over = true;
     Err(Complaint::new("the pattern is too large when compiled")
-        .hint("use smaller repetitions, `[a-z]` for `\\w`, or `length_lte` beside it"))
+        .hint("use smaller repetitions, `[a-z]` for `\\w`, or add `length_lte`"))
 }
 
 /// How often a pattern names a large class of characters.
@@ -110,7 +110,7 @@ fn complain(error: &regex::Error) -> Complaint {
         .hint("patterns have no look-around and no back-references")
 }
 
-pub(super) fn glob(value: &Node, patterns: &mut Patterns) -> Result<Test, Complaint> {
+pub(super) fn glob(value: &Node, budget: &mut PatternBudget) -> Result<Test, Complaint> {
     let mut pattern = String::from(r"(?s)\A");
     let mut characters = value.as_text().unwrap_or_default().chars();
     while let Some(c) = characters.next() {
@@ -127,32 +127,32 @@ pub(super) fn glob(value: &Node, patterns: &mut Patterns) -> Result<Test, Compla
         }
     }
     pattern.push_str(r"\z");
-    build(&pattern, patterns)
+    build(&pattern, budget)
 }
 
 #[expect(clippy::unnecessary_wraps, reason = "all compile functions have one signature")]
 pub(super) fn starts_with(value: &Node) -> Result<Test, Complaint> {
     let value: Box<str> = value.as_text().unwrap_or_default().into();
-    Ok(Test::on_text(move |text| Truth::of(text.starts_with(&*value))))
+    Ok(Test::on_text(move |text| TruthValue::of(text.starts_with(&*value))))
 }
 
 #[expect(clippy::unnecessary_wraps, reason = "all compile functions have one signature")]
 pub(super) fn ends_with(value: &Node) -> Result<Test, Complaint> {
     let value: Box<str> = value.as_text().unwrap_or_default().into();
-    Ok(Test::on_text(move |text| Truth::of(text.ends_with(&*value))))
+    Ok(Test::on_text(move |text| TruthValue::of(text.ends_with(&*value))))
 }
 
 #[expect(clippy::unnecessary_wraps, reason = "all compile functions have one signature")]
 pub(super) fn contains(value: &Node) -> Result<Test, Complaint> {
     let value = Scalar::of(value);
     Ok(Test::new(move |seen| match (seen, &value) {
-        (Seen::Text(text), Scalar::Text(value)) => Truth::of(text.contains(&**value)),
+        (Seen::Text(text), Scalar::Text(value)) => TruthValue::of(text.contains(&**value)),
         // An element of another type leaves it open whether the value is hidden in there.
         (Seen::List(list), value) => {
             let elements = list.items().map(|item| value.equals(&Seen::of(item)));
-            elements.fold(Truth::Fails, Truth::or)
+            elements.fold(TruthValue::Fails, TruthValue::or)
         }
-        _ => Truth::Indeterminate,
+        _ => TruthValue::Indeterminate,
     }))
 }
 
@@ -167,11 +167,12 @@ pub(super) fn length_gte(value: &Node) -> Result<Test, Complaint> {
 #[expect(clippy::unnecessary_wraps, reason = "all compile functions have one signature")]
 fn length(value: &Node, test: fn(u64, u64) -> bool) -> Result<Test, Complaint> {
     let value = whole(value).unwrap_or_default();
-    let check = move |length: usize| Truth::of(test(length.try_into().unwrap_or(u64::MAX), value));
+    let check =
+        move |length: usize| TruthValue::of(test(length.try_into().unwrap_or(u64::MAX), value));
     Ok(Test::new(move |seen| match seen {
         Seen::Text(given) => check(given.chars().count()),
         Seen::List(list) => check(list.len()),
-        _ => Truth::Indeterminate,
+        _ => TruthValue::Indeterminate,
     }))
 }
 

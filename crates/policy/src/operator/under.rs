@@ -1,6 +1,6 @@
-//! `path_under`: is a path inside a folder? A path is read in every way a server might read it: as it is
-//! and percent-decoded, with and without backslashes as separators. Where the readings disagree, and where
-//! the folder it starts from is unknown, the answer is indeterminate.
+//! `path_under`: whether a path is inside a folder. A path is read in every way a server might read it:
+//! as is and percent-decoded, with and without backslashes as separators. Where the readings disagree, or
+//! the folder it starts from is unknown, the result is indeterminate.
 
 use unicode_normalization::UnicodeNormalization;
 
@@ -8,24 +8,24 @@ use super::{Case, Test, fails, holds, unclear};
 use crate::percent::{ROUNDS_MAX, decode_once};
 use crate::problem::Complaint;
 use crate::tree::Node;
-use crate::truth::Truth;
+use crate::truth_value::TruthValue;
 
-use place::{Place, Style};
+use resolved_path::{ResolvedPath, Style};
 
-mod place;
+mod resolved_path;
 
 pub(super) fn path_under(value: &Node) -> Result<Test, Complaint> {
     let texts = value.items_or_self().iter().filter_map(Node::as_text);
     let folders: Vec<Folder> = texts.map(Folder::read).collect::<Result<_, _>>()?;
     Ok(Test::on_text(move |path| {
-        folders.iter().map(|folder| folder.has(path)).fold(Truth::Fails, Truth::or)
+        folders.iter().map(|folder| folder.has(path)).fold(TruthValue::Fails, TruthValue::or)
     }))
 }
 
 /// A folder of the policy. Its style says how paths are read.
 struct Folder {
     windows: bool,
-    place: Place,
+    resolved_path: ResolvedPath,
 }
 
 impl Folder {
@@ -33,49 +33,53 @@ impl Folder {
         let windows = text.contains('\\') || has_drive(text);
         let style = if windows { Style::Windows } else { Style::Posix };
         let bad = || {
-            Complaint::new(format!("`{text}` is no folder"))
+            Complaint::new(format!("`{text}` is not a folder"))
                 .hint("write an absolute path such as `/home/me/notes`")
         };
         if text.is_empty() || text.chars().any(char::is_control) {
             return Err(bad());
         }
-        let place = Place::read(text, style).filter(|place| !place.climbs).ok_or_else(bad)?;
-        Ok(Folder { windows, place })
+        let resolved_path = ResolvedPath::read(text, style)
+            .filter(|resolved_path| !resolved_path.climbs)
+            .ok_or_else(bad)?;
+        Ok(Folder { windows, resolved_path })
     }
 
-    fn has(&self, path: &str) -> Truth {
-        let mut verdict: Option<Truth> = None;
+    fn has(&self, path: &str) -> TruthValue {
+        let mut verdict: Option<TruthValue> = None;
         let mut text = path.to_owned();
         for round in 0..=ROUNDS_MAX {
             let here = self.has_spelling(&text);
             // Two readings that differ, or one that cannot be told, leave the whole open.
-            if here == Truth::Indeterminate || verdict.is_some_and(|before| before != here) {
-                return Truth::Indeterminate;
+            if here == TruthValue::Indeterminate || verdict.is_some_and(|before| before != here) {
+                return TruthValue::Indeterminate;
             }
             verdict = Some(here);
             match decode_once(&text) {
                 None => return here,
                 Some(decoded) if decoded.valid && round < ROUNDS_MAX => text = decoded.text,
-                Some(_) => return Truth::Indeterminate,
+                Some(_) => return TruthValue::Indeterminate,
             }
         }
-        Truth::Indeterminate
+        TruthValue::Indeterminate
     }
 
-    fn has_spelling(&self, text: &str) -> Truth {
+    fn has_spelling(&self, text: &str) -> TruthValue {
         if text.chars().any(char::is_control) || hides_separators(text) {
-            return Truth::Indeterminate;
+            return TruthValue::Indeterminate;
         }
         if self.windows {
             return self.has_read(text, Style::Windows);
         }
         let plain = self.has_read(text, Style::Posix);
         let turned = if text.contains('\\') { self.has_read(text, Style::Turned) } else { plain };
-        if plain == turned { plain } else { Truth::Indeterminate }
+        if plain == turned { plain } else { TruthValue::Indeterminate }
     }
 
-    fn has_read(&self, text: &str, style: Style) -> Truth {
-        Place::read(text, style).map_or(Truth::Indeterminate, |place| self.place.holds(&place))
+    fn has_read(&self, text: &str, style: Style) -> TruthValue {
+        ResolvedPath::read(text, style).map_or(TruthValue::Indeterminate, |resolved_path| {
+            self.resolved_path.holds(&resolved_path)
+        })
     }
 }
 

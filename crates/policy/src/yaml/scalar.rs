@@ -3,30 +3,30 @@
 
 use crate::amount::is_number;
 use crate::problem::Complaint;
-use crate::tree::{BOUNDS, Value};
+use crate::tree::{BOUNDS, NodeValue};
 
-pub(super) fn resolve(text: &str) -> Result<Value, Complaint> {
+pub(super) fn resolve(text: &str) -> Result<NodeValue, Complaint> {
     match text {
         "" => Err(Complaint::new("a value is missing here")
             .hint("write `{}` for an empty object, `\"\"` for empty text")),
-        "~" | "null" | "Null" | "NULL" => Ok(Value::Null),
-        "true" | "True" | "TRUE" => Ok(Value::Bool(true)),
-        "false" | "False" | "FALSE" => Ok(Value::Bool(false)),
+        "~" | "null" | "Null" | "NULL" => Ok(NodeValue::Null),
+        "true" | "True" | "TRUE" => Ok(NodeValue::Bool(true)),
+        "false" | "False" | "FALSE" => Ok(NodeValue::Bool(false)),
         _ if is_number(text) => number(text),
         _ if looks_numeric(text) => {
             Err(Complaint::new("a number that YAML versions read differently")
                 .hint("write it as a plain decimal, or in quotes as text"))
         }
-        _ => Ok(Value::Text(text.to_owned())),
+        _ => Ok(NodeValue::Text(text.to_owned())),
     }
 }
 
-fn number(text: &str) -> Result<Value, Complaint> {
+fn number(text: &str) -> Result<NodeValue, Complaint> {
     if text.len() > BOUNDS.number_bytes_max {
         let words = format!("a number longer than {} characters", BOUNDS.number_bytes_max);
         return Err(Complaint::new(words));
     }
-    Ok(Value::Number(text.to_owned()))
+    Ok(NodeValue::Number(text.to_owned()))
 }
 
 /// Octal, hexadecimal, binary, underscores, a bare point, a plus sign, infinities and base 60.

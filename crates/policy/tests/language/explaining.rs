@@ -39,7 +39,7 @@ fn every_step_is_told_until_the_decision() {
             "/tools/pay/require/0: 1 condition: holds",
             "/all_tools/deny_if/0/conditions/0: `caller.client` eq a text of the policy; found text: does not hold",
             "/all_tools/deny_if/0: 1 condition: does not hold",
-            "/tools/pay/deny_if/0/conditions/0: `args.items[*].price` gt 100; found a number, text, nothing: cannot be told",
+            "/tools/pay/deny_if/0/conditions/0: `args.items[*].price` gt 100; found a number, text, nothing: is indeterminate",
             "/tools/pay/deny_if/0/conditions/1: `args.note` contains a text of the policy; found text: does not hold",
             "/tools/pay/deny_if/0: 2 conditions: does not hold",
             "/tools/pay/approve_if/0/conditions/0: `args.total` gte 50; found a number: holds",
@@ -52,18 +52,15 @@ fn every_step_is_told_until_the_decision() {
         steps("pay", r#"{"currency":5}"#),
         [
             "/tools/pay: the name: matches",
-            "/tools/pay/require/0/conditions/0: `args.currency` in a list of 2; found a number: cannot be told",
-            "/tools/pay/require/0: 1 condition: cannot be told",
+            "/tools/pay/require/0/conditions/0: `args.currency` in a list of 2; found a number: is indeterminate",
+            "/tools/pay/require/0: 1 condition: is indeterminate",
             "/tools/pay/require/0: what is required: denies",
         ]
     );
     assert_eq!(steps("secret", "{}"), ["/hide/0: the name: hides"]);
     assert_eq!(
         steps("other", "{}"),
-        [
-            "/default: the name, which no entry names: no match",
-            "/default: what happens to the rest: denies",
-        ]
+        ["/default: the name; no entry matches: no match", "/default: the default: denies",]
     );
 }
 

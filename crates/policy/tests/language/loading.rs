@@ -41,13 +41,13 @@ fn version_and_default_are_needed_and_exact() {
     let cases = [
         ("{}", "the field `version` is missing"),
         (r#"{"version":"1"}"#, "the field `default` is missing"),
-        (r#"{"version":1,"default":"deny"}"#, "a number where `1` is due"),
-        (r#"{"version":"2","default":"deny"}"#, "unknown word `2`"),
-        (r#"{"version":"1","default":"ask"}"#, "unknown word `ask`"),
-        (r#"{"version":"1","default":false}"#, "true or false where `deny`, `allow` is due"),
-        ("[]", "a list where an object: policy is due"),
-        ("null", "null where an object: policy is due"),
-        (r#""""#, "text where an object: policy is due"),
+        (r#"{"version":1,"default":"deny"}"#, "expected `1`, found a number"),
+        (r#"{"version":"2","default":"deny"}"#, "unknown value `2`"),
+        (r#"{"version":"1","default":"ask"}"#, "unknown value `ask`"),
+        (r#"{"version":"1","default":false}"#, "expected `deny`, `allow`, found true or false"),
+        ("[]", "expected an object: policy, found a list"),
+        ("null", "expected an object: policy, found null"),
+        (r#""""#, "expected an object: policy, found text"),
         ("", "no JSON value"),
         ("{\"version\":\"1\",\"default\":\"deny\"} {}", ""),
         ("\u{feff}{\"version\":\"1\",\"default\":\"deny\"}", ""),
@@ -114,7 +114,7 @@ fn bounds_are_refused_with_their_place() {
     let cases = [
         (entries(10_001), "/tools", "10001 entries, more than 10000"),
         (rules(1_000), "/tools/x", "1001 rules and limits in one entry, more than 1000"),
-        (patterns(4_097), "/tools/x/deny_if/0/conditions/4096/value", "too large together"),
+        (patterns(4_097), "/tools/x/deny_if/0/conditions/4096/value", "too large in total"),
         (text(65_537), "", ""),
         (deep(62), "", ""),
         (format!("{}{}", text(10), " ".repeat(1024 * 1024)), "", ""),
@@ -153,14 +153,14 @@ fn yaml_has_the_same_fields_and_the_same_faults() {
     let yaml = "# notes\nversion: \"1\"\ndefault: deny\nhide: [delete_*]\ntools:\n  create_charge:\n    deny_if:\n      - conditions:\n          - {path: args.amount, op: gt, value: 100}\n        on_deny: too much\n    rate_limit: {max: 10, window: 60}\n  'get_*': {}\ntests:\n  - {name: small, tool: create_charge, args: {amount: 5, note: ~}, expect: allow}\n  - {name: large, tool: create_charge, args: {amount: 500}, expect: deny, rule: /tools/create_charge/deny_if/0}\n  - {tool: delete_x, expect: hide}\n  - {tool: get_x, expect: allow}\n";
     assert!(Policy::load(yaml, Format::Yaml).is_ok());
     let cases = [
-        ("default: no\nversion: \"1\"\n", 1, 10, "unknown word `no`"),
-        ("version: 1\ndefault: deny\n", 1, 10, "a number where `1` is due"),
+        ("default: no\nversion: \"1\"\n", 1, 10, "unknown value `no`"),
+        ("version: 1\ndefault: deny\n", 1, 10, "expected `1`, found a number"),
         ("version: \"1\"\ndefault: deny\ntools:\n  echo:\n", 4, 7, "a value is missing"),
         (
             "version: \"1\"\ndefault: deny\ntools:\n  echo: ~\n",
             4,
             9,
-            "null where an object: entry is due",
+            "expected an object: entry, found null",
         ),
         ("version: \"1\"\ndefault: deny\ntols:\n  echo: {}\n", 3, 1, "unknown field `tols`"),
         (
@@ -169,14 +169,14 @@ fn yaml_has_the_same_fields_and_the_same_faults() {
             5,
             "unknown field `actoin`",
         ),
-        ("version: \"1\"\ndefault: deny\nhide: &h [x]\n", 3, 7, "an anchor"),
+        ("version: \"1\"\ndefault: deny\nhide: &h [x]\n", 3, 7, "anchors are not supported"),
         (
             "version: \"1\"\ndefault: deny\n---\nversion: \"1\"\ndefault: allow\n",
             3,
             1,
-            "a second document",
+            "only one document is allowed",
         ),
-        ("version: \"1\"\ndefault: deny\ndefault: allow\n", 3, 1, "stands twice"),
+        ("version: \"1\"\ndefault: deny\ndefault: allow\n", 3, 1, "duplicate key"),
         ("# nothing\n", 1, 1, "empty"),
     ];
     for (source, line, column, words) in cases {
@@ -196,8 +196,8 @@ fn what_is_likely_a_mistake_is_a_warning() {
         warnings,
         [
             (2, "`/tools/x1` is never used: `/hide/0` hides the name"),
-            (3, "`deny_if` has no effect: the action stops every call before it"),
-            (4, "the name `z\\u{200b}` holds control or invisible characters"),
+            (3, "`deny_if` has no effect: the action already stops every call"),
+            (4, "the name `z\\u{200b}` contains control or invisible characters"),
         ]
     );
 }

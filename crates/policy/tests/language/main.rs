@@ -1,5 +1,5 @@
 //! The language from outside: every sentence of its description as data, refusals with their places,
-//! and the engine beside a slow second evaluator.
+//! and the engine against a slow second evaluator.
 #![allow(
     clippy::unwrap_used,
     clippy::panic,

@@ -61,11 +61,11 @@ pub(crate) fn evaluate(policy: &Json, call: &ModelCall) -> Answer {
     let is_tool = call.section == "tools";
     let spoken = names::who_speaks(policy, call, open);
     let entry = match &spoken {
-        names::Spoken::Hidden(rule) => return stop("hide", rule.clone()),
-        names::Spoken::Doubt(rule) => return stop("deny", rule.clone()),
-        names::Spoken::Nobody if open => None,
-        names::Spoken::Nobody => return stop("deny", "/default".into()),
-        names::Spoken::Entry(rule, entry) => Some((rule.clone(), entry.clone())),
+        names::Matched::Hidden(rule) => return stop("hide", rule.clone()),
+        names::Matched::Doubt(rule) => return stop("deny", rule.clone()),
+        names::Matched::Nothing if open => None,
+        names::Matched::Nothing => return stop("deny", "/default".into()),
+        names::Matched::Entry(rule, entry) => Some((rule.clone(), entry.clone())),
     };
     let action =
         entry.as_ref().and_then(|(_, entry)| entry.get("action")?.as_text().map(str::to_owned));

@@ -1,4 +1,4 @@
-//! The engine beside the second evaluator, and what must hold for every policy and call. The number of
+//! The engine against the second evaluator, and what must hold for every policy and call. The number of
 //! calls is small in the normal run; `TOLLGATE_CASES` sets another.
 
 use std::collections::BTreeMap;
@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use policy::json::{Bounds, Doc, Keys, Numbers};
 use policy::{
-    Call, Caller, Decision, Definition, Format, LocalTime, Policy, Sight, Subject, ToolFacts,
-    Verdict, Weekday,
+    Call, Caller, Decision, Definition, Format, LocalTime, Policy, PredictedOutcome, Subject,
+    ToolFacts, Verdict, Weekday,
 };
 use proptest::collection::vec;
 use proptest::prelude::{
@@ -175,7 +175,7 @@ fn the_random_cases_reach_every_part_of_the_language() {
     .map(str::to_owned)
     .to_vec();
     for row in policy::operators() {
-        for truth in ["holds", "does not hold", "cannot be told"] {
+        for truth in ["holds", "does not hold", "is indeterminate"] {
             expected.push(format!("{} {truth}", row.name));
         }
     }
@@ -357,7 +357,7 @@ fn any_text_is_answered_without_a_panic() {
 
 /// A walk that is not told the arguments may say less than one that is, and never something else.
 #[test]
-fn what_is_foreseen_without_arguments_holds_with_them() {
+fn a_prediction_without_arguments_holds_with_them() {
     let mut told = BTreeMap::new();
     let counted = std::cell::RefCell::new(&mut told);
     check(24_000, &policy_and_calls(), |(policy, calls)| {
@@ -365,12 +365,12 @@ fn what_is_foreseen_without_arguments_holds_with_them() {
         let Ok(policy) = Policy::load(&source, Format::Json) else { return Ok(()) };
         for call in &calls {
             let without = ModelCall { args: None, ..call.clone() };
-            let sight = with_call(&without, |call| policy.foresee(call)).sight;
+            let outcome = with_call(&without, |call| policy.predict(call)).outcome;
             let verdict = with_call(call, |call| policy.decide(call));
-            let known = with_call(call, |call| policy.foresee(call)).sight;
-            prop_assert_eq!(&known, &sight, "arguments must not be looked at");
-            prop_assert!(agree(&sight, &verdict), "{:?}\n{:?}\n{}", sight, verdict, source);
-            *counted.borrow_mut().entry(sight.as_str()).or_insert(0_u32) += 1;
+            let known = with_call(call, |call| policy.predict(call)).outcome;
+            prop_assert_eq!(&known, &outcome, "arguments must not be looked at");
+            prop_assert!(agree(&outcome, &verdict), "{:?}\n{:?}\n{}", outcome, verdict, source);
+            *counted.borrow_mut().entry(outcome.as_str()).or_insert(0_u32) += 1;
         }
         Ok(())
     });
@@ -378,18 +378,18 @@ fn what_is_foreseen_without_arguments_holds_with_them() {
     assert_eq!(kinds, ["ask", "deny", "depends", "hide", "pass"], "{told:?}");
 }
 
-fn agree(sight: &Sight, verdict: &Verdict) -> bool {
+fn agree(outcome: &PredictedOutcome, verdict: &Verdict) -> bool {
     let by = |rule: &Arc<str>| verdict.rule() == &**rule;
-    match (sight, verdict.decision()) {
-        (Sight::Passes { rule }, Decision::Allow)
-        | (Sight::Hidden { rule }, Decision::Hidden(_)) => by(rule),
-        (Sight::Denied { code, rule, earlier }, Decision::Deny(denial)) => {
+    match (outcome, verdict.decision()) {
+        (PredictedOutcome::Passes { rule }, Decision::Allow)
+        | (PredictedOutcome::Hidden { rule }, Decision::Hidden(_)) => by(rule),
+        (PredictedOutcome::Denied { code, rule, earlier }, Decision::Deny(denial)) => {
             (by(rule) && denial.code == *code) || earlier.iter().any(by)
         }
-        (Sight::Depends { rules }, Decision::Deny(_)) => rules.iter().any(by),
+        (PredictedOutcome::Depends { rules }, Decision::Deny(_)) => rules.iter().any(by),
         // Which of several rules asks may be for the arguments to say.
-        (Sight::Asks { .. }, Decision::Ask(_))
-        | (Sight::Depends { .. }, Decision::Allow | Decision::Ask(_)) => true,
+        (PredictedOutcome::Asks { .. }, Decision::Ask(_))
+        | (PredictedOutcome::Depends { .. }, Decision::Allow | Decision::Ask(_)) => true,
         _ => false,
     }
 }

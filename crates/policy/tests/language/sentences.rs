@@ -312,7 +312,7 @@ const CONDITIONS: &[Row] = &[
         ],
     ),
     (
-        "a condition that fails settles a rule even beside one that cannot be told, in any order",
+        "a condition that fails settles a rule even with an indeterminate one, in any order",
         r#"{"version":"1","default":"deny","tools":{
                 "d":{"deny_if":[{"conditions":[{"path":"args.a","op":"gt","value":1},{"path":"args.b","op":"eq","value":1}]}]},
                 "e":{"deny_if":[{"conditions":[{"path":"args.b","op":"eq","value":1},{"path":"args.a","op":"gt","value":1}]}]}}}"#,

@@ -201,11 +201,11 @@ fn the_operators_are_those_of_the_language() {
 }
 
 #[test]
-fn a_blank_at_the_end_of_a_name_draws_a_warning() {
+fn a_space_at_the_end_of_a_name_draws_a_warning() {
     for (tools, warned) in [("\"read \"", true), ("\" read\"", true), ("\"read\"", false)] {
         let text = format!("{{\"version\":\"1\",\"default\":\"deny\",\"tools\":{{{tools}:{{}}}}}}");
         let policy = Policy::load(&text, Format::Json).unwrap();
-        let found = policy.warnings().iter().any(|w| w.to_string().contains("with a blank"));
+        let found = policy.warnings().iter().any(|w| w.to_string().contains("with a space"));
         assert_eq!(found, warned, "{tools}");
     }
 }
@@ -220,5 +220,5 @@ fn bounds_and_odd_names_can_be_asked_for() {
     assert_eq!(find("levels"), Some(64));
     assert_eq!(find("bytes of one text"), Some(65_536));
     assert_eq!(name_warning("get_user"), None);
-    assert_eq!(name_warning("get\u{200b}user"), Some("holds control or invisible characters"));
+    assert_eq!(name_warning("get\u{200b}user"), Some("contains control or invisible characters"));
 }

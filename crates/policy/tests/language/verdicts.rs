@@ -2,8 +2,8 @@
 
 use policy::json::{Bounds, Doc};
 use policy::{
-    Amount, Call, Caller, Code, Decision, Definition, Denial, Format, LocalTime, OnChange, Policy,
-    Scope, ServerRequest, Subject, Told, ToolFacts, Verdict, Weekday,
+    Amount, Call, Caller, Code, Decision, Definition, Denial, Format, HiddenAs, LocalTime,
+    OnChange, Policy, Scope, ServerRequest, Subject, ToolFacts, Verdict, Weekday,
 };
 
 pub(crate) fn load(source: &str) -> Policy {
@@ -61,7 +61,7 @@ fn a_reason_is_the_rules_words_then_the_entrys_then_made_from_the_conditions() {
         (
             "f",
             r#"{"n":"101","to":"x"}"#,
-            "tool `f` is denied because it cannot be told whether `args.n` gt 100 and `args.to` in a list of 2; \
+            "tool `f` is denied because the policy cannot tell whether `args.n` gt 100 and `args.to` in a list of 2; \
              send plain values of the expected type",
         ),
         ("g", r#"{"n":101}"#, "tool `g` needs `args.n` lte 100"),
@@ -125,8 +125,8 @@ fn a_hidden_name_meets_the_rules_that_a_made_up_one_would_meet() {
         };
         let verdict = policy.decide(&Call { tool, ..call(Subject::Tool("get_x"), Some(&doc)) });
         let told = match verdict.decision() {
-            Decision::Hidden(Told::Denied(denial)) => Some(denial.rule.as_str()),
-            Decision::Hidden(Told::Unknown(_)) => None,
+            Decision::Hidden(HiddenAs::Denied(denial)) => Some(denial.rule.as_str()),
+            Decision::Hidden(HiddenAs::Unknown(_)) => None,
             other => panic!("{text}: {other:?}"),
         };
         assert_eq!(told, stopped_by, "{text}");

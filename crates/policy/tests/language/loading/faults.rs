@@ -55,57 +55,57 @@ pub(super) const FAULTS: &[(&str, &str, &str, &str)] = &[
     (
         r#""tools":‸null"#,
         "/tools",
-        "null where names, each with an object: entry is due",
+        "expected names, each with an object: entry, found null",
         "leave the field out",
     ),
     (
         r#""tools":{"x":‸null}"#,
         "/tools/x",
-        "null where an object: entry is due",
+        "expected an object: entry, found null",
         "leave the field out",
     ),
     (
         r#""tools":{"x":{"deny_if":‸null}}"#,
         "/tools/x/deny_if",
-        "null where a list of an object: rule is due",
+        "expected a list of an object: rule, found null",
         "leave the field out",
     ),
     (
         r#""tools":{"x":{"deny_if":[‸null]}}"#,
         "/tools/x/deny_if/0",
-        "null where an object: rule is due",
+        "expected an object: rule, found null",
         "",
     ),
-    (r#""hide":[‸null]"#, "/hide/0", "null where a name", ""),
+    (r#""hide":[‸null]"#, "/hide/0", ", found null", ""),
     (
         r#""tools":{"x":{"deny_if":[{"conditions":[{"path":"args.a","op":"eq","value":‸null}]}]}}"#,
         "/tools/x/deny_if/0/conditions/0/value",
-        "null where what the operator takes is due",
+        "expected what the operator takes, found null",
         "",
     ),
     // Wrong types and words.
-    (r#""hide":‸"x""#, "/hide", "text where a list of a name", ""),
-    (r#""hide":[‸1]"#, "/hide/0", "a number where a name", "put it in quotes"),
+    (r#""hide":‸"x""#, "/hide", "expected a list of a name", ""),
+    (r#""hide":[‸1]"#, "/hide/0", ", found a number", "put it in quotes"),
     (
         r#""tools":{"x":{"reason":‸true}}"#,
         "/tools/x/reason",
-        "where text is due",
+        "expected text, found",
         "put it in quotes",
     ),
     (
         r#""tools":{"x":{"action":‸"block"}}"#,
         "/tools/x/action",
-        "unknown word `block`",
+        "unknown value `block`",
         "known: `allow`, `deny`, `hide`, `require_approval`",
     ),
     (
         r#""tools":{"x":{"action":‸"denny"}}"#,
         "/tools/x/action",
-        "unknown word `denny`",
+        "unknown value `denny`",
         "did you mean `deny`?",
     ),
-    (r#""on_change":‸"ask""#, "/on_change", "unknown word `ask`", ""),
-    (r#""server_requests":[‸"tools"]"#, "/server_requests/0", "unknown word `tools`", ""),
+    (r#""on_change":‸"ask""#, "/on_change", "unknown value `ask`", ""),
+    (r#""server_requests":[‸"tools"]"#, "/server_requests/0", "unknown value `tools`", ""),
     (
         r#""tools":{"x":{"result_bytes_max":‸-1}}"#,
         "/tools/x/result_bytes_max",
@@ -115,7 +115,7 @@ pub(super) const FAULTS: &[(&str, &str, &str, &str)] = &[
     (
         r#""tools":{"x":{"result_bytes_max":‸"1"}}"#,
         "/tools/x/result_bytes_max",
-        "text where a whole number is due",
+        "expected a whole number, found text",
         "",
     ),
     // Rules.
@@ -140,7 +140,7 @@ pub(super) const FAULTS: &[(&str, &str, &str, &str)] = &[
     (
         r#""tools":{"x":{"deny_if":[{"conditions":[{"path":"args.a","op":‸"equals","value":1}]}]}}"#,
         "/tools/x/deny_if/0/conditions/0/op",
-        "unknown word `equals`",
+        "unknown value `equals`",
         "known: `eq`, `neq`",
     ),
     (
@@ -164,7 +164,7 @@ pub(super) const FAULTS: &[(&str, &str, &str, &str)] = &[
     (
         r#""tools":{"x":{"deny_if":[{"conditions":[‸{"path":"args.a","op":"exists","missing":"match"}]}]}}"#,
         "/tools/x/deny_if/0/conditions/0",
-        "`exists` already says",
+        "`exists` already defines",
         "",
     ),
     (
@@ -176,7 +176,7 @@ pub(super) const FAULTS: &[(&str, &str, &str, &str)] = &[
     (
         r#""tools":{"x":{"deny_if":[{"conditions":[{"path":"time.weekday","op":"in","value":‸["sun"]}]}]}}"#,
         "/tools/x/deny_if/0/conditions/0/value",
-        "`sun` is no weekday",
+        "`sun` is not a weekday",
         "",
     ),
     (
@@ -219,13 +219,13 @@ pub(super) const FAULTS: &[(&str, &str, &str, &str)] = &[
     (
         r#""tools":{"x":{"limits":[{"window":"day","max":‸"1"}]}}"#,
         "/tools/x/limits/0/max",
-        "text where a number",
+        "expected a number, not negative, found text",
         "",
     ),
     (
         r#""tools":{"x":{"limits":[{"window":"day","max":1,"increment":‸0}]}}"#,
         "/tools/x/limits/0/increment",
-        "an increment of 0",
+        "the increment is 0",
         "",
     ),
     (
@@ -237,19 +237,19 @@ pub(super) const FAULTS: &[(&str, &str, &str, &str)] = &[
     (
         r#""tools":{"x":{"limits":[{"window":"day","max":1,"increment":‸"time.hour"}]}}"#,
         "/tools/x/limits/0/increment",
-        "`time.hour` is no argument",
+        "`time.hour` is not an argument",
         "",
     ),
     (
         r#""tools":{"x":{"limits":[{"window":"day","max":1,"scope":‸"world"}]}}"#,
         "/tools/x/limits/0/scope",
-        "unknown word `world`",
+        "unknown value `world`",
         "",
     ),
     (
         r#""tools":{"x":{"limits":[{"window":"day","max":1,"counter":‸"/x"}]}}"#,
         "/tools/x/limits/0/counter",
-        "a counter name",
+        "counter name",
         "",
     ),
     (
@@ -262,7 +262,7 @@ pub(super) const FAULTS: &[(&str, &str, &str, &str)] = &[
         r#""tools":{"x":{"limits":[{"window":"day","max":9,"counter":"c"},‸{"window":60,"max":1,"counter":"c","increment":2}]}}"#,
         "/tools/x/limits/1",
         "the counter `c` counts a call in two ways",
-        "a counter of its own",
+        "its own counter",
     ),
     (
         r#""all_tools":{"limits":[{"window":"day","max":9,"counter":"c"}]},"tools":{"x":{"limits":[‸{"window":60,"max":1,"counter":"c","increment":"args.n"}]}}"#,
@@ -271,8 +271,8 @@ pub(super) const FAULTS: &[(&str, &str, &str, &str)] = &[
         "",
     ),
     // Names.
-    (r#""tools":{‸"":{}}"#, "/tools/", "an empty name", ""),
-    (r#""hide":[‸""]"#, "/hide/0", "an empty name", ""),
+    (r#""tools":{‸"":{}}"#, "/tools/", "empty name", ""),
+    (r#""hide":[‸""]"#, "/hide/0", "empty name", ""),
     (
         r#""tools":{"a*":{},‸"a**":{}}"#,
         "/tools/a**",
@@ -283,12 +283,12 @@ pub(super) const FAULTS: &[(&str, &str, &str, &str)] = &[
     (
         r#""tools":{"caf\u00e9":{},‸"cafe\u0301":{}}"#,
         "/tools/cafe\u{301}",
-        "the name `caf\u{e9}` stands twice",
+        "the name `caf\u{e9}` appears twice",
         "",
     ),
     // Results and tests.
-    (r#""tools":{"x":{"redact":[‸"a..b"]}}"#, "/tools/x/redact/0", "a path with an empty name", ""),
-    (r#""tools":{"x":{"redact":[‸"*"]}}"#, "/tools/x/redact/0", "odd name `*`", ""),
+    (r#""tools":{"x":{"redact":[‸"a..b"]}}"#, "/tools/x/redact/0", "empty name in a path", ""),
+    (r#""tools":{"x":{"redact":[‸"*"]}}"#, "/tools/x/redact/0", "name `*` needs quotes", ""),
     (
         r#""tests":[‸{"expect":"deny"}]"#,
         "/tests/0",
@@ -301,11 +301,11 @@ pub(super) const FAULTS: &[(&str, &str, &str, &str)] = &[
         "a test needs one of",
         "",
     ),
-    (r#""tests":[{"tool":"x","expect":‸"block"}]"#, "/tests/0/expect", "unknown word `block`", ""),
+    (r#""tests":[{"tool":"x","expect":‸"block"}]"#, "/tests/0/expect", "unknown value `block`", ""),
     (
         r#""tests":[{"tool":"x","args":‸[],"expect":"deny"}]"#,
         "/tests/0/args",
-        "a list where an object is due",
+        "expected an object, found a list",
         "",
     ),
     (

@@ -3,16 +3,16 @@
 use super::ModelCall;
 use crate::tree::Json;
 
-pub(super) enum Spoken {
+pub(super) enum Matched {
     Hidden(String),
     Doubt(String),
     Entry(String, Json),
-    Nobody,
+    Nothing,
 }
 
-pub(super) fn who_speaks(policy: &Json, call: &ModelCall, open: bool) -> Spoken {
+pub(super) fn who_speaks(policy: &Json, call: &ModelCall, open: bool) -> Matched {
     if call.section == "methods" {
-        return Spoken::Nobody;
+        return Matched::Nothing;
     }
     let name = composed(&call.name);
     let odd = is_odd(&call.name);
@@ -29,7 +29,7 @@ pub(super) fn who_speaks(policy: &Json, call: &ModelCall, open: bool) -> Spoken 
         |at: usize| format!("/{}/{}", call.section, keys[at].replace('~', "~0").replace('/', "~1"));
 
     if let Some(at) = best(&hide, &name, odd) {
-        return Spoken::Hidden(format!("/hide/{at}"));
+        return Matched::Hidden(format!("/hide/{at}"));
     }
     let folded = |patterns: &[String]| -> Vec<String> {
         patterns.iter().map(|pattern| pattern_reading(pattern)).collect()
@@ -43,7 +43,7 @@ pub(super) fn who_speaks(policy: &Json, call: &ModelCall, open: bool) -> Spoken 
     for reading in &readings {
         let hidden = best(&folded(&hide), reading, false);
         if let (Some(at), "resources") = (hidden, call.section) {
-            return Spoken::Hidden(format!("/hide/{at}"));
+            return Matched::Hidden(format!("/hide/{at}"));
         }
     }
     let found = best(&keys, &name, odd);
@@ -52,7 +52,7 @@ pub(super) fn who_speaks(policy: &Json, call: &ModelCall, open: bool) -> Spoken 
         for reading in &readings {
             let other = best(&folded(&keys), reading, false);
             if other != found {
-                return Spoken::Doubt(pointer(other.or(found).unwrap()));
+                return Matched::Doubt(pointer(other.or(found).unwrap()));
             }
         }
     }
@@ -60,15 +60,15 @@ pub(super) fn who_speaks(policy: &Json, call: &ModelCall, open: bool) -> Spoken 
         let folded =
             |patterns: &[String]| -> Vec<String> { patterns.iter().map(|p| look(p)).collect() };
         if let Some(at) = best(&folded(&keys), &look(&name), false) {
-            return Spoken::Doubt(pointer(at));
+            return Matched::Doubt(pointer(at));
         }
         if let Some(at) = best(&folded(&hide), &look(&name), false) {
-            return Spoken::Doubt(format!("/hide/{at}"));
+            return Matched::Doubt(format!("/hide/{at}"));
         }
     }
     match found {
-        Some(at) => Spoken::Entry(pointer(at), entries[at].1.clone()),
-        None => Spoken::Nobody,
+        Some(at) => Matched::Entry(pointer(at), entries[at].1.clone()),
+        None => Matched::Nothing,
     }
 }
 
@@ -107,7 +107,7 @@ fn composed(name: &str) -> String {
     name.replace("e\u{301}", "\u{e9}")
 }
 
-/// The generator's odd letters: a joiner nobody sees, a Cyrillic `е`, an accent on its own, a NUL.
+/// The generator's odd letters: an invisible joiner, a Cyrillic `е`, an accent on its own, a NUL.
 fn is_odd(name: &str) -> bool {
     name.contains(['\u{200b}', '\u{435}', '\u{301}', '\u{0}'])
 }

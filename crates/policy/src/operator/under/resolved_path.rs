@@ -2,7 +2,7 @@
 
 use unicode_normalization::UnicodeNormalization;
 
-use crate::truth::Truth;
+use crate::truth_value::TruthValue;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Style {
@@ -30,16 +30,16 @@ enum Start {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Place {
+pub(super) struct ResolvedPath {
     start: Start,
     names: Vec<String>,
     /// More `..` than names, from a start that has something above it.
     pub(super) climbs: bool,
 }
 
-impl Place {
+impl ResolvedPath {
     /// `None` when the path means something that names alone do not tell.
-    pub(super) fn read(path: &str, style: Style) -> Option<Place> {
+    pub(super) fn read(path: &str, style: Style) -> Option<ResolvedPath> {
         match style {
             Style::Posix => read_posix(path, &['/']),
             Style::Turned => read_posix(path, &['/', '\\']),
@@ -48,22 +48,22 @@ impl Place {
     }
 
     /// Whether another place is at or below this one.
-    pub(super) fn holds(&self, other: &Place) -> Truth {
+    pub(super) fn holds(&self, other: &ResolvedPath) -> TruthValue {
         if self.start != other.start {
             // Two drives or shares are apart for sure; a known and an unknown start are not.
             let apart = self.start.is_device() && other.start.is_device();
-            return if apart { Truth::Fails } else { Truth::Indeterminate };
+            return if apart { TruthValue::Fails } else { TruthValue::Indeterminate };
         }
         if other.climbs {
-            return Truth::Indeterminate;
+            return TruthValue::Indeterminate;
         }
         if other.names.starts_with(&self.names) {
-            return Truth::Holds;
+            return TruthValue::Holds;
         }
         // Some file systems do not tell case or composed letters apart.
         let alike = other.names.len() >= self.names.len()
             && self.names.iter().zip(&other.names).all(|(one, other)| folded(one) == folded(other));
-        if alike { Truth::Indeterminate } else { Truth::Fails }
+        if alike { TruthValue::Indeterminate } else { TruthValue::Fails }
     }
 }
 
@@ -82,7 +82,7 @@ fn folded(name: &str) -> String {
     name.nfc().collect::<String>().to_lowercase()
 }
 
-fn read_posix(path: &str, separators: &[char]) -> Option<Place> {
+fn read_posix(path: &str, separators: &[char]) -> Option<ResolvedPath> {
     let mut names = path.split(separators);
     let first = path.split(separators).next().unwrap_or_default();
     let start = if path.starts_with(separators) {
@@ -99,7 +99,7 @@ fn read_posix(path: &str, separators: &[char]) -> Option<Place> {
     Some(resolve(start, names.map(str::to_owned)))
 }
 
-fn read_windows(path: &str) -> Option<Place> {
+fn read_windows(path: &str) -> Option<ResolvedPath> {
     let path = path.replace('/', "\\");
     let (start, rest) = if let Some(share) = path.strip_prefix("\\\\") {
         let mut parts = share.splitn(3, '\\');
@@ -138,7 +138,7 @@ fn windows_name(name: &str) -> Option<String> {
     Some(folded(kept))
 }
 
-fn resolve(start: Start, names: impl Iterator<Item = String>) -> Place {
+fn resolve(start: Start, names: impl Iterator<Item = String>) -> ResolvedPath {
     let mut kept: Vec<String> = Vec::new();
     let mut climbs = false;
     for name in names {
@@ -151,5 +151,5 @@ fn resolve(start: Start, names: impl Iterator<Item = String>) -> Place {
             _ => kept.push(name),
         }
     }
-    Place { start, names: kept, climbs }
+    ResolvedPath { start, names: kept, climbs }
 }

@@ -1,42 +1,42 @@
-//! Names that are not what they seem: not in NFC, with characters nobody sees, or with letters of one
-//! script that pass for another's. Globs never speak for them.
+//! Deceptive names: not in NFC, with invisible characters, or with confusable letters of several scripts.
+//! Globs never match them.
 
 use unicode_normalization::is_nfc;
 use unicode_security::mixed_script::AugmentedScriptSet;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Oddness {
+pub(crate) enum DeceptiveName {
     NotNfc,
-    Unseen,
+    Invisible,
     MixedScripts,
 }
 
-impl Oddness {
+impl DeceptiveName {
     pub(crate) const fn words(self) -> &'static str {
         match self {
-            Oddness::NotNfc => "is not in Unicode normal form C",
-            Oddness::Unseen => "holds control or invisible characters",
-            Oddness::MixedScripts => "mixes scripts in a confusable way",
+            DeceptiveName::NotNfc => "is not in Unicode normal form C",
+            DeceptiveName::Invisible => "contains control or invisible characters",
+            DeceptiveName::MixedScripts => "mixes scripts in a confusable way",
         }
     }
 }
 
-pub(crate) fn oddness(name: &str) -> Option<Oddness> {
+pub(crate) fn deceptive(name: &str) -> Option<DeceptiveName> {
     if name.is_ascii() {
-        let unseen = name.bytes().any(|byte| byte.is_ascii_control());
-        return unseen.then_some(Oddness::Unseen);
+        let invisible = name.bytes().any(|byte| byte.is_ascii_control());
+        return invisible.then_some(DeceptiveName::Invisible);
     }
-    if name.chars().any(is_unseen) {
-        return Some(Oddness::Unseen);
+    if name.chars().any(is_invisible) {
+        return Some(DeceptiveName::Invisible);
     }
     if !is_nfc(name) {
-        return Some(Oddness::NotNfc);
+        return Some(DeceptiveName::NotNfc);
     }
-    mixes_scripts(name).then_some(Oddness::MixedScripts)
+    mixes_scripts(name).then_some(DeceptiveName::MixedScripts)
 }
 
 /// Controls, format and other ignorable characters, and white space other than the plain space.
-fn is_unseen(c: char) -> bool {
+fn is_invisible(c: char) -> bool {
     if c.is_ascii() {
         return c.is_ascii_control();
     }
@@ -50,7 +50,7 @@ fn is_unseen(c: char) -> bool {
             | '\u{1d173}'..='\u{1d17a}' | '\u{e0000}'..='\u{e0fff}')
 }
 
-/// One script is fine, and so is Latin beside Chinese, Japanese or Korean, whose letters nobody mistakes.
+/// One script is fine, and so is Latin with Chinese, Japanese or Korean, whose letters are not confusable.
 fn mixes_scripts(name: &str) -> bool {
     if !AugmentedScriptSet::for_str(name).is_empty() {
         return false;

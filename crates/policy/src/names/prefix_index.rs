@@ -1,6 +1,6 @@
-//! A set of texts that gives, for a name, every member the name begins (or ends) with, longest first. The
-//! longest is found by a binary search over the lengths that occur, so the number of members does not
-//! matter; links lead down to the shorter ones.
+//! An index of prefixes (or suffixes): for a name, every member it begins (or ends) with, longest first.
+//! A binary search over the member lengths finds the longest, so the number of members does not matter;
+//! links lead to the shorter ones.
 
 use std::collections::HashMap;
 
@@ -23,7 +23,7 @@ impl End {
 }
 
 #[derive(Debug)]
-pub(super) struct Ladder<T> {
+pub(super) struct PrefixIndex<T> {
     end: End,
     rungs: Vec<Rung<T>>,
     /// The lengths that occur, ascending.
@@ -41,9 +41,9 @@ struct Rung<T> {
     value: T,
 }
 
-impl<T> Default for Ladder<T> {
+impl<T> Default for PrefixIndex<T> {
     fn default() -> Self {
-        Ladder {
+        PrefixIndex {
             end: End::default(),
             rungs: Vec::new(),
             lengths: Vec::new(),
@@ -52,9 +52,9 @@ impl<T> Default for Ladder<T> {
     }
 }
 
-impl<T> Ladder<T> {
+impl<T> PrefixIndex<T> {
     /// The members must differ.
-    pub(super) fn new(end: End, members: impl Iterator<Item = (Box<str>, T)>) -> Ladder<T> {
+    pub(super) fn new(end: End, members: impl Iterator<Item = (Box<str>, T)>) -> PrefixIndex<T> {
         let mut members: Vec<(Box<str>, T)> = members.collect();
         members.sort_by(|(one, _), (other, _)| (one.len(), one).cmp(&(other.len(), other)));
         let mut lengths: Vec<usize> = members.iter().map(|(text, _)| text.len()).collect();
@@ -80,7 +80,7 @@ impl<T> Ladder<T> {
         }
         let rungs = members.into_iter().zip(belows);
         let rungs = rungs.map(|((text, value), below)| Rung { length: text.len(), below, value });
-        Ladder { end, rungs: rungs.collect(), lengths, signs }
+        PrefixIndex { end, rungs: rungs.collect(), lengths, signs }
     }
 
     /// The members that a name begins with, longest first, with their length.
