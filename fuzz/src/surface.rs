@@ -1,19 +1,24 @@
-//! Feeds one surface, named by `TOLLGATE_SURFACE`, with what libFuzzer makes up. Its whole inputs are
-//! laid into the folder `TOLLGATE_CORPUS` to begin from; without a surface the names are printed.
+//! Feeds one surface, named by `TOLLGATE_SURFACE`, with input from libFuzzer. Its seeds are written
+//! to the folder `TOLLGATE_CORPUS`; without a surface the names are printed.
 #![no_main]
 
+#[path = "../../crates/mcp/tests/damage/surfaces.rs"]
+mod protocol;
+#[path = "../../crates/mcp/tests/damage/surface.rs"]
+mod surface;
 #[path = "../../crates/gateway/tests/damage/surfaces.rs"]
 mod surfaces;
 
 use std::path::Path;
 use std::sync::LazyLock;
 
-use surfaces::{SURFACES, Surface};
+use surface::Surface;
 
 static SURFACE: LazyLock<&Surface> = LazyLock::new(|| {
     let name = std::env::var("TOLLGATE_SURFACE").unwrap_or_default();
-    SURFACES.iter().find(|surface| surface.name == name).unwrap_or_else(|| {
-        for surface in SURFACES {
+    let all = || protocol::SURFACES.iter().chain(surfaces::SURFACES);
+    all().find(|surface| surface.name == name).unwrap_or_else(|| {
+        for surface in all() {
             println!("{}", surface.name);
         }
         std::process::exit(0)
