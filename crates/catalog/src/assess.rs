@@ -1,6 +1,5 @@
-//! Everything the catalogue knows about a server's tools, in one value: what each is, what it is
-//! exposed to, what is wrong with its definition, and the rule we recommend. Commands, pages and the
-//! index show this and compute nothing of their own.
+//! The assessment of a server: for each tool its category, risk, attack patterns, poisoned text and
+//! recommended rule. Commands, pages and the index show this value and compute nothing themselves.
 
 use std::collections::BTreeMap;
 
@@ -8,15 +7,15 @@ use policy::json::{Kind, Value};
 use serde::Serialize;
 
 use crate::classify::{
-    CLASSIFIER_VERSION, Category, Classification, Evidence, Risk, classify_closely,
+    CLASSIFIER_VERSION, Category, Classification, Evidence, Risk, classify_with_traits,
 };
 use crate::drift::{Drift, DriftKind};
 use crate::patterns::{Exposure, Facts, PATTERNS_VERSION, exposures};
 use crate::pins::{Fingerprint, Oddity, fingerprint, oddities};
-use crate::poison::{LookAlike, Poison, Suspicion, inspect_among, look_alikes};
+use crate::poison::{LookAlike, Poison, Suspicion, inspect_with, look_alikes};
 use crate::recommend::{Preset, Recommendation, for_tool};
 
-/// What is known about one tool.
+/// The assessment of one tool.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct AssessedTool {
     pub name: String,
@@ -29,12 +28,12 @@ pub struct AssessedTool {
     pub classification: Classification,
     pub patterns: Vec<Exposure>,
     pub poison: Poison,
-    /// Characters and names that mislead the eye.
+    /// Misleading characters and names.
     pub oddities: Vec<Oddity>,
     pub recommended: Recommendation,
 }
 
-/// What is known about a server.
+/// The assessment of a server.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Assessment {
     pub server: String,
@@ -44,40 +43,47 @@ pub struct Assessment {
     pub findings: Vec<ServerFinding>,
 }
 
-/// Something about the server as a whole.
+/// A finding about the server as a whole.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum ServerFinding {
-    /// Two tools whose names a person or a model takes for each other.
+    /// Tools whose names are easily confused.
     LookAlikes { tools: Vec<String> },
-    /// One name offered twice; which one a call reaches is the server's secret.
+    /// One name listed more than once; only the server knows which one a call reaches.
     RepeatedName { tool: String },
-    /// An item of the list that is no tool.
+    /// A list item that is not a tool.
     NotATool { at: usize },
+    /// Names that some clients reject, together with the whole list.
+    RejectedByClients { tools: Vec<String> },
 }
 
-/// What is known of a server besides its own list.
+/// What an assessment may use besides the tool list of the server.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Around<'a> {
+pub struct AssessmentContext<'a> {
     /// Names that look alike across the servers of a stack.
-    pub doubles: &'a [LookAlike],
-    /// What is not as the owner accepted it.
+    pub look_alikes: &'a [LookAlike],
+    /// Differences from the accepted definitions.
     pub drift: &'a [Drift],
-    /// Tools of other servers that an agent sees at the same time.
-    pub others: &'a [&'a str],
+    /// Tools of other servers that the same agent can call.
+    pub other_tools: &'a [&'a str],
 }
 
 impl ServerFinding {
     /// The finding as a sentence.
-    pub fn words(&self) -> String {
+    pub fn describe(&self) -> String {
         match self {
             Self::LookAlikes { tools } => {
-                format!("{} are easily taken for each other", quoted(tools))
+                format!("{} are easily confused", quoted(tools))
             }
             Self::RepeatedName { tool } => {
                 format!("`{}` is offered more than once", crate::pins::visible(tool))
             }
             Self::NotATool { at } => format!("item {at} of the list has no name"),
+            Self::RejectedByClients { tools } => format!(
+                "some clients reject a whole list for {} (not 1 to 64 of A-Z a-z 0-9 _ -); \
+                 `/mcp` has short forms, `--map-names` has them at the server's own address",
+                quoted(tools)
+            ),
         }
     }
 }
@@ -110,22 +116,26 @@ impl Assessment {
 
 /// Assesses the tool objects of one server, as `tools/list` gives them.
 pub fn assess(server: &str, tools: &[Value<'_>]) -> Assessment {
-    assess_among(server, tools, Around::default())
+    assess_with(server, tools, AssessmentContext::default())
 }
 
-/// The same, with what is known of other servers and of earlier times.
-pub fn assess_among(server: &str, tools: &[Value<'_>], around: Around<'_>) -> Assessment {
+/// Like `assess`, with knowledge about other servers and accepted definitions.
+pub fn assess_with(
+    server: &str,
+    tools: &[Value<'_>],
+    context: AssessmentContext<'_>,
+) -> Assessment {
     let names: Vec<String> = tools.iter().map(|tool| text(*tool, "name")).collect();
     let siblings: Vec<&str> = names.iter().map(String::as_str).collect();
     let own = look_alikes(siblings.iter().map(|name| (server, *name)));
-    let doubles: Vec<LookAlike> = around.doubles.iter().chain(&own).cloned().collect();
-    let around = Around { doubles: &doubles, ..around };
+    let look_alikes: Vec<LookAlike> = context.look_alikes.iter().chain(&own).cloned().collect();
+    let context = AssessmentContext { look_alikes: &look_alikes, ..context };
     let assessed = tools.iter().zip(&siblings).filter(|(_, name)| !name.is_empty());
     Assessment {
         server: server.to_owned(),
         classifier_version: CLASSIFIER_VERSION,
         patterns_version: PATTERNS_VERSION,
-        tools: assessed.map(|(tool, _)| assess_tool(server, *tool, &siblings, around)).collect(),
+        tools: assessed.map(|(tool, _)| assess_tool(server, *tool, &siblings, context)).collect(),
         findings: findings(&siblings, &own),
     }
 }
@@ -135,18 +145,18 @@ pub fn assess_tool(
     server: &str,
     tool: Value<'_>,
     siblings: &[&str],
-    around: Around<'_>,
+    context: AssessmentContext<'_>,
 ) -> AssessedTool {
     let name = text(tool, "name");
-    let (mut classification, traits) = classify_closely(server, tool);
-    let poison = inspect_among(tool, siblings, around.others);
-    raise(&mut classification, &poison);
+    let (mut classification, traits) = classify_with_traits(server, tool);
+    let poison = inspect_with(tool, siblings, context.other_tools);
+    raise_risk(&mut classification, &poison);
     let mut facts = Facts::of(&classification, &traits, &poison);
-    if let Some(words) = around.drift.iter().find_map(|drift| drifted(&name, drift)) {
+    if let Some(words) = context.drift.iter().find_map(|drift| drifted(&name, drift)) {
         facts.add_drift(words);
     }
-    for double in around.doubles {
-        if let Some(words) = double_of(server, &name, double) {
+    for look_alike in context.look_alikes {
+        if let Some(words) = confused_with(server, &name, look_alike) {
             facts.add_look_alike(words);
         }
     }
@@ -164,8 +174,8 @@ pub fn assess_tool(
     }
 }
 
-/// A tool whose definition speaks to the model is as dangerous as the rest of what the model can do.
-fn raise(class: &mut Classification, poison: &Poison) {
+/// A definition that gives the model instructions can misuse every other tool of the model.
+fn raise_risk(class: &mut Classification, poison: &Poison) {
     let floor = match poison.suspicion {
         Suspicion::None => return,
         Suspicion::Suspicious => Risk::High,
@@ -176,31 +186,31 @@ fn raise(class: &mut Classification, poison: &Poison) {
         class.evidence.push(Evidence {
             place: finding.place.clone(),
             words: finding.quote.clone(),
-            meaning: format!("it {}", finding.kind.words()),
+            meaning: format!("it {}", finding.kind.describe()),
         });
     }
 }
 
-/// What became of a tool since it was accepted, and what that does to its risk.
+/// How a tool changed since it was accepted, and the effect on its risk.
 fn drifted(name: &str, drift: &Drift) -> Option<String> {
     let what = match drift.kind {
         _ if drift.tool != name => return None,
         DriftKind::Changed => "changed since it was accepted",
-        DriftKind::New => "came after the server was accepted",
+        DriftKind::New => "was added after the server was accepted",
         DriftKind::Gone => return None,
     };
     Some(format!("{what}: {}", drift.effect.join("; ")))
 }
 
-fn double_of(server: &str, name: &str, double: &LookAlike) -> Option<String> {
-    let is_this = |o: &&crate::poison::Offered| o.server == server && o.tool == name;
-    double.tools.iter().find(is_this)?;
-    let other = double.tools.iter().find(|o| !is_this(o))?;
+fn confused_with(server: &str, name: &str, look_alike: &LookAlike) -> Option<String> {
+    let is_this = |o: &&crate::poison::OfferedTool| o.server == server && o.tool == name;
+    look_alike.tools.iter().find(is_this)?;
+    let other = look_alike.tools.iter().find(|o| !is_this(o))?;
     let (tool, server) = (crate::pins::visible(&other.tool), crate::pins::visible(&other.server));
-    Some(format!("is easily taken for `{tool}` of `{server}`"))
+    Some(format!("is easily confused with `{tool}` of `{server}`"))
 }
 
-fn findings(names: &[&str], doubles: &[LookAlike]) -> Vec<ServerFinding> {
+fn findings(names: &[&str], look_alikes: &[LookAlike]) -> Vec<ServerFinding> {
     let mut out = Vec::new();
     let mut times: BTreeMap<&str, usize> = BTreeMap::new();
     for (at, name) in names.iter().enumerate() {
@@ -213,8 +223,8 @@ fn findings(names: &[&str], doubles: &[LookAlike]) -> Vec<ServerFinding> {
     for (name, _) in times.into_iter().filter(|(_, times)| *times > 1) {
         out.push(ServerFinding::RepeatedName { tool: name.to_owned() });
     }
-    for double in doubles {
-        let tools = double.tools.iter().map(|o| o.tool.clone()).collect();
+    for look_alike in look_alikes {
+        let tools = look_alike.tools.iter().map(|o| o.tool.clone()).collect();
         out.push(ServerFinding::LookAlikes { tools });
     }
     out

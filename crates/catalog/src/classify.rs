@@ -1,6 +1,6 @@
-//! Says what kind of act a tool is, how dangerous it is, and why: a pure function of its definition.
-//! A table of weights trained offline reads words, parameters and operations; fixed floors keep a
-//! doubtful tool out of Read. Annotations are claims: they may raise a class, never lower it.
+//! Classifies a tool by its definition: category, risk and evidence. A pure function.
+//! A weight table, trained offline, scores words, parameters and operations; fixed rules keep doubtful
+//! tools out of Read. Annotations are claims: they may raise a category, never lower it.
 
 mod decide;
 mod evidence;
@@ -23,18 +23,18 @@ pub use evidence::{Contradiction, Evidence};
 pub use signals::{Reach, Signal, SignalKind};
 pub use traits::Traits;
 
-/// Changes whenever the same definition may be answered differently.
+/// Raised whenever the same definition may be classified differently.
 pub const CLASSIFIER_VERSION: u32 = 2;
 
-/// What a tool does to the world, by its main or worst effect.
+/// The kind of a tool, by its main or worst effect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Category {
     /// Changes nothing.
     Read,
-    /// Creates or changes in a way that can be put right; sends messages.
+    /// Creates or changes something that can be corrected; sends messages.
     Write,
-    /// Deletes, revokes, wipes or ends for good.
+    /// Deletes, revokes, wipes or ends permanently.
     Destructive,
     /// Runs the caller's code or queries, starts or stops jobs, drives a browser or device.
     Execute,
@@ -57,12 +57,12 @@ impl Category {
         }
     }
 
-    /// Reads the word back, in any case.
+    /// Parses the word, ignoring case.
     pub fn parse(text: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|c| c.as_str().eq_ignore_ascii_case(text))
     }
 
-    /// Destructive, Execute and Financial: not to be taken for an ordinary change.
+    /// Destructive, Execute and Financial: more than an ordinary change.
     pub fn is_dangerous(self) -> bool {
         self > Self::Write
     }
@@ -97,7 +97,7 @@ impl Risk {
         }
     }
 
-    /// Reads the word back, in any case.
+    /// Parses the word, ignoring case.
     pub fn parse(text: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|r| r.as_str().eq_ignore_ascii_case(text))
     }
@@ -109,17 +109,17 @@ impl fmt::Display for Risk {
     }
 }
 
-/// The answer for one tool. Texts are ready to print.
+/// The classification of one tool. Texts are safe to print.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Classification {
     pub category: Category,
     pub risk: Risk,
-    /// What decided, strongest first; never empty.
+    /// Strongest first; never empty.
     pub evidence: Vec<Evidence>,
     pub signals: Vec<Signal>,
-    /// Claims of the author that the rest of the definition speaks against.
+    /// Hints that the rest of the definition contradicts.
     pub contradictions: Vec<Contradiction>,
-    /// Another call puts it right: nothing is deleted, installed, sent out or paid, and no code runs.
+    /// Another call can undo it: it deletes, installs, sends and pays nothing, and runs no code.
     #[serde(skip)]
     pub is_reversible: bool,
     /// Every parameter that takes a path, an address, a command or a query; `signals` has the first.
@@ -130,37 +130,44 @@ pub struct Classification {
 /// Classifies one tool object as `tools/list` gives it. `server` is the server's name; it is only
 /// used to drop that name from the front of the tool's.
 pub fn classify(server: &str, tool: json::Value<'_>) -> Classification {
-    classify_closely(server, tool).0
+    classify_with_traits(server, tool).0
 }
 
-/// What an index keeps of a tool. The reasons are left out: an import does not show them.
+/// A classification without its evidence, for the catalogue index.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Brief {
+pub struct BriefClassification {
     pub category: Category,
     pub risk: Risk,
     pub signals: Vec<SignalKind>,
 }
 
-/// The same answer as `classify`, without its reasons.
-pub fn classify_briefly(server: &str, tool: json::Value<'_>) -> Brief {
-    let tool = tool::Tool::read(server, tool);
+/// Like `classify`, without evidence.
+pub fn classify_brief(server: &str, tool: json::Value<'_>) -> BriefClassification {
+    let tool = tool::ParsedTool::read(server, tool);
     let features = features::features(&tool);
     let category = decide::decide(&features, tool.hints).category;
     let signals = signals::signals(&tool, category);
     let risk = risk::risk(category, &tool, &features, &signals);
-    Brief { category, risk, signals: signals.into_iter().map(|signal| signal.kind).collect() }
+    BriefClassification {
+        category,
+        risk,
+        signals: signals.into_iter().map(|signal| signal.kind).collect(),
+    }
 }
 
-/// The same, with what attack patterns want to know besides.
-pub(crate) fn classify_closely(server: &str, tool: json::Value<'_>) -> (Classification, Traits) {
-    let tool = tool::Tool::read(server, tool);
+/// Like `classify`, with the traits that attack patterns need.
+pub(crate) fn classify_with_traits(
+    server: &str,
+    tool: json::Value<'_>,
+) -> (Classification, Traits) {
+    let tool = tool::ParsedTool::read(server, tool);
     let features = features::features(&tool);
     let class = class_of(&tool, &features);
     let traits = traits::traits(&tool, &features);
     (class, traits)
 }
 
-fn class_of(tool: &tool::Tool, features: &[features::Feature]) -> Classification {
+fn class_of(tool: &tool::ParsedTool, features: &[features::Feature]) -> Classification {
     let decision = decide::decide(features, tool.hints);
     let signals = signals::signals(tool, decision.category);
     let risk = risk::risk(decision.category, tool, features, &signals);
@@ -175,17 +182,17 @@ fn class_of(tool: &tool::Tool, features: &[features::Feature]) -> Classification
     }
 }
 
-/// Whether a word, in lower case and as an order, is one of the verbs tools are named with.
+/// Whether a word, in lower case and base form, is a verb of tool names.
 pub(crate) fn is_verb(word: &str) -> bool {
     lexicon::verb(word).is_some_and(|verb| !verb.weak)
 }
 
-/// The same, with words that are nouns as often.
+/// Like `is_verb`, including words that are as often nouns.
 pub(crate) fn is_any_verb(word: &str) -> bool {
     lexicon::verb(word).is_some()
 }
 
 /// The features of a tool by their id in the weight table, for the trainer in `train/`.
 pub fn feature_ids(server: &str, tool: json::Value<'_>) -> Vec<String> {
-    features::features(&tool::Tool::read(server, tool)).into_iter().map(|f| f.id).collect()
+    features::features(&tool::ParsedTool::read(server, tool)).into_iter().map(|f| f.id).collect()
 }

@@ -1,16 +1,16 @@
-//! What changed since a server's tools were accepted, and what that does to the risk.
+//! Drift: how a server's tools differ from the accepted definitions, and the effect on their risk.
 
 use std::collections::BTreeMap;
 
 use policy::json::{Bounds, Doc, Value};
 use serde::Serialize;
 
-use crate::assess::{Around, AssessedTool, assess_tool};
+use crate::assess::{AssessedTool, AssessmentContext, assess_tool};
 use crate::classify::{Category, Risk};
 use crate::pins::{Change, canonical_definition, difference};
 use crate::poison::Suspicion;
 
-/// What became of a tool.
+/// How a tool differs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum DriftKind {
@@ -19,30 +19,30 @@ pub enum DriftKind {
     Gone,
 }
 
-/// Category, risk and suspicion at one time.
+/// Category, risk and suspicion of one definition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-pub struct Standing {
+pub struct Rating {
     pub category: Category,
     pub risk: Risk,
     pub suspicion: Suspicion,
 }
 
-/// One tool that is not what was accepted.
+/// One tool that differs from its accepted definition.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Drift {
     pub tool: String,
     pub kind: DriftKind,
-    pub before: Option<Standing>,
-    pub after: Option<Standing>,
-    /// What is different, line by line; empty for tools that came or went.
+    pub before: Option<Rating>,
+    pub after: Option<Rating>,
+    /// The differences; empty for new and removed tools.
     pub changes: Vec<Change>,
-    /// What the change does to the risk, in words.
+    /// The effect on the risk, ready to print.
     pub effect: Vec<String>,
-    /// The change makes matters worse.
+    /// The change raises the risk.
     pub is_worse: bool,
 }
 
-/// Compares accepted definitions (name and canonical text) with what a server offers now.
+/// Compares accepted definitions (name and canonical text) with the current tools of a server.
 pub fn drift(server: &str, accepted: &[(&str, &str)], now: &[Value<'_>]) -> Vec<Drift> {
     let name = |tool: &Value<'_>| {
         tool.get("name").and_then(Value::as_str).unwrap_or_default().into_owned()
@@ -76,13 +76,13 @@ fn changed(
         return None;
     }
     let before = assessed(server, accepted, siblings);
-    let after = assess_tool(server, now, siblings, Around::default());
+    let after = assess_tool(server, now, siblings, AssessmentContext::default());
     let (effect, is_worse) = effect(before.as_ref(), &after);
     Some(Drift {
         tool: tool.to_owned(),
         kind: DriftKind::Changed,
-        before: before.as_ref().map(standing),
-        after: Some(standing(&after)),
+        before: before.as_ref().map(rating),
+        after: Some(rating(&after)),
         changes: difference(accepted, &canonical),
         effect,
         is_worse,
@@ -90,18 +90,18 @@ fn changed(
 }
 
 fn new(server: &str, tool: &str, now: Value<'_>, siblings: &[&str]) -> Drift {
-    let after = assess_tool(server, now, siblings, Around::default());
+    let after = assess_tool(server, now, siblings, AssessmentContext::default());
     let class = &after.classification;
     let mut effect = vec![format!("a new tool: {}, {} risk", class.category, class.risk)];
     if after.poison.is_reported() {
-        effect.push("its definition speaks to the model".to_owned());
+        effect.push("its definition gives the model instructions".to_owned());
     }
     Drift {
         tool: tool.to_owned(),
         kind: DriftKind::New,
         before: None,
         is_worse: class.risk > Risk::Low || after.poison.is_reported(),
-        after: Some(standing(&after)),
+        after: Some(rating(&after)),
         changes: Vec::new(),
         effect,
     }
@@ -112,7 +112,7 @@ fn gone(server: &str, tool: &str, accepted: &str) -> Drift {
     Drift {
         tool: tool.to_owned(),
         kind: DriftKind::Gone,
-        before: before.as_ref().map(standing),
+        before: before.as_ref().map(rating),
         after: None,
         changes: Vec::new(),
         effect: vec!["no longer offered".to_owned()],
@@ -122,38 +122,38 @@ fn gone(server: &str, tool: &str, accepted: &str) -> Drift {
 
 fn assessed(server: &str, definition: &str, siblings: &[&str]) -> Option<AssessedTool> {
     let doc = Doc::read(definition.as_bytes(), &Bounds::ANSWER).ok()?;
-    Some(assess_tool(server, doc.root(), siblings, Around::default()))
+    Some(assess_tool(server, doc.root(), siblings, AssessmentContext::default()))
 }
 
-fn standing(tool: &AssessedTool) -> Standing {
+fn rating(tool: &AssessedTool) -> Rating {
     let class = &tool.classification;
-    Standing { category: class.category, risk: class.risk, suspicion: tool.poison.suspicion }
+    Rating { category: class.category, risk: class.risk, suspicion: tool.poison.suspicion }
 }
 
-/// What is different for the owner, worst first.
+/// The effect of a change, worst first.
 fn effect(before: Option<&AssessedTool>, after: &AssessedTool) -> (Vec<String>, bool) {
     let Some(before) = before else {
-        return (vec!["the accepted definition cannot be read any more".to_owned()], true);
+        return (vec!["the accepted definition cannot be read".to_owned()], true);
     };
     let (was, is) = (&before.classification, &after.classification);
     let mut out = Vec::new();
     let mut worse = false;
     if after.poison.suspicion > before.poison.suspicion {
-        out.push("its definition now speaks to the model".to_owned());
+        out.push("its definition now gives the model instructions".to_owned());
         worse = true;
     }
     if was.risk != is.risk {
-        let way = if is.risk > was.risk { "rises" } else { "falls" };
-        out.push(format!("risk {way} from {} to {}", was.risk, is.risk));
+        let direction = if is.risk > was.risk { "rises" } else { "falls" };
+        out.push(format!("risk {direction} from {} to {}", was.risk, is.risk));
         worse |= is.risk > was.risk;
     }
     if was.category != is.category {
-        out.push(format!("it was {} and reads as {} now", was.category, is.category));
+        out.push(format!("category changes from {} to {}", was.category, is.category));
         worse |= is.category > was.category;
     }
     for signal in &is.signals {
         if !was.signals.iter().any(|s| s.kind == signal.kind) {
-            out.push(format!("it now {} ({})", signal.kind.words(), signal.place));
+            out.push(format!("it now {} ({})", signal.kind.describe(), signal.place));
             worse = true;
         }
     }
@@ -164,7 +164,7 @@ fn effect(before: Option<&AssessedTool>, after: &AssessedTool) -> (Vec<String>, 
         out.push(format!("it is now exposed to: {}", exposed.join(", ")));
     }
     if out.is_empty() {
-        out.push("the risk stays as it was".to_owned());
+        out.push("the risk is unchanged".to_owned());
     }
     (out, worse)
 }

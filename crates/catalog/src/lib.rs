@@ -1,11 +1,11 @@
-//! Knows tool definitions: what kind of act each one is, what it is exposed to, what is hidden in it,
-//! what changed since it was pinned, and the policy we recommend.
-//! Everything here is a plain function of the definition; nothing is read, asked or remembered.
+//! Analyses tool definitions: category, risk, attack patterns, poisoned text, drift since a pin, and the
+//! recommended policy. Also renders the catalogue pages. Pure functions of their arguments: no IO, no state.
 
 pub mod assess;
 pub mod classify;
 pub mod drift;
 pub mod html;
+pub mod known_servers;
 pub mod markdown;
 pub mod patterns;
 pub mod pins;

@@ -1,5 +1,5 @@
-//! How tools are turned against their owner: a written, versioned table of attacks, and which of them a
-//! tool is exposed to. A tool shows a pattern only when its own signals match.
+//! Attack patterns: a versioned table of known attacks, and which of them a tool is exposed to. A tool
+//! is exposed only if its own signs match.
 
 use serde::Serialize;
 use serde_json::Value;
@@ -7,18 +7,18 @@ use serde_json::Value;
 use crate::classify::{Category, Risk, SignalKind};
 use crate::poison::PoisonKind;
 
-mod remedy;
+mod rule_template;
 mod signs;
 mod table;
 
-pub(crate) use remedy::{nest, policy_path};
-pub use signs::{Facts, Sighting};
+pub(crate) use rule_template::{nest, policy_path};
+pub use signs::{Facts, ObservedSign};
 pub use table::PATTERNS;
 
-/// Changes whenever a pattern, its signs or its rule changes.
+/// Raised whenever a pattern, its signs or its rule changes.
 pub const PATTERNS_VERSION: u32 = 2;
 
-/// One attack, in our own words.
+/// One attack.
 #[derive(Debug, Serialize)]
 pub struct Pattern {
     /// Stable; links and reports use it.
@@ -26,16 +26,16 @@ pub struct Pattern {
     pub title: &'static str,
     /// How it works, in a few sentences.
     pub how: &'static str,
-    /// Where it was seen, if it was.
+    /// A public case, if there is one.
     pub example: Option<Example>,
-    /// Any of these sets of signs makes a tool exposed.
+    /// A tool with all signs of any of these sets is exposed.
     pub exposed: &'static [&'static [Sign]],
     /// What the rule does, in one sentence.
     pub effect: &'static str,
     /// A policy that stops it; `TOOL` and `PARAM` stand for the tool and its parameter.
     #[serde(skip)]
     rule: &'static str,
-    /// The same for a parameter that may hold other things than web addresses, such as `uri`.
+    /// The rule for a parameter that may hold more than web addresses, such as `uri`.
     #[serde(skip)]
     rule_for_uris: Option<&'static str>,
 }
@@ -49,7 +49,7 @@ pub struct Example {
     pub source: &'static str,
 }
 
-/// One thing that can be true of a tool.
+/// A property of a tool that a pattern may require.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Sign {
@@ -58,22 +58,22 @@ pub enum Sign {
     Takes(SignalKind),
     Is(Category),
     AtLeast(Risk),
-    /// Its definition was reported, by whatever cue.
+    /// Its definition is reported, for any reason.
     Poisoned,
     Poison(PoisonKind),
-    /// A claim of its author is contradicted.
+    /// One of its hints is contradicted.
     Contradicted,
-    /// It is no longer what was pinned.
+    /// It differs from its pin.
     Drifted,
-    /// Another tool is called almost the same.
+    /// Another tool has nearly the same name.
     LooksLikeAnother,
-    Does(Habit),
+    Does(Behavior),
 }
 
-/// Things tools do that no category tells.
+/// What a tool does, beyond its category.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Habit {
+pub enum Behavior {
     IssuesCredentials,
     Sends,
     ReadsStrangers,
@@ -88,7 +88,7 @@ pub enum Habit {
     Uploads,
 }
 
-impl Habit {
+impl Behavior {
     pub const ALL: [Self; 12] = [
         Self::IssuesCredentials,
         Self::Sends,
@@ -104,26 +104,26 @@ impl Habit {
         Self::Uploads,
     ];
 
-    /// The habit as half a sentence.
-    pub fn words(self) -> &'static str {
+    /// A predicate: "installs code".
+    pub fn describe(self) -> &'static str {
         match self {
             Self::IssuesCredentials => "issues or renews credentials",
-            Self::Sends => "speaks to others in the owner's name",
-            Self::ReadsStrangers => "returns text that strangers write",
-            Self::Remembers => "keeps notes that are read again later",
-            Self::GrantsAccess => "gives somebody access",
-            Self::Installs => "brings in code from elsewhere",
+            Self::Sends => "sends messages in the owner's name",
+            Self::ReadsStrangers => "returns text written by third parties",
+            Self::Remembers => "stores notes for later sessions",
+            Self::GrantsAccess => "grants access",
+            Self::Installs => "installs third-party code",
             Self::StartsWork => "starts work that costs while it runs",
             Self::Drives => "drives a browser or a device",
-            Self::RawRequest => "makes any request to an interface",
-            Self::Exports => "hands out much at once",
+            Self::RawRequest => "sends arbitrary requests to an API",
+            Self::Exports => "returns large amounts of data",
             Self::Signs => "signs or approves something binding",
-            Self::Uploads => "hands local files to somebody else",
+            Self::Uploads => "sends local files to a third party",
         }
     }
 }
 
-/// A pattern that a tool is exposed to, with what shows it and the rule for this very tool.
+/// A pattern that a tool is exposed to, with the reasons and a rule for this tool.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Exposure {
     pub id: &'static str,
@@ -135,34 +135,41 @@ pub struct Exposure {
     pub rule: Value,
 }
 
+impl Exposure {
+    /// How the attack works.
+    pub fn how(&self) -> &'static str {
+        pattern(self.id).map_or("", |pattern| pattern.how)
+    }
+}
+
 /// The pattern of an id.
 pub fn pattern(id: &str) -> Option<&'static Pattern> {
     PATTERNS.iter().find(|p| p.id == id)
 }
 
-/// The patterns whose signs a tool shows, in the order of the table.
+/// The patterns that a tool is exposed to, in the order of the table.
 pub fn exposures(tool: &str, facts: &Facts) -> Vec<Exposure> {
     PATTERNS.iter().filter_map(|pattern| exposure(pattern, tool, facts)).collect()
 }
 
 fn exposure(pattern: &'static Pattern, tool: &str, facts: &Facts) -> Option<Exposure> {
     let shown = pattern.exposed.iter().find_map(|signs| facts.all(signs))?;
-    let parameter = shown.iter().find_map(|sighting| sighting.parameter.as_deref());
+    let parameter = shown.iter().find_map(|observed| observed.parameter.as_deref());
     Some(Exposure {
         id: pattern.id,
         title: pattern.title,
-        because: shown.iter().map(|sighting| sighting.words.clone()).collect(),
+        because: shown.iter().map(|observed| observed.words.clone()).collect(),
         effect: pattern.effect,
         rule: pattern.rule_for(tool, parameter),
     })
 }
 
 impl Pattern {
-    /// The rule with a tool and a parameter (a dotted path, `[]` for elements) in place. A rule about a
-    /// parameter becomes "ask first" when the tool shows none.
+    /// The rule for a tool and a parameter (a dotted path, `[]` for elements). A rule about a parameter
+    /// becomes "ask first" if the tool has none.
     pub fn rule_for(&self, tool: &str, parameter: Option<&str>) -> Value {
-        let url = parameter.is_none_or(remedy::is_url);
+        let url = parameter.is_none_or(rule_template::is_url);
         let loose = self.rule_for_uris.filter(|_| !url);
-        remedy::rule(loose.unwrap_or(self.rule), tool, parameter)
+        rule_template::rule(loose.unwrap_or(self.rule), tool, parameter)
     }
 }

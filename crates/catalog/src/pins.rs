@@ -1,5 +1,5 @@
-//! Pins a tool definition: one fingerprint for everything the server says about the tool, and a
-//! readable account of what is different when the fingerprint no longer fits.
+//! Pins tool definitions: a fingerprint over the whole definition, and a readable difference when it
+//! no longer matches.
 
 use std::fmt;
 
@@ -7,11 +7,11 @@ use policy::json;
 use serde::Serialize;
 use sha2::{Digest, Sha256};
 
+mod definition_path;
 mod difference;
 mod oddities;
-mod place;
 mod visible;
-mod words;
+mod word_diff;
 
 pub use difference::{Change, ChangeKind, Part, difference, render};
 pub use oddities::{Oddity, OddityKind, look_alike_key, oddities};
@@ -33,7 +33,7 @@ impl Fingerprint {
         &self.0
     }
 
-    /// Enough digits to tell two definitions apart on a terminal.
+    /// Enough digits to distinguish two definitions on a terminal.
     pub fn short(&self) -> &str {
         self.0.get(..12).unwrap_or(&self.0)
     }
@@ -46,12 +46,12 @@ impl fmt::Display for Fingerprint {
 }
 
 /// The fingerprint of the whole tool object: name, title, description, schemas, annotations, icons
-/// and members this version has never heard of. A rug pull may use any of them.
+/// and unknown members. A rug pull may use any of them.
 pub fn fingerprint(tool: json::Value<'_>) -> Fingerprint {
     fingerprint_of_canonical(&canonical_definition(tool))
 }
 
-/// The fingerprint of a definition that is already canonical, as kept beside a pin.
+/// The fingerprint of a definition in canonical form, as stored with a pin.
 pub fn fingerprint_of_canonical(canonical: &str) -> Fingerprint {
     let digest = Sha256::digest(canonical.as_bytes());
     let mut hex = String::with_capacity(64);
@@ -62,7 +62,7 @@ pub fn fingerprint_of_canonical(canonical: &str) -> Fingerprint {
     Fingerprint(hex)
 }
 
-/// The definition in the one spelling that key order, white space and number spelling cannot move.
+/// The canonical form: independent of key order, white space and number format.
 pub fn canonical_definition(tool: json::Value<'_>) -> String {
     let mut bytes = Vec::new();
     json::canonical(tool, &mut bytes);

@@ -1,6 +1,6 @@
-//! Looks for text in a definition that speaks to the model instead of describing the tool: orders,
-//! demands of secrecy, requests for files, hidden characters, encoded or commented text. Each cue has
-//! points; one loud cue or several quiet ones together are reported, with the place of each.
+//! Detects poisoned definitions: text that gives the model instructions instead of describing the tool,
+//! demands secrecy, asks for files, or is hidden, encoded or commented out. Each cue has points; one
+//! strong cue or several weak ones together are reported, each with its location.
 
 use std::collections::BTreeMap;
 
@@ -10,89 +10,89 @@ use serde::Serialize;
 use crate::pins::{OddityKind, oddities};
 
 mod cue_table;
-mod disguise;
-mod foreign;
-mod marks;
+mod encodings;
+mod markup;
 mod matcher;
+mod other_tools;
 mod secrets;
 mod texts;
-mod words;
+mod tokens;
 
-pub use foreign::{LookAlike, Offered, look_alikes};
+pub use other_tools::{LookAlike, OfferedTool, look_alikes};
 
 use texts::{Role, Text};
 
-/// Points from which a definition is reported, and from which no honest reading is left.
+/// Points from which a definition is reported as suspicious, and as poisoned.
 const SUSPICIOUS_POINTS: u32 = 100;
 const POISONED_POINTS: u32 = 160;
-/// Points of a request for secrets that make "put it in this field" part of it.
+/// With a request for secrets of at least so many points, "put it in this field" counts too.
 const HARVEST_POINTS: u32 = 55;
 
 /// What a passage does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum PoisonKind {
-    /// Tells the model to drop or outrank its instructions.
+    /// Tells the model to ignore or override its instructions.
     Override,
-    /// Tells the model to keep something from the person.
+    /// Tells the model to hide something from the user.
     Secrecy,
     /// Asks for files, keys or the conversation.
     Harvest,
-    /// Says where the gathered text is to be put.
+    /// Says where to put the collected text.
     Smuggle,
-    /// Names an address that copies are to go to.
+    /// Names an address to send copies to.
     Redirect,
-    /// Wants to be called before or after everything else.
+    /// Demands to be called before or after everything else.
     Order,
-    /// Gives orders about other tools.
+    /// Gives instructions about other tools.
     OtherTools,
-    /// Takes the person's consent for granted.
+    /// Claims the user's consent.
     Consent,
     /// Threatens, or gives a pretext.
     Pressure,
-    /// Marks itself as the system or as a message to the model.
+    /// Claims to be the system, or addresses the model.
     Authority,
-    /// Text that a person does not see where the model does: comments, styles, padding.
+    /// Text that users do not see and the model does: comments, styles, padding.
     OutOfSight,
-    /// Text behind an encoding.
+    /// Encoded text.
     Encoded,
     /// Invisible, direction or control characters.
     HiddenCharacters,
-    /// A name in letters that look like others.
+    /// A name in look-alike letters.
     LookAlikeName,
 }
 
 impl PoisonKind {
-    /// The finding as half a sentence.
-    pub fn words(self) -> &'static str {
+    /// A predicate: "asks for files".
+    pub fn describe(self) -> &'static str {
         match self {
-            Self::Override => "tells the model to drop or outrank its instructions",
-            Self::Secrecy => "tells the model to keep something from the person",
+            Self::Override => "tells the model to ignore or override its instructions",
+            Self::Secrecy => "tells the model to hide something from the user",
             Self::Harvest => "asks for files, keys or the conversation",
-            Self::Smuggle => "says where gathered text is to be put",
-            Self::Redirect => "names an address that things are to go to",
-            Self::Order => "wants to be called before or after everything else",
-            Self::OtherTools => "gives orders about other tools",
-            Self::Consent => "takes the person's consent for granted",
+            Self::Smuggle => "says where to put the collected text",
+            Self::Redirect => "names an address to send data to",
+            Self::Order => "demands to be called before or after everything else",
+            Self::OtherTools => "gives instructions about other tools",
+            Self::Consent => "claims the user's consent",
             Self::Pressure => "threatens, or gives a pretext",
-            Self::Authority => "speaks as the system, or to the model",
-            Self::OutOfSight => "stands where a person does not see it",
-            Self::Encoded => "is hidden behind an encoding",
-            Self::HiddenCharacters => "holds characters that do not show",
-            Self::LookAlikeName => "is a name in letters that look like others",
+            Self::Authority => "claims to be the system, or addresses the model",
+            Self::OutOfSight => "is placed where users do not see it",
+            Self::Encoded => "is encoded",
+            Self::HiddenCharacters => "contains invisible characters",
+            Self::LookAlikeName => "is a name in look-alike letters",
         }
     }
 }
 
-/// How sure we are.
+/// The confidence of the detector.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Suspicion {
     #[default]
     None,
-    /// A person should read it before an agent does.
+    /// A person should read it first.
     Suspicious,
-    /// Nothing honest reads like this.
+    /// No honest definition reads like this.
     Poisoned,
 }
 
@@ -106,7 +106,7 @@ impl Suspicion {
     }
 }
 
-/// One passage, with its place: a JSON pointer into the definition and the bytes of the decoded text.
+/// One passage, located by a JSON pointer into the definition and a byte range of the decoded text.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct PoisonFinding {
     pub kind: PoisonKind,
@@ -114,14 +114,14 @@ pub struct PoisonFinding {
     /// Byte range in the decoded text at `place`; for a key, in the key.
     pub start: usize,
     pub end: usize,
-    /// The passage, ready to print.
+    /// The passage, safe to print.
     pub quote: String,
-    /// What is wrong with it, in one sentence.
+    /// What is wrong with it.
     pub words: String,
     pub points: u32,
 }
 
-/// What came of reading one definition.
+/// The result for one definition.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Poison {
     pub suspicion: Suspicion,
@@ -136,41 +136,41 @@ impl Poison {
     }
 }
 
-/// Reads one tool, resource or prompt object. `siblings` are the names of all tools of its server: a
-/// server may talk about its own tools.
+/// Inspects one tool, resource or prompt object. `siblings` are the names of all tools of its server: a
+/// server may mention its own tools.
 pub fn inspect(definition: Value<'_>, siblings: &[&str]) -> Poison {
-    inspect_among(definition, siblings, &[])
+    inspect_with(definition, siblings, &[])
 }
 
-/// The same, with the names of tools that other servers beside it have: steering one of those is
-/// reported even when the name alone would not show that a tool is meant.
-pub fn inspect_among(definition: Value<'_>, siblings: &[&str], others: &[&str]) -> Poison {
+/// Like `inspect`, with the tools of other servers. Instructions about one of those are reported even if
+/// its name does not look like a tool.
+pub fn inspect_with(definition: Value<'_>, siblings: &[&str], others: &[&str]) -> Poison {
     let mut findings = hidden_characters(definition);
     let texts = texts::texts(definition);
     for text in &texts {
         findings.extend(read(text));
     }
-    findings.extend(foreign::orders(definition, &texts, siblings, others));
+    findings.extend(other_tools::orders(definition, &texts, siblings, others));
     verdict(findings)
 }
 
-/// Reads a bare text, such as a server's instructions.
+/// Inspects a bare text, such as a server's instructions.
 pub fn inspect_text(place: &str, text: &str) -> Poison {
-    let text = Text { pointer: place.to_owned(), role: Role::Prose, said: text.to_owned() };
+    let text = Text { pointer: place.to_owned(), role: Role::Prose, content: text.to_owned() };
     verdict(read(&text))
 }
 
 fn read(text: &Text) -> Vec<PoisonFinding> {
     let mut found = matcher::findings(text);
     found.extend(secrets::findings(text));
-    found.extend(foreign::addresses(text));
-    found.extend(marks::findings(text));
-    found.extend(disguise::findings(text));
+    found.extend(other_tools::addresses(text));
+    found.extend(markup::findings(text));
+    found.extend(encodings::findings(text));
     found
 }
 
-/// The best of each kind, and half of a second, different passage of a kind that honest authors write
-/// at most once.
+/// Sums the highest points of each kind, plus half of a second, different passage for kinds that honest
+/// authors use at most once.
 fn points(findings: &[PoisonFinding]) -> u32 {
     let mut kinds: BTreeMap<PoisonKind, Vec<&PoisonFinding>> = BTreeMap::new();
     for finding in findings {
@@ -196,7 +196,7 @@ fn differs(a: &PoisonFinding, b: &PoisonFinding) -> bool {
     apart && a.quote != b.quote
 }
 
-/// Judges the passages of one definition together.
+/// Scores all passages of one definition.
 fn verdict(mut findings: Vec<PoisonFinding>) -> Poison {
     let harvests =
         findings.iter().any(|f| f.kind == PoisonKind::Harvest && f.points >= HARVEST_POINTS);
@@ -213,7 +213,7 @@ fn verdict(mut findings: Vec<PoisonFinding>) -> Poison {
     Poison { suspicion, points, findings }
 }
 
-/// Characters no honest definition was seen to hold, and names in borrowed letters.
+/// Hidden characters and names in look-alike letters.
 fn hidden_characters(definition: Value<'_>) -> Vec<PoisonFinding> {
     let mut out = Vec::new();
     for oddity in oddities(definition) {

@@ -1,5 +1,4 @@
-//! The policy we recommend for a tool, a server or a stack. Every recommendation carries tests, loads,
-//! and says in its description what it leaves as it is.
+//! Recommends a policy for a tool or a server. Every recommended policy loads and carries its own tests.
 
 use std::collections::BTreeSet;
 
@@ -12,20 +11,21 @@ use crate::poison::Poison;
 
 mod document;
 mod guards;
+mod own_folders;
 
 pub(crate) use document::can_be_named;
 pub use document::{Offer, PolicyNote, ServerPolicy, for_server};
 
-/// How careful.
+/// How strict a recommended policy is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Preset {
-    /// Reading is free, what can be put right is limited, what hurts is asked for.
+    /// Reads are allowed, reversible changes are limited, dangerous calls need approval.
     #[default]
     Recommended,
-    /// Only plain reading is free; what hurts is hidden.
+    /// Only plain reads are allowed; dangerous tools are hidden.
     Strict,
-    /// Only what hurts most is asked for.
+    /// Only the most dangerous calls need approval.
     Permissive,
 }
 
@@ -67,7 +67,7 @@ impl Treatment {
     }
 
     /// The effect in one line.
-    pub fn words(self) -> String {
+    pub fn describe(self) -> String {
         match self {
             Self::Allow => "allowed".to_owned(),
             Self::Limit { max_a_minute } => format!("allowed, {max_a_minute} a minute per grant"),
@@ -75,11 +75,11 @@ impl Treatment {
             Self::AskAndLimit { max_a_minute } => {
                 format!("a person is asked each time, at most {max_a_minute} a minute per grant")
             }
-            Self::Hide => "hidden: the agent neither sees nor reaches it".to_owned(),
+            Self::Hide => "hidden: the agent can neither see nor call it".to_owned(),
         }
     }
 
-    /// The policy entry of a tool; nothing when the tool is hidden instead.
+    /// The policy entry of a tool; `None` if the tool is hidden.
     pub fn entry(self, tool: &str, reason: &str) -> Option<Value> {
         let limit = |max: u32| {
             let mut limit = json!({ "window": "minute", "max": max, "scope": "grant" });
@@ -100,13 +100,12 @@ impl Treatment {
     }
 }
 
-/// The counter of a tool's limit. None where no counter can be named like that: the limit then counts
-/// for itself.
+/// The counter of a tool's limit. `None` if the name cannot be a counter: the limit then has its own.
 pub(crate) fn rate_counter(tool: &str) -> Option<String> {
     (!tool.starts_with('/')).then(|| format!("{tool}_rate"))
 }
 
-/// What we recommend for one tool, and why.
+/// The recommendation for one tool.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Recommendation {
     pub treatment: Treatment,
@@ -128,15 +127,15 @@ pub fn for_tool(
     let guards = guards::guards(name, class, patterns);
     Recommendation {
         treatment,
-        effect: treatment.words(),
-        policy: alone(name, treatment, reason, &guards),
+        effect: treatment.describe(),
+        policy: single_tool_policy(name, treatment, reason, &guards),
         reason: reason.to_owned(),
     }
 }
 
 const WRITES_A_MINUTE: u32 = 30;
 const RUNS_A_MINUTE: u32 = 10;
-/// Clicks, keys and pages: an agent takes many steps for one errand.
+/// Clicks, keys and pages: one task takes many steps.
 const STEPS_A_MINUTE: u32 = 60;
 
 /// The table: category, credentials and risk to treatment.
@@ -148,7 +147,7 @@ pub(crate) fn treatment(
 ) -> (Treatment, &'static str) {
     use Preset::{Permissive, Recommended, Strict};
     if poison.is_reported() {
-        return (Treatment::Hide, "its definition speaks to the model");
+        return (Treatment::Hide, "its definition gives the model instructions");
     }
     let limit = |max_a_minute| Treatment::Limit { max_a_minute };
     let ask_and_limit = |max_a_minute| Treatment::AskAndLimit { max_a_minute };
@@ -167,12 +166,12 @@ pub(crate) fn treatment(
             (limit(steps), "it runs or starts something")
         }
         (Category::Execute, Recommended) if class.is_reversible && !credentials => {
-            (limit(steps), "it runs or starts something that can be put right")
+            (limit(steps), "it runs or starts something reversible")
         }
         (Category::Execute, _) => (ask_and_limit(RUNS_A_MINUTE), "it runs or starts something"),
         (Category::Destructive, Strict) => (Treatment::Hide, "it deletes or ends something"),
         (Category::Destructive, Recommended) if critical => {
-            (Treatment::Hide, "it deletes much, or for good")
+            (Treatment::Hide, "it deletes a lot, or permanently")
         }
         (Category::Destructive, _) => (Treatment::Ask, "it deletes or ends something"),
         (_, Strict) if credentials => (Treatment::Hide, "it handles credentials"),
@@ -188,8 +187,13 @@ pub(crate) fn treatment(
     }
 }
 
-/// A policy that speaks about one tool.
-fn alone(name: &str, treatment: Treatment, reason: &str, guards: &guards::Guards) -> Value {
+/// A policy for one tool.
+fn single_tool_policy(
+    name: &str,
+    treatment: Treatment,
+    reason: &str,
+    guards: &guards::Guards,
+) -> Value {
     let mut policy = Map::new();
     policy.insert("version".to_owned(), "1".into());
     policy.insert("default".to_owned(), "deny".into());
@@ -199,7 +203,7 @@ fn alone(name: &str, treatment: Treatment, reason: &str, guards: &guards::Guards
     let mut tests = vec![document::test(name, treatment)];
     match treatment.entry(name, reason) {
         Some(mut entry) => {
-            guards.put_into(&mut entry);
+            guards.add_to(&mut entry);
             tests.extend(guards.tests.iter().cloned());
             policy.insert("tools".to_owned(), json!({ name: entry }))
         }

@@ -1,5 +1,5 @@
-//! An assessment as SARIF 2.1.0, so that code hosts and editors show it. One rule for each attack
-//! pattern that is shown, one for the risk of a tool, one for contradicted hints.
+//! Renders assessments as SARIF 2.1.0 for code hosts and editors: one rule per attack pattern, one for
+//! the risk of a tool, one for contradicted hints.
 
 use serde_json::{Value, json};
 
@@ -10,7 +10,7 @@ use crate::poison::Suspicion;
 
 const SCHEMA: &str = "https://json.schemastore.org/sarif-2.1.0.json";
 
-/// The log of one run. `artifact` is the file that was scanned, if it was one.
+/// The log of one run. `artifact` is the scanned file, if any.
 pub fn sarif(assessments: &[Assessment], artifact: Option<&str>, version: &str) -> Value {
     let results: Vec<Value> = assessments
         .iter()
@@ -56,7 +56,7 @@ fn results(server: &str, tool: &AssessedTool, artifact: Option<&str>) -> Vec<Val
         out.push(result(exposure.id, "note", &text));
     }
     for result in &mut out {
-        place(result, server, tool, artifact);
+        add_location(result, server, tool, artifact);
     }
     out
 }
@@ -82,7 +82,7 @@ fn result(rule: &str, level: &str, text: &str) -> Value {
     json!({ "ruleId": rule, "level": level, "message": { "text": text } })
 }
 
-fn place(result: &mut Value, server: &str, tool: &AssessedTool, artifact: Option<&str>) {
+fn add_location(result: &mut Value, server: &str, tool: &AssessedTool, artifact: Option<&str>) {
     let mut location = json!({ "logicalLocations": [{
         "name": tool.name,
         "fullyQualifiedName": format!("{server}/{}", tool.name),

@@ -1,9 +1,9 @@
-//! Stable addresses: a function of the name alone, fit for a path, a file name and a URL. Two names
-//! that would share one are told apart by a few digits of a hash.
+//! Stable slugs for paths, file names and URLs, computed from the name alone. A short hash distinguishes
+//! names with the same slug.
 
 use sha2::{Digest, Sha256};
 
-/// Long names are cut and told apart by their hash.
+/// Longer slugs are truncated and get a hash.
 const SLUG_BYTES_MAX: usize = 80;
 
 /// The slug of a server: `io.github.owner/repo` becomes `io.github.owner--repo`.
@@ -11,7 +11,7 @@ pub fn server(name: &str) -> String {
     of(name, |name, slug| name.replace('/', "--") == slug && !name.contains("--"))
 }
 
-/// The slug of a tool. Names that differ in case only are told apart by [`tools`].
+/// The slug of a tool. Names that differ in case only are distinguished by [`tools`].
 pub fn tool(name: &str) -> String {
     of(name, |name, slug| name.to_ascii_lowercase() == slug)
 }
@@ -25,13 +25,13 @@ pub fn tools<'n>(names: impl Iterator<Item = &'n str> + Clone) -> Vec<String> {
         let at = sorted.partition_point(|other| *other < slug);
         sorted.get(at + 1).is_some_and(|next| *next == slug)
     };
-    let told_apart = |(name, slug): (&str, &String)| {
+    let distinct = |(name, slug): (&str, &String)| {
         if is_shared(slug) && name != slug { with_hash(slug, name) } else { slug.clone() }
     };
-    names.zip(&plain).map(told_apart).collect()
+    names.zip(&plain).map(distinct).collect()
 }
 
-fn of(name: &str, says_all: impl Fn(&str, &str) -> bool) -> String {
+fn of(name: &str, is_exact: impl Fn(&str, &str) -> bool) -> String {
     let mut slug = String::with_capacity(name.len() + 2);
     for c in name.chars() {
         match c {
@@ -43,7 +43,7 @@ fn of(name: &str, says_all: impl Fn(&str, &str) -> bool) -> String {
         }
     }
     let fits = (1..=SLUG_BYTES_MAX).contains(&slug.len()) && !slug.ends_with('.');
-    if fits && says_all(name, &slug) { slug } else { with_hash(&slug, name) }
+    if fits && is_exact(name, &slug) { slug } else { with_hash(&slug, name) }
 }
 
 fn with_hash(slug: &str, name: &str) -> String {
@@ -65,7 +65,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn slugs_are_plain_stable_and_told_apart() {
+    fn slugs_are_plain_stable_and_distinct() {
         assert_eq!(server("io.github.owner/repo"), "io.github.owner--repo");
         assert_eq!(server("demo"), "demo");
         assert_ne!(server("a--b"), server("a/b"));

@@ -1,5 +1,5 @@
-//! One page for a server and one for a tool, as data. Markdown, HTML and the dashboard show the same
-//! page; none of them computes anything of its own.
+//! The catalogue pages of a server and of a tool, as data. Markdown and HTML render the same page and
+//! compute nothing themselves.
 
 use policy::json::{Bounds, Doc, Kind, Value};
 use serde::Serialize;
@@ -16,9 +16,9 @@ mod questions;
 
 pub use parameters::Parameter;
 pub use questions::Question;
-pub(crate) use questions::capital;
+use questions::capital;
 
-/// What a registry or the owner says about a server, besides its tools.
+/// Metadata of a server from a registry or the owner.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct About<'a> {
     pub name: &'a str,
@@ -43,11 +43,11 @@ pub struct ServerPage {
     pub website: String,
     pub repository: String,
     pub updated: String,
-    /// How it is had: `npm @scope/name 1.2.3`, `https://…`.
+    /// Where it comes from: `npm @scope/name 1.2.3`, `https://…`.
     pub origins: Vec<String>,
     /// Of its most dangerous tool.
     pub risk: Option<Risk>,
-    /// Tools of each category, those with none left out.
+    /// Tools per category, without empty categories.
     pub categories: Vec<(Category, usize)>,
     /// Most dangerous first.
     pub tools: Vec<ToolLine>,
@@ -56,6 +56,26 @@ pub struct ServerPage {
     pub effect: String,
     pub policy: serde_json::Value,
     pub questions: Vec<Question>,
+}
+
+impl ServerPage {
+    pub(crate) fn heading(&self) -> &str {
+        heading(&self.title, &self.name)
+    }
+
+    /// `3 (2 read, 1 write)`.
+    pub(crate) fn tool_count(&self) -> String {
+        let counts: Vec<String> = self.categories.iter().map(|(c, n)| format!("{n} {c}")).collect();
+        if counts.is_empty() {
+            "0".to_owned()
+        } else {
+            format!("{} ({})", self.tools.len(), counts.join(", "))
+        }
+    }
+}
+
+fn heading<'a>(title: &'a str, name: &'a str) -> &'a str {
+    if title.trim().is_empty() { name } else { title }
 }
 
 /// A tool in the list of its server.
@@ -67,7 +87,7 @@ pub struct ToolLine {
     pub category: Category,
     pub risk: Risk,
     pub effect: String,
-    /// Its definition speaks to the model.
+    /// Its definition gives the model instructions.
     pub reported: bool,
 }
 
@@ -95,7 +115,22 @@ pub struct ToolPage {
     pub fingerprint: String,
 }
 
-/// The rule we recommend, with what it does in one line.
+impl ToolPage {
+    pub(crate) fn heading(&self) -> &str {
+        heading(&self.title, &self.name)
+    }
+
+    pub(crate) fn short_fingerprint(&self) -> &str {
+        self.fingerprint.get(..12).unwrap_or_default()
+    }
+
+    /// Whether the author says more than the first sentence.
+    pub(crate) fn has_more_description(&self) -> bool {
+        !self.description.is_empty() && self.description != self.does
+    }
+}
+
+/// The recommended rule and its effect.
 #[derive(Clone, Debug, Serialize)]
 pub struct Rule {
     pub effect: String,
@@ -103,7 +138,13 @@ pub struct Rule {
     pub policy: serde_json::Value,
 }
 
-/// A server with everything its pages are made of. The tools are assessed once, together.
+impl Rule {
+    pub(crate) fn sentence(&self) -> String {
+        format!("{}, because {}.", capital(&self.effect), self.reason)
+    }
+}
+
+/// The pages of one server. Its tools are assessed once.
 pub struct Pages<'t> {
     about: About<'t>,
     tools: Vec<Value<'t>>,
@@ -112,7 +153,7 @@ pub struct Pages<'t> {
 }
 
 impl<'t> Pages<'t> {
-    /// Assesses the tool objects of a server. What is no tool is left out.
+    /// Assesses the tool objects of a server; other values are skipped.
     pub fn new(about: About<'t>, tools: impl Iterator<Item = Value<'t>>) -> Pages<'t> {
         let tools: Vec<Value<'t>> = tools.filter(|tool| is_tool(*tool)).collect();
         let assessment = assess(about.name, &tools);
@@ -143,7 +184,7 @@ impl<'t> Pages<'t> {
             origins: origins(about.source),
             risk: self.assessment.worst(),
             categories: self.assessment.by_category().into_iter().collect(),
-            findings: self.assessment.findings.iter().map(ServerFinding::words).collect(),
+            findings: self.assessment.findings.iter().map(ServerFinding::describe).collect(),
             effect: effect(&policy.effects),
             questions: questions::of_server(&tools),
             policy: policy.policy,
@@ -238,7 +279,7 @@ fn first_sentence(text: &str) -> String {
     format!("{}…", cut.trim_end())
 }
 
-/// Only addresses that a page may link to.
+/// Only plain http and https addresses may become links.
 fn address(text: &str) -> String {
     let fits = text.starts_with("https://") || text.starts_with("http://");
     let plain = text.chars().all(|c| c.is_ascii_graphic() && !"<>\"'\\`".contains(c));

@@ -1,4 +1,4 @@
-//! The whole assessment through the door: attack patterns, recommended policies, drift and SARIF, on
+//! Assessments through the public API: attack patterns, recommended policies, drift and SARIF, on
 //! tools made up for this test.
 #![allow(
     clippy::unwrap_used,
@@ -253,8 +253,61 @@ fn check_guarded(policy: &Value, cases: &[(&str, &str, &str)]) {
     }
 }
 
+/// A tool, a path, and whether it is refused for a server whose own folder is `/home/ann/.notes`.
+const OWN_FOLDER: &[(&str, &str, bool)] = &[
+    ("read_file", "/home/ann/.notes/today.md", false),
+    ("read_file", "/home/ann/.notes", false),
+    ("read_file", "today.md", false),
+    ("read_file", "/srv/notes/today.md", false),
+    ("read_file", "/home/ann/.notes/.env", true),
+    ("read_file", "/home/ann/.notes/a/.git/config", true),
+    ("read_file", "/home/ann/.notes/../.ssh/config", true),
+    ("read_file", "/home/ann/.notes/..", true),
+    ("read_file", "/home/ann/.notes/key.pem", true),
+    ("read_file", "/home/ann/.notes-old/today.md", true),
+    ("read_file", "/home/ann/.note", true),
+    ("read_file", "/home/ann/.NOTES/today.md", true),
+    ("read_file", "/home/ann/.ssh/config", true),
+    ("read_file", "/home/bob/.notes/today.md", true),
+    ("read_file", "x/home/ann/.notes/today.md", true),
+    ("read_file", "x\n/home/ann/.notes/today.md", true),
+    ("read_file", "/etc/passwd", true),
+    ("write_file", "/home/ann/.notes/today.md", false),
+    ("write_file", "/home/ann/.notes/mcp.json", true),
+    ("write_file", "/home/ann/.bashrc", true),
+];
+
 #[test]
-fn tools_that_renew_logins_come_out_alike_and_never_as_harmless_reading() {
+fn a_server_may_use_its_own_folder_below_a_dot_folder() {
+    let few = vec![
+        tool("read_file", "Read a file", &["path"]),
+        tool("write_file", "Write a file", &["path"]),
+    ];
+    let more: Vec<Value> =
+        (0..60).map(|at| tool(&format!("read_part_{at}"), "Read a file", &["path"])).collect();
+    let many = [few.clone(), more].concat();
+    for (tools, is_shared) in [(few, false), (many, true)] {
+        let server = assessed("notes", &tools);
+        let made = for_server("notes", &server.tools, Offer::default(), Preset::Recommended);
+        let refused_before = [("read_file", r#"{"path":"/home/ann/.notes/today.md"}"#, "deny")];
+        check_guarded(&made.policy, &refused_before);
+        let made = made.with_own_folders(&["/home/ann/.notes/".to_owned(), "/srv".to_owned()]);
+        loads(&made.policy);
+        for (tool, path, refused) in OWN_FOLDER {
+            // What only writing tools may not do has no rule for all tools.
+            if is_shared && *tool == "write_file" {
+                continue;
+            }
+            let args = json!({ "path": path }).to_string();
+            let treatment = made.effects.iter().find(|(name, _, _)| name == tool).unwrap().1;
+            let expect = if *refused { "deny" } else { treatment.expect() };
+            check_guarded(&made.policy, &[(tool, &args, expect)]);
+        }
+    }
+}
+
+#[test]
+fn tools_that_renew_logins_share_a_category_and_are_never_read() {
     let names = [
         "whoop-refresh-token",
         "refresh_spotify_token",
@@ -313,7 +366,7 @@ fn every_preset_loads_for_a_server_with_difficult_names() {
 }
 
 #[test]
-fn drift_says_what_a_change_does_to_the_risk() {
+fn drift_describes_the_effect_on_the_risk() {
     let read = |v: &Value| v.to_string();
     let before = [tool("list_notes", "List notes", &["folder"]), tool("old", "Get it", &[])];
     let accepted: Vec<String> = before
@@ -342,7 +395,9 @@ fn drift_says_what_a_change_does_to_the_risk() {
     let changed = of("list_notes");
     assert!(changed.is_worse && !changed.changes.is_empty());
     let effect = changed.effect.join("; ");
-    for words in ["speaks to the model", "risk rises from low", "accepts a command or code"] {
+    for words in
+        ["gives the model instructions", "risk rises from low", "accepts a command or code"]
+    {
         assert!(effect.contains(words), "{effect}");
     }
     assert!(
@@ -382,7 +437,7 @@ fn sarif_names_a_rule_for_every_result() {
 }
 
 #[test]
-fn a_tool_after_which_no_counter_can_be_named_has_limits_all_the_same() {
+fn a_tool_name_that_cannot_be_a_counter_still_has_limits() {
     let name = "/update";
     let rated = |rule: &Value| rule["tools"][name]["limits"][0]["max"].is_number();
     let server = assessed("odd", &[tool(name, "Update a record", &["text"])]);

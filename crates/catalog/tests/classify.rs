@@ -1,4 +1,4 @@
-//! The classifier through the door: categories and risks of made-up tools, claims held against
+//! The classifier through the public API: categories and risks of made-up tools, hints compared with
 //! definitions, and what must hold for every tool.
 #![allow(
     clippy::unwrap_used,
@@ -40,7 +40,7 @@ fn tool(name: &str, description: &str, parameters: &[&str]) -> Value {
 }
 
 #[test]
-fn plain_tools_are_what_they_look_like() {
+fn plain_tools_get_their_obvious_category() {
     let cases: &[(&str, &str, &[&str], Category, Risk)] = &[
         ("get_weather", "Get the weather of a city", &["city*"], Read, Low),
         ("read_file", "Read a file", &["path*"], Read, Medium),
@@ -96,7 +96,7 @@ fn a_raw_request_is_never_a_read() {
 }
 
 #[test]
-fn tools_that_renew_a_credential_come_out_alike() {
+fn tools_that_renew_a_credential_share_a_category() {
     let whoop = classify_in(
         "whoop",
         &tool("whoop-refresh-token", "Refresh the access token", &["refreshToken*"]),
@@ -153,7 +153,7 @@ const REFERENCE: &[Row] = &[
 ];
 
 #[test]
-fn tools_of_the_reference_servers_are_what_they_are_and_their_hints_stand() {
+fn tools_of_the_reference_servers_agree_with_their_hints() {
     for (name, description, parameters, read_only, category, risk) in REFERENCE {
         let mut made = tool(name, description, parameters);
         if let Some(read_only) = read_only {
@@ -193,7 +193,7 @@ fn tools_that_show_the_environment_are_high() {
 }
 
 #[test]
-fn what_says_nothing_is_a_change() {
+fn a_tool_without_known_words_is_a_write() {
     for (name, description) in
         [("xyzzy", ""), ("", ""), ("zorp", "Zorps the quux."), ("工具", "一个工具")]
     {
@@ -218,7 +218,7 @@ fn signals_name_the_parameter_that_shows_them() {
         let found = of(&tool("update_thing", "Update a thing", &[parameter]));
         let signal = found.signals.iter().find(|s| s.kind == *kind).expect(parameter);
         assert_eq!(signal.place, format!("parameter `{parameter}`"));
-        assert_eq!(kind.words(), *words);
+        assert_eq!(kind.describe(), *words);
     }
     let bulk = of(&tool("bulk_update_contacts", "Update contacts", &[]));
     assert!(bulk.signals.iter().any(|s| s.kind == SignalKind::Bulk));
@@ -332,7 +332,7 @@ proptest! {
     }
 
     #[test]
-    fn any_text_is_answered(name in any::<String>(), description in any::<String>(), parameter in any::<String>()) {
+    fn any_text_is_classified(name in any::<String>(), description in any::<String>(), parameter in any::<String>()) {
         let found = of(&json!({"name": name, "description": description,
             "inputSchema": {"properties": {parameter: {"enum": [name, 1, null]}}}}));
         assert!(!found.evidence.is_empty());

@@ -1,11 +1,11 @@
-//! Pages of real definitions: every policy on them loads and does what its answer says, and nothing a
-//! stranger wrote becomes markup.
+//! Pages of real definitions: every policy on them loads and matches its answer, and no text of a server
+//! becomes markup.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
     clippy::panic,
     clippy::indexing_slicing,
-    reason = "a test fails where the stage does not stand"
+    reason = "a test fails by panicking"
 )]
 
 use catalog::view::{About, Pages};
@@ -16,7 +16,7 @@ use policy::{Format, Policy};
 const TOOLS: &str = r#"[
   { "name": "read_file", "description": "Reads a file.\nMore.", "inputSchema": { "type": "object", "properties": { "path": { "type": "string" } }, "required": ["path"] } },
   { "name": "fetch_url", "description": "Fetches a page from the web.", "inputSchema": { "type": "object", "properties": { "url": { "type": "string" } } } },
-  { "name": "create_payment", "description": "Pays somebody.", "inputSchema": { "type": "object", "properties": { "amount": { "type": "number" }, "recipient": { "type": "string" } } } },
+  { "name": "create_payment", "description": "Makes a payment.", "inputSchema": { "type": "object", "properties": { "amount": { "type": "number" }, "recipient": { "type": "string" } } } },
   { "name": "run_command", "description": "Runs a shell command.", "inputSchema": { "type": "object", "properties": { "command": { "type": "string" } } } },
   { "name": "deleteAll", "description": "Deletes every record for good." },
   { "name": "deleteall", "description": "<b onmouseover=x>&\"'`|[a](javascript:b)\u202e" },
@@ -65,7 +65,7 @@ fn every_policy_on_a_page_loads_and_passes_the_tests_that_say_what_the_page_says
 }
 
 #[test]
-fn a_tool_is_asked_about_what_it_takes() {
+fn questions_depend_on_the_parameters_of_a_tool() {
     with_pages(|pages| {
         let asks = |tool: &str, word: &str| {
             let page = pages.tool(tool).unwrap();
@@ -79,7 +79,7 @@ fn a_tool_is_asked_about_what_it_takes() {
 }
 
 #[test]
-fn pages_have_addresses_of_their_own_and_hold_no_foreign_markup() {
+fn pages_have_unique_paths_and_no_foreign_markup() {
     with_pages(|pages| {
         let slugs: std::collections::BTreeSet<String> =
             pages.tools().map(|page| page.slug).collect();

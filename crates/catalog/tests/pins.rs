@@ -1,5 +1,5 @@
-//! Pinned definitions through the door: what moves a fingerprint, what is said about it, and what
-//! looks odd to begin with.
+//! Pins through the public API: what changes a fingerprint, how a change is described, and which names
+//! and characters are odd.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -89,7 +89,7 @@ fn any_member_moves_a_fingerprint() {
 }
 
 #[test]
-fn a_change_is_told_in_the_owners_words() {
+fn a_change_is_described_in_plain_words() {
     let set = |path: &[&str], value: Value| edited(path, Some(value));
     let cases: Vec<(Value, &str)> = vec![
         (
@@ -316,7 +316,7 @@ proptest! {
     }
 
     #[test]
-    fn any_changed_leaf_moves_the_fingerprint_and_is_told(tool in definition(), at in 0_usize..30) {
+    fn any_changed_leaf_changes_the_fingerprint_and_is_listed(tool in definition(), at in 0_usize..30) {
         let mut other = tool.clone();
         let mut n = at;
         if !with_leaf_changed(&mut other, &mut n) {

@@ -1,6 +1,6 @@
-//! The classifier held against labelled tools. `features` prints the features of each row for the
-//! trainer, `eval` prints how the shipped table answers, beside what it scores on unseen servers, and
-//! what the rest of the catalogue makes of the same tools; `show` prints one answer per row.
+//! Runs the classifier on labelled tools. `features` prints the features of each row for the trainer,
+//! `eval` prints the results of the shipped table, its recorded scores on unseen servers, and the results
+//! of the other detectors; `show` prints one classification per row.
 //!
 //! `cargo run -p catalog --example classifier -- eval TOOLS.jsonl`
 #![allow(
@@ -48,7 +48,7 @@ fn definition(row: &Value) -> String {
     .to_string()
 }
 
-/// One line: the answer for a row, and the claims it speaks against.
+/// One line: the classification of a row and the contradicted hints.
 fn shown(row: &Value) -> String {
     let tool = definition(row);
     let doc = Doc::read(tool.as_bytes(), &Bounds::ANSWER).unwrap();

@@ -1,5 +1,5 @@
-//! The whole catalogue held against labelled servers: false alarms of the poison reader, whether every
-//! recommended policy loads and passes its tests, and how often each attack pattern is shown.
+//! Runs the whole catalogue on labelled servers: false positives of the poison detector, whether every
+//! recommended policy loads and passes its tests, and how often each attack pattern matches.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;

@@ -1,5 +1,5 @@
-//! Adds up the weights and takes the decision: Read must win clearly and must not be ruled out;
-//! among the rest, the dangerous classes get a head start.
+//! Sums the weights and picks a category. Read must win by a margin and must not be ruled out;
+//! among the others, the dangerous categories get a head start.
 
 use std::collections::HashMap;
 use std::sync::LazyLock;
@@ -17,11 +17,11 @@ const READ_MARGIN: i32 = 1_400;
 /// How much further when the author says the tool is not read-only, or is destructive.
 const HINT_MARGIN: i32 = 3_500;
 /// Head start of Write, Destructive, Execute, Financial; the last only where money is mentioned.
-const LEAN: [i32; 4] = [0, 400, -150, 2_000];
+const HEAD_START: [i32; 4] = [0, 400, -150, 2_000];
 
-/// Why the answer is not simply the class with most weight.
+/// What determined the category, if not the weights alone.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Because {
+pub(super) enum DecidedBy {
     Weights,
     /// Read was ahead, but not by enough.
     NotSurelyRead,
@@ -29,7 +29,7 @@ pub(super) enum Because {
     Hint,
     /// An operation, a raw request or a credential rules Read out; the feature says which.
     RuledOut(String),
-    /// No word, parameter or operation that the table knows.
+    /// The table knows none of its words, parameters or operations.
     NothingKnown,
     /// The list of operations holds one that deletes or runs something.
     WorstOperation(String),
@@ -38,12 +38,12 @@ pub(super) enum Because {
 #[derive(Clone, Debug)]
 pub(super) struct Decision {
     pub(super) category: Category,
-    /// The class it was weighed against.
+    /// The runner-up, which the evidence compares with.
     pub(super) rival: Category,
-    pub(super) because: Because,
+    pub(super) decided_by: DecidedBy,
 }
 
-/// Asked for every feature several times; a search through the sorted table was a fifth of the work.
+/// Looked up several times per feature; a binary search in the sorted table took a fifth of the time.
 static BY_FEATURE: LazyLock<HashMap<&str, &[i16; 5]>> =
     LazyLock::new(|| WEIGHTS.iter().map(|(id, weights)| (*id, weights)).collect());
 
@@ -63,40 +63,40 @@ pub(super) fn decide(features: &[Feature], hints: Hints) -> Decision {
         return Decision {
             category: Category::Read,
             rival: strongest(&rest),
-            because: Because::Weights,
+            decided_by: DecidedBy::Weights,
         };
     }
     if knows_nothing(features) {
         let (category, rival) = (Category::Write, Category::Read);
-        return Decision { category, rival, because: Because::NothingKnown };
+        return Decision { category, rival, decided_by: DecidedBy::NothingKnown };
     }
     match ruled_out {
-        Some(id) if ahead >= 0 => changing(&scores, features, Because::RuledOut(id)),
+        Some(id) if ahead >= 0 => changing(&scores, features, DecidedBy::RuledOut(id)),
         None if ahead >= READ_MARGIN => raised_by_hint(),
-        None if ahead >= 0 => changing(&scores, features, Because::NotSurelyRead),
-        _ => changing(&scores, features, Because::Weights),
+        None if ahead >= 0 => changing(&scores, features, DecidedBy::NotSurelyRead),
+        _ => changing(&scores, features, DecidedBy::Weights),
     }
 }
 
-/// A claim alone raises by one step; it does not say what kind of change.
+/// A hint alone raises the category by one step, because it does not say what changes.
 fn raised_by_hint() -> Decision {
-    Decision { category: Category::Write, rival: Category::Read, because: Because::Hint }
+    Decision { category: Category::Write, rival: Category::Read, decided_by: DecidedBy::Hint }
 }
 
 /// The best class other than Read.
-fn changing(scores: &Scores, features: &[Feature], because: Because) -> Decision {
+fn changing(scores: &Scores, features: &[Feature], decided_by: DecidedBy) -> Decision {
     let [_, rest @ ..] = scores;
     let money = features.iter().any(|f| is_money(&f.id));
     let mut leaning = *rest;
-    for (at, (score, lean)) in leaning.iter_mut().zip(LEAN).enumerate() {
+    for (at, (score, lean)) in leaning.iter_mut().zip(HEAD_START).enumerate() {
         *score += if at == 3 && !money { 0 } else { lean };
     }
     let best = strongest(&leaning);
-    match settled(best, features) {
+    match overruled(best, features) {
         Some((category, id)) => {
-            Decision { category, rival: best, because: Because::WorstOperation(id) }
+            Decision { category, rival: best, decided_by: DecidedBy::WorstOperation(id) }
         }
-        None => Decision { category: best, rival: rival(scores, best), because },
+        None => Decision { category: best, rival: rival(scores, best), decided_by },
     }
 }
 
@@ -134,7 +134,7 @@ fn only_reads(features: &[Feature]) -> bool {
     has("choice.only_read") && has("says.act=read")
 }
 
-/// Features that no amount of friendly words outweighs.
+/// The first feature that rules Read out, whatever the weights say.
 fn ruled_out(features: &[Feature]) -> Option<String> {
     let has = |id: &str| features.iter().any(|f| f.id == id);
     let only_reads = has("choice.only_read");
@@ -147,8 +147,8 @@ fn ruled_out(features: &[Feature]) -> Option<String> {
     features.iter().find(|f| rules_out(&f.id)).map(|f| f.id.clone())
 }
 
-/// What a plain fact settles when the weights say otherwise.
-fn settled(best: Category, features: &[Feature]) -> Option<(Category, String)> {
+/// Single features that overrule the weights.
+fn overruled(best: Category, features: &[Feature]) -> Option<(Category, String)> {
     let find = |ids: &[&str]| {
         let found = features.iter().find(|f| ids.contains(&f.id.as_str()));
         found.map(|f| f.id.clone())

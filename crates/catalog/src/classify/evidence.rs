@@ -1,24 +1,24 @@
-//! Tells why: the features that moved the decision, with the tool's own words, and the claims they
-//! speak against. Nothing is said that did not decide.
+//! Explains a classification: the features that decided it, quoted from the tool, and the hints they
+//! contradict. Features that did not decide are left out.
 
 use serde::Serialize;
 
-use super::decide::{Because, Decision, weights_of};
-use super::features::{Feature, Place};
-use super::tool::Tool;
+use super::decide::{DecidedBy, Decision, weights_of};
+use super::features::{Feature, Location};
+use super::tool::ParsedTool;
 use super::{Category, Signal, SignalKind};
 use crate::pins::visible;
 
 mod meaning;
 
-/// Reasons given at most.
-const REASONS_MAX: usize = 4;
-/// Thousandths below which a feature is not worth telling.
-const WORTH_TELLING: i32 = 200;
-/// Quotes are cut at this length.
+/// At most this much evidence per tool.
+const EVIDENCE_MAX: usize = 4;
+/// Weaker features are left out. In thousandths.
+const PULL_MIN: i32 = 200;
+/// Longer quotes are truncated.
 const QUOTE_CHARS_MAX: usize = 80;
 
-/// One reason: where, the tool's own words, and what they mean.
+/// One piece of evidence: its location, the quoted words, and their meaning.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Evidence {
     pub place: String,
@@ -26,46 +26,50 @@ pub struct Evidence {
     pub meaning: String,
 }
 
-/// A claim of the author and the finding against it.
+/// A hint of the author and what contradicts it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Contradiction {
     pub claim: String,
     pub finding: String,
 }
 
-pub(super) fn evidence(tool: &Tool, features: &[Feature], decision: &Decision) -> Vec<Evidence> {
-    let mut out: Vec<Evidence> = rule(tool, features, &decision.because).into_iter().collect();
-    if matches!(decision.because, Because::NothingKnown | Because::Hint) {
+pub(super) fn evidence(
+    tool: &ParsedTool,
+    features: &[Feature],
+    decision: &Decision,
+) -> Vec<Evidence> {
+    let mut out: Vec<Evidence> = rule(tool, features, &decision.decided_by).into_iter().collect();
+    if matches!(decision.decided_by, DecidedBy::NothingKnown | DecidedBy::Hint) {
         return out;
     }
     for feature in strongest(features, decision) {
-        let reason = tell(feature);
-        let told = |e: &Evidence| e.place == reason.place && e.words == reason.words;
-        if out.len() < REASONS_MAX && !out.iter().any(told) {
-            out.push(reason);
+        let evidence = evidence_of(feature);
+        let is_same = |e: &Evidence| e.place == evidence.place && e.words == evidence.words;
+        if out.len() < EVIDENCE_MAX && !out.iter().any(is_same) {
+            out.push(evidence);
         }
     }
     if out.is_empty() {
         out.push(Evidence {
             place: "name".to_owned(),
             words: quote(&tool.name),
-            meaning: "many small signs and no strong one".to_owned(),
+            meaning: "many weak features and no strong one".to_owned(),
         });
     }
     out
 }
 
-/// Features by how much they favour the answer over its rival; parameters that merely go with such
-/// tools come last, because they tell a person little.
+/// Features by how much they favour the category over its rival. Parameters that merely correlate come
+/// last, because they explain little.
 fn strongest<'f>(features: &'f [Feature], decision: &Decision) -> Vec<&'f Feature> {
     let pull = |f: &Feature| {
         let weights = weights_of(&f.id).copied().unwrap_or_default();
         weight(&weights, decision.category) - weight(&weights, decision.rival)
     };
     let mut ranked: Vec<(i32, &Feature)> = features.iter().map(|f| (pull(f), f)).collect();
-    ranked.retain(|(pull, _)| *pull >= WORTH_TELLING);
-    let dull = |f: &Feature| f.id.starts_with("param=") || f.id.starts_with("param.word=");
-    ranked.sort_by_key(|(pull, f)| (dull(f), -*pull));
+    ranked.retain(|(pull, _)| *pull >= PULL_MIN);
+    let is_weak = |f: &Feature| f.id.starts_with("param=") || f.id.starts_with("param.word=");
+    ranked.sort_by_key(|(pull, f)| (is_weak(f), -*pull));
     ranked.into_iter().map(|(_, f)| f).collect()
 }
 
@@ -74,7 +78,7 @@ fn weight(weights: &[i16; 5], category: Category) -> i32 {
     weights.get(at).copied().map_or(0, i32::from)
 }
 
-fn tell(feature: &Feature) -> Evidence {
+fn evidence_of(feature: &Feature) -> Evidence {
     Evidence {
         place: place(&feature.place),
         words: quote(&feature.words),
@@ -82,12 +86,12 @@ fn tell(feature: &Feature) -> Evidence {
     }
 }
 
-fn place(place: &Place) -> String {
+fn place(place: &Location) -> String {
     match place {
-        Place::Name => "name".to_owned(),
-        Place::Title => "title".to_owned(),
-        Place::Description => "description".to_owned(),
-        Place::Parameter(path) => format!("parameter `{}`", visible(path)),
+        Location::Name => "name".to_owned(),
+        Location::Title => "title".to_owned(),
+        Location::Description => "description".to_owned(),
+        Location::Parameter(path) => format!("parameter `{}`", visible(path)),
     }
 }
 
@@ -100,24 +104,24 @@ pub(super) fn quote(text: &str) -> String {
     format!("{cut}…")
 }
 
-/// The fixed rule that took part in the decision, if one did.
-fn rule(tool: &Tool, features: &[Feature], because: &Because) -> Option<Evidence> {
+/// The evidence of the fixed rule that decided, if one did.
+fn rule(tool: &ParsedTool, features: &[Feature], because: &DecidedBy) -> Option<Evidence> {
     match because {
-        Because::Weights => None,
-        Because::RuledOut(id) | Because::WorstOperation(id) => {
-            features.iter().find(|f| f.id == *id).map(tell)
+        DecidedBy::Weights => None,
+        DecidedBy::RuledOut(id) | DecidedBy::WorstOperation(id) => {
+            features.iter().find(|f| f.id == *id).map(evidence_of)
         }
-        Because::NothingKnown => Some(Evidence {
+        DecidedBy::NothingKnown => Some(Evidence {
             place: "name".to_owned(),
             words: quote(&tool.name),
-            meaning: "nothing says what it does, so it counts as a change".to_owned(),
+            meaning: "nothing says what it does, so it counts as a write".to_owned(),
         }),
-        Because::NotSurelyRead => Some(Evidence {
+        DecidedBy::NotSurelyRead => Some(Evidence {
             place: "name".to_owned(),
             words: quote(&tool.name),
-            meaning: "looks like reading, but not surely enough".to_owned(),
+            meaning: "looks like a read, but not clearly enough".to_owned(),
         }),
-        Because::Hint => Some(Evidence {
+        DecidedBy::Hint => Some(Evidence {
             place: "annotation".to_owned(),
             words: hint_words(tool).to_owned(),
             meaning: "the author says that it changes something".to_owned(),
@@ -125,7 +129,7 @@ fn rule(tool: &Tool, features: &[Feature], because: &Because) -> Option<Evidence
     }
 }
 
-fn hint_words(tool: &Tool) -> &'static str {
+fn hint_words(tool: &ParsedTool) -> &'static str {
     if tool.hints.destructive == Some(true) {
         "destructiveHint: true"
     } else {
@@ -133,13 +137,13 @@ fn hint_words(tool: &Tool) -> &'static str {
     }
 }
 
-/// Points by which a class must lead Read before a claim of reading is called wrong.
+/// Lead over Read from which `readOnlyHint: true` counts as contradicted. In thousandths.
 const CONTRADICTION_LEAD: i32 = 1_000;
 
-/// Annotations, held against what the definition says otherwise. Doubt is no contradiction: the tool
-/// must plainly say what it does, or take code to run.
+/// Annotations that the rest of the definition contradicts. Doubt is not enough: the tool must say
+/// plainly what it does, or take code to run.
 pub(super) fn contradictions(
-    tool: &Tool,
+    tool: &ParsedTool,
     features: &[Feature],
     decision: &Decision,
     signals: &[Signal],
@@ -167,8 +171,8 @@ pub(super) fn contradictions(
 }
 
 const DELETES: &[&str] = &["name.act=destroy", "choice=destroy"];
-/// Verbs that write down what was read, on the caller's side: a recording, an export.
-const KEEPS: &[&str] =
+/// Verbs that save on the caller's side what was read: a recording, an export.
+const SAVES: &[&str] =
     &["name.verb=save", "name.verb=export", "name.verb=record", "name.verb=download"];
 
 fn plainly_changes(features: &[Feature], category: Category) -> bool {
@@ -178,7 +182,7 @@ fn plainly_changes(features: &[Feature], category: Category) -> bool {
     let by_word = match category {
         Category::Read => return false,
         Category::Write => {
-            says(&["choice=write"]) || says(&["acts=write+write"]) && leads && !says(KEEPS)
+            says(&["choice=write"]) || says(&["acts=write+write"]) && leads && !says(SAVES)
         }
         Category::Destructive => says(DELETES),
         Category::Execute => {

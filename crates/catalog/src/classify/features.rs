@@ -1,31 +1,31 @@
-//! Turns a tool into named features. A feature is a fact a person can check: which word, where.
+//! Extracts named features from a tool. Each names a word and its location, so a person can check it.
 
-use super::lexicon::{Act, Thing};
-use super::senses::things_at;
-use super::tool::Tool;
+use super::lexicon::{Action, Topic};
+use super::senses::topics_at;
+use super::tool::ParsedTool;
 
 mod choices;
+mod description;
 mod name;
 mod phrases;
-mod said;
 mod shapes;
 
 pub(super) use shapes::signs_in;
 
-/// Where the words of a feature stand.
+/// Where the words of a feature were found.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Place {
+pub(super) enum Location {
     Name,
     Title,
     Description,
     Parameter(String),
 }
 
-/// One fact: its id in the weight table, where it was seen, and the words that show it.
+/// One feature: its id in the weight table, its location, and the words that matched.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Feature {
     pub(super) id: String,
-    pub(super) place: Place,
+    pub(super) place: Location,
     pub(super) words: String,
 }
 
@@ -35,11 +35,11 @@ pub(super) struct Features {
 }
 
 impl Features {
-    fn add(&mut self, id: String, place: Place, words: &str) {
+    fn add(&mut self, id: String, place: Location, words: &str) {
         self.list.push(Feature { id, place, words: words.to_owned() });
     }
 
-    /// Each id once, with the first words that showed it, in the order of the ids.
+    /// Each id once, with its first match, sorted by id.
     fn finish(mut self) -> Vec<Feature> {
         self.list.sort_by(|a, b| a.id.cmp(&b.id));
         self.list.dedup_by(|later, first| later.id == first.id);
@@ -47,9 +47,9 @@ impl Features {
     }
 }
 
-pub(super) fn features(tool: &Tool) -> Vec<Feature> {
+pub(super) fn features(tool: &ParsedTool) -> Vec<Feature> {
     let mut out = Features::default();
-    let said = said::description(tool, &mut out);
+    let said = description::description(tool, &mut out);
     let named = name::name(tool, said, &mut out);
     phrases::phrases(tool, &mut out);
     together(named.or(said), &mut out);
@@ -60,39 +60,39 @@ pub(super) fn features(tool: &Tool) -> Vec<Feature> {
     out.finish()
 }
 
-/// Some cues mean little alone and much beside a verb: "wallet" and "create".
-fn together(act: Option<Act>, out: &mut Features) {
+/// Some cues matter only together with a verb: "wallet" and "create".
+fn together(act: Option<Action>, out: &mut Features) {
     for cue in
         ["on_chain", "sql_write", "sql_read", "read_only", "http_write", "arbitrary", "real_money"]
     {
         let id = format!("cue={cue}");
         let Some(found) = out.list.iter().find(|f| f.id == id) else { continue };
         let (place, words) = (found.place.clone(), found.words.clone());
-        out.add(format!("{cue}+{}", act_text(act)), place, &words);
+        out.add(format!("{cue}+{}", action_text(act)), place, &words);
     }
 }
 
 /// Name and description together: `kubectl_describe` that says "Run kubectl describe" only looks.
-fn acts(tool: &Tool, named: Option<Act>, said: Option<Act>, out: &mut Features) {
-    let id = format!("acts={}+{}", act_text(named), act_text(said));
-    out.add(id, Place::Name, &tool.name);
+fn acts(tool: &ParsedTool, named: Option<Action>, said: Option<Action>, out: &mut Features) {
+    let id = format!("acts={}+{}", action_text(named), action_text(said));
+    out.add(id, Location::Name, &tool.name);
 }
 
-fn act_text(act: Option<Act>) -> &'static str {
-    act.map_or("none", Act::as_str)
+fn action_text(act: Option<Action>) -> &'static str {
+    act.map_or("none", Action::as_str)
 }
 
-fn parameters(tool: &Tool, out: &mut Features) {
+fn parameters(tool: &ParsedTool, out: &mut Features) {
     if tool.parameters.is_empty() && tool.has_schema {
-        out.add("param.none".to_owned(), Place::Name, &tool.name);
+        out.add("param.none".to_owned(), Location::Name, &tool.name);
     }
     for p in &tool.parameters {
-        let place = || Place::Parameter(p.path.clone());
+        let place = || Location::Parameter(p.path.clone());
         let joined: Vec<&str> = p.words.iter().map(|w| w.base.as_str()).collect();
         out.add(format!("param={}", joined.join("_")), place(), &p.name);
         for (position, w) in p.words.iter().enumerate() {
             out.add(format!("param.word={}", w.base), place(), &p.name);
-            for thing in things_at(&p.words, position).filter(|t| param_things(*t)) {
+            for thing in topics_at(&p.words, position).filter(|t| is_parameter_topic(*t)) {
                 let need = if p.required { "needs" } else { "takes" };
                 out.add(format!("param.{need}={}", thing.as_str()), place(), &p.name);
             }
@@ -100,6 +100,6 @@ fn parameters(tool: &Tool, out: &mut Features) {
     }
 }
 
-fn param_things(thing: Thing) -> bool {
-    matches!(thing, Thing::Obligation | Thing::Money | Thing::Code | Thing::Credential)
+fn is_parameter_topic(thing: Topic) -> bool {
+    matches!(thing, Topic::Obligation | Topic::Money | Topic::Code | Topic::Credential)
 }

@@ -1,13 +1,13 @@
-//! The words the classifier knows, by what they tell. A word behind `~` is a noun as often as a
-//! verb and counts as a verb only where a verb would stand.
+//! The words that the classifier knows, by meaning. A word that ends in `~` is often a noun; it counts
+//! as a verb only in the position of a verb.
 
 use std::collections::HashMap;
 use std::sync::LazyLock;
 
-/// What a verb does to the world.
+/// The effect of a verb.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(super) enum Act {
-    /// Looks and answers.
+pub(super) enum Action {
+    /// Reads and returns.
     Read,
     /// Creates, changes or sends.
     Write,
@@ -23,7 +23,7 @@ pub(super) enum Act {
     Mixed,
 }
 
-impl Act {
+impl Action {
     pub(super) const ALL: [Self; 7] =
         [Self::Read, Self::Write, Self::Destroy, Self::Run, Self::Drive, Self::Money, Self::Mixed];
 
@@ -40,12 +40,12 @@ impl Act {
     }
 }
 
-/// What a noun is about, where that changes the meaning of a verb beside it.
+/// The topic of a noun, where it changes the meaning of a verb next to it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(super) enum Thing {
-    /// A debt, a payment or a trade: whoever makes or changes one moves money.
+pub(super) enum Topic {
+    /// A debt, a payment or a trade: creating or changing one moves money.
     Obligation,
-    /// Other words of money: prices, balances, currencies.
+    /// Other words about money: prices, balances, currencies.
     Money,
     /// Work that runs and ends: a job, a build, a workflow.
     Job,
@@ -56,17 +56,17 @@ pub(super) enum Thing {
     /// A browser, a page, a device.
     Screen,
     Credential,
-    /// Words about words: guides, documentation, advice.
+    /// Guides, documentation, advice.
     Guidance,
-    /// A result of looking: status, history, list.
+    /// A result of reading: status, history, list.
     Facts,
     /// Something that exists because work was started: a run, an execution.
     Run,
-    /// A language that can only ask.
+    /// A query language that can only read.
     Lookup,
 }
 
-impl Thing {
+impl Topic {
     pub(super) fn as_str(self) -> &'static str {
         match self {
             Self::Obligation => "obligation",
@@ -86,14 +86,14 @@ impl Thing {
 
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Verb {
-    pub(super) act: Act,
-    /// A noun as often as a verb.
+    pub(super) act: Action,
+    /// As often a noun as a verb.
     pub(super) weak: bool,
 }
 
-const VERBS: &[(Act, &str)] = &[
+const VERBS: &[(Action, &str)] = &[
     (
-        Act::Read,
+        Action::Read,
         "get list find fetch read retrieve return show describe lookup look check count explain \
          summarize analyze analyse inspect monitor compare validate verify preview estimate \
          calculate compute detect identify discover browse explore enumerate peek poll \
@@ -108,7 +108,7 @@ const VERBS: &[(Act, &str)] = &[
          export~ dump~ print~ tree~ health~ dry dryrun tell indicate",
     ),
     (
-        Act::Write,
+        Action::Write,
         "create add update set edit modify insert write append post~ send put~ patch~ upload save \
          store~ register rename move copy~ clone duplicate assign attach link~ tag~ label~ \
          comment~ reply react invite share~ publish unpublish reschedule schedule~ restore enable \
@@ -130,7 +130,7 @@ const VERBS: &[(Act, &str)] = &[
          stash~ embargo enrich redirect~ postpone fulfill ship~ deliver",
     ),
     (
-        Act::Destroy,
+        Action::Destroy,
         "delete remove drop destroy purge wipe erase truncate revoke uninstall detach disconnect \
          unlink unassign unschedule unsubscribe deregister unregister deprovision discard prune \
          cleanup clean~ trash~ evict expire flush clear~ empty~ rm del rmdir unset unwatch \
@@ -138,26 +138,26 @@ const VERBS: &[(Act, &str)] = &[
          obliterate shred nuke decommission teardown demolish pop~ trim",
     ),
     (
-        Act::Run,
+        Action::Run,
         "execute exec run~ eval invoke trigger~ start~ stop~ restart launch~ deploy rerun \
          retry resume~ pause~ abort reboot shutdown boot~ spawn backfill replay rollback migrate \
          terminate kill interrupt suspend hibernate wake rebuild redeploy dispatch call~ shell~ \
          drain cordon uncordon failover switchover compile~ bash~ sudo enqueue install",
     ),
     (
-        Act::Drive,
+        Action::Drive,
         "click~ type~ tap~ swipe~ press~ drag~ hover~ fill~ navigate scroll~ dblclick doubleclick \
          rightclick keypress keyboard~ mouse~ gesture~ pinch~ focus~ goto",
     ),
     (
-        Act::Money,
+        Action::Money,
         "pay buy sell~ trade~ swap~ withdraw deposit~ refund~ charge~ bill~ invoice~ stake~ \
          unstake borrow lend repay donate purchase~ payout~ liquidate redeem wire~ bridge~ \
          wrap unwrap supply~ spend~ disburse reimburse prepay overpay topup remit claim~ hedge~ \
          checkout~ order~ bid~ settle mint~",
     ),
     (
-        Act::Mixed,
+        Action::Mixed,
         "manage handle process~ control~ resolve cancel close~ open~ reset~ transfer~ approve \
          reject deny decline disable use~ operate batch~ bulk~ administer maintain access~ \
          interact work~ finish finalize end~ switch~ emulate exchange~ leave~ \
@@ -166,16 +166,16 @@ const VERBS: &[(Act, &str)] = &[
     ),
 ];
 
-const THINGS: &[(Thing, &str)] = &[
+const TOPICS: &[(Topic, &str)] = &[
     (
-        Thing::Obligation,
+        Topic::Obligation,
         "payment invoice refund payout charge transaction order subscription bill credit debit \
          purchase payroll journal dispute trade loan escrow checkout dividend swap position \
          transfer fund expense reimbursement stake liquidity collateral allowance spender \
          receivable payable deposit withdrawal remittance",
     ),
     (
-        Thing::Money,
+        Topic::Money,
         "money price billing wallet eth weth usdc usdt usd eur btc bitcoin ether sol crypto coin \
          balance salary wage tax ledger stock portfolio erc20 spl lightning sats satoshi \
          vault debt reward staking yield pool currency amount fee cost cart quotation quote \
@@ -184,46 +184,46 @@ const THINGS: &[(Thing, &str)] = &[
          donation revenue stripe",
     ),
     (
-        Thing::Job,
+        Topic::Job,
         "job run build pipeline workflow execution dag crawl crawler scan migration rollout suite \
          test campaign statement training backup pipelinerun taskrun rerun deployment playbook \
          automation scenario macro routine import export simulation",
     ),
     (
-        Thing::Host,
+        Topic::Host,
         "container process instance vm cluster dyno pod server service machine session \
          sandbox daemon worker emulator stack app function lambda actor device droplet kernel \
          environment database broker replica",
     ),
     (
-        Thing::Code,
+        Topic::Code,
         "command code script shell bash powershell terminal sql cypher query mutation javascript \
          js python groovy apex expression program method function notebook cell graphql \
          statement repl console cli",
     ),
     (
-        Thing::Screen,
+        Topic::Screen,
         "browser page tab url app simulator device screen dialog element button window keyboard \
          mouse form viewport cursor key text",
     ),
     (
-        Thing::Credential,
+        Topic::Credential,
         "token secret credential password passphrase apikey oauth key session auth \
          authentication login certificate",
     ),
     (
-        Thing::Guidance,
+        Topic::Guidance,
         "guide guidance documentation doc docs instruction practice tutorial reference example \
          help methodology skill prompt tutor advice recommendation rule schema template",
     ),
     (
-        Thing::Facts,
+        Topic::Facts,
         "status info information detail details history list stats statistic metadata log logs \
          metric summary report overview profile result count usage version versions",
     ),
-    (Thing::Run, "run execution pipelinerun taskrun rerun rollout backfill deployment invocation"),
+    (Topic::Run, "run execution pipelinerun taskrun rerun rollout backfill deployment invocation"),
     (
-        Thing::Lookup,
+        Topic::Lookup,
         "soql sosl promql logql kql jql nrql gaql jmespath jsonpath xpath lucene dql logsql esql",
     ),
 ];
@@ -240,9 +240,9 @@ static VERB_TABLE: LazyLock<HashMap<&'static str, Verb>> = LazyLock::new(|| {
     table
 });
 
-static THING_TABLE: LazyLock<HashMap<&'static str, Vec<Thing>>> = LazyLock::new(|| {
-    let mut table: HashMap<&'static str, Vec<Thing>> = HashMap::new();
-    for (thing, words) in THINGS {
+static TOPIC_TABLE: LazyLock<HashMap<&'static str, Vec<Topic>>> = LazyLock::new(|| {
+    let mut table: HashMap<&'static str, Vec<Topic>> = HashMap::new();
+    for (thing, words) in TOPICS {
         for word in words.split_whitespace() {
             table.entry(word).or_default().push(*thing);
         }
@@ -254,10 +254,10 @@ pub(super) fn verb(base: &str) -> Option<Verb> {
     VERB_TABLE.get(base).copied()
 }
 
-pub(super) fn things(base: &str) -> &'static [Thing] {
-    THING_TABLE.get(base).map_or(&[], Vec::as_slice)
+pub(super) fn topics(base: &str) -> &'static [Topic] {
+    TOPIC_TABLE.get(base).map_or(&[], Vec::as_slice)
 }
 
 pub(super) fn is_known(base: &str) -> bool {
-    VERB_TABLE.contains_key(base) || THING_TABLE.contains_key(base)
+    VERB_TABLE.contains_key(base) || TOPIC_TABLE.contains_key(base)
 }

@@ -1,14 +1,14 @@
-//! Risk is more than the category: it rises with what the tool can be handed and with what the
-//! author warns of. It never falls.
+//! Derives the risk from the category, and raises it for dangerous parameters and for warnings of the
+//! author. Nothing lowers it.
 
 use super::features::Feature;
 use super::signals::{Signal, SignalKind, environment, runs_code, sends};
-use super::tool::Tool;
+use super::tool::ParsedTool;
 use super::{Category, Risk};
 
 pub(super) fn risk(
     category: Category,
-    tool: &Tool,
+    tool: &ParsedTool,
     features: &[Feature],
     signals: &[Signal],
 ) -> Risk {
@@ -33,7 +33,7 @@ pub(super) fn risk(
         }
         Category::Execute => {
             let anything = says("shape=http") || says("cue=arbitrary");
-            // A script that may come along with a navigation is not what the tool is for.
+            // An optional script of a navigation tool is not its main purpose.
             let main = runs_code(tool) || signals.iter().any(|s| is_needed(s, tool));
             (Risk::High, Risk::Critical, own_code && main || anything)
         }
@@ -42,12 +42,12 @@ pub(super) fn risk(
     if is_raised { raised } else { usual }
 }
 
-/// Words of a name whose effect outlives the next call.
+/// Words of a name that mean a lasting effect.
 const LASTING: &str = "deploy redeploy migrate migration rollback terminate kill shutdown poweroff \
     failover switchover install uninstall upload publish promote release dial submit approve apply \
     sign reset erase format flash exploit print";
 
-pub(super) fn is_reversible(category: Category, risk: Risk, tool: &Tool) -> bool {
+pub(super) fn is_reversible(category: Category, risk: Risk, tool: &ParsedTool) -> bool {
     let lasting = tool.name_words.iter().any(|w| LASTING.split_whitespace().any(|l| l == w.base));
     match category {
         Category::Read => true,
@@ -57,13 +57,13 @@ pub(super) fn is_reversible(category: Category, risk: Risk, tool: &Tool) -> bool
     }
 }
 
-/// A command or query that every call has to hand over.
-fn is_needed(signal: &Signal, tool: &Tool) -> bool {
+/// A command or query that every call must pass.
+fn is_needed(signal: &Signal, tool: &ParsedTool) -> bool {
     let is_code = matches!(signal.kind, SignalKind::Command | SignalKind::Sql);
     let path = signal.parameter.as_deref();
     is_code && tool.parameters.iter().any(|p| p.required && Some(p.path.as_str()) == path)
 }
 
-/// Signals that let one change reach far.
+/// Signals that widen the effect of one change.
 const WIDE: &[SignalKind] =
     &[SignalKind::Recipient, SignalKind::Bulk, SignalKind::Amount, SignalKind::Url];

@@ -1,10 +1,10 @@
-//! Words with two senses. `subscription` is an obligation to pay, but not beside `webhook`; `position`
-//! is a trade, but not beside `cursor`. A companion word near by takes the money out of the word.
+//! Words with two senses. `subscription` is an obligation to pay, but not next to `webhook`; `position`
+//! is a trade, but not next to `cursor`. A companion word nearby selects the sense without money.
 
-use super::lexicon::{Act, Thing, Verb, things, verb};
+use super::lexicon::{Action, Topic, Verb, topics, verb};
 use super::text::Word;
 
-/// Words looked at on either side of a word in a sentence.
+/// Words searched on either side of a word.
 const NEAR_WORDS: usize = 4;
 
 /// The word, and the companions that show its other sense. All in base form.
@@ -51,27 +51,27 @@ const OTHER_SENSES: &[(&str, &str)] = &[
     ("token", "usage count"),
 ];
 
-/// What the word at a place is about, without the senses its companions rule out.
-pub(super) fn things_at(words: &[Word], at: usize) -> impl Iterator<Item = Thing> {
+/// The topics of the word at `at`, without the senses that its companions rule out.
+pub(super) fn topics_at(words: &[Word], at: usize) -> impl Iterator<Item = Topic> {
     let base = words.get(at).map_or("", |w| w.base.as_str());
-    let found = things(base);
+    let found = topics(base);
     let other = found.iter().any(|t| is_money(*t)) && has_other_sense(words, at);
     found.iter().copied().filter(move |t| !(other && is_money(*t)))
 }
 
-/// Verbs that do something else beside these companions, and what.
-const OTHER_ACTS: &[(&str, &str, Act)] = &[
-    ("drop", "browser element drag dragged onto mime target mouse page", Act::Drive),
-    ("trim", "video audio clip text string whitespace image", Act::Write),
-    ("clear", "browser element field input form", Act::Drive),
-    ("open", "node note graph knowledge entity memory record document", Act::Read),
+/// Verbs with another action next to these companions.
+const OTHER_ACTS: &[(&str, &str, Action)] = &[
+    ("drop", "browser element drag dragged onto mime target mouse page", Action::Drive),
+    ("trim", "video audio clip text string whitespace image", Action::Write),
+    ("clear", "browser element field input form", Action::Drive),
+    ("open", "node note graph knowledge entity memory record document", Action::Read),
 ];
 
-/// The verb at a place. A verb of money beside a companion acts, but moves no money.
+/// The verb at `at`. A money verb next to a companion moves no money.
 pub(super) fn verb_at(words: &[Word], at: usize) -> Option<Verb> {
     let found = verb(&words.get(at)?.base)?;
-    if found.act == Act::Money && has_other_sense(words, at) {
-        return Some(Verb { act: Act::Mixed, ..found });
+    if found.act == Action::Money && has_other_sense(words, at) {
+        return Some(Verb { act: Action::Mixed, ..found });
     }
     let base = words.get(at).map_or("", |w| w.base.as_str());
     let other = OTHER_ACTS.iter().find(|(known, _, _)| *known == base);
@@ -81,8 +81,8 @@ pub(super) fn verb_at(words: &[Word], at: usize) -> Option<Verb> {
     }
 }
 
-fn is_money(thing: Thing) -> bool {
-    matches!(thing, Thing::Obligation | Thing::Money)
+fn is_money(thing: Topic) -> bool {
+    matches!(thing, Topic::Obligation | Topic::Money)
 }
 
 fn has_other_sense(words: &[Word], at: usize) -> bool {
@@ -93,7 +93,7 @@ fn has_other_sense(words: &[Word], at: usize) -> bool {
     is_near(words, at, companions)
 }
 
-/// Whether one of the companions stands a few words before or after the place.
+/// Whether one of the companions is a few words before or after `at`.
 fn is_near(words: &[Word], at: usize, companions: &str) -> bool {
     let from = at.saturating_sub(NEAR_WORDS);
     let near = words.get(from..).unwrap_or(&[]).iter().take(at - from + NEAR_WORDS + 1);
@@ -103,12 +103,12 @@ fn is_near(words: &[Word], at: usize, companions: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::super::lexicon::{Act, Thing};
+    use super::super::lexicon::{Action, Topic};
     use super::super::text::name_words;
-    use super::{things_at, verb_at};
+    use super::{topics_at, verb_at};
 
     #[test]
-    fn a_companion_takes_the_money_out_of_a_word() {
+    fn a_companion_selects_the_sense_without_money() {
         for (name, at, is_obligation) in [
             ("create_subscription", 1, true),
             ("create_webhook_subscription", 2, false),
@@ -120,12 +120,12 @@ mod tests {
             ("close_position", 1, true),
         ] {
             let words = name_words(name);
-            let found = things_at(&words, at).any(|t| t == Thing::Obligation);
+            let found = topics_at(&words, at).any(|t| t == Topic::Obligation);
             assert_eq!(found, is_obligation, "{name}");
         }
         let words = name_words("git_checkout_branch");
-        assert_eq!(verb_at(&words, 1).map(|v| v.act), Some(Act::Mixed));
-        for (name, act) in [("browser_drop", Act::Drive), ("table_drop", Act::Destroy)] {
+        assert_eq!(verb_at(&words, 1).map(|v| v.act), Some(Action::Mixed));
+        for (name, act) in [("browser_drop", Action::Drive), ("table_drop", Action::Destroy)] {
             let words = name_words(name);
             assert_eq!(verb_at(&words, 1).map(|v| v.act), Some(act), "{name}");
         }

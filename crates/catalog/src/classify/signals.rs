@@ -1,12 +1,12 @@
-//! What a tool can be handed or can reach, read from its parameters: the facts that attack patterns
-//! and the risk are built on.
+//! Signals: what a tool accepts and can reach, read from its parameters and name. Risk and attack
+//! patterns are derived from them.
 
 use serde::Serialize;
 
 use super::evidence::quote;
 use super::features::signs_in;
 use super::text::Word;
-use super::tool::{Parameter, Tool};
+use super::tool::{ParsedParameter, ParsedTool};
 use super::{Category, lexicon};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
@@ -37,7 +37,7 @@ impl SignalKind {
     ];
 
     /// The signal as half a sentence: "accepts a path".
-    pub fn words(self) -> &'static str {
+    pub fn describe(self) -> &'static str {
         match self {
             Self::Path => "accepts a path",
             Self::Url => "accepts a URL",
@@ -52,18 +52,18 @@ impl SignalKind {
     }
 }
 
-/// One signal and the words that show it.
+/// One signal and the words that matched.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Signal {
     pub kind: SignalKind,
     pub place: String,
     pub words: String,
-    /// Dotted path of the parameter that shows it, `[]` for elements.
+    /// Dotted path of the parameter that matched, `[]` for elements.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub parameter: Option<String>,
 }
 
-pub(super) fn signals(tool: &Tool, category: Category) -> Vec<Signal> {
+pub(super) fn signals(tool: &ParsedTool, category: Category) -> Vec<Signal> {
     let mut out = Vec::new();
     for kind in SignalKind::ALL {
         let shown = tool.parameters.iter().find(|p| shows(kind, p, tool, category));
@@ -75,13 +75,13 @@ pub(super) fn signals(tool: &Tool, category: Category) -> Vec<Signal> {
             out.push(Signal { kind, place: place.to_owned(), words, parameter: None });
         }
     }
-    if let Some(reach) = reach(tool, &out) {
-        out.push(reach);
+    if let Some(signal) = open_world(tool, &out) {
+        out.push(signal);
     }
     out
 }
 
-/// A parameter and what can be handed to a tool through it.
+/// A parameter and the kind of value it accepts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Reach {
     pub kind: SignalKind,
@@ -89,11 +89,11 @@ pub struct Reach {
     pub parameter: String,
 }
 
-/// Kinds that a rule about a parameter can guard.
+/// Kinds that a rule about a parameter can restrict.
 const GUARDED: [SignalKind; 4] =
     [SignalKind::Path, SignalKind::Url, SignalKind::Command, SignalKind::Sql];
 
-pub(super) fn reach_of(tool: &Tool, category: Category) -> Vec<Reach> {
+pub(super) fn reach_of(tool: &ParsedTool, category: Category) -> Vec<Reach> {
     let mut out = Vec::new();
     for kind in GUARDED {
         for p in tool.parameters.iter().filter(|p| shows(kind, p, tool, category)) {
@@ -112,7 +112,7 @@ pub(super) fn reach_of(tool: &Tool, category: Category) -> Vec<Reach> {
     out
 }
 
-fn shows(kind: SignalKind, p: &Parameter, tool: &Tool, category: Category) -> bool {
+fn shows(kind: SignalKind, p: &ParsedParameter, tool: &ParsedTool, category: Category) -> bool {
     let last = p.words.last().map_or("", |w| w.base.as_str());
     if matches!(last, "id" | "ids" | "type" | "format" | "size" | "count" | "limit" | "status") {
         return kind == SignalKind::Bulk && is_list_of_ids(p) && category != Category::Read;
@@ -149,7 +149,7 @@ fn shows(kind: SignalKind, p: &Parameter, tool: &Tool, category: Category) -> bo
 }
 
 /// `source` and `destination` of a tool that moves or copies files.
-fn is_end_of_move(p: &Parameter, tool: &Tool) -> bool {
+fn is_end_of_move(p: &ParsedParameter, tool: &ParsedTool) -> bool {
     let end = matches!(p.name.as_str(), "source" | "destination" | "src" | "dst" | "dest");
     let moves_files = || {
         let files = ["file", "directory", "folder"];
@@ -161,8 +161,8 @@ fn is_end_of_move(p: &Parameter, tool: &Tool) -> bool {
 const COMMANDS: &[&str] =
     &["command", "cmd", "shell", "script", "javascript", "groovy", "argv", "snippet", "playbook"];
 
-/// `code` alone is code, unless the tool is about signing in or the word belongs to a country.
-fn is_code(p: &Parameter, tool: &Tool) -> bool {
+/// `code` alone is program code, unless the tool signs in; `country_code` is not.
+fn is_code(p: &ParsedParameter, tool: &ParsedTool) -> bool {
     match p.words.as_slice() {
         [only] if only.base == "function" => runs_code(tool),
         [only] => matches!(only.base.as_str(), "code" | "expression") && !signs_in(tool),
@@ -173,8 +173,8 @@ fn is_code(p: &Parameter, tool: &Tool) -> bool {
     }
 }
 
-/// The name says that code or commands are run.
-pub(super) fn runs_code(tool: &Tool) -> bool {
+/// Whether the name says that the tool runs code or commands.
+pub(super) fn runs_code(tool: &ParsedTool) -> bool {
     const RUNS: &[&str] = &[
         "run",
         "execute",
@@ -196,7 +196,7 @@ pub(super) fn runs_code(tool: &Tool) -> bool {
     tool.name_words.iter().any(|w| RUNS.contains(&w.base.as_str()))
 }
 
-fn is_sql_query(p: &Parameter, tool: &Tool) -> bool {
+fn is_sql_query(p: &ParsedParameter, tool: &ParsedTool) -> bool {
     let is_sql = |w: &Word| {
         matches!(
             w.lower.as_str(),
@@ -204,20 +204,20 @@ fn is_sql_query(p: &Parameter, tool: &Tool) -> bool {
         ) || w.lower.starts_with("sql")
             || w.lower.ends_with("sql")
     };
-    let speaks_sql = || {
+    let mentions_sql = || {
         let words = tool.sentences.iter().flatten().chain(&tool.name_words);
         words.into_iter().any(is_sql) || p.description.contains("SQL")
     };
-    p.words.iter().any(|w| w.base == "query") && speaks_sql()
+    p.words.iter().any(|w| w.base == "query") && mentions_sql()
 }
 
-fn is_list_of_ids(p: &Parameter) -> bool {
+fn is_list_of_ids(p: &ParsedParameter) -> bool {
     let plural = ["ids", "items", "records", "entities", "messages", "files", "events", "tasks"];
     p.is_list && p.words.last().is_some_and(|w| plural.contains(&w.lower.as_str()))
 }
 
-/// A token that turns pages or buys things on a chain is not a secret.
-fn is_secret(p: &Parameter, tool: &Tool) -> bool {
+/// A page token or a token on a blockchain is not a secret.
+fn is_secret(p: &ParsedParameter, tool: &ParsedTool) -> bool {
     let has = |words: &[&str]| p.words.iter().any(|w| words.contains(&w.base.as_str()));
     if has(&["page", "next", "continuation", "sync", "max", "confirmation", "pagination", "count"])
     {
@@ -231,15 +231,15 @@ fn is_secret(p: &Parameter, tool: &Tool) -> bool {
         || has(&["password", "passphrase", "secret", "credential", "apikey", "connectionstring"])
 }
 
-fn on_chain(tool: &Tool) -> bool {
+fn on_chain(tool: &ParsedTool) -> bool {
     let text = tool.description.to_lowercase();
     ["erc20", "wallet", "onchain", "on-chain", "swap", "mint", "solana"]
         .iter()
         .any(|w| text.contains(w))
 }
 
-/// Signals that the name gives without a parameter.
-fn named(kind: SignalKind, tool: &Tool) -> Option<(&'static str, String)> {
+/// Signals from the name alone.
+fn named(kind: SignalKind, tool: &ParsedTool) -> Option<(&'static str, String)> {
     let find = |words: &[&str]| tool.name_words.iter().find(|w| words.contains(&w.base.as_str()));
     let found = match kind {
         SignalKind::Bulk => find(&["bulk", "batch", "all", "many", "multiple", "mass"]),
@@ -260,8 +260,8 @@ fn named(kind: SignalKind, tool: &Tool) -> Option<(&'static str, String)> {
     found.map(|w| ("name", w.raw.clone()))
 }
 
-/// `get-env`, `list_environment_variables`: what is in the environment of a server is mostly secrets.
-pub(super) fn environment(tool: &Tool) -> Option<&Word> {
+/// `get-env`, `list_environment_variables`: the environment of a server holds mostly secrets.
+pub(super) fn environment(tool: &ParsedTool) -> Option<&Word> {
     let words = &tool.name_words;
     let is_env =
         |w: &&Word| matches!(w.base.as_str(), "env" | "envs" | "printenv" | "dotenv" | "envvar");
@@ -274,8 +274,8 @@ pub(super) fn environment(tool: &Tool) -> Option<&Word> {
     words.iter().find(is_env).or(spelled)
 }
 
-/// Who is on the other side is not known in advance: a URL, a recipient, the web, or the hint.
-fn reach(tool: &Tool, found: &[Signal]) -> Option<Signal> {
+/// The other side is not known in advance: a URL, a recipient, the web, or the hint.
+fn open_world(tool: &ParsedTool, found: &[Signal]) -> Option<Signal> {
     let of = |place: &str, words: &str, parameter: Option<&String>| {
         Some(Signal {
             kind: SignalKind::OpenWorld,
@@ -297,8 +297,8 @@ fn reach(tool: &Tool, found: &[Signal]) -> Option<Signal> {
     web.and_then(|w| of("name", &w.raw, None))
 }
 
-/// Whether a verb of the name hands something to somebody.
-pub(super) fn sends(tool: &Tool) -> bool {
+/// Whether a verb of the name sends something to other people.
+pub(super) fn sends(tool: &ParsedTool) -> bool {
     tool.name_words.iter().any(|w| {
         matches!(
             w.base.as_str(),

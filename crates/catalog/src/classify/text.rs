@@ -1,4 +1,4 @@
-//! Cuts names and descriptions into words and brings each word to its base form.
+//! Splits names and descriptions into words and reduces each word to its base form.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -21,7 +21,7 @@ impl Word {
         Self { raw: raw.to_owned(), base: base_of(&lower), lower, at }
     }
 
-    /// A word far into a text: phrases are read by their words as said, so no base form is needed.
+    /// A word late in a text. Only phrases match there, and they need no base form.
     fn plain(raw: &str, at: usize) -> Self {
         Self { raw: raw.to_owned(), lower: lowered(raw), base: String::new(), at }
     }
@@ -31,7 +31,7 @@ fn lowered(raw: &str) -> String {
     if raw.is_ascii() { raw.to_ascii_lowercase() } else { raw.to_lowercase() }
 }
 
-/// Words whose base forms a thread remembers; texts use the same few thousand again and again.
+/// Base forms cached per thread; texts repeat the same few thousand words.
 const BASES_MAX: usize = 20_000;
 
 thread_local! {
@@ -86,7 +86,7 @@ fn take(text: &str, span: Range<usize>, words: &mut Vec<Word>) {
     }
 }
 
-/// Sentences of a description, each as words. Markup falls away; a line break ends a sentence when
+/// Sentences of a description, each as words. Markup is dropped; a line break ends a sentence when
 /// the next line starts like one.
 pub(super) fn sentences(text: &str) -> Vec<Vec<Word>> {
     let mut out: Vec<Vec<Word>> = Vec::new();
@@ -95,24 +95,24 @@ pub(super) fn sentences(text: &str) -> Vec<Vec<Word>> {
     for (at, c) in text.char_indices().filter(|(_, c)| !c.is_alphanumeric()) {
         let word = text.get(start..at).unwrap_or_default();
         let after_number = word.chars().all(|c| c.is_ascii_digit());
-        take_said(text, start..at, out.len(), &mut sentence);
+        take_late(text, start..at, out.len(), &mut sentence);
         start = at + c.len_utf8();
         let rest = text.get(start..).unwrap_or_default();
         if ends_sentence(c, rest, after_number) && !sentence.is_empty() {
             out.push(std::mem::take(&mut sentence));
         }
     }
-    take_said(text, start..text.len(), out.len(), &mut sentence);
+    take_late(text, start..text.len(), out.len(), &mut sentence);
     if !sentence.is_empty() {
         out.push(sentence);
     }
     out
 }
 
-/// Sentences whose words get their base form: what a tool does is said in them.
+/// Sentences whose words get a base form. Authors say first what a tool does.
 const BASED_SENTENCES: usize = 3;
 
-fn take_said(text: &str, span: Range<usize>, sentence: usize, words: &mut Vec<Word>) {
+fn take_late(text: &str, span: Range<usize>, sentence: usize, words: &mut Vec<Word>) {
     if sentence < BASED_SENTENCES {
         return take(text, span, words);
     }
@@ -134,8 +134,8 @@ fn ends_sentence(c: char, rest: &str, after_number: bool) -> bool {
     }
 }
 
-/// `deletes`, `deleting` and `deleted` become `delete` when that is a word we know; other plurals
-/// lose their `s`.
+/// `deletes`, `deleting` and `deleted` become `delete` if the lexicon knows it; other plurals lose
+/// their `s`.
 pub(super) fn base_form(word: &str) -> String {
     if is_known(word) {
         return word.to_owned();
@@ -182,7 +182,7 @@ mod tests {
     use super::{base_form, name_words, sentences};
 
     #[test]
-    fn names_are_cut_at_case_and_punctuation() {
+    fn names_are_split_at_case_and_punctuation() {
         for (name, expected) in [
             ("createRefund", "create refund"),
             ("create_refund-v2", "create refund v2"),
@@ -197,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn words_come_to_their_base_form() {
+    fn words_are_reduced_to_their_base_form() {
         for (word, base) in [
             ("deletes", "delete"),
             ("deleting", "delete"),

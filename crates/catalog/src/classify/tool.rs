@@ -1,4 +1,4 @@
-//! A tool definition as the classifier reads it: words, parameters, choices and claims.
+//! A tool definition parsed for the classifier: words, parameters, choices and hints.
 
 use std::borrow::Cow;
 
@@ -6,28 +6,28 @@ use policy::json::{Kind, Value};
 
 use super::text::{Word, name_words, sentences};
 
-/// Schemas are read to this depth; deeper fields add nothing that decides.
+/// Schemas are read to this depth; deeper fields do not affect the category.
 const DEPTH_MAX: usize = 3;
 /// Parameters read from one schema, so that a huge one cannot slow a scan.
 const PARAMETERS_MAX: usize = 200;
-/// Description read for words; what a tool does is said at the start.
+/// Characters read from a description. Authors say first what a tool does.
 const DESCRIPTION_CHARS_MAX: usize = 6_000;
 
 #[derive(Debug, Default)]
-pub(super) struct Tool {
+pub(super) struct ParsedTool {
     pub(super) name: String,
     pub(super) name_words: Vec<Word>,
     pub(super) title: String,
     pub(super) description: String,
     pub(super) sentences: Vec<Vec<Word>>,
-    pub(super) parameters: Vec<Parameter>,
-    /// The definition says what it takes, if only "nothing".
+    pub(super) parameters: Vec<ParsedParameter>,
+    /// The definition has an input schema with `properties`, even if empty.
     pub(super) has_schema: bool,
     pub(super) hints: Hints,
 }
 
 #[derive(Debug)]
-pub(super) struct Parameter {
+pub(super) struct ParsedParameter {
     /// Dotted path below the input, `[]` for elements.
     pub(super) path: String,
     pub(super) name: String,
@@ -39,7 +39,7 @@ pub(super) struct Parameter {
     pub(super) depth: usize,
 }
 
-/// What the author claims. Absent is not false.
+/// Annotations of the author. `None` is not `false`.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Hints {
     pub(super) read_only: Option<bool>,
@@ -47,7 +47,7 @@ pub(super) struct Hints {
     pub(super) open_world: Option<bool>,
 }
 
-impl Tool {
+impl ParsedTool {
     pub(super) fn read(server: &str, tool: Value<'_>) -> Self {
         let name = text(tool, "name");
         let annotations = tool.get("annotations");
@@ -84,7 +84,7 @@ fn text(object: Value<'_>, key: &str) -> String {
     object.get(key).and_then(Value::as_str).unwrap_or_default().into_owned()
 }
 
-/// The words of the name without the server's own name in front.
+/// The words of the name without the server name as a prefix.
 fn own_words(server: &str, name: &str) -> Vec<Word> {
     let words = name_words(name);
     let server: Vec<String> = name_words(server).into_iter().map(|w| w.base).collect();
@@ -93,7 +93,7 @@ fn own_words(server: &str, name: &str) -> Vec<Word> {
     if prefix == words.len() { words } else { words.into_iter().skip(prefix).collect() }
 }
 
-fn read_fields(schema: Value<'_>, path: &str, depth: usize, out: &mut Vec<Parameter>) {
+fn read_fields(schema: Value<'_>, path: &str, depth: usize, out: &mut Vec<ParsedParameter>) {
     if depth >= DEPTH_MAX {
         return;
     }
@@ -120,11 +120,11 @@ fn read_field(
     required: bool,
     path: &str,
     depth: usize,
-    out: &mut Vec<Parameter>,
+    out: &mut Vec<ParsedParameter>,
 ) {
     let path = if path.is_empty() { name.to_owned() } else { format!("{path}.{name}") };
     let is_list = field.get("type").and_then(Value::as_str).as_deref() == Some("array");
-    out.push(Parameter {
+    out.push(ParsedParameter {
         name: name.to_owned(),
         words: name_words(name),
         description: text(field, "description"),

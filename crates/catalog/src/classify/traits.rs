@@ -1,16 +1,16 @@
-//! Small facts about a tool that no category tells, for attack patterns.
+//! Facts about a tool that attack patterns need and the category does not cover.
 
 use super::features::Feature;
-use super::tool::Tool;
+use super::tool::ParsedTool;
 
-/// Words of the name in their base form, and two facts the features found.
+/// Words of the name in base form, and two facts from the features.
 #[derive(Clone, Debug, Default)]
 pub struct Traits {
     /// Base form and the word as written.
     words: Vec<(String, String)>,
-    /// The words that show that credentials are issued or renewed.
+    /// The words that show that the tool issues or renews credentials.
     pub(crate) issues_credential: Option<String>,
-    /// The words that show that any request can be made.
+    /// The words that show that the tool can send any request.
     pub(crate) raw_request: Option<String>,
 }
 
@@ -22,8 +22,8 @@ impl Traits {
     }
 }
 
-pub(super) fn traits(tool: &Tool, features: &[Feature]) -> Traits {
-    let said = |ids: &[&str]| {
+pub(super) fn traits(tool: &ParsedTool, features: &[Feature]) -> Traits {
+    let words_of = |ids: &[&str]| {
         features
             .iter()
             .find(|f| ids.contains(&f.id.as_str()))
@@ -31,7 +31,7 @@ pub(super) fn traits(tool: &Tool, features: &[Feature]) -> Traits {
     };
     Traits {
         words: tool.name_words.iter().map(|w| (w.base.clone(), w.raw.clone())).collect(),
-        issues_credential: said(&["issues.credential"]),
-        raw_request: said(&["shape=http", "cue=raw_request"]),
+        issues_credential: words_of(&["issues.credential"]),
+        raw_request: words_of(&["shape=http", "cue=raw_request"]),
     }
 }

@@ -1,15 +1,16 @@
-//! The first page, the pages by letter, and the index that the search reads. Without script the
-//! letters lead to everything.
+//! The first page, the pages by letter, and the search index. Without script, the letters lead to
+//! everything.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fmt::Write as _;
 
+use askama::Template;
 use serde_json::json;
 
-use super::{badge, code, escaped, whole};
+use super::{CONTENT_POLICY, line, rendered};
 use crate::classify::{Category, Risk};
+use crate::pins::visible;
 
-/// One line of a list, and one answer of the search.
+/// One line of a list, and one search result.
 #[derive(Clone, Debug)]
 pub struct Entry {
     /// From the top folder: `servers/SLUG/index.html`.
@@ -23,15 +24,15 @@ pub struct Entry {
     pub tools: Option<usize>,
 }
 
-/// The index of the search in pieces: a page loads those whose two letters were typed.
+/// The search index in shards: a page loads those for the two letters that were typed.
 #[derive(Debug, Default)]
 pub struct Shards {
     pieces: BTreeMap<String, Vec<String>>,
 }
 
-/// Text of an answer that the search shows.
+/// Characters of the description in a search result.
 const DOES_CHARS_MAX: usize = 120;
-/// Answers in one piece; more are no help to anybody.
+/// Results in one shard; more would not help.
 const ENTRIES_MAX: usize = 4_000;
 
 impl Shards {
@@ -39,9 +40,9 @@ impl Shards {
         let does: String = entry.does.chars().take(DOES_CHARS_MAX).collect();
         let row = json!([
             entry.path,
-            crate::pins::visible(&entry.name),
-            entry.server.as_deref().map(crate::pins::visible),
-            crate::pins::visible(&does),
+            visible(&entry.name),
+            entry.server.as_deref().map(visible),
+            visible(&does),
             entry.risk.map(Risk::as_str),
             entry.category.map(Category::as_str),
         ]);
@@ -105,6 +106,23 @@ pub fn letter_of(name: &str) -> char {
     if first.is_ascii_digit() { '0' } else { first }
 }
 
+#[derive(Template)]
+#[template(path = "index.html")]
+struct IndexTemplate<'a> {
+    servers: u64,
+    tools: u64,
+    letters: &'a [(char, usize)],
+    risks: &'a [(Risk, u64)],
+    shards: &'a Shards,
+}
+
+#[derive(Template)]
+#[template(path = "letter.html")]
+struct LetterTemplate<'a> {
+    letter: char,
+    entries: &'a [Entry],
+}
+
 /// `index.html`
 pub fn index(
     servers: u64,
@@ -113,52 +131,10 @@ pub fn index(
     risks: &[(Risk, u64)],
     shards: &Shards,
 ) -> String {
-    let mut main = format!(
-        "<h1>Catalogue</h1>\n<p class=\"lead\">{servers} servers and {tools} tools: what each does, how dangerous it is, why, \
-         and the rule we recommend.</p>\n<div id=\"search\" hidden><label for=\"words\">Find a tool or a server</label>\
-         <input id=\"words\" type=\"search\" autocomplete=\"off\" spellcheck=\"false\">\
-         <p id=\"said\" role=\"status\"></p><ul id=\"answers\" class=\"cards\"></ul></div>\n"
-    );
-    let risks: Vec<String> =
-        risks.iter().rev().map(|(risk, n)| format!("{} {n}", badge(risk.as_str()))).collect();
-    let _ = writeln!(
-        main,
-        "<p>Tools by risk: {}</p>\n<h2>Servers by name</h2>\n<ul class=\"letters\">",
-        risks.join(" · ")
-    );
-    for (letter, count) in letters {
-        let shown =
-            if *letter == '0' { "0–9".to_owned() } else { letter.to_uppercase().to_string() };
-        let _ = writeln!(
-            main,
-            "<li><a href=\"letters/{letter}.html\">{shown}</a> <span class=\"kind\">{count}</span></li>"
-        );
-    }
-    let names = shards.names().join(" ");
-    let _ = writeln!(main, "</ul>\n<script src=\"search.js\" data-pieces=\"{names}\"></script>");
-    whole("Catalogue", &main, "")
+    rendered(&IndexTemplate { servers, tools, letters, risks, shards })
 }
 
 /// `letters/X.html`
 pub fn letter(letter: char, entries: &[Entry]) -> String {
-    let shown = if letter == '0' { "0–9".to_owned() } else { letter.to_uppercase().to_string() };
-    let mut main = format!(
-        "<p class=\"crumbs\"><a href=\"../index.html\">Catalogue</a></p>\n<h1>Servers: {shown}</h1>\n<ul class=\"cards\">\n"
-    );
-    for entry in entries {
-        let risk = entry.risk.map(|risk| badge(risk.as_str())).unwrap_or_default();
-        let tools = entry
-            .tools
-            .map(|n| format!("<span class=\"kind\">{n} tools</span>"))
-            .unwrap_or_default();
-        let _ = writeln!(
-            main,
-            "<li><a href=\"../{}\">{}</a> {risk} {tools}<p>{}</p></li>",
-            entry.path,
-            code(&entry.name),
-            escaped(&entry.does)
-        );
-    }
-    main.push_str("</ul>\n");
-    whole(&format!("Servers: {shown}"), &main, "../")
+    rendered(&LetterTemplate { letter, entries })
 }

@@ -1,5 +1,5 @@
-//! Says what changed between two canonical definitions of one tool, one line per change.
-//! Two texts that differ always yield at least one change.
+//! Lists the changes between two canonical definitions of one tool, one line each. Two different texts
+//! always yield at least one change.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -7,11 +7,11 @@ use std::fmt;
 use policy::json::{Bounds, Doc, Kind, Value, canonical};
 use serde::Serialize;
 
-use super::place::Place;
+use super::definition_path::DefinitionPath;
 use super::visible::visible;
-use super::words::word_difference;
+use super::word_diff::word_difference;
 
-pub use super::place::Part;
+pub use super::definition_path::Part;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
@@ -21,7 +21,7 @@ pub enum ChangeKind {
     Changed,
 }
 
-/// One difference. `place` and `words` are ready to print: hidden characters are spelled out.
+/// One difference. `place` and `words` are safe to print: hidden characters are escaped.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Change {
     pub part: Part,
@@ -82,7 +82,7 @@ fn definitions(old: Value<'_>, new: Value<'_>, out: &mut Vec<Change>) {
         return;
     }
     for (key, pair) in members(old, new) {
-        let place = Place::of_member(&key);
+        let place = DefinitionPath::of_member(&key);
         match pair {
             (Some(a), Some(b)) if place.part.is_schema() => schemas(&place, a, b, out),
             (a, b) => maybe(&place, a, b, out),
@@ -104,7 +104,12 @@ fn members<'d>(old: Value<'d>, new: Value<'d>) -> BTreeMap<String, Pair<'d>> {
     pairs
 }
 
-fn maybe(place: &Place, old: Option<Value<'_>>, new: Option<Value<'_>>, out: &mut Vec<Change>) {
+fn maybe(
+    place: &DefinitionPath,
+    old: Option<Value<'_>>,
+    new: Option<Value<'_>>,
+    out: &mut Vec<Change>,
+) {
     match (old, new) {
         (Some(a), Some(b)) => values(place, a, b, out),
         (Some(a), None) => {
@@ -115,12 +120,12 @@ fn maybe(place: &Place, old: Option<Value<'_>>, new: Option<Value<'_>>, out: &mu
     }
 }
 
-fn push(place: &Place, kind: ChangeKind, words: String, out: &mut Vec<Change>) {
+fn push(place: &DefinitionPath, kind: ChangeKind, words: String, out: &mut Vec<Change>) {
     out.push(Change { part: place.part, kind, place: place.to_string(), words });
 }
 
 /// JSON Schema objects: fields are named as parameters, `required` as a property of the field.
-fn schemas(place: &Place, old: Value<'_>, new: Value<'_>, out: &mut Vec<Change>) {
+fn schemas(place: &DefinitionPath, old: Value<'_>, new: Value<'_>, out: &mut Vec<Change>) {
     if old.kind() != Kind::Object || new.kind() != Kind::Object {
         values(place, old, new, out);
         return;
@@ -141,7 +146,7 @@ fn both(kind: Kind, a: Value<'_>, b: Value<'_>) -> bool {
     a.kind() == kind && b.kind() == kind
 }
 
-fn fields(place: &Place, old: Value<'_>, new: Value<'_>, out: &mut Vec<Change>) {
+fn fields(place: &DefinitionPath, old: Value<'_>, new: Value<'_>, out: &mut Vec<Change>) {
     for (name, pair) in members(old, new) {
         let place = place.field(&name);
         match pair {
@@ -157,7 +162,12 @@ fn lists_of_names(a: Option<Value<'_>>, b: Option<Value<'_>>) -> bool {
     a.is_none_or(list) && b.is_none_or(list)
 }
 
-fn required(place: &Place, old: Option<Value<'_>>, new: Option<Value<'_>>, out: &mut Vec<Change>) {
+fn required(
+    place: &DefinitionPath,
+    old: Option<Value<'_>>,
+    new: Option<Value<'_>>,
+    out: &mut Vec<Change>,
+) {
     let before = texts(old);
     let after = texts(new);
     let found = out.len();
@@ -178,8 +188,8 @@ fn texts(list: Option<Value<'_>>) -> Vec<String> {
     items.filter_map(|v| v.as_str().map(|t| visible(&t))).collect()
 }
 
-/// Any two values, whatever they mean.
-fn values(place: &Place, old: Value<'_>, new: Value<'_>, out: &mut Vec<Change>) {
+/// Any two values.
+fn values(place: &DefinitionPath, old: Value<'_>, new: Value<'_>, out: &mut Vec<Change>) {
     match (old.kind(), new.kind()) {
         (Kind::Object, Kind::Object) => {
             for (key, (a, b)) in members(old, new) {
@@ -196,8 +206,8 @@ fn values(place: &Place, old: Value<'_>, new: Value<'_>, out: &mut Vec<Change>) 
     }
 }
 
-/// Choices read best as "adds" and "drops"; lists of objects are compared place by place.
-fn lists(place: &Place, old: Value<'_>, new: Value<'_>, out: &mut Vec<Change>) {
+/// Scalars are shown as "adds" and "drops"; lists of objects are compared index by index.
+fn lists(place: &DefinitionPath, old: Value<'_>, new: Value<'_>, out: &mut Vec<Change>) {
     if compact(old) == compact(new) {
         return;
     }
@@ -238,7 +248,7 @@ fn compact(value: Value<'_>) -> Vec<u8> {
     bytes
 }
 
-/// The value in full: leaving something out is what a rug pull would hope for.
+/// The whole value: a rug pull could hide in an omitted part.
 fn shown(value: Value<'_>) -> String {
     visible(&String::from_utf8_lossy(&compact(value)))
 }

@@ -1,5 +1,5 @@
-//! Looks for characters and names that mislead the eye: hidden text, direction overrides, letters
-//! of another alphabet inside a name. A finding is a fact about the bytes, not a verdict.
+//! Finds misleading characters and names: hidden text, direction overrides, letters of another alphabet
+//! in a name. A finding is a fact about the bytes, not a verdict.
 
 use std::sync::LazyLock;
 
@@ -31,7 +31,7 @@ pub enum OddityKind {
     RepeatedKey,
 }
 
-/// One finding: where (a JSON pointer) and what, ready to print.
+/// One finding at a JSON pointer, safe to print.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Oddity {
     pub kind: OddityKind,
@@ -46,7 +46,7 @@ pub fn oddities(tool: Value<'_>) -> Vec<Oddity> {
     if !is_allowed(&name) {
         let blank = name.trim() != name;
         let what = if blank {
-            "begins or ends with a blank"
+            "begins or ends with a space"
         } else {
             "is not 1 to 128 of A-Z a-z 0-9 _ . -"
         };
@@ -58,8 +58,8 @@ pub fn oddities(tool: Value<'_>) -> Vec<Oddity> {
     out
 }
 
-/// One key for all names that look or sound the same to a person: compare keys across servers to
-/// find a tool that shadows another.
+/// The same key for all names that look alike. Equal keys across servers reveal a tool that shadows
+/// another.
 pub fn look_alike_key(name: &str) -> String {
     if name.is_ascii() {
         return name.bytes().flat_map(|byte| plain_key(byte).chars()).collect();
@@ -67,7 +67,7 @@ pub fn look_alike_key(name: &str) -> String {
     whole_key(name)
 }
 
-/// The key of one ASCII character: nearly all names have no other, and the tables are slow to search.
+/// The key of one ASCII character, cached: nearly all names are ASCII, and the Unicode tables are slow.
 fn plain_key(byte: u8) -> &'static str {
     static KEYS: LazyLock<Vec<String>> = LazyLock::new(|| {
         (0..128_u8).map(|byte| whole_key(char::from(byte).encode_utf8(&mut [0; 4]))).collect()
@@ -106,14 +106,14 @@ fn walk_object(pointer: &str, value: Value<'_>, out: &mut Vec<Oddity>) {
         check_name(&below, &key, out);
         check_text(&below, &key, out);
         if !seen.insert(key.clone().into_owned()) {
-            let words = format!("the key `{}` is there twice", visible(&key));
+            let words = format!("the key `{}` is repeated", visible(&key));
             out.push(Oddity { kind: OddityKind::RepeatedKey, place: below.clone(), words });
         }
         walk(&below, member, out);
     }
 }
 
-/// Names are read as identifiers, so an alphabet out of place is enough.
+/// Names are identifiers, so one letter of another alphabet is enough.
 fn check_name(place: &str, name: &str, out: &mut Vec<Oddity>) {
     let letters: String = name.chars().filter(|c| c.is_alphabetic()).collect();
     if letters.is_ascii() {
@@ -157,14 +157,14 @@ fn check_text(place: &str, text: &str, out: &mut Vec<Oddity>) {
     }
 }
 
-/// The characters of one kind that have no business where they stand.
+/// The characters of one kind that do not belong in their context.
 fn odd_characters(text: &str, kind: OddityKind) -> Vec<char> {
     let chars: Vec<char> = text.chars().collect();
     let neighbour = |at: Option<usize>| at.and_then(|at| chars.get(at)).copied();
     let odd = |(at, c): (usize, &char)| {
         let before = neighbour(at.checked_sub(1));
         let after = neighbour(at.checked_add(1));
-        (hidden(*c).map(kind_of) == Some(kind) && !is_innocent(*c, before, after)).then_some(*c)
+        (hidden(*c).map(kind_of) == Some(kind) && !is_legitimate(*c, before, after)).then_some(*c)
     };
     chars.iter().enumerate().filter_map(odd).collect()
 }
@@ -180,15 +180,15 @@ fn kind_of(hidden: Hidden) -> OddityKind {
     }
 }
 
-/// Emoji need one selector and joiners; several scripts need joiners between their letters.
-fn is_innocent(c: char, before: Option<char>, after: Option<char>) -> bool {
+/// Emoji need a selector and joiners; several scripts need joiners between their letters.
+fn is_legitimate(c: char, before: Option<char>, after: Option<char>) -> bool {
     let visible_mark = |c: Option<char>| c.is_some_and(|c| !c.is_ascii() && hidden(c).is_none());
     let emoji_base = |c: Option<char>| {
         visible_mark(c) || c.is_some_and(|c| c.is_ascii_digit() || matches!(c, '#' | '*'))
     };
     match c {
         '\u{FE0E}' | '\u{FE0F}' => emoji_base(before),
-        // Right-to-left languages need these marks beside their own letters.
+        // Right-to-left scripts need these marks next to their letters.
         '\u{200E}' | '\u{200F}' | '\u{61C}' => is_right_to_left(before) || is_right_to_left(after),
         '\u{200C}' => visible_mark(before) && visible_mark(after),
         '\u{200D}' => (visible_mark(before) || before == Some('\u{FE0F}')) && visible_mark(after),
@@ -196,7 +196,7 @@ fn is_innocent(c: char, before: Option<char>, after: Option<char>) -> bool {
     }
 }
 
-/// Hebrew, Arabic and their neighbours.
+/// Hebrew, Arabic and related scripts.
 fn is_right_to_left(c: Option<char>) -> bool {
     c.is_some_and(|c| matches!(u32::from(c), 0x0590..=0x08FF | 0xFB1D..=0xFDFF | 0xFE70..=0xFEFC))
 }
@@ -225,7 +225,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_short_way_to_a_key_is_the_long_way() {
+    fn the_cached_ascii_keys_equal_the_computed_ones() {
         let all: String = (0..128_u8).map(char::from).collect();
         let turned: String = all.chars().rev().collect();
         for name in [all.as_str(), &turned, "", "Send_Mail.1I|l0O", "mrn-RN m"] {

@@ -1,7 +1,6 @@
-//! Characters that a person cannot see, and how to show them. Used wherever a definition written by
-//! somebody else reaches a terminal or a page.
+//! Escapes hidden characters. Used wherever text from a server reaches a terminal or a page.
 
-/// Why a character does not show itself.
+/// Why a character is not visible.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Hidden {
     Control,
@@ -25,12 +24,12 @@ pub(super) fn hidden(c: char) -> Option<Hidden> {
     }
 }
 
-/// Whether a character leaves no mark of its own.
+/// Whether a character is not visible.
 pub(crate) fn is_hidden(c: char) -> bool {
     hidden(c).is_some()
 }
 
-/// Format characters, fillers and blanks that leave no mark on the page.
+/// Format characters, fillers and blanks.
 fn is_invisible(n: u32) -> bool {
     matches!(n,
         0x00AD | 0x034F | 0x115F | 0x1160 | 0x17B4 | 0x17B5 | 0x180B..=0x180F
@@ -39,8 +38,8 @@ fn is_invisible(n: u32) -> bool {
         | 0xE_01F0..=0xE_0FFF)
 }
 
-/// The text with every hidden character spelled as its code point and every line break as `\n`,
-/// so that it stays on one line and cannot steer a terminal.
+/// Escapes every hidden character as its code point and every line break as `\n`, so that the text stays
+/// on one line and cannot control a terminal.
 pub fn visible(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {
@@ -61,7 +60,7 @@ fn push_code_point(c: char, out: &mut String) {
     let _ = write!(out, "⟨U+{:04X}⟩", u32::from(c));
 }
 
-/// ASCII that was smuggled in as tag characters.
+/// ASCII hidden as tag characters.
 pub(super) fn tag_text(text: &str) -> String {
     text.chars()
         .filter_map(|c| u32::from(c).checked_sub(0xE_0000))

@@ -1,52 +1,57 @@
-//! The phrases that speak to the model, by what they want. Points were set on definitions of our own,
-//! poisoned and clean, and held against thousands of honest tools: what honest authors also write
-//! (call this first, ask the user) is quiet and is heard only together with other cues.
+//! The phrases that give the model instructions, by purpose. Points were set on our own poisoned and
+//! clean definitions and checked against thousands of honest tools. Phrases that honest authors also use
+//! (call this first, ask the user) have few points and count only together with other cues.
 
 use super::PoisonKind::{
     self, Authority, Consent, Encoded, Harvest, Order, OtherTools, Override, Pressure, Redirect,
     Secrecy, Smuggle,
 };
-use super::words::Word;
+use super::tokens::Token;
 
 #[derive(Debug)]
 pub(super) struct Cue {
     pub(super) kind: PoisonKind,
     pub(super) points: u32,
     /// Words that make the phrase harmless: inside it, or up to three before it.
-    spared: &'static [&'static str],
+    exceptions: &'static [&'static str],
     pub(super) patterns: &'static [&'static str],
 }
 
 impl Cue {
-    pub(super) fn spared_by(&self, before: &[Word], span: &[Word], next: Option<&Word>) -> bool {
+    pub(super) fn is_excepted(
+        &self,
+        before: &[Token],
+        span: &[Token],
+        next: Option<&Token>,
+    ) -> bool {
         const WORDS_BEFORE: usize = 3;
-        if self.spared.is_empty() {
+        if self.exceptions.is_empty() {
             return false;
         }
-        // "Never tell the user a job was started" warns of a false report; it hides nothing.
+        // "Never tell the user a job was started" warns of a false report and hides nothing.
         if self.kind == Secrecy && next.is_some_and(|w| matches!(w.text.as_str(), "a" | "an")) {
             return true;
         }
         let sentence = span.first().map(|w| w.sentence);
         let near = before.iter().rev().take(WORDS_BEFORE).filter(|w| Some(w.sentence) == sentence);
-        near.chain(span).any(|w| self.spared.contains(&w.text.as_str()))
+        near.chain(span).any(|w| self.exceptions.contains(&w.text.as_str()))
     }
 }
 
 const fn cue(kind: PoisonKind, points: u32, patterns: &'static [&'static str]) -> Cue {
-    Cue { kind, points, spared: &[], patterns }
+    Cue { kind, points, exceptions: &[], patterns }
 }
 
 const fn unless(
     kind: PoisonKind,
     points: u32,
-    spared: &'static [&'static str],
+    exceptions: &'static [&'static str],
     patterns: &'static [&'static str],
 ) -> Cue {
-    Cue { kind, points, spared, patterns }
+    Cue { kind, points, exceptions, patterns }
 }
 
-/// Not telling a password is a favour; not telling what was done is not.
+/// Hiding a password protects the user; hiding what was done does not.
 const SECRETS: &[&str] = &[
     "key",
     "keys",
@@ -641,7 +646,7 @@ pub(super) const CUES: &[Cue] = &[
 ];
 
 /// The same demands where the words are others.
-pub(super) const ELSEWHERE: &[(PoisonKind, &[&str])] = &[
+pub(super) const OTHER_LANGUAGES: &[(PoisonKind, &[&str])] = &[
     (
         Override,
         &[

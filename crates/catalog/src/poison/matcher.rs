@@ -1,47 +1,47 @@
-//! Finds the phrases of the cue table in a text. A pattern is words with alternatives (`a|b`), open
-//! ends (`instruct*`) and gaps (`..3`: up to three words between); it never crosses a sentence.
+//! Matches the phrases of the cue table. A pattern has alternatives (`a|b`), prefixes (`instruct*`) and
+//! gaps (`..3`: up to three words between), and never crosses a sentence.
 
 use std::collections::HashMap;
 use std::sync::LazyLock;
 
-use super::cue_table::{CUES, Cue, ELSEWHERE};
+use super::cue_table::{CUES, Cue, OTHER_LANGUAGES};
 use super::texts::{Role, Text};
-use super::words::{Word, words};
+use super::tokens::{Token, tokens};
 use super::{PoisonFinding, PoisonKind};
 use crate::pins::visible;
 
-/// Passages are quoted with at most this much.
+/// Longer passages are truncated.
 const QUOTE_CHARS_MAX: usize = 160;
 
 #[derive(Debug)]
-struct Step {
-    /// Words that may stand between this step and the one before.
+struct PatternStep {
+    /// Words allowed between the previous step and this one.
     gap_max: usize,
     exact: Vec<&'static str>,
     starts: Vec<&'static str>,
 }
 
 #[derive(Debug)]
-struct Pattern {
+struct CuePattern {
     cue: &'static Cue,
-    steps: Vec<Step>,
+    steps: Vec<PatternStep>,
 }
 
-/// Patterns by each word they may begin with.
-static PATTERNS: LazyLock<HashMap<&'static str, Vec<Pattern>>> = LazyLock::new(|| {
-    let mut index: HashMap<&'static str, Vec<Pattern>> = HashMap::new();
+/// Patterns by each possible first word.
+static PATTERNS_BY_WORD: LazyLock<HashMap<&'static str, Vec<CuePattern>>> = LazyLock::new(|| {
+    let mut index: HashMap<&'static str, Vec<CuePattern>> = HashMap::new();
     for cue in CUES {
         for text in cue.patterns {
             let Some(first) = steps(text).into_iter().next() else { continue };
             for word in first.exact {
-                index.entry(word).or_default().push(Pattern { cue, steps: steps(text) });
+                index.entry(word).or_default().push(CuePattern { cue, steps: steps(text) });
             }
         }
     }
     index
 });
 
-fn steps(text: &'static str) -> Vec<Step> {
+fn steps(text: &'static str) -> Vec<PatternStep> {
     let mut out = Vec::new();
     let mut gap_max = 0;
     for part in text.split_whitespace() {
@@ -51,27 +51,27 @@ fn steps(text: &'static str) -> Vec<Step> {
         }
         let (starts, exact): (Vec<_>, Vec<_>) = part.split('|').partition(|w| w.ends_with('*'));
         let starts = starts.into_iter().map(|w| w.trim_end_matches('*')).collect();
-        out.push(Step { gap_max, exact, starts });
+        out.push(PatternStep { gap_max, exact, starts });
         gap_max = 0;
     }
     out
 }
 
-impl Step {
-    fn takes(&self, word: &str) -> bool {
+impl PatternStep {
+    fn matches(&self, word: &str) -> bool {
         self.exact.contains(&word) || self.starts.iter().any(|start| word.starts_with(start))
     }
 }
 
 pub(super) fn findings(text: &Text) -> Vec<PoisonFinding> {
-    let mut out = in_words(text, &words(&text.said));
+    let mut out = in_words(text, &tokens(&text.content));
     out.extend(in_other_languages(text));
     out
 }
 
-/// The points of the loudest cue of each kind added up, for texts that were decoded.
+/// The sum of the highest points of each kind, for decoded text.
 pub(super) fn points(text: &str) -> u32 {
-    let text = Text { pointer: String::new(), role: Role::Prose, said: text.to_owned() };
+    let text = Text { pointer: String::new(), role: Role::Prose, content: text.to_owned() };
     let mut best: HashMap<PoisonKind, u32> = HashMap::new();
     for finding in findings(&text).into_iter().chain(super::secrets::findings(&text)) {
         let points = best.entry(finding.kind).or_default();
@@ -80,19 +80,19 @@ pub(super) fn points(text: &str) -> u32 {
     best.values().sum()
 }
 
-fn in_words(text: &Text, words: &[Word]) -> Vec<PoisonFinding> {
+fn in_words(text: &Text, words: &[Token]) -> Vec<PoisonFinding> {
     let mut out = Vec::new();
     for (at, word) in words.iter().enumerate() {
-        for pattern in PATTERNS.get(word.text.as_str()).into_iter().flatten() {
+        for pattern in PATTERNS_BY_WORD.get(word.text.as_str()).into_iter().flatten() {
             let Some(last) = end_of_match(pattern, words, at) else { continue };
             let span = words.get(at..=last).unwrap_or_default();
             let before = words.get(..at).unwrap_or_default();
             let next = words.get(last + 1).filter(|w| w.sentence == word.sentence);
-            if pattern.cue.spared_by(before, span, next) {
+            if pattern.cue.is_excepted(before, span, next) {
                 continue;
             }
-            // A name may well be `admin_update` or `list_all_messages`.
-            if text.role == Role::Name && !is_odd_in_a_name(pattern.cue.kind, &text.said) {
+            // `admin_update` and `list_all_messages` are ordinary names.
+            if text.role == Role::Name && !is_odd_in_a_name(pattern.cue.kind, &text.content) {
                 continue;
             }
             let end = words.get(last).map_or(word.end, |w| w.end);
@@ -102,7 +102,7 @@ fn in_words(text: &Text, words: &[Word]) -> Vec<PoisonFinding> {
     out
 }
 
-/// What no tool or parameter is called in good faith; a sentence is no name at all.
+/// Whether a cue counts in a name: no honest name says this, and a sentence is not a name.
 fn is_odd_in_a_name(kind: PoisonKind, name: &str) -> bool {
     matches!(kind, PoisonKind::Override | PoisonKind::Secrecy) || is_sentence(name)
 }
@@ -111,37 +111,37 @@ pub(super) fn is_sentence(name: &str) -> bool {
     name.split_whitespace().count() > 3
 }
 
-/// The index of the last word of the match that begins at `at`, taking the nearest word each time.
-fn end_of_match(pattern: &Pattern, words: &[Word], at: usize) -> Option<usize> {
+/// The index of the last word of the match that begins at `at`.
+fn end_of_match(pattern: &CuePattern, words: &[Token], at: usize) -> Option<usize> {
     let sentence = words.get(at)?.sentence;
-    reach(pattern.steps.get(1..)?, words, at, sentence)
+    match_rest(pattern.steps.get(1..)?, words, at, sentence)
 }
 
-fn reach(steps: &[Step], words: &[Word], at: usize, sentence: usize) -> Option<usize> {
+fn match_rest(steps: &[PatternStep], words: &[Token], at: usize, sentence: usize) -> Option<usize> {
     let Some((step, rest)) = steps.split_first() else { return Some(at) };
     let from = at + 1;
     for next in from..=from + step.gap_max {
         let word = words.get(next).filter(|w| w.sentence == sentence)?;
-        if !step.takes(&word.text) {
+        if !step.matches(&word.text) {
             continue;
         }
-        if let Some(end) = reach(rest, words, next, sentence) {
+        if let Some(end) = match_rest(rest, words, next, sentence) {
             return Some(end);
         }
     }
     None
 }
 
-/// A few plain demands in languages without spaces or with other words.
+/// Common demands in other languages, matched as substrings.
 fn in_other_languages(text: &Text) -> Vec<PoisonFinding> {
-    if text.said.len() < 6 {
+    if text.content.len() < 6 {
         return Vec::new();
     }
-    let lower = text.said.to_lowercase();
+    let lower = text.content.to_lowercase();
     let mut out = Vec::new();
-    for (kind, phrases) in ELSEWHERE {
+    for (kind, phrases) in OTHER_LANGUAGES {
         for phrase in *phrases {
-            // Lower case may move bytes in rare scripts; the place is then a little off, not wrong.
+            // Lower-casing may shift bytes in rare scripts; the offset is then approximate.
             if let Some(start) = lower.find(phrase) {
                 out.push(finding(text, *kind, start, start + phrase.len(), 100));
             }
@@ -150,7 +150,7 @@ fn in_other_languages(text: &Text) -> Vec<PoisonFinding> {
     out
 }
 
-/// A finding in a text. Orders where a name or a value belongs count double.
+/// A finding in a text. Instructions in a name or a value count double.
 pub(super) fn finding(
     text: &Text,
     kind: PoisonKind,
@@ -167,8 +167,8 @@ pub(super) fn finding(
         place: text.pointer.clone(),
         start,
         end,
-        quote: quote(&text.said, start, end),
-        words: kind.words().to_owned(),
+        quote: quote(&text.content, start, end),
+        words: kind.describe().to_owned(),
         points,
     }
 }

@@ -1,9 +1,9 @@
-//! Files and secrets that a definition asks for: the place of a key file, an environment, a wallet,
-//! near a verb that fetches or hands over.
+//! Finds requests for secrets: a key file, the environment or a wallet near a verb that fetches or
+//! transfers it.
 
 use super::matcher::{finding, is_sentence};
 use super::texts::{Role, Text};
-use super::words::{Word, words};
+use super::tokens::{Token, tokens};
 use super::{PoisonFinding, PoisonKind};
 
 /// Files that hold keys and histories. Lower case; matched anywhere in the text.
@@ -53,7 +53,7 @@ const FILES: &[&str] = &[
     ".env.local",
     ".env.production",
 ];
-/// Hidden files of whoever runs the agent.
+/// Hidden files in the home directory.
 const HOMES: &[&str] = &["~/.", "$home/.", "${home}/."];
 /// Secrets by name, as words that follow each other.
 const NAMED: &[&[&str]] = &[
@@ -160,8 +160,8 @@ const FETCH: &[&str] = &[
     "check",
     "look",
 ];
-/// Verbs that move a secret, not ones that manage it.
-const HANDS_OVER: &[&str] = &[
+/// Verbs that transfer a secret, as opposed to managing it.
+const TRANSFERS: &[&str] = &[
     "ask",
     "send",
     "pass",
@@ -227,19 +227,19 @@ const EXAMPLES: &[&str] = &[
 const WORDS_BETWEEN: usize = 9;
 
 pub(super) fn findings(text: &Text) -> Vec<PoisonFinding> {
-    let words = words(&text.said);
+    let words = tokens(&text.content);
     let mut out: Vec<PoisonFinding> = files(text, &words);
     out.extend(named(text, &words));
     out
 }
 
-fn files(text: &Text, words: &[Word]) -> Vec<PoisonFinding> {
-    let lower = text.said.to_ascii_lowercase();
+fn files(text: &Text, words: &[Token]) -> Vec<PoisonFinding> {
+    let lower = text.content.to_ascii_lowercase();
     let mut out = Vec::new();
     for file in HOMES.iter().chain(FILES).chain(&[".env"]) {
         let Some(start) = lower.find(file) else { continue };
         let end = start + file.len();
-        if *file == ".env" && !stands_alone(&lower, start, end) {
+        if *file == ".env" && !is_whole_name(&lower, start, end) {
             continue;
         }
         let Some(verb) = verb_near(words, start) else { continue };
@@ -249,14 +249,14 @@ fn files(text: &Text, words: &[Word]) -> Vec<PoisonFinding> {
 }
 
 /// `.env` and not `process.env.X` or `.environment`.
-fn stands_alone(text: &str, start: usize, end: usize) -> bool {
+fn is_whole_name(text: &str, start: usize, end: usize) -> bool {
     let before = text.get(..start).and_then(|t| t.chars().next_back());
     let after = text.get(end..).and_then(|t| t.chars().next());
     let part = |c: char| c.is_alphanumeric() || c == '_';
     !before.is_some_and(part) && !after.is_some_and(part)
 }
 
-fn named(text: &Text, words: &[Word]) -> Vec<PoisonFinding> {
+fn named(text: &Text, words: &[Token]) -> Vec<PoisonFinding> {
     let mut out = Vec::new();
     for at in 0..words.len() {
         let rest = words.get(at..).unwrap_or_default();
@@ -269,11 +269,11 @@ fn named(text: &Text, words: &[Word]) -> Vec<PoisonFinding> {
         let Some(verb) = verb_near(words, first.start) else { continue };
         let between = words.iter().filter(|w| w.start > verb.start && w.start < first.start);
         let wide = between.clone().any(|w| ALL.contains(&w.text.as_str()));
-        // A parameter called `api_key` asks for a key; that is what it is for.
+        // A parameter `api_key` is meant to hold a key.
         let points = match (text.role, wide) {
-            (Role::Name, _) if !is_sentence(&text.said) => 5,
+            (Role::Name, _) if !is_sentence(&text.content) => 5,
             (_, true) if is_grave(rest) => 100,
-            (_, false) if is_grave(rest) && HANDS_OVER.contains(&verb.text.as_str()) => 70,
+            (_, false) if is_grave(rest) && TRANSFERS.contains(&verb.text.as_str()) => 70,
             (_, true) => 60,
             (_, false) => 20,
         };
@@ -282,8 +282,8 @@ fn named(text: &Text, words: &[Word]) -> Vec<PoisonFinding> {
     out
 }
 
-/// Secrets that nothing but their owner ever needs.
-fn is_grave(words: &[Word]) -> bool {
+/// Secrets that no tool needs.
+fn is_grave(words: &[Token]) -> bool {
     let first = words.first().map_or("", |w| w.text.as_str());
     let second = words.get(1).map_or("", |w| w.text.as_str());
     first == "mnemonic"
@@ -291,18 +291,18 @@ fn is_grave(words: &[Word]) -> bool {
         || matches!((first, second), ("seed" | "recovery", "phrase") | ("private", "key" | "keys"))
 }
 
-fn starts_with(words: &[Word], name: &[&str]) -> bool {
+fn starts_with(words: &[Token], name: &[&str]) -> bool {
     words.len() >= name.len() && words.iter().zip(name).all(|(w, n)| w.text == *n)
 }
 
-/// The nearest verb that fetches or hands over, shortly before a place in the same sentence, when
-/// nothing between them says that this is an example.
-fn verb_near(words: &[Word], place: usize) -> Option<&Word> {
-    let here = words.iter().position(|w| w.end > place)?;
+/// The nearest verb that fetches or transfers, shortly before the byte offset in the same sentence, unless
+/// a word between them marks an example.
+fn verb_near(words: &[Token], offset: usize) -> Option<&Token> {
+    let here = words.iter().position(|w| w.end > offset)?;
     let sentence = words.get(here)?.sentence;
     let from = here.saturating_sub(WORDS_BETWEEN);
     let near = words.get(from..here)?.iter().rev().take_while(|w| w.sentence == sentence);
-    let near: Vec<&Word> = near.collect();
+    let near: Vec<&Token> = near.collect();
     if near.iter().any(|w| EXAMPLES.contains(&w.text.as_str())) {
         return None;
     }

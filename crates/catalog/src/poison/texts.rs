@@ -1,9 +1,9 @@
-//! Every text of a definition with the place it stands at: names, descriptions, keys and values of
-//! schemas at any depth. Poison has been found in all of them.
+//! Collects every text of a definition with its JSON pointer: names, descriptions, keys and schema values
+//! at any depth. Attacks have used all of them.
 
 use policy::json::{Kind, Value};
 
-/// What a text is for. Orders in a name or a default value are odder than orders in prose.
+/// The role of a text. Instructions in a name or a default value are more suspicious than in prose.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Role {
     /// A title or description.
@@ -18,13 +18,13 @@ pub(super) enum Role {
 pub(super) struct Text {
     pub(super) pointer: String,
     pub(super) role: Role,
-    pub(super) said: String,
+    pub(super) content: String,
 }
 
-/// Members whose text is machinery, not words: patterns are full of odd marks, icons of base64.
-const MACHINERY: &[&str] =
+/// Members without prose: patterns contain odd characters, icons base64.
+const TECHNICAL_MEMBERS: &[&str] =
     &["$schema", "$ref", "$id", "$anchor", "type", "format", "pattern", "icons", "mimeType"];
-/// Texts read from one definition, so that a huge one cannot hold up a scan.
+/// Texts read from one definition, so that a huge one cannot stall a scan.
 const TEXTS_MAX: usize = 20_000;
 
 pub(super) fn texts(definition: Value<'_>) -> Vec<Text> {
@@ -40,7 +40,7 @@ fn walk(pointer: &str, key: &str, value: Value<'_>, out: &mut Vec<Text>) {
     match value.kind() {
         Kind::String => {
             let text = value.as_str().unwrap_or_default().into_owned();
-            out.push(Text { pointer: pointer.to_owned(), role: role(key), said: text });
+            out.push(Text { pointer: pointer.to_owned(), role: role(key), content: text });
         }
         Kind::Array => {
             for (at, item) in value.items().enumerate() {
@@ -58,15 +58,15 @@ fn walk(pointer: &str, key: &str, value: Value<'_>, out: &mut Vec<Text>) {
     }
 }
 
-/// Below `properties` a key is a name somebody chose, whatever it is; elsewhere it is a keyword.
+/// Below `properties` a key is a name that the author chose; elsewhere it is a schema keyword.
 fn walk_member(pointer: &str, name: &str, is_field: bool, member: Value<'_>, out: &mut Vec<Text>) {
     let below = format!("{pointer}/{}", name.replace('~', "~0").replace('/', "~1"));
     if is_field || name.contains(' ') || name.len() > 30 {
-        out.push(Text { pointer: below.clone(), role: Role::Name, said: name.to_owned() });
+        out.push(Text { pointer: below.clone(), role: Role::Name, content: name.to_owned() });
     }
     if is_field {
         walk(&below, "", member, out);
-    } else if !MACHINERY.contains(&name) || member.kind() == Kind::Object {
+    } else if !TECHNICAL_MEMBERS.contains(&name) || member.kind() == Kind::Object {
         walk(&below, name, member, out);
     }
 }

@@ -1,4 +1,4 @@
-//! A whole policy document for a server, with its tests.
+//! Builds the recommended policy document for a server, with its tests.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -10,10 +10,10 @@ use super::guards::{Guards, for_all_tools, guards};
 use super::{Preset, Treatment, treatment};
 use crate::assess::AssessedTool;
 
-/// Tests in one document; a server with thousands of tools is tested by a part of each treatment.
+/// Tests in one document; with more tools, only every nth one is tested.
 const TESTS_MAX: usize = 400;
-/// Tools with rules about their parameters in their own entries; with more of them the rules stand once,
-/// in `all_tools`, so that the document stays small and quick to load.
+/// Tools with parameter rules in their own entries. With more, the rules move to `all_tools`, so that the
+/// document stays small.
 const GUARDED_TOOLS_MAX: usize = 40;
 /// Longest name the language and the protocol agree on.
 const NAME_CHARS_MAX: usize = 128;
@@ -25,14 +25,14 @@ pub struct Offer {
     pub prompts: bool,
 }
 
-/// Something the owner should know about a recommendation.
+/// A note for the owner about a recommendation.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct PolicyNote {
     pub tool: String,
     pub words: String,
 }
 
-/// A policy for a server and what it does, tool by tool.
+/// A policy for a server and its effect on each tool.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct ServerPolicy {
     pub server: String,
@@ -83,7 +83,7 @@ struct Plan {
     effects: Vec<(String, Treatment, &'static str)>,
     notes: Vec<PolicyNote>,
     guards: Vec<(String, Guards)>,
-    /// A tool that no entry can name; only a closed default keeps it out.
+    /// A tool name cannot be written in a policy; only `default: deny` excludes it.
     unnameable: bool,
 }
 
@@ -92,7 +92,7 @@ impl Plan {
         let name = tool.name.as_str();
         if !can_be_named(name) {
             self.unnameable = true;
-            self.note(name, "its name cannot stand in a policy, so it stays closed");
+            self.note(name, "its name cannot be written in a policy, so it stays denied");
             return;
         }
         if self.effects.iter().any(|(known, _, _)| known == name) {
@@ -100,7 +100,7 @@ impl Plan {
         }
         let (treatment, reason) = if times > 1 {
             self.note(name, "the server offers this name twice, so it is hidden");
-            (Treatment::Hide, "its name is there twice")
+            (Treatment::Hide, "its name is listed twice")
         } else {
             treatment(&tool.classification, &tool.patterns, &tool.poison, preset)
         };
@@ -113,7 +113,10 @@ impl Plan {
             None => self.hide.push(name.to_owned()),
         }
         if tool.poison.is_reported() {
-            self.note(name, "its definition speaks to the model; read it before you ever show it");
+            self.note(
+                name,
+                "its definition gives the model instructions; review it before you unhide it",
+            );
         }
         self.effects.push((name.to_owned(), treatment, reason));
     }
@@ -138,7 +141,7 @@ impl Plan {
             policy.insert("all_tools".to_owned(), shared);
         } else {
             for (name, guards) in &self.guards {
-                entries.get_mut(name).into_iter().for_each(|entry| guards.put_into(entry));
+                entries.get_mut(name).into_iter().for_each(|entry| guards.add_to(entry));
             }
         }
         if !entries.is_empty() {
@@ -230,7 +233,7 @@ fn shown(server: &str) -> String {
     if name.is_empty() { "a server".to_owned() } else { format!("`{name}`") }
 }
 
-/// A name that can stand in a policy and mean itself.
+/// Whether a policy can name exactly this tool.
 pub(crate) fn can_be_named(name: &str) -> bool {
     (1..=NAME_CHARS_MAX).contains(&name.len())
         && name.bytes().all(|b| (b.is_ascii_graphic() || b == b' ') && b != b'*')
@@ -241,7 +244,7 @@ pub(super) fn test(name: &str, treatment: Treatment) -> Value {
     json!({ "name": format!("{name}: {}", group(treatment)), "tool": name, "args": {}, "expect": treatment.expect() })
 }
 
-/// A tool that nobody has: what the default says.
+/// A test of the default, with a tool that does not exist.
 pub(super) fn rest_test(known: &BTreeSet<&str>, expect: &str) -> Value {
     let mut name = "some_other_tool".to_owned();
     while known.contains(name.as_str()) {

@@ -1,5 +1,5 @@
-//! The rules of attack patterns that a recommended policy carries: what a path, an address, a command
-//! or a query may not hold. They refuse single values, so a tool stays usable without a question.
+//! Parameter rules for recommended policies: what a path, a URL, a command or a query may not contain.
+//! They deny single values, so the tool stays usable without approval.
 
 use serde_json::{Map, Value, json};
 
@@ -19,13 +19,13 @@ const FOR_EVERY_TOOL: &[&str] = &["ssrf", "path-traversal"];
 /// Parameters of one tool that get rules.
 const PARAMETERS_MAX: usize = 8;
 
-/// Rules for one tool and the tests that show them.
+/// Rules for one tool, with tests.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Guards {
     deny_if: Vec<Value>,
     approve_if: Vec<Value>,
     pub(super) tests: Vec<Value>,
-    /// Rules that may stand in `all_tools` instead.
+    /// Rules that may move to `all_tools`.
     shared: Vec<Value>,
 }
 
@@ -34,8 +34,8 @@ impl Guards {
         self.deny_if.is_empty() && self.approve_if.is_empty()
     }
 
-    /// The entry of the tool with the rules in it.
-    pub(super) fn put_into(&self, entry: &mut Value) {
+    /// Adds the rules to the entry of the tool.
+    pub(super) fn add_to(&self, entry: &mut Value) {
         let Some(members) = entry.as_object_mut() else { return };
         put(members, "deny_if", &self.deny_if);
         put(members, "approve_if", &self.approve_if);
@@ -48,7 +48,7 @@ fn put(members: &mut Map<String, Value>, key: &str, rules: &[Value]) {
     }
 }
 
-/// The rules of many tools as rules of `all_tools`, each once.
+/// The shared rules of many tools for `all_tools`, each once.
 pub(super) fn for_all_tools<'a>(guards: impl Iterator<Item = &'a Guards>) -> Value {
     let mut deny_if: Vec<Value> = Vec::new();
     for rule in guards.flat_map(|g| &g.shared) {
@@ -99,7 +99,7 @@ fn refusals(name: &str, parameter: &str, rule: &Value) -> Vec<Value> {
     named.collect()
 }
 
-/// A script that may come along with something harmless: the call asks only when it does.
+/// An optional script parameter: the call needs approval only if it has a script.
 fn scripts(name: &str, class: &Classification, out: &mut Guards) {
     if class.category != Category::Execute || class.risk == Risk::Critical {
         return;

@@ -1,5 +1,5 @@
-//! Questions people ask about a tool, answered for this very tool. Every policy in an answer carries
-//! tests that say what the answer says, so an answer that is not true does not load.
+//! Common questions about a tool, answered for that tool. Every policy in an answer carries tests for
+//! its claim, so a wrong answer fails to load.
 
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -9,7 +9,7 @@ use crate::assess::AssessedTool;
 use crate::classify::{Category, Risk, SignalKind};
 use crate::pins::visible;
 
-/// A question, its answer in words, and the policy that does it.
+/// A question, its answer, and a policy that implements it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Question {
     pub question: String,
@@ -90,8 +90,8 @@ fn what_happens(tool: &AssessedTool) -> Question {
 fn stop(name: &str) -> Question {
     Question {
         question: format!("How do I keep agents away from `{name}` and leave the rest?"),
-        answer: "Hide it: it is left out of the list, and a call is answered as if there were no such \
-                 tool. With `\"action\": \"deny\"` and a reason it stays visible and says why it is closed."
+        answer: "Hide it: it is left out of the list, and a call is answered as if it did not \
+                 exist. With `\"action\": \"deny\"` and a reason it stays visible and the denial says why."
             .to_owned(),
         policy: Some(json!({
             "version": "1",
@@ -141,7 +141,7 @@ fn folder(name: &str, parameter: &str) -> Question {
     Question {
         question: format!("How do I keep `{name}` inside one folder?"),
         answer: format!(
-            "Require `{parameter}` to be below it. The path is put in order first, so `..`, doubled \
+            "Require `{parameter}` to be below it. The path is normalized first, so `..`, doubled \
              slashes and percent-encoding do not lead out."
         ),
         policy: Some(json!({
@@ -228,8 +228,8 @@ fn other(name: &str) -> &'static str {
     if name == "another_tool" { "yet_another_tool" } else { "another_tool" }
 }
 
-/// As the beginning of a sentence.
-pub(crate) fn capital(text: &str) -> String {
+/// Capitalizes the first letter.
+pub(super) fn capital(text: &str) -> String {
     let mut chars = text.chars();
     chars.next().map(|c| c.to_uppercase().chain(chars).collect()).unwrap_or_default()
 }

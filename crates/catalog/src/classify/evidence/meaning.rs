@@ -1,6 +1,6 @@
-//! What a feature means, in words for the owner.
+//! The meaning of each feature, as shown to the owner.
 
-use crate::classify::lexicon::Act;
+use crate::classify::lexicon::Action;
 
 /// The meaning of a feature id.
 pub(super) fn of(id: &str) -> String {
@@ -8,7 +8,7 @@ pub(super) fn of(id: &str) -> String {
     match family {
         "name.verb" | "name.word" => format!("the name uses the word `{value}`"),
         "name.act" | "name.also" => format!("the name says that it {}", act(value)),
-        "name.lone" => format!("the name says `{value}` of something it does not tell"),
+        "name.lone" => format!("the name says `{value}` without an object"),
         "name.object" => format!("the name {}", object(value)),
         "says.object" => format!("the description {}", object(value)),
         "acts" => acts(value),
@@ -18,7 +18,7 @@ pub(super) fn of(id: &str) -> String {
         "says.verb" | "says.word" => format!("the description uses the word `{value}`"),
         "says.act" | "says.also" => format!("the description says that it {}", act(value)),
         "says.pair" => format!("the description {}", pair(value)),
-        "param" | "param.word" => "a parameter that goes with such tools".to_owned(),
+        "param" | "param.word" => "a parameter that is common in such tools".to_owned(),
         "param.needs" => format!("needs {}", thing(value)),
         "param.takes" => format!("takes {}", thing(value)),
         "param.none" => "takes nothing".to_owned(),
@@ -27,8 +27,8 @@ pub(super) fn of(id: &str) -> String {
         "told" => format!("one of the operations it describes {}", act(value)),
         "choice.only_read" | "told.only_read" => "all its operations read".to_owned(),
         "choice.no_destroy" => "none of its operations deletes".to_owned(),
-        "choice.http" => "sends requests that change things".to_owned(),
-        "choice.any" => "takes an operation without saying which".to_owned(),
+        "choice.http" => "sends requests that change topics".to_owned(),
+        "choice.any" => "takes an operation without listing the choices".to_owned(),
         "name.raw_request" => "the name says that it sends requests".to_owned(),
         "starts.run" => "the name says that it starts a run".to_owned(),
         "issues.credential" => "issues or renews a credential".to_owned(),
@@ -38,14 +38,14 @@ pub(super) fn of(id: &str) -> String {
 }
 
 fn act(value: &str) -> &'static str {
-    match Act::ALL.into_iter().find(|a| a.as_str() == value) {
-        Some(Act::Read) => "reads",
-        Some(Act::Write) => "creates, changes or sends",
-        Some(Act::Destroy) => "deletes or ends something",
-        Some(Act::Run) => "runs, starts or stops something",
-        Some(Act::Drive) => "uses a screen or device",
-        Some(Act::Money) => "moves money",
-        Some(Act::Mixed) => "acts, without saying how",
+    match Action::ALL.into_iter().find(|a| a.as_str() == value) {
+        Some(Action::Read) => "reads",
+        Some(Action::Write) => "creates, changes or sends",
+        Some(Action::Destroy) => "deletes or ends something",
+        Some(Action::Run) => "runs, starts or stops something",
+        Some(Action::Drive) => "uses a screen or device",
+        Some(Action::Money) => "moves money",
+        Some(Action::Mixed) => "acts in an unspecified way",
         None => "does something without a plain verb",
     }
 }
@@ -62,35 +62,35 @@ fn thing(value: &str) -> &'static str {
         "guidance" => "guidance",
         "facts" => "facts and status",
         "run" => "work that was started",
-        "lookup" => "a language that only asks",
+        "lookup" => "a query language that only reads",
         _ => "something",
     }
 }
 
 fn object(value: &str) -> String {
     let (verb, noun) = value.split_once('+').unwrap_or((value, ""));
-    format!("says `{verb}` of {}", thing(noun))
+    format!("says `{verb}` about {}", thing(noun))
 }
 
 fn acts(value: &str) -> String {
     let (name, description) = value.split_once('+').unwrap_or((value, ""));
-    format!("the name speaks of {}, the description of {}", act_noun(name), act_noun(description))
+    format!("the name means {}, the description {}", act_noun(name), act_noun(description))
 }
 
 fn pair(value: &str) -> String {
     let (verb, noun) = value.split_once('+').unwrap_or((value, ""));
-    format!("joins {} with {}", act_noun(verb), thing(noun))
+    format!("combines {} with {}", act_noun(verb), thing(noun))
 }
 
 fn act_noun(value: &str) -> &'static str {
-    match Act::ALL.into_iter().find(|a| a.as_str() == value) {
-        Some(Act::Read) => "reading",
-        Some(Act::Write) => "a change",
-        Some(Act::Destroy) => "deleting",
-        Some(Act::Run) => "running or stopping",
-        Some(Act::Drive) => "clicking and typing",
-        Some(Act::Money) => "paying or trading",
-        Some(Act::Mixed) => "an open verb",
+    match Action::ALL.into_iter().find(|a| a.as_str() == value) {
+        Some(Action::Read) => "reading",
+        Some(Action::Write) => "a change",
+        Some(Action::Destroy) => "deleting",
+        Some(Action::Run) => "running or stopping",
+        Some(Action::Drive) => "clicking and typing",
+        Some(Action::Money) => "paying or trading",
+        Some(Action::Mixed) => "an open verb",
         None => "no plain verb",
     }
 }
@@ -102,7 +102,7 @@ fn shape(value: &str) -> &'static str {
         "code" => "takes code",
         "sql" => "takes a statement",
         "query" => "takes a query",
-        "pay" => "takes an amount and where it goes",
+        "pay" => "takes an amount and a recipient",
         "amount" => "takes an amount",
         "page" => "pages through results",
         "filter" => "filters results",
@@ -110,40 +110,40 @@ fn shape(value: &str) -> &'static str {
         "force" => "can be forced or confirmed",
         "point" => "takes a point on a screen",
         "file" => "takes a file or path",
-        "output" => "writes to a place that is given",
-        "dry_run" => "can be tried out first",
+        "output" => "writes to a path that the caller gives",
+        "dry_run" => "has a dry run",
         "one_id" => "takes one identifier",
-        _ => "its parameters go with such tools",
+        _ => "its parameters are common in such tools",
     }
 }
 
 fn cue(value: &str) -> &'static str {
     match value {
         "read_only" => "says that it only reads",
-        "dry_run" => "says that nothing is carried out",
+        "dry_run" => "says that it executes nothing",
         "irreversible" => "says that it cannot be undone",
-        "destructive" => "warns of loss",
-        "soft_delete" => "moves to a trash that can be emptied",
-        "overwrites" => "overwrites what was there",
+        "destructive" => "warns of data loss",
+        "soft_delete" => "moves to a trash",
+        "overwrites" => "overwrites existing content",
         "arbitrary" => "takes anything the caller sends",
-        "asks_first" => "asks that the person confirm",
+        "asks_first" => "tells the model to ask for confirmation",
         "on_chain" => "acts on a blockchain or wallet",
         "raw_request" => "sends requests to an API",
-        "real_money" => "says that it costs or pays",
-        "background" => "goes on in the background",
+        "real_money" => "says that it costs money or pays",
+        "background" => "continues in the background",
         "guidance" => "gives guidance",
         "writes_file" => "writes a file",
-        "returns" => "returns what it found",
+        "returns" => "returns results",
         "use_before" => "is meant to be called first",
         "sends" => "sends or notifies",
         "starts" => "starts something",
         "creates" => "creates or adds",
         "deletes" => "deletes or removes",
-        "sql_read" => "speaks of SELECT",
-        "sql_write" => "speaks of statements that write",
-        "http_read" => "speaks of GET",
-        "http_write" => "speaks of POST, PUT or PATCH",
-        _ => "goes with such tools",
+        "sql_read" => "mentions SELECT",
+        "sql_write" => "mentions statements that write",
+        "http_read" => "mentions GET",
+        "http_write" => "mentions POST, PUT or PATCH",
+        _ => "is common in such tools",
     }
 }
 

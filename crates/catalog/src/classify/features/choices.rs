@@ -1,20 +1,20 @@
-//! One tool, many operations: the worst value on the list decides, so each kind of operation that
-//! can be chosen is a feature. Listed in the schema they are certain, in prose they are a hint.
+//! Features of a tool with several operations. The worst operation decides, so each kind of operation
+//! is a feature: certain when the schema lists it, a hint when only prose mentions it.
 
 use std::collections::BTreeMap;
 
+use super::description::{is_participle, negated};
 use super::name::name_verb;
-use super::said::{is_participle, negated};
-use super::{Features, Place};
-use crate::classify::lexicon::{Act, verb};
+use super::{Features, Location};
+use crate::classify::lexicon::{Action, verb};
 use crate::classify::text::name_words;
-use crate::classify::tool::{Parameter, Tool};
+use crate::classify::tool::{ParsedParameter, ParsedTool};
 
 /// Parameters whose values name an operation.
 const OPERATIONS: &[&str] =
     &["action", "operation", "op", "method", "command", "mode", "verb", "subcommand", "call"];
 
-pub(super) fn choices(tool: &Tool, out: &mut Features) {
+pub(super) fn choices(tool: &ParsedTool, out: &mut Features) {
     for p in tool.parameters.iter().filter(|p| names_operation(p)) {
         let (id, values) = match p.choices.as_slice() {
             [] => ("told", mentioned(tool, p)),
@@ -27,28 +27,28 @@ pub(super) fn choices(tool: &Tool, out: &mut Features) {
         let kinds = kinds(&values);
         for (act, value) in &kinds {
             let id = format!("{id}={}", act.as_str());
-            out.add(id, Place::Parameter(p.path.clone()), value);
+            out.add(id, Location::Parameter(p.path.clone()), value);
         }
-        if id == "choice" && !kinds.is_empty() && !kinds.contains_key(&Act::Destroy) {
+        if id == "choice" && !kinds.is_empty() && !kinds.contains_key(&Action::Destroy) {
             let first = values.first().map_or("", String::as_str);
-            out.add("choice.no_destroy".to_owned(), Place::Parameter(p.path.clone()), first);
+            out.add("choice.no_destroy".to_owned(), Location::Parameter(p.path.clone()), first);
         }
-        if !kinds.is_empty() && kinds.keys().all(|act| *act == Act::Read) {
+        if !kinds.is_empty() && kinds.keys().all(|act| *act == Action::Read) {
             let first = values.first().map_or("", String::as_str);
-            out.add(format!("{id}.only_read"), Place::Parameter(p.path.clone()), first);
+            out.add(format!("{id}.only_read"), Location::Parameter(p.path.clone()), first);
         }
         if values.is_empty() {
-            out.add("choice.any".to_owned(), Place::Parameter(p.path.clone()), &p.name);
+            out.add("choice.any".to_owned(), Location::Parameter(p.path.clone()), &p.name);
         }
     }
 }
 
-/// A choice of HTTP methods is a way to reach anything, unless it only reads.
-fn http(values: &[String], p: &Parameter, out: &mut Features) {
+/// A choice of HTTP methods can reach anything, unless all of them read.
+fn http(values: &[String], p: &ParsedParameter, out: &mut Features) {
     let changes = values.iter().find(|v| matches!(v.as_str(), "POST" | "PUT" | "PATCH" | "DELETE"));
     match changes {
-        Some(v) => out.add("choice.http".to_owned(), Place::Parameter(p.path.clone()), v),
-        None => out.add("choice.only_read".to_owned(), Place::Parameter(p.path.clone()), "GET"),
+        Some(v) => out.add("choice.http".to_owned(), Location::Parameter(p.path.clone()), v),
+        None => out.add("choice.only_read".to_owned(), Location::Parameter(p.path.clone()), "GET"),
     }
 }
 
@@ -56,12 +56,12 @@ fn is_http_method(value: &str) -> bool {
     matches!(value, "GET" | "HEAD" | "OPTIONS" | "POST" | "PUT" | "PATCH" | "DELETE")
 }
 
-fn names_operation(p: &Parameter) -> bool {
+fn names_operation(p: &ParsedParameter) -> bool {
     p.depth == 0 && p.words.last().is_some_and(|w| OPERATIONS.contains(&w.base.as_str()))
 }
 
 /// Each kind of operation among the values, with one value as the example.
-fn kinds(values: &[String]) -> BTreeMap<Act, String> {
+fn kinds(values: &[String]) -> BTreeMap<Action, String> {
     let mut kinds = BTreeMap::new();
     for value in values {
         let words = name_words(value);
@@ -74,7 +74,7 @@ fn kinds(values: &[String]) -> BTreeMap<Act, String> {
 }
 
 /// Operations given in prose: quoted words in the parameter's or the tool's description.
-fn mentioned(tool: &Tool, p: &Parameter) -> Vec<String> {
+fn mentioned(tool: &ParsedTool, p: &ParsedParameter) -> Vec<String> {
     let mut found = quoted(&p.description);
     for text in [&p.description, &tool.description] {
         found.extend(quoted(text));
@@ -88,7 +88,7 @@ fn mentioned(tool: &Tool, p: &Parameter) -> Vec<String> {
 }
 
 /// "Create or delete a project": with no list given, the verbs of the opening are the list.
-fn said_verbs(tool: &Tool) -> Vec<String> {
+fn said_verbs(tool: &ParsedTool) -> Vec<String> {
     let mut found = Vec::new();
     for sentence in tool.sentences.iter().take(2) {
         for (at, w) in sentence.iter().enumerate() {

@@ -1,12 +1,12 @@
-//! Phrases that settle a meaning wherever they stand in a description: "cannot be undone",
+//! Phrases with a fixed meaning anywhere in a description: "cannot be undone",
 //! "read-only", `SELECT`.
 
 use std::collections::HashMap;
 use std::sync::LazyLock;
 
-use super::{Features, Place};
+use super::{Features, Location};
 use crate::classify::text::Word;
-use crate::classify::tool::Tool;
+use crate::classify::tool::ParsedTool;
 
 /// Cue id and the phrases that show it, as words in lower case.
 const PHRASES: &[(&str, &[&str])] = &[
@@ -196,7 +196,7 @@ const PHRASES: &[(&str, &[&str])] = &[
 ];
 
 /// Upper-case words that are SQL or HTTP, not shouting.
-const LOUD: &[(&str, &[&str])] = &[
+const UPPER_CASE: &[(&str, &[&str])] = &[
     ("sql_read", &["SELECT"]),
     (
         "sql_write",
@@ -225,21 +225,21 @@ static BY_FIRST_WORD: LazyLock<HashMap<&'static str, Vec<Phrase>>> = LazyLock::n
 
 type Phrase = (&'static str, Vec<&'static str>);
 
-pub(super) fn phrases(tool: &Tool, out: &mut Features) {
+pub(super) fn phrases(tool: &ParsedTool, out: &mut Features) {
     let words: Vec<&Word> = tool.sentences.iter().flatten().collect();
     for (at, word) in words.iter().enumerate() {
         let rest = words.get(at..).unwrap_or(&[]);
         for (cue, phrase) in BY_FIRST_WORD.get(word.lower.as_str()).into_iter().flatten() {
             if starts_with(rest, phrase) {
                 let said = as_written(tool, rest.get(..phrase.len()).unwrap_or(rest));
-                out.add(format!("cue={cue}"), Place::Description, &said);
+                out.add(format!("cue={cue}"), Location::Description, &said);
             }
         }
-        // Most words are not shouted, and need no look into the lists.
-        let shouted = word.raw.len() > 2 && word.raw.bytes().all(|b| b.is_ascii_uppercase());
-        for (cue, loud) in LOUD.iter().filter(|_| shouted) {
-            if loud.contains(&word.raw.as_str()) {
-                out.add(format!("cue={cue}"), Place::Description, &word.raw);
+        // Most words are not upper-case and need no lookup.
+        let is_upper_case = word.raw.len() > 2 && word.raw.bytes().all(|b| b.is_ascii_uppercase());
+        for (cue, upper_case) in UPPER_CASE.iter().filter(|_| is_upper_case) {
+            if upper_case.contains(&word.raw.as_str()) {
+                out.add(format!("cue={cue}"), Location::Description, &word.raw);
             }
         }
     }
@@ -249,8 +249,8 @@ fn starts_with(words: &[&Word], phrase: &[&str]) -> bool {
     words.len() >= phrase.len() && words.iter().zip(phrase).all(|(w, p)| w.lower == **p)
 }
 
-/// The words with what stands between them, so that a quotation is one.
-fn as_written(tool: &Tool, words: &[&Word]) -> String {
+/// The words with the text between them, as the author wrote it.
+fn as_written(tool: &ParsedTool, words: &[&Word]) -> String {
     let (Some(first), Some(last)) = (words.first(), words.last()) else { return String::new() };
     let end = last.at + last.raw.len();
     tool.description.get(first.at..end).unwrap_or_default().to_owned()

@@ -1,8 +1,8 @@
-//! Sets of parameters that say more together than each alone: a URL with a method and a body, an
+//! Parameters that mean more together than alone: a URL with a method and a body, an
 //! amount with a recipient.
 
-use super::{Features, Place};
-use crate::classify::tool::{Parameter, Tool};
+use super::{Features, Location};
+use crate::classify::tool::{ParsedParameter, ParsedTool};
 
 /// A shape is present when every group has a parameter with one of its words.
 const SHAPES: &[(&str, &[&[&str]])] = &[
@@ -48,35 +48,36 @@ const SHAPES: &[(&str, &[&[&str]])] = &[
     ("dry_run", &[&["dry", "dryrun", "preview"]]),
 ];
 
-pub(super) fn shapes(tool: &Tool, out: &mut Features) {
-    let top: Vec<&Parameter> =
+pub(super) fn shapes(tool: &ParsedTool, out: &mut Features) {
+    let top: Vec<&ParsedParameter> =
         tool.parameters.iter().filter(|p| p.depth == 0 || tool.parameters.len() < 12).collect();
     for (shape, groups) in SHAPES {
-        let found: Vec<&Parameter> =
+        let found: Vec<&ParsedParameter> =
             groups.iter().filter_map(|group| top.iter().copied().find(|p| has(p, group))).collect();
         if found.len() == groups.len() && !(*shape == "code" && signs_in(tool)) {
             let names: Vec<&str> = found.iter().map(|p| p.name.as_str()).collect();
-            let place = found.first().map_or(Place::Name, |p| Place::Parameter(p.path.clone()));
+            let place =
+                found.first().map_or(Location::Name, |p| Location::Parameter(p.path.clone()));
             out.add(format!("shape={shape}"), place, &names.join(", "));
         }
     }
     if top.len() == 1 && top.first().is_some_and(|p| is_id(p)) {
         let p = top.first().map_or("", |p| p.name.as_str());
-        out.add("shape=one_id".to_owned(), Place::Parameter(p.to_owned()), p);
+        out.add("shape=one_id".to_owned(), Location::Parameter(p.to_owned()), p);
     }
 }
 
-/// The `code` of a sign-in is no program.
-pub(in crate::classify) fn signs_in(tool: &Tool) -> bool {
+/// The `code` of a sign-in is not a program.
+pub(in crate::classify) fn signs_in(tool: &ParsedTool) -> bool {
     let about = ["oauth", "auth", "token", "exchange", "login", "otp", "verification", "authorize"];
     tool.name_words.iter().any(|w| about.contains(&w.base.as_str()))
 }
 
-fn has(p: &Parameter, words: &[&str]) -> bool {
+fn has(p: &ParsedParameter, words: &[&str]) -> bool {
     p.words.iter().any(|w| words.contains(&w.lower.as_str()))
 }
 
-fn is_id(p: &Parameter) -> bool {
+fn is_id(p: &ParsedParameter) -> bool {
     p.words
         .last()
         .is_some_and(|w| matches!(w.base.as_str(), "id" | "ids" | "key" | "name" | "slug"))

@@ -1,5 +1,5 @@
-//! Text behind an encoding: base64, hexadecimal, character references, percent signs, letters moved by
-//! thirteen, or written backwards. What decodes to words is reported, and what it says is judged.
+//! Finds encoded text: base64, hexadecimal, character references, percent-encoding, ROT13, reversed
+//! text. Anything that decodes to words is reported, and the decoded text is scored.
 
 use super::matcher::{finding, points};
 use super::texts::Text;
@@ -9,15 +9,15 @@ use crate::pins::visible;
 /// Encoded runs shorter than this hold no sentence.
 const BASE64_CHARS_MIN: usize = 28;
 const HEX_CHARS_MIN: usize = 40;
-/// Points at which a text read in another way is taken to be meant that way.
-const MEANT_POINTS: u32 = 100;
+/// Points from which ROT13 or reversed text counts as intended.
+const INTENDED_POINTS: u32 = 100;
 
 pub(super) fn findings(text: &Text) -> Vec<PoisonFinding> {
     let mut out = Vec::new();
-    for (start, end, decoded) in runs(&text.said) {
+    for (start, end, decoded) in runs(&text.content) {
         let spelled =
-            text.said.get(start..end).is_some_and(|run| run.starts_with(['&', '\\', '%']));
-        // Plain letters need no spelling out.
+            text.content.get(start..end).is_some_and(|run| run.starts_with(['&', '\\', '%']));
+        // Honest text does not escape plain letters.
         let letters = decoded.chars().filter(char::is_ascii_alphabetic).count();
         let meant = is_sentence(&decoded) || spelled && letters >= 8;
         if !meant {
@@ -28,27 +28,26 @@ pub(super) fn findings(text: &Text) -> Vec<PoisonFinding> {
         found.words = format!("decodes to \"{}\"", visible(&decoded));
         out.push(found);
     }
-    for (name, read) in [
-        ("letter by letter, moved by thirteen", rot13(&text.said)),
-        ("backwards", backwards(&text.said)),
-    ] {
-        if text.said.len() > 20
-            && points(&read) >= MEANT_POINTS
-            && points(&text.said) < MEANT_POINTS
+    for (name, read) in
+        [("with ROT13", rot13(&text.content)), ("backwards", backwards(&text.content))]
+    {
+        if text.content.len() > 20
+            && points(&read) >= INTENDED_POINTS
+            && points(&text.content) < INTENDED_POINTS
         {
-            let mut found = finding(text, PoisonKind::Encoded, 0, text.said.len(), 120);
-            found.words = format!("reads as an order {name}");
+            let mut found = finding(text, PoisonKind::Encoded, 0, text.content.len(), 120);
+            found.words = format!("reads as an instruction {name}");
             out.push(found);
         }
     }
     out
 }
 
-/// Encoded stretches with what they decode to.
+/// Encoded runs with their decoded text.
 fn runs(text: &str) -> Vec<(usize, usize, String)> {
     let mut out = Vec::new();
     let is_base64 = |c: char| c.is_ascii_alphanumeric() || matches!(c, '+' | '/' | '-' | '_');
-    for (start, run) in stretches(text, is_base64) {
+    for (start, run) in runs_of(text, is_base64) {
         let hex = run.strip_prefix("0x").unwrap_or(run);
         if hex.len() >= HEX_CHARS_MIN && hex.bytes().all(|b| b.is_ascii_hexdigit()) {
             out.extend(from_hex(hex).map(|decoded| (start, start + run.len(), decoded)));
@@ -60,8 +59,8 @@ fn runs(text: &str) -> Vec<(usize, usize, String)> {
     out
 }
 
-/// Pieces of text made of certain characters only.
-fn stretches(text: &str, belongs: impl Fn(char) -> bool) -> Vec<(usize, &str)> {
+/// Runs of characters that satisfy `belongs`.
+fn runs_of(text: &str, belongs: impl Fn(char) -> bool) -> Vec<(usize, &str)> {
     let mut out = Vec::new();
     let mut at = 0;
     for piece in text.split(|c| !belongs(c)) {
@@ -74,7 +73,7 @@ fn stretches(text: &str, belongs: impl Fn(char) -> bool) -> Vec<(usize, &str)> {
     out
 }
 
-/// `data:image/…;base64,` says itself what it holds.
+/// A `data:image/…;base64,` URL declares its content.
 fn is_data(text: &str, start: usize) -> bool {
     text.get(..start)
         .is_some_and(|before| before.ends_with("base64,") && before.contains("data:image"))
@@ -190,10 +189,10 @@ fn backwards(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{backwards, from_base64, from_hex, references, rot13, stretches};
+    use super::{backwards, from_base64, from_hex, references, rot13, runs_of};
 
     #[test]
-    fn each_encoding_is_taken_off() {
+    fn each_encoding_is_decoded() {
         assert_eq!(from_base64("aGVsbG8gd29ybGQ=").as_deref(), Some("hello world"));
         assert_eq!(from_hex("68656c6c6f").as_deref(), Some("hello"));
         assert_eq!(rot13("Uryyb, jbeyq"), "Hello, world");
@@ -211,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn stretches_know_where_they_stand() {
-        assert_eq!(stretches("é ab, cd", char::is_alphanumeric), [(0, "é"), (3, "ab"), (7, "cd")]);
+    fn runs_have_byte_offsets() {
+        assert_eq!(runs_of("é ab, cd", char::is_alphanumeric), [(0, "é"), (3, "ab"), (7, "cd")]);
     }
 }

@@ -1,5 +1,4 @@
-//! What a definition says about tools that are not its server's, and names that look alike across
-//! servers.
+//! Finds instructions about the tools of other servers, and tool names that look alike across servers.
 
 use std::cell::LazyCell;
 use std::collections::{BTreeMap, BTreeSet};
@@ -9,12 +8,12 @@ use serde::Serialize;
 
 use super::matcher::finding;
 use super::texts::{Role, Text};
-use super::words::words;
+use super::tokens::tokens;
 use super::{PoisonFinding, PoisonKind};
 use crate::classify::{is_any_verb, is_verb};
 use crate::pins::look_alike_key;
 
-/// Words that turn a mention into an order.
+/// Words that turn a mention into an instruction.
 const ORDERS: &[&str] = &[
     "must",
     "always",
@@ -41,38 +40,40 @@ const ORDERS: &[&str] = &[
     "every",
 ];
 
-/// Points of a mention: of a tool that another server of the stack is known to have, and of one that
-/// reads like a tool of somebody else. Steering alone is reported; an order or a mention is not.
+/// Points of a mention: of a known tool of another server, and of a name that looks like one. Steering
+/// alone is reported; an order or a mention alone is not.
 const STEERS_KNOWN: u32 = 120;
 const STEERS: u32 = 100;
 const ORDERED: u32 = 50;
 const MENTIONS_KNOWN: u32 = 20;
 const MENTIONS: u32 = 10;
 
-/// Orders about tools that the server does not have. `others` are tools that other servers have.
+/// Instructions about tools that the server does not have. `others` are known tools of other servers.
 pub(super) fn orders(
     definition: Value<'_>,
     texts: &[Text],
     siblings: &[&str],
     others: &[&str],
 ) -> Vec<PoisonFinding> {
-    // Most definitions name no tool, and of a server with thousands of them each has as many siblings.
+    // Computed lazily: most definitions mention no tool, and a server may have thousands of siblings.
     let own = LazyCell::new(|| own_names(definition, texts, siblings));
     let mut out = Vec::new();
     for text in texts.iter().filter(|t| t.role == Role::Prose) {
-        for (start, name) in identifiers(&text.said) {
+        for (start, name) in identifiers(&text.content) {
             let known = others.contains(&name);
-            let act = || mention(&text.said, start, name.len());
-            // `search_products` begins with a noun as often as with a verb; an order settles it.
+            let mention = || classify_mention(&text.content, start, name.len());
+            // `search_products` may begin with a noun or a verb; an instruction about it decides.
             let named = known || starts_with(name, is_verb) || {
-                name.contains('_') && starts_with(name, is_any_verb) && act() == Mention::Steered
+                name.contains('_')
+                    && starts_with(name, is_any_verb)
+                    && mention() == Mention::Steered
             };
             if !named || is_own(&own, name) {
                 continue;
             }
-            // `create-cluster` is as often a command or an operation as a tool.
+            // `create-cluster` may be a command or an operation instead of a tool.
             let sure = known || name.contains(|c: char| c == '_' || c.is_ascii_uppercase());
-            let points = match act() {
+            let points = match mention() {
                 Mention::Steered if known => STEERS_KNOWN,
                 Mention::Ordered if known => STEERS,
                 Mention::Steered if sure => STEERS,
@@ -86,10 +87,10 @@ pub(super) fn orders(
     out
 }
 
-/// Addresses that a sentence gives orders about: "every mail also goes to …".
+/// Addresses with an instruction to send there: "every mail also goes to …".
 pub(super) fn addresses(text: &Text) -> Vec<PoisonFinding> {
     let mut out = Vec::new();
-    for (start, piece) in pieces(&text.said) {
+    for (start, piece) in pieces(&text.content) {
         let is_mail = piece.split_once('@').is_some_and(|(user, host)| {
             !user.is_empty() && host.contains('.') && !host.contains('@')
         });
@@ -98,7 +99,7 @@ pub(super) fn addresses(text: &Text) -> Vec<PoisonFinding> {
             continue;
         }
         let points = if is_mail { 60 } else { 40 };
-        if directed(&text.said, start) {
+        if directed(&text.content, start) {
             out.push(finding(text, PoisonKind::Redirect, start, start + piece.len(), points));
         }
     }
@@ -114,7 +115,7 @@ fn pieces(text: &str) -> impl Iterator<Item = (usize, &str)> {
     })
 }
 
-/// A sentence that sends something somewhere, always or for everything, and gives no example.
+/// Whether the sentence sends something to the address, always or for everything, and is not an example.
 fn directed(text: &str, place: usize) -> bool {
     const MOVES: &[&str] = &[
         "send",
@@ -163,7 +164,7 @@ fn directed(text: &str, place: usize) -> bool {
         "format",
         "ie",
     ];
-    let all = words(text);
+    let all = tokens(text);
     let Some(here) = all.iter().find(|w| w.end > place) else { return false };
     let sentence: Vec<&str> =
         all.iter().filter(|w| w.sentence == here.sentence).map(|w| w.text.as_str()).collect();
@@ -171,19 +172,19 @@ fn directed(text: &str, place: usize) -> bool {
     has(MOVES) && has(ALWAYS) && !has(EXAMPLES)
 }
 
-/// Everything the definition may name without pointing elsewhere: siblings, fields, choices.
+/// Names that belong to the server itself: siblings, fields, choices.
 fn own_names(definition: Value<'_>, texts: &[Text], siblings: &[&str]) -> BTreeSet<String> {
     let name = definition.get("name").and_then(Value::as_str).unwrap_or_default();
-    let fields = texts.iter().filter(|t| t.role == Role::Name).map(|t| t.said.as_str());
+    let fields = texts.iter().filter(|t| t.role == Role::Name).map(|t| t.content.as_str());
     siblings.iter().copied().chain(fields).chain([name.as_ref()]).map(look_alike_key).collect()
 }
 
-/// A short or prefixed form of an own name is an own name.
+/// Whether a name is, or contains, one of the own names.
 fn is_own(own: &BTreeSet<String>, name: &str) -> bool {
     let key = look_alike_key(name);
     own.iter().any(|known| {
         let long = known.len() > 3;
-        // `list_ordersArguments` is what a generator calls the schema of `list_orders`.
+        // Generators name the schema of `list_orders` `list_ordersArguments`.
         known.ends_with(&key)
             || long && (key.ends_with(known.as_str()) || key.starts_with(known.as_str()))
     })
@@ -209,26 +210,26 @@ fn identifiers(text: &str) -> Vec<(usize, &str)> {
     out
 }
 
-/// Tools are called for what they do: `send_email`, not `user_id`.
+/// Tool names start with a verb: `send_email`, not `user_id`.
 fn starts_with(name: &str, is_verb: fn(&str) -> bool) -> bool {
     const FIELD_ENDS: &[&str] =
         &["id", "ids", "at", "to", "by", "type", "name", "count", "url", "arguments"];
-    let words = words(name);
+    let words = tokens(name);
     let is_field = words.last().is_some_and(|w| FIELD_ENDS.contains(&w.text.as_str()));
     !is_field && words.first().is_some_and(|w| is_verb(&w.text))
 }
 
-/// What the sentence around a name does with it.
+/// How a sentence mentions a tool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Mention {
     /// Tells the model to avoid the tool, or how to call it.
     Steered,
-    /// Holds a word that gives an order.
+    /// Contains a word that gives an order.
     Ordered,
     Plain,
 }
 
-/// Words before a name that speak against it, and verbs that make them about its use.
+/// Words before a name that discourage its use, and verbs of use.
 const AGAINST: &[&str] =
     &["instead", "never", "not", "dont", "avoid", "stop", "rather", "replaces", "supersedes"];
 const USES: &[&str] = &[
@@ -247,17 +248,17 @@ const USES: &[&str] = &[
     "supersedes",
     "trust",
 ];
-/// "Whenever you call X …" and what the model is then told to do.
+/// "Whenever you call X …", followed by an instruction.
 const WHENEVER: &[&str] = &["when", "whenever", "before", "after", "every", "each", "any", "if"];
 const THEN: &[&str] = &[
     "must", "always", "also", "set", "add", "include", "append", "bcc", "cc", "replace", "change",
     "pass", "copy", "forward", "send", "instead",
 ];
-/// Words before a name that can speak about it.
+/// Words before a name that may refer to it.
 const NEAR_WORDS: usize = 6;
 
-fn mention(text: &str, start: usize, length: usize) -> Mention {
-    let all = words(text);
+fn classify_mention(text: &str, start: usize, length: usize) -> Mention {
+    let all = tokens(text);
     let Some(here) = all.iter().find(|w| w.start >= start && w.start < start + length) else {
         return Mention::Plain;
     };
@@ -281,31 +282,31 @@ fn mention(text: &str, start: usize, length: usize) -> Mention {
 
 /// A tool and the server that offers it.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
-pub struct Offered {
+pub struct OfferedTool {
     pub server: String,
     pub tool: String,
 }
 
-/// Tools of different servers, or of one, whose names a person or a model takes for each other.
+/// Tools of one or several servers whose names are easily confused.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct LookAlike {
-    pub tools: Vec<Offered>,
-    /// The very same name, so that one may be called for the other.
+    pub tools: Vec<OfferedTool>,
+    /// All have exactly the same name.
     pub is_same_name: bool,
 }
 
-/// Groups of names that look alike. One server may offer `get_user` and `getUser`; that is reported
-/// too, because an agent cannot tell them apart either.
+/// Groups of names that look alike. `get_user` and `getUser` of one server are reported too, because an
+/// agent may confuse them as well.
 pub fn look_alikes<'a>(offered: impl Iterator<Item = (&'a str, &'a str)>) -> Vec<LookAlike> {
-    let mut groups: BTreeMap<String, BTreeSet<Offered>> = BTreeMap::new();
+    let mut groups: BTreeMap<String, BTreeSet<OfferedTool>> = BTreeMap::new();
     for (server, tool) in offered {
-        let offered = Offered { server: server.to_owned(), tool: tool.to_owned() };
+        let offered = OfferedTool { server: server.to_owned(), tool: tool.to_owned() };
         groups.entry(look_alike_key(tool)).or_default().insert(offered);
     }
     let several = groups.into_values().filter(|group| group.len() > 1);
     several
         .map(|group| {
-            let tools: Vec<Offered> = group.into_iter().collect();
+            let tools: Vec<OfferedTool> = group.into_iter().collect();
             let first = tools.first().map(|o| o.tool.clone()).unwrap_or_default();
             LookAlike { is_same_name: tools.iter().all(|o| o.tool == first), tools }
         })

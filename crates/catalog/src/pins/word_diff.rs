@@ -1,20 +1,20 @@
-//! Compares two texts word by word and writes the difference on one line:
+//! Renders the word difference of two texts on one line:
 //! `sends the message [-once-] {+and a copy to audit@example.org+} …`.
 
 use unicode_security::skeleton;
 
 use super::visible::visible;
 
-/// Above this many table cells the middle is shown as replaced whole; descriptions never need more.
+/// With a larger table, the whole middle is shown as replaced. Descriptions never need more.
 const CELLS_MAX: usize = 1_000_000;
 /// Unchanged words shown on each side of a change.
 const CONTEXT_WORDS: usize = 4;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Step<'a> {
+enum Edit<'a> {
     Same(&'a str),
-    Gone(&'a str),
-    New(&'a str),
+    Removed(&'a str),
+    Added(&'a str),
 }
 
 pub(super) fn word_difference(old: &str, new: &str) -> String {
@@ -23,10 +23,10 @@ pub(super) fn word_difference(old: &str, new: &str) -> String {
     if before == after {
         return format!("only white space changed: \"{}\" → \"{}\"", visible(old), visible(new));
     }
-    render(&steps(&before, &after))
+    render(&edits(&before, &after))
 }
 
-fn steps<'a>(before: &[&'a str], after: &[&'a str]) -> Vec<Step<'a>> {
+fn edits<'a>(before: &[&'a str], after: &[&'a str]) -> Vec<Edit<'a>> {
     let head = before.iter().zip(after).take_while(|(a, b)| a == b).count();
     let (before_rest, after_rest) = (&tail(before, head), &tail(after, head));
     let end = before_rest.iter().rev().zip(after_rest.iter().rev()).take_while(|(a, b)| a == b);
@@ -34,9 +34,9 @@ fn steps<'a>(before: &[&'a str], after: &[&'a str]) -> Vec<Step<'a>> {
     let middle_before = front(before_rest, before_rest.len() - end);
     let middle_after = front(after_rest, after_rest.len() - end);
 
-    let mut out: Vec<Step<'a>> = front(before, head).iter().map(|w| Step::Same(w)).collect();
+    let mut out: Vec<Edit<'a>> = front(before, head).iter().map(|w| Edit::Same(w)).collect();
     middle(middle_before, middle_after, &mut out);
-    out.extend(tail(before_rest, before_rest.len() - end).iter().map(|w| Step::Same(w)));
+    out.extend(tail(before_rest, before_rest.len() - end).iter().map(|w| Edit::Same(w)));
     out
 }
 
@@ -49,10 +49,10 @@ fn tail<'s, 'a>(words: &'s [&'a str], n: usize) -> &'s [&'a str] {
 }
 
 /// Longest common subsequence of the part that differs at both ends.
-fn middle<'a>(before: &[&'a str], after: &[&'a str], out: &mut Vec<Step<'a>>) {
+fn middle<'a>(before: &[&'a str], after: &[&'a str], out: &mut Vec<Edit<'a>>) {
     if before.len().saturating_mul(after.len()) > CELLS_MAX {
-        out.extend(before.iter().map(|w| Step::Gone(w)));
-        out.extend(after.iter().map(|w| Step::New(w)));
+        out.extend(before.iter().map(|w| Edit::Removed(w)));
+        out.extend(after.iter().map(|w| Edit::Added(w)));
         return;
     }
     let width = after.len() + 1;
@@ -62,16 +62,16 @@ fn middle<'a>(before: &[&'a str], after: &[&'a str], out: &mut Vec<Step<'a>>) {
     loop {
         match (before.get(i), after.get(j)) {
             (Some(a), Some(b)) if a == b => {
-                out.push(Step::Same(a));
+                out.push(Edit::Same(a));
                 i += 1;
                 j += 1;
             }
             (Some(a), b) if b.is_none() || length(i + 1, j) >= length(i, j + 1) => {
-                out.push(Step::Gone(a));
+                out.push(Edit::Removed(a));
                 i += 1;
             }
             (_, Some(b)) => {
-                out.push(Step::New(b));
+                out.push(Edit::Added(b));
                 j += 1;
             }
             _ => return,
@@ -94,10 +94,10 @@ fn common_lengths(before: &[&str], after: &[&str], width: usize) -> Vec<u32> {
     table
 }
 
-/// Groups neighbouring steps of one kind and shortens long unchanged stretches.
-fn render(steps: &[Step<'_>]) -> String {
-    let groups: Vec<&[Step<'_>]> =
-        steps.chunk_by(|a, b| std::mem::discriminant(a) == std::mem::discriminant(b)).collect();
+/// Groups adjacent edits of one kind and shortens long unchanged runs.
+fn render(edits: &[Edit<'_>]) -> String {
+    let groups: Vec<&[Edit<'_>]> =
+        edits.chunk_by(|a, b| std::mem::discriminant(a) == std::mem::discriminant(b)).collect();
     let last = groups.len().saturating_sub(1);
     let mut parts = Vec::new();
     for (at, group) in groups.iter().enumerate() {
@@ -106,26 +106,26 @@ fn render(steps: &[Step<'_>]) -> String {
         let show = if spelled { spelled_out } else { visible };
         let words: Vec<String> = group.iter().map(|s| show(word_of(*s))).collect();
         match group.first() {
-            Some(Step::Gone(_)) => parts.push(format!("[-{}-]", words.join(" "))),
-            Some(Step::New(_)) => parts.push(format!("{{+{}+}}", words.join(" "))),
+            Some(Edit::Removed(_)) => parts.push(format!("[-{}-]", words.join(" "))),
+            Some(Edit::Added(_)) => parts.push(format!("{{+{}+}}", words.join(" "))),
             _ => parts.push(context(&words, at == 0, at == last)),
         }
     }
     parts.join(" ")
 }
 
-/// Whether words and those in their place look alike, so that nobody sees what was changed.
-fn looks_like(group: &[Step<'_>], other: Option<&&[Step<'_>]>) -> bool {
-    let looks = |group: &[Step<'_>]| {
+/// Whether removed and added words look alike, so that a reader cannot see the change.
+fn looks_like(group: &[Edit<'_>], other: Option<&&[Edit<'_>]>) -> bool {
+    let looks = |group: &[Edit<'_>]| {
         let words: Vec<&str> = group.iter().map(|step| word_of(*step)).collect();
         skeleton(&words.join(" ")).collect::<String>()
     };
-    let is_change = |group: &[Step<'_>]| !matches!(group.first(), None | Some(Step::Same(_)));
+    let is_change = |group: &[Edit<'_>]| !matches!(group.first(), None | Some(Edit::Same(_)));
     let other = other.filter(|other| is_change(group) && is_change(other));
     other.is_some_and(|other| looks(group) == looks(other))
 }
 
-/// The text with the code point of each character that is not plain.
+/// The text with the code point of each non-ASCII character.
 fn spelled_out(text: &str) -> String {
     let spell = |c: char| match visible(&c.to_string()) {
         shown if c.is_ascii() || shown.contains("U+") => shown,
@@ -134,9 +134,9 @@ fn spelled_out(text: &str) -> String {
     text.chars().map(spell).collect()
 }
 
-fn word_of(step: Step<'_>) -> &str {
+fn word_of(step: Edit<'_>) -> &str {
     match step {
-        Step::Same(word) | Step::Gone(word) | Step::New(word) => word,
+        Edit::Same(word) | Edit::Removed(word) | Edit::Added(word) => word,
     }
 }
 

@@ -1,4 +1,4 @@
-//! Puts a tool and a parameter into the rule of a pattern.
+//! Fills the rule template of a pattern with a tool and a parameter.
 
 use serde_json::{Map, Value, json};
 
@@ -7,7 +7,7 @@ use crate::recommend::{can_be_named, rate_counter};
 /// The rule with its placeholders filled.
 pub(super) fn rule(template: &str, tool: &str, parameter: Option<&str>) -> Value {
     if !can_be_named(tool) {
-        return closed();
+        return deny_all();
     }
     let needs_parameter = template.contains("PARAM");
     let template = match parameter {
@@ -17,14 +17,14 @@ pub(super) fn rule(template: &str, tool: &str, parameter: Option<&str>) -> Value
     fill(template, tool, parameter.unwrap_or_default())
 }
 
-/// A parameter that holds web addresses by its name; a `uri` or `webhook` may hold other things.
+/// Whether the name says that the parameter holds a URL; a `uri` or `webhook` may hold something else.
 pub(super) fn is_url(parameter: &str) -> bool {
     let last = parameter.rsplit('.').next().unwrap_or(parameter).to_ascii_lowercase();
     last.contains("url") || last.contains("href")
 }
 
-/// A tool whose name no entry can hold is kept out by the default.
-fn closed() -> Value {
+/// For a tool whose name cannot be written in a policy.
+fn deny_all() -> Value {
     json!({
         "version": "1",
         "default": "deny",
@@ -88,7 +88,7 @@ pub(crate) fn policy_path(parameter: &str) -> String {
     path
 }
 
-/// The value at the parameter's place, for the arguments of a test.
+/// Inserts the value at the path of the parameter, for the arguments of a test.
 pub(crate) fn nest(parameter: &str, value: Value, out: &mut Map<String, Value>) {
     let mut value = value;
     for part in parameter.split('.').rev() {

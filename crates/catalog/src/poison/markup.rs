@@ -1,11 +1,11 @@
-//! Marks that set text apart from the description: chat roles, tags that claim authority, comments,
-//! hidden styles, and padding that pushes text out of view.
+//! Finds markup that hides text or claims authority: chat roles, tags, comments, hidden styles, and
+//! padding that pushes text out of view.
 
 use super::matcher::{finding, points};
 use super::texts::{Role, Text};
 use super::{PoisonFinding, PoisonKind};
 
-/// Marks of chat formats; they have no business in a definition.
+/// Chat format tokens, which do not belong in a definition.
 const ROLE_MARKS: &[&str] = &[
     "<|im_start|>",
     "<|im_end|>",
@@ -79,17 +79,17 @@ const STYLES: &[&str] = &[
     "color: white",
 ];
 
-/// White space in a row after which nobody scrolls on.
+/// Consecutive white space that pushes text out of view.
 const BLANKS_MIN: usize = 80;
 const BLANK_LINES_MIN: usize = 14;
 
 pub(super) fn findings(text: &Text) -> Vec<PoisonFinding> {
-    let lower = text.said.to_ascii_lowercase();
+    let lower = text.content.to_ascii_lowercase();
     let mut out = Vec::new();
     let mut add = |kind: PoisonKind, start: usize, end: usize, points: u32| {
         out.push(finding(text, kind, start, end, points));
     };
-    if let Some(start) = text.said.find("[SYSTEM").or_else(|| text.said.find("[ADMIN")) {
+    if let Some(start) = text.content.find("[SYSTEM").or_else(|| text.content.find("[ADMIN")) {
         add(PoisonKind::Authority, start, start + 7, 100);
     }
     for mark in ROLE_MARKS {
@@ -98,7 +98,7 @@ pub(super) fn findings(text: &Text) -> Vec<PoisonFinding> {
         }
     }
     for (tag, points) in TAGS {
-        if let Some((start, end)) = tagged(&text.said, &lower, tag) {
+        if let Some((start, end)) = tagged(&text.content, &lower, tag) {
             add(PoisonKind::Authority, start, end, *points);
         }
     }
@@ -107,7 +107,7 @@ pub(super) fn findings(text: &Text) -> Vec<PoisonFinding> {
             line.trim_start_matches(['*', '#', '>', ' ', '-']).starts_with(*role)
                 || line.starts_with(*role)
         });
-        // `system: metric` names a choice; a role has a sentence behind it.
+        // `system: metric` names a choice; a role is followed by a sentence.
         if let Some(role) =
             role.filter(|role| line.split_whitespace().count() > 4 || role.starts_with('['))
         {
@@ -115,7 +115,7 @@ pub(super) fn findings(text: &Text) -> Vec<PoisonFinding> {
         }
     }
     for (start, end) in comments(&lower) {
-        let inside = text.said.get(start..end).unwrap_or_default();
+        let inside = text.content.get(start..end).unwrap_or_default();
         if inside.split_whitespace().count() > 3 {
             add(PoisonKind::OutOfSight, start, end, comment_points(inside));
         }
@@ -130,8 +130,8 @@ pub(super) fn findings(text: &Text) -> Vec<PoisonFinding> {
     if let Some((start, end)) = download_into_shell(&lower) {
         add(PoisonKind::Redirect, start, end, 60);
     }
-    if let Some(at) = padding(&text.said) {
-        add(PoisonKind::OutOfSight, at, text.said.len(), 100);
+    if let Some(at) = padding(&text.content) {
+        add(PoisonKind::OutOfSight, at, text.content.len(), 100);
     }
     let image = leaking_image(&lower).filter(|_| text.role == Role::Prose);
     if let Some((start, end)) = image {
@@ -140,7 +140,7 @@ pub(super) fn findings(text: &Text) -> Vec<PoisonFinding> {
     out
 }
 
-/// A comment holds no order in good faith; one in the style of code may be an example of code.
+/// Instructions in a comment are never honest; a `/* */` comment may be part of a code example.
 fn comment_points(inside: &str) -> u32 {
     match (points(inside), inside.starts_with("/*")) {
         (0, true) => 40,
@@ -149,7 +149,7 @@ fn comment_points(inside: &str) -> u32 {
     }
 }
 
-/// `<tag>…</tag>` with words inside, or a lone `<TAG>` that shouts before a sentence.
+/// `<tag>…</tag>` with words inside, or an upper-case `<TAG>` before a sentence.
 fn tagged(text: &str, lower: &str, tag: &str) -> Option<(usize, usize)> {
     let open = format!("<{tag}>");
     let start = lower.find(&open)?;
@@ -171,7 +171,7 @@ fn lines(text: &str) -> impl Iterator<Item = (usize, &str)> {
     })
 }
 
-/// HTML comments, and Markdown's way to write one.
+/// HTML and Markdown comments.
 fn comments(text: &str) -> Vec<(usize, usize)> {
     let mut out = Vec::new();
     for (open, close) in
@@ -189,12 +189,12 @@ fn comments(text: &str) -> Vec<(usize, usize)> {
     out
 }
 
-/// A comment without an end counts when there are orders in it; mail templates write `<!--[if mso]>`.
+/// An unclosed comment counts if it contains instructions; mail templates use `<!--[if mso]>`.
 fn opens_an_order(rest: &str) -> bool {
     rest.starts_with("<!--") && !rest.starts_with("<!--[if") && points(rest) > 0
 }
 
-/// Where text goes on after a stretch of nothing.
+/// The start of text that continues after a long blank run.
 fn padding(text: &str) -> Option<usize> {
     let (mut blanks, mut breaks, mut start) = (0, 0, 0);
     for (at, c) in text.char_indices() {
@@ -228,7 +228,7 @@ fn download_into_shell(text: &str) -> Option<(usize, usize)> {
         .then_some((start, start + line.len()))
 }
 
-/// An image whose address carries data: rendering it sends the data.
+/// An image whose URL carries data: rendering it sends the data.
 fn leaking_image(text: &str) -> Option<(usize, usize)> {
     let start = text.find("![")?;
     let rest = text.get(start..)?;

@@ -1,5 +1,5 @@
-//! Names a spot inside a tool definition in the owner's words: "parameter `to.address`: description"
-//! rather than a path through JSON Schema.
+//! A readable path inside a tool definition: "parameter `to.address`: description" instead of a path
+//! through JSON Schema.
 
 use std::fmt;
 
@@ -38,15 +38,15 @@ impl Part {
     }
 }
 
-/// Where the comparison stands: the part, the field of a schema, and the members below it.
+/// The part of the definition, the field of a schema, and the members below it.
 #[derive(Clone, Debug)]
-pub(super) struct Place {
+pub(super) struct DefinitionPath {
     pub(super) part: Part,
     field: String,
     below: Vec<String>,
 }
 
-impl Place {
+impl DefinitionPath {
     pub(super) fn of_member(key: &str) -> Self {
         let part = Part::of_member(key);
         let below = if part == Part::Other { vec![key.to_owned()] } else { Vec::new() };
@@ -84,7 +84,7 @@ impl Place {
     }
 }
 
-impl fmt::Display for Place {
+impl fmt::Display for DefinitionPath {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let head = self.head();
         f.write_str(&head)?;

@@ -1,11 +1,12 @@
-//! A text as words for matching: lower case, disguises taken off, each with its bytes and sentence.
+//! Splits a text into normalized words for matching, each with its byte range and sentence. Undoes
+//! look-alike letters, leetspeak and spaced-out words.
 
 use unicode_security::skeleton;
 
 use crate::pins::is_hidden;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Word {
+pub(super) struct Token {
     pub(super) text: String,
     pub(super) start: usize,
     pub(super) end: usize,
@@ -13,8 +14,8 @@ pub(super) struct Word {
     pub(super) sentence: usize,
 }
 
-pub(super) fn words(text: &str) -> Vec<Word> {
-    let mut out: Vec<Word> = Vec::new();
+pub(super) fn tokens(text: &str) -> Vec<Token> {
+    let mut out: Vec<Token> = Vec::new();
     let mut current: Option<(usize, usize)> = None;
     let mut sentence = 0;
     let mut chars = text.char_indices().peekable();
@@ -45,15 +46,15 @@ pub(super) fn words(text: &str) -> Vec<Word> {
     joined(&out)
 }
 
-fn finish(text: &str, span: Option<(usize, usize)>, sentence: usize, out: &mut Vec<Word>) {
+fn finish(text: &str, span: Option<(usize, usize)>, sentence: usize, out: &mut Vec<Token>) {
     let Some((start, end)) = span else { return };
     let folded = fold(text.get(start..end).unwrap_or_default());
     if !folded.is_empty() {
-        out.push(Word { text: folded, start, end, sentence });
+        out.push(Token { text: folded, start, end, sentence });
     }
 }
 
-/// `Don’t` to `dont`, `ignоre` with a borrowed letter to `ignore`, `1gn0re` to `ignore`.
+/// `Don’t` to `dont`, `ignоre` with a Cyrillic letter to `ignore`, `1gn0re` to `ignore`.
 fn fold(word: &str) -> String {
     let shown: String = word.chars().filter(|c| !is_hidden(*c)).collect();
     let plain = if shown.is_ascii() { shown } else { plain(&shown) };
@@ -65,8 +66,7 @@ fn fold(word: &str) -> String {
     lower.chars().map(unleet).collect()
 }
 
-/// Letters of other alphabets only where they stand for ASCII ones; `skeleton` would also turn an
-/// honest `m` into `rn`.
+/// Replaces only non-ASCII letters that look like ASCII; `skeleton` would also turn `m` into `rn`.
 fn plain(word: &str) -> String {
     let mut out = String::with_capacity(word.len());
     for c in word.chars() {
@@ -92,14 +92,14 @@ fn unleet(c: char) -> char {
     }
 }
 
-/// `i g n o r e` to `ignore`: five or more single letters in a row are one word spread out.
-fn joined(words: &[Word]) -> Vec<Word> {
+/// `i g n o r e` to `ignore`: five or more single letters in a row are one word.
+fn joined(words: &[Token]) -> Vec<Token> {
     const LETTERS_MIN: usize = 5;
-    let single = |w: &Word| w.text.chars().count() == 1 && w.text.chars().all(char::is_alphabetic);
+    let single = |w: &Token| w.text.chars().count() == 1 && w.text.chars().all(char::is_alphabetic);
     let mut out = Vec::with_capacity(words.len());
     for run in words.chunk_by(|a, b| single(a) && single(b)) {
         match (run.first(), run.last()) {
-            (Some(first), Some(last)) if run.len() >= LETTERS_MIN => out.push(Word {
+            (Some(first), Some(last)) if run.len() >= LETTERS_MIN => out.push(Token {
                 text: run.iter().map(|w| w.text.as_str()).collect(),
                 start: first.start,
                 end: last.end,
@@ -113,10 +113,10 @@ fn joined(words: &[Word]) -> Vec<Word> {
 
 #[cfg(test)]
 mod tests {
-    use super::words;
+    use super::tokens;
 
     fn texts(text: &str) -> String {
-        words(text).into_iter().map(|w| w.text).collect::<Vec<_>>().join(" ")
+        tokens(text).into_iter().map(|w| w.text).collect::<Vec<_>>().join(" ")
     }
 
     #[test]
@@ -135,7 +135,7 @@ mod tests {
 
     #[test]
     fn sentences_end_at_stops_and_empty_lines_and_not_inside_names() {
-        let sentences = |text: &str| words(text).last().map_or(0, |w| w.sentence);
+        let sentences = |text: &str| tokens(text).last().map_or(0, |w| w.sentence);
         assert_eq!(sentences("One. Two"), 1);
         assert_eq!(sentences("see notes.txt now"), 0);
         assert_eq!(sentences("One\ntwo"), 0);
