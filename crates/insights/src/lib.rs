@@ -1,0 +1,31 @@
+//! What daily data says, with the evidence: baselines, anomalies, trends, correlations, effects of
+//! behaviours, change points, training load, sleep regularity, records. Arithmetic over its arguments;
+//! no IO, no clock, no randomness.
+
+pub mod anomaly;
+pub mod baseline;
+pub mod change_point;
+pub mod chart;
+pub mod correlation;
+pub mod day;
+pub mod difference;
+pub mod discovery;
+pub mod effective;
+pub mod finding;
+pub mod load;
+pub mod metric;
+pub mod records;
+pub mod report;
+pub mod sample;
+pub mod series;
+pub mod sleep;
+pub mod survey;
+#[cfg(test)]
+mod testing;
+pub mod trend;
+pub mod words;
+
+pub use day::Day;
+pub use finding::{Finding, Interval, Shortfall};
+pub use metric::{Better, Metric, Unit, Units};
+pub use series::Series;

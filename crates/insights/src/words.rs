@@ -1,0 +1,81 @@
+//! Sentences for people. Each has its numbers, its interval, its dates and its sample size.
+
+use crate::finding::Shortfall;
+use crate::metric::{Metric, Units};
+use crate::survey::{Claim, ClaimKind, Measured, ShortLook};
+
+/// A claim as one sentence.
+pub fn claim(claim: &Claim, measured: &[Measured], units: Units) -> String {
+    let metric = metric_of(measured, claim.metric);
+    let title = metric.map_or(claim.metric, |metric| metric.title);
+    let size = |value: f64| sized(claim, metric, value, units);
+    let interval =
+        format!("95 % interval {} to {}", size(claim.interval.low), size(claim.interval.high));
+    let worth = format!("{} days, worth {:.0}", claim.n, claim.n_eff);
+    let dates = match (claim.from, claim.to) {
+        (Some(from), Some(to)) if from != to => format!("{from} to {to}"),
+        (Some(day), _) | (_, Some(day)) => day.to_string(),
+        _ => String::new(),
+    };
+    let other = claim.other.as_deref().unwrap_or_default();
+    let other_title = metric_of(measured, other).map_or(other, |metric| metric.title);
+    match claim.kind {
+        ClaimKind::Anomaly => {
+            let (nights, change) = (claim.n, size(claim.size));
+            format!(
+                "{title} was unusual from {dates}: {change} from its baseline ({interval}; {nights} nights)."
+            )
+        }
+        ClaimKind::Behaviour => {
+            let change = size(claim.size);
+            format!(
+                "{title} differs by {change} with “{other}” ({interval}; {worth} independent ones; {dates})."
+            )
+        }
+        ClaimKind::ChangePoint => {
+            let change = size(claim.size);
+            format!(
+                "{title} changed its level by {change} between {dates} ({interval}; {worth} independent ones)."
+            )
+        }
+        ClaimKind::Trend => {
+            let change = size(claim.size);
+            format!(
+                "{title} moved by {change} per 30 days, {dates} ({interval}; {worth} independent ones)."
+            )
+        }
+        ClaimKind::Correlation => {
+            let when = if claim.lag_days == Some(0) { "" } else { " of the day before" };
+            let (r, low, high) = (claim.size, claim.interval.low, claim.interval.high);
+            format!(
+                "{title} goes with {other_title}{when}: r {r:.2} (95 % interval {low:.2} to {high:.2}; {worth} independent ones)."
+            )
+        }
+    }
+}
+
+fn metric_of<'a>(measured: &'a [Measured], name: &str) -> Option<&'a Metric> {
+    measured.iter().map(|own| &own.metric).find(|metric| metric.name == name)
+}
+
+/// A size with its sign and unit.
+fn sized(claim: &Claim, metric: Option<&Metric>, value: f64, units: Units) -> String {
+    let text = match metric {
+        Some(metric) if !claim.is_percent => metric.unit.show_difference(value, units),
+        _ => format!("{value:.0} %").replace('-', "−"),
+    };
+    if value > 0.0 { format!("+{text}") } else { text }
+}
+
+/// How much is missing, as one clause.
+pub fn shortfall(own: &Shortfall) -> String {
+    format!("not enough data: {} {}, {} more needed", own.have, own.of, own.missing)
+}
+
+/// A look that had too little data.
+pub fn short_look(short: &ShortLook, measured: &[Measured]) -> String {
+    let title = metric_of(measured, short.metric).map_or(short.metric, |metric| metric.title);
+    let other =
+        metric_of(measured, &short.other).map_or(short.other.as_str(), |metric| metric.title);
+    format!("{title} and “{other}”: {}", shortfall(&short.shortfall))
+}
