@@ -7,7 +7,7 @@ use std::time::Instant;
 use policy::{Call, Caller, Format, LocalTime, Policy, Subject, ToolFacts, Verdict, Weekday};
 use store::clock::Clock;
 use store::ledger::{
-    Admission, Durability, Ending, Facts, Filter, Ledger, Options, Outcome, PolicyVersion, Reader,
+    Admission, Durability, Ending, Facts, Filter, Ledger, Options, Outcome, PolicyRef, Reader,
 };
 
 type Result<T> = std::result::Result<T, Box<dyn std::error::Error>>;
@@ -48,7 +48,7 @@ fn measure(
     let options = Options { durability, ..Options::default() };
     let ledger = Ledger::open(folder, Clock::System, options)?;
     let start = Instant::now();
-    let spent: Vec<Spent> = std::thread::scope(|scope| {
+    let latencies: Vec<Latencies> = std::thread::scope(|scope| {
         let workers: Vec<_> =
             (0..threads).map(|_| scope.spawn(|| run(&ledger, policy, calls / threads))).collect();
         workers.into_iter().filter_map(|worker| worker.join().ok()?.ok()).collect()
@@ -56,27 +56,27 @@ fn measure(
     let wall_us = start.elapsed().as_secs_f64() * 1e6;
     println!(
         "{durability:?}, {threads} threads: admit {}, settle {}, {:.0} calls/s",
-        told(spent.iter().flat_map(|spent| &spent.admit_us)),
-        told(spent.iter().flat_map(|spent| &spent.settle_us)),
+        percentiles(latencies.iter().flat_map(|latencies| &latencies.admit_us)),
+        percentiles(latencies.iter().flat_map(|latencies| &latencies.settle_us)),
         f64::from(calls) / wall_us * 1e6
     );
     Ok(())
 }
 
 #[derive(Default)]
-struct Spent {
+struct Latencies {
     admit_us: Vec<f64>,
     settle_us: Vec<f64>,
 }
 
-fn told<'a>(times: impl Iterator<Item = &'a f64>) -> String {
+fn percentiles<'a>(times: impl Iterator<Item = &'a f64>) -> String {
     let mut times: Vec<f64> = times.copied().collect();
     times.sort_by(f64::total_cmp);
     let at = |share: usize| times.get(times.len() * share / 1_000).copied().unwrap_or_default();
     format!("p50 {:.2} p99 {:.1} p99.9 {:.0} µs", at(500), at(990), at(999))
 }
 
-fn run(ledger: &Ledger, policy: &Policy, calls: u32) -> std::result::Result<Spent, String> {
+fn run(ledger: &Ledger, policy: &Policy, calls: u32) -> std::result::Result<Latencies, String> {
     let facts = Facts {
         grant: "alice-laptop",
         session: Some("5f0c7a34-98f1-4a8e-b6f4-0f2e7e2f6b1a"),
@@ -85,21 +85,21 @@ fn run(ledger: &Ledger, policy: &Policy, calls: u32) -> std::result::Result<Spen
         server: "stripe",
         method: "tools/call",
         subject: Some(Subject::Tool("create_charge")),
-        policy: Some(PolicyVersion { name: "payments", version: 3 }),
+        policy: Some(PolicyRef { name: "payments", version: 3 }),
         argument_keys: &["amount", "currency", "customer"],
         argument_digest: Some([7; 32]),
         trace: Some("4bf92f3577b34da6a3ce929d0e0e4736"),
         remote: Some("127.0.0.1:53210"),
         ..Facts::default()
     };
-    let mut spent = Spent::default();
+    let mut latencies = Latencies::default();
     for _ in 0..calls {
         let verdict = decide(policy);
         let start = Instant::now();
         let admission = ledger.admit(&verdict, &facts).map_err(|e| e.to_string())?;
         let Admission::Permit(permit) = admission else { return Err("denied".to_owned()) };
         permit.wait_durable().map_err(|e| e.to_string())?;
-        spent.admit_us.push(start.elapsed().as_secs_f64() * 1e6);
+        latencies.admit_us.push(start.elapsed().as_secs_f64() * 1e6);
         let start = Instant::now();
         let outcome = Outcome {
             latency_us: Some(812),
@@ -107,9 +107,9 @@ fn run(ledger: &Ledger, policy: &Policy, calls: u32) -> std::result::Result<Spen
             ..Outcome::new(Ending::Ok)
         };
         permit.settle(&outcome).map_err(|e| e.to_string())?;
-        spent.settle_us.push(start.elapsed().as_secs_f64() * 1e6);
+        latencies.settle_us.push(start.elapsed().as_secs_f64() * 1e6);
     }
-    Ok(spent)
+    Ok(latencies)
 }
 
 fn decide(policy: &Policy) -> Verdict {

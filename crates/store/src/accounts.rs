@@ -1,5 +1,5 @@
-//! The owner's accounts at services: one file each, in which every secret is sealed by itself.
-//! A file is replaced whole or not at all, and only by whoever holds the account's lock.
+//! The owner's accounts at services: one file each, with every secret sealed separately. A file is
+//! replaced atomically, and only by the holder of the account's lock.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -15,21 +15,21 @@ use crate::random::{Random, RandomError};
 use crate::secret::Secret;
 use crate::vault::{Vault, VaultError};
 
+mod back_off;
 mod file;
 mod lock;
-mod sign;
 
-pub use lock::Locked;
-pub use sign::Sign;
+pub use back_off::BackOffMarker;
+pub use lock::LockedAccount;
 
-/// A service's name is part of a file name.
+/// The name of a service is part of a file name.
 const NAME_BYTES_MAX: usize = 32;
-/// Under these names an account keeps the client secret before the last change, and until when.
+/// The columns of the previous client secret and of the time until which it is valid.
 const PREVIOUS_SECRET: &str = "previous_client_secret";
 const PREVIOUS_UNTIL: &str = "previous_client_secret_until_us";
-/// Deliveries are repeated for an hour, and who changes a secret has it changed everywhere in a day.
+/// Services retry webhooks for an hour, and a changed secret is in use everywhere within a day.
 const PREVIOUS_SECRET_US: i64 = 24 * 3_600 * 1_000_000;
-/// A larger file is none of ours.
+/// A larger file is not an account file.
 const FILE_BYTES_MAX: u64 = 1 << 20;
 
 /// Everything known about one account.
@@ -40,38 +40,38 @@ pub struct Account {
     pub client_secret: Option<Secret>,
     pub access: Option<Secret>,
     pub refresh: Option<Secret>,
-    /// What services without OAuth want: keys and cookies, by name.
+    /// Keys and cookies by name, for services without OAuth.
     pub extra: BTreeMap<String, Secret>,
     pub token_type: String,
-    /// What was granted, which may be less than what was asked for.
+    /// The granted scopes, which may be fewer than requested.
     pub scopes: Vec<String>,
     pub expires_us: Option<i64>,
     /// When the owner consented.
     pub created_us: i64,
     pub refreshed_us: Option<i64>,
-    /// Set while a refresh is under way. Found afterwards, it says that one was cut short.
+    /// Set while a refresh is in flight. If found later, that refresh was interrupted.
     pub refreshing_us: Option<i64>,
-    pub state: State,
+    pub state: AccountState,
 }
 
-/// Is the login good, as far as we were told?
+/// Whether the sign-in is valid, as far as known.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case", tag = "state")]
-pub enum State {
+pub enum AccountState {
     Live,
-    /// The service refuses it for good; only the owner can sign in again.
+    /// The service rejects it permanently; the owner must sign in again.
     Dead {
         since_us: i64,
         words: String,
     },
 }
 
-/// An account without its secrets, for people.
+/// An account without its secrets, for display.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Facts {
+pub struct AccountSummary {
     pub service: String,
     pub client_id: Option<String>,
-    /// Which secrets are kept, by the names of their columns.
+    /// Which secrets are stored, by column name.
     pub kept: Vec<String>,
     pub token_type: String,
     pub scopes: Vec<String>,
@@ -80,38 +80,50 @@ pub struct Facts {
     pub refreshed_us: Option<i64>,
     pub refreshing_us: Option<i64>,
     #[serde(flatten)]
-    pub state: State,
+    pub state: AccountState,
 }
 
-impl Facts {
+impl AccountSummary {
     pub fn has(&self, column: &str) -> bool {
         self.kept.iter().any(|kept| kept == column)
     }
 }
 
-/// Tells whether a file is still the one that was read.
+/// Identifies the version of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Stamp {
+pub struct FileVersion {
     inode: u64,
     changed_s: i64,
     changed_ns: i64,
     bytes: u64,
 }
 
+impl FileVersion {
+    pub(crate) fn of(path: &Path) -> Option<FileVersion> {
+        let found = fs::symlink_metadata(path).ok()?;
+        Some(FileVersion {
+            inode: found.ino(),
+            changed_s: found.ctime(),
+            changed_ns: found.ctime_nsec(),
+            bytes: found.len(),
+        })
+    }
+}
+
 #[derive(Debug, thiserror::Error)]
 pub enum AccountsError {
-    #[error("`{0}` is no name of a service")]
+    #[error("`{0}` is not a valid service name")]
     Name(String),
     #[error(
         "the account file of `{service}` is damaged: {why}\nhint: `tollgate connect {service}` signs in again and writes a new one"
     )]
     Damaged { service: String, why: String },
     #[error(
-        "a secret of the account `{service}` does not open\nhint: `tollgate connect {service}` signs in again"
+        "a secret of the account `{service}` cannot be opened\nhint: `tollgate connect {service}` signs in again"
     )]
     Sealed { service: String, source: VaultError },
     #[error(
-        "the account `{service}` is held by another process for longer than {waited_s} seconds\nhint: `tollgate status` shows what runs"
+        "the account `{service}` was locked by another process for more than {waited_s} seconds\nhint: `tollgate status` shows what is running"
     )]
     Busy { service: String, waited_s: u64 },
     #[error(transparent)]
@@ -135,24 +147,24 @@ impl Accounts {
         let folder = home.path().join("accounts");
         match private::make_folder(&folder) {
             Err(e) if e.kind() != io::ErrorKind::AlreadyExists => {
-                return Err(io_error("make", &folder)(e));
+                return Err(io_error("create", &folder)(e));
             }
             _ => {}
         }
         Ok(Accounts { folder, vault, random })
     }
 
-    /// The account of a service, secrets opened; nothing when it was never connected.
+    /// The account of a service with its secrets opened; none if it was never connected.
     pub fn load(&self, service: &str) -> Result<Option<Account>, AccountsError> {
         self.text(service)?.map(|text| file::open(service, &text, &self.vault)).transpose()
     }
 
-    /// What is known about an account, without opening a secret.
-    pub fn facts(&self, service: &str) -> Result<Option<Facts>, AccountsError> {
-        self.text(service)?.map(|text| file::facts(service, &text)).transpose()
+    /// The summary of an account, without opening a secret.
+    pub fn summary(&self, service: &str) -> Result<Option<AccountSummary>, AccountsError> {
+        self.text(service)?.map(|text| file::summary(service, &text)).transpose()
     }
 
-    /// The services that have an account here, whether or not their files can be read.
+    /// The services with an account here, whether or not their files are readable.
     pub fn list(&self) -> Result<Vec<String>, AccountsError> {
         let mut names = Vec::new();
         for entry in fs::read_dir(&self.folder).map_err(io_error("read", &self.folder))? {
@@ -164,43 +176,37 @@ impl Accounts {
         Ok(names)
     }
 
-    /// Changes whenever the account does; costs one look at the folder.
-    pub fn stamp(&self, service: &str) -> Option<Stamp> {
-        let found = fs::symlink_metadata(self.path(service, "json").ok()?).ok()?;
-        Some(Stamp {
-            inode: found.ino(),
-            changed_s: found.ctime(),
-            changed_ns: found.ctime_nsec(),
-            bytes: found.len(),
-        })
+    /// Changes whenever the account changes; costs one `stat`.
+    pub fn version(&self, service: &str) -> Option<FileVersion> {
+        FileVersion::of(&self.path(service, "json").ok()?)
     }
 
-    /// The sign that tells all processes until when a service is not to be asked.
-    pub fn sign(&self, service: &str) -> Result<Sign, AccountsError> {
-        Ok(Sign::at(self.path(service, "pace")?))
+    /// The back-off marker, which tells all processes until when not to call a service.
+    pub fn back_off(&self, service: &str) -> Result<BackOffMarker, AccountsError> {
+        Ok(BackOffMarker::at(self.path(service, "pace")?))
     }
 
-    /// Keeps when an account was last used, beside it: the account itself stays as it is, and so do
-    /// those who have read it.
+    /// Records when an account was last used in a separate file, so that the account file itself
+    /// does not change.
     pub fn note_use(&self, service: &str, now_us: i64) -> Result<(), AccountsError> {
         let path = self.path(service, "used")?;
         let written = private::ensure(&path).and_then(|()| fs::write(&path, now_us.to_string()));
         written.map_err(io_error("write", &path))
     }
 
-    /// When an account was last used, to the minute.
+    /// When an account was last used, with a resolution of one minute.
     pub fn used_us(&self, service: &str) -> Option<i64> {
         let text = fs::read_to_string(self.path(service, "used").ok()?).ok()?;
         text.trim().parse().ok()
     }
 
-    /// Waits for the lock of an account, a bounded time. Blocks the thread.
-    pub fn lock(&self, service: &str) -> Result<Locked, AccountsError> {
+    /// Waits for the lock of an account with a timeout. Blocks the thread.
+    pub fn lock(&self, service: &str) -> Result<LockedAccount, AccountsError> {
         lock::wait(self, service)
     }
 
-    /// The lock of an account, if nobody holds it.
-    pub fn try_lock(&self, service: &str) -> Result<Option<Locked>, AccountsError> {
+    /// The lock of an account, if it is free.
+    pub fn try_lock(&self, service: &str) -> Result<Option<LockedAccount>, AccountsError> {
         lock::attempt(self, service)
     }
 
@@ -230,7 +236,7 @@ impl Accounts {
 }
 
 impl Account {
-    /// A new account that holds nothing yet.
+    /// A new, empty account.
     pub fn new(service: &str, now_us: i64) -> Account {
         Account {
             service: service.to_owned(),
@@ -245,12 +251,12 @@ impl Account {
             created_us: now_us,
             refreshed_us: None,
             refreshing_us: None,
-            state: State::Live,
+            state: AccountState::Live,
         }
     }
 
-    /// Keeps the client secret that `before` had, if this account has another one of the same app:
-    /// what the service signed with it is under way for some time.
+    /// Keeps the previous client secret if `before` had another one of the same app, because
+    /// webhooks signed with it may still be in transit.
     pub fn remember_secret(&mut self, before: &Account) {
         let is_same_app = self.client_id == before.client_id;
         let Some(old) = before.client_secret.as_ref().filter(|_| is_same_app) else { return };
@@ -261,13 +267,13 @@ impl Account {
         }
     }
 
-    /// The client secret before the last change, as long as it still counts.
+    /// The previous client secret, while it is still valid.
     pub fn previous_secret(&self, now_us: i64) -> Option<&Secret> {
         let until_us: i64 = self.extra.get(PREVIOUS_UNTIL)?.expose().parse().ok()?;
         self.extra.get(PREVIOUS_SECRET).filter(|_| now_us < until_us)
     }
 
-    /// Every secret of the account, for the scrubber of texts that may quote one.
+    /// All secrets of the account, for redacting texts that may quote one.
     pub fn secrets(&self) -> impl Iterator<Item = &Secret> {
         let tokens = [&self.client_secret, &self.access, &self.refresh];
         tokens.into_iter().flatten().chain(self.extra.values())

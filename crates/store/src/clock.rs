@@ -1,5 +1,5 @@
-//! Where time comes from: the operating system, or a value that a test sets.
-//! Rooms never ask the system themselves; they are handed one of these.
+//! The clock: the operating system's, or one that a test sets. Other modules are given a clock and
+//! never read the system's.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -10,14 +10,14 @@ use rustix::time::{ClockId, clock_gettime};
 pub struct Now {
     /// Microseconds since 1970 by the wall clock, which people and time servers may set.
     pub wall_us: i64,
-    /// Microseconds since the machine started, sleep included; nobody can set it.
+    /// Microseconds since the machine started, including sleep; it cannot be set.
     pub steady_us: u64,
 }
 
 #[derive(Clone, Debug)]
 pub enum Clock {
     System,
-    /// Stands still until a test moves it.
+    /// Frozen until a test moves it.
     Set(Arc<Mutex<Now>>),
 }
 
@@ -34,7 +34,7 @@ impl Clock {
         }
     }
 
-    /// Moves a set clock forward, as time does. The system's clock is left alone.
+    /// Advances a test clock. The system clock is unaffected.
     pub fn advance(&self, us: u64) {
         if let Clock::Set(now) = self {
             let mut now = now.lock().unwrap_or_else(PoisonError::into_inner);
@@ -43,15 +43,15 @@ impl Clock {
         }
     }
 
-    /// Sets the wall clock alone, as a person or a time server does.
+    /// Sets only the wall clock, as a person or a time server does.
     pub fn set_wall(&self, wall_us: i64) {
         if let Clock::Set(now) = self {
             now.lock().unwrap_or_else(PoisonError::into_inner).wall_us = wall_us;
         }
     }
 
-    /// Names the period in which `steady_us` counts from one zero; nothing when the system has no
-    /// such name, so that no two runs are taken for the same period.
+    /// Identifies the boot within which `steady_us` is comparable; none if the system has no boot
+    /// id, so that no two runs are taken for the same boot.
     pub fn boot_id(&self) -> Option<String> {
         match self {
             Clock::System => std::fs::read_to_string("/proc/sys/kernel/random/boot_id")

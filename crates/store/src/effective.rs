@@ -1,5 +1,5 @@
-//! What a gate runs with: the objects of `gate.db` and of `tollgate.toml` as one, with the look-ups
-//! that every call needs.
+//! The configuration a gate runs with: the objects of `gate.db` and `tollgate.toml` merged, with
+//! the look-ups that every call needs.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -7,7 +7,7 @@ use std::sync::Arc;
 use hashbrown::HashMap;
 
 use crate::registry::{
-    Grant, GrantState, PolicyText, Server, Snapshot, Token, TokenFault, TokenHash,
+    Grant, GrantState, PolicyText, RegistrySnapshot, Server, Token, TokenFault, TokenHash,
 };
 use crate::settings::Settings;
 
@@ -15,7 +15,7 @@ pub mod merge;
 
 pub use merge::{MergeError, MergeProblem};
 
-/// One whole state of the gate; swapped whole when anything changes.
+/// One complete state of the gate; replaced as a whole on every change.
 #[derive(Clone, Debug)]
 pub struct Effective {
     /// Of the snapshot; for [`Registry::changed`](crate::registry::Registry::changed).
@@ -24,29 +24,40 @@ pub struct Effective {
     pub servers: BTreeMap<String, Server>,
     pub policies: BTreeMap<String, PolicyText>,
     pub values: BTreeMap<String, String>,
-    /// What does not fit together; each denies what it is about and nothing else.
+    /// Conflicts; each denies what it concerns and nothing else.
     pub problems: Vec<MergeProblem>,
     grants: Vec<Grant>,
-    tokens: HashMap<TokenHash, TokenPlace>,
+    tokens: HashMap<TokenHash, TokenEntry>,
 }
 
 #[derive(Clone, Debug)]
-struct TokenPlace {
+struct TokenEntry {
     hash: TokenHash,
     grant: usize,
     valid_until_us: Option<i64>,
+    audience: Option<Arc<str>>,
 }
 
-/// What a presented token stands for.
+/// A token that is valid now.
+#[derive(Clone, Debug)]
+pub struct LiveToken {
+    pub hash: TokenHash,
+    /// When it ends, if it does.
+    pub valid_until_us: Option<i64>,
+    /// The path that an access token is for; none for the grant's own token.
+    pub audience: Option<Arc<str>>,
+}
+
+/// What a presented token identifies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Lookup<'e> {
     Active(&'e Grant),
-    /// A token that worked once; the grant is named in the audit row.
+    /// A token that was valid once; the audit row names the grant.
     Ended {
         grant: &'e Grant,
         why: Ended,
     },
-    /// Well-formed, but nobody's.
+    /// Well-formed, but unknown.
     Unknown,
     NotAToken(TokenFault),
 }
@@ -55,11 +66,11 @@ pub enum Lookup<'e> {
 pub enum Ended {
     Revoked,
     Expired,
-    /// Rotated, and the overlap is over.
+    /// Rotated, and the overlap has ended; or an access token that has expired.
     Replaced,
 }
 
-/// A server within reach of a grant.
+/// A server that a grant can reach.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Access<'e> {
     pub server: &'e Server,
@@ -68,23 +79,26 @@ pub struct Access<'e> {
 }
 
 impl Effective {
-    /// Puts the two together. An object that both places define, a token that two grants share, and
-    /// a grant of the file that holds what does not exist are errors that name both places. For a
-    /// start and for a changed file.
-    pub fn merge(snapshot: Snapshot, settings: Arc<Settings>) -> Result<Effective, MergeError> {
+    /// Merges the two, for a start and for a changed file. An object that both define, a token that
+    /// two grants share, and a grant of the file that refers to something missing are errors that
+    /// name both sources.
+    pub fn merge(
+        snapshot: RegistrySnapshot,
+        settings: Arc<Settings>,
+    ) -> Result<Effective, MergeError> {
         let effective = Effective::merge_closed(snapshot, settings);
         let problems: Vec<MergeProblem> =
             effective.problems.iter().filter(|problem| problem.is_error()).cloned().collect();
         if problems.is_empty() { Ok(effective) } else { Err(MergeError { problems }) }
     }
 
-    /// The same for a changed `gate.db`, which must count at once (a revoked grant is in it): what
-    /// clashes is in force from neither place.
-    pub fn merge_closed(snapshot: Snapshot, settings: Arc<Settings>) -> Effective {
+    /// The same for a changed `gate.db`, which must take effect at once (it may revoke a grant):
+    /// conflicting objects are active from neither source.
+    pub fn merge_closed(snapshot: RegistrySnapshot, settings: Arc<Settings>) -> Effective {
         merge::merge(snapshot, settings)
     }
 
-    /// Whose token this is. The token is hashed first, so nothing that follows depends on it.
+    /// The grant of a token. The token is hashed first, so that timing does not depend on it.
     pub fn lookup(&self, presented: &str, now_us: i64) -> Lookup<'_> {
         match Token::hash_of(presented) {
             Ok(hash) => self.lookup_hash(hash, now_us),
@@ -92,12 +106,12 @@ impl Effective {
         }
     }
 
-    /// The same for a token of which only the hash is at hand.
+    /// The same for the hash of a token.
     pub fn lookup_hash(&self, hash: TokenHash, now_us: i64) -> Lookup<'_> {
-        let place = self.tokens.get(&hash).filter(|place| place.hash.same(&hash));
-        let found = place.and_then(|place| Some((place, self.grants.get(place.grant)?)));
-        let Some((place, grant)) = found else { return Lookup::Unknown };
-        let is_replaced = place.valid_until_us.is_some_and(|until| until <= now_us);
+        let entry = self.tokens.get(&hash).filter(|entry| entry.hash.same(&hash));
+        let found = entry.and_then(|entry| Some((entry, self.grants.get(entry.grant)?)));
+        let Some((entry, grant)) = found else { return Lookup::Unknown };
+        let is_replaced = entry.valid_until_us.is_some_and(|until| until <= now_us);
         match grant.state(now_us) {
             GrantState::Revoked => Lookup::Ended { grant, why: Ended::Revoked },
             GrantState::Expired => Lookup::Ended { grant, why: Ended::Expired },
@@ -106,15 +120,19 @@ impl Effective {
         }
     }
 
-    /// The tokens that open something at this time, and until when, where a rotation replaced them.
-    pub fn live_tokens(&self, now_us: i64) -> impl Iterator<Item = (TokenHash, Option<i64>)> {
-        self.tokens.iter().filter_map(move |(hash, place)| {
+    /// The currently valid tokens.
+    pub fn live_tokens(&self, now_us: i64) -> impl Iterator<Item = LiveToken> {
+        self.tokens.iter().filter_map(move |(hash, entry)| {
             let is_live = matches!(self.lookup_hash(*hash, now_us), Lookup::Active(_));
-            is_live.then_some((*hash, place.valid_until_us))
+            is_live.then(|| LiveToken {
+                hash: *hash,
+                valid_until_us: entry.valid_until_us,
+                audience: entry.audience.clone(),
+            })
         })
     }
 
-    /// Every grant, revoked ones included.
+    /// Every grant, including revoked ones.
     pub fn grants(&self) -> &[Grant] {
         &self.grants
     }
@@ -124,23 +142,27 @@ impl Effective {
         self.grants.iter().find(|grant| grant.label == label && grant.revoked_at_us.is_none())
     }
 
-    /// The server and the policy on it, if the grant holds that server and it exists.
+    /// The server and its policy, if the grant has access to it and it exists. For a grant that is not
+    /// an operator the operator server does not exist, whatever its policy says.
     pub fn access(&self, grant: &Grant, server: &str) -> Option<Access<'_>> {
-        let holding = grant.holding(server)?;
+        let access = grant.access(server)?;
         let server = self.servers.get(server)?;
-        let policy = holding.policy.as_deref().and_then(|name| self.policies.get(name));
+        if server.target.is_operator() && !grant.operator {
+            return None;
+        }
+        let policy = access.policy.as_deref().and_then(|name| self.policies.get(name));
         Some(Access { server, policy })
     }
 
     /// The servers of a grant that exist, by name.
     pub fn accesses<'e>(&'e self, grant: &'e Grant) -> impl Iterator<Item = Access<'e>> {
-        grant.holdings.iter().filter_map(|holding| self.access(grant, &holding.server))
+        grant.server_access.iter().filter_map(|access| self.access(grant, &access.server))
     }
 
-    /// When the next grant or rotated token ends, if any: a gate may sleep until then.
+    /// When the next grant or rotated token expires, if any; a gate may sleep until then.
     pub fn next_end_us(&self, now_us: i64) -> Option<i64> {
         let grants = self.grants.iter().filter_map(|grant| grant.expires_at_us);
-        let tokens = self.tokens.values().filter_map(|place| place.valid_until_us);
+        let tokens = self.tokens.values().filter_map(|entry| entry.valid_until_us);
         grants.chain(tokens).filter(|at| *at > now_us).min()
     }
 }

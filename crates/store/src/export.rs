@@ -1,39 +1,49 @@
-//! Takes the owner's records out: CSV, JSON lines or Parquet, row by row, so memory stays flat
-//! however long the history. A file under its final name is complete; agents stay in one folder.
+//! Exports the owner's records as CSV, JSON lines or Parquet, row by row, so that memory use does
+//! not depend on the length of the history. A file under its final name is complete; agents can
+//! only write to one folder.
 
 use crate::records::{RecordsError, View};
 
 pub(crate) mod csv;
-mod draft;
-mod fields;
+mod job;
 mod jsonl;
-mod order;
+mod members;
 mod parquet;
-mod place;
+mod path;
 mod python;
+mod temp_file;
 mod writer;
 
 pub use csv::CsvSafety;
-pub use order::{ALL, Done, Order, Plan, Step, Written, day, nearest_kind};
-pub use place::Reach;
+pub use job::{
+    ALL, ExportJob, ExportOptions, ExportResult, ExportStep, WrittenFile, day, nearest_kind,
+};
+pub use path::PathScope;
 
-/// What a service lets out, in the order of its files.
+/// What a service exports, in the order of its files.
 #[derive(Debug)]
-pub struct Shelf {
+pub struct ServiceExports {
     pub service: &'static str,
-    pub kinds: &'static [Kind],
+    pub kinds: &'static [ExportKind],
 }
 
-/// One kind of record as it is asked for and as its file is named.
+/// One kind of record, with its name in requests and in file names.
 #[derive(Debug)]
-pub struct Kind {
-    /// The word for it in an order, such as `cycles`.
+pub struct ExportKind {
+    /// Its name in a request, such as `cycles`.
     pub name: &'static str,
-    /// The name of its file among all, without the extension.
+    /// Its file name in a full export, without the extension.
     pub file: &'static str,
-    /// A snapshot has no place in time and comes only with everything.
+    /// A snapshot has no time and is only part of a full export.
     pub is_snapshot: bool,
     pub view: &'static View,
+}
+
+impl ExportKind {
+    /// A list whose file has its name.
+    pub const fn list(name: &'static str, view: &'static View) -> ExportKind {
+        ExportKind { name, file: name, is_snapshot: false, view }
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -59,28 +69,28 @@ impl Format {
     }
 }
 
-/// How Parquet files are packed.
+/// Compression of Parquet files.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Compression {
-    /// What every reader knows.
+    /// Supported by every reader.
     #[default]
     Snappy,
     /// Smaller.
     Zstd,
 }
 
-/// Why nothing was exported. The codes are part of the documented interface of the tools.
+/// Why an export failed. The codes are part of the documented interface of the tools.
 #[derive(Debug, thiserror::Error)]
-pub enum Fault {
+pub enum ExportError {
     #[error("{0}")]
-    Asked(String),
+    Invalid(String),
     #[error("there are no {0} here yet\nhint: sync first")]
     Empty(String),
-    #[error("`{0}` holds something already\nhint: ask to overwrite it, or choose another path")]
+    #[error("`{0}` already exists\nhint: allow overwriting, or choose another path")]
     Exists(String),
     #[error("{0}")]
     Refused(String),
-    /// The path leads out of the folder that an agent may write to.
+    /// The path is outside the folder that an agent may write to.
     #[error("{0}")]
     Outside(String),
     #[error("cannot write `{path}`: {words}")]
@@ -89,15 +99,17 @@ pub enum Fault {
     Records(#[from] RecordsError),
 }
 
-impl Fault {
+impl ExportError {
     /// The error code of the tools.
     pub fn code(&self) -> &'static str {
         match self {
-            Fault::Asked(_) => "VALIDATION_ERROR",
-            Fault::Empty(_) => "CACHE_EMPTY",
-            Fault::Exists(_) => "FILE_EXISTS",
-            Fault::Refused(_) | Fault::Outside(_) | Fault::Write { .. } => "EXPORT_ERROR",
-            Fault::Records(_) => "CACHE_ERROR",
+            ExportError::Invalid(_) => "VALIDATION_ERROR",
+            ExportError::Empty(_) => "CACHE_EMPTY",
+            ExportError::Exists(_) => "FILE_EXISTS",
+            ExportError::Refused(_) | ExportError::Outside(_) | ExportError::Write { .. } => {
+                "EXPORT_ERROR"
+            }
+            ExportError::Records(_) => "CACHE_ERROR",
         }
     }
 }

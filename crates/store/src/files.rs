@@ -1,5 +1,5 @@
-//! Reads files that the owner names: regular files only, up to a size, within a time. A pipe, a device or
-//! a stalled network disk is an error and holds nobody up.
+//! Reads files that the owner names: regular files only, with a size limit and a timeout. A pipe, a
+//! device or a stalled network disk is an error and blocks no caller.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read};
@@ -10,13 +10,13 @@ use std::time::Duration;
 
 use rustix::fs::OFlags;
 
-/// A file that is not read within this time is given up.
+/// The timeout for reading a file.
 pub const READ_WAIT_MS_MAX: u64 = 5_000;
 
-/// Anybody on the machine may write to the file.
+/// The file is world-writable.
 const WRITABLE_BY_ALL: u32 = 0o002;
 
-/// Opens a regular file. Waits for no writer of a pipe, and makes no terminal ours.
+/// Opens a regular file. Does not block on a pipe, and does not acquire a controlling terminal.
 pub fn open(path: &Path) -> io::Result<File> {
     let flags = OFlags::NONBLOCK | OFlags::NOCTTY;
     let flags = i32::try_from(flags.bits()).unwrap_or(0);
@@ -25,16 +25,30 @@ pub fn open(path: &Path) -> io::Result<File> {
     let what = if kind.is_file() {
         return Ok(file);
     } else if kind.is_dir() {
-        "a folder"
+        "a folder, not a file"
     } else if kind.is_fifo() {
-        "a pipe"
+        "a pipe, not a file; write its content to a file first"
     } else {
-        "a device or a socket"
+        "a device or a socket, not a file"
     };
-    Err(io::Error::new(io::ErrorKind::InvalidInput, format!("it is {what}, not a file")))
+    Err(io::Error::new(io::ErrorKind::InvalidInput, format!("it is {what}")))
 }
 
-/// The whole of a regular file.
+/// Refuses a folder that has a pipe, a device or a socket in it, because opening one may block.
+pub fn refuse_special(folder: &Path) -> io::Result<()> {
+    for entry in std::fs::read_dir(folder).into_iter().flatten() {
+        let entry = entry?;
+        let kind = entry.file_type()?;
+        if !kind.is_file() && !kind.is_dir() && !kind.is_symlink() {
+            let name = entry.file_name();
+            let words = format!("`{}` is a pipe, a device or a socket", name.display());
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, words));
+        }
+    }
+    Ok(())
+}
+
+/// The content of a regular file.
 pub fn read(path: &Path, bytes_max: u64) -> io::Result<Vec<u8>> {
     let path = path.to_owned();
     within(READ_WAIT_MS_MAX, move || {
@@ -52,24 +66,24 @@ pub fn read_text(path: &Path, bytes_max: u64) -> io::Result<String> {
     String::from_utf8(read(path, bytes_max)?).map_err(|_| io::Error::other("it is not UTF-8"))
 }
 
-/// Runs something on a thread of its own and waits for it for a time. A thread that is stuck in the
-/// system cannot be ended; it is left behind.
+/// Runs a function on its own thread and waits with a timeout. A thread that is stuck in a system
+/// call cannot be stopped; it is abandoned.
 pub fn within<T: Send + 'static>(
     wait_ms_max: u64,
     work: impl FnOnce() -> T + Send + 'static,
 ) -> io::Result<T> {
-    let (tell, told) = mpsc::sync_channel(1);
+    let (sender, receiver) = mpsc::sync_channel(1);
     std::thread::Builder::new().name("read-file".to_owned()).spawn(move || {
-        // Nobody listens any more when it took too long.
-        let _ = tell.send(work());
+        // The receiver is gone after a timeout.
+        let _ = sender.send(work());
     })?;
-    told.recv_timeout(Duration::from_millis(wait_ms_max)).map_err(|_| {
+    receiver.recv_timeout(Duration::from_millis(wait_ms_max)).map_err(|_| {
         let words = format!("it was not read within {} s", wait_ms_max / 1_000);
         io::Error::new(io::ErrorKind::TimedOut, words)
     })
 }
 
-/// Whether anybody on this machine may change the file.
+/// Whether any user of this machine may change the file.
 pub fn is_writable_by_all(path: &Path) -> bool {
     let path = path.to_owned();
     let found = within(READ_WAIT_MS_MAX, move || std::fs::metadata(path));

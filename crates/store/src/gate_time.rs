@@ -1,24 +1,25 @@
-//! The gate's own time for grants and overlaps: the latest the wall clock has ever said, carried on
-//! by the steady clock. A clock that is set back makes nothing last longer.
+//! The gate's time for grants and overlaps: the latest wall clock time ever seen, advanced by the
+//! steady clock. Setting the clock back extends nothing.
 
 use std::sync::{Mutex, PoisonError};
 
 use crate::clock::Now;
 
-/// Never runs backwards, within a process and, with the noted time of the registry, beyond it.
+/// Never runs backwards within a process and, with the stored time of the registry, across
+/// processes.
 #[derive(Debug)]
 pub struct GateTime {
     latest: Mutex<Now>,
 }
 
 impl GateTime {
-    /// `noted_us` is what [`Registry::note_time`](crate::registry::Registry::note_time) answered.
+    /// `noted_us` is the result of [`Registry::note_time`](crate::registry::Registry::note_time).
     pub fn new(now: Now, noted_us: i64) -> GateTime {
         let wall_us = now.wall_us.max(noted_us);
         GateTime { latest: Mutex::new(Now { wall_us, ..now }) }
     }
 
-    /// Microseconds since 1970 by the gate's time.
+    /// Microseconds since 1970 in the gate's time.
     pub fn at(&self, now: Now) -> i64 {
         let mut latest = self.latest.lock().unwrap_or_else(PoisonError::into_inner);
         let passed_us = now.steady_us.saturating_sub(latest.steady_us);

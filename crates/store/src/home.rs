@@ -1,5 +1,5 @@
-//! The home folder: one place, mode 0700, files 0600, owned by whoever runs tollgate.
-//! A wrong mode is repaired with a notice; a symlink or a foreign owner is refused.
+//! The home folder: mode 0700, files 0600, owned by the user that runs tollgate. A wrong mode is
+//! repaired with a notice; a symlink or another owner is rejected.
 
 use std::fmt;
 use std::fs::{self, File, Metadata};
@@ -17,24 +17,25 @@ const FILE_MODE: u32 = 0o600;
 const PERMISSION_BITS: u32 = 0o777;
 const OTHERS_BITS: u32 = 0o077;
 
-/// A folder that holds any of these is a tollgate home; another folder with files in it is not, and
-/// its modes are left alone. They are also the beginnings of the names whose modes are kept.
+/// A folder with any of these is a tollgate home; another folder with files in it is not, and its
+/// modes are left alone. They are also the prefixes of the names whose modes are checked.
 const OURS: &[&str] = &["gate.db", "data.db", "vault.key", "audit", "logs", "backups", "ledger"];
-/// Names that others use too: they make no folder ours, but in ours their modes are kept.
-const ALSO_KEPT: &[&str] = &["accounts", "catalog.db"];
-/// The owner may prepare this file before the first start, and may link it from elsewhere.
+/// Names that other programs use too: they do not make a folder a home, but in a home their modes
+/// are checked.
+const ALSO_KEPT: &[&str] = &["accounts", "catalog.db", "logins"];
+/// The owner may create this file before the first start, and may link it.
 const SETTINGS_FILE: &str = "tollgate.toml";
-/// Subfolders of our own are this deep at most.
+/// Our subfolders are at most this deep.
 const DEPTH_MAX: usize = 3;
 
-/// An opened home folder. Holding one means that owner and modes were right when it was opened.
+/// An opened home folder. Its owner and modes were right when it was opened.
 #[derive(Clone, Debug)]
 pub struct Home {
     path: PathBuf,
     notices: Vec<Notice>,
 }
 
-/// What opening the home found and mended, or could only point at.
+/// What opening the home found and repaired, or can only report.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Notice {
     Repaired {
@@ -42,7 +43,7 @@ pub enum Notice {
         was: u32,
         now: u32,
     },
-    /// Anyone may replace the home folder as a whole; its own mode does not help against that.
+    /// Other users may replace the home folder as a whole; its own mode does not prevent that.
     ParentOpenToAll(PathBuf),
 }
 
@@ -58,7 +59,7 @@ impl fmt::Display for Notice {
             }
             Notice::ParentOpenToAll(path) => write!(
                 f,
-                "anyone on this machine may replace what lies in `{}`; choose another home or `chmod o-w` it",
+                "anyone on this machine may replace the content of `{}`; choose another home or `chmod o-w` it",
                 path.display()
             ),
         }
@@ -67,36 +68,38 @@ impl fmt::Display for Notice {
 
 #[derive(Debug, thiserror::Error)]
 pub enum HomeError {
-    #[error("there is no tollgate home at `{}`\nhint: `tollgate up` makes one; `TOLLGATE_HOME` names another place", .0.display())]
+    #[error("there is no tollgate home at `{}`\nhint: `tollgate up` creates one; `TOLLGATE_HOME` sets another folder", .0.display())]
     Missing(PathBuf),
     #[error("`{}` is not a folder\nhint: set `TOLLGATE_HOME` to a folder", .0.display())]
     NotAFolder(PathBuf),
-    #[error("`{}` holds files that are not tollgate's\nhint: choose an empty folder, or one that does not exist yet", .0.display())]
+    #[error("`{}` contains files that are not tollgate's\nhint: choose an empty folder, or one that does not exist yet", .0.display())]
     NotOurs(PathBuf),
-    #[error("`{}` is a symbolic link, which someone else could point elsewhere\nhint: give the real place instead", .0.display())]
+    #[error("`{}` is a symbolic link, which another user could redirect\nhint: give the real path instead", .0.display())]
     Symlink(PathBuf),
+    #[error("`{}` is a pipe, a socket or a device, not a file\nhint: remove it, and restore the file from a copy if you have one", .0.display())]
+    NotAFile(PathBuf),
     #[error("`{}` belongs to user {owner}, tollgate runs as user {runs_as}\nhint: run tollgate as the owner, or `chown` the folder", .path.display())]
     ForeignOwner { path: PathBuf, owner: u32, runs_as: u32 },
-    #[error("cannot {act} `{}`: {source}\nhint: `--home DIR` or `TOLLGATE_HOME` names another place", .path.display())]
+    #[error("cannot {act} `{}`: {source}\nhint: `--home DIR` or `TOLLGATE_HOME` sets another folder", .path.display())]
     Io { act: &'static str, path: PathBuf, source: io::Error },
 }
 
 impl Home {
-    /// Opens the home at `path`, making it when nothing or an empty folder is there.
+    /// Opens the home at `path`, creating it when it is missing or empty.
     pub fn create(path: &Path) -> Result<Home, HomeError> {
         let path = plain_path(path)?;
         if let Some(parent) = path.parent() {
-            fs::create_dir_all(parent).map_err(io_error("make", parent))?;
+            fs::create_dir_all(parent).map_err(io_error("create", parent))?;
         }
         match private::make_folder(&path) {
             Ok(()) => {}
             Err(e) if e.kind() == io::ErrorKind::AlreadyExists => {}
-            Err(e) => return Err(io_error("make", &path)(e)),
+            Err(e) => return Err(io_error("create", &path)(e)),
         }
         Home::open(&path)
     }
 
-    /// Opens a home that exists.
+    /// Opens an existing home.
     pub fn open(path: &Path) -> Result<Home, HomeError> {
         let path = plain_path(path)?;
         let mut notices = Vec::new();
@@ -116,7 +119,7 @@ impl Home {
         &self.path
     }
 
-    /// What was mended while opening, for `doctor` and the first lines of `up`.
+    /// What was repaired while opening, for `doctor` and the first lines of `up`.
     pub fn notices(&self) -> &[Notice] {
         &self.notices
     }
@@ -141,7 +144,7 @@ impl Home {
         self.path.join("backups")
     }
 
-    /// Where `tollgate.toml` is looked for when no other place is named.
+    /// Where `tollgate.toml` is expected when no other path is given.
     pub fn settings_file(&self) -> PathBuf {
         self.path.join(SETTINGS_FILE)
     }
@@ -162,7 +165,7 @@ fn check_parent(path: &Path, notices: &mut Vec<Notice>) -> Result<(), HomeError>
         Err(e) if e.kind() == io::ErrorKind::NotFound => {
             return Err(HomeError::Missing(path.into()));
         }
-        Err(e) => return Err(io_error("look at", parent)(e)),
+        Err(e) => return Err(io_error("inspect", parent)(e)),
     };
     if mode & WRITABLE_BY_ALL != 0 && mode & STICKY == 0 {
         notices.push(Notice::ParentOpenToAll(parent.into()));
@@ -176,7 +179,7 @@ fn check_folder(path: &Path, notices: &mut Vec<Notice>) -> Result<(), HomeError>
         Err(e) if e.kind() == io::ErrorKind::NotFound => {
             return Err(HomeError::Missing(path.into()));
         }
-        Err(e) => return Err(io_error("look at", path)(e)),
+        Err(e) => return Err(io_error("inspect", path)(e)),
     };
     check_owner(path, &found)?;
     if !found.is_dir() {
@@ -186,11 +189,11 @@ fn check_folder(path: &Path, notices: &mut Vec<Notice>) -> Result<(), HomeError>
     repair_folder(path, notices)
 }
 
-/// Changing modes in a folder that was named by mistake (`/`, the user's own home) would be harm. One
-/// that is private already and holds nothing but files, such as policies laid down beforehand, is none.
+/// Changing modes in a folder that was given by mistake (`/`, the user's own home) would do harm. A
+/// folder that is already private and contains only files, such as prepared policies, is fine.
 fn check_is_ours(path: &Path, found: &Metadata) -> Result<(), HomeError> {
     let is_private = found.mode() & PERMISSION_BITS == FOLDER_MODE;
-    let mut is_anothers = false;
+    let mut is_foreign = false;
     for entry in fs::read_dir(path).map_err(io_error("read", path))? {
         let entry = entry.map_err(io_error("read", path))?;
         let name = entry.file_name();
@@ -199,9 +202,9 @@ fn check_is_ours(path: &Path, found: &Metadata) -> Result<(), HomeError> {
         }
         let is_file = entry.file_type().is_ok_and(|kind| kind.is_file());
         let is_hidden = name.to_string_lossy().starts_with('.');
-        is_anothers |= !is_private || !is_file || is_hidden;
+        is_foreign |= !is_private || !is_file || is_hidden;
     }
-    if is_anothers { Err(HomeError::NotOurs(path.into())) } else { Ok(()) }
+    if is_foreign { Err(HomeError::NotOurs(path.into())) } else { Ok(()) }
 }
 
 fn is_our_name(name: &str) -> bool {
@@ -219,13 +222,13 @@ fn check_owner(path: &Path, found: &Metadata) -> Result<(), HomeError> {
     Err(HomeError::ForeignOwner { path: path.into(), owner: found.uid(), runs_as })
 }
 
-/// Through a descriptor, so that the folder looked at is the folder changed.
+/// Through a descriptor, so that the checked folder is the changed folder.
 fn repair_folder(path: &Path, notices: &mut Vec<Notice>) -> Result<(), HomeError> {
     let flags = OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::RDONLY | OFlags::CLOEXEC;
     let folder = rustix::fs::open(path, flags, Mode::empty())
         .map_err(|e| io_error("open", path)(e.into()))?;
     let folder = File::from(folder);
-    let found = folder.metadata().map_err(io_error("look at", path))?;
+    let found = folder.metadata().map_err(io_error("inspect", path))?;
     check_owner(path, &found)?;
     let was = found.mode() & PERMISSION_BITS;
     if was == FOLDER_MODE {
@@ -239,7 +242,7 @@ fn repair_folder(path: &Path, notices: &mut Vec<Notice>) -> Result<(), HomeError
 
 fn make_subfolder(path: &Path) -> Result<(), HomeError> {
     match private::make_folder(path) {
-        Err(e) if e.kind() != io::ErrorKind::AlreadyExists => Err(io_error("make", path)(e)),
+        Err(e) if e.kind() != io::ErrorKind::AlreadyExists => Err(io_error("create", path)(e)),
         _ => Ok(()),
     }
 }
@@ -262,7 +265,7 @@ fn check_contents(
             Ok(found) => check_entry(&path, &found, depth_left, notices)?,
             // Another process that uses this home has just removed it.
             Err(e) if e.kind() == io::ErrorKind::NotFound => {}
-            Err(e) => return Err(io_error("look at", &path)(e)),
+            Err(e) => return Err(io_error("inspect", &path)(e)),
         }
     }
     Ok(())
@@ -275,10 +278,15 @@ fn check_entry(
     notices: &mut Vec<Notice>,
 ) -> Result<(), HomeError> {
     check_owner(path, found)?;
+    // Reading a pipe would block.
+    if !found.is_dir() && !found.is_file() {
+        return Err(HomeError::NotAFile(path.into()));
+    }
     let now = if found.is_dir() { FOLDER_MODE } else { FILE_MODE };
     let was = found.mode() & PERMISSION_BITS;
     if was & OTHERS_BITS != 0 {
-        // Nobody else can enter the folder any more, so the name still means what was looked at.
+        // No other user can enter the folder any more, so the name still refers to what was
+        // checked.
         match fs::set_permissions(path, fs::Permissions::from_mode(now)) {
             Ok(()) => notices.push(Notice::Repaired { path: path.into(), was, now }),
             Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(()),

@@ -1,5 +1,5 @@
-//! The catalogue index: servers and tools of registries with what we make of them, searchable by
-//! words. It lies in `catalog.db`, a file of its own that can be made again from the dumps.
+//! The catalogue index: servers and tools of registries with their classification, searchable by
+//! words. It is `catalog.db`, a separate file that can be rebuilt from the dumps.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -19,14 +19,14 @@ mod write;
 
 pub use import::{Imported, Source};
 pub use read::{ServerRow, ToolRow};
-pub use search::{Hit, Question};
+pub use search::{Hit, SearchQuery};
 
 /// How long a statement waits for another process.
 const BUSY_MS_MAX: u64 = 5_000;
-/// `tlgc`: tells this file from others.
+/// `tlgc`: the application id of this file.
 const APPLICATION_ID: i64 = 0x746c_6763;
 /// Changes with the tables, and whenever the same definition gives other words or another class.
-const FORM: i64 = 2;
+const FORMAT: i64 = 2;
 
 #[derive(Debug, thiserror::Error)]
 pub enum IndexError {
@@ -37,16 +37,16 @@ pub enum IndexError {
     #[error("`{}` is not a catalogue of tollgate\nhint: move it away", .0.display())]
     NotOurs(PathBuf),
     #[error(
-        "the catalogue was made by another version of tollgate\nhint: `tollgate catalog import FILE --fresh` makes it again"
+        "the catalogue was built by another version of tollgate\nhint: `tollgate catalog import FILE --fresh` builds it again"
     )]
-    OtherForm,
+    OtherFormat,
     #[error("the dump cannot be read: {0}")]
     Dump(String),
     #[error(
         "nothing in the catalogue is called `{0}`\nhint: `tollgate catalog search WORDS` finds names"
     )]
     Missing(String),
-    #[error("ask with at least one word")]
+    #[error("search for at least one word")]
     NoWords,
     #[error("the catalogue cannot be used: {0}")]
     Database(#[from] rusqlite::Error),
@@ -67,7 +67,7 @@ impl std::fmt::Debug for Index {
 }
 
 impl Index {
-    /// Opens the catalogue of a home to read; there must be one.
+    /// Opens the catalogue of a home for reading; it must exist.
     pub fn open(home: &Home) -> Result<Index, IndexError> {
         let path = path(home);
         if !path.exists() {
@@ -76,7 +76,7 @@ impl Index {
         let db = Connection::open_with_flags(&path, OpenFlags::SQLITE_OPEN_READ_ONLY)?;
         db.busy_timeout(Duration::from_millis(BUSY_MS_MAX))?;
         check(&db, &path)?;
-        // Reads come from the page cache of the system; copying them into ours first costs more.
+        // The system's page cache serves reads; copying pages into our own costs more.
         db.pragma_update(None, "mmap_size", 1_i64 << 32)?;
         Ok(Index { db, path })
     }
@@ -98,23 +98,23 @@ fn check(db: &Connection, path: &Path) -> Result<(), IndexError> {
     let application: i64 = db.pragma_query_value(None, "application_id", |r| r.get(0))?;
     let form: i64 = db.pragma_query_value(None, "user_version", |r| r.get(0))?;
     match (application, form) {
-        (APPLICATION_ID, FORM) => Ok(()),
-        (APPLICATION_ID, _) => Err(IndexError::OtherForm),
+        (APPLICATION_ID, FORMAT) => Ok(()),
+        (APPLICATION_ID, _) => Err(IndexError::OtherFormat),
         _ => Err(IndexError::NotOurs(path.into())),
     }
 }
 
-/// A file for a new catalogue, with its tables.
+/// Creates the file and tables of a new catalogue.
 fn make(path: &Path) -> Result<Connection, IndexError> {
     private::create_new(path).map_err(|source| IndexError::Io { path: path.into(), source })?;
     let db = Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
     db.execute_batch(include_str!("index/schema.sql"))?;
     db.pragma_update(None, "application_id", APPLICATION_ID)?;
-    db.pragma_update(None, "user_version", FORM)?;
+    db.pragma_update(None, "user_version", FORMAT)?;
     Ok(db)
 }
 
-/// The place of a word in its list, as it is kept.
+/// The index of a word in its list, as stored.
 fn rank<T: PartialEq + Copy, const N: usize>(all: [T; N], one: T) -> u8 {
     let at = all.iter().position(|other| *other == one).unwrap_or_default();
     u8::try_from(at).unwrap_or_default()

@@ -1,23 +1,28 @@
-//! Keeps everything that outlives a request: who may do what (registry, settings), what is secret
-//! (vault, accounts), and what happened (ledger). All files lie in one home folder.
+//! Stores everything that outlives a request: configuration (registry, settings), secrets (vault,
+//! accounts), history (ledger) and records. All files are in one home folder.
 
 pub mod accounts;
+pub mod approval;
 pub mod clock;
 pub mod effective;
 pub mod export;
+mod file_id;
 pub mod files;
-pub mod foreign;
 pub mod gate_time;
-mod half_made;
 mod hex;
 pub mod home;
 pub mod index;
+mod interrupted_create;
 pub mod ledger;
-mod nearest;
+pub mod logins;
+mod open_lock;
 pub mod purge;
 pub mod random;
 pub mod records;
 pub mod registry;
 pub mod secret;
+pub mod secret_words;
 pub mod settings;
+pub mod sqlite_copy;
+pub mod tool_class;
 pub mod vault;

@@ -1,5 +1,5 @@
-//! Deletes everything a home holds. Files are written over before they are removed, the key first:
-//! whatever is sealed cannot be opened any more even where a drive keeps old blocks.
+//! Deletes a home. Files are overwritten before they are removed, the key first, so that sealed
+//! data cannot be opened even where a drive keeps old blocks.
 
 use std::fs::{self, File, OpenOptions};
 use std::io;
@@ -8,33 +8,34 @@ use std::path::{Path, PathBuf};
 
 use crate::home::private;
 
-/// What lies in a home, in the order in which it goes: beginnings of names, and words for the owner.
+/// The content of a home in the order of deletion: name prefixes with descriptions for the owner.
 const OURS: &[(&str, &str)] = &[
     ("vault.key", "the key that seals accounts and credentials"),
     ("accounts", "accounts with their tokens"),
+    ("logins", "sign-ins at servers with their tokens"),
     ("data.db", "records fetched from your accounts"),
     ("exports", "files that agents exported"),
     ("audit", "the audit log"),
     ("ledger", "the audit log"),
-    ("approvals", "calls that wait for a human"),
+    ("approvals", "calls that wait for approval"),
     ("catalog", "the catalogue"),
     ("backups", "copies made before upgrades"),
     ("logs", "logs"),
-    ("running", "marks of running gates"),
-    ("demo", "the demonstration"),
+    ("running", "markers of running gates"),
+    ("demo", "the demo"),
     ("tollgate.toml", "settings"),
     ("gate.db", "servers, policies, grants and pins"),
 ];
 
-/// What only a home has. `gate.db` goes last, so that a purge that was cut short can be run again.
+/// What only a home has. `gate.db` goes last, so that an interrupted purge can be run again.
 const MARKS: &[&str] = &["vault.key", "gate.db", "gate.db.lock", "data.db.lock"];
 
-/// Folders of our own are not deeper.
+/// Our folders are at most this deep.
 const DEPTH_MAX: usize = 16;
 
-/// One thing that would be deleted.
+/// One item that would be deleted.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Item {
+pub struct PurgeItem {
     pub path: PathBuf,
     /// What it is, for the owner.
     pub what: &'static str,
@@ -42,38 +43,38 @@ pub struct Item {
     pub bytes: u64,
 }
 
-/// Everything that lies in a home.
+/// The content of a home.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Plan {
+pub struct PurgePlan {
     home: PathBuf,
-    pub items: Vec<Item>,
-    /// Files that are not tollgate's; they stay.
+    pub items: Vec<PurgeItem>,
+    /// Files of other programs; they stay.
     pub others: Vec<PathBuf>,
 }
 
 #[derive(Debug, thiserror::Error)]
-#[error("cannot delete `{}`: {source}\nhint: run the command again; what is gone stays gone", .path.display())]
+#[error("cannot delete `{}`: {source}\nhint: run the command again; deleted files stay deleted", .path.display())]
 pub struct PurgeError {
     path: PathBuf,
     source: io::Error,
 }
 
-/// Is a folder a home? In another one named by mistake, `logs` and `backups` are somebody's own.
+/// Whether a folder is a home. In any other folder, `logs` and `backups` belong to someone else.
 pub fn is_home(folder: &Path) -> bool {
     MARKS.iter().any(|name| folder.join(name).is_file())
 }
 
-impl Plan {
-    /// Looks at a home and changes nothing.
-    pub fn of(home: &Path) -> Result<Plan, PurgeError> {
-        let mut plan = Plan { home: home.to_owned(), ..Plan::default() };
+impl PurgePlan {
+    /// Lists a home and changes nothing.
+    pub fn of(home: &Path) -> Result<PurgePlan, PurgeError> {
+        let mut plan = PurgePlan { home: home.to_owned(), ..PurgePlan::default() };
         for entry in fs::read_dir(home).map_err(fault(home))? {
             let path = entry.map_err(fault(home))?.path();
             match what(&path) {
                 Some(what) => {
                     let (mut files, mut bytes) = (0, 0);
                     measure(&path, DEPTH_MAX, &mut files, &mut bytes).map_err(fault(&path))?;
-                    plan.items.push(Item { path, what, files, bytes });
+                    plan.items.push(PurgeItem { path, what, files, bytes });
                 }
                 None => plan.others.push(path),
             }
@@ -83,21 +84,21 @@ impl Plan {
         Ok(plan)
     }
 
-    /// Deletes it, and the home itself when nothing else is in it. Answers how many files went.
-    pub fn run(&self, told: &mut dyn FnMut(u64)) -> Result<u64, PurgeError> {
-        let mut gone = 0;
+    /// Deletes it, and the home itself if it is then empty. Returns the number of deleted files.
+    pub fn run(&self, progress: &mut dyn FnMut(u64)) -> Result<u64, PurgeError> {
+        let mut removed = 0;
         for item in &self.items {
-            remove(&item.path, DEPTH_MAX, &mut gone, told).map_err(fault(&item.path))?;
+            remove(&item.path, DEPTH_MAX, &mut removed, progress).map_err(fault(&item.path))?;
         }
         sync(&self.home).map_err(fault(&self.home))?;
         if self.others.is_empty() {
             match fs::remove_dir(&self.home) {
-                // Something came to lie there in the meantime.
+                // Another file appeared there.
                 Err(e) if e.kind() == io::ErrorKind::DirectoryNotEmpty => {}
                 removed => removed.map_err(fault(&self.home))?,
             }
         }
-        Ok(gone)
+        Ok(removed)
     }
 }
 
@@ -106,17 +107,17 @@ fn fault(path: &Path) -> impl FnOnce(io::Error) -> PurgeError {
     move |source| PurgeError { path, source }
 }
 
-fn place(path: &Path) -> Option<usize> {
+fn position(path: &Path) -> Option<usize> {
     let name = path.file_name()?.to_string_lossy();
     OURS.iter().position(|(ours, _)| name.starts_with(ours))
 }
 
 fn what(path: &Path) -> Option<&'static str> {
-    OURS.get(place(path)?).map(|(_, what)| *what)
+    OURS.get(position(path)?).map(|(_, what)| *what)
 }
 
 fn rank(path: &Path) -> usize {
-    place(path).unwrap_or(usize::MAX)
+    position(path).unwrap_or(usize::MAX)
 }
 
 fn measure(path: &Path, depth_left: usize, files: &mut u64, bytes: &mut u64) -> io::Result<()> {
@@ -140,13 +141,13 @@ fn deeper(depth_left: usize) -> io::Result<usize> {
 fn remove(
     path: &Path,
     depth_left: usize,
-    gone: &mut u64,
-    told: &mut dyn FnMut(u64),
+    removed: &mut u64,
+    progress: &mut dyn FnMut(u64),
 ) -> io::Result<()> {
     let found = fs::symlink_metadata(path)?;
     if found.is_dir() {
         for entry in fs::read_dir(path)? {
-            remove(&entry?.path(), deeper(depth_left)?, gone, told)?;
+            remove(&entry?.path(), deeper(depth_left)?, removed, progress)?;
         }
         return fs::remove_dir(path);
     }
@@ -154,8 +155,8 @@ fn remove(
         write_over(path, found.len())?;
     }
     fs::remove_file(path)?;
-    *gone += 1;
-    told(*gone);
+    *removed += 1;
+    progress(*removed);
     Ok(())
 }
 

@@ -1,10 +1,10 @@
-//! Where random bytes come from: the operating system, or a seed in tests.
+//! The source of random bytes: the operating system, or a seed in tests.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
 use sha2::{Digest, Sha256};
 
-/// A source of random bytes, made by `cli` and handed in.
+/// A source of random bytes, created by `cli` and passed in.
 #[derive(Clone, Debug)]
 pub enum Random {
     System,
@@ -19,7 +19,7 @@ pub struct Seed {
 }
 
 #[derive(Debug, thiserror::Error)]
-#[error("the operating system gives no random bytes: {0}")]
+#[error("the operating system provides no random bytes: {0}")]
 pub struct RandomError(getrandom::Error);
 
 impl Random {

@@ -1,10 +1,10 @@
 //! `gate.db`: servers, policies, grants, pins and small settings. Every change is one transaction,
-//! several processes may share the file, and a damaged or newer file is refused, never overwritten.
+//! several processes may share the file, and a damaged or newer file is rejected, never
+//! overwritten.
 
 use std::collections::HashSet;
 use std::fs;
 use std::io;
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -12,21 +12,28 @@ use std::time::Duration;
 
 use rusqlite::{Connection, OpenFlags, Transaction, TransactionBehavior};
 
+use crate::file_id::FileId;
 use crate::home::{Home, private};
 use crate::ledger::Note;
+use crate::open_lock::OpenLock;
 use crate::random::Random;
 use crate::vault::Vault;
 
 mod acts;
+pub mod channels;
 pub mod credential;
 pub mod error;
 pub mod grants;
 pub mod names;
-mod opening;
+pub mod oauth;
+mod outbox;
 mod parked;
+pub mod people;
 pub mod pins;
 pub mod policies;
+mod rollback;
 mod schema;
+mod server_lists;
 pub mod servers;
 pub mod snapshot;
 mod stateless;
@@ -35,39 +42,47 @@ pub mod tasks;
 pub mod token;
 pub mod values;
 
-pub use acts::{Begun, RecordError, acts_wait_in};
-pub use credential::{Credential, EnvValue, Place};
-pub use error::{Origin, RegistryError, Thing};
+pub use acts::{RecordError, StartedAct, has_unrecorded_acts};
+pub use channels::{Channel, ChannelTarget, Detail, SmtpSecurity, Topic};
+pub use credential::{Credential, EnvValue, SecretLocation, words_in_clear};
+pub use error::{ObjectKind, Origin, RegistryError};
 pub use grants::{
-    Grant, GrantState, Holding, NewGrant, OVERLAP_SECONDS_DEFAULT, OVERLAP_SECONDS_MAX, TokenRecord,
+    Grant, GrantClient, GrantState, NewGrant, OVERLAP_SECONDS_DEFAULT, OVERLAP_SECONDS_MAX, Prefix,
+    ServerAccess, TokenRecord,
 };
 pub use names::{FileNames, NAME_BYTES_MAX};
+pub use oauth::{CodeExchange, IssuedTokens, NewSignIn, OAuthClient, SignInFault, SignInTokens};
+pub use outbox::{Delivery, DeliveryState, NewNotice, StoredNotice};
+pub use parked::ApprovedParams;
+pub use people::{BrowserSecret, BrowserSession, OWNER, Person, Role};
 pub use pins::{Accept, OTHER_CAPABILITIES, Pin, PinReport, PinState, Pinned, SeenBy, ToolSets};
 pub use policies::{PolicyText, PolicyVersion};
+pub use rollback::Rollback;
+pub use server_lists::ServerList;
 pub use servers::{NewServer, PINS_FRESH_SECONDS_DEFAULT, Server, ServerOptions};
-pub use snapshot::Snapshot;
+pub use snapshot::RegistrySnapshot;
 pub use stateless::stateless_package;
-pub use target::{Target, TargetError};
+pub use target::{OPERATOR_SERVICE, Target, TargetError};
 pub use tasks::{TASK_OWNERS_MAX, TaskOwner};
 pub use token::{TOKEN_PREFIX, Token, TokenFault, TokenHash, has_token, redact_tokens};
 pub use values::{RememberedLog, log_remembered_by};
 
-/// How long a statement waits for another process before the answer is `Locked`.
+/// How long a statement waits for another process before it fails with `Locked`.
 pub const BUSY_MS_MAX: u64 = 5_000;
-/// How often a running gate should ask [`Registry::changed`]; asking costs a few microseconds.
+/// How often a running gate should call [`Registry::changed`], which costs a few microseconds.
 pub const POLL_MS: u64 = 250;
 
 /// The open registry of one home. Methods may be called from any thread.
 pub struct Registry {
-    inner: Mutex<Inner>,
+    connection: Mutex<RegistryConnection>,
     path: PathBuf,
     vault: Arc<Vault>,
     random: Random,
     /// How often another file was found in place of the open one.
     replaced: AtomicU64,
-    /// Who is acting, for the rows of what is changed here.
+    /// The actor, for the audit rows of changes made here.
     actor: String,
-    /// Acts of this process that nobody has begun to record.
+    /// Acts of this process that are not being recorded yet.
     fresh: Mutex<HashSet<String>>,
 }
 
@@ -77,33 +92,26 @@ impl std::fmt::Debug for Registry {
     }
 }
 
-struct Inner {
+struct RegistryConnection {
     db: Connection,
     file: FileId,
-    /// What `PRAGMA data_version` said when `generation` was last read.
+    /// The value of `PRAGMA data_version` when `generation` was last read.
     data_version: i64,
     generation: u64,
 }
 
-/// Tells the file that is open from another one that was put in its place.
-#[derive(Clone, Copy, PartialEq, Eq)]
-struct FileId {
-    device: u64,
-    inode: u64,
-}
-
 impl Registry {
-    /// Opens `gate.db` of a home, making or upgrading it when needed.
+    /// Opens `gate.db` of a home, creating or upgrading it when needed.
     pub fn open(home: &Home, vault: Arc<Vault>, random: Random) -> Result<Registry, RegistryError> {
         let path = home.gate_db();
-        let _turn = opening::turn(&path)?;
-        private::ensure(&path).map_err(|e| opening::error(&e))?;
+        let _lock = open_lock(&path)?;
+        private::ensure(&path)?;
         schema::refuse_foreign(&path)?;
-        let mut inner = Inner::connect(&path)?;
-        schema::upgrade(&mut inner.db, home, &random)?;
-        schema::check_key(&mut inner.db, &vault)?;
+        let mut connection = RegistryConnection::connect(&path)?;
+        schema::upgrade(&mut connection.db, home, &random)?;
+        schema::check_key(&mut connection.db, &vault)?;
         Ok(Registry {
-            inner: Mutex::new(inner),
+            connection: Mutex::new(connection),
             path,
             vault,
             random,
@@ -113,7 +121,7 @@ impl Registry {
         })
     }
 
-    /// The same in the name of somebody, whom the rows of all changes name.
+    /// The same for a given actor, whom the audit rows of all changes name.
     #[must_use]
     pub fn acting_as(self, actor: &str) -> Registry {
         Registry { actor: actor.to_owned(), ..self }
@@ -123,21 +131,22 @@ impl Registry {
         &self.vault
     }
 
-    /// Looks at every page; for `doctor`, because it reads the whole file.
+    /// Checks every page; for `doctor`, because it reads the whole file.
     pub fn check(&self) -> Result<(), RegistryError> {
-        let inner = self.lock()?;
-        let words: String = inner.db.query_row("PRAGMA integrity_check(1)", [], |r| r.get(0))?;
+        let connection = self.lock()?;
+        let words: String =
+            connection.db.query_row("PRAGMA integrity_check(1)", [], |r| r.get(0))?;
         if words == "ok" { Ok(()) } else { Err(RegistryError::Corrupt(words)) }
     }
 
     /// Whether anything a gate runs with has changed since `generation`, in this process or another.
     pub fn changed(&self, generation: u64) -> Result<bool, RegistryError> {
-        let mut inner = self.lock()?;
-        let current = inner.current_generation()?;
+        let mut connection = self.lock()?;
+        let current = connection.current_generation()?;
         Ok(self.numbered(current) != generation)
     }
 
-    /// A file that was put in place of another may have come to the same count by other changes.
+    /// A replaced file may have reached the same count by other changes.
     fn numbered(&self, generation: u64) -> u64 {
         generation.wrapping_add(self.replaced.load(Ordering::Relaxed) << 40)
     }
@@ -147,16 +156,17 @@ impl Registry {
         &self,
         change: impl FnOnce(&Transaction<'_>) -> Result<T, RegistryError>,
     ) -> Result<T, RegistryError> {
-        let mut inner = self.lock()?;
-        let transaction = inner.db.transaction_with_behavior(TransactionBehavior::Immediate)?;
+        let mut connection = self.lock()?;
+        let transaction =
+            connection.db.transaction_with_behavior(TransactionBehavior::Immediate)?;
         let done = change(&transaction)?;
         transaction.execute("UPDATE meta SET generation = generation + 1", [])?;
         transaction.commit()?;
-        inner.reread_generation()?;
+        connection.reread_generation()?;
         Ok(done)
     }
 
-    /// The same for an act of a person, which is kept until its row is in the audit log.
+    /// The same for an act of a person, which is stored until its row is in the audit log.
     fn act<T>(
         &self,
         (act, about, now_us): (&str, &str, i64),
@@ -165,72 +175,73 @@ impl Registry {
         self.write(|db| {
             let (done, words) = change(db)?;
             let note = Note { act, by: &self.actor, about, words: &words };
-            self.keep_act(db, &note, now_us)?;
+            self.store_act(db, &note, now_us)?;
             Ok(done)
         })
     }
 
-    /// One transaction that changes nothing a gate runs with.
-    fn write_aside<T>(
+    /// One transaction that does not affect a running gate.
+    fn write_quietly<T>(
         &self,
         change: impl FnOnce(&Transaction<'_>) -> Result<T, RegistryError>,
     ) -> Result<T, RegistryError> {
-        let mut inner = self.lock()?;
-        let transaction = inner.db.transaction_with_behavior(TransactionBehavior::Immediate)?;
+        let mut connection = self.lock()?;
+        let transaction =
+            connection.db.transaction_with_behavior(TransactionBehavior::Immediate)?;
         let done = change(&transaction)?;
         transaction.commit()?;
         Ok(done)
     }
 
-    /// One consistent look.
+    /// One consistent read.
     fn read<T>(
         &self,
         look: impl FnOnce(&Transaction<'_>) -> Result<T, RegistryError>,
     ) -> Result<T, RegistryError> {
-        let mut inner = self.lock()?;
-        let transaction = inner.db.transaction_with_behavior(TransactionBehavior::Deferred)?;
+        let mut connection = self.lock()?;
+        let transaction = connection.db.transaction_with_behavior(TransactionBehavior::Deferred)?;
         look(&transaction)
     }
 
-    /// The connection, after making sure that it still stands for the file in the home.
-    fn lock(&self) -> Result<MutexGuard<'_, Inner>, RegistryError> {
-        let mut inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
-        if FileId::of(&self.path) == Some(inner.file) {
-            // What is in memory may hide that the file was written over; its first bytes tell.
+    /// The connection, after checking that it still refers to the file in the home.
+    fn lock(&self) -> Result<MutexGuard<'_, RegistryConnection>, RegistryError> {
+        let mut connection = self.connection.lock().unwrap_or_else(PoisonError::into_inner);
+        if FileId::of(&self.path) == Some(connection.file) {
+            // Cached pages may hide that the file was overwritten; its first bytes show it.
             return match begins_as_database(&self.path) {
-                Ok(true) => Ok(inner),
+                Ok(true) => Ok(connection),
                 Ok(false) => Err(overwritten(&self.path)),
-                // Too many open files, for one, say nothing about this one.
+                // Too many open files, for example, say nothing about this one.
                 Err(error) => Err(RegistryError::Io(error.to_string())),
             };
         }
-        // A copy put back by the owner is taken; an absent or empty file is not a registry.
+        // A copy restored by the owner is accepted; a missing or empty file is not a registry.
         match fs::metadata(&self.path) {
             Ok(found) if found.len() > 0 => {
-                *inner = self.reconnect()?;
+                *connection = self.reconnect()?;
                 self.replaced.fetch_add(1, Ordering::Relaxed);
             }
             _ => return Err(RegistryError::Vanished(self.path.clone())),
         }
-        Ok(inner)
+        Ok(connection)
     }
 
-    fn reconnect(&self) -> Result<Inner, RegistryError> {
-        let _turn = opening::turn(&self.path)?;
+    fn reconnect(&self) -> Result<RegistryConnection, RegistryError> {
+        let _lock = open_lock(&self.path)?;
         schema::refuse_foreign(&self.path)?;
-        let mut inner = Inner::connect(&self.path)?;
-        schema::refuse_older(&inner.db, &self.path)?;
-        schema::check_key(&mut inner.db, &self.vault)?;
-        Ok(inner)
+        let mut connection = RegistryConnection::connect(&self.path)?;
+        schema::refuse_older(&connection.db, &self.path)?;
+        schema::check_key(&mut connection.db, &self.vault)?;
+        Ok(connection)
     }
 }
 
-/// Whether the file begins as every SQLite database does.
+/// Whether the file starts like an SQLite database.
 fn begins_as_database(path: &Path) -> io::Result<bool> {
     use std::io::Read as _;
     const BEGINNING: &[u8; 16] = b"SQLite format 3\0";
     let mut found = [0; BEGINNING.len()];
-    match fs::File::open(path)?.read_exact(&mut found) {
+    match crate::files::open(path)?.read_exact(&mut found) {
         Ok(()) => Ok(found == *BEGINNING),
         Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => Ok(false),
         Err(error) => Err(error),
@@ -239,31 +250,32 @@ fn begins_as_database(path: &Path) -> io::Result<bool> {
 
 fn overwritten(path: &Path) -> RegistryError {
     RegistryError::Corrupt(format!(
-        "`{}` no longer begins as a database; put it back from a copy",
+        "`{}` no longer starts like a database; restore it from a copy",
         path.display()
     ))
 }
 
-impl Inner {
-    fn connect(path: &Path) -> Result<Inner, RegistryError> {
+impl RegistryConnection {
+    fn connect(path: &Path) -> Result<RegistryConnection, RegistryError> {
         let file = FileId::of(path).ok_or_else(|| RegistryError::Vanished(path.into()))?;
         let db = Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
         db.busy_timeout(Duration::from_millis(BUSY_MS_MAX))?;
         let journal: String =
             db.pragma_update_and_check(None, "journal_mode", "wal", |r| r.get(0))?;
         if journal != "wal" {
-            // Without it two processes would block each other; some network drives cannot do it.
+            // Without it two processes would block each other; some network drives do not support
+            // it.
             return Err(RegistryError::Io("this drive cannot keep a write-ahead log".into()));
         }
         db.pragma_update(None, "synchronous", "full")?;
         db.pragma_update(None, "foreign_keys", true)?;
-        // What is deleted is gone from the file, too.
+        // Deleted data is also removed from the file.
         db.pragma_update(None, "secure_delete", true)?;
         db.pragma_update(None, "trusted_schema", false)?;
-        Ok(Inner { db, file, data_version: -1, generation: 0 })
+        Ok(RegistryConnection { db, file, data_version: -1, generation: 0 })
     }
 
-    /// `data_version` is answered from shared memory; the table is read only when it moved.
+    /// `data_version` is read from shared memory; the table is read only when it changed.
     fn current_generation(&mut self) -> Result<u64, RegistryError> {
         let data_version = self.db.pragma_query_value(None, "data_version", |r| r.get(0))?;
         if self.data_version != data_version {
@@ -284,9 +296,6 @@ fn generation(db: &Connection) -> Result<u64, RegistryError> {
     Ok(number.unsigned_abs())
 }
 
-impl FileId {
-    fn of(path: &Path) -> Option<FileId> {
-        let found = fs::metadata(path).ok()?;
-        Some(FileId { device: found.dev(), inode: found.ino() })
-    }
+fn open_lock(path: &Path) -> Result<OpenLock, RegistryError> {
+    OpenLock::acquire(path, BUSY_MS_MAX)?.ok_or(RegistryError::Locked)
 }

@@ -1,4 +1,4 @@
-//! The one type for what must never be shown, and the scrubber for text that may quote it.
+//! The type for values that must never be shown, and redaction for text that may quote them.
 
 use std::borrow::Cow;
 use std::collections::BTreeSet;
@@ -12,11 +12,11 @@ use zeroize::Zeroize;
 
 use crate::hex;
 
-/// What is printed in place of a secret, everywhere.
+/// The replacement for a secret in all output.
 pub const SHOWN: &str = "[secret]";
 
-/// A shorter value is not treated as a secret by [`redact_known`]: blanking every `a` or `1` in a
-/// log would hide the log, and so short a value protects nothing.
+/// A shorter value is not redacted by [`redact_known`]: replacing every `a` or `1` would make a log
+/// unreadable, and so short a value protects nothing.
 pub const KNOWN_BYTES_MIN: usize = 4;
 
 /// A value that prints as `[secret]`, is wiped when dropped, and is read by [`Secret::expose`] only.
@@ -28,7 +28,7 @@ impl<T: Zeroize> Secret<T> {
         Secret(value.into())
     }
 
-    /// The value itself. Every use of this word is a place to look at in a review.
+    /// The value itself. Every use deserves a look in a review.
     pub fn expose(&self) -> &T {
         &self.0
     }
@@ -53,7 +53,7 @@ impl<T: Zeroize> fmt::Display for Secret<T> {
 }
 
 impl<T: Zeroize + AsRef<[u8]>> PartialEq for Secret<T> {
-    /// Takes as long for a near miss as for a far one.
+    /// Constant-time comparison.
     fn eq(&self, other: &Self) -> bool {
         self.0.as_ref().ct_eq(other.0.as_ref()).into()
     }
@@ -61,8 +61,8 @@ impl<T: Zeroize + AsRef<[u8]>> PartialEq for Secret<T> {
 
 impl<T: Zeroize + AsRef<[u8]>> Eq for Secret<T> {}
 
-/// `text` with every known secret blanked, also where it stands without its scheme (`Bearer …`),
-/// escaped as JSON or in a URL, or in base64.
+/// `text` with every known secret redacted, also without its scheme (`Bearer …`), escaped as JSON
+/// or in a URL, or in base64.
 pub fn redact_known<'t>(text: &'t str, secrets: &[&str]) -> Cow<'t, str> {
     let needles: BTreeSet<String> = secrets.iter().flat_map(|secret| spellings(secret)).collect();
     let mut found: Vec<Range<usize>> = needles
@@ -107,7 +107,8 @@ fn url_escaped(text: &str) -> String {
     out
 }
 
-/// Blanks sorted ranges; ranges that overlap become one, so that no tail of a longer secret is left.
+/// Redacts sorted ranges; overlapping ranges are merged, so that no tail of a longer secret
+/// remains.
 fn blank(text: &str, ranges: &[Range<usize>]) -> String {
     let mut out = String::with_capacity(text.len());
     let mut kept_to = 0;

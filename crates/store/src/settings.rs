@@ -1,15 +1,16 @@
-//! `tollgate.toml`: what people keep in git. The whole file is read and checked, with every value it
-//! points to, before any of it counts; a broken file changes nothing.
+//! `tollgate.toml`, the configuration that people keep in git. The whole file is read and checked,
+//! with every value it refers to, before any of it takes effect; a broken file changes nothing.
 
 use std::collections::BTreeMap;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 
+use oauth::server::Issuer;
 use toml::de::DeTable;
 
 use crate::ledger::{Durability, Retention};
-use crate::registry::{FileNames, Grant, PolicyText, Server, Thing};
+use crate::registry::{FileNames, Grant, ObjectKind, PolicyText, Server};
 
 mod gate;
 mod grant;
@@ -26,12 +27,12 @@ pub use problem::{Problem, SettingsError};
 pub use service::ServiceSettings;
 
 use problem::Problems;
-use reference::Outside;
+use reference::ExternalValues;
 use section::Section;
 
-/// A larger file is refused unread.
+/// A larger file is rejected unread.
 pub const SETTINGS_BYTES_MAX: usize = 1 << 20;
-/// Where the gate listens unless told otherwise.
+/// The default listen address.
 pub const LISTEN_DEFAULT: SocketAddr =
     SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), LISTEN_PORT_DEFAULT);
 pub const LISTEN_PORT_DEFAULT: u16 = 4180;
@@ -39,10 +40,12 @@ pub const HOSTNAMES_MAX: usize = 64;
 pub const RETENTION_DAYS_MAX: u64 = 36_500;
 pub const RETENTION_BYTES_MIN: u64 = 1 << 20;
 
-/// Everything the file may say at its top.
+/// The keys at the top level of the file.
 pub const KEYS: &[&str] = &[
     "listen",
     "hostnames",
+    "public_url",
+    "public_dashboard",
     "tls_cert_file",
     "tls_key_file",
     "durability",
@@ -57,15 +60,19 @@ pub const KEYS: &[&str] = &[
     "services",
 ];
 
-/// A settings file that was read whole and found good.
+/// A valid settings file.
 #[derive(Clone, Debug)]
 pub struct Settings {
     pub listen: SocketAddr,
-    /// Names besides loopback under which the gate may be addressed.
+    /// Host names besides loopback under which the gate may be addressed.
     pub hostnames: Vec<String>,
+    /// The origin under which clients on other machines reach the gate.
+    pub public_url: Option<Issuer>,
+    /// Whether the dashboard is served under the public URL, too.
+    pub public_dashboard: bool,
     pub tls: Option<TlsFiles>,
     pub durability: Durability,
-    /// How long audit rows are kept; without a number they are kept for good.
+    /// How long audit rows are kept; for ever if unset.
     pub retention: Retention,
     pub limits: Limits,
     pub log: Log,
@@ -77,7 +84,7 @@ pub struct Settings {
     pub grants: BTreeMap<String, Grant>,
     /// The owner's own accounts.
     pub services: BTreeMap<String, ServiceSettings>,
-    /// Files this one points to, as written there; a change in one of them is a change of settings.
+    /// Files that this one refers to, as written; a change of one of them is a change of settings.
     pub files: Vec<PathBuf>,
     lines: BTreeMap<(&'static str, String), usize>,
 }
@@ -131,6 +138,8 @@ impl Default for Settings {
         Settings {
             listen: LISTEN_DEFAULT,
             hostnames: Vec::new(),
+            public_url: None,
+            public_dashboard: false,
             tls: None,
             durability: Durability::default(),
             retention: Retention::default(),
@@ -149,21 +158,21 @@ impl Default for Settings {
 }
 
 impl Settings {
-    /// Reads a whole file. `resolve_env` and `read_file` fetch what it points to; relative paths are
-    /// handed on as written.
+    /// Reads a whole file. `resolve_env` and `read_file` fetch the values it refers to; relative
+    /// paths are passed on as written.
     pub fn load(
         text: &str,
         resolve_env: &dyn Fn(&str) -> Option<String>,
         read_file: &dyn Fn(&Path) -> io::Result<String>,
     ) -> Result<Settings, SettingsError> {
         let mut problems = Problems::new(text);
-        let mut outside = Outside { resolve_env, read_file, files: Vec::new() };
+        let mut outside = ExternalValues { resolve_env, read_file, files: Vec::new() };
         let settings = read(text, &mut outside, &mut problems);
         problems.into_result()?;
         Ok(Settings { files: outside.files, ..settings })
     }
 
-    /// The names the file has taken.
+    /// The names that the file defines.
     pub fn names(&self) -> FileNames {
         FileNames {
             servers: self.servers.keys().cloned().collect(),
@@ -172,22 +181,22 @@ impl Settings {
         }
     }
 
-    /// What the file says of a service; as usual where it says nothing.
+    /// The settings of a service; the defaults if the file has none.
     pub fn service(&self, name: &str) -> ServiceSettings {
         self.services.get(name).cloned().unwrap_or_default()
     }
 
-    fn note(&mut self, thing: Thing, name: &str, line: usize) {
-        self.lines.insert((thing.as_str(), name.to_owned()), line);
+    fn note(&mut self, kind: ObjectKind, name: &str, line: usize) {
+        self.lines.insert((kind.as_str(), name.to_owned()), line);
     }
 
-    /// The line on which an object stands.
-    pub fn line_of(&self, thing: Thing, name: &str) -> Option<usize> {
-        self.lines.get(&(thing.as_str(), name.to_owned())).copied()
+    /// The line on which an object is defined.
+    pub fn line_of(&self, kind: ObjectKind, name: &str) -> Option<usize> {
+        self.lines.get(&(kind.as_str(), name.to_owned())).copied()
     }
 }
 
-fn read(text: &str, outside: &mut Outside<'_>, problems: &mut Problems<'_>) -> Settings {
+fn read(text: &str, outside: &mut ExternalValues<'_>, problems: &mut Problems<'_>) -> Settings {
     let mut settings = Settings::default();
     if text.len() > SETTINGS_BYTES_MAX {
         problems.add(&(0..0), format!("the file is larger than {SETTINGS_BYTES_MAX} bytes"));
@@ -209,21 +218,21 @@ fn read(text: &str, outside: &mut Outside<'_>, problems: &mut Problems<'_>) -> S
 fn read_objects(
     root: &Section<'_>,
     settings: &mut Settings,
-    outside: &mut Outside<'_>,
+    outside: &mut ExternalValues<'_>,
     problems: &mut Problems<'_>,
 ) {
     for entry in root.entries("servers", problems) {
-        settings.note(Thing::Server, entry.name, problems.line_of(&entry.name_span));
+        settings.note(ObjectKind::Server, entry.name, problems.line_of(&entry.name_span));
         let server = server::read(&entry, outside, problems);
         settings.servers.extend(server.map(|server| (server.name.clone(), server)));
     }
     for entry in root.entries("policies", problems) {
-        settings.note(Thing::Policy, entry.name, problems.line_of(&entry.name_span));
+        settings.note(ObjectKind::Policy, entry.name, problems.line_of(&entry.name_span));
         let policy = policy::read(&entry, outside, problems);
         settings.policies.extend(policy.map(|policy| (policy.name.clone(), policy)));
     }
     for entry in root.entries("grants", problems) {
-        settings.note(Thing::Grant, entry.name, problems.line_of(&entry.name_span));
+        settings.note(ObjectKind::Grant, entry.name, problems.line_of(&entry.name_span));
         let grant = grant::read(&entry, outside, problems);
         settings.grants.extend(grant.map(|grant| (grant.label.clone(), grant)));
     }

@@ -1,5 +1,5 @@
-//! Seals values with XChaCha20-Poly1305 under one key, bound to the place they are kept in: a
-//! sealed value that is moved to another row does not open.
+//! Seals values with XChaCha20-Poly1305 under one key, bound to where they are stored: a sealed
+//! value that is moved to another row cannot be opened.
 
 use chacha20poly1305::aead::{Aead, KeyInit, Payload};
 use chacha20poly1305::{Key, XChaCha20Poly1305, XNonce};
@@ -10,25 +10,25 @@ use zeroize::Zeroizing;
 use crate::random::{Random, RandomError};
 use crate::secret::Secret;
 
-mod elsewhere;
-mod keyfile;
-mod moving;
+mod external_key;
+mod key_file;
+mod move_key;
 
-pub use elsewhere::{
-    Ask, AskError, Elsewhere, Keeper, KeyId, Program, WAIT_SECONDS, WAIT_SECONDS_MAX, Wait,
-    ask_nobody,
+pub use external_key::{
+    ExternalKey, KeyId, KeyProgramError, KeyStore, Program, ProgramTimeout, RunProgram,
+    WAIT_SECONDS, WAIT_SECONDS_MAX, run_no_program,
 };
-pub use keyfile::{KeyError, KeyFile, parse_key};
-pub use moving::copies;
+pub use key_file::{KeyError, KeyFile, parse_key};
+pub use move_key::copies;
 
 pub const KEY_BYTES: usize = 32;
 const NONCE_BYTES: usize = 24;
-/// The first byte of a sealed value, so that another construction can stand beside this one.
+/// The first byte of a sealed value, so that other constructions can be added.
 const SEAL_VERSION: u8 = 1;
-/// Larger plaintexts are refused: what is sealed are credentials and the arguments of parked calls.
+/// Larger plaintexts are rejected: only credentials and the arguments of parked calls are sealed.
 pub const SEALED_BYTES_MAX: usize = 8 << 20;
 
-/// A use of the key. Each one has a key of its own, so that no use can weaken another.
+/// A use of the key. Each one has its own derived key, so that no use can weaken another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Purpose {
     /// The header and environment values of a server.
@@ -41,11 +41,17 @@ pub enum Purpose {
     RequestState,
     /// A token, key or cookie of one of the owner's accounts.
     AccountSecret,
-    /// What a client's file was before it was pointed at the gate.
+    /// The tokens of a sign-in at a server, its client, or a sign-in in progress.
+    ServerLogin,
+    /// The previous content of a client's file, before it was pointed at the gate.
     ClientBackup,
+    /// The prompts and resources that a server listed last.
+    ServerList,
     /// The seal of the audit log's last row.
     AuditSeal,
-    /// Tells whether the key is the one this home was made with.
+    /// The address and the secrets of a channel for notices.
+    NoticeChannel,
+    /// Checks whether the key is the one this home was created with.
     KeyCheck,
 }
 
@@ -57,8 +63,11 @@ impl Purpose {
             Purpose::ArgumentDigest => "argument digest",
             Purpose::RequestState => "request state",
             Purpose::AccountSecret => "account secret",
+            Purpose::ServerLogin => "server login",
             Purpose::ClientBackup => "client backup",
+            Purpose::ServerList => "server list",
             Purpose::AuditSeal => "audit seal",
+            Purpose::NoticeChannel => "notice channel",
             Purpose::KeyCheck => "key check",
         }
     }
@@ -67,10 +76,10 @@ impl Purpose {
 #[derive(Debug, thiserror::Error)]
 pub enum VaultError {
     #[error(
-        "a sealed {} for `{row}` does not open: it was moved, changed, or sealed with another key\nhint: enter the value again", .purpose.as_str()
+        "a sealed {} for `{row}` cannot be opened: it was moved, changed, or sealed with another key\nhint: enter the value again", .purpose.as_str()
     )]
     DoesNotOpen { purpose: Purpose, row: String },
-    #[error("a value of {bytes} bytes is too large to seal; the most is {SEALED_BYTES_MAX}")]
+    #[error("a value of {bytes} bytes is too large to seal; the maximum is {SEALED_BYTES_MAX}")]
     TooLarge { bytes: usize },
     #[error("a sealed value for `{row}` is not text\nhint: enter the value again")]
     NotText { row: String },
@@ -82,7 +91,7 @@ pub enum VaultError {
     Random(#[from] RandomError),
 }
 
-/// A sealed value together with the place it belongs to.
+/// A sealed value with the location it belongs to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Sealed {
     purpose: Purpose,
@@ -91,12 +100,12 @@ pub struct Sealed {
 }
 
 impl Sealed {
-    /// A value that was kept elsewhere, in the place it was found in.
+    /// A stored value, with the location it was read from.
     pub fn from_bytes(purpose: Purpose, row: &str, bytes: Vec<u8>) -> Sealed {
         Sealed { purpose, row: row.to_owned(), bytes }
     }
 
-    /// What is to be kept: not readable without the key, and of no use in another place.
+    /// The bytes to store: unreadable without the key, and useless in another location.
     pub fn as_bytes(&self) -> &[u8] {
         &self.bytes
     }
@@ -115,13 +124,13 @@ impl std::fmt::Debug for Vault {
 }
 
 impl Vault {
-    /// A vault over a key that `cli` was given, for example in an environment variable.
+    /// A vault with a key that `cli` was given, for example in an environment variable.
     pub fn from_key(master: Secret<[u8; KEY_BYTES]>) -> Vault {
         Vault { master, is_locked: false }
     }
 
-    /// A vault whose key is not to be had: it seals nothing and opens nothing. What it digests can be
-    /// compared within this process only.
+    /// A vault without an available key: it seals nothing and opens nothing. Its digests are
+    /// comparable within this process only.
     pub fn locked(random: &Random) -> Result<Vault, VaultError> {
         let mut passing = Zeroizing::new([0; KEY_BYTES]);
         random.fill(passing.as_mut())?;
@@ -132,7 +141,7 @@ impl Vault {
         self.is_locked
     }
 
-    /// A key for one use, made from the key of this home. The same purpose gives the same key.
+    /// A key for one use, derived from the key of this home. The same purpose gives the same key.
     pub fn derive(&self, purpose: Purpose) -> Zeroizing<[u8; KEY_BYTES]> {
         let mut mac = hmac(self.master.expose());
         mac.update(b"tollgate vault 1\0");
@@ -140,7 +149,7 @@ impl Vault {
         Zeroizing::new(mac.finalize().into_bytes().into())
     }
 
-    /// A keyed digest for one use, ready to be copied and fed.
+    /// A keyed digest for one use.
     pub fn digest(&self, purpose: Purpose) -> Hmac<Sha256> {
         hmac(&self.derive(purpose))
     }
@@ -173,7 +182,7 @@ impl Vault {
         Ok(Sealed { purpose, row: row.to_owned(), bytes })
     }
 
-    /// Opens a value in the place it was read from.
+    /// Opens a value at the location it was read from.
     pub fn open(&self, sealed: &Sealed) -> Result<Secret<Vec<u8>>, VaultError> {
         if self.is_locked {
             return Err(VaultError::Locked);
@@ -208,7 +217,7 @@ impl Vault {
     }
 }
 
-/// The associated data. The length in front keeps `ab` + `c` and `a` + `bc` apart.
+/// The associated data. The length prefix keeps `ab` + `c` and `a` + `bc` apart.
 fn bound_to(purpose: Purpose, row: &str) -> Vec<u8> {
     let purpose = purpose.as_str().as_bytes();
     let mut bound = Vec::with_capacity(9 + purpose.len() + row.len());
@@ -219,7 +228,7 @@ fn bound_to(purpose: Purpose, row: &str) -> Vec<u8> {
     bound
 }
 
-/// A key shorter than the block is filled up with zeros; that is what the function itself defines.
+/// A key shorter than the block is padded with zeros, as HMAC defines.
 fn hmac(key: &[u8; KEY_BYTES]) -> Hmac<Sha256> {
     let mut block = Zeroizing::new([0; 64]);
     block.iter_mut().zip(key).for_each(|(to, from)| *to = *from);

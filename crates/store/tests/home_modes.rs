@@ -1,5 +1,5 @@
 //! The home folder keeps others out, mends what it may, and refuses what it must not touch.
-#![allow(clippy::unwrap_used, reason = "a test that cannot set up its stage should fail loudly")]
+#![allow(clippy::unwrap_used, reason = "tests")]
 
 use std::fs::{self, Permissions};
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
@@ -72,6 +72,18 @@ fn links_are_refused_wherever_they_stand() {
 }
 
 #[test]
+fn a_pipe_in_place_of_a_file_is_refused_and_not_opened() {
+    let base = tempfile::tempdir().unwrap();
+    let home = Home::create(&base.path().join("home")).unwrap();
+    for inside in [home.gate_db(), home.vault_key(), home.audit().join("seal")] {
+        let made = std::process::Command::new("mkfifo").arg(&inside).status().unwrap();
+        assert!(made.success());
+        assert!(matches!(Home::open(home.path()), Err(HomeError::NotAFile(at)) if at == inside));
+        fs::remove_file(&inside).unwrap();
+    }
+}
+
+#[test]
 fn a_folder_with_other_files_is_not_taken_over() {
     let base = tempfile::tempdir().unwrap();
     let folder = base.path().join("documents");
@@ -115,7 +127,7 @@ fn a_missing_home_and_a_file_in_its_place_are_told_apart() {
 
 #[test]
 fn what_another_user_owns_is_refused() {
-    // Only root can give a file away; for others the root folder is somebody else's already.
+    // Only root can give a file away; for others the root folder has another owner.
     let base = tempfile::tempdir().unwrap();
     let home = Home::create(&base.path().join("home")).unwrap();
     fs::write(home.gate_db(), "x").unwrap();

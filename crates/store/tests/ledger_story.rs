@@ -1,4 +1,4 @@
-//! The ledger through its door: what it promises about limits, records, crashes, tampering and
+//! Tests of the ledger's public interface: what it promises about limits, records, crashes, tampering and
 //! trouble with the disk.
 #![allow(
     clippy::unwrap_used,
@@ -6,7 +6,7 @@
     clippy::panic,
     clippy::indexing_slicing,
     clippy::print_stdout,
-    reason = "a failed test says enough"
+    reason = "tests"
 )]
 
 #[path = "ledger/approvals.rs"]

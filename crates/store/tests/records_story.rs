@@ -1,4 +1,4 @@
-//! The owner's records through their door: what is kept, found, counted, taken out and forgotten,
+//! Tests of the records' public interface: stored, found, counted, exported and deleted,
 //! and what happens when processes die or the file is not what it should be.
 #![allow(
     clippy::unwrap_used,
@@ -6,22 +6,22 @@
     clippy::panic,
     clippy::indexing_slicing,
     clippy::print_stderr,
-    reason = "a failed test says enough"
+    reason = "tests"
 )]
 
 #[path = "records/export.rs"]
 mod export;
+#[path = "records/export_path.rs"]
+mod export_path;
 #[path = "records/files.rs"]
 mod files;
-#[path = "support/half_made.rs"]
-mod half_made;
-#[path = "records/keep.rs"]
-mod keep;
-#[path = "records/look.rs"]
-mod look;
-#[path = "records/place.rs"]
-mod place;
+#[path = "records/fixture.rs"]
+mod fixture;
+#[path = "support/interrupted_create.rs"]
+mod interrupted_create;
+#[path = "records/query.rs"]
+mod query;
 #[path = "records/replay.rs"]
 mod replay;
-#[path = "records/stage.rs"]
-mod stage;
+#[path = "records/upsert.rs"]
+mod upsert;

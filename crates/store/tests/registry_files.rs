@@ -1,74 +1,74 @@
 //! `gate.db` as a file: shared by processes, upgraded after a copy, refused when damaged, newer or
 //! under another key, and found again after it was away.
-#![allow(clippy::unwrap_used, reason = "a test that cannot set up its stage should fail loudly")]
+#![allow(clippy::unwrap_used, reason = "tests")]
 
-#[path = "support/half_made.rs"]
-mod half_made;
-#[path = "support/stage.rs"]
-mod stage;
+#[path = "support/fixture.rs"]
+mod fixture;
+#[path = "support/interrupted_create.rs"]
+mod interrupted_create;
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::sync::Arc;
 
-use half_made::leave_half_made;
+use fixture::{DENY_ALL, Fixture, NOW_US, bytes_of, open};
+use interrupted_create::leave_interrupted_create;
 use rusqlite::Connection;
-use stage::{DENY_ALL, NOW_US, Stage, bytes_of, open};
 use store::home::Home;
 use store::random::Random;
 use store::registry::{Registry, RegistryError};
 use store::secret::Secret;
-use store::vault::{Vault, ask_nobody};
+use store::vault::{Vault, run_no_program};
 
 /// A database as the first schema left it, with a row in most tables.
 const OLDER: &str = include_str!("fixtures/gate-schema1.sql");
 
 #[test]
 fn the_database_and_its_log_are_private() {
-    let stage = Stage::new();
-    stage.add_builtin("demo");
-    for (path, _) in bytes_of(stage.home.path()) {
+    let fixture = Fixture::new();
+    fixture.add_builtin("demo");
+    for (path, _) in bytes_of(fixture.home.path()) {
         let mode = fs::metadata(&path).unwrap().mode() & 0o777;
         assert_eq!(mode, 0o600, "{}", path.display());
     }
 }
 
 #[test]
-fn a_file_whose_making_was_cut_short_is_made_anew() {
+fn a_file_whose_creation_was_interrupted_is_created_again() {
     let folder = tempfile::tempdir().unwrap();
     let home = Home::create(&folder.path().join("home")).unwrap();
-    leave_half_made(&home.gate_db());
+    leave_interrupted_create(&home.gate_db());
     let vault = Arc::new(Vault::from_key(Secret::new([7; 32])));
     Registry::open(&home, vault, Random::seeded(1)).unwrap().check().unwrap();
 }
 
 #[test]
 fn two_processes_see_each_others_changes() {
-    let stage = Stage::new();
-    let other = stage.second();
+    let fixture = Fixture::new();
+    let other = fixture.second();
     let before = other.snapshot().unwrap();
     assert!(!other.changed(before.generation).unwrap());
-    stage.add_builtin("demo");
+    fixture.add_builtin("demo");
     assert!(other.changed(before.generation).unwrap());
     let after = other.snapshot().unwrap();
     assert_eq!(after.servers.len(), 1);
     assert!(!other.changed(after.generation).unwrap());
-    assert!(!stage.registry.changed(after.generation).unwrap(), "both count alike");
+    assert!(!fixture.registry.changed(after.generation).unwrap(), "both count alike");
     other.set_value("k", "v", NOW_US).unwrap();
-    assert!(stage.registry.changed(after.generation).unwrap());
+    assert!(fixture.registry.changed(after.generation).unwrap());
     assert!(other.changed(after.generation).unwrap(), "its own changes, too");
-    assert_eq!(stage.registry.value("k").unwrap().as_deref(), Some("v"));
+    assert_eq!(fixture.registry.value("k").unwrap().as_deref(), Some("v"));
 }
 
 #[test]
 fn what_a_gate_does_not_run_with_does_not_wake_it() {
-    let stage = Stage::new();
-    let other = stage.second();
+    let fixture = Fixture::new();
+    let other = fixture.second();
     let generation = other.snapshot().unwrap().generation;
-    stage.registry.put_parked("a", b"x", NOW_US).unwrap();
-    stage.registry.note_time(NOW_US).unwrap();
+    fixture.registry.put_parked("a", b"x", NOW_US).unwrap();
+    fixture.registry.note_time(NOW_US).unwrap();
     assert!(!other.changed(generation).unwrap());
-    assert!(!stage.registry.changed(generation).unwrap());
+    assert!(!fixture.registry.changed(generation).unwrap());
 }
 
 #[test]
@@ -95,15 +95,15 @@ fn many_processes_may_start_and_write_at_once() {
 
 #[test]
 fn a_snapshot_is_of_one_moment() {
-    let stage = Stage::new();
-    let other = stage.second();
+    let fixture = Fixture::new();
+    let other = fixture.second();
     let writer = std::thread::spawn(move || {
         for i in 0..50 {
             other.set_value("left", &i.to_string(), NOW_US).unwrap();
         }
     });
     while !writer.is_finished() {
-        let snapshot = stage.registry.snapshot().unwrap();
+        let snapshot = fixture.registry.snapshot().unwrap();
         let left = snapshot.values.get("left").map_or(1, |text| text.parse::<u64>().unwrap() + 2);
         assert_eq!(snapshot.generation, left);
     }
@@ -113,7 +113,7 @@ fn a_snapshot_is_of_one_moment() {
 fn older_home() -> (tempfile::TempDir, Home) {
     let folder = tempfile::tempdir().unwrap();
     let home = Home::create(&folder.path().join("home")).unwrap();
-    Vault::open_home(&home, &Random::System, ask_nobody).unwrap();
+    Vault::open_home(&home, &Random::System, run_no_program).unwrap();
     Connection::open(home.gate_db()).unwrap().execute_batch(OLDER).unwrap();
     (folder, Home::open(home.path()).unwrap())
 }
@@ -125,7 +125,7 @@ fn an_older_database_is_copied_and_upgraded_with_all_it_holds() {
     assert_eq!(registry.server("demo").unwrap().created_at_us, 1);
     assert_eq!(registry.policy("p").unwrap().source, DENY_ALL);
     let grant = registry.grant("alice").unwrap();
-    assert_eq!((grant.holdings.len(), grant.tokens.len(), grant.expired_at_us), (1, 1, None));
+    assert_eq!((grant.server_access.len(), grant.tokens.len(), grant.expired_at_us), (1, 1, None));
     assert_eq!(registry.pins("demo").unwrap().len(), 1);
     registry.put_parked("new-table", b"x", NOW_US).unwrap();
     assert_eq!(registry.task_owners(NOW_US).unwrap(), []);
@@ -160,10 +160,10 @@ fn an_upgrade_that_fails_leaves_the_older_database() {
 
 #[test]
 fn a_newer_database_is_refused_and_left_byte_for_byte() {
-    let stage = Stage::new();
-    stage.add_builtin("demo");
-    let home = stage.home.clone();
-    let folder = stage.into_folder();
+    let fixture = Fixture::new();
+    fixture.add_builtin("demo");
+    let home = fixture.home.clone();
+    let folder = fixture.into_folder();
     let newer = Connection::open(home.gate_db()).unwrap();
     newer.execute_batch("PRAGMA user_version = 99; CREATE TABLE future (x)").unwrap();
     // The newer tollgate may still be running: its log is not folded into the file yet.
@@ -178,7 +178,7 @@ fn a_newer_database_is_refused_and_left_byte_for_byte() {
     };
     assert_eq!(kept(&bytes_of(home.path())), kept(&before));
 
-    // Nor is it folded by us after the newer one was killed and nobody else has the file open.
+    // Nor is it folded by us after the newer one was killed and no other process has the file open.
     let killed = tempfile::tempdir().unwrap();
     let home = Home::create(&killed.path().join("home")).unwrap();
     for (path, bytes) in kept(&before) {
@@ -195,7 +195,7 @@ fn a_newer_database_is_refused_and_left_byte_for_byte() {
 fn another_programs_database_is_refused() {
     let folder = tempfile::tempdir().unwrap();
     let home = Home::create(&folder.path().join("home")).unwrap();
-    Vault::open_home(&home, &Random::System, ask_nobody).unwrap();
+    Vault::open_home(&home, &Random::System, run_no_program).unwrap();
     Connection::open(home.gate_db()).unwrap().execute_batch("CREATE TABLE notes (x)").unwrap();
     let before = fs::read(home.gate_db()).unwrap();
     assert!(matches!(open(&home), Err(RegistryError::NotOurs(_))));
@@ -204,10 +204,10 @@ fn another_programs_database_is_refused() {
 
 #[test]
 fn a_damaged_database_is_named_and_not_overwritten() {
-    let stage = Stage::new();
-    stage.add_builtin("demo");
-    let home = stage.home.clone();
-    let _folder = stage.into_folder();
+    let fixture = Fixture::new();
+    fixture.add_builtin("demo");
+    let home = fixture.home.clone();
+    let _folder = fixture.into_folder();
     let good = fs::read(home.gate_db()).unwrap();
     let garbled: Vec<u8> =
         good.iter().enumerate().map(|(i, b)| if i < 100 { *b } else { !b }).collect();
@@ -227,50 +227,50 @@ fn a_damaged_database_is_named_and_not_overwritten() {
 
 #[test]
 fn another_key_is_noticed_before_anything_is_sealed_with_it() {
-    let stage = Stage::new();
+    let fixture = Fixture::new();
     let other = Arc::new(Vault::from_key(Secret::new([7; 32])));
-    let error = Registry::open(&stage.home, other, Random::System).unwrap_err();
+    let error = Registry::open(&fixture.home, other, Random::System).unwrap_err();
     assert!(matches!(error, RegistryError::KeyChanged));
     assert!(error.to_string().contains("vault.key"), "{error}");
-    stage.second();
+    fixture.second();
 }
 
 #[test]
 fn a_database_that_vanished_is_an_error_until_it_is_back() {
-    let stage = Stage::new();
-    stage.add_builtin("demo");
-    let generation = stage.registry.snapshot().unwrap().generation;
-    let aside = stage.home.path().join("aside");
-    fs::rename(stage.home.gate_db(), &aside).unwrap();
-    assert!(matches!(stage.registry.changed(generation), Err(RegistryError::Vanished(_))));
-    assert!(matches!(stage.registry.snapshot(), Err(RegistryError::Vanished(_))));
-    fs::write(stage.home.gate_db(), "").unwrap();
-    assert!(matches!(stage.registry.snapshot(), Err(RegistryError::Vanished(_))));
-    fs::remove_file(stage.home.gate_db()).unwrap();
-    fs::rename(&aside, stage.home.gate_db()).unwrap();
-    assert_eq!(stage.registry.snapshot().unwrap().servers.len(), 1);
+    let fixture = Fixture::new();
+    fixture.add_builtin("demo");
+    let generation = fixture.registry.snapshot().unwrap().generation;
+    let aside = fixture.home.path().join("aside");
+    fs::rename(fixture.home.gate_db(), &aside).unwrap();
+    assert!(matches!(fixture.registry.changed(generation), Err(RegistryError::Vanished(_))));
+    assert!(matches!(fixture.registry.snapshot(), Err(RegistryError::Vanished(_))));
+    fs::write(fixture.home.gate_db(), "").unwrap();
+    assert!(matches!(fixture.registry.snapshot(), Err(RegistryError::Vanished(_))));
+    fs::remove_file(fixture.home.gate_db()).unwrap();
+    fs::rename(&aside, fixture.home.gate_db()).unwrap();
+    assert_eq!(fixture.registry.snapshot().unwrap().servers.len(), 1);
 
     // Another file in its place (a restored copy) is opened without a restart.
-    let copy = stage.home.path().join("copy");
-    let db = Connection::open(stage.home.gate_db()).unwrap();
+    let copy = fixture.home.path().join("copy");
+    let db = Connection::open(fixture.home.gate_db()).unwrap();
     db.execute("VACUUM INTO ?1", [copy.to_str().unwrap()]).unwrap();
     drop(db);
     for old in ["gate.db-wal", "gate.db-shm"] {
-        let _ = fs::remove_file(stage.home.path().join(old));
+        let _ = fs::remove_file(fixture.home.path().join(old));
     }
-    fs::rename(&copy, stage.home.gate_db()).unwrap();
+    fs::rename(&copy, fixture.home.gate_db()).unwrap();
     assert!(
-        stage.registry.changed(generation).unwrap(),
+        fixture.registry.changed(generation).unwrap(),
         "the same count in another file is a change"
     );
-    stage.registry.set_value("k", "v", NOW_US).unwrap();
-    assert_eq!(stage.second().value("k").unwrap().as_deref(), Some("v"));
+    fixture.registry.set_value("k", "v", NOW_US).unwrap();
+    assert_eq!(fixture.second().value("k").unwrap().as_deref(), Some("v"));
 }
 
 #[test]
 fn settings_have_fit_keys_and_sizes() {
-    let stage = Stage::new();
-    let registry = &stage.registry;
+    let fixture = Fixture::new();
+    let registry = &fixture.registry;
     registry.set_value("dashboard.theme", "dark", NOW_US).unwrap();
     assert_eq!(registry.value("dashboard.theme").unwrap().as_deref(), Some("dark"));
     assert!(registry.unset_value("dashboard.theme").unwrap());

@@ -1,17 +1,17 @@
 //! Pins: the first list is accepted, and nothing after it without the owner.
-#![allow(clippy::unwrap_used, reason = "a test that cannot set up its stage should fail loudly")]
+#![allow(clippy::unwrap_used, reason = "tests")]
 
-#[path = "support/stage.rs"]
-mod stage;
+#[path = "support/fixture.rs"]
+mod fixture;
 
-use stage::{NOW_US, Stage};
-use store::registry::{Accept, OTHER_CAPABILITIES, PinReport, RegistryError};
+use fixture::{Fixture, NOW_US};
+use store::registry::{Accept, OTHER_CAPABILITIES, Pin, PinReport, PinState, RegistryError};
 
 const FIRST: &str = r#"[{"name":"a","description":"reads"},{"name":"b"}]"#;
 
 /// `a:changed b:new` and so on.
-fn states(stage: &Stage, server: &str) -> String {
-    let pins = stage.registry.pins(server).unwrap();
+fn states(fixture: &Fixture, server: &str) -> String {
+    let pins = fixture.registry.pins(server).unwrap();
     let words: Vec<_> =
         pins.iter().map(|pin| format!("{}:{}", pin.tool, pin.state.as_str())).collect();
     words.join(" ")
@@ -47,92 +47,92 @@ fn each_list_moves_the_pins_as_the_table_says() {
         ("[]", "a:gone b:gone"),
         (FIRST, "a:accepted b:accepted"),
     ];
-    let stage = Stage::new();
-    stage.add_builtin("s");
+    let fixture = Fixture::new();
+    fixture.add_builtin("s");
     for (row, (list, wanted)) in table.iter().enumerate() {
-        let report = stage.observe("s", list).unwrap();
-        assert_eq!(states(&stage, "s"), *wanted, "row {row}");
+        let report = fixture.observe("s", list).unwrap();
+        assert_eq!(states(&fixture, "s"), *wanted, "row {row}");
         assert_eq!(report.first, row == 0, "row {row}");
-        let again = stage.observe("s", list).unwrap();
+        let again = fixture.observe("s", list).unwrap();
         assert_eq!(again, PinReport { first: false, moved: false, ..report }, "row {row}");
     }
 }
 
 #[test]
 fn a_list_like_the_last_one_writes_nothing() {
-    let stage = Stage::new();
-    stage.add_builtin("s");
-    stage.observe("s", FIRST).unwrap();
-    let before = stage.registry.snapshot().unwrap().generation;
-    assert!(!stage.observe("s", FIRST).unwrap().moved);
-    assert!(!stage.registry.changed(before).unwrap());
+    let fixture = Fixture::new();
+    fixture.add_builtin("s");
+    fixture.observe("s", FIRST).unwrap();
+    let before = fixture.registry.snapshot().unwrap().generation;
+    assert!(!fixture.observe("s", FIRST).unwrap().moved);
+    assert!(!fixture.registry.changed(before).unwrap());
 }
 
 #[test]
 fn an_empty_first_list_is_not_a_first_list() {
-    let stage = Stage::new();
-    stage.add_builtin("s");
-    assert!(!stage.observe("s", "[]").unwrap().first);
-    assert!(stage.observe("s", FIRST).unwrap().first);
-    // And a server that dropped everything, with the owner's blessing, is not trusted anew.
-    stage.observe("s", "[]").unwrap();
-    stage.registry.accept("s", Accept::All, "owner", NOW_US).unwrap();
-    assert_eq!(states(&stage, "s"), "");
-    assert!(!stage.observe("s", FIRST).unwrap().first);
-    assert_eq!(states(&stage, "s"), "a:new b:new");
+    let fixture = Fixture::new();
+    fixture.add_builtin("s");
+    assert!(!fixture.observe("s", "[]").unwrap().first);
+    assert!(fixture.observe("s", FIRST).unwrap().first);
+    // And a server that dropped everything, with the owner's blessing, is not trusted again.
+    fixture.observe("s", "[]").unwrap();
+    fixture.registry.accept("s", Accept::All, "owner", NOW_US).unwrap();
+    assert_eq!(states(&fixture, "s"), "");
+    assert!(!fixture.observe("s", FIRST).unwrap().first);
+    assert_eq!(states(&fixture, "s"), "a:new b:new");
 }
 
 #[test]
 fn a_doubled_name_in_the_first_list_is_not_accepted() {
-    let stage = Stage::new();
-    stage.add_builtin("s");
-    stage.observe("s", r#"[{"name":"a"},{"name":"b"},{"name":"a","x":1}]"#).unwrap();
-    assert_eq!(states(&stage, "s"), "a:conflict b:accepted");
-    stage.registry.accept("s", Accept::Tool("a"), "owner", NOW_US).unwrap();
-    assert_eq!(states(&stage, "s"), "a:accepted b:accepted");
+    let fixture = Fixture::new();
+    fixture.add_builtin("s");
+    fixture.observe("s", r#"[{"name":"a"},{"name":"b"},{"name":"a","x":1}]"#).unwrap();
+    assert_eq!(states(&fixture, "s"), "a:conflict b:accepted");
+    fixture.registry.accept("s", Accept::Tool("a"), "owner", NOW_US).unwrap();
+    assert_eq!(states(&fixture, "s"), "a:accepted b:accepted");
 }
 
 #[test]
 fn accepting_takes_what_is_seen_now_and_says_what_it_touched() {
-    let stage = Stage::new();
-    stage.add_builtin("s");
-    stage.observe("s", FIRST).unwrap();
-    stage.observe("s", r#"[{"name":"a","description":"deletes"},{"name":"c"}]"#).unwrap();
-    assert_eq!(states(&stage, "s"), "a:changed b:gone c:new");
-    let pin = stage.registry.pins("s").unwrap().into_iter().next().unwrap();
+    let fixture = Fixture::new();
+    fixture.add_builtin("s");
+    fixture.observe("s", FIRST).unwrap();
+    fixture.observe("s", r#"[{"name":"a","description":"deletes"},{"name":"c"}]"#).unwrap();
+    assert_eq!(states(&fixture, "s"), "a:changed b:gone c:new");
+    let pin = fixture.registry.pins("s").unwrap().into_iter().next().unwrap();
     let lines: Vec<_> = pin.difference().iter().map(ToString::to_string).collect();
     assert!(lines.concat().contains("deletes"), "{lines:?}");
 
-    let touched = stage.registry.accept("s", Accept::Tool("a"), "owner", NOW_US + 5).unwrap();
+    let touched = fixture.registry.accept("s", Accept::Tool("a"), "owner", NOW_US + 5).unwrap();
     assert_eq!(touched, ["a"]);
-    assert_eq!(states(&stage, "s"), "a:accepted b:gone c:new");
-    let pin = stage.registry.pins("s").unwrap().into_iter().next().unwrap();
+    assert_eq!(states(&fixture, "s"), "a:accepted b:gone c:new");
+    let pin = fixture.registry.pins("s").unwrap().into_iter().next().unwrap();
     assert_eq!((pin.accepted_by.as_deref(), pin.accepted_at_us), (Some("owner"), Some(NOW_US + 5)));
     assert!(pin.difference().is_empty());
 
-    let touched = stage.registry.accept("s", Accept::All, "owner", NOW_US).unwrap();
+    let touched = fixture.registry.accept("s", Accept::All, "owner", NOW_US).unwrap();
     assert_eq!(touched, ["b", "c"]);
-    assert_eq!(states(&stage, "s"), "a:accepted c:accepted");
-    assert!(stage.registry.accept("s", Accept::All, "owner", NOW_US).unwrap().is_empty());
-    let error = stage.registry.accept("s", Accept::Tool("aa"), "owner", NOW_US).unwrap_err();
+    assert_eq!(states(&fixture, "s"), "a:accepted c:accepted");
+    assert!(fixture.registry.accept("s", Accept::All, "owner", NOW_US).unwrap().is_empty());
+    let error = fixture.registry.accept("s", Accept::Tool("aa"), "owner", NOW_US).unwrap_err();
     assert!(error.to_string().contains("did you mean `a`?"), "{error}");
 }
 
 #[test]
 fn what_changed_after_the_owner_looked_is_not_accepted() {
-    let stage = Stage::new();
-    stage.add_builtin("s");
-    stage.observe("s", FIRST).unwrap();
-    stage.observe("s", r#"[{"name":"a","description":"mild"},{"name":"b"}]"#).unwrap();
-    let looked_at = stage.registry.pins("s").unwrap().into_iter().next().unwrap().seen.unwrap();
-    stage.observe("s", r#"[{"name":"a","description":"wild"},{"name":"b"}]"#).unwrap();
+    let fixture = Fixture::new();
+    fixture.add_builtin("s");
+    fixture.observe("s", FIRST).unwrap();
+    fixture.observe("s", r#"[{"name":"a","description":"mild"},{"name":"b"}]"#).unwrap();
+    let looked_at = fixture.registry.pins("s").unwrap().into_iter().next().unwrap().seen.unwrap();
+    fixture.observe("s", r#"[{"name":"a","description":"wild"},{"name":"b"}]"#).unwrap();
     let accept = Accept::Exactly("a", &looked_at.fingerprint);
-    let error = stage.registry.accept("s", accept, "owner", NOW_US).unwrap_err();
+    let error = fixture.registry.accept("s", accept, "owner", NOW_US).unwrap_err();
     assert!(matches!(error, RegistryError::ChangedAgain { .. }));
-    assert_eq!(states(&stage, "s"), "a:changed b:accepted");
-    stage.observe("s", r#"[{"name":"a","description":"mild"},{"name":"b"}]"#).unwrap();
-    stage.registry.accept("s", accept, "owner", NOW_US).unwrap();
-    assert_eq!(states(&stage, "s"), "a:accepted b:accepted");
+    assert_eq!(states(&fixture, "s"), "a:changed b:accepted");
+    fixture.observe("s", r#"[{"name":"a","description":"mild"},{"name":"b"}]"#).unwrap();
+    fixture.registry.accept("s", accept, "owner", NOW_US).unwrap();
+    assert_eq!(states(&fixture, "s"), "a:accepted b:accepted");
 }
 
 const EVERY: &str = r#"[{"name":"a"},{"name":"b"},{"name":"ask"}]"#;
@@ -141,96 +141,145 @@ const FEW: &str = r#"[{"name":"a"},{"name":"b"}]"#;
 /// Lists of clients with and without a capability in turn, and how the pins stand after each.
 #[test]
 fn a_server_that_shows_other_tools_to_other_clients_moves_no_pin() {
-    let stage = Stage::new();
-    stage.add_builtin("s");
-    assert!(stage.observe_by("s", "elicitation", EVERY).unwrap().first);
-    assert!(stage.observe_by("s", "", FEW).unwrap().moved, "the list of this set is kept once");
+    let fixture = Fixture::new();
+    fixture.add_builtin("s");
+    assert!(fixture.observe_by("s", "elicitation", EVERY).unwrap().first);
+    assert!(fixture.observe_by("s", "", FEW).unwrap().moved, "the list of this set is kept once");
     for (capabilities, list) in [("elicitation", EVERY), ("", FEW), ("elicitation", EVERY)] {
-        let report = stage.observe_by("s", capabilities, list).unwrap();
+        let report = fixture.observe_by("s", capabilities, list).unwrap();
         assert!(!report.moved, "{capabilities:?}");
         assert_eq!((report.accepted, report.gone), (3, Vec::new()));
     }
     // The same change for both sets is a change.
-    stage.observe_by("s", "elicitation", FEW).unwrap();
-    assert_eq!(states(&stage, "s"), "a:accepted ask:gone b:accepted");
+    fixture.observe_by("s", "elicitation", FEW).unwrap();
+    assert_eq!(states(&fixture, "s"), "a:accepted ask:gone b:accepted");
 }
 
 #[test]
 fn what_other_clients_are_shown_for_the_first_time_is_not_accepted() {
-    let stage = Stage::new();
-    stage.add_builtin("s");
-    stage.observe_by("s", "", FEW).unwrap();
-    stage.observe_by("s", "elicitation", EVERY).unwrap();
-    assert_eq!(states(&stage, "s"), "a:accepted ask:new b:accepted");
-    assert!(!stage.observe_by("s", "", FEW).unwrap().moved);
-    assert_eq!(states(&stage, "s"), "a:accepted ask:new b:accepted", "it has not gone");
-    stage.registry.accept("s", Accept::All, "owner", NOW_US).unwrap();
+    let fixture = Fixture::new();
+    fixture.add_builtin("s");
+    fixture.observe_by("s", "", FEW).unwrap();
+    fixture.observe_by("s", "elicitation", EVERY).unwrap();
+    assert_eq!(states(&fixture, "s"), "a:accepted ask:new b:accepted");
+    assert!(!fixture.observe_by("s", "", FEW).unwrap().moved);
+    assert_eq!(states(&fixture, "s"), "a:accepted ask:new b:accepted", "it has not gone");
+    fixture.registry.accept("s", Accept::All, "owner", NOW_US).unwrap();
     for (capabilities, list) in [("", FEW), ("elicitation", EVERY)] {
-        assert!(!stage.observe_by("s", capabilities, list).unwrap().moved);
+        assert!(!fixture.observe_by("s", capabilities, list).unwrap().moved);
     }
-    assert_eq!(states(&stage, "s"), "a:accepted ask:accepted b:accepted");
+    assert_eq!(states(&fixture, "s"), "a:accepted ask:accepted b:accepted");
 }
 
 #[test]
 fn definitions_that_differ_by_client_are_accepted_one_by_one() {
-    let stage = Stage::new();
-    stage.add_builtin("s");
+    let fixture = Fixture::new();
+    fixture.add_builtin("s");
     let (plain, forms) = (r#"[{"name":"a"}]"#, r#"[{"name":"a","title":"with forms"}]"#);
-    stage.observe_by("s", "", plain).unwrap();
-    stage.observe_by("s", "elicitation", forms).unwrap();
-    let pin = stage.registry.pins("s").unwrap().remove(0);
+    fixture.observe_by("s", "", plain).unwrap();
+    fixture.observe_by("s", "elicitation", forms).unwrap();
+    let pin = fixture.registry.pins("s").unwrap().remove(0);
     assert_eq!(pin.state.as_str(), "changed");
     let by_set: Vec<_> =
         pin.seen_by.iter().map(|by| (&*by.capabilities, by.state.as_str())).collect();
     assert_eq!(by_set, [("", "accepted"), ("elicitation", "changed")]);
     let shown = pin.seen.unwrap();
     let accept = Accept::Exactly("a", &shown.fingerprint);
-    stage.registry.accept("s", accept, "owner", NOW_US).unwrap();
-    assert_eq!(states(&stage, "s"), "a:accepted");
+    fixture.registry.accept("s", accept, "owner", NOW_US).unwrap();
+    assert_eq!(states(&fixture, "s"), "a:accepted");
     for (capabilities, list) in [("", plain), ("elicitation", forms), ("", plain)] {
-        assert!(!stage.observe_by("s", capabilities, list).unwrap().moved, "{capabilities:?}");
+        assert!(!fixture.observe_by("s", capabilities, list).unwrap().moved, "{capabilities:?}");
     }
-    // A third text is a change for whoever gets it, and what no client gets any more is forgotten.
-    stage.observe_by("s", "", r#"[{"name":"a","title":"x"}]"#).unwrap();
-    assert_eq!(states(&stage, "s"), "a:changed");
-    stage.registry.accept("s", Accept::Tool("a"), "owner", NOW_US).unwrap();
-    stage.observe_by("s", "", plain).unwrap();
-    assert_eq!(states(&stage, "s"), "a:changed");
+    // A third text is a change for the clients that get it; one that no client gets is forgotten.
+    fixture.observe_by("s", "", r#"[{"name":"a","title":"x"}]"#).unwrap();
+    assert_eq!(states(&fixture, "s"), "a:changed");
+    fixture.registry.accept("s", Accept::Tool("a"), "owner", NOW_US).unwrap();
+    fixture.observe_by("s", "", plain).unwrap();
+    assert_eq!(states(&fixture, "s"), "a:changed");
 }
 
 #[test]
 fn capability_sets_beyond_the_bound_share_one_place() {
-    let stage = Stage::new();
-    stage.add_builtin("s");
+    let fixture = Fixture::new();
+    fixture.add_builtin("s");
     for set in 0..40 {
-        stage.observe_by("s", &format!("c{set}"), FEW).unwrap();
+        fixture.observe_by("s", &format!("c{set}"), FEW).unwrap();
     }
-    let sets = stage.registry.tool_sets("s").unwrap().capabilities;
+    let sets = fixture.registry.tool_sets("s").unwrap().capabilities;
     assert_eq!(sets.len(), 33);
     assert!(sets.iter().any(|set| set == OTHER_CAPABILITIES));
-    assert_eq!(states(&stage, "s"), "a:accepted b:accepted");
+    assert_eq!(states(&fixture, "s"), "a:accepted b:accepted");
 }
 
 #[test]
 fn names_that_another_server_uses_are_not_in_doubt() {
-    let stage = Stage::new();
+    let fixture = Fixture::new();
     for server in ["old", "new"] {
-        stage.add_builtin(server);
-        stage.observe(server, r#"[{"name":"search"}]"#).unwrap();
+        fixture.add_builtin(server);
+        fixture.observe(server, r#"[{"name":"search"}]"#).unwrap();
     }
-    assert_eq!(states(&stage, "new"), "search:accepted");
-    assert!(stage.registry.accept("new", Accept::All, "owner", NOW_US).unwrap().is_empty());
+    assert_eq!(states(&fixture, "new"), "search:accepted");
+    assert!(fixture.registry.accept("new", Accept::All, "owner", NOW_US).unwrap().is_empty());
 }
 
 #[test]
 fn lists_that_cannot_be_pinned_are_refused_whole() {
-    let stage = Stage::new();
-    stage.add_builtin("s");
+    let fixture = Fixture::new();
+    fixture.add_builtin("s");
     for list in [r#"[{"name":"a"},{}]"#, r#"[{"name":1}]"#, "[1]"] {
-        let error = stage.observe("s", list).unwrap_err();
+        let error = fixture.observe("s", list).unwrap_err();
         assert!(matches!(error, RegistryError::ToolList { .. }), "{list}");
     }
     let large = format!(r#"[{{"name":"a","description":"{}"}}]"#, "x".repeat(1 << 20));
-    assert!(matches!(stage.observe("s", &large), Err(RegistryError::ToolList { .. })));
-    assert_eq!(states(&stage, "s"), "");
+    assert!(matches!(fixture.observe("s", &large), Err(RegistryError::ToolList { .. })));
+    assert_eq!(states(&fixture, "s"), "");
+}
+
+#[test]
+fn a_changed_content_is_accepted_by_the_owner_only() {
+    use PinState::{Accepted, Changed};
+    let fixture = Fixture::new();
+    fixture.add_builtin("s");
+    let registry = &fixture.registry;
+    let uri = "ui://s/view.html";
+    let page = |text: &str| format!(r#"{{"text":"{text}","uri":"{uri}"}}"#);
+    let see = |text: &str| registry.observe_content("s", uri, &page(text), NOW_US).unwrap();
+    let states: Vec<PinState> = ["one", "one", "two", "one", "two"].map(see).into();
+    assert_eq!(states, [Accepted, Accepted, Changed, Accepted, Changed]);
+    let pins = registry.content_pins("s").unwrap();
+    let changes: Vec<String> =
+        pins.iter().flat_map(Pin::difference).map(|change| change.to_string()).collect();
+    assert!(changes.len() == 1 && changes.concat().contains("two"), "{changes:?}");
+    let shown = pins.first().and_then(|pin| pin.seen.clone()).unwrap().fingerprint;
+    assert_eq!(see("three"), Changed);
+    let stale = registry.accept("s", Accept::Exactly(uri, &shown), "ada", NOW_US);
+    assert!(matches!(stale, Err(RegistryError::ChangedAgain { .. })), "{stale:?}");
+    assert_eq!(registry.accept("s", Accept::Tool(uri), "ada", NOW_US).unwrap(), [uri]);
+    assert_eq!(["three", "one"].map(see), [Accepted, Changed]);
+    // All accepts tools and contents together.
+    fixture.observe("s", FIRST).unwrap();
+    fixture.observe("s", "[]").unwrap();
+    assert_eq!(registry.accept("s", Accept::All, "ada", NOW_US).unwrap(), [uri, "a", "b"]);
+    assert!(matches!(
+        registry.accept("s", Accept::Tool("ui://s/missing"), "ada", NOW_US),
+        Err(RegistryError::Missing { .. })
+    ));
+}
+
+#[test]
+fn a_large_content_is_compared_by_its_digest_and_pages_are_bounded() {
+    let fixture = Fixture::new();
+    fixture.add_builtin("s");
+    let registry = &fixture.registry;
+    let large = |letter: &str| format!(r#"{{"text":"{}"}}"#, letter.repeat(2 << 20));
+    let see = |uri: &str, page: &str| registry.observe_content("s", uri, page, NOW_US).unwrap();
+    assert_eq!(see("ui://s/0", &large("a")), PinState::Accepted);
+    assert_eq!(see("ui://s/0", &large("a")), PinState::Accepted);
+    assert_eq!(see("ui://s/0", &large("b")), PinState::Changed);
+    let pins = registry.content_pins("s").unwrap();
+    assert!(pins.iter().all(|pin| pin.seen.as_ref().unwrap().definition.len() < 200));
+    for number in 1..100 {
+        assert_eq!(see(&format!("ui://s/{number}"), "{}"), PinState::Accepted);
+    }
+    assert_eq!(see("ui://s/100", "{}"), PinState::New, "fails closed");
 }

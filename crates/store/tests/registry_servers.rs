@@ -1,17 +1,18 @@
 //! Servers are kept with their secrets sealed to their rows, and only fit targets are taken.
-#![allow(clippy::unwrap_used, reason = "a test that cannot set up its stage should fail loudly")]
+#![allow(clippy::unwrap_used, reason = "tests")]
 
-#[path = "support/stage.rs"]
-mod stage;
+#[path = "support/fixture.rs"]
+mod fixture;
 
-use stage::{NOW_US, Stage, bytes_of, held, open};
+use fixture::{Fixture, NOW_US, bytes_of, held, open};
 use store::registry::{
-    EnvValue, FileNames, NewServer, RegistryError, ServerOptions, Target, Thing,
+    EnvValue, FileNames, NewServer, ObjectKind, RegistryError, ServerOptions, Target,
 };
 use store::secret::redact_known;
 
 fn command(argv: &[&str], env: &[(&str, EnvValue)], cwd: Option<&str>) -> Target {
     Target::Command {
+        secret_args: Vec::new(),
         argv: argv.iter().map(|word| (*word).into()).collect(),
         env: env.iter().map(|(name, value)| ((*name).into(), value.clone())).collect(),
         cwd: cwd.map(Into::into),
@@ -25,7 +26,7 @@ fn url(address: &str, headers: &[(&str, &str)]) -> Target {
 
 #[test]
 fn what_was_added_is_read_back_with_its_secrets() {
-    let stage = Stage::new();
+    let fixture = Fixture::new();
     let hidden = EnvValue::Hidden(held("s3cret-env"));
     let plain = EnvValue::Plain("1".into());
     let files =
@@ -36,25 +37,25 @@ fn what_was_added_is_read_back_with_its_secrets() {
         false,
     );
     let remote = remote.unwrap();
-    stage.add("files", files.clone()).unwrap();
-    stage.add("remote", remote.clone()).unwrap();
-    stage.add_builtin("demo");
+    fixture.add("files", files.clone()).unwrap();
+    fixture.add("remote", remote.clone()).unwrap();
+    fixture.add_builtin("demo");
     let opened = |name| {
-        let server = stage.registry.server(name).unwrap();
+        let server = fixture.registry.server(name).unwrap();
         assert!(!format!("{server:?}").contains("secret-"), "{server:?}");
-        server.target.opened(stage.registry.vault()).unwrap()
+        server.target.opened(fixture.registry.vault()).unwrap()
     };
     assert_eq!(opened("files"), files);
     assert_eq!(opened("remote"), remote);
     let Target::Url { url, .. } = remote else { unreachable!() };
     assert_eq!(url, "https://example.com/mcp", "the query is not shown with the address");
-    let names: Vec<_> = stage.registry.servers().unwrap().into_iter().map(|s| s.name).collect();
+    let names: Vec<_> = fixture.registry.servers().unwrap().into_iter().map(|s| s.name).collect();
     assert_eq!(names, ["demo", "files", "remote"]);
 }
 
 #[test]
 fn planted_secrets_are_nowhere_in_the_files_of_a_home() {
-    let stage = Stage::new();
+    let fixture = Fixture::new();
     let secrets: Vec<String> = (0..20).map(|i| format!("planted-{i}-4f1c9b")).collect();
     for (i, pair) in secrets.chunks(4).enumerate() {
         let [header, env, query, arguments] = pair else { unreachable!() };
@@ -64,17 +65,17 @@ fn planted_secrets_are_nowhere_in_the_files_of_a_home() {
             headers: vec![("X-Key".into(), held(header))],
             allow_plain_http: false,
         };
-        stage.add(&format!("r{i}"), remote).unwrap();
+        fixture.add(&format!("r{i}"), remote).unwrap();
         let local = command(&["server"], &[("KEY", EnvValue::Hidden(held(env)))], None);
-        stage.add(&format!("c{i}"), local).unwrap();
+        fixture.add(&format!("c{i}"), local).unwrap();
         let id = format!("approval-{i}");
-        stage.registry.put_parked(&id, arguments.as_bytes(), NOW_US).unwrap();
+        fixture.registry.put_parked(&id, arguments.as_bytes(), NOW_US).unwrap();
     }
-    let (_, token) = stage.grant("alice", &[("r0", None)]);
+    let (_, token) = fixture.grant("alice", &[("r0", None)]);
     let mut looked_for: Vec<&str> = secrets.iter().map(String::as_str).collect();
     looked_for.push(token.expose());
     looked_for.push(token.expose().get(3..20).unwrap());
-    let files = bytes_of(stage.home.path());
+    let files = bytes_of(fixture.home.path());
     assert!(
         files.iter().any(|(path, _)| path.ends_with("gate.db-wal")),
         "the log is looked at, too"
@@ -87,13 +88,13 @@ fn planted_secrets_are_nowhere_in_the_files_of_a_home() {
 
 #[test]
 fn a_sealed_value_does_not_open_in_another_row() {
-    let stage = Stage::new();
-    stage
+    let fixture = Fixture::new();
+    fixture
         .add("good", url("https://good.example/mcp", &[("X-Key", "k-good"), ("X-Two", "k-two")]))
         .unwrap();
-    stage.add("evil", url("https://evil.example/mcp", &[("X-Key", "k-evil")])).unwrap();
-    stage.registry.put_parked("a1", b"{\"amount\":1}", NOW_US).unwrap();
-    stage.registry.put_parked("a2", b"{\"amount\":2}", NOW_US).unwrap();
+    fixture.add("evil", url("https://evil.example/mcp", &[("X-Key", "k-evil")])).unwrap();
+    fixture.registry.put_parked("a1", b"{\"amount\":1}", NOW_US).unwrap();
+    fixture.registry.put_parked("a2", b"{\"amount\":2}", NOW_US).unwrap();
     let moves = [
         "UPDATE credentials SET sealed = (SELECT c.sealed FROM credentials c JOIN servers s
              ON s.id = c.server_id WHERE s.name = 'good' AND c.name = 'x-key')
@@ -103,25 +104,25 @@ fn a_sealed_value_does_not_open_in_another_row() {
         "UPDATE parked SET sealed = (SELECT sealed FROM parked WHERE approval = 'a1')
          WHERE approval = 'a2'",
     ];
-    let attacker = rusqlite::Connection::open(stage.home.gate_db()).unwrap();
+    let attacker = rusqlite::Connection::open(fixture.home.gate_db()).unwrap();
     for sql in moves {
         assert_eq!(attacker.execute(sql, []).unwrap(), 1);
     }
     for name in ["good", "evil"] {
-        let error = stage.registry.server(name).unwrap().target.opened(stage.registry.vault());
-        assert!(error.unwrap_err().to_string().contains("does not open"), "{name}");
+        let error = fixture.registry.server(name).unwrap().target.opened(fixture.registry.vault());
+        assert!(error.unwrap_err().to_string().contains("cannot be opened"), "{name}");
     }
-    assert!(matches!(stage.registry.parked("a2"), Err(RegistryError::Vault(_))));
-    assert_eq!(stage.registry.parked("a1").unwrap().unwrap().expose(), b"{\"amount\":1}");
+    assert!(matches!(fixture.registry.parked("a2"), Err(RegistryError::Vault(_))));
+    assert_eq!(fixture.registry.parked("a1").unwrap().unwrap().expose(), b"{\"amount\":1}");
 }
 
 #[test]
 fn names_and_targets_that_do_not_fit_are_refused() {
-    let stage = Stage::new();
+    let fixture = Fixture::new();
     for name in ["", "A", "-a", "_a", "a.b", "a b", "a/b", "ä", &"a".repeat(65)] {
         let target = Target::Builtin { service: "demo".into() };
-        let error = stage.add(name, target).unwrap_err();
-        assert!(matches!(error, RegistryError::Name { thing: Thing::Server, .. }), "{name}");
+        let error = fixture.add(name, target).unwrap_err();
+        assert!(matches!(error, RegistryError::Name { kind: ObjectKind::Server, .. }), "{name}");
     }
     let plain = |text: &str| EnvValue::Plain(text.into());
     let table: Vec<(Target, &str)> = vec![
@@ -158,15 +159,15 @@ fn names_and_targets_that_do_not_fit_are_refused() {
         (Target::Builtin { service: "No!".into() }, "built-in service"),
     ];
     for (target, words) in table {
-        let error = stage.add("x", target.clone()).unwrap_err().to_string();
+        let error = fixture.add("x", target.clone()).unwrap_err().to_string();
         assert!(error.contains(words), "{target:?}: {error}");
     }
-    assert!(stage.registry.servers().unwrap().is_empty());
+    assert!(fixture.registry.servers().unwrap().is_empty());
 }
 
 #[test]
 fn fit_targets_are_taken() {
-    let stage = Stage::new();
+    let fixture = Fixture::new();
     let addresses = [
         "https://example.com/mcp",
         "https://example.com:8443/a/b",
@@ -177,7 +178,7 @@ fn fit_targets_are_taken() {
         "http://app.localhost/",
     ];
     for (i, address) in addresses.iter().enumerate() {
-        stage.add(&format!("u{i}"), url(address, &[("Authorization", "Bearer x")])).unwrap();
+        fixture.add(&format!("u{i}"), url(address, &[("Authorization", "Bearer x")])).unwrap();
     }
     let on_purpose = Target::Url {
         url: "http://10.0.0.2/mcp".into(),
@@ -185,14 +186,14 @@ fn fit_targets_are_taken() {
         headers: Vec::new(),
         allow_plain_http: true,
     };
-    stage.add("lan", on_purpose).unwrap();
+    fixture.add("lan", on_purpose).unwrap();
 }
 
 #[test]
 fn a_name_is_taken_once_in_either_place() {
-    let stage = Stage::new();
-    stage.add_builtin("demo");
-    let again = stage.add("demo", Target::Builtin { service: "demo".into() }).unwrap_err();
+    let fixture = Fixture::new();
+    fixture.add_builtin("demo");
+    let again = fixture.add("demo", Target::Builtin { service: "demo".into() }).unwrap_err();
     assert!(again.to_string().contains("in gate.db"), "{again}");
     let new = NewServer {
         name: "notes".into(),
@@ -200,17 +201,17 @@ fn a_name_is_taken_once_in_either_place() {
         options: ServerOptions::default(),
     };
     let names = FileNames { servers: ["notes".to_owned()].into(), ..FileNames::default() };
-    let error = stage.registry.add_server(&new, &names, NOW_US).unwrap_err();
+    let error = fixture.registry.add_server(&new, &names, NOW_US).unwrap_err();
     assert!(error.to_string().contains("in tollgate.toml"), "{error}");
-    let missing = stage.registry.server("demmo").unwrap_err();
+    let missing = fixture.registry.server("demmo").unwrap_err();
     assert!(missing.to_string().contains("did you mean `demo`?"), "{missing}");
 }
 
 #[test]
 fn a_replaced_server_keeps_the_credentials_that_are_passed_on() {
-    let stage = Stage::new();
-    stage.add("x", url("https://a.example/", &[("X-Key", "old"), ("X-Gone", "gone")])).unwrap();
-    let Target::Url { mut headers, .. } = stage.registry.server("x").unwrap().target else {
+    let fixture = Fixture::new();
+    fixture.add("x", url("https://a.example/", &[("X-Key", "old"), ("X-Gone", "gone")])).unwrap();
+    let Target::Url { mut headers, .. } = fixture.registry.server("x").unwrap().target else {
         unreachable!()
     };
     headers.truncate(1);
@@ -222,36 +223,36 @@ fn a_replaced_server_keeps_the_credentials_that_are_passed_on() {
     };
     let options = ServerOptions { call_ms_max: Some(7), ..ServerOptions::default() };
     let new = NewServer { name: "x".into(), target, options };
-    stage.registry.replace_server(&new, NOW_US + 1).unwrap();
-    let server = open(&stage.home).unwrap().server("x").unwrap();
+    fixture.registry.replace_server(&new, NOW_US + 1).unwrap();
+    let server = open(&fixture.home).unwrap().server("x").unwrap();
     assert_eq!(server.options.call_ms_max, Some(7));
     assert_eq!((server.created_at_us, server.updated_at_us), (NOW_US, NOW_US + 1));
-    let opened = server.target.opened(stage.registry.vault()).unwrap();
+    let opened = server.target.opened(fixture.registry.vault()).unwrap();
     assert_eq!(opened, url("https://b.example/", &[("X-Key", "old")]));
 }
 
 #[test]
 fn a_later_server_of_the_same_name_inherits_nothing() {
-    let stage = Stage::new();
-    stage.add("x", url("https://a.example/", &[("X-Key", "old")])).unwrap();
-    stage.add_builtin("y");
-    stage.observe("x", r#"[{"name":"t"}]"#).unwrap();
-    stage.grant("alice", &[("x", None), ("y", None)]);
-    assert_eq!(stage.registry.remove_server("x", NOW_US).unwrap(), ["alice"]);
-    stage.add_builtin("x");
-    let grant = stage.registry.grant("alice").unwrap();
-    assert_eq!(grant.holdings.iter().map(|h| h.server.as_str()).collect::<Vec<_>>(), ["y"]);
-    assert!(stage.registry.pins("x").unwrap().is_empty());
+    let fixture = Fixture::new();
+    fixture.add("x", url("https://a.example/", &[("X-Key", "old")])).unwrap();
+    fixture.add_builtin("y");
+    fixture.observe("x", r#"[{"name":"t"}]"#).unwrap();
+    fixture.grant("alice", &[("x", None), ("y", None)]);
+    assert_eq!(fixture.registry.remove_server("x", NOW_US).unwrap(), ["alice"]);
+    fixture.add_builtin("x");
+    let grant = fixture.registry.grant("alice").unwrap();
+    assert_eq!(grant.server_access.iter().map(|h| h.server.as_str()).collect::<Vec<_>>(), ["y"]);
+    assert!(fixture.registry.pins("x").unwrap().is_empty());
     assert!(matches!(
-        stage.registry.remove_server("z", NOW_US),
+        fixture.registry.remove_server("z", NOW_US),
         Err(RegistryError::Missing { .. })
     ));
 }
 
 #[test]
 fn the_arguments_of_a_parked_call_are_kept_once_and_deleted() {
-    let stage = Stage::new();
-    let registry = &stage.registry;
+    let fixture = Fixture::new();
+    let registry = &fixture.registry;
     registry.put_parked("a1", b"one", NOW_US).unwrap();
     assert!(matches!(registry.put_parked("a1", b"two", NOW_US), Err(RegistryError::Exists { .. })));
     assert_eq!(registry.parked("a1").unwrap().unwrap().expose(), b"one");

@@ -1,10 +1,10 @@
 //! Owners of tasks: kept across a restart, for a time, and within a bound.
-#![allow(clippy::unwrap_used, reason = "a test that cannot set up its stage should fail loudly")]
+#![allow(clippy::unwrap_used, reason = "tests")]
 
-#[path = "support/stage.rs"]
-mod stage;
+#[path = "support/fixture.rs"]
+mod fixture;
 
-use stage::Stage;
+use fixture::Fixture;
 use store::registry::{TASK_OWNERS_MAX, TaskOwner};
 
 fn owner(task: usize, until_us: i64) -> TaskOwner {
@@ -22,19 +22,19 @@ fn owner(task: usize, until_us: i64) -> TaskOwner {
 
 #[test]
 fn owners_of_tasks_are_kept_until_they_expire() {
-    let stage = Stage::new();
+    let fixture = Fixture::new();
     let (short, long) = (owner(1, 100), owner(2, 200));
-    stage.registry.put_task_owners(&[short.clone(), long.clone()], 0).unwrap();
-    stage.registry.put_task_owners(std::slice::from_ref(&short), 0).unwrap();
-    assert_eq!(stage.registry.task_owners(99).unwrap(), [short, long.clone()]);
-    assert_eq!(stage.registry.task_owners(100).unwrap(), [long]);
+    fixture.registry.put_task_owners(&[short.clone(), long.clone()], 0).unwrap();
+    fixture.registry.put_task_owners(std::slice::from_ref(&short), 0).unwrap();
+    assert_eq!(fixture.registry.task_owners(99).unwrap(), [short, long.clone()]);
+    assert_eq!(fixture.registry.task_owners(100).unwrap(), [long]);
 }
 
 #[test]
 fn the_oldest_owners_are_deleted_beyond_the_bound() {
-    let stage = Stage::new();
+    let fixture = Fixture::new();
     let owners: Vec<TaskOwner> = (0..TASK_OWNERS_MAX + 5).map(|n| owner(n, 100)).collect();
-    stage.registry.put_task_owners(&owners, 0).unwrap();
-    let kept = stage.registry.task_owners(0).unwrap();
+    fixture.registry.put_task_owners(&owners, 0).unwrap();
+    let kept = fixture.registry.task_owners(0).unwrap();
     assert_eq!(kept, owners.split_at(5).1);
 }

@@ -1,21 +1,17 @@
 //! `tollgate.toml` is read whole or not at all, and what is wrong is said with line and column.
-#![allow(
-    clippy::unwrap_used,
-    clippy::indexing_slicing,
-    reason = "a test that cannot set up its stage should fail loudly"
-)]
+#![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
 
-#[path = "support/stage.rs"]
-mod stage;
+#[path = "support/fixture.rs"]
+mod fixture;
 
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
-use stage::{DENY_ALL, NOW_US, Stage};
+use fixture::{DENY_ALL, Fixture, NOW_US};
 use store::effective::{Effective, Lookup, MergeProblem};
 use store::ledger::Durability;
-use store::registry::{EnvValue, Origin, Target, Thing, Token, TokenHash};
+use store::registry::{EnvValue, ObjectKind, Origin, Prefix, Target, Token, TokenHash};
 use store::secret::Secret;
 use store::settings::{Limits, LogFormat, LogLevel, Settings, SettingsError};
 
@@ -84,6 +80,7 @@ cwd = "/data"
 env = {{ MODE = "ro", KEY = {{ env = "SECRET" }} }}
 call_ms_max = 5000
 share = true
+map_names = true
 
 [servers.remote]
 url = "https://example.com/mcp"
@@ -106,6 +103,7 @@ source = '''{DENY_ALL}'''
 servers = {{ demo = "deny", files = false }}
 token_env = "TOKEN"
 expires = 2027-01-31T00:00:00+01:00
+prefix = "never"
 
 [grants."bob@example.com"]
 servers.demo = "inline"
@@ -128,7 +126,7 @@ token_sha256 = ["{}", "{}"]
 
     let files = &settings.servers["files"];
     assert_eq!((files.origin, files.options.call_ms_max), (Origin::File, Some(5000)));
-    assert!(files.is_shared());
+    assert!(files.is_shared() && files.options.map_names);
     let Target::Command { argv, env, .. } = &files.target else { unreachable!() };
     assert_eq!(argv.len(), 3);
     assert_eq!(
@@ -150,6 +148,8 @@ token_sha256 = ["{}", "{}"]
     assert_eq!(alice.id, "file:alice-laptop");
     assert_eq!(alice.tokens[0].hash, token().hash());
     assert_eq!(alice.expires_at_us, Some(1_801_350_000_000_000));
+    assert_eq!(alice.prefix, Prefix::Never);
+    assert_eq!(settings.grants["bob@example.com"].prefix, Prefix::Always);
     assert_eq!(
         settings.grants["bob@example.com"].tokens[0].hash,
         TokenHash::from_hex(&"ab".repeat(32)).unwrap()
@@ -268,6 +268,12 @@ const WRONG: &[(&str, usize, usize, &str)] = &[
         "with its offset",
     ),
     (
+        "[grants.a]\nservers = {}\ntoken_env = \"TOKEN\"\nprefix = \"some\"",
+        4,
+        10,
+        "`always` or `never`",
+    ),
+    (
         "[grants.\"a b\"]\nservers = {}\ntoken_env = \"TOKEN\"",
         1,
         9,
@@ -359,8 +365,8 @@ tools = ["get_whoop_profile"]
     }
 }
 
-fn merged(stage: &Stage, text: &str) -> Result<Effective, String> {
-    let snapshot = stage.registry.snapshot().unwrap();
+fn merged(fixture: &Fixture, text: &str) -> Result<Effective, String> {
+    let snapshot = fixture.registry.snapshot().unwrap();
     Effective::merge(snapshot, Arc::new(load(text).unwrap())).map_err(|e| e.to_string())
 }
 
@@ -376,12 +382,12 @@ token_env = \"TOKEN\"
 
 #[test]
 fn objects_of_both_places_work_together() {
-    let stage = Stage::new();
-    stage.add_builtin("stored");
-    stage.put_policy("kept", DENY_ALL).unwrap();
-    let (_, stored_token) = stage.grant("bob", &[("stored", Some("kept"))]);
+    let fixture = Fixture::new();
+    fixture.add_builtin("stored");
+    fixture.put_policy("kept", DENY_ALL).unwrap();
+    let (_, stored_token) = fixture.grant("bob", &[("stored", Some("kept"))]);
     let file = FILE.replace("demo = \"deny\"", "demo = \"deny\", stored = \"kept\"");
-    let effective = merged(&stage, &file).unwrap();
+    let effective = merged(&fixture, &file).unwrap();
     let Lookup::Active(alice) = effective.lookup(token().expose(), NOW_US) else { unreachable!() };
     assert_eq!(alice.origin, Origin::File);
     let policies: Vec<_> = effective.accesses(alice).map(|a| a.policy.unwrap().label()).collect();
@@ -396,11 +402,11 @@ fn objects_of_both_places_work_together() {
 
 #[test]
 fn a_name_in_both_places_is_an_error_that_names_both() {
-    let stage = Stage::new();
-    stage.add_builtin("demo");
-    stage.put_policy("deny", DENY_ALL).unwrap();
-    stage.grant("alice", &[]);
-    let error = merged(&stage, FILE).unwrap_err();
+    let fixture = Fixture::new();
+    fixture.add_builtin("demo");
+    fixture.put_policy("deny", DENY_ALL).unwrap();
+    fixture.grant("alice", &[]);
+    let error = merged(&fixture, FILE).unwrap_err();
     for words in [
         "server `demo` is defined twice: in tollgate.toml, line 2, and in gate.db",
         "policy `deny`",
@@ -408,9 +414,9 @@ fn a_name_in_both_places_is_an_error_that_names_both() {
     ] {
         assert!(error.contains(words), "{error}");
     }
-    // In a running gate neither of the two is in force, and everything else is.
-    stage.add_builtin("other");
-    let snapshot = stage.registry.snapshot().unwrap();
+    // In a running gate neither of the two is active, and everything else is.
+    fixture.add_builtin("other");
+    let snapshot = fixture.registry.snapshot().unwrap();
     let closed = Effective::merge_closed(snapshot, Arc::new(load(FILE).unwrap()));
     assert_eq!(closed.servers.keys().collect::<Vec<_>>(), ["other"]);
     assert_eq!(closed.lookup(token().expose(), NOW_US), Lookup::Unknown);
@@ -419,32 +425,33 @@ fn a_name_in_both_places_is_an_error_that_names_both() {
 
 #[test]
 fn a_revocation_counts_whatever_else_does_not_fit() {
-    let stage = Stage::new();
-    stage.add_builtin("demo");
-    let (_, token) = stage.grant("bob", &[("demo", None)]);
-    stage.registry.revoke_grant("bob", NOW_US).unwrap();
-    assert!(merged(&stage, FILE).is_err());
-    let snapshot = stage.registry.snapshot().unwrap();
+    let fixture = Fixture::new();
+    fixture.add_builtin("demo");
+    let (_, token) = fixture.grant("bob", &[("demo", None)]);
+    fixture.registry.revoke_grant("bob", NOW_US).unwrap();
+    assert!(merged(&fixture, FILE).is_err());
+    let snapshot = fixture.registry.snapshot().unwrap();
     let closed = Effective::merge_closed(snapshot, Arc::new(load(FILE).unwrap()));
     assert!(matches!(closed.lookup(token.expose(), NOW_US), Lookup::Ended { .. }));
 }
 
 #[test]
 fn a_grant_that_names_what_does_not_exist_is_told_by_its_place() {
-    let stage = Stage::new();
-    stage.add_builtin("stored");
-    stage.put_policy("kept", DENY_ALL).unwrap();
+    let fixture = Fixture::new();
+    fixture.add_builtin("stored");
+    fixture.put_policy("kept", DENY_ALL).unwrap();
     let typo = FILE.replace("demo = \"deny\"", "demo = \"denny\"");
-    let error = merged(&stage, &typo).unwrap_err();
-    assert!(error.contains("grant `alice` (tollgate.toml, line 6,) names the policy `denny`, which does not exist, did you mean `deny`?"), "{error}");
+    let error = merged(&fixture, &typo).unwrap_err();
+    assert!(error.contains("grant `alice` (tollgate.toml, line 6,) refers to the policy `denny`, which does not exist, did you mean `deny`?"), "{error}");
 
     // What gate.db holds may lose its server when the file drops it; that denies, and is said.
     let names = load(FILE).unwrap().names();
-    let holding = stage::holdings_of(&[("demo", Some("kept"))]);
-    stage.grant("bob", &[]);
-    stage.registry.set_holdings("bob", &holding, &names, NOW_US).unwrap();
-    let effective = merged(&stage, "").unwrap();
-    let [MergeProblem::Dangling { thing: Thing::Server, name, .. }] = effective.problems.as_slice()
+    let access = fixture::holdings_of(&[("demo", Some("kept"))]);
+    fixture.grant("bob", &[]);
+    fixture.registry.set_server_access("bob", &access, &names, NOW_US).unwrap();
+    let effective = merged(&fixture, "").unwrap();
+    let [MergeProblem::Dangling { kind: ObjectKind::Server, name, .. }] =
+        effective.problems.as_slice()
     else {
         unreachable!("{:?}", effective.problems)
     };
@@ -453,35 +460,36 @@ fn a_grant_that_names_what_does_not_exist_is_told_by_its_place() {
 }
 
 #[test]
-fn one_token_in_two_grants_opens_neither() {
-    let stage = Stage::new();
+fn one_token_in_two_grants_is_valid_for_neither() {
+    let fixture = Fixture::new();
     let twice = format!("{FILE}[grants.carol]\nservers = {{}}\ntoken_file = \"token.txt\"\n");
-    let error = merged(&stage, &twice).unwrap_err();
+    let error = merged(&fixture, &twice).unwrap_err();
     assert!(error.contains("`alice` and `carol` have the same token"), "{error}");
-    let snapshot = stage.registry.snapshot().unwrap();
+    let snapshot = fixture.registry.snapshot().unwrap();
     let closed = Effective::merge_closed(snapshot, Arc::new(load(&twice).unwrap()));
     assert_eq!(closed.lookup(token().expose(), NOW_US), Lookup::Unknown);
 }
 
 #[test]
 fn a_broken_file_never_replaces_a_good_one() {
-    let stage = Stage::new();
+    let fixture = Fixture::new();
     let good = Arc::new(load(FILE).unwrap());
-    let mut in_force =
-        Effective::merge(stage.registry.snapshot().unwrap(), Arc::clone(&good)).unwrap();
+    let mut current =
+        Effective::merge(fixture.registry.snapshot().unwrap(), Arc::clone(&good)).unwrap();
     // Every way to cut the file short or to lose a byte of it: what loads is whole, what is not is refused.
     for cut in 0..FILE.len() {
         let text = FILE.get(..cut).unwrap();
         let Ok(settings) = load(text) else { continue };
-        if let Ok(next) = Effective::merge(stage.registry.snapshot().unwrap(), Arc::new(settings)) {
-            in_force = next;
+        if let Ok(next) = Effective::merge(fixture.registry.snapshot().unwrap(), Arc::new(settings))
+        {
+            current = next;
         }
-        // A grant is only ever in force with its policy.
-        if let Lookup::Active(alice) = in_force.lookup(token().expose(), NOW_US) {
-            let access = in_force.access(alice, "demo").unwrap();
+        // A grant is only active with its policy.
+        if let Lookup::Active(alice) = current.lookup(token().expose(), NOW_US) {
+            let access = current.access(alice, "demo").unwrap();
             assert_eq!(access.policy.unwrap().source, DENY_ALL, "cut at {cut}");
         }
     }
-    let again = Effective::merge(stage.registry.snapshot().unwrap(), good).unwrap();
+    let again = Effective::merge(fixture.registry.snapshot().unwrap(), good).unwrap();
     assert!(matches!(again.lookup(token().expose(), NOW_US), Lookup::Active(_)));
 }

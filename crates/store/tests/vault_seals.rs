@@ -1,5 +1,5 @@
 //! Sealed values open only where they belong and only with the key they were sealed with.
-#![allow(clippy::unwrap_used, reason = "a test that cannot set up its stage should fail loudly")]
+#![allow(clippy::unwrap_used, reason = "tests")]
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;
@@ -9,7 +9,7 @@ use store::home::Home;
 use store::random::Random;
 use store::registry::{Registry, RegistryError};
 use store::secret::{Secret, redact_known};
-use store::vault::{KeyError, Purpose, Vault, VaultError, ask_nobody, parse_key};
+use store::vault::{KeyError, Purpose, Vault, VaultError, parse_key, run_no_program};
 
 fn vault(byte: u8) -> Vault {
     Vault::from_key(Secret::new([byte; 32]))
@@ -71,8 +71,8 @@ fn every_purpose_has_a_key_of_its_own() {
 fn the_key_file_is_private_made_once_and_read_back() {
     let base = tempfile::tempdir().unwrap();
     let home = Home::create(&base.path().join("home")).unwrap();
-    let first = Vault::open_home(&home, &Random::System, ask_nobody).unwrap();
-    let second = Vault::open_home(&home, &Random::System, ask_nobody).unwrap();
+    let first = Vault::open_home(&home, &Random::System, run_no_program).unwrap();
+    let second = Vault::open_home(&home, &Random::System, run_no_program).unwrap();
     assert_eq!(first.derive(Purpose::KeyCheck), second.derive(Purpose::KeyCheck));
     assert_eq!(fs::metadata(home.vault_key()).unwrap().mode() & 0o777, 0o600);
     let left: Vec<_> = fs::read_dir(home.path()).unwrap().map(|e| e.unwrap().file_name()).collect();
@@ -88,7 +88,9 @@ fn processes_that_start_together_agree_on_one_key() {
     let home = Home::create(&base.path().join("home")).unwrap();
     let keys: Vec<_> = std::thread::scope(|scope| {
         let open = || {
-            *Vault::open_home(&home, &Random::System, ask_nobody).unwrap().derive(Purpose::KeyCheck)
+            *Vault::open_home(&home, &Random::System, run_no_program)
+                .unwrap()
+                .derive(Purpose::KeyCheck)
         };
         let threads: Vec<_> = (0..16).map(|_| scope.spawn(open)).collect();
         threads.into_iter().map(|thread| thread.join().unwrap()).collect()
@@ -100,10 +102,10 @@ fn processes_that_start_together_agree_on_one_key() {
 fn a_lost_key_is_never_replaced_by_a_new_one() {
     let base = tempfile::tempdir().unwrap();
     let home = Home::create(&base.path().join("home")).unwrap();
-    Vault::open_home(&home, &Random::System, ask_nobody).unwrap();
+    Vault::open_home(&home, &Random::System, run_no_program).unwrap();
     fs::write(home.gate_db(), "anything").unwrap();
     fs::remove_file(home.vault_key()).unwrap();
-    let error = Vault::open_home(&home, &Random::System, ask_nobody).unwrap_err();
+    let error = Vault::open_home(&home, &Random::System, run_no_program).unwrap_err();
     assert!(matches!(error, KeyError::Lost { .. }));
     assert!(error.to_string().contains("from a backup"), "{error}");
     assert!(!home.vault_key().exists());
@@ -113,7 +115,7 @@ fn a_lost_key_is_never_replaced_by_a_new_one() {
 fn a_damaged_key_file_is_named_and_left_alone() {
     let base = tempfile::tempdir().unwrap();
     let home = Home::create(&base.path().join("home")).unwrap();
-    Vault::open_home(&home, &Random::System, ask_nobody).unwrap();
+    Vault::open_home(&home, &Random::System, run_no_program).unwrap();
     let good = fs::read_to_string(home.vault_key()).unwrap();
     let one_digit = {
         let at = good.chars().position(|c| c == 'a').unwrap();
@@ -128,7 +130,7 @@ fn a_damaged_key_file_is_named_and_left_alone() {
     ];
     for bad in table {
         fs::write(home.vault_key(), bad).unwrap();
-        let error = Vault::open_home(&home, &Random::System, ask_nobody).unwrap_err();
+        let error = Vault::open_home(&home, &Random::System, run_no_program).unwrap_err();
         assert!(matches!(error, KeyError::Damaged(_)), "{error}");
         assert_eq!(&fs::read(home.vault_key()).unwrap(), bad);
     }

@@ -1,4 +1,4 @@
-//! The text of an account file: facts in the open, each secret sealed for its own column.
+//! The format of an account file: fields in clear, each secret sealed for its own column.
 
 use std::collections::BTreeMap;
 
@@ -6,20 +6,20 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde::{Deserialize, Serialize};
 
-use super::{Account, AccountsError, Facts, State, damaged};
+use super::{Account, AccountState, AccountSummary, AccountsError, damaged};
 use crate::random::Random;
 use crate::secret::Secret;
 use crate::vault::{Purpose, Sealed, Vault};
 
 const VERSION: u32 = 1;
-/// One account per service for now; the place for a second one is in the rows already.
+/// One account per service for now; the format already has a place for a second one.
 const ACCOUNT: &str = "owner";
-/// Stands before the names of columns that a service chose.
+/// Prefix of the columns that a service chose.
 const EXTRA: &str = "extra.";
 
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Text {
+struct AccountFile {
     version: u32,
     service: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -56,10 +56,12 @@ pub(super) fn seal(
         sealed.insert(column, STANDARD.encode(value.as_bytes()));
     }
     let dead = match &account.state {
-        State::Live => None,
-        State::Dead { since_us, words } => Some(Dead { since_us: *since_us, words: words.clone() }),
+        AccountState::Live => None,
+        AccountState::Dead { since_us, words } => {
+            Some(Dead { since_us: *since_us, words: words.clone() })
+        }
     };
-    let text = Text {
+    let text = AccountFile {
         version: VERSION,
         service: account.service.clone(),
         client_id: account.client_id.clone(),
@@ -105,9 +107,9 @@ pub(super) fn open(service: &str, text: &str, vault: &Vault) -> Result<Account, 
     Ok(account)
 }
 
-pub(super) fn facts(service: &str, text: &str) -> Result<Facts, AccountsError> {
+pub(super) fn summary(service: &str, text: &str) -> Result<AccountSummary, AccountsError> {
     let text = read(service, text)?;
-    Ok(Facts {
+    Ok(AccountSummary {
         service: text.service,
         client_id: text.client_id,
         kept: text.sealed.into_keys().collect(),
@@ -121,9 +123,9 @@ pub(super) fn facts(service: &str, text: &str) -> Result<Facts, AccountsError> {
     })
 }
 
-/// The message of the parser may quote the file, so only the place of the fault is told.
-fn read(service: &str, text: &str) -> Result<Text, AccountsError> {
-    let text: Text = serde_json::from_str(text).map_err(|e| {
+/// The parser's message may quote the file, so only the position is reported.
+fn read(service: &str, text: &str) -> Result<AccountFile, AccountsError> {
+    let text: AccountFile = serde_json::from_str(text).map_err(|e| {
         damaged(service, format!("line {}, column {} cannot be read", e.line(), e.column()))
     })?;
     if text.version != VERSION {
@@ -162,11 +164,14 @@ fn columns(account: &Account) -> Vec<(String, &Secret)> {
     tokens.chain(extra).collect()
 }
 
-/// The place a value is sealed for: it opens in no other.
+/// The location that a value is sealed for; it cannot be opened in another.
 fn row(service: &str, column: &str) -> String {
     format!("{service}/{ACCOUNT}/{column}")
 }
 
-fn state(dead: Option<Dead>) -> State {
-    dead.map_or(State::Live, |dead| State::Dead { since_us: dead.since_us, words: dead.words })
+fn state(dead: Option<Dead>) -> AccountState {
+    dead.map_or(AccountState::Live, |dead| AccountState::Dead {
+        since_us: dead.since_us,
+        words: dead.words,
+    })
 }

@@ -1,4 +1,4 @@
-//! The lock of one account, between threads and processes, and what only its holder may do.
+//! The lock of one account between threads and processes, and what its holder may do.
 
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, Write};
@@ -8,24 +8,27 @@ use std::time::Duration;
 use super::{Account, Accounts, AccountsError, file, io_error};
 use crate::home::private;
 
-/// Longer than a refresh may take, so that who waits for one does not give up on it.
+/// Longer than a refresh may take, so that a waiter does not give up during one.
 const WAIT_S_MAX: u64 = 45;
 const PAUSE_MS: u64 = 10;
 
-/// An account that nobody else may change. The lock goes with it, also when the process dies.
+/// An exclusively locked account. The lock is released on drop and when the process dies.
 #[derive(Debug)]
-pub struct Locked {
+pub struct LockedAccount {
     accounts: Accounts,
     service: String,
     path: PathBuf,
     _lock: File,
 }
 
-pub(super) fn attempt(accounts: &Accounts, service: &str) -> Result<Option<Locked>, AccountsError> {
+pub(super) fn attempt(
+    accounts: &Accounts,
+    service: &str,
+) -> Result<Option<LockedAccount>, AccountsError> {
     let lock_path = accounts.path(service, "lock")?;
     let lock = open(&lock_path).map_err(io_error("open", &lock_path))?;
     match lock.try_lock() {
-        Ok(()) => Ok(Some(Locked {
+        Ok(()) => Ok(Some(LockedAccount {
             accounts: accounts.clone(),
             service: service.to_owned(),
             path: accounts.path(service, "json")?,
@@ -36,7 +39,7 @@ pub(super) fn attempt(accounts: &Accounts, service: &str) -> Result<Option<Locke
     }
 }
 
-pub(super) fn wait(accounts: &Accounts, service: &str) -> Result<Locked, AccountsError> {
+pub(super) fn wait(accounts: &Accounts, service: &str) -> Result<LockedAccount, AccountsError> {
     for _ in 0..WAIT_S_MAX * 1_000 / PAUSE_MS {
         if let Some(locked) = attempt(accounts, service)? {
             return Ok(locked);
@@ -46,19 +49,20 @@ pub(super) fn wait(accounts: &Accounts, service: &str) -> Result<Locked, Account
     Err(AccountsError::Busy { service: service.to_owned(), waited_s: WAIT_S_MAX })
 }
 
-/// The lock file stays for ever: two processes that lock two files of one name exclude nobody.
+/// The lock file is never removed: two processes that lock two files of one name would not exclude
+/// each other.
 fn open(path: &Path) -> io::Result<File> {
     private::ensure(path)?;
     OpenOptions::new().write(true).open(path)
 }
 
-impl Locked {
-    /// The account as it is now; whoever held the lock before may have changed it.
+impl LockedAccount {
+    /// The current account; the previous holder of the lock may have changed it.
     pub fn load(&self) -> Result<Option<Account>, AccountsError> {
         self.accounts.load(&self.service)
     }
 
-    /// Keeps the account, on disk before this returns.
+    /// Stores the account; it is on disk when this returns.
     pub fn save(&self, account: &Account) -> Result<(), AccountsError> {
         let text = file::seal(account, &self.accounts.vault, &self.accounts.random)?;
         self.sweep();
@@ -67,10 +71,10 @@ impl Locked {
             .map_err(io_error("write", &self.path))
     }
 
-    /// Removes the account: overwritten first, so that no copy lingers where the file lay.
+    /// Removes the account, overwriting it first so that no copy remains on the disk.
     pub fn wipe(&self) -> Result<bool, AccountsError> {
         self.sweep();
-        // When it was used is nobody's business any more.
+        // The time of last use is deleted too.
         let _ = fs::remove_file(self.accounts.path(&self.service, "used")?);
         match overwrite(&self.path) {
             Ok(()) => {}
@@ -81,13 +85,13 @@ impl Locked {
         Ok(true)
     }
 
-    /// Drafts that a killed process left behind. Nobody writes one now: we hold the lock.
+    /// Removes drafts of a killed process. No other process writes one while we hold the lock.
     fn sweep(&self) {
         let Ok(entries) = fs::read_dir(&self.accounts.folder) else { return };
         let start = format!("{}.json.", self.service);
         for entry in entries.flatten() {
             if entry.file_name().to_string_lossy().starts_with(&start) {
-                // What cannot be removed now is tried again at the next change.
+                // What cannot be removed now is retried at the next change.
                 let _ = overwrite(&entry.path()).and_then(|()| fs::remove_file(entry.path()));
             }
         }

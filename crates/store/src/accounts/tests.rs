@@ -1,4 +1,4 @@
-//! Accounts through their door: what is kept, what is refused, and what the disk holds.
+//! Tests of accounts: what is stored, what is rejected, and what is on disk.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -30,7 +30,8 @@ fn account(service: &str) -> Account {
     account.extra.insert("SESSDATA".to_owned(), Secret::new(PLANTED[3]));
     account.scopes = vec!["read".to_owned(), "offline".to_owned()];
     account.expires_us = Some(9);
-    account.state = State::Dead { since_us: 8, words: "it answered `invalid_grant`".to_owned() };
+    account.state =
+        AccountState::Dead { since_us: 8, words: "it answered `invalid_grant`".to_owned() };
     account
 }
 
@@ -43,28 +44,29 @@ fn what_is_saved_is_what_is_loaded() {
     let folder = tempfile::tempdir().unwrap();
     let accounts = open(folder.path());
     assert_eq!(accounts.load("whoop").unwrap(), None);
-    assert_eq!(accounts.stamp("whoop"), None);
+    assert_eq!(accounts.version("whoop"), None);
     let kept = account("whoop");
     accounts.lock("whoop").unwrap().save(&kept).unwrap();
     assert_eq!(accounts.load("whoop").unwrap(), Some(kept.clone()));
     assert_eq!(accounts.list().unwrap(), ["whoop"]);
-    let stamp = accounts.stamp("whoop");
+    let version = accounts.version("whoop");
     accounts.lock("whoop").unwrap().save(&kept).unwrap();
-    assert_ne!(accounts.stamp("whoop"), stamp);
+    assert_ne!(accounts.version("whoop"), version);
 }
 
 #[test]
-fn the_file_holds_no_secret_in_the_open_and_nobody_else_may_read_it() {
+fn the_file_has_no_secret_in_clear_and_only_its_owner_may_read_it() {
     let folder = tempfile::tempdir().unwrap();
     let accounts = open(folder.path());
     accounts.lock("whoop").unwrap().save(&account("whoop")).unwrap();
     let text = fs::read_to_string(file(&accounts, "whoop")).unwrap();
-    let facts = accounts.facts("whoop").unwrap().unwrap();
-    let shown = format!("{facts:?} {} {:?}", serde_json::to_string(&facts).unwrap(), account("x"));
+    let summary = accounts.summary("whoop").unwrap().unwrap();
+    let shown =
+        format!("{summary:?} {} {:?}", serde_json::to_string(&summary).unwrap(), account("x"));
     for planted in PLANTED {
         assert!(!text.contains(planted) && !shown.contains(planted), "{planted}");
     }
-    assert_eq!(facts.kept, ["access", "client_secret", "extra.SESSDATA", "refresh"]);
+    assert_eq!(summary.kept, ["access", "client_secret", "extra.SESSDATA", "refresh"]);
     for entry in fs::read_dir(&accounts.folder).unwrap() {
         let mode = entry.unwrap().metadata().unwrap().permissions().mode();
         assert_eq!(mode & 0o777, 0o600);
@@ -98,7 +100,7 @@ fn a_sealed_value_that_is_moved_does_not_open() {
 }
 
 #[test]
-fn a_damaged_file_is_an_error_that_names_the_way_out_and_is_not_touched() {
+fn a_damaged_file_is_an_error_that_has_a_hint_and_is_not_changed() {
     let folder = tempfile::tempdir().unwrap();
     let accounts = open(folder.path());
     accounts.lock("whoop").unwrap().save(&account("whoop")).unwrap();
@@ -107,7 +109,7 @@ fn a_damaged_file_is_an_error_that_names_the_way_out_and_is_not_touched() {
         [b"".to_vec(), good[..good.len() / 2].to_vec(), b"\xff\xfe".to_vec(), b"[]".to_vec()]
     {
         fs::write(file(&accounts, "whoop"), &damage).unwrap();
-        for error in [accounts.load("whoop").err(), accounts.facts("whoop").err()] {
+        for error in [accounts.load("whoop").err(), accounts.summary("whoop").err()] {
             let words = error.unwrap().to_string();
             assert!(words.contains("tollgate connect whoop"), "{words}");
         }
@@ -160,17 +162,17 @@ fn a_name_cannot_lead_out_of_the_folder() {
 }
 
 #[test]
-fn a_sign_is_seen_by_all_and_only_ever_moved_forward() {
+fn a_back_off_marker_is_seen_by_all_and_only_ever_moved_forward() {
     let folder = tempfile::tempdir().unwrap();
     let (one, two) = (open(folder.path()), open(folder.path()));
-    let (ours, theirs) = (one.sign("whoop").unwrap(), two.sign("whoop").unwrap());
+    let (ours, theirs) = (one.back_off("whoop").unwrap(), two.back_off("whoop").unwrap());
     assert_eq!(theirs.until_us(), None);
-    ours.put_up(1_800_000_000_123_456).unwrap();
+    ours.set(1_800_000_000_123_456).unwrap();
     assert_eq!(theirs.until_us(), Some(1_800_000_000_123_456));
-    theirs.put_up(1_700_000_000_000_000).unwrap();
+    theirs.set(1_700_000_000_000_000).unwrap();
     assert_eq!(ours.until_us(), Some(1_800_000_000_123_456));
-    assert_eq!(one.sign("spotify").unwrap().until_us(), None);
-    assert!(one.sign("../x").is_err());
+    assert_eq!(one.back_off("spotify").unwrap().until_us(), None);
+    assert!(one.back_off("../x").is_err());
     assert_eq!(one.list().unwrap(), Vec::<String>::new());
 }
 

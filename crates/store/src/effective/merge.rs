@@ -1,4 +1,4 @@
-//! Puts the objects of `gate.db` and `tollgate.toml` together and says what does not fit.
+//! Merges the objects of `gate.db` and `tollgate.toml` and reports conflicts.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -6,31 +6,31 @@ use std::sync::Arc;
 
 use hashbrown::HashMap;
 
-use super::{Effective, TokenPlace};
-use crate::nearest::did_you_mean;
-use crate::registry::{Grant, Origin, Snapshot, Thing, TokenHash};
+use super::{Effective, TokenEntry};
+use crate::registry::{Grant, ObjectKind, Origin, RegistrySnapshot, TokenHash};
 use crate::settings::Settings;
+use policy::did_you_mean;
 
-/// Two places that disagree, or a name that leads nowhere.
+/// Two sources that conflict, or a reference to something missing.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum MergeProblem {
-    /// Both places define it; neither is in force.
-    Clash { thing: Thing, name: String, line: Option<usize> },
-    /// Two grants have one token; it opens neither.
+    /// Both sources define it; neither is active.
+    Clash { kind: ObjectKind, name: String, line: Option<usize> },
+    /// Two grants have the same token; it is valid for neither.
     TokenTwice { grants: [String; 2] },
-    /// A grant holds something that does not exist; calls to it are denied.
+    /// A grant refers to something that does not exist; calls to it are denied.
     Dangling {
         grant: String,
         origin: Origin,
         line: Option<usize>,
-        thing: Thing,
+        kind: ObjectKind,
         name: String,
         near: String,
     },
 }
 
 impl MergeProblem {
-    /// What a changed file is refused for. `gate.db` may lose a server at any time.
+    /// Whether a changed file is rejected for it. `gate.db` may lose a server at any time.
     pub fn is_error(&self) -> bool {
         !matches!(self, MergeProblem::Dangling { origin: Origin::Registry, .. })
     }
@@ -39,42 +39,44 @@ impl MergeProblem {
 impl fmt::Display for MergeProblem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            MergeProblem::Clash { thing, name, line } => write!(
+            MergeProblem::Clash { kind, name, line } => write!(
                 f,
                 "{} `{name}` is defined twice: in tollgate.toml{} and in gate.db\nhint: rename it in the file{}",
-                thing.as_str(),
+                kind.as_str(),
                 at_line(*line),
-                or_take_out(*thing, name)
+                or_take_out(*kind, name)
             ),
             MergeProblem::TokenTwice { grants: [one, other] } => write!(
                 f,
-                "grants `{one}` and `{other}` have the same token; it opens neither\nhint: give one of them a token of its own"
+                "grants `{one}` and `{other}` have the same token; it is valid for neither\nhint: give one of them another token"
             ),
-            MergeProblem::Dangling { grant, origin, line, thing, name, near } => write!(
+            MergeProblem::Dangling { grant, origin, line, kind, name, near } => write!(
                 f,
-                "grant `{grant}` ({}{}) names the {} `{name}`, which does not exist{near}{}",
+                "grant `{grant}` ({}{}) refers to the {} `{name}`, which does not exist{near}{}",
                 origin.as_str(),
                 at_line(*line),
-                thing.as_str(),
-                how_to_make(*thing, name)
+                kind.as_str(),
+                how_to_make(*kind, name)
             ),
         }
     }
 }
 
-/// The command that takes it out of `gate.db`; every version of a policy stays there.
-fn or_take_out(thing: Thing, name: &str) -> String {
-    match thing {
-        Thing::Server => format!(", or run `tollgate server remove {name}`"),
-        Thing::Grant => format!(", or run `tollgate grant revoke {name}`"),
+/// The command that removes it from `gate.db`; every version of a policy stays there.
+fn or_take_out(kind: ObjectKind, name: &str) -> String {
+    match kind {
+        ObjectKind::Server => format!(", or run `tollgate server remove {name}`"),
+        ObjectKind::Grant => format!(", or run `tollgate grant revoke {name}`"),
         _ => String::new(),
     }
 }
 
-fn how_to_make(thing: Thing, name: &str) -> String {
-    match thing {
-        Thing::Server => format!("\nhint: `tollgate server add {name} -- COMMAND` makes one"),
-        Thing::Policy => format!("\nhint: `tollgate policy set {name} FILE` makes one"),
+fn how_to_make(kind: ObjectKind, name: &str) -> String {
+    match kind {
+        ObjectKind::Server => {
+            format!("\nhint: `tollgate server add {name} -- COMMAND` creates one")
+        }
+        ObjectKind::Policy => format!("\nhint: `tollgate policy set {name} FILE` creates one"),
         _ => String::new(),
     }
 }
@@ -100,12 +102,13 @@ impl fmt::Display for MergeError {
 
 impl std::error::Error for MergeError {}
 
-pub(super) fn merge(snapshot: Snapshot, settings: Arc<Settings>) -> Effective {
+pub(super) fn merge(snapshot: RegistrySnapshot, settings: Arc<Settings>) -> Effective {
     let mut problems = Vec::new();
     let servers = snapshot.servers.into_iter().map(|server| (server.name.clone(), server));
-    let servers = union(Thing::Server, servers, &settings, &settings.servers, &mut problems);
+    let servers = union(ObjectKind::Server, servers, &settings, &settings.servers, &mut problems);
     let policies = snapshot.policies.into_iter().map(|policy| (policy.name.clone(), policy));
-    let policies = union(Thing::Policy, policies, &settings, &settings.policies, &mut problems);
+    let policies =
+        union(ObjectKind::Policy, policies, &settings, &settings.policies, &mut problems);
     let grants = union_of_grants(snapshot.grants, &settings, &mut problems);
     let tokens = tokens_of(&grants, &mut problems);
     let effective = Effective {
@@ -122,9 +125,9 @@ pub(super) fn merge(snapshot: Snapshot, settings: Arc<Settings>) -> Effective {
     Effective { problems, ..effective }
 }
 
-/// Objects of both places by name; a name in both is a problem and in neither result.
+/// Objects of both sources by name; a name in both is a problem and appears in neither result.
 fn union<T: Clone>(
-    thing: Thing,
+    kind: ObjectKind,
     kept: impl Iterator<Item = (String, T)>,
     settings: &Settings,
     file: &BTreeMap<String, T>,
@@ -134,14 +137,14 @@ fn union<T: Clone>(
     for (name, object) in kept {
         if all.insert(name.clone(), object).is_some() {
             all.remove(&name);
-            let line = settings.line_of(thing, &name);
-            problems.push(MergeProblem::Clash { thing, name, line });
+            let line = settings.line_of(kind, &name);
+            problems.push(MergeProblem::Clash { kind, name, line });
         }
     }
     all
 }
 
-/// Revoked grants keep their labels without taking them.
+/// Revoked grants keep their labels without reserving them.
 fn union_of_grants(
     kept: Vec<Grant>,
     settings: &Settings,
@@ -150,18 +153,19 @@ fn union_of_grants(
     let (live, revoked): (Vec<Grant>, Vec<Grant>) =
         kept.into_iter().partition(|grant| grant.revoked_at_us.is_none());
     let live = live.into_iter().map(|grant| (grant.label.clone(), grant));
-    let live = union(Thing::Grant, live, settings, &settings.grants, problems);
+    let live = union(ObjectKind::Grant, live, settings, &settings.grants, problems);
     live.into_values().chain(revoked).collect()
 }
 
-fn tokens_of(grants: &[Grant], problems: &mut Vec<MergeProblem>) -> HashMap<TokenHash, TokenPlace> {
-    let mut tokens: HashMap<TokenHash, TokenPlace> = HashMap::new();
+fn tokens_of(grants: &[Grant], problems: &mut Vec<MergeProblem>) -> HashMap<TokenHash, TokenEntry> {
+    let mut tokens: HashMap<TokenHash, TokenEntry> = HashMap::new();
     let mut twice = BTreeSet::new();
     for (index, grant) in grants.iter().enumerate() {
         for token in &grant.tokens {
             let (hash, valid_until_us) = (token.hash, token.valid_until_us);
-            let place = TokenPlace { hash, grant: index, valid_until_us };
-            let Some(earlier) = tokens.insert(hash, place) else { continue };
+            let audience = token.audience.as_deref().map(Arc::from);
+            let entry = TokenEntry { hash, grant: index, valid_until_us, audience };
+            let Some(earlier) = tokens.insert(hash, entry) else { continue };
             twice.insert(hash);
             let other = grants.get(earlier.grant).map_or("", |grant| &grant.label).to_owned();
             let grants = [other, grant.label.clone()];
@@ -174,14 +178,14 @@ fn tokens_of(grants: &[Grant], problems: &mut Vec<MergeProblem>) -> HashMap<Toke
 
 fn dangling(grant: &Grant, effective: &Effective) -> Vec<MergeProblem> {
     let line = match grant.origin {
-        Origin::File => effective.settings.line_of(Thing::Grant, &grant.label),
+        Origin::File => effective.settings.line_of(ObjectKind::Grant, &grant.label),
         Origin::Registry => None,
     };
-    let problem = |thing: Thing, name: &str, near: String| MergeProblem::Dangling {
+    let problem = |kind: ObjectKind, name: &str, near: String| MergeProblem::Dangling {
         grant: grant.label.clone(),
         origin: grant.origin,
         line,
-        thing,
+        kind,
         name: name.to_owned(),
         near,
     };
@@ -189,16 +193,16 @@ fn dangling(grant: &Grant, effective: &Effective) -> Vec<MergeProblem> {
     if grant.revoked_at_us.is_some() {
         return found;
     }
-    for holding in &grant.holdings {
-        if !effective.servers.contains_key(&holding.server) {
-            let near = did_you_mean(&holding.server, keys(&effective.servers));
-            found.push(problem(Thing::Server, &holding.server, near));
+    for access in &grant.server_access {
+        if !effective.servers.contains_key(&access.server) {
+            let near = did_you_mean(&access.server, keys(&effective.servers));
+            found.push(problem(ObjectKind::Server, &access.server, near));
         }
-        if let Some(policy) = &holding.policy
+        if let Some(policy) = &access.policy
             && !effective.policies.contains_key(policy)
         {
             let near = did_you_mean(policy, keys(&effective.policies));
-            found.push(problem(Thing::Policy, policy, near));
+            found.push(problem(ObjectKind::Policy, policy, near));
         }
     }
     found

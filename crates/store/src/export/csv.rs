@@ -1,20 +1,20 @@
-//! Writes CSV after RFC 4180: CRLF, quotes where they are needed, a header even without rows.
+//! Writes CSV (RFC 4180): CRLF, quotes where needed, a header even without rows.
 
 use std::borrow::Cow;
 use std::io::{self, Write};
 
-use super::fields::{Columns, Fields};
+use super::members::{Columns, SplitRecord};
 use super::python;
 use crate::records::View;
 
-/// Whether a spreadsheet may take a text for a formula.
+/// Whether to protect against formula injection in spreadsheets.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum CsvSafety {
-    /// Every value as it is.
+    /// Values are written unchanged.
     #[default]
     AsIs,
-    /// An apostrophe before every line of a text that a spreadsheet would calculate. Numbers stay
-    /// numbers.
+    /// Every line of text that a spreadsheet would evaluate as a formula gets a leading apostrophe.
+    /// Numbers stay numbers.
     Neutral,
 }
 
@@ -37,7 +37,7 @@ impl<W: Write> CsvWriter<W> {
         Ok(writer)
     }
 
-    pub(super) fn row(&mut self, fields: &Fields<'_>) -> io::Result<()> {
+    pub(super) fn row(&mut self, fields: &SplitRecord<'_>) -> io::Result<()> {
         let CsvWriter { out, columns, safety, line } = self;
         line.clear();
         let is_single = columns.names().len() == 1;
@@ -47,7 +47,7 @@ impl<W: Write> CsvWriter<W> {
             }
             cell(value.unwrap_or("null"), *safety, line);
         }
-        // A line of nothing would be read as no row at all.
+        // An empty line would be read as no row at all.
         if is_single && line.is_empty() {
             line.push_str("\"\"");
         }
@@ -84,7 +84,7 @@ fn unquoted(json: &str) -> Cow<'_, str> {
     }
 }
 
-/// A text cell, quoted where it must be.
+/// A text cell, quoted where necessary.
 fn text(text: &str, safety: CsvSafety, line: &mut String) {
     let text = match safety {
         CsvSafety::AsIs => Cow::Borrowed(text),
@@ -103,8 +103,8 @@ fn text(text: &str, safety: CsvSafety, line: &mut String) {
     line.push('"');
 }
 
-/// Each physical line that a spreadsheet might calculate gets an apostrophe in front: a reader that
-/// gets the quoting wrong starts a new cell at each of them.
+/// Each physical line that a spreadsheet might evaluate gets a leading apostrophe: a reader that
+/// handles quotes wrongly starts a new cell at each of them.
 pub(crate) fn neutral(text: &str) -> Cow<'_, str> {
     if !text.split(is_line_end).any(is_risky) {
         return Cow::Borrowed(text);
@@ -123,8 +123,8 @@ fn is_line_end(c: char) -> bool {
     matches!(c, '\n' | '\r' | '\u{b}' | '\u{c}' | '\u{85}' | '\u{2028}' | '\u{2029}')
 }
 
-/// Spreadsheets skip spaces of every kind and take wide forms of the signs for the signs. A field
-/// that begins with a separator or a quote may lose it to a reader with other rules.
+/// Spreadsheets skip all kinds of spaces and accept full-width forms of the signs. A reader with
+/// other rules may drop a leading separator or quote.
 fn is_risky(line: &str) -> bool {
     const BEGIN_FORMULA: &[char] = &[
         '=', '+', '-', '@', '|', '%', '\t', '\u{ff1d}', '\u{ff0b}', '\u{ff0d}', '\u{ff20}',

@@ -1,35 +1,35 @@
-//! Writes JSON lines: one record a line, keys sorted, ASCII alone.
+//! Writes JSON lines: one record per line, sorted keys, ASCII only.
 
 use std::io::{self, Write};
 
-use super::fields::{Field, Fields};
+use super::members::{Member, SplitRecord};
 use super::python;
 
 pub(super) struct JsonlWriter<W> {
     out: W,
     line: String,
-    order: Order,
+    order: KeyOrder,
 }
 
-/// The keys of the last record in their final order: all records of one kind have the same ones.
+/// The final order of the keys of the previous record; all records of one kind have the same keys.
 #[derive(Default)]
-struct Order {
-    /// Each key as it came, and where it stands in the record.
+struct KeyOrder {
+    /// Each key as received, with its position in the record.
     keys: Vec<(String, usize)>,
-    /// The same keys as they are written, with what stands around them.
+    /// The same keys as written, with their punctuation.
     openings: Vec<String>,
 }
 
 impl<W: Write> JsonlWriter<W> {
     pub(super) fn begin(out: W) -> JsonlWriter<W> {
-        JsonlWriter { out, line: String::new(), order: Order::default() }
+        JsonlWriter { out, line: String::new(), order: KeyOrder::default() }
     }
 
-    pub(super) fn row(&mut self, fields: &Fields<'_>) -> io::Result<()> {
+    pub(super) fn row(&mut self, fields: &SplitRecord<'_>) -> io::Result<()> {
         let JsonlWriter { out, line, order } = self;
         let members = &fields.members;
         if !fields.is_alike {
-            *order = Order::of(members);
+            *order = KeyOrder::of(members);
         }
         line.clear();
         for ((_, at), opening) in order.keys.iter().zip(&order.openings) {
@@ -45,17 +45,17 @@ impl<W: Write> JsonlWriter<W> {
     }
 }
 
-impl Order {
-    fn of(fields: &[Field<'_>]) -> Order {
+impl KeyOrder {
+    fn of(fields: &[Member<'_>]) -> KeyOrder {
         let mut keys: Vec<(String, usize)> =
             fields.iter().enumerate().map(|(at, (key, _))| ((*key).to_owned(), at)).collect();
         keys.sort_unstable();
-        let opening = |(place, (key, _)): (usize, &(String, usize))| {
-            let mut opening = if place == 0 { "{".to_owned() } else { ", ".to_owned() };
+        let opening = |(index, (key, _)): (usize, &(String, usize))| {
+            let mut opening = if index == 0 { "{".to_owned() } else { ", ".to_owned() };
             python::quote(key, &mut opening);
             opening + ": "
         };
         let openings = keys.iter().enumerate().map(opening).collect();
-        Order { keys, openings }
+        KeyOrder { keys, openings }
     }
 }

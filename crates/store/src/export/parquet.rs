@@ -1,5 +1,5 @@
-//! Writes Parquet with the columns of the view, whatever the rows hold: the types are fixed, every
-//! column may be null. Rows are gathered in groups of bounded size, so memory stays flat.
+//! Writes Parquet with the columns of the view: types are fixed and every column is nullable. Rows
+//! are buffered in groups of bounded size, so that memory use is constant.
 
 mod texts;
 mod values;
@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use hashbrown::HashSet;
 use parquet::basic::{
-    Compression as Packing, ConvertedType, LogicalType, Repetition, Type as Physical, ZstdLevel,
+    Compression as Codec, ConvertedType, LogicalType, Repetition, Type as Physical, ZstdLevel,
 };
 use parquet::data_type::{BoolType, ByteArrayType, DoubleType, Int64Type};
 use parquet::errors::ParquetError;
@@ -23,49 +23,49 @@ use parquet::schema::types::{ColumnPath, Type, TypePtr};
 use self::texts::{Chunks, Texts};
 use self::values::{double, dumped, integer, text, truth};
 use super::Compression;
-use super::fields::{Columns, Fields, Splitter};
-use crate::records::{Column, Is, View};
+use super::members::{Columns, RecordSplitter, SplitRecord};
+use crate::records::{Column, ColumnType, View};
 
-/// Rows that are gathered before they are written.
+/// Rows that are buffered before they are written.
 const GROUP_ROWS_MAX: usize = 8_192;
-/// Values that are looked at to see whether they repeat.
+/// Values that are sampled to find whether they repeat.
 const SAMPLE_VALUES_MAX: usize = 512;
-/// Beyond this more effort hardly makes files smaller.
+/// Higher levels hardly make files smaller.
 const ZSTD_LEVEL: i32 = 3;
-/// Definition levels: how much of a path is there.
+/// Definition levels: how much of a path is present.
 const PRESENT: i16 = 1;
 const MEMBER_PRESENT: i16 = 2;
 
 pub(super) struct ParquetWriter<W: Write + Send> {
-    target: Target<W>,
+    output: Output<W>,
     columns: Columns,
     gathered: Vec<Gathered>,
     rows: usize,
 }
 
-/// The file is begun with the first group, because how a column is best packed shows in its values.
-enum Target<W: Write + Send> {
-    Waits {
+/// The file is started with the first group, because its values show how to encode each column.
+enum Output<W: Write + Send> {
+    Pending {
         out: W,
         schema: TypePtr,
-        packing: Packing,
+        codec: Codec,
     },
-    Begun(SerializedFileWriter<W>),
+    Started(SerializedFileWriter<W>),
     /// After a failure.
-    Gone,
+    Failed,
 }
 
-/// The values of one column of the current group.
+/// The buffered values of one column of the current group.
 enum Gathered {
     Text(Texts),
     Json(Texts),
     Integer(Leaf<i64>),
     Double(Leaf<f64>),
     Bool(Leaf<bool>),
-    Doubles { splitter: Splitter, columns: Columns, members: Vec<Leaf<f64>> },
+    Doubles { splitter: RecordSplitter, columns: Columns, members: Vec<Leaf<f64>> },
 }
 
-/// The values of one physical column, and for each row how much of it is there.
+/// The values of one physical column, and the definition level of each row.
 struct Leaf<T> {
     values: Vec<T>,
     levels: Vec<i16>,
@@ -95,38 +95,38 @@ impl Leaf<f64> {
     }
 }
 
-/// Whether enough of the first values are equal for a dictionary to be smaller than the values.
+/// Whether enough of the first values are equal for a dictionary to be smaller.
 fn repeats<T: Hash + Eq>(values: impl Iterator<Item = T>) -> bool {
     let mut seen = HashSet::new();
-    let mut looked_at = 0;
+    let mut sampled = 0;
     for value in values.take(SAMPLE_VALUES_MAX) {
         seen.insert(value);
-        looked_at += 1;
-        // Whatever comes, more than half of them are different.
+        sampled += 1;
+        // More than half of them are already different.
         if seen.len() > SAMPLE_VALUES_MAX / 2 {
             return false;
         }
     }
-    seen.len() * 2 <= looked_at
+    seen.len() * 2 <= sampled
 }
 
 impl<W: Write + Send> ParquetWriter<W> {
-    /// At most `records_max` rows will come.
+    /// At most `records_max` rows will follow.
     pub(super) fn begin(
         out: W,
         view: &View,
-        packing: Compression,
+        codec: Compression,
         records_max: u64,
     ) -> io::Result<Self> {
         let rows = usize::try_from(records_max).unwrap_or(usize::MAX).min(GROUP_ROWS_MAX);
-        let (schema, packing) = (schema(view).map_err(failed)?, packed(packing)?);
+        let (schema, codec) = (schema(view).map_err(failed)?, codec_of(codec)?);
         let columns = Columns::new(view.columns.iter().map(|column| column.name).collect());
         let gathered = view.columns.iter().map(|column| Gathered::of(column, rows)).collect();
-        let target = Target::Waits { out, schema, packing };
-        Ok(ParquetWriter { target, columns, gathered, rows: 0 })
+        let output = Output::Pending { out, schema, codec };
+        Ok(ParquetWriter { output, columns, gathered, rows: 0 })
     }
 
-    pub(super) fn row(&mut self, fields: &Fields<'_>) -> io::Result<()> {
+    pub(super) fn row(&mut self, fields: &SplitRecord<'_>) -> io::Result<()> {
         let values = self.columns.pick(fields);
         for (gathered, value) in self.gathered.iter_mut().zip(values) {
             gathered.push(value.filter(|json| *json != "null"), fields.is_alike)?;
@@ -145,7 +145,7 @@ impl<W: Write + Send> ParquetWriter<W> {
 
     fn write_group(&mut self) -> io::Result<()> {
         self.file()?;
-        let Target::Begun(file) = &mut self.target else { return Err(misfit("no file")) };
+        let Output::Started(file) = &mut self.output else { return Err(mismatch("no file")) };
         let mut columns = file.schema_descr().columns().to_vec().into_iter();
         let mut group = file.next_row_group().map_err(failed)?;
         let mut chunks = Chunks::of(self.gathered.iter().map(Gathered::plain));
@@ -167,28 +167,28 @@ impl<W: Write + Send> ParquetWriter<W> {
         Ok(())
     }
 
-    /// The file, begun if it was not yet.
+    /// The file, started if necessary.
     fn file(&mut self) -> io::Result<&mut SerializedFileWriter<W>> {
-        self.target = match std::mem::replace(&mut self.target, Target::Gone) {
-            Target::Waits { out, schema, packing } => {
-                self.gathered.iter_mut().for_each(|gathered| gathered.settle(packing));
-                let properties = self.properties(packing);
+        self.output = match std::mem::replace(&mut self.output, Output::Failed) {
+            Output::Pending { out, schema, codec } => {
+                self.gathered.iter_mut().for_each(|gathered| gathered.choose_encoding(codec));
+                let properties = self.properties(codec);
                 let file = SerializedFileWriter::new(out, schema, Arc::new(properties));
-                Target::Begun(file.map_err(failed)?)
+                Output::Started(file.map_err(failed)?)
             }
             begun => begun,
         };
-        match &mut self.target {
-            Target::Begun(file) => Ok(file),
-            _ => Err(misfit("no file")),
+        match &mut self.output {
+            Output::Started(file) => Ok(file),
+            _ => Err(mismatch("no file")),
         }
     }
 
-    fn properties(&self, packing: Packing) -> WriterProperties {
+    fn properties(&self, codec: Codec) -> WriterProperties {
         let mut properties = WriterProperties::builder()
             .set_created_by(concat!("tollgate ", env!("CARGO_PKG_VERSION")).to_owned())
             .set_writer_version(WriterVersion::PARQUET_1_0)
-            .set_compression(packing)
+            .set_compression(codec)
             .set_statistics_enabled(EnabledStatistics::Chunk)
             .set_offset_index_disabled(true);
         for (gathered, name) in self.gathered.iter().zip(self.columns.names()) {
@@ -204,14 +204,14 @@ impl<W: Write + Send> ParquetWriter<W> {
 
 impl Gathered {
     fn of(column: &Column, rows: usize) -> Gathered {
-        match column.is {
-            Is::Text => Gathered::Text(Texts::new(rows)),
-            Is::Json => Gathered::Json(Texts::new(rows)),
-            Is::Integer => Gathered::Integer(Leaf::new(rows)),
-            Is::Double => Gathered::Double(Leaf::new(rows)),
-            Is::Bool => Gathered::Bool(Leaf::new(rows)),
-            Is::Doubles(names) => Gathered::Doubles {
-                splitter: Splitter::default(),
+        match column.kind {
+            ColumnType::Text => Gathered::Text(Texts::new(rows)),
+            ColumnType::Json => Gathered::Json(Texts::new(rows)),
+            ColumnType::Integer => Gathered::Integer(Leaf::new(rows)),
+            ColumnType::Double => Gathered::Double(Leaf::new(rows)),
+            ColumnType::Bool => Gathered::Bool(Leaf::new(rows)),
+            ColumnType::Doubles(names) => Gathered::Doubles {
+                splitter: RecordSplitter::default(),
                 columns: Columns::new(names.to_vec()),
                 members: names.iter().map(|_| Leaf::new(rows)).collect(),
             },
@@ -236,13 +236,13 @@ impl Gathered {
         Ok(())
     }
 
-    /// For each leaf the name of the member, and whether its values repeat.
+    /// The member name of each leaf, and whether its values repeat.
     fn repeating(&self) -> Vec<(Option<&'static str>, bool)> {
         match self {
             Gathered::Text(texts) | Gathered::Json(texts) => vec![(None, !texts.is_plain())],
             Gathered::Integer(leaf) => vec![(None, repeats(leaf.values.iter()))],
             Gathered::Double(leaf) => vec![(None, leaf.repeats())],
-            // Truths have no dictionary.
+            // Booleans have no dictionary.
             Gathered::Bool(_) => Vec::new(),
             Gathered::Doubles { columns, members, .. } => {
                 let names = columns.names().iter().map(|name| Some(*name));
@@ -251,14 +251,14 @@ impl Gathered {
         }
     }
 
-    /// How texts go into the file shows in the first group.
-    fn settle(&mut self, packing: Packing) {
+    /// The texts of the first group decide their encoding.
+    fn choose_encoding(&mut self, codec: Codec) {
         if let Gathered::Text(texts) | Gathered::Json(texts) = self {
-            texts.settle(packing);
+            texts.choose_encoding(codec);
         }
     }
 
-    /// Texts that are written as they are.
+    /// Texts that are encoded as plain pages.
     fn plain(&self) -> Option<&Texts> {
         let (Gathered::Text(texts) | Gathered::Json(texts)) = self else { return None };
         texts.is_plain().then_some(texts)
@@ -274,7 +274,7 @@ impl Gathered {
         group: &mut SerializedRowGroupWriter<'_, W>,
     ) -> io::Result<()> {
         let column = group.next_column().map_err(failed)?;
-        let mut column = column.ok_or_else(|| misfit("a column is missing"))?;
+        let mut column = column.ok_or_else(|| mismatch("a column is missing"))?;
         self.write_leaf(leaf, &mut column).map_err(failed)?;
         column.close().map_err(failed)
     }
@@ -323,7 +323,7 @@ fn write_doubles(
 }
 
 fn push_doubles(
-    splitter: &mut Splitter,
+    splitter: &mut RecordSplitter,
     columns: &mut Columns,
     members: &mut [Leaf<f64>],
     json: Option<&str>,
@@ -334,7 +334,7 @@ fn push_doubles(
         }
         return Ok(());
     };
-    let fields = splitter.fields(json).map_err(|_| misfit("not an object of numbers"))?;
+    let fields = splitter.fields(json).map_err(|_| mismatch("not an object of numbers"))?;
     for (member, value) in members.iter_mut().zip(columns.pick(&fields)) {
         let value = value.filter(|json| *json != "null").map(double).transpose()?;
         member.push(value, MEMBER_PRESENT, PRESENT);
@@ -344,12 +344,12 @@ fn push_doubles(
 
 /// The schema of a view: columns in their order, all nullable.
 fn schema(view: &View) -> Result<TypePtr, ParquetError> {
-    let columns = view.columns.iter().map(|column| match column.is {
-        Is::Text | Is::Json => text_type(column.name),
-        Is::Integer => leaf_type(column.name, Physical::INT64),
-        Is::Double => leaf_type(column.name, Physical::DOUBLE),
-        Is::Bool => leaf_type(column.name, Physical::BOOLEAN),
-        Is::Doubles(members) => {
+    let columns = view.columns.iter().map(|column| match column.kind {
+        ColumnType::Text | ColumnType::Json => text_type(column.name),
+        ColumnType::Integer => leaf_type(column.name, Physical::INT64),
+        ColumnType::Double => leaf_type(column.name, Physical::DOUBLE),
+        ColumnType::Bool => leaf_type(column.name, Physical::BOOLEAN),
+        ColumnType::Doubles(members) => {
             let members = members.iter().map(|member| leaf_type(member, Physical::DOUBLE));
             Type::group_type_builder(column.name)
                 .with_repetition(Repetition::OPTIONAL)
@@ -378,15 +378,15 @@ fn text_type(name: &str) -> Result<TypePtr, ParquetError> {
     Ok(Arc::new(built))
 }
 
-fn packed(packing: Compression) -> io::Result<Packing> {
-    Ok(match packing {
-        Compression::Snappy => Packing::SNAPPY,
-        Compression::Zstd => Packing::ZSTD(ZstdLevel::try_new(ZSTD_LEVEL).map_err(failed)?),
+fn codec_of(codec: Compression) -> io::Result<Codec> {
+    Ok(match codec {
+        Compression::Snappy => Codec::SNAPPY,
+        Compression::Zstd => Codec::ZSTD(ZstdLevel::try_new(ZSTD_LEVEL).map_err(failed)?),
     })
 }
 
-/// A record that does not fit the declaration of its kind; the fault is ours.
-fn misfit(words: &str) -> io::Error {
+/// A record that does not match the declaration of its kind; this is our bug.
+fn mismatch(words: &str) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, words.to_owned())
 }
 

@@ -1,5 +1,5 @@
-//! Values as the public WHOOP server wrote them, which was Python: files made by one program can be
-//! compared with files made by the other, byte for byte.
+//! Formats values as the public WHOOP server did, which was written in Python, so that exports of
+//! both can be compared byte for byte.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -7,14 +7,14 @@ use std::fmt::Write as _;
 
 use serde_json::value::RawValue;
 
-use super::fields::{Field, fields};
+use super::members::{Member, fields};
 
 /// A JSON number as Python's `repr` shows it.
 pub(super) fn number(json: &str) -> Cow<'_, str> {
     if is_plain(json) { Cow::Borrowed(json) } else { respelled(json) }
 }
 
-/// Whether both spell it alike: no exponent, not so small or large that Python would use one.
+/// Whether both format it alike: no exponent, and not so small or large that Python would use one.
 fn is_plain(json: &str) -> bool {
     const WHOLE_DIGITS_MAX: usize = 16;
     let digits = json.trim_start_matches('-');
@@ -31,7 +31,7 @@ fn respelled(json: &str) -> Cow<'_, str> {
     }
 }
 
-/// Python's `repr` of a float: the shortest digits that read back alike, an exponent of at least two
+/// Python's `repr` of a float: the shortest digits that round-trip, an exponent of at least two
 /// digits below 1e-4 and from 1e16 on.
 pub(super) fn float(number: f64) -> String {
     if !number.is_finite() {
@@ -68,7 +68,7 @@ fn dump_string(json: &str, out: &mut String) {
     quote(&text, out);
 }
 
-/// A JSON string of ASCII alone.
+/// An ASCII-only JSON string.
 pub(super) fn quote(text: &str, out: &mut String) {
     out.push('"');
     for c in text.chars() {
@@ -96,13 +96,13 @@ fn dump_object(json: &str, out: &mut String) {
         members.sort_unstable();
         return dump_members(members.into_iter(), out);
     }
-    // A key that is spelled with escapes.
+    // A key with escapes.
     let members: BTreeMap<String, &RawValue> = serde_json::from_str(json).unwrap_or_default();
     dump_members(members.iter().map(|(key, value)| (key.as_str(), value.get())), out);
 }
 
-/// An object from members in their final order.
-pub(super) fn dump_members<'a>(members: impl Iterator<Item = Field<'a>>, out: &mut String) {
+/// An object from members in final order.
+pub(super) fn dump_members<'a>(members: impl Iterator<Item = Member<'a>>, out: &mut String) {
     out.push('{');
     for (at, (key, value)) in members.enumerate() {
         if at > 0 {

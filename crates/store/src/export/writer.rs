@@ -1,17 +1,17 @@
-//! A file of records, whichever its format.
+//! A writer of records in any of the formats.
 
 use std::io::{self, Write};
 
 use super::csv::CsvWriter;
-use super::fields::Splitter;
+use super::job::ExportOptions;
 use super::jsonl::JsonlWriter;
-use super::order::Order;
+use super::members::RecordSplitter;
 use super::parquet::ParquetWriter;
-use super::{Format, Kind};
+use super::{ExportKind, Format};
 
-/// A file in one of the formats, and what takes the records for it apart.
-pub(super) struct Writer<W: Write + Send> {
-    splitter: Splitter,
+/// A writer in one of the formats, with the splitter for its records.
+pub(super) struct RecordWriter<W: Write + Send> {
+    splitter: RecordSplitter,
     format: Formatted<W>,
 }
 
@@ -21,14 +21,14 @@ enum Formatted<W: Write + Send> {
     Parquet(ParquetWriter<W>),
 }
 
-impl<W: Write + Send> Writer<W> {
+impl<W: Write + Send> RecordWriter<W> {
     pub(super) fn begin(
         out: W,
-        kind: &Kind,
+        kind: &ExportKind,
         format: Format,
-        order: &Order<'_>,
+        order: &ExportOptions<'_>,
         records_max: u64,
-    ) -> io::Result<Writer<W>> {
+    ) -> io::Result<RecordWriter<W>> {
         let format = match format {
             Format::Csv => Formatted::Csv(CsvWriter::begin(out, kind.view, order.csv)?),
             Format::Jsonl => Formatted::Jsonl(JsonlWriter::begin(out)),
@@ -37,7 +37,7 @@ impl<W: Write + Send> Writer<W> {
                 Formatted::Parquet(ParquetWriter::begin(out, view, packing, records_max)?)
             }
         };
-        Ok(Writer { splitter: Splitter::default(), format })
+        Ok(RecordWriter { splitter: RecordSplitter::default(), format })
     }
 
     pub(super) fn row(&mut self, flat: &str) -> io::Result<()> {

@@ -1,4 +1,4 @@
-//! Makes files and folders that only the owner may read, whatever the umask says.
+//! Creates files and folders that only the owner can read, whatever the umask.
 
 use std::fs::{self, DirBuilder, File, OpenOptions, Permissions};
 use std::io::{self, Write};
@@ -7,21 +7,21 @@ use std::path::{Path, PathBuf};
 
 use super::{FILE_MODE, FOLDER_MODE};
 
-/// Makes a folder of mode 0700; fails when something is there already.
+/// Creates a folder of mode 0700; fails if something exists.
 pub(crate) fn make_folder(path: &Path) -> io::Result<()> {
     DirBuilder::new().mode(FOLDER_MODE).create(path)?;
-    // A umask that takes the owner's own bits would leave a folder nobody can use.
+    // A umask that removes the owner's own bits would leave an unusable folder.
     fs::set_permissions(path, Permissions::from_mode(FOLDER_MODE))
 }
 
-/// Makes an empty file of mode 0600; fails when something is there already, links included.
+/// Creates an empty file of mode 0600; fails if something exists, links included.
 pub(crate) fn create_new(path: &Path) -> io::Result<File> {
     let file = OpenOptions::new().write(true).create_new(true).mode(FILE_MODE).open(path)?;
     file.set_permissions(Permissions::from_mode(FILE_MODE))?;
     Ok(file)
 }
 
-/// Makes an empty file of mode 0600 unless there is one; never touches what is in it.
+/// Creates an empty file of mode 0600 unless there is one; never changes its content.
 pub(crate) fn ensure(path: &Path) -> io::Result<()> {
     match create_new(path) {
         Err(e) if e.kind() != io::ErrorKind::AlreadyExists => Err(e),
@@ -29,8 +29,8 @@ pub(crate) fn ensure(path: &Path) -> io::Result<()> {
     }
 }
 
-/// Puts a whole file in place or nothing. Fails with `AlreadyExists` when another process was first:
-/// two of them that start together must not each keep a file of their own.
+/// Writes a file atomically. Fails with `AlreadyExists` when another process was first: two
+/// processes that start together must not each keep their own file.
 pub(crate) fn write_new(path: &Path, content: &[u8], unique: &str) -> io::Result<()> {
     let draft = draft_path(path, unique);
     let written = write_draft(&draft, content).and_then(|()| fs::hard_link(&draft, path));
@@ -39,18 +39,18 @@ pub(crate) fn write_new(path: &Path, content: &[u8], unique: &str) -> io::Result
     sync_folder_of(path)
 }
 
-/// Puts a whole file in place of whatever is there, or leaves what is there as it was.
+/// Replaces a file atomically, or leaves it unchanged.
 pub(crate) fn replace(path: &Path, content: &[u8], unique: &str) -> io::Result<()> {
     let draft = draft_path(path, unique);
     let placed = write_draft(&draft, content).and_then(|()| put(&draft, path));
     if placed.is_err() {
-        // Half a draft on a full disk would keep the room that the next try needs.
+        // A partial draft on a full disk would take the space that the next attempt needs.
         let _ = fs::remove_file(&draft);
     }
     placed
 }
 
-/// Gives a file a second name beside the first, under which it outlives being replaced.
+/// Gives a file a second name, under which it survives being replaced.
 pub(crate) fn link_aside(path: &Path, unique: &str) -> io::Result<PathBuf> {
     let aside = draft_path(path, unique);
     fs::hard_link(path, &aside)?;
@@ -58,19 +58,19 @@ pub(crate) fn link_aside(path: &Path, unique: &str) -> io::Result<PathBuf> {
     Ok(aside)
 }
 
-/// Puts one file in place of another.
+/// Moves one file over another.
 pub(crate) fn put(file: &Path, path: &Path) -> io::Result<()> {
     fs::rename(file, path)?;
     sync_folder_of(path)
 }
 
-/// Removes a file for good, also if the power goes now.
+/// Removes a file durably, even if the power fails right after.
 pub(crate) fn remove(path: &Path) -> io::Result<()> {
     fs::remove_file(path)?;
     sync_folder_of(path)
 }
 
-/// Writes zeros over what an open file holds, from its beginning.
+/// Overwrites the content of an open file with zeros.
 pub(crate) fn write_over(file: &mut File, bytes: u64) -> io::Result<()> {
     static ZEROS: [u8; 64 << 10] = [0; 64 << 10];
     let mut left = bytes;

@@ -1,16 +1,16 @@
-//! What one item of a dump says: a server of the official registry, a server with its tools, or one
-//! tool with the name of its server. Every tool is classed here, so that this runs on many threads.
+//! Parses one item of a dump: a server of the official registry, a server with its tools, or one
+//! tool with the name of its server. Tools are classified here, so that this runs on many threads.
 
 use std::borrow::Cow;
 
-use catalog::classify::{SignalKind, classify_briefly};
+use catalog::classify::{SignalKind, classify_brief};
 use policy::json::{Bounds, Doc, Kind, Value};
 
 use super::words;
 
-/// Descriptions in lists are cut at this length.
+/// Descriptions in lists are truncated to this length.
 const DOES_CHARS_MAX: usize = 240;
-/// Where the official registry keeps what it adds itself.
+/// Where the official registry keeps its own metadata.
 const OFFICIAL: &str = "io.modelcontextprotocol.registry/official";
 
 /// A server, ready to be written.
@@ -26,11 +26,11 @@ pub(super) struct Listing {
     pub(super) updated: String,
     pub(super) source: String,
     pub(super) tools: Vec<Tool>,
-    /// All that is known of the server; otherwise a part that is added to it.
+    /// The complete server; otherwise a part that is added to it.
     pub(super) is_whole: bool,
 }
 
-/// A tool, classed.
+/// A classified tool.
 #[derive(Debug)]
 pub(super) struct Tool {
     pub(super) name: String,
@@ -44,7 +44,7 @@ pub(super) struct Tool {
     pub(super) text_words: String,
 }
 
-/// Why an item is not taken.
+/// Why an item is skipped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Skip {
     NotJson,
@@ -53,7 +53,7 @@ pub(super) enum Skip {
     Superseded,
 }
 
-/// Reads one item. `fallback` names a server that does not name itself.
+/// Parses one item. `fallback` names a server without a name.
 pub(super) fn read(item: &[u8], fallback: &str) -> Result<Listing, Skip> {
     let doc = Doc::read(item, &Bounds::ANSWER).map_err(|_| Skip::NotJson)?;
     let root = doc.root();
@@ -118,7 +118,7 @@ fn whole(server: Value<'_>, name: &str) -> Result<Listing, Skip> {
     })
 }
 
-/// One tool on a line of its own.
+/// One tool on its own line.
 fn part(tool: Value<'_>, server: &str) -> Result<Listing, Skip> {
     let tool = match tool.get("tool") {
         Some(inner) if inner.kind() == Kind::Object => one(server, inner, inner.raw().to_owned()),
@@ -132,7 +132,7 @@ fn part(tool: Value<'_>, server: &str) -> Result<Listing, Skip> {
     Ok(Listing { name: server.to_owned(), slug, tools: vec![tool], ..Listing::default() })
 }
 
-/// A tool whose parts lie side by side, `input_schema` and hints included, as data sets have it.
+/// A tool whose parts are siblings, including `input_schema` and hints, as in data sets.
 fn flat(server: &str, line: Value<'_>, name: &str) -> Tool {
     let mut definition = serde_json::Map::new();
     definition.insert("name".to_owned(), name.into());
@@ -180,7 +180,7 @@ fn tools(server: Value<'_>, name: &str) -> Vec<Tool> {
 }
 
 fn one(server: &str, tool: Value<'_>, definition: String) -> Tool {
-    let classed = classify_briefly(server, tool);
+    let classed = classify_brief(server, tool);
     let bit = |kind: SignalKind| SignalKind::ALL.iter().position(|k| *k == kind).unwrap_or(31);
     let name = text(tool, "name");
     let (name_words, text_words) = words::of_tool(tool);
@@ -197,7 +197,7 @@ fn one(server: &str, tool: Value<'_>, definition: String) -> Tool {
     }
 }
 
-/// The first paragraph, cut to fit a list.
+/// The first paragraph, truncated to fit a list.
 fn beginning(text: &str) -> String {
     let first = text.split("\n\n").find(|part| !part.trim().is_empty()).unwrap_or_default();
     let mut out = String::with_capacity(first.len().min(DOES_CHARS_MAX));
@@ -214,7 +214,7 @@ fn beginning(text: &str) -> String {
     out
 }
 
-/// How the server is had: its packages and addresses, as given.
+/// How to get the server: its packages and addresses, as given.
 fn source(server: Value<'_>) -> String {
     let parts: Vec<String> = ["packages", "remotes"]
         .into_iter()

@@ -1,5 +1,5 @@
-//! Reads dumps into the catalogue in one pass: one thread cuts the stream, some class the tools, and
-//! the caller's writes. What is written does not depend on which of them was faster.
+//! Imports dumps in one pass: one thread splits the stream, several classify the tools, and the
+//! caller's thread writes. The result does not depend on thread timing.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -12,15 +12,15 @@ use std::time::Duration;
 use rusqlite::{Connection, OpenFlags};
 
 use super::dump::{self, Listing, Skip};
-use super::split::Splitter;
-use super::write::Writer;
+use super::split::DumpSplitter;
+use super::write::IndexWriter;
 use super::{BUSY_MS_MAX, Index, IndexError, check, make, path};
 use crate::home::Home;
 
 const CHUNK_BYTES: usize = 1 << 20;
-/// Items go to a thread together when they come to this.
+/// Items are handed to a thread in batches of this size.
 const BATCH_BYTES: usize = 256 << 10;
-/// Batches that wait between two stages.
+/// Batches that can queue between two stages.
 const WAITING_MAX: usize = 8;
 /// A running catalogue is not locked for longer than so many batches.
 const BATCHES_PER_COMMIT: usize = 64;
@@ -28,13 +28,13 @@ const BATCHES_PER_COMMIT: usize = 64;
 /// Memory for words that are not written yet.
 const WORDS_BYTES_GATHERED: i64 = 64 << 20;
 
-/// A dump and the name of a server that does not name itself.
+/// A dump, and the name for a server without one.
 pub struct Source {
     pub name: String,
     pub read: Box<dyn Read + Send>,
 }
 
-/// What came in.
+/// What was imported.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Imported {
     pub bytes: u64,
@@ -42,25 +42,25 @@ pub struct Imported {
     pub tools: u64,
     /// Older versions and deleted entries.
     pub superseded: u64,
-    /// Entries that are no server and no tool.
+    /// Entries that describe neither a server nor a tool.
     pub unreadable: u64,
 }
 
-struct Batch {
+struct ItemBatch {
     number: u64,
     bytes: u64,
     items: Vec<Vec<u8>>,
     fallback: String,
 }
 
-struct Classed {
+struct ClassifiedBatch {
     bytes: u64,
     listings: Vec<Result<Listing, Skip>>,
 }
 
 impl Index {
-    /// Reads dumps into the catalogue of a home. With `fresh`, or when there is none, a new file is
-    /// made beside and takes its place when it is whole.
+    /// Imports dumps into the catalogue of a home. With `fresh`, or when there is none, a new file
+    /// is written and replaces the old one when it is complete.
     pub fn import(
         home: &Home,
         sources: Vec<Source>,
@@ -82,7 +82,7 @@ impl Index {
     }
 }
 
-/// Makes a new file and puts it in place.
+/// Creates a new file and moves it into place.
 fn build(
     path: &Path,
     sources: Vec<Source>,
@@ -92,13 +92,13 @@ fn build(
     let draft = path.with_extension("db.new");
     remove(&draft)?;
     let built = make(&draft).and_then(|db| {
-        // Nobody reads the draft, and a draft that was cut short is thrown away.
+        // No process reads the draft, and an interrupted draft is discarded.
         let _: String = db.pragma_update_and_check(None, "journal_mode", "off", |r| r.get(0))?;
         db.pragma_update(None, "synchronous", "off")?;
         db.pragma_update(None, "locking_mode", "exclusive")?;
         db.pragma_update(None, "cache_size", -131_072)?;
-        // Words are gathered in memory and written in few large pieces: merging small ones took most of
-        // the time of an import.
+        // Words are buffered in memory and written in few large pieces: merging small ones took
+        // most of the time of an import.
         let gather = "INSERT INTO tool_words (tool_words, rank) VALUES ('hashsize', ?1)";
         db.execute(gather, [WORDS_BYTES_GATHERED])?;
         let imported = run(&db, sources, true, threads, progress)?;
@@ -129,7 +129,7 @@ fn remove(path: &Path) -> Result<(), IndexError> {
     }
 }
 
-/// The three stages. The first error of any of them ends all.
+/// The three stages. The first error of any stage stops all.
 fn run(
     db: &Connection,
     sources: Vec<Source>,
@@ -137,30 +137,30 @@ fn run(
     threads: usize,
     progress: &mut dyn FnMut(&Imported),
 ) -> Result<Imported, IndexError> {
-    let (to_class, batches) = sync_channel::<Batch>(WAITING_MAX);
-    let (to_write, classed) = sync_channel::<(u64, Classed)>(WAITING_MAX);
+    let (to_class, batches) = sync_channel::<ItemBatch>(WAITING_MAX);
+    let (to_write, classed) = sync_channel::<(u64, ClassifiedBatch)>(WAITING_MAX);
     let batches = Mutex::new(batches);
     std::thread::scope(|scope| {
-        let cutter = scope.spawn(move || cut(sources, &to_class));
+        let splitter_thread = scope.spawn(move || split(sources, &to_class));
         for _ in 0..threads.max(1) {
             let (batches, to_write) = (&batches, to_write.clone());
-            scope.spawn(move || class(batches, &to_write));
+            scope.spawn(move || classify(batches, &to_write));
         }
         drop(to_write);
         let written = write(db, &classed, is_fresh, progress);
-        // A writer that failed lets go of the line, so that the others end, too.
+        // A failed writer drops its end of the queue, so that the other stages stop.
         drop(classed);
-        let cut = cutter.join().unwrap_or_else(|_| Err("the reader stopped".to_owned()));
+        let cut = splitter_thread.join().unwrap_or_else(|_| Err("the reader stopped".to_owned()));
         let written = written?;
         cut.map_err(IndexError::Dump)?;
         Ok(written)
     })
 }
 
-fn cut(sources: Vec<Source>, to: &SyncSender<Batch>) -> Result<(), String> {
+fn split(sources: Vec<Source>, to: &SyncSender<ItemBatch>) -> Result<(), String> {
     let mut number = 0;
     for mut source in sources {
-        let mut splitter = Splitter::default();
+        let mut splitter = DumpSplitter::default();
         let mut chunk = vec![0; CHUNK_BYTES];
         let mut batch = Vec::new();
         let (mut batch_bytes, mut read_bytes) = (0, 0);
@@ -174,9 +174,9 @@ fn cut(sources: Vec<Source>, to: &SyncSender<Batch>) -> Result<(), String> {
             let mut send = |items: &mut Vec<Vec<u8>>, bytes: &mut u64| {
                 let items = std::mem::take(items);
                 let bytes = std::mem::take(bytes);
-                let batch = Batch { number, bytes, items, fallback: source.name.clone() };
+                let batch = ItemBatch { number, bytes, items, fallback: source.name.clone() };
                 number += 1;
-                // Nobody listens any more: the writer has failed and says why.
+                // The receiver is gone: the writer has failed and reports why.
                 to.send(batch).is_ok()
             };
             if read == 0 {
@@ -203,13 +203,13 @@ fn cut(sources: Vec<Source>, to: &SyncSender<Batch>) -> Result<(), String> {
     Ok(())
 }
 
-fn class(batches: &Mutex<Receiver<Batch>>, to: &SyncSender<(u64, Classed)>) {
+fn classify(batches: &Mutex<Receiver<ItemBatch>>, to: &SyncSender<(u64, ClassifiedBatch)>) {
     loop {
         let next = batches.lock().unwrap_or_else(PoisonError::into_inner).recv();
         let Ok(batch) = next else { return };
         let listings = batch.items.iter().map(|item| dump::read(item, &batch.fallback)).collect();
-        if to.send((batch.number, Classed { bytes: batch.bytes, listings })).is_err() {
-            // Whoever cuts must not wait for a place that nobody empties.
+        if to.send((batch.number, ClassifiedBatch { bytes: batch.bytes, listings })).is_err() {
+            // The splitter must not wait on a queue that has no reader.
             while batches.lock().unwrap_or_else(PoisonError::into_inner).recv().is_ok() {}
             return;
         }
@@ -218,15 +218,15 @@ fn class(batches: &Mutex<Receiver<Batch>>, to: &SyncSender<(u64, Classed)>) {
 
 fn write(
     db: &Connection,
-    classed: &Receiver<(u64, Classed)>,
+    classed: &Receiver<(u64, ClassifiedBatch)>,
     is_fresh: bool,
     progress: &mut dyn FnMut(&Imported),
 ) -> Result<Imported, IndexError> {
     let mut imported = Imported::default();
-    let mut waiting: BTreeMap<u64, Classed> = BTreeMap::new();
+    let mut waiting: BTreeMap<u64, ClassifiedBatch> = BTreeMap::new();
     let mut next = 0;
     db.execute_batch("BEGIN IMMEDIATE")?;
-    let mut writer = Writer::new(db, is_fresh)?;
+    let mut writer = IndexWriter::new(db, is_fresh)?;
     let mut since_commit = 0;
     while let Ok((number, batch)) = classed.recv() {
         waiting.insert(number, batch);
@@ -246,7 +246,11 @@ fn write(
     Ok(imported)
 }
 
-fn put(writer: &mut Writer<'_>, batch: Classed, imported: &mut Imported) -> Result<(), IndexError> {
+fn put(
+    writer: &mut IndexWriter<'_>,
+    batch: ClassifiedBatch,
+    imported: &mut Imported,
+) -> Result<(), IndexError> {
     imported.bytes += batch.bytes;
     for listing in batch.listings {
         match listing {

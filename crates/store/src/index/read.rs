@@ -1,4 +1,4 @@
-//! Whole rows by their address, and all of them in order, for pages and exports.
+//! Reads rows by slug, and all of them in order, for pages and exports.
 
 use catalog::classify::{Category, Risk};
 use rusqlite::{OptionalExtension, Row};
@@ -20,9 +20,9 @@ pub struct ServerRow {
     pub repository: String,
     pub updated: String,
     pub tools: u64,
-    /// Of its most dangerous tool.
+    /// That of its most dangerous tool.
     pub risk: Option<Risk>,
-    /// Packages and addresses, as the registry gave them: a JSON object.
+    /// Packages and addresses as the registry gave them: a JSON object.
     pub source: String,
 }
 
@@ -67,7 +67,7 @@ impl Index {
         found.ok_or_else(|| IndexError::Missing(format!("{}/{slug}", server.slug)))
     }
 
-    /// Every server by slug, one after another, so that any number fits.
+    /// Every server by slug, streamed, so that any number fits.
     pub fn each_server<E: From<IndexError>>(
         &self,
         mut take: impl FnMut(ServerRow) -> Result<(), E>,

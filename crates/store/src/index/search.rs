@@ -1,5 +1,6 @@
-//! Answers a question in words. Names count more than descriptions; at most five hundred
-//! candidates are weighed, those with the words in their name first, so a common word costs no more than a rare.
+//! Full-text search. Names weigh more than descriptions; at most five hundred candidates are
+//! ranked, those with the words in their name first, so that a common word costs no more than a
+//! rare one.
 
 use catalog::classify::{Category, Risk};
 use rusqlite::types::Value as Sql;
@@ -8,14 +9,14 @@ use serde::Serialize;
 
 use super::{Index, IndexError, category, risk, words};
 
-/// Candidates that are weighed for one question.
+/// Candidates that are ranked for one query.
 const CANDIDATES_MAX: usize = 500;
-/// Shorter words are taken as they are, not as beginnings.
+/// Shorter words match exactly, not as prefixes.
 const BEGINNING_CHARS_MIN: usize = 3;
 
-/// What is looked for.
+/// A search query.
 #[derive(Clone, Debug, Default)]
-pub struct Question<'q> {
+pub struct SearchQuery<'q> {
     pub words: &'q str,
     pub category: Option<Category>,
     /// This risk or a higher one.
@@ -23,7 +24,7 @@ pub struct Question<'q> {
     pub limit: usize,
 }
 
-/// A server or a tool that answers.
+/// A matching server or tool.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Hit {
     /// `server` or `server/tool`.
@@ -38,21 +39,25 @@ pub struct Hit {
 }
 
 impl Index {
-    /// The best answers, best first.
-    pub fn search(&self, question: &Question<'_>) -> Result<Vec<Hit>, IndexError> {
-        let asked = words::of_question(question.words);
+    /// The best matches, best first.
+    pub fn search(&self, query: &SearchQuery<'_>) -> Result<Vec<Hit>, IndexError> {
+        let asked = words::of_query(query.words);
         if asked.is_empty() {
             return Err(IndexError::NoWords);
         }
-        let mut found = self.tools_of(&asked, question)?;
-        if question.category.is_none() {
-            found.extend(self.servers_of(&asked, question)?);
+        let mut found = self.tools_of(&asked, query)?;
+        if query.category.is_none() {
+            found.extend(self.servers_of(&asked, query)?);
         }
         found.sort_by(|(a, left), (b, right)| b.cmp(a).then_with(|| left.slug.cmp(&right.slug)));
-        Ok(found.into_iter().map(|(_, hit)| hit).take(question.limit).collect())
+        Ok(found.into_iter().map(|(_, hit)| hit).take(query.limit).collect())
     }
 
-    fn tools_of(&self, asked: &[String], q: &Question<'_>) -> Result<Vec<(i64, Hit)>, IndexError> {
+    fn tools_of(
+        &self,
+        asked: &[String],
+        q: &SearchQuery<'_>,
+    ) -> Result<Vec<(i64, Hit)>, IndexError> {
         let mut filter = String::new();
         let mut values = Vec::new();
         if let Some(category) = q.category {
@@ -74,7 +79,7 @@ impl Index {
     fn servers_of(
         &self,
         asked: &[String],
-        q: &Question<'_>,
+        q: &SearchQuery<'_>,
     ) -> Result<Vec<(i64, Hit)>, IndexError> {
         let mut values = Vec::new();
         let mut filter = "";
@@ -120,7 +125,7 @@ impl Index {
     }
 }
 
-/// The words as a question to the full-text index: all of them, each as a beginning.
+/// The words as a full-text query: all of them, each as a prefix.
 fn matching(asked: &[String], in_name: bool) -> String {
     let terms: Vec<String> = asked
         .iter()
@@ -138,16 +143,16 @@ fn matching(asked: &[String], in_name: bool) -> String {
     if in_name { format!("name : ({all})") } else { all }
 }
 
-/// Words are letters and digits only, so nothing in them can mean anything to the index.
+/// Words contain only letters and digits, so nothing in them is query syntax.
 fn term(word: &str) -> String {
     let mark = if word.chars().count() >= BEGINNING_CHARS_MIN { "*" } else { "" };
     format!("\"{word}\"{mark}")
 }
 
-/// How well a hit answers. Whole words beat beginnings, names beat descriptions, short beats long.
+/// Ranks a hit. Whole words beat prefixes, names beat descriptions, short beats long.
 fn weight(asked: &[String], hit: &Hit) -> i64 {
     let name = hit.tool.as_deref().unwrap_or(&hit.server);
-    let in_name = words::of_question(name);
+    let in_name = words::of_query(name);
     let (mut in_server, mut in_text) = (None, None);
     let mut sum = 0;
     for word in asked {
@@ -167,9 +172,9 @@ fn weight(asked: &[String], hit: &Hit) -> i64 {
     sum + exact - i64::try_from(extra.min(8)).unwrap_or(0) * 4
 }
 
-/// Cut only when the name does not answer already.
+/// Truncated only if the name does not already match.
 fn words_once<'w>(known: &'w mut Option<Vec<String>>, text: &str) -> &'w [String] {
-    known.get_or_insert_with(|| words::of_question(text))
+    known.get_or_insert_with(|| words::of_query(text))
 }
 
 fn hit_of(row: &Row<'_>) -> rusqlite::Result<(i64, Hit)> {

@@ -1,18 +1,18 @@
-//! Cuts a stream of JSON into its servers without reading it into memory: one object, lines of
-//! objects, a list, pages with a list `servers`, or several of these one after another.
+//! Splits a stream of JSON into servers without reading it into memory: one object, lines of
+//! objects, an array, pages with an array `servers`, or several of these in a row.
 
-/// One server or tool in a dump may be so large.
+/// The maximum size of one server or tool in a dump.
 pub(super) const ITEM_BYTES_MAX: usize = 32 << 20;
-/// Keys longer than this are not the one that is looked for.
+/// Longer keys cannot be the key we look for.
 const KEY_BYTES_MAX: usize = 16;
-/// The member of a page that holds its servers.
+/// The member of a page that contains its servers.
 const LIST_KEY: &[u8] = b"servers";
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Role {
     /// Every value directly inside is an item.
     Items,
-    /// Part of an item, or of nothing that is wanted.
+    /// Part of an item, or of something unneeded.
     Inside,
 }
 
@@ -34,25 +34,25 @@ pub(super) enum SplitError {
     NotJson(u64),
 }
 
-/// Holds what is needed between two pieces of the stream.
+/// The state between two chunks of the stream.
 #[expect(clippy::struct_excessive_bools, reason = "each is one bit of where the stream stands")]
 #[derive(Debug, Default)]
-pub(super) struct Splitter {
+pub(super) struct DumpSplitter {
     stack: Vec<Frame>,
-    /// The depth of the item that is being taken.
+    /// The depth of the current item.
     taking: Option<usize>,
     item: Vec<u8>,
     in_string: bool,
     escaped: bool,
-    /// The last string of an item's own level, and whether a colon came behind it.
+    /// The last string at the item's own level, and whether a colon followed it.
     key: Vec<u8>,
     key_open: bool,
     after_key: bool,
     bytes: u64,
 }
 
-impl Splitter {
-    /// Takes the next piece; whole items are handed to `out`.
+impl DumpSplitter {
+    /// Processes the next chunk; complete items are passed to `out`.
     pub(super) fn push(
         &mut self,
         chunk: &[u8],
@@ -89,12 +89,12 @@ impl Splitter {
         Ok(())
     }
 
-    /// Says whether the stream ended where it may.
+    /// Checks that the stream ended at a valid point.
     pub(super) fn finish(&self) -> Result<(), SplitError> {
         if self.stack.is_empty() && !self.in_string { Ok(()) } else { Err(SplitError::CutShort) }
     }
 
-    /// Goes through a string to its end or that of the piece.
+    /// Skips to the end of a string or of the chunk.
     fn string(&mut self, chunk: &[u8], from: usize) -> usize {
         let mut at = from;
         while let Some(byte) = chunk.get(at) {
@@ -131,7 +131,7 @@ impl Splitter {
             b' ' | b'\n' | b'\r' | b'\t' => {}
             b',' => self.after_key = false,
             _ if self.stack.is_empty() && !is_scalar(byte) => {
-                // A byte order mark may stand in front, and in front of a file that was put behind.
+                // A byte order mark may come first, and again at the start of a concatenated file.
                 if !b"\xEF\xBB\xBF".contains(&byte) {
                     return Err(SplitError::NotJson(place));
                 }
@@ -185,7 +185,7 @@ mod tests {
     use super::*;
 
     fn split(text: &str, piece: usize) -> Result<Vec<String>, SplitError> {
-        let mut splitter = Splitter::default();
+        let mut splitter = DumpSplitter::default();
         let mut items = Vec::new();
         for chunk in text.as_bytes().chunks(piece) {
             splitter.push(chunk, &mut |item| items.push(String::from_utf8(item).unwrap()))?;

@@ -1,20 +1,20 @@
-//! The words something is found by: cut from names and descriptions, folded, each once. The same
-//! function serves writing, taking out and asking.
+//! Extracts the search words of names and descriptions: split, folded, without duplicates. Writing,
+//! deleting and searching use the same function.
 
 use std::collections::HashSet;
 
 use policy::json::{Bounds, Doc, Value};
 
-/// Words of a description that are kept; what a tool does is said at the start.
+/// Words of a description that are indexed; the start says what a tool does.
 const TEXT_WORDS_MAX: usize = 48;
-/// Bytes of a description that are looked at.
+/// Bytes of a description that are read.
 const TEXT_BYTES_MAX: usize = 1_200;
 const WORD_BYTES_MAX: usize = 40;
-/// Parameters whose names are kept.
+/// Parameters whose names are indexed.
 const PARAMETERS_MAX: usize = 12;
 
-/// Words that say nothing, sorted.
-const EMPTY: &[&str] = &[
+/// Stop words, sorted.
+const STOP_WORDS: &[&str] = &[
     "a", "an", "and", "any", "are", "as", "at", "be", "by", "can", "e", "eg", "for", "from", "if",
     "in", "into", "is", "it", "its", "of", "on", "optional", "or", "s", "such", "that", "the",
     "their", "this", "to", "use", "used", "using", "when", "which", "will", "with", "you", "your",
@@ -34,7 +34,7 @@ pub(super) fn of_tool(tool: Value<'_>) -> (String, String) {
     of(&text("name"), &text("title"), &rest)
 }
 
-/// The same for a definition as it is kept.
+/// The same for a stored definition.
 pub(super) fn of_definition(definition: &str) -> (String, String) {
     let doc = Doc::read(definition.as_bytes(), &Bounds::ANSWER);
     doc.map(|doc| of_tool(doc.root())).unwrap_or_default()
@@ -47,8 +47,8 @@ pub(super) fn of_server(name: &str, title: &str, description: &str) -> (String, 
     of(name, title, &rest)
 }
 
-/// The words of a question, in its order.
-pub(super) fn of_question(text: &str) -> Vec<String> {
+/// The words of a query, in order.
+pub(super) fn of_query(text: &str) -> Vec<String> {
     let mut seen = HashSet::new();
     let mut words = Vec::new();
     each(text, &mut |word| {
@@ -57,7 +57,7 @@ pub(super) fn of_question(text: &str) -> Vec<String> {
         }
     });
     let telling: Vec<String> =
-        words.iter().filter(|w| !EMPTY.contains(&w.as_str())).cloned().collect();
+        words.iter().filter(|w| !STOP_WORDS.contains(&w.as_str())).cloned().collect();
     if telling.is_empty() { words } else { telling }
 }
 
@@ -70,7 +70,7 @@ fn of(name: &str, title: &str, rest: &str) -> (String, String) {
     let mut texts = String::new();
     let mut kept = 0;
     each(rest, &mut |word| {
-        if kept < TEXT_WORDS_MAX && EMPTY.binary_search(&word).is_err() {
+        if kept < TEXT_WORDS_MAX && STOP_WORDS.binary_search(&word).is_err() {
             let before = texts.len();
             add(word, &mut seen, &mut texts);
             kept += usize::from(texts.len() > before);
@@ -126,7 +126,7 @@ mod tests {
 
     #[test]
     fn the_empty_words_are_sorted() {
-        assert!(EMPTY.is_sorted());
+        assert!(STOP_WORDS.is_sorted());
     }
 
     #[test]
@@ -135,7 +135,7 @@ mod tests {
             of("getUser_byID2", "Get a user", "Gets the USER, émile & 日本 2x, user");
         assert_eq!(names, "get user by id2 a");
         assert_eq!(rest, "gets émile 日本 2x");
-        assert_eq!(of_question("delete the file"), ["delete", "file"]);
-        assert_eq!(of_question("the"), ["the"]);
+        assert_eq!(of_query("delete the file"), ["delete", "file"]);
+        assert_eq!(of_query("the"), ["the"]);
     }
 }

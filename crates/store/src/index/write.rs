@@ -1,5 +1,5 @@
-//! Puts listings into the tables. A server that comes again is replaced with its tools; a tool that
-//! comes on its own joins its server.
+//! Writes listings to the tables. A server that appears again is replaced with its tools; a single
+//! tool is added to its server.
 
 use std::collections::HashMap;
 
@@ -8,28 +8,28 @@ use rusqlite::{CachedStatement, Connection, OptionalExtension, params};
 use super::dump::{Listing, Tool};
 use super::{IndexError, words};
 
-/// What is remembered of the servers of this run.
-struct Known {
+/// What is known about the servers of this run.
+struct SeenServer {
     id: i64,
     /// Tools came one by one, so the totals are counted at the end.
     in_parts: bool,
 }
 
-pub(super) struct Writer<'c> {
+pub(super) struct IndexWriter<'c> {
     db: &'c Connection,
-    known: HashMap<String, Known>,
+    known: HashMap<String, SeenServer>,
     tool_id: i64,
     server_id: i64,
-    /// Nothing was there before, so nothing needs to be looked for.
+    /// The file was empty, so nothing needs to be looked up.
     is_fresh: bool,
     insert_tool: CachedStatement<'c>,
     insert_tool_words: CachedStatement<'c>,
 }
 
-impl<'c> Writer<'c> {
-    pub(super) fn new(db: &'c Connection, is_fresh: bool) -> Result<Writer<'c>, IndexError> {
+impl<'c> IndexWriter<'c> {
+    pub(super) fn new(db: &'c Connection, is_fresh: bool) -> Result<IndexWriter<'c>, IndexError> {
         let last = |sql: &str| db.query_row(sql, [], |r| r.get::<_, i64>(0));
-        Ok(Writer {
+        Ok(IndexWriter {
             db,
             known: HashMap::new(),
             tool_id: last("SELECT coalesce(max(id), 0) FROM tools")?,
@@ -44,13 +44,13 @@ impl<'c> Writer<'c> {
         })
     }
 
-    /// Puts a listing in; true when its server was not there before.
+    /// Writes a listing; true if its server is new.
     pub(super) fn put(&mut self, listing: &Listing) -> Result<bool, IndexError> {
         let known = self.find(&listing.name)?;
         let is_new = known.is_none();
         let id = match (known, listing.is_whole) {
             (Some(id), true) => {
-                self.take_out(id)?;
+                self.remove_server(id)?;
                 self.put_server(Some(id), listing)?
             }
             (None, _) => self.put_server(None, listing)?,
@@ -58,7 +58,7 @@ impl<'c> Writer<'c> {
         };
         if !listing.is_whole {
             let name = listing.name.clone();
-            self.known.entry(name).or_insert(Known { id, in_parts: true }).in_parts = true;
+            self.known.entry(name).or_insert(SeenServer { id, in_parts: true }).in_parts = true;
         }
         for tool in &listing.tools {
             let slug = if listing.is_whole { None } else { self.free_slug(id, tool)? };
@@ -67,7 +67,7 @@ impl<'c> Writer<'c> {
         Ok(is_new)
     }
 
-    /// Counts what came in parts.
+    /// Counts the tools of servers that came in parts.
     pub(super) fn finish(self) -> Result<(), IndexError> {
         let mut update = self.db.prepare(
             "UPDATE servers SET (tools, risk) =
@@ -133,7 +133,7 @@ impl<'c> Writer<'c> {
             .db
             .prepare_cached("INSERT INTO server_words (rowid, name, text) VALUES (?1, ?2, ?3)")?;
         insert.execute((id, name, text))?;
-        self.known.insert(listing.name.clone(), Known { id, in_parts: false });
+        self.known.insert(listing.name.clone(), SeenServer { id, in_parts: false });
         Ok(id)
     }
 
@@ -154,7 +154,7 @@ impl<'c> Writer<'c> {
         Ok(())
     }
 
-    /// A slug for a tool that comes alone; the tool of its name goes first.
+    /// A slug for a single tool; the previous tool of its name is deleted first.
     fn free_slug(&self, server: i64, tool: &Tool) -> Result<Option<String>, IndexError> {
         let mut select = self
             .db
@@ -166,7 +166,7 @@ impl<'c> Writer<'c> {
             match found {
                 None => break,
                 Some((id, name)) if name == tool.name => {
-                    self.take_tools_out("id = ?1", id)?;
+                    self.remove_tools("id = ?1", id)?;
                     break;
                 }
                 Some(_) => slug = format!("{}-{number}", tool.slug),
@@ -175,8 +175,8 @@ impl<'c> Writer<'c> {
         Ok((slug != tool.slug).then_some(slug))
     }
 
-    fn take_out(&self, server: i64) -> Result<(), IndexError> {
-        self.take_tools_out("server_id = ?1", server)?;
+    fn remove_server(&self, server: i64) -> Result<(), IndexError> {
+        self.remove_tools("server_id = ?1", server)?;
         let (name, title, description): (String, String, String) = self.db.query_row(
             "SELECT name, title, description FROM servers WHERE id = ?1",
             [server],
@@ -191,8 +191,8 @@ impl<'c> Writer<'c> {
         Ok(())
     }
 
-    /// Words are taken out by saying them again.
-    fn take_tools_out(&self, which: &str, id: i64) -> Result<(), IndexError> {
+    /// FTS deletes words by being given them again.
+    fn remove_tools(&self, which: &str, id: i64) -> Result<(), IndexError> {
         let mut select =
             self.db.prepare_cached(&format!("SELECT id, definition FROM tools WHERE {which}"))?;
         let rows: Vec<(i64, String)> =

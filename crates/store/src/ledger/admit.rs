@@ -1,42 +1,42 @@
-//! Turns a verdict into a permit or a denial, and writes the row that says so, in one turn: room in
-//! every limit, an approval that is still good, and the record are one act.
+//! Turns a verdict into a permit or a denial and writes its row, atomically: checking every limit,
+//! using an approval and recording the call are one step.
 
 use policy::{Amount, Ask, Code, Decision, Denial, Hold, Scope, Verdict};
 
-use super::approvals::{self, Approval, ApprovalStatus, Found, NoRoom};
+use super::approvals::{self, Approval, ApprovalMatch, ApprovalStatus, ParkedFull};
 use super::core::Core;
-use super::counters::{Counters, Draw, Key, Over, Taken};
+use super::counters::{Counters, Exceeded, Key, LimitUse, Taken};
 use super::error::LedgerError;
 use super::facts::Facts;
-use super::inner::Turn;
-use super::mark::Position;
-use super::rows::{self, Asked, Ruling};
-use super::series::Wait;
+use super::row_writer::{self, NewApproval, Ruling};
+use super::shared::LockedLedger;
+use super::sliding_window::RetryAfter;
 use super::state::OpenCall;
+use super::sync_mark::Position;
 
-/// A request that a policy was asked about.
+/// A request to be judged.
 pub(crate) struct Request<'a> {
     pub(crate) verdict: &'a Verdict,
     pub(crate) facts: &'a Facts<'a>,
-    /// The decision row of a call that waited for a human: it has its row, and goes on under it.
+    /// The decision row of a call that waited for a human; it continues under that row.
     pub(crate) held: Option<u64>,
-    /// The call that this one carries on.
-    pub(crate) continues: Option<Carried>,
+    /// The call that this one continues.
+    pub(crate) continues: Option<Continuation>,
 }
 
 /// An earlier part of the same logical call.
 #[derive(Clone, Copy)]
-pub(crate) enum Carried {
+pub(crate) enum Continuation {
     /// It ended with a question, and its row says which call may bring the answer.
     Awaited(u64),
-    /// It is not over: whoever carries it on holds its permit.
+    /// It is still running: the caller holds its permit.
     Open(u64),
 }
 
-impl Carried {
+impl Continuation {
     fn seq(self) -> u64 {
         match self {
-            Carried::Awaited(seq) | Carried::Open(seq) => seq,
+            Continuation::Awaited(seq) | Continuation::Open(seq) => seq,
         }
     }
 }
@@ -51,11 +51,11 @@ pub(crate) enum Judged {
         seq: u64,
         denial: Denial,
     },
-    /// A held call still waits; nothing was written.
+    /// A held call is still pending; nothing was written.
     StillAsked,
 }
 
-impl Turn<'_> {
+impl LockedLedger<'_> {
     pub(crate) fn judge(&mut self, request: &Request<'_>) -> Result<Judged, LedgerError> {
         match request.verdict.decision() {
             Decision::Deny(denial) => {
@@ -67,7 +67,7 @@ impl Turn<'_> {
                 self.deny(request, ruling, "denied", told.denial().clone())
             }
             Decision::Allow | Decision::Ask(_) if self.is_continued(request) => {
-                let continuation_of = request.continues.map(Carried::seq);
+                let continuation_of = request.continues.map(Continuation::seq);
                 let ruling = Ruling { continuation_of, ..Ruling::of(request.verdict) };
                 self.admit(request, ruling, Vec::new())
             }
@@ -76,14 +76,14 @@ impl Turn<'_> {
         }
     }
 
-    /// The server answered the first part with a question; this brings the answer.
+    /// The server replied to the first part with a question; this brings the answer.
     fn is_continued(&self, request: &Request<'_>) -> bool {
         let state = &self.core.state;
         request.continues.is_some_and(|first| match first {
-            Carried::Awaited(seq) => {
+            Continuation::Awaited(seq) => {
                 state.is_awaited(seq, &request.facts.call_binding(), self.tick)
             }
-            Carried::Open(seq) => state.is_open(seq),
+            Continuation::Open(seq) => state.is_open(seq),
         })
     }
 
@@ -92,49 +92,49 @@ impl Turn<'_> {
         let tool_binding = request.facts.tool_binding();
         let ruling = Ruling { rule: &ask.rule, ..Ruling::of(request.verdict) };
         match self.core.state.approvals.find(&binding, &tool_binding, self.tick) {
-            Found::Approved(approval) => {
+            ApprovalMatch::Approved(approval) => {
                 let id = approval.id.clone();
                 self.admit_within_limits(request, &id)
             }
-            Found::Denied(approval) => {
+            ApprovalMatch::Denied(approval) => {
                 let denial = denied(approval, ask);
                 self.deny(request, ruling, "denied", denial)
             }
-            Found::Pending(_) if request.held.is_some() => Ok(Judged::StillAsked),
-            Found::Pending(approval) => {
+            ApprovalMatch::Pending(_) if request.held.is_some() => Ok(Judged::StillAsked),
+            ApprovalMatch::Pending(approval) => {
                 let left_us = approval.expires_us.saturating_sub(self.tick);
                 let denial = pending(&approval.id, ask, left_us);
                 self.ask(request, &Ruling { reason: &ask.reason, ..ruling }, denial)
             }
-            Found::Nothing if request.held.is_some() => {
+            ApprovalMatch::Nothing if request.held.is_some() => {
                 let reason =
-                    "the approval ended before it was used; send the call again to ask anew";
+                    "the approval expired before it was used; send the call again for a new one";
                 let denial = Denial::new(Code::ApprovalExpired, &ask.rule, reason);
                 self.deny(request, ruling, "denied", denial)
             }
-            Found::Nothing => {
+            ApprovalMatch::Nothing => {
                 let Facts { grant, parked_bytes, .. } = *request.facts;
                 let approvals = &self.core.state.approvals;
-                if let Some(wait_us) = approvals.crowded(grant, self.tick) {
-                    return self.deny(request, ruling, "limited", crowded(ask, wait_us));
+                if let Some(wait_us) = approvals.too_many_pending(grant, self.tick) {
+                    return self.deny(request, ruling, "limited", too_many_pending(ask, wait_us));
                 }
-                if let Some(full) = approvals.no_room(grant, parked_bytes, self.tick) {
-                    return self.deny(request, ruling, "limited", no_room(ask, &full));
+                if let Some(full) = approvals.parked_full(grant, parked_bytes, self.tick) {
+                    return self.deny(request, ruling, "limited", parked_full(ask, &full));
                 }
-                self.ask_anew(request, ask, [&binding, &tool_binding])
+                self.park(request, ask, [&binding, &tool_binding])
             }
         }
     }
 
-    /// Parks the call: a new approval, bound to exactly this.
-    fn ask_anew(
+    /// Parks the call: a new approval, bound to exactly this call.
+    fn park(
         &mut self,
         request: &Request<'_>,
         ask: &Ask,
         [binding, tool_binding]: [&str; 2],
     ) -> Result<Judged, LedgerError> {
-        // The number of the row is part of the approval's name, so nothing may come between.
-        self.core.write_owed(self.now, self.tick)?;
+        // The row number is part of the approval id, so nothing may be written in between.
+        self.core.write_pending_outcomes(self.now, self.tick)?;
         self.core.journal.begin();
         let seq = self.core.journal.next_seq();
         let id = approvals::id_of(seq, &self.core.journal.last_hash());
@@ -143,7 +143,7 @@ impl Turn<'_> {
         let ruling = Ruling {
             rule: &ask.rule,
             reason: &ask.reason,
-            asked: Some(Asked {
+            asked: Some(NewApproval {
                 binding,
                 tool_binding,
                 expires,
@@ -199,10 +199,10 @@ impl Turn<'_> {
     ) -> Result<Judged, LedgerError> {
         let holds = request.verdict.holds();
         let Core { state, key_text, .. } = &mut *self.core;
-        let draws = draws(&state.counters, key_text, holds, request.facts);
-        let taken = Counters::group(&draws);
-        if let Err(over) = self.core.state.counters.check(&draws, &taken, self.tick) {
-            let denial = match holds.get(over.draw) {
+        let limit_uses = limit_uses(&state.counters, key_text, holds, request.facts);
+        let taken = Counters::group(&limit_uses);
+        if let Err(over) = self.core.state.counters.check(&limit_uses, &taken, self.tick) {
+            let denial = match holds.get(over.limit) {
                 Some(hold) => limited(hold, over),
                 None => {
                     Denial::new(Code::RateLimited, request.verdict.rule(), "a limit is reached")
@@ -269,41 +269,40 @@ impl Turn<'_> {
         Ok(Judged::Asked { seq, denial })
     }
 
-    /// One row: the decision about a request, or how a held one went on.
+    /// One row: the decision about a request, or how a held one continued.
     fn write(&mut self, request: &Request<'_>, ruling: &Ruling<'_>) -> Result<u64, LedgerError> {
-        self.append(|stamp, out| match request.held {
-            Some(of) => rows::resolved(stamp, of, ruling, request.facts.policy, out),
-            None => rows::decision(stamp, ruling, request.facts, out),
+        self.append(|header, out| match request.held {
+            Some(of) => row_writer::resolved(header, of, ruling, request.facts.policy, out),
+            None => row_writer::decision(header, ruling, request.facts, out),
         })
     }
 }
 
-/// Which counter each limit draws on.
-pub(crate) fn draws(
+/// Which counter each limit uses.
+pub(crate) fn limit_uses(
     counters: &Counters,
     key_text: &mut String,
     holds: &[Hold],
     facts: &Facts<'_>,
-) -> Vec<Draw> {
-    let draws = holds.iter().map(|hold| {
+) -> Vec<LimitUse> {
+    let limit_uses = holds.iter().map(|hold| {
         write_key(hold, facts, facts.whose(), key_text);
-        let (key, was) = match counters.known(key_text) {
+        let (key, former) = match counters.known(key_text) {
             Some(key) => (key, None),
             None => (counters.key(key_text), counted_by_label(counters, key_text, hold, facts)),
         };
-        Draw {
+        LimitUse {
             key,
-            was,
+            former,
             window_us: hold.window_ms.saturating_mul(1_000),
             max: hold.max.units(),
             amount: hold.amount.units(),
         }
     });
-    draws.collect()
+    limit_uses.collect()
 }
 
-/// The counter of a grant as versions called it that knew grants by their label only, where a log still
-/// has it.
+/// The counter of a grant as older versions named it (by label only), if the log still has it.
 fn counted_by_label(
     counters: &Counters,
     key_text: &mut String,
@@ -319,8 +318,8 @@ fn counted_by_label(
 }
 
 fn write_key(hold: &Hold, facts: &Facts<'_>, grant: &str, out: &mut String) {
-    // A counter that is named after its place in a policy is that server's own: two policies may well
-    // have a limit at the same place. A counter with a name is shared by all who say the name.
+    // An unnamed counter belongs to its server, because two policies may have a limit at the same
+    // pointer. A named counter is shared by all policies that use the name.
     let placed;
     let is_placed = hold.counter.starts_with('/');
     let counter = match hold.scope {
@@ -332,35 +331,34 @@ fn write_key(hold: &Hold, facts: &Facts<'_>, grant: &str, out: &mut String) {
     };
     match hold.scope {
         Scope::Grant => Key::write(Scope::Grant, grant, counter, out),
-        // All sessions of a grant share one allowance: an agent could open another one for more.
+        // All sessions of a grant share one counter: an agent could otherwise open another session
+        // for more.
         Scope::Session => Key::write(Scope::Session, grant, counter, out),
         Scope::Server => Key::write(Scope::Server, facts.server, counter, out),
         Scope::Everyone => Key::write(Scope::Everyone, "", counter, out),
     }
 }
 
-fn limited(hold: &Hold, over: Over) -> Denial {
+fn limited(hold: &Hold, over: Exceeded) -> Denial {
     let Hold { max, amount, .. } = hold;
     let (retry_after_seconds, default) = match over.wait {
-        Wait::Us(us) => {
+        RetryAfter::Us(us) => {
             let seconds = us.div_ceil(1_000_000).max(1);
             let whose = whose(hold.scope);
             let window = window(hold.window_ms);
             let words = format!("at most {max} {window} {whose}; try again in {seconds} s");
             (Some(seconds), words)
         }
-        Wait::Never => {
-            (None, format!("{} is more than the limit of {max} allows at all", Shown(*amount)))
-        }
+        RetryAfter::Never => (None, format!("{} exceeds the limit of {max}", AmountText(*amount))),
     };
     let reason = hold.on_deny.as_deref().map_or(default, str::to_owned);
     Denial { retry_after_seconds, ..Denial::new(Code::RateLimited, &*hold.rule, reason) }
 }
 
-/// An amount in words: the amount itself is an argument, which is not repeated.
-struct Shown(Amount);
+/// An amount in words. The number itself is an argument of the call, so it is not shown.
+struct AmountText(Amount);
 
-impl std::fmt::Display for Shown {
+impl std::fmt::Display for AmountText {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(if self.0 == Amount::ONE { "one call" } else { "the amount of this call" })
     }
@@ -370,7 +368,7 @@ fn whose(scope: Scope) -> &'static str {
     match scope {
         Scope::Grant | Scope::Session => "for this grant",
         Scope::Server => "on this server",
-        Scope::Everyone => "in all",
+        Scope::Everyone => "in total",
     }
 }
 
@@ -385,8 +383,8 @@ fn window(window_ms: u64) -> String {
     }
 }
 
-/// The call waits: who decides, and how long they have. No command that approves is named, because this
-/// is what the agent reads.
+/// The message for a pending call: who decides, and by when. It names no command that approves,
+/// because the agent reads it.
 fn pending(id: &str, ask: &Ask, left_us: u64) -> Denial {
     let reason = format!(
         "{}; the owner has {} to decide (approval `{id}`)",
@@ -411,7 +409,7 @@ fn span(seconds: u64) -> String {
 
 fn denied(approval: &Approval, ask: &Ask) -> Denial {
     let reason = if approval.words.is_empty() {
-        "the owner said no".to_owned()
+        "the owner denied it".to_owned()
     } else {
         approval.words.clone()
     };
@@ -421,9 +419,9 @@ fn denied(approval: &Approval, ask: &Ask) -> Denial {
     }
 }
 
-fn crowded(ask: &Ask, wait_us: u64) -> Denial {
+fn too_many_pending(ask: &Ask, wait_us: u64) -> Denial {
     let reason = format!(
-        "{} calls of this grant already wait for the owner; try again when some are decided",
+        "{} calls of this grant are already waiting for the owner; try again when some are decided",
         approvals::PENDING_PER_GRANT_MAX
     );
     Denial {
@@ -432,15 +430,15 @@ fn crowded(ask: &Ask, wait_us: u64) -> Denial {
     }
 }
 
-fn no_room(ask: &Ask, full: &NoRoom) -> Denial {
-    let NoRoom { whose, bytes_max, wait_us } = full;
+fn parked_full(ask: &Ask, full: &ParkedFull) -> Denial {
+    let ParkedFull { whose, bytes_max, wait_us } = full;
     let mib = bytes_max >> 20;
     let reason = match wait_us {
         Some(_) => format!(
-            "this call cannot wait for the owner: calls {whose} that wait may hold {mib} MiB together; try again when some are decided, or send less"
+            "this call cannot wait for the owner: waiting calls {whose} are limited to {mib} MiB in total; try again when some are decided, or send less"
         ),
         None => format!(
-            "this call cannot wait for the owner: calls {whose} that wait may hold {mib} MiB together, and it alone is larger; send less"
+            "this call cannot wait for the owner: waiting calls {whose} are limited to {mib} MiB in total, and this one is larger; send less"
         ),
     };
     Denial {

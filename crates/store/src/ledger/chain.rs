@@ -1,4 +1,4 @@
-//! The hash chain: how a row is bound to the row before it, and what a line of the journal is.
+//! The hash chain: how a row is bound to the previous one, and the format of a journal line.
 
 use sha2::{Digest, Sha256};
 
@@ -7,7 +7,7 @@ pub(crate) type Hash = [u8; HASH_BYTES];
 
 pub(crate) const HASH_BYTES: usize = 64;
 
-/// What the first row of a ledger names as the row before it.
+/// The previous hash of a ledger's first row.
 pub(crate) const GENESIS: Hash = [b'0'; HASH_BYTES];
 
 pub(crate) fn link(previous: &Hash, json: &[u8]) -> Hash {
@@ -29,7 +29,7 @@ fn digit(value: u8) -> u8 {
     if value < 10 { b'0' + value } else { b'a' + value - 10 }
 }
 
-/// One line without its newline, taken apart: the stored hash and the JSON bytes.
+/// One line without its newline, split into the stored hash and the JSON bytes.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Line<'a> {
     pub(crate) hash: &'a Hash,
@@ -49,7 +49,7 @@ impl<'a> Line<'a> {
     }
 }
 
-/// Bytes without a newline that a writer of ours may have left when it died in the middle of a row.
+/// Bytes without a newline that our own writer may have left when it died in the middle of a row.
 pub(crate) fn is_beginning_of_a_line(bytes: &[u8]) -> bool {
     let hash = bytes.iter().take(HASH_BYTES);
     let mut rest = bytes.iter().skip(HASH_BYTES);
@@ -70,7 +70,7 @@ pub(crate) fn parse_hash(text: &str) -> Option<Hash> {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used, reason = "a failed test says enough")]
+    #![allow(clippy::unwrap_used, reason = "tests")]
     use super::{GENESIS, Line, as_text, is_beginning_of_a_line, link, parse_hash};
 
     #[test]

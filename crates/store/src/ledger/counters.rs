@@ -1,5 +1,5 @@
-//! All allowances: which counter a limit draws on, whether there is room in every window of it, and
-//! taking or giving back. All holds of a call are taken or none.
+//! All counters: which counter a limit uses, whether every window has room, and adding or returning
+//! amounts. All holds of a call are taken or none.
 
 use std::sync::Arc;
 
@@ -8,16 +8,17 @@ use policy::Scope;
 use sha2::{Digest, Sha256};
 
 use super::chain;
-use super::series::{Series, Units, Wait};
+use super::sliding_window::{RetryAfter, SlidingWindow, Units};
 
-/// A counter that is not a session's is remembered at least this long, so that a limit with a longer
-/// window that is met for the first time knows what was admitted before it.
+/// A non-session counter is kept at least this long, so that a limit with a longer window that is
+/// used for the first time knows earlier calls.
 const HISTORY_US_MIN: u64 = 24 * 60 * 60 * 1_000_000;
 
-/// A longer part of a key is replaced by its beginning and its hash.
+/// A longer part of a key is replaced by its prefix and its hash.
 const KEY_PART_BYTES_MAX: usize = 256;
 
-/// Names one counter: whose it is and what it counts. One string, so that a look-up allocates nothing.
+/// Identifies one counter: its owner and what it counts. One string, so that a look-up allocates
+/// nothing.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Key(Arc<str>);
 
@@ -28,7 +29,7 @@ impl std::borrow::Borrow<str> for Key {
 }
 
 impl Key {
-    /// Scope, length of the id, id, counter: no two keys are written alike.
+    /// Scope, length of the id, id, counter: unambiguous.
     pub(crate) fn write(scope: Scope, id: &str, counter: &str, out: &mut String) {
         let (mut long_id, mut long_counter) = (String::new(), String::new());
         let id = bounded(id, &mut long_id);
@@ -39,7 +40,7 @@ impl Key {
         }
     }
 
-    /// Scope, id and counter again.
+    /// Splits it into scope, id and counter.
     pub(crate) fn parts(&self) -> (&str, &str, &str) {
         let parts = || {
             let (scope, rest) = self.0.split_once(':')?;
@@ -56,7 +57,7 @@ impl Key {
         Some(Key(text.into()))
     }
 
-    /// Whether an older version counted it for one session: then the id is `grant/session`.
+    /// Whether an older version counted it per session: then the id is `grant/session`.
     fn is_of_a_session(&self) -> bool {
         self.0.starts_with(Scope::Session.as_str()) && self.parts().1.contains('/')
     }
@@ -73,101 +74,106 @@ fn bounded<'a>(part: &'a str, long: &'a mut String) -> &'a str {
     long
 }
 
-/// One limit that a call meets.
+/// One limit that applies to a call.
 #[derive(Clone, Debug)]
-pub(crate) struct Draw {
+pub(crate) struct LimitUse {
     pub(crate) key: Key,
-    /// The counter as versions called it that counted by label; it goes on under the key.
-    pub(crate) was: Option<Key>,
+    /// The counter as older versions named it (by label); it continues under the key.
+    pub(crate) former: Option<Key>,
     pub(crate) window_us: u64,
     pub(crate) max: Units,
     pub(crate) amount: Units,
 }
 
-/// What a call took from one counter: one event, whatever the number of limits on that counter.
+/// What a call added to one counter: one event, whatever the number of limits on that counter.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Taken {
     pub(crate) key: Key,
-    pub(crate) was: Option<Key>,
+    pub(crate) former: Option<Key>,
     pub(crate) amount: Units,
     pub(crate) windows_us: Vec<u64>,
 }
 
-/// The limit that has no room: its place among the draws and how long to wait.
+/// The exceeded limit: its index among the limits of the call, and how long to wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Over {
-    pub(crate) draw: usize,
-    pub(crate) wait: Wait,
+pub(crate) struct Exceeded {
+    pub(crate) limit: usize,
+    pub(crate) wait: RetryAfter,
 }
 
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Counters {
-    keys: HashMap<Key, Vec<Series>>,
+    keys: HashMap<Key, Vec<SlidingWindow>>,
 }
 
 impl Counters {
-    /// The key written as `text`, shared with the counter if there is one.
+    /// The key with this text, shared with the counter if there is one.
     pub(crate) fn key(&self, text: &str) -> Key {
         self.keys.get_key_value(text).map_or_else(|| Key(text.into()), |(key, _)| key.clone())
     }
 
-    /// The counter written as `text`, if it is there.
+    /// The counter with this text, if it exists.
     pub(crate) fn known(&self, text: &str) -> Option<Key> {
         self.keys.get_key_value(text).map(|(key, _)| key.clone())
     }
 
     /// One event per distinct key; limits that share one are counted with the larger amount.
-    pub(crate) fn group(draws: &[Draw]) -> Vec<Taken> {
-        let mut all: Vec<Taken> = Vec::with_capacity(draws.len());
-        for draw in draws {
-            match all.iter_mut().find(|taken| taken.key == draw.key) {
+    pub(crate) fn group(limit_uses: &[LimitUse]) -> Vec<Taken> {
+        let mut all: Vec<Taken> = Vec::with_capacity(limit_uses.len());
+        for limit in limit_uses {
+            match all.iter_mut().find(|taken| taken.key == limit.key) {
                 Some(taken) => {
-                    taken.amount = taken.amount.max(draw.amount);
-                    if !taken.windows_us.contains(&draw.window_us) {
-                        taken.windows_us.push(draw.window_us);
+                    taken.amount = taken.amount.max(limit.amount);
+                    if !taken.windows_us.contains(&limit.window_us) {
+                        taken.windows_us.push(limit.window_us);
                     }
                 }
                 None => all.push(Taken {
-                    key: draw.key.clone(),
-                    was: draw.was.clone(),
-                    amount: draw.amount,
-                    windows_us: vec![draw.window_us],
+                    key: limit.key.clone(),
+                    former: limit.former.clone(),
+                    amount: limit.amount,
+                    windows_us: vec![limit.window_us],
                 }),
             }
         }
         all
     }
 
-    /// Is there room for every draw? If not, the one that has to be waited for longest.
-    pub(crate) fn check(&mut self, draws: &[Draw], taken: &[Taken], now: u64) -> Result<(), Over> {
-        let mut worst: Option<Over> = None;
-        for (draw, limit) in draws.iter().enumerate() {
+    /// Whether every limit has room. If not, the one with the longest wait.
+    pub(crate) fn check(
+        &mut self,
+        limit_uses: &[LimitUse],
+        taken: &[Taken],
+        now: u64,
+    ) -> Result<(), Exceeded> {
+        let mut worst: Option<Exceeded> = None;
+        for (index, limit) in limit_uses.iter().enumerate() {
             let event = taken.iter().find(|taken| taken.key == limit.key);
             let amount = event.map_or(limit.amount, |event| event.amount);
-            if let Err(wait) = self.room(limit, amount, now)
+            if let Err(wait) = self.check_limit(limit, amount, now)
                 && worst.is_none_or(|over| wait > over.wait)
             {
-                worst = Some(Over { draw, wait });
+                worst = Some(Exceeded { limit: index, wait });
             }
         }
         worst.map_or(Ok(()), Err)
     }
 
-    fn room(&mut self, limit: &Draw, amount: Units, now: u64) -> Result<(), Wait> {
-        let key = limit.was.as_ref().unwrap_or(&limit.key);
+    fn check_limit(&mut self, limit: &LimitUse, amount: Units, now: u64) -> Result<(), RetryAfter> {
+        let key = limit.former.as_ref().unwrap_or(&limit.key);
         match self.keys.get_mut(key) {
-            Some(all) => match series_of(all, limit.window_us, now) {
-                Some(series) => series.room(now, amount, limit.max),
-                None => Err(Wait::Never),
+            Some(all) => match window_of(all, limit.window_us, now) {
+                Some(window) => window.fits(now, amount, limit.max),
+                None => Err(RetryAfter::Never),
             },
-            None => Series::new(limit.window_us).room(now, amount, limit.max),
+            None => SlidingWindow::new(limit.window_us).fits(now, amount, limit.max),
         }
     }
 
     pub(crate) fn take(&mut self, taken: &[Taken], tick: u64) {
-        for Taken { key, was, amount, windows_us } in taken {
-            // Moved, not copied: the next grant of that label begins with nothing.
-            if let Some(all) = was.as_ref().and_then(|was| self.keys.remove(was)) {
+        for Taken { key, former, amount, windows_us } in taken {
+            // Moved, not copied: the next grant of that label starts at zero.
+            if let Some(all) = former.as_ref().and_then(|was| self.keys.remove(was)) {
                 self.keys.insert(key.clone(), all);
             }
             let all = match self.keys.get_mut(key) {
@@ -175,75 +181,82 @@ impl Counters {
                 None => self.keys.entry(key.clone()).or_default(),
             };
             for window_us in windows_us {
-                series_of(all, *window_us, tick);
+                window_of(all, *window_us, tick);
             }
             if !key.is_of_a_session() {
-                series_of(all, HISTORY_US_MIN, tick);
+                window_of(all, HISTORY_US_MIN, tick);
             }
-            for series in all {
-                series.push(tick, *amount);
+            for window in all {
+                window.push(tick, *amount);
             }
         }
     }
 
     pub(crate) fn give_back(&mut self, taken: &[Taken], tick: u64, now: u64) {
         for Taken { key, amount, .. } in taken {
-            for series in self.keys.get_mut(key).into_iter().flatten() {
-                series.give_back(tick, *amount, now);
+            for window in self.keys.get_mut(key).into_iter().flatten() {
+                window.give_back(tick, *amount, now);
             }
         }
     }
 
-    /// Lets go of what no longer counts.
+    /// Drops events that no longer count.
     pub(crate) fn forget_expired(&mut self, now: u64) {
         self.keys.retain(|_, all| {
-            for series in all.iter_mut() {
-                series.forget_expired(now);
+            for window in all.iter_mut() {
+                window.forget_expired(now);
             }
-            all.iter().any(|series| !series.is_empty())
+            all.iter().any(|window| !window.is_empty())
         });
     }
 
-    pub(crate) fn iter(&self) -> impl Iterator<Item = (&Key, &[Series])> {
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (&Key, &[SlidingWindow])> {
         self.keys.iter().map(|(key, all)| (key, all.as_slice()))
     }
 
-    /// Puts back a series that a state row carried.
+    /// Restores a window from a state row.
     pub(crate) fn restore(&mut self, key: Key, window_us: u64, events: &[(u64, Units)]) {
-        let mut series = Series::new(window_us);
+        let mut window = SlidingWindow::new(window_us);
         for (tick, amount) in events {
-            series.push(*tick, *amount);
+            window.push(*tick, *amount);
         }
-        self.keys.entry(key).or_default().push(series);
+        self.keys.entry(key).or_default().push(window);
     }
 }
 
-/// The series of a window; one that is met for the first time is seeded from the longest there is.
-fn series_of(all: &mut Vec<Series>, window_us: u64, now: u64) -> Option<&mut Series> {
-    let found = all.iter().position(|series| series.window_us() == window_us);
-    let place = found.unwrap_or_else(|| {
-        let longest = all.iter().max_by_key(|series| series.window_us());
-        let series = longest.map_or_else(|| Series::new(window_us), |s| s.seed(window_us, now));
-        all.push(series);
+/// The sliding window of a length; a new one is seeded from the longest existing one.
+fn window_of(all: &mut Vec<SlidingWindow>, window_us: u64, now: u64) -> Option<&mut SlidingWindow> {
+    let found = all.iter().position(|window| window.window_us() == window_us);
+    let index = found.unwrap_or_else(|| {
+        let longest = all.iter().max_by_key(|window| window.window_us());
+        let window =
+            longest.map_or_else(|| SlidingWindow::new(window_us), |s| s.seed(window_us, now));
+        all.push(window);
         all.len() - 1
     });
-    all.get_mut(place)
+    all.get_mut(index)
 }
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used, reason = "a failed test says enough")]
-    use super::{Counters, Draw, Key, Over, Scope, Wait};
+    #![allow(clippy::unwrap_used, reason = "tests")]
+    use super::{Counters, Exceeded, Key, LimitUse, RetryAfter, Scope};
 
-    fn draw(counters: &Counters, counter: &str, window_us: u64, max: i128, amount: i128) -> Draw {
+    fn limit(
+        counters: &Counters,
+        counter: &str,
+        window_us: u64,
+        max: i128,
+        amount: i128,
+    ) -> LimitUse {
         let mut text = String::new();
         Key::write(Scope::Grant, "alice", counter, &mut text);
-        Draw { key: counters.key(&text), was: None, window_us, max, amount }
+        LimitUse { key: counters.key(&text), former: None, window_us, max, amount }
     }
 
-    fn admit(counters: &mut Counters, draws: &[Draw], now: u64) -> Result<(), Over> {
-        let taken = Counters::group(draws);
-        counters.check(draws, &taken, now)?;
+    fn admit(counters: &mut Counters, limit_uses: &[LimitUse], now: u64) -> Result<(), Exceeded> {
+        let taken = Counters::group(limit_uses);
+        counters.check(limit_uses, &taken, now)?;
         counters.take(&taken, now);
         Ok(())
     }
@@ -251,12 +264,15 @@ mod tests {
     #[test]
     fn all_holds_of_a_call_are_taken_or_none() {
         let mut counters = Counters::default();
-        let wide = draw(&counters, "wide", 100, 10, 1);
-        let narrow = draw(&counters, "narrow", 100, 1, 1);
+        let wide = limit(&counters, "wide", 100, 10, 1);
+        let narrow = limit(&counters, "narrow", 100, 1, 1);
         let both = [wide.clone(), narrow];
         assert_eq!(admit(&mut counters, &both, 0), Ok(()));
         for _ in 0..20 {
-            assert_eq!(admit(&mut counters, &both, 1), Err(Over { draw: 1, wait: Wait::Us(99) }));
+            assert_eq!(
+                admit(&mut counters, &both, 1),
+                Err(Exceeded { limit: 1, wait: RetryAfter::Us(99) })
+            );
         }
         for _ in 0..9 {
             assert_eq!(admit(&mut counters, std::slice::from_ref(&wide), 2), Ok(()));
@@ -268,22 +284,29 @@ mod tests {
     fn the_longest_wait_is_named() {
         let mut counters = Counters::default();
         let limits = [
-            draw(&counters, "a", 10, 1, 1),
-            draw(&counters, "b", 70, 1, 1),
-            draw(&counters, "a", 50, 1, 1),
+            limit(&counters, "a", 10, 1, 1),
+            limit(&counters, "b", 70, 1, 1),
+            limit(&counters, "a", 50, 1, 1),
         ];
         assert_eq!(admit(&mut counters, &limits, 0), Ok(()));
-        assert_eq!(admit(&mut counters, &limits, 5), Err(Over { draw: 1, wait: Wait::Us(65) }));
+        assert_eq!(
+            admit(&mut counters, &limits, 5),
+            Err(Exceeded { limit: 1, wait: RetryAfter::Us(65) })
+        );
     }
 
     #[test]
     fn two_limits_on_one_counter_count_one_event_of_the_larger_amount() {
         let mut counters = Counters::default();
-        let limits = [draw(&counters, "spend", 100, 10, 3), draw(&counters, "spend", 1_000, 10, 4)];
+        let limits =
+            [limit(&counters, "spend", 100, 10, 3), limit(&counters, "spend", 1_000, 10, 4)];
         assert_eq!(admit(&mut counters, &limits, 0), Ok(()));
         assert_eq!(admit(&mut counters, &limits, 1), Ok(()));
-        assert_eq!(admit(&mut counters, &limits, 2), Err(Over { draw: 1, wait: Wait::Us(998) }));
-        let six = [draw(&counters, "spend", 1_000, 14, 6)];
+        assert_eq!(
+            admit(&mut counters, &limits, 2),
+            Err(Exceeded { limit: 1, wait: RetryAfter::Us(998) })
+        );
+        let six = [limit(&counters, "spend", 1_000, 14, 6)];
         assert_eq!(admit(&mut counters, &six, 2), Ok(()), "8 were counted, not 14");
     }
 
@@ -292,12 +315,12 @@ mod tests {
         let mut counters = Counters::default();
         let minute = 60_000_000;
         for call in 0..5 {
-            let short = [draw(&counters, "shared", minute, 1, 1)];
+            let short = [limit(&counters, "shared", minute, 1, 1)];
             assert_eq!(admit(&mut counters, &short, call * minute), Ok(()));
         }
-        let long = [draw(&counters, "shared", 60 * minute, 5, 1)];
+        let long = [limit(&counters, "shared", 60 * minute, 5, 1)];
         let over = admit(&mut counters, &long, 5 * minute).unwrap_err();
-        assert_eq!(over.wait, Wait::Us(55 * minute));
+        assert_eq!(over.wait, RetryAfter::Us(55 * minute));
     }
 
     #[test]
@@ -328,7 +351,7 @@ mod tests {
     #[test]
     fn forgotten_counters_leave_nothing_behind() {
         let mut counters = Counters::default();
-        let limit = [draw(&counters, "a", 10, 1, 1)];
+        let limit = [limit(&counters, "a", 10, 1, 1)];
         admit(&mut counters, &limit, 0).unwrap();
         counters.forget_expired(super::HISTORY_US_MIN);
         assert_eq!(counters, Counters::default());

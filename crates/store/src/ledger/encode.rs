@@ -1,13 +1,13 @@
-//! Writes the JSON of a row into a buffer that is used again and again; nothing is allocated here.
+//! Writes the JSON of a row into a reused buffer, without allocating.
 
-use super::stamp;
+use super::timestamp;
 
-/// A longer text is cut and ends in `…`.
+/// A longer text is truncated and ends in `…`.
 pub(crate) const TEXT_BYTES_MAX: usize = 512;
 
 const CUT_MARK: &str = "…";
 
-/// The bytes that stand for themselves.
+/// The bytes that need no escape.
 #[expect(clippy::indexing_slicing, reason = "worked out when this is compiled")]
 static IS_PLAIN: [bool; 256] = {
     let mut plain = [false; 256];
@@ -19,8 +19,8 @@ static IS_PLAIN: [bool; 256] = {
     plain
 };
 
-/// One JSON object being written. Absent and empty fields are left out.
-pub(crate) struct Fields<'b> {
+/// A JSON object being written. Absent and empty fields are omitted.
+pub(crate) struct RowEncoder<'b> {
     out: &'b mut Vec<u8>,
     first: bool,
 }
@@ -29,10 +29,10 @@ pub(crate) struct Fields<'b> {
     clippy::inline_always,
     reason = "a name that is known is written as a few words, not copied"
 )]
-impl<'b> Fields<'b> {
-    pub(crate) fn open(out: &'b mut Vec<u8>) -> Fields<'b> {
+impl<'b> RowEncoder<'b> {
+    pub(crate) fn open(out: &'b mut Vec<u8>) -> RowEncoder<'b> {
         out.push(b'{');
-        Fields { out, first: true }
+        RowEncoder { out, first: true }
     }
 
     pub(crate) fn close(self) {
@@ -52,7 +52,7 @@ impl<'b> Fields<'b> {
         self.out
     }
 
-    /// A text, cut to its bound; left out when empty.
+    /// A text, truncated to its bound; omitted when empty.
     #[inline(always)]
     pub(crate) fn text(&mut self, name: &str, text: &str) {
         if !text.is_empty() {
@@ -77,7 +77,7 @@ impl<'b> Fields<'b> {
         }
     }
 
-    /// Left out when false.
+    /// Omitted when false.
     pub(crate) fn flag(&mut self, name: &str, flag: bool) {
         if flag {
             self.name(name).extend_from_slice(b"true");
@@ -87,7 +87,7 @@ impl<'b> Fields<'b> {
     pub(crate) fn time(&mut self, name: &str, wall_us: i64) {
         let out = self.name(name);
         out.push(b'"');
-        stamp::write(wall_us, out);
+        timestamp::write(wall_us, out);
         out.push(b'"');
     }
 
@@ -100,7 +100,7 @@ impl<'b> Fields<'b> {
         }
     }
 
-    /// An array whose elements `each` writes; left out when there is none.
+    /// An array whose elements `each` writes; omitted when empty.
     pub(crate) fn list<T>(
         &mut self,
         name: &str,
@@ -133,8 +133,8 @@ pub(crate) fn write_text(text: &str, out: &mut Vec<u8>) {
     write_text_within(text, TEXT_BYTES_MAX, out);
 }
 
-/// A JSON string of at most `bytes_max` bytes of text. Control characters, and the separators that
-/// some readers take for line ends, are escaped: a row is one line for every reader.
+/// A JSON string of at most `bytes_max` bytes of text. Control characters and Unicode line
+/// separators are escaped, so that a row is one line for every reader.
 pub(crate) fn write_text_within(text: &str, bytes_max: usize, out: &mut Vec<u8>) {
     out.push(b'"');
     if text.len() <= bytes_max {
@@ -162,7 +162,7 @@ pub(crate) fn write_escaped(text: &str, out: &mut Vec<u8>) {
     }
 }
 
-/// Characters that change what a terminal or an editor shows are written so that they are seen.
+/// Characters that change how a terminal or editor shows text are escaped.
 fn is_escaped(c: char) -> bool {
     c.is_control()
         || matches!(c, '\u{2028}' | '\u{2029}' | '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}'
@@ -185,8 +185,8 @@ pub(crate) fn write_number(number: u64, out: &mut Vec<u8>) {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used, reason = "a failed test says enough")]
-    use super::{Fields, TEXT_BYTES_MAX, write_text};
+    #![allow(clippy::unwrap_used, reason = "tests")]
+    use super::{RowEncoder, TEXT_BYTES_MAX, write_text};
     use proptest::prelude::{any, prop_assert, prop_assert_eq, proptest};
 
     fn written(text: &str) -> String {
@@ -198,7 +198,7 @@ mod tests {
     #[test]
     fn fields_are_separated_and_absent_ones_are_left_out() {
         let mut out = Vec::new();
-        let mut row = Fields::open(&mut out);
+        let mut row = RowEncoder::open(&mut out);
         row.text("empty", "");
         row.maybe_text("none", None);
         row.number("n", 10_203);

@@ -1,9 +1,9 @@
-//! One piece of history as a reader wants it: a request with its decision and its ending in one, or a
-//! note about something that was not a request.
+//! One history entry for readers: a request joined with its decision and ending, or a note about
+//! something that was not a request.
 
 use serde::Serialize;
 
-use super::row::{Held, Kind, Row};
+use super::row::{AuditRow, Held, RowKind};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
@@ -12,7 +12,7 @@ pub enum EntryKind {
     Note,
 }
 
-/// Empty texts and absent numbers are left out when written as JSON.
+/// Empty texts and absent numbers are omitted in JSON.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Entry {
     pub kind: EntryKind,
@@ -41,8 +41,8 @@ pub struct Entry {
     pub uri: String,
     #[serde(skip_serializing_if = "String::is_empty")]
     pub prompt: String,
-    /// `admitted`, `denied`, `limited`, `asked`, `refused`, `unauthenticated`, `passed` or `own`; for a call
-    /// that was held for a human, how it went on.
+    /// `admitted`, `denied`, `limited`, `asked`, `refused`, `unauthenticated`, `passed` or `own`;
+    /// for a call that was held for a human, how it continued.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub decision: String,
     #[serde(skip_serializing_if = "String::is_empty")]
@@ -73,7 +73,7 @@ pub struct Entry {
     pub continuation_of: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub retry_after_seconds: Option<u64>,
-    /// How many requests without a grant this row is about; absent for one.
+    /// How many unauthenticated requests this row stands for; absent for one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub count: Option<u64>,
     #[serde(skip_serializing_if = "String::is_empty")]
@@ -107,12 +107,14 @@ pub struct Entry {
 }
 
 impl Entry {
-    /// The entry that a row begins; nothing for rows that only belong to another.
-    pub(crate) fn begun(row: &Row<'_>) -> Option<Entry> {
+    /// The entry that a row starts; none for rows that belong to another entry.
+    pub(crate) fn begun(row: &AuditRow<'_>) -> Option<Entry> {
         let kind = match row.kind {
-            Kind::Decision => EntryKind::Call,
-            Kind::Note => EntryKind::Note,
-            Kind::Resolved | Kind::Outcome | Kind::State | Kind::Checkpoint => return None,
+            RowKind::Decision => EntryKind::Call,
+            RowKind::Note => EntryKind::Note,
+            RowKind::Resolved | RowKind::Outcome | RowKind::State | RowKind::Checkpoint => {
+                return None;
+            }
         };
         Some(Entry {
             kind,
@@ -160,10 +162,10 @@ impl Entry {
         })
     }
 
-    /// Adds what a later row says about this entry.
-    pub(crate) fn join(&mut self, row: &Row<'_>) {
+    /// Adds a later row of this entry.
+    pub(crate) fn join(&mut self, row: &AuditRow<'_>) {
         match row.kind {
-            Kind::Resolved => {
+            RowKind::Resolved => {
                 self.decision = row.decision.to_string();
                 self.code = row.code.to_string();
                 self.rule = row.rule.to_string();
@@ -175,7 +177,7 @@ impl Entry {
                     self.policy_version = row.policy_version;
                 }
             }
-            Kind::Outcome => {
+            RowKind::Outcome => {
                 self.outcome = row.outcome.to_string();
                 self.status = row.status.to_string();
                 self.latency_us = row.latency_us;
@@ -187,11 +189,11 @@ impl Entry {
                     self.code = row.code.to_string();
                 }
             }
-            Kind::Decision | Kind::Note | Kind::State | Kind::Checkpoint => {}
+            RowKind::Decision | RowKind::Note | RowKind::State | RowKind::Checkpoint => {}
         }
     }
 
-    /// May a later row still say something about it?
+    /// Whether a later row may still add to it.
     pub(crate) fn is_unfinished(&self) -> bool {
         let goes_on = matches!(self.decision.as_str(), "admitted" | "passed" | "own" | "asked");
         self.kind == EntryKind::Call && goes_on && self.outcome.is_empty()

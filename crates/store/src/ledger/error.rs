@@ -1,4 +1,4 @@
-//! Why the ledger cannot take a row. Whatever it is, the call it was for does not happen.
+//! Why the ledger cannot write a row. In every case the call does not happen.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -9,17 +9,17 @@ pub enum LedgerError {
     Full(PathBuf),
     #[error("the audit log at `{}` cannot be written: {source}\nhint: make it writable for the user that runs tollgate; calls are admitted again at once", .path.display())]
     ReadOnly { path: PathBuf, source: io::Error },
-    #[error("the audit log `{}` is gone\nhint: put it back where it was; to begin a new chain instead, stop tollgate and move the folder away (`mv {} {}.old`)", .0.display(), .0.parent().unwrap_or(.0).display(), .0.parent().unwrap_or(.0).display())]
+    #[error("the audit log `{}` is gone\nhint: restore it; to start a new chain instead, stop tollgate and move the folder away (`mv {} {}.old`)", .0.display(), .0.parent().unwrap_or(.0).display(), .0.parent().unwrap_or(.0).display())]
     Gone(PathBuf),
-    #[error("the audit log `{}` is not the one that was being written: {why}\nhint: put the original back, and run `tollgate audit verify`", .path.display())]
+    #[error("the audit log `{}` is not the one that was being written: {why}\nhint: restore the original, and run `tollgate audit verify`", .path.display())]
     Replaced { path: PathBuf, why: String },
-    #[error("the audit log `{}` ends in bytes that tollgate did not write, from byte {offset} on\nhint: `tollgate audit verify` shows them; restarting tollgate cuts them off and keeps a copy", .path.display())]
-    Foreign { path: PathBuf, offset: u64 },
-    #[error("the audit log is damaged at `{}`, byte {offset}: {why}\nhint: run `tollgate audit verify`; put the file back from a copy, or begin a new chain by moving the folder away (`mv {} {}.damaged`)", .path.display(), .path.parent().unwrap_or(.path).display(), .path.parent().unwrap_or(.path).display())]
+    #[error("the audit log `{}` ends in bytes that tollgate did not write, from byte {offset} on\nhint: `tollgate audit verify` shows them; restarting tollgate truncates them and keeps a copy", .path.display())]
+    SqliteCopy { path: PathBuf, offset: u64 },
+    #[error("the audit log is damaged at `{}`, byte {offset}: {why}\nhint: run `tollgate audit verify`; restore the file from a copy, or start a new chain by moving the folder away (`mv {} {}.damaged`)", .path.display(), .path.parent().unwrap_or(.path).display(), .path.parent().unwrap_or(.path).display())]
     Damaged { path: PathBuf, offset: u64, why: String },
-    #[error("another process has held the lock `{}` for {waited_ms} ms\nhint: `fuser {}` names it; calls are admitted again when it lets go", .path.display(), .path.display())]
+    #[error("another process has held the lock `{}` for {waited_ms} ms\nhint: `fuser {}` names it; calls are admitted again when it releases the lock", .path.display(), .path.display())]
     Locked { path: PathBuf, waited_ms: u64 },
-    #[error("the audit log at `{}` could not be flushed to disk: {words}\nhint: look at the disk (`dmesg`); calls are admitted again after a flush that succeeds", .path.display())]
+    #[error("the audit log at `{}` could not be flushed to disk: {words}\nhint: check the disk (`dmesg`); calls are admitted again after a flush that succeeds", .path.display())]
     NotFlushed { path: PathBuf, words: String },
     #[error("cannot {act} `{}`: {source}\nhint: `tollgate doctor` says what is wrong with the folder", .path.display())]
     Io { act: &'static str, path: PathBuf, source: io::Error },
@@ -39,7 +39,7 @@ impl LedgerError {
         }
     }
 
-    /// The same trouble, for another who waited for the same write.
+    /// The same error, for another waiter of the same write.
     pub(crate) fn same(&self) -> LedgerError {
         use LedgerError::{Full, Io, ReadOnly};
         let again = |source: &io::Error| io::Error::new(source.kind(), source.to_string());
@@ -55,7 +55,7 @@ impl LedgerError {
         }
     }
 
-    /// The same trouble, for another who waits for the same flush.
+    /// The same error, for another waiter of the same flush.
     pub(crate) fn not_flushed(path: &Path, words: &str) -> LedgerError {
         LedgerError::NotFlushed { path: path.to_owned(), words: words.to_owned() }
     }

@@ -1,4 +1,4 @@
-//! Takes history out: joined entries as JSON lines or CSV, or the rows themselves for verifiers.
+//! Exports history: joined entries as JSON lines or CSV, or the raw rows for verification.
 
 use std::io::{self, Write};
 
@@ -10,16 +10,16 @@ use crate::export::csv::neutral;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ExportFormat {
-    /// One joined entry a line.
+    /// One joined entry per line.
     Jsonl,
     /// The same as a table (RFC 4180), safe to open in a spreadsheet.
     Csv,
-    /// The lines of the journal as they are, from the first to the last; the filter is not used.
+    /// The lines of the journal unchanged, from first to last; the filter is ignored.
     Chain,
 }
 
 impl Reader {
-    /// Writes to `out` and gives the number of lines, without the heading.
+    /// Writes to `out` and returns the number of lines, without the heading.
     pub fn export(
         &self,
         format: ExportFormat,
@@ -58,16 +58,16 @@ impl Reader {
 
     fn export_chain(&self, out: &mut dyn Write) -> Result<u64, LedgerError> {
         let mut count = 0;
-        for number in self.places.segments()? {
+        for number in self.paths.segments()? {
             let Some(bytes) = self.segment(number)? else {
-                // Those before it went with it; what was written of them would not lead to the rest.
+                // The rows before it were retired too; exporting them would leave a gap.
                 if count == 0 {
                     continue;
                 }
                 return Err(LedgerError::Io {
                     act: "export",
-                    path: self.places.segment(number),
-                    source: io::Error::other("rows were retired meanwhile; try again"),
+                    path: self.paths.segment(number),
+                    source: io::Error::other("rows were retired during the export; try again"),
                 });
             };
             for (_, line) in super::reader::lines(&bytes) {
@@ -84,16 +84,16 @@ fn cannot_write(source: io::Error) -> LedgerError {
     LedgerError::Io { act: "write", path: "the export".into(), source }
 }
 
-/// One column: its heading and what it shows.
-type Column = (&'static str, fn(&Entry) -> Cell);
+/// One column: its heading and value.
+type CsvColumn = (&'static str, fn(&Entry) -> CsvCell);
 
-enum Cell {
+enum CsvCell {
     Text(String),
     Number(Option<u64>),
 }
 
-const COLUMNS: &[Column] = &[
-    ("seq", |e| Cell::Number(Some(e.seq))),
+const COLUMNS: &[CsvColumn] = &[
+    ("seq", |e| CsvCell::Number(Some(e.seq))),
     ("time", |e| text(&e.time)),
     ("kind", |e| text(if e.act.is_empty() { "call" } else { "note" })),
     ("grant", |e| text(&e.grant)),
@@ -110,14 +110,14 @@ const COLUMNS: &[Column] = &[
     ("rule", |e| text(&e.rule)),
     ("reason", |e| text(&e.reason)),
     ("policy", |e| text(&e.policy)),
-    ("policy_version", |e| Cell::Number(e.policy_version)),
+    ("policy_version", |e| CsvCell::Number(e.policy_version)),
     ("keys", |e| text(&e.keys.join(" "))),
     ("digest", |e| text(&e.digest)),
     ("approval", |e| text(&e.approval)),
     ("outcome", |e| text(&e.outcome)),
     ("status", |e| text(&e.status)),
-    ("latency_us", |e| Cell::Number(e.latency_us)),
-    ("result_bytes", |e| Cell::Number(e.result_bytes)),
+    ("latency_us", |e| CsvCell::Number(e.latency_us)),
+    ("result_bytes", |e| CsvCell::Number(e.result_bytes)),
     ("released", |e| text(if e.released { "yes" } else { "" })),
     ("ended", |e| text(&e.ended)),
     ("trace", |e| text(&e.trace)),
@@ -126,11 +126,11 @@ const COLUMNS: &[Column] = &[
     ("by", |e| text(&e.by)),
     ("about", |e| text(&e.about)),
     ("words", |e| text(&e.words)),
-    ("count", |e| Cell::Number(e.count)),
+    ("count", |e| CsvCell::Number(e.count)),
 ];
 
-fn text(text: &str) -> Cell {
-    Cell::Text(text.to_owned())
+fn text(text: &str) -> CsvCell {
+    CsvCell::Text(text.to_owned())
 }
 
 fn csv_heading() -> String {
@@ -142,14 +142,14 @@ fn csv_line(entry: &Entry) -> String {
     let cells: Vec<String> = COLUMNS
         .iter()
         .map(|(_, cell)| match cell(entry) {
-            Cell::Text(text) => csv_text(&text),
-            Cell::Number(number) => number.map(|n| n.to_string()).unwrap_or_default(),
+            CsvCell::Text(text) => csv_text(&text),
+            CsvCell::Number(number) => number.map(|n| n.to_string()).unwrap_or_default(),
         })
         .collect();
     format!("{}\r\n", cells.join(","))
 }
 
-/// Quoted where RFC 4180 needs it, and nothing in it that a spreadsheet would calculate.
+/// Quoted as RFC 4180 requires, with formulas neutralised for spreadsheets.
 fn csv_text(text: &str) -> String {
     if is_whole_number(text) {
         return text.to_owned();
@@ -162,7 +162,7 @@ fn csv_text(text: &str) -> String {
     }
 }
 
-/// A code such as -32602 is calculated to itself.
+/// A code such as -32602 evaluates to itself.
 fn is_whole_number(text: &str) -> bool {
     let digits = text.strip_prefix('-').unwrap_or(text);
     !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit())

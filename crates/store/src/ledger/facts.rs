@@ -1,16 +1,17 @@
-//! What the gate tells the ledger about a request, its ending, and the owner's acts.
+//! What callers report to the ledger: requests, their outcomes, and the owner's acts.
 
 use policy::{Code, Subject};
 use sha2::{Digest, Sha256};
 
 use super::chain;
 
-/// Everything an audit row says about a request beyond the decision. What is not known stays empty.
+/// Everything that an audit row says about a request besides the decision. Unknown fields stay
+/// empty.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Facts<'a> {
-    /// The grant's label; empty when the caller is nobody we know.
+    /// The grant's label; empty for an unknown caller.
     pub grant: &'a str,
-    /// What tells the grant from another one that had its label before.
+    /// Distinguishes the grant from an earlier one with the same label.
     pub grant_id: &'a str,
     pub session: Option<&'a str>,
     pub client: Option<&'a str>,
@@ -19,37 +20,37 @@ pub struct Facts<'a> {
     /// The JSON-RPC method, or the HTTP method of a request that never became a message.
     pub method: &'a str,
     pub subject: Option<Subject<'a>>,
-    pub policy: Option<PolicyVersion<'a>>,
+    pub policy: Option<PolicyRef<'a>>,
     /// Names of the top-level arguments; the first 32 are kept.
     pub argument_keys: &'a [&'a str],
     /// Keyed digest of the canonical arguments; never the arguments.
     pub argument_digest: Option<[u8; 32]>,
-    /// Fingerprint of the tool definition in force.
+    /// Fingerprint of the current tool definition.
     pub definition: Option<&'a str>,
     pub trace: Option<&'a str>,
     pub remote: Option<&'a str>,
-    /// What is kept on disk if the call has to wait for a human, at most.
+    /// Upper bound of what is kept on disk if the call has to wait for a human.
     pub parked_bytes: u64,
 }
 
 /// Which version of which policy decided.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct PolicyVersion<'a> {
+pub struct PolicyRef<'a> {
     pub name: &'a str,
     pub version: u64,
 }
 
 impl<'a> Facts<'a> {
-    /// Whose counters a limit of a grant draws on: a new grant that is called like a revoked one is
-    /// another. Without an id, as in a replay of old rows, the label is all there is.
+    /// Whose counters a limit of a grant uses: a new grant with the label of a revoked one is a
+    /// different grant. Without an id, as in a replay of old rows, the label is used.
     pub(crate) fn whose(&self) -> &'a str {
         if self.grant_id.is_empty() { self.grant } else { self.grant_id }
     }
 
-    /// What an approval is bound to: who, where, what, in which definition, with which arguments,
-    /// under which policy. As a hash over the whole texts, which the row may cut.
+    /// What an approval is bound to: grant, server, subject, definition, arguments, policy. A hash
+    /// over the full texts, which the row may truncate.
     pub(crate) fn approval_binding(&self) -> String {
-        let policy = self.policy.unwrap_or(PolicyVersion { name: "", version: 0 });
+        let policy = self.policy.unwrap_or(PolicyRef { name: "", version: 0 });
         let mut hash = Binding::new("approval");
         hash.call(self);
         hash.part(self.definition.unwrap_or_default().as_bytes());
@@ -58,11 +59,11 @@ impl<'a> Facts<'a> {
         hash.finish()
     }
 
-    /// What an approval of any arguments is bound to: the same as [`Facts::approval_binding`] without the
+    /// The binding of an approval for any arguments: [`Facts::approval_binding`] without the
     /// arguments.
     pub(crate) fn tool_binding(&self) -> String {
         let any = Facts { argument_digest: None, ..*self };
-        let policy = any.policy.unwrap_or(PolicyVersion { name: "", version: 0 });
+        let policy = any.policy.unwrap_or(PolicyRef { name: "", version: 0 });
         let mut hash = Binding::new("approval of any arguments");
         hash.call(&any);
         hash.part(any.definition.unwrap_or_default().as_bytes());
@@ -88,7 +89,7 @@ impl Binding {
         hash
     }
 
-    /// With its length, so that no two lists of parts hash alike.
+    /// With its length, so that different lists of parts never hash alike.
     fn part(&mut self, bytes: &[u8]) {
         self.0.update(u64::try_from(bytes.len()).unwrap_or(u64::MAX).to_be_bytes());
         self.0.update(bytes);
@@ -108,11 +109,11 @@ impl Binding {
     }
 }
 
-/// A request that no policy was asked about.
+/// A request that was rejected without policy evaluation.
 #[derive(Clone, Copy, Debug)]
 pub struct Refusal<'a> {
     pub kind: RefusalKind,
-    /// A word for programs, such as `duplicate_key` or `expired_grant`.
+    /// A code for programs, such as `duplicate_key` or `expired_grant`.
     pub code: &'a str,
     /// For people; never an argument value, never a token.
     pub reason: &'a str,
@@ -120,11 +121,11 @@ pub struct Refusal<'a> {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RefusalKind {
-    /// It has no meaning or more than one, or breaks a bound.
+    /// It has no meaning or more than one, or exceeds a limit.
     Malformed,
     /// No grant, or one that is unknown, expired, revoked or not for this server.
     Unauthenticated,
-    /// The caller is known and the message is clear, but the gate itself says no.
+    /// The caller is known and the message is valid, but the gate itself rejects it.
     Denied,
 }
 
@@ -142,12 +143,12 @@ impl RefusalKind {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ending {
     Ok,
-    /// The server answered with an error, or the call failed on its way.
+    /// The server responded with an error, or the call failed in transit.
     Error,
     Cancelled,
-    /// Sent, and nobody knows what came of it.
+    /// Sent, with unknown result.
     Unknown,
-    /// The gate let go of the call without an ending.
+    /// The gate dropped the call without an ending.
     Abandoned,
 }
 
@@ -166,11 +167,11 @@ impl Ending {
 #[derive(Clone, Copy, Debug)]
 pub struct Outcome {
     pub ending: Ending,
-    /// The HTTP status that the server answered with, or what stands for it.
+    /// The HTTP status of the server's response, or its equivalent.
     pub status: Option<u16>,
     pub latency_us: Option<u64>,
     pub result_bytes: Option<u64>,
-    /// For the reader of the log, such as `result_too_large`.
+    /// For readers of the log, such as `result_too_large`.
     pub code: Option<Code>,
 }
 
@@ -180,7 +181,7 @@ impl Outcome {
     }
 }
 
-/// An act of the owner, or of the gate itself, that is not a call.
+/// An act of the owner or of the gate itself that is not a call.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Note<'a> {
     /// What was done, such as `grant_created`, `policy_saved`, `pins_accepted`, `start`, `stop`.
@@ -194,7 +195,7 @@ pub struct Note<'a> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Facts, PolicyVersion};
+    use super::{Facts, PolicyRef};
     use policy::Subject;
 
     #[test]
@@ -204,7 +205,7 @@ mod tests {
             server: "bank",
             method: "tools/call",
             subject: Some(Subject::Tool("pay")),
-            policy: Some(PolicyVersion { name: "p", version: 1 }),
+            policy: Some(PolicyRef { name: "p", version: 1 }),
             argument_digest: Some([1; 32]),
             definition: Some("d"),
             ..Facts::default()
@@ -216,8 +217,8 @@ mod tests {
             Facts { method: "x", ..base },
             Facts { subject: Some(Subject::Prompt("pay")), ..base },
             Facts { subject: Some(Subject::Tool("pay2")), ..base },
-            Facts { policy: Some(PolicyVersion { name: "p", version: 2 }), ..base },
-            Facts { policy: Some(PolicyVersion { name: "q", version: 1 }), ..base },
+            Facts { policy: Some(PolicyRef { name: "p", version: 2 }), ..base },
+            Facts { policy: Some(PolicyRef { name: "q", version: 1 }), ..base },
             Facts { policy: None, ..base },
             Facts { argument_digest: Some([2; 32]), ..base },
             Facts { argument_digest: None, ..base },

@@ -1,11 +1,11 @@
-//! Which entries a reader wants.
+//! The filter of a history query.
 
 use super::encode;
 use super::reader::Candidate;
-use super::row::{Kind, Row};
-use super::stamp;
+use super::row::{AuditRow, RowKind};
+use super::timestamp;
 
-/// Every condition that is set must hold. Names must be equal; `text` may stand anywhere.
+/// All conditions that are set must hold. Names must be equal; `text` may occur anywhere.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Filter {
     pub grant: Option<String>,
@@ -19,15 +19,15 @@ pub struct Filter {
     pub until_us: Option<i64>,
     pub seq_min: Option<u64>,
     pub seq_max: Option<u64>,
-    /// Found anywhere in the rows of an entry, whatever the case of its ASCII letters.
+    /// Occurs anywhere in the rows of an entry, ignoring ASCII case.
     pub text: Option<String>,
     /// Only requests, only notes, or both.
     pub only: Option<super::entry::EntryKind>,
 }
 
 impl Filter {
-    /// What the row that begins an entry can say about it.
-    pub(crate) fn may_keep(&self, row: &Row<'_>) -> bool {
+    /// Whether the first row of an entry can match.
+    pub(crate) fn may_keep(&self, row: &AuditRow<'_>) -> bool {
         let is = |wanted: &Option<String>, found: &str| {
             wanted.as_deref().is_none_or(|wanted| wanted == found)
         };
@@ -39,20 +39,19 @@ impl Filter {
             && self
                 .subject
                 .as_deref()
-                .is_none_or(|wanted| row.kind == Kind::Decision && row.subject().1 == wanted)
+                .is_none_or(|wanted| row.kind == RowKind::Decision && row.subject().1 == wanted)
     }
 
     fn is_within(&self, time: &str) -> bool {
         if self.since_us.is_none() && self.until_us.is_none() {
             return true;
         }
-        let time = stamp::parse(time).unwrap_or_default();
+        let time = timestamp::parse(time).unwrap_or_default();
         self.since_us.is_none_or(|since| time >= since)
             && self.until_us.is_none_or(|until| time < until)
     }
 
-    /// Whether rows between two times may be wanted, whichever is the later; a time that is not known
-    /// may be any.
+    /// Whether rows between two times, in either order, may match; an unknown time may be any.
     pub(crate) fn meets(&self, one: Option<i64>, other: Option<i64>) -> bool {
         let (Some(one), Some(other)) = (one, other) else { return true };
         let (earliest, latest) = (one.min(other), one.max(other));
@@ -60,7 +59,7 @@ impl Filter {
             && self.until_us.is_none_or(|until| earliest < until)
     }
 
-    /// The rest, when all rows of the entry were seen.
+    /// The remaining conditions, once all rows of the entry were read.
     pub(crate) fn keeps(&self, candidate: &Candidate) -> bool {
         let entry = &candidate.entry;
         self.only.is_none_or(|only| entry.kind == only)
@@ -69,7 +68,7 @@ impl Filter {
             && (candidate.has_text || self.text.is_none())
     }
 
-    /// The text as it is, or as a row spells it: a quote or a control character is escaped there.
+    /// The text as is, or as a row escapes it: quotes and control characters are escaped there.
     pub(crate) fn has_text(&self, line: &[u8]) -> bool {
         self.text.as_deref().is_some_and(|text| {
             let mut spelled = Vec::new();

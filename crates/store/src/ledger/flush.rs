@@ -1,5 +1,5 @@
-//! When rows reach the disk. Rows are in the file when a turn ends, which survives the death of the
-//! process; here they are flushed, which survives the death of the machine, many rows at a time.
+//! Flushes rows to disk. A row is in the file when the ledger's lock is released, which survives a
+//! crash of the process; a flush makes many rows at once survive a crash of the machine.
 
 use std::fs::{File, OpenOptions};
 use std::io;
@@ -9,22 +9,22 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use super::error::LedgerError;
-use super::mark::{Mark, Position};
-use super::places::Places;
+use super::paths::LogPaths;
+use super::sync_mark::{Position, SyncMark};
 
-/// What an admitted call has survived before it leaves.
+/// What the row of an admitted call survives before the call is sent.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Durability {
-    /// The death of the process at any moment; on disk within a second.
+    /// A crash of the process at any moment; on disk within a second.
     #[default]
     Process,
-    /// The loss of power at any moment: the call leaves after its row was flushed.
+    /// A power loss at any moment: the call is sent after its row was flushed.
     Power,
-    /// The death of the process; when rows reach the disk is left to the operating system.
+    /// A crash of the process; the operating system decides when rows reach the disk.
     Unflushed,
 }
 
-/// Called once, when the row is on disk or it is known that it is not.
+/// Called once, when the row is on disk or the flush failed.
 pub type WhenDurable = Box<dyn FnOnce(Result<(), LedgerError>) + Send>;
 
 #[derive(Debug)]
@@ -33,18 +33,18 @@ pub(crate) struct Flush {
     /// Ends of the written and of the flushed journal, packed.
     appended: AtomicU64,
     synced: AtomicU64,
-    /// Address of the file that is being flushed, to tell it from another of the same number.
+    /// Address of the file being flushed, to tell it from another with the same number.
     file_at: AtomicUsize,
     failed: AtomicBool,
-    places: Places,
-    /// One flush at a time; who waits here shares the next one.
-    flushing: Mutex<Mark>,
-    shared: Mutex<Shared>,
-    wake_keeper: Condvar,
+    paths: LogPaths,
+    /// One flush at a time; waiters share the next one.
+    flushing: Mutex<SyncMark>,
+    state: Mutex<FlushState>,
+    wake_maintenance: Condvar,
     wake_flusher: Condvar,
 }
 
-struct Shared {
+struct FlushState {
     file: Arc<File>,
     segment: u32,
     waiters: Vec<(u64, WhenDurable)>,
@@ -55,16 +55,16 @@ struct Shared {
     fail_next: bool,
 }
 
-impl std::fmt::Debug for Shared {
+impl std::fmt::Debug for FlushState {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Shared").field("segment", &self.segment).finish_non_exhaustive()
+        f.debug_struct("FlushState").field("segment", &self.segment).finish_non_exhaustive()
     }
 }
 
-/// Why the keeper woke up.
+/// Why the maintenance thread woke up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Beat {
-    Time,
+pub(crate) enum WakeReason {
+    Timer,
     Rotate,
     Stop,
 }
@@ -72,21 +72,21 @@ pub(crate) enum Beat {
 impl Flush {
     pub(crate) fn new(
         durability: Durability,
-        places: &Places,
+        paths: &LogPaths,
         file: Arc<File>,
         at: Position,
     ) -> Result<Flush, LedgerError> {
-        let oldest = places.segments()?.first().copied().unwrap_or(at.segment);
-        let synced = Mark::read(places).unwrap_or(Position { segment: oldest, offset: 0 });
+        let oldest = paths.segments()?.first().copied().unwrap_or(at.segment);
+        let synced = SyncMark::read(paths).unwrap_or(Position { segment: oldest, offset: 0 });
         Ok(Flush {
             durability,
             appended: AtomicU64::new(at.pack()),
             synced: AtomicU64::new(synced.pack()),
             file_at: AtomicUsize::new(Arc::as_ptr(&file).addr()),
-            places: places.clone(),
+            paths: paths.clone(),
             failed: AtomicBool::new(false),
-            flushing: Mutex::new(Mark::open(places)?),
-            shared: Mutex::new(Shared {
+            flushing: Mutex::new(SyncMark::open(paths)?),
+            state: Mutex::new(FlushState {
                 file,
                 segment: at.segment,
                 waiters: Vec::new(),
@@ -96,7 +96,7 @@ impl Flush {
                 #[cfg(test)]
                 fail_next: false,
             }),
-            wake_keeper: Condvar::new(),
+            wake_maintenance: Condvar::new(),
             wake_flusher: Condvar::new(),
         })
     }
@@ -105,8 +105,8 @@ impl Flush {
         self.durability
     }
 
-    fn shared(&self) -> MutexGuard<'_, Shared> {
-        self.shared.lock().unwrap_or_else(PoisonError::into_inner)
+    fn state(&self) -> MutexGuard<'_, FlushState> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The journal now ends here. Called under the ledger's own lock.
@@ -117,14 +117,14 @@ impl Flush {
             self.appended.store(at.pack(), Ordering::Release);
             return;
         }
-        let mut shared = self.shared();
-        if shared.segment == at.segment {
-            // Put back from a copy, of which nothing need be on disk.
+        let mut state = self.state();
+        if state.segment == at.segment {
+            // Restored from a copy, of which nothing may be on disk.
             let beginning = Position { segment: at.segment, offset: 0 };
             self.synced.store(beginning.pack(), Ordering::Release);
         }
-        shared.file = Arc::clone(file);
-        shared.segment = at.segment;
+        state.file = Arc::clone(file);
+        state.segment = at.segment;
         self.file_at.store(file_at, Ordering::Relaxed);
         self.appended.store(at.pack(), Ordering::Release);
     }
@@ -134,8 +134,8 @@ impl Flush {
         if !self.has_failed() {
             return None;
         }
-        let shared = self.shared();
-        shared.failure.as_ref().map(|words| LedgerError::not_flushed(self.places.folder(), words))
+        let state = self.state();
+        state.failure.as_ref().map(|words| LedgerError::not_flushed(self.paths.folder(), words))
     }
 
     pub(crate) fn has_failed(&self) -> bool {
@@ -146,19 +146,19 @@ impl Flush {
         self.appended.load(Ordering::Acquire) > self.synced.load(Ordering::Acquire)
     }
 
-    /// Calls back when everything up to `at` is as durable as was asked for; at once if it is.
+    /// Calls back when everything up to `at` is as durable as required; at once if it already is.
     pub(crate) fn when_durable(&self, at: Position, callback: WhenDurable) {
         if self.is_durable(at) {
             return callback(Ok(()));
         }
-        let mut shared = self.shared();
+        let mut state = self.state();
         if self.is_synced(at) {
-            drop(shared);
+            drop(state);
             return callback(Ok(()));
         }
-        shared.waiters.push((at.pack(), callback));
-        if shared.stop {
-            drop(shared);
+        state.waiters.push((at.pack(), callback));
+        if state.stop {
+            drop(state);
             self.sync();
         } else {
             self.wake_flusher.notify_one();
@@ -173,13 +173,13 @@ impl Flush {
         self.synced.load(Ordering::Acquire) >= at.pack()
     }
 
-    /// Flushes what is written so far and tells those who wait for it.
+    /// Flushes what is written so far and notifies the waiters.
     pub(crate) fn sync(&self) {
         let mark = self.flushing.lock().unwrap_or_else(PoisonError::into_inner);
         let (file, target, failed) = {
-            let shared = self.shared();
+            let state = self.state();
             let target = self.appended.load(Ordering::Acquire);
-            (Arc::clone(&shared.file), Position::unpack(target), shared.failure.is_some())
+            (Arc::clone(&state.file), Position::unpack(target), state.failure.is_some())
         };
         let synced = Position::unpack(self.synced.load(Ordering::Acquire));
         let flushed = self
@@ -188,16 +188,16 @@ impl Flush {
             .and_then(|()| self.sync_file(&file))
             .and_then(|()| mark.advance(target));
         drop(mark);
-        self.tell(target, &flushed.map_err(|e| e.to_string()));
+        self.notify_waiters(target, &flushed.map_err(|e| e.to_string()));
     }
 
-    /// Segments that were closed since the last flush, and the names of those that came after them.
+    /// Segments that were closed since the last flush, and the names of their successors.
     fn sync_older(&self, synced: Position, target: Position, failed: bool) -> io::Result<()> {
         if synced.segment == target.segment {
             return Ok(());
         }
         for number in synced.segment..target.segment {
-            let file = match File::open(self.places.segment(number)) {
+            let file = match File::open(self.paths.segment(number)) {
                 Ok(file) => file,
                 // It was retired.
                 Err(e) if e.kind() == io::ErrorKind::NotFound => continue,
@@ -209,94 +209,94 @@ impl Flush {
             }
             file.sync_data()?;
         }
-        File::open(self.places.folder())?.sync_all()
+        File::open(self.paths.folder())?.sync_all()
     }
 
     fn sync_file(&self, file: &File) -> io::Result<()> {
         #[cfg(test)]
-        if std::mem::take(&mut self.shared().fail_next) {
+        if std::mem::take(&mut self.state().fail_next) {
             return Err(io::Error::other("a test says so"));
         }
         let _ = self;
         file.sync_data()
     }
 
-    /// After a failed flush the system may hold pages as clean that never reached the disk. Writing
-    /// the same bytes again makes them dirty again.
+    /// After a failed flush the system may treat pages as clean that never reached the disk.
+    /// Writing the same bytes again marks them dirty again.
     fn rewrite(&self, from: Position, to: Position) -> io::Result<()> {
         let start = if from.segment == to.segment { from.offset } else { 0 };
         let mut bytes = vec![0; usize::try_from(to.offset.saturating_sub(start)).unwrap_or(0)];
-        // Not opened for appending: such a file ignores the place it is told.
-        let path = self.places.segment(to.segment);
+        // Not opened for appending: such a file ignores the offset of a write.
+        let path = self.paths.segment(to.segment);
         let file = OpenOptions::new().read(true).write(true).open(path)?;
         file.read_exact_at(&mut bytes, start)?;
         file.write_all_at(&bytes, start)
     }
 
-    fn tell(&self, target: Position, flushed: &Result<(), String>) {
+    fn notify_waiters(&self, target: Position, flushed: &Result<(), String>) {
         let done: Vec<(u64, WhenDurable)> = {
-            let mut shared = self.shared();
+            let mut state = self.state();
             if flushed.is_ok() {
                 self.synced.fetch_max(target.pack(), Ordering::AcqRel);
             }
-            shared.failure = flushed.as_ref().err().cloned();
+            state.failure = flushed.as_ref().err().cloned();
             self.failed.store(flushed.is_err(), Ordering::Release);
             let reached = |at: u64| flushed.is_err() || at <= target.pack();
-            shared.waiters.extract_if(.., |(at, _)| reached(*at)).collect()
+            state.waiters.extract_if(.., |(at, _)| reached(*at)).collect()
         };
         if let Err(words) = flushed {
             tracing::error!("the audit log could not be flushed: {words}");
         }
         for (_, callback) in done {
-            let told = flushed
+            let result = flushed
                 .as_ref()
-                .map_err(|words| LedgerError::not_flushed(self.places.folder(), words));
-            callback(told.copied());
+                .map_err(|words| LedgerError::not_flushed(self.paths.folder(), words));
+            callback(result.copied());
         }
     }
 
-    pub(crate) fn ask_for_rotation(&self) {
-        let mut shared = self.shared();
-        if !shared.rotate {
-            shared.rotate = true;
-            self.wake_keeper.notify_one();
+    pub(crate) fn request_rotation(&self) {
+        let mut state = self.state();
+        if !state.rotate {
+            state.rotate = true;
+            self.wake_maintenance.notify_one();
         }
     }
 
     pub(crate) fn stop(&self) {
-        self.shared().stop = true;
-        self.wake_keeper.notify_all();
+        self.state().stop = true;
+        self.wake_maintenance.notify_all();
         self.wake_flusher.notify_all();
     }
 
-    /// Sleeps until there is something to keep in order, or the time has passed.
-    pub(crate) fn next_beat(&self, pause: Duration) -> Beat {
-        let idle = |shared: &mut Shared| !shared.stop && !shared.rotate;
-        let waited = self.wake_keeper.wait_timeout_while(self.shared(), pause, idle);
-        let (mut shared, _) = waited.unwrap_or_else(PoisonError::into_inner);
-        if shared.stop {
-            Beat::Stop
-        } else if std::mem::take(&mut shared.rotate) {
-            Beat::Rotate
+    /// Sleeps until there is work, or until the timeout.
+    pub(crate) fn wait_for_work(&self, pause: Duration) -> WakeReason {
+        let idle = |state: &mut FlushState| !state.stop && !state.rotate;
+        let waited = self.wake_maintenance.wait_timeout_while(self.state(), pause, idle);
+        let (mut state, _) = waited.unwrap_or_else(PoisonError::into_inner);
+        if state.stop {
+            WakeReason::Stop
+        } else if std::mem::take(&mut state.rotate) {
+            WakeReason::Rotate
         } else {
-            Beat::Time
+            WakeReason::Timer
         }
     }
 
-    /// Sleeps until someone waits for a flush; false when it is time to stop.
-    pub(crate) fn next_wish(&self) -> bool {
-        let idle = |shared: &mut Shared| !shared.stop && shared.waiters.is_empty();
-        let waited = self.wake_flusher.wait_while(self.shared(), idle);
+    /// Sleeps until a flush is requested; false on shutdown.
+    pub(crate) fn wait_for_flush_request(&self) -> bool {
+        let idle = |state: &mut FlushState| !state.stop && state.waiters.is_empty();
+        let waited = self.wake_flusher.wait_while(self.state(), idle);
         !waited.unwrap_or_else(PoisonError::into_inner).stop
     }
 
     #[cfg(test)]
     pub(crate) fn flushed_file(&self) -> Arc<File> {
-        Arc::clone(&self.shared().file)
+        Arc::clone(&self.state().file)
     }
 
     #[cfg(test)]
     pub(crate) fn fail_next(&self) {
-        self.shared().fail_next = true;
+        self.state().fail_next = true;
     }
 }

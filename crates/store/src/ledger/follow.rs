@@ -1,4 +1,4 @@
-//! Follows the log as it grows: each entry once, as soon as nothing more is to be said about it.
+//! Follows the log as it grows: each entry once, as soon as it is complete.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -9,12 +9,12 @@ use super::chain::Line;
 use super::entry::Entry;
 use super::error::LedgerError;
 use super::reader::{Reader, lines};
-use super::row::{Kind, Row};
+use super::row::{AuditRow, RowKind};
 
-/// Calls whose ending is waited for; if there are more, the oldest is shown without one.
+/// Open calls that are tracked; beyond that the oldest is shown without an ending.
 const OPEN_MAX: usize = 10_000;
 
-/// A place in the log that moves on with [`Follower::poll`].
+/// A position in the log that advances with [`Follower::poll`].
 #[derive(Debug)]
 pub struct Follower {
     reader: Reader,
@@ -24,9 +24,9 @@ pub struct Follower {
 }
 
 impl Reader {
-    /// Follows from the end of the log as it is now.
+    /// Follows from the current end of the log.
     pub fn follow(&self) -> Result<Follower, LedgerError> {
-        let segment = self.places.segments()?.last().copied().unwrap_or(1);
+        let segment = self.paths.segments()?.last().copied().unwrap_or(1);
         let bytes = self.segment(segment)?.unwrap_or_default();
         let offset = lines(&bytes).last().map_or(0, |(start, line)| start + length(line) + 1);
         Ok(Follower { reader: self.clone(), segment, offset, open: BTreeMap::new() })
@@ -34,18 +34,18 @@ impl Reader {
 }
 
 impl Follower {
-    /// What was finished since the last time. Costs next to nothing when there is nothing new.
+    /// Entries that were completed since the last poll. Almost free when there is nothing new.
     pub fn poll(&mut self) -> Result<Vec<Entry>, LedgerError> {
         let mut ready = Vec::new();
         loop {
-            // A segment has all its rows when the next one is there, so that is looked at first.
-            let is_closed = self.reader.places.segment(self.segment + 1).exists();
+            // A segment has all its rows once the next one exists, so that is checked first.
+            let is_closed = self.reader.paths.segment(self.segment + 1).exists();
             let bytes = self.read_new()?;
             for (_, line) in lines(&bytes) {
                 self.offset += length(line) + 1;
                 let Some(line) = Line::split(line) else { continue };
-                let Ok(row) = Row::read(line.json) else { continue };
-                self.see(&row, &mut ready)?;
+                let Ok(row) = AuditRow::read(line.json) else { continue };
+                self.process(&row, &mut ready)?;
             }
             self.segment = match self.retired()? {
                 _ if is_closed => self.segment + 1,
@@ -56,18 +56,18 @@ impl Follower {
         }
     }
 
-    /// The oldest segment that is left, if ours and the next were retired since we looked: who was
-    /// stopped meanwhile goes on there.
+    /// The oldest remaining segment, if ours and the next were retired since the last poll: a
+    /// paused follower continues there.
     fn retired(&self) -> Result<Option<u32>, LedgerError> {
-        if self.reader.places.segment(self.segment).exists() {
+        if self.reader.paths.segment(self.segment).exists() {
             return Ok(None);
         }
-        let oldest = self.reader.places.segments()?.first().copied();
+        let oldest = self.reader.paths.segments()?.first().copied();
         Ok(oldest.filter(|oldest| *oldest > self.segment))
     }
 
     fn read_new(&self) -> Result<Vec<u8>, LedgerError> {
-        let path = self.reader.places.segment(self.segment);
+        let path = self.reader.paths.segment(self.segment);
         let file = match File::open(&path) {
             Ok(file) => file,
             Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
@@ -80,17 +80,17 @@ impl Follower {
         Ok(bytes)
     }
 
-    fn see(&mut self, row: &Row<'_>, ready: &mut Vec<Entry>) -> Result<(), LedgerError> {
+    fn process(&mut self, row: &AuditRow<'_>, ready: &mut Vec<Entry>) -> Result<(), LedgerError> {
         if let Some(entry) = Entry::begun(row) {
-            // One that was asked about is shown at once: the owner may want to act on it.
+            // A pending approval is shown at once: the owner may want to act on it.
             if !entry.is_unfinished() || entry.decision == "asked" {
                 ready.push(entry.clone());
             }
             if entry.is_unfinished() {
                 self.open.insert(entry.seq, entry);
             }
-        } else if matches!(row.kind, Kind::Resolved | Kind::Outcome) {
-            self.see_later(row, ready)?;
+        } else if matches!(row.kind, RowKind::Resolved | RowKind::Outcome) {
+            self.process_later(row, ready)?;
         }
         while self.open.len() > OPEN_MAX {
             ready.extend(self.open.pop_first().map(|(_, entry)| entry));
@@ -98,13 +98,17 @@ impl Follower {
         Ok(())
     }
 
-    fn see_later(&mut self, row: &Row<'_>, ready: &mut Vec<Entry>) -> Result<(), LedgerError> {
+    fn process_later(
+        &mut self,
+        row: &AuditRow<'_>,
+        ready: &mut Vec<Entry>,
+    ) -> Result<(), LedgerError> {
         let entry = match self.open.remove(&row.of) {
             Some(mut entry) => {
                 entry.join(row);
                 Some(entry)
             }
-            // It began before we looked.
+            // It started before we began.
             None => self.reader.entry(row.of)?,
         };
         match entry {

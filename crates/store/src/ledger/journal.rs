@@ -1,5 +1,5 @@
-//! The journal's open end: the segment that is being written, how far it is known, and appending to
-//! it with one write.
+//! The open end of the journal: the segment being written, how far it was read, and appending to it
+//! with one write.
 
 use std::ffi::CString;
 use std::fs::{self, File};
@@ -11,15 +11,15 @@ use std::sync::Arc;
 
 use super::chain::{self, HASH_BYTES, Hash};
 use super::error::LedgerError;
-use super::mark::Position;
-use super::places::{self, Places};
+use super::paths::{self, LogPaths};
+use super::sync_mark::Position;
 
 /// A buffer that grew for a state row is not kept at that size.
 const BATCH_BYTES_KEPT: usize = 1 << 20;
 
 #[derive(Debug)]
 pub(crate) struct Journal {
-    pub(crate) places: Places,
+    pub(crate) paths: LogPaths,
     pub(crate) tail: Tail,
     batch: Batch,
 }
@@ -33,7 +33,7 @@ pub(crate) struct Tail {
     c_path: CString,
     device: u64,
     inode: u64,
-    /// End of the last row; the next one begins here.
+    /// End of the last row, where the next one begins.
     pub(crate) offset: u64,
     /// End of the state row.
     pub(crate) body_start: u64,
@@ -45,7 +45,7 @@ pub(crate) struct Tail {
 pub(crate) struct Head {
     pub(crate) seq: u64,
     pub(crate) hash: Hash,
-    /// The row closed its segment; the next row opens another.
+    /// The row closed its segment; the next row starts another.
     pub(crate) closed: bool,
 }
 
@@ -53,25 +53,25 @@ impl Head {
     pub(crate) const GENESIS: Head = Head { seq: 0, hash: chain::GENESIS, closed: false };
 }
 
-/// Rows that are to be written together.
+/// Rows to be written together.
 #[derive(Debug)]
 struct Batch {
     bytes: Vec<u8>,
     head: Head,
 }
 
-/// What a look at the segment found.
+/// The result of checking the segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Look {
+pub(crate) enum TailCheck {
     Same,
-    /// Others have written; the segment ends here now.
+    /// Others have written; the segment now ends here.
     Grown(u64),
 }
 
 impl Tail {
-    pub(crate) fn open(places: &Places, segment: u32) -> Result<Tail, LedgerError> {
-        let path = places.segment(segment);
-        let file = places::open_to_append(&path).map_err(|e| match e.kind() {
+    pub(crate) fn open(paths: &LogPaths, segment: u32) -> Result<Tail, LedgerError> {
+        let path = paths.segment(segment);
+        let file = paths::open_to_append(&path).map_err(|e| match e.kind() {
             io::ErrorKind::NotFound => LedgerError::Gone(path.clone()),
             _ => LedgerError::io("open", &path)(e),
         })?;
@@ -95,14 +95,14 @@ impl Tail {
         Position { segment: self.segment, offset: self.offset }
     }
 
-    /// Tells the file from another one of its name.
+    /// Distinguishes the file from another one of its name.
     pub(crate) fn file_id(&self) -> (u64, u64) {
         (self.device, self.inode)
     }
 
-    /// Is the segment still the file of that name, and how long is it? By name, because a file that
-    /// was moved or replaced can still be written to while nobody will ever read it.
-    pub(crate) fn look(&self) -> Result<Look, LedgerError> {
+    /// Whether the segment is still the file of that name, and its length. By name, because a file
+    /// that was moved or replaced can still be written to while no reader will ever see it.
+    pub(crate) fn check(&self) -> Result<TailCheck, LedgerError> {
         let found = match rustix::fs::stat(&*self.c_path) {
             Ok(found) => found,
             Err(rustix::io::Errno::NOENT | rustix::io::Errno::NOTDIR) => {
@@ -115,8 +115,8 @@ impl Tail {
         }
         let size = u64::try_from(found.st_size).unwrap_or(0);
         match size.cmp(&self.offset) {
-            std::cmp::Ordering::Equal => Ok(Look::Same),
-            std::cmp::Ordering::Greater => Ok(Look::Grown(size)),
+            std::cmp::Ordering::Equal => Ok(TailCheck::Same),
+            std::cmp::Ordering::Greater => Ok(TailCheck::Grown(size)),
             std::cmp::Ordering::Less => {
                 Err(self.replaced(&format!("it ends at byte {size} instead of {}", self.offset)))
             }
@@ -129,18 +129,18 @@ impl Tail {
 }
 
 impl Journal {
-    pub(crate) fn new(places: Places, tail: Tail) -> Journal {
+    pub(crate) fn new(paths: LogPaths, tail: Tail) -> Journal {
         let head = tail.head;
-        Journal { places, tail, batch: Batch { bytes: Vec::new(), head } }
+        Journal { paths, tail, batch: Batch { bytes: Vec::new(), head } }
     }
 
-    /// Drops what was not written and starts from the last row.
+    /// Drops unwritten rows and continues from the last row.
     pub(crate) fn begin(&mut self) {
         self.batch.bytes.clear();
         self.batch.head = self.tail.head;
     }
 
-    /// The number that the next row will have.
+    /// The number of the next row.
     pub(crate) fn next_seq(&self) -> u64 {
         self.batch.head.seq + 1
     }
@@ -170,7 +170,7 @@ impl Journal {
     pub(crate) fn commit(&mut self) -> Result<(), LedgerError> {
         let written = write_once(&self.tail.file, &self.batch.bytes);
         if let Err(e) = written {
-            // A row that is half there must not stay; if it cannot be cut now, the next turn will.
+            // A partial row must not stay; if it cannot be truncated now, the next writer does it.
             let _ = self.tail.file.set_len(self.tail.offset);
             self.begin();
             return Err(LedgerError::io("write", &self.tail.path)(e));
@@ -193,22 +193,23 @@ impl Journal {
         self.commit()
     }
 
-    /// Opens the next segment with its first row, which is whole when the segment has its name. That
-    /// both are on disk is the flusher's work: nobody waits for the disk while holding the lock.
+    /// Starts the next segment with its first row, which is complete when the segment gets its
+    /// name. The flusher makes both durable, so that no thread waits for the disk while holding the
+    /// lock.
     pub(crate) fn open_segment(
         &mut self,
         number: u32,
         write: impl FnOnce(&mut Vec<u8>),
     ) -> Result<(), LedgerError> {
-        self.tail = make_segment(&self.places, number, self.tail.head, write)?;
+        self.tail = make_segment(&self.paths, number, self.tail.head, write)?;
         self.begin();
         Ok(())
     }
 }
 
-/// Makes a segment whose first row follows `head`.
+/// Creates a segment whose first row follows `head`.
 pub(crate) fn make_segment(
-    places: &Places,
+    paths: &LogPaths,
     number: u32,
     head: Head,
     write: impl FnOnce(&mut Vec<u8>),
@@ -216,12 +217,12 @@ pub(crate) fn make_segment(
     let mut head = Head { closed: false, ..head };
     let mut bytes = Vec::new();
     add_row(&mut bytes, &mut head, write);
-    let draft = places.draft();
-    let written = places::make_anew(&draft).and_then(|mut file| file.write_all(&bytes));
-    written.map_err(LedgerError::io("write", &draft))?;
-    let path = places.segment(number);
-    fs::rename(&draft, &path).map_err(LedgerError::io("name", &path))?;
-    let mut tail = Tail::open(places, number)?;
+    let tmp = paths.next_segment();
+    let written = paths::create_replacing(&tmp).and_then(|mut file| file.write_all(&bytes));
+    written.map_err(LedgerError::io("write", &tmp))?;
+    let path = paths.segment(number);
+    fs::rename(&tmp, &path).map_err(LedgerError::io("name", &path))?;
+    let mut tail = Tail::open(paths, number)?;
     tail.head = head;
     tail.offset = u64::try_from(bytes.len()).unwrap_or(0);
     tail.body_start = tail.offset;
@@ -246,7 +247,7 @@ fn write_once(mut file: &File, bytes: &[u8]) -> io::Result<()> {
     loop {
         match file.write(bytes) {
             Ok(count) if count == bytes.len() => return Ok(()),
-            // A regular file takes less than all only when there is no more room.
+            // A regular file accepts less only when the disk is full.
             Ok(_) => return Err(io::ErrorKind::StorageFull.into()),
             Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
             Err(e) => return Err(e),

@@ -1,5 +1,5 @@
-//! Reads the journal into a state: the newest segment when a ledger is opened, and what others have
-//! appended before every turn.
+//! Reads the journal into a state: the newest segment when a ledger is opened, and what others
+//! appended before every write.
 
 use std::fs;
 use std::io::Write;
@@ -8,18 +8,18 @@ use std::path::Path;
 
 use super::chain::{self, Hash, Line};
 use super::error::LedgerError;
-use super::journal::{Head, Look, Tail};
-use super::mark::{Mark, Position};
-use super::places::{self, Places};
-use super::row::{BadLine, Kind, Row};
-use super::state::State;
+use super::journal::{Head, Tail, TailCheck};
+use super::paths::{self, LogPaths};
+use super::row::{AuditRow, BadLine, RowKind};
+use super::state::LedgerState;
+use super::sync_mark::{Position, SyncMark};
 
-/// What others appended is read in pieces of this size, or of one row if that is longer.
-const PIECE_BYTES: u64 = 1 << 20;
+/// Rows of other processes are read in chunks of this size, or of one row if that is longer.
+const CHUNK_BYTES: u64 = 1 << 20;
 
 /// A row that must still be there when the journal is read again from its files.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Known {
+pub(crate) struct LastRow {
     pub(crate) segment: u32,
     /// Device and inode of that segment.
     pub(crate) file: (u64, u64),
@@ -27,18 +27,18 @@ pub(crate) struct Known {
     pub(crate) hash: Hash,
 }
 
-/// When a broken end may be cut off.
+/// When a broken tail may be truncated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Mend {
-    /// Opening a ledger: whatever was never flushed.
+pub(crate) enum Repair {
+    /// Opening a ledger: everything that was never flushed.
     Unflushed,
-    /// Running: only the beginning of a row, which a writer that was killed has left.
+    /// Running: only the beginning of a row, left by a killed writer.
     Torn,
 }
 
-/// Bytes that were cut off the end of the journal and are kept in a file.
+/// Bytes that were truncated from the journal and are kept in a file.
 #[derive(Clone, Debug)]
-pub(crate) struct Cut {
+pub(crate) struct TruncatedTail {
     pub(crate) bytes: u64,
     pub(crate) kept_in: String,
 }
@@ -46,67 +46,67 @@ pub(crate) struct Cut {
 #[derive(Debug)]
 pub(crate) struct Loaded {
     pub(crate) tail: Tail,
-    pub(crate) state: State,
-    pub(crate) cuts: Vec<Cut>,
+    pub(crate) state: LedgerState,
+    pub(crate) truncated: Vec<TruncatedTail>,
 }
 
 #[derive(Debug)]
 enum Stop {
     End,
-    /// The last bytes are not a whole line.
+    /// The last bytes are not a complete line.
     Torn,
     Bad(BadLine),
 }
 
-/// Reads the journal from the segment that was flushed last, or from the one where `known` was on;
-/// nothing if there is no journal.
+/// Reads the journal from the segment that was flushed last, or from the one that contained
+/// `known`; none if there is no journal.
 pub(crate) fn load(
-    places: &Places,
-    known: Option<Known>,
-    mend: Mend,
+    paths: &LogPaths,
+    known: Option<LastRow>,
+    repair: Repair,
 ) -> Result<Option<Loaded>, LedgerError> {
-    let segments = places.segments()?;
-    let mark = Mark::read(places);
+    let segments = paths.segments()?;
+    let mark = SyncMark::read(paths);
     let Some(last) = segments.last().copied() else {
         return match (known, mark) {
             (None, None) => Ok(None),
-            _ => Err(LedgerError::Gone(places.segment(mark.map_or(1, |mark| mark.segment)))),
+            _ => Err(LedgerError::Gone(paths.segment(mark.map_or(1, |mark| mark.segment)))),
         };
     };
     if let Some(mark) = mark.filter(|mark| mark.segment > last) {
-        return Err(LedgerError::Gone(places.segment(mark.segment)));
+        return Err(LedgerError::Gone(paths.segment(mark.segment)));
     }
     let wanted = known.map(|known| known.segment).or(mark.map(|mark| mark.segment));
     let wanted = wanted.unwrap_or(last.saturating_sub(1));
     let first = if segments.contains(&wanted) { wanted } else { last };
     let mut load = Load {
-        places,
+        paths,
         mark,
-        mend,
+        repair,
         known,
-        met: false,
+        known_found: false,
         last,
-        state: State::default(),
-        cuts: Vec::new(),
+        state: LedgerState::default(),
+        truncated: Vec::new(),
     };
     let Some(tail) = load.segments(first)? else { return Ok(None) };
     load.check_known(&tail)?;
-    Ok(Some(Loaded { tail, state: load.state, cuts: load.cuts }))
+    Ok(Some(Loaded { tail, state: load.state, truncated: load.truncated }))
 }
 
 struct Load<'a> {
-    places: &'a Places,
+    paths: &'a LogPaths,
     mark: Option<Position>,
-    mend: Mend,
-    known: Option<Known>,
-    met: bool,
+    repair: Repair,
+    known: Option<LastRow>,
+    known_found: bool,
     last: u32,
-    state: State,
-    cuts: Vec<Cut>,
+    state: LedgerState,
+    truncated: Vec<TruncatedTail>,
 }
 
 impl Load<'_> {
-    /// Reads on as far as the chain holds; what comes after is set aside, if it may be.
+    /// Reads as far as the chain holds; what follows is set aside, if allowed.
     fn segments(&mut self, first: u32) -> Result<Option<Tail>, LedgerError> {
         let mut tail: Option<Tail> = None;
         for number in first..=self.last {
@@ -116,12 +116,16 @@ impl Load<'_> {
             };
             let bytes = fs::read(&next.path).map_err(LedgerError::io("read", &next.path))?;
             let Some(head) = head.or_else(|| before(&bytes)) else {
-                return self.broken(tail, number, "its first row is not one");
+                return self.broken(tail, number, "its first row is invalid");
             };
             next.head = Head { closed: false, ..head };
             let stop = self.fold(&bytes, &mut next);
             if next.body_start == 0 {
-                return self.broken(tail, number, "its first row does not follow what was before");
+                return self.broken(
+                    tail,
+                    number,
+                    "its first row does not follow the previous segment",
+                );
             }
             let more = number < self.last;
             match stop {
@@ -134,7 +138,7 @@ impl Load<'_> {
     }
 
     fn open(&self, number: u32) -> Result<Option<Tail>, LedgerError> {
-        match Tail::open(self.places, number) {
+        match Tail::open(self.paths, number) {
             Ok(tail) => Ok(Some(tail)),
             Err(LedgerError::Gone(_)) => Ok(None),
             Err(e) => Err(e),
@@ -143,15 +147,16 @@ impl Load<'_> {
 
     fn fold(&mut self, bytes: &[u8], tail: &mut Tail) -> Stop {
         let known = self.known;
-        let mut met = self.met;
+        let mut known_found = self.known_found;
         let stop = fold(bytes, tail, &mut self.state, |head| {
-            met |= known.is_some_and(|known| known.seq == head.seq && known.hash == head.hash);
+            known_found |=
+                known.is_some_and(|known| known.seq == head.seq && known.hash == head.hash);
         });
-        self.met = met;
+        self.known_found = known_found;
         stop
     }
 
-    /// Is everything that was flushed there?
+    /// Whether everything that was flushed is there.
     fn check_flushed(&self, tail: Option<&Tail>) -> Result<(), LedgerError> {
         let Some(tail) = tail else { return Ok(()) };
         match self.mark {
@@ -162,7 +167,7 @@ impl Load<'_> {
         }
     }
 
-    /// A whole segment does not follow the one before.
+    /// A whole segment does not follow the previous one.
     fn broken(
         &mut self,
         tail: Option<Tail>,
@@ -170,16 +175,16 @@ impl Load<'_> {
         why: &str,
     ) -> Result<Option<Tail>, LedgerError> {
         let was_flushed = self.mark.is_some_and(|mark| mark.segment >= number);
-        // A ledger whose very first rows never reached the disk is no ledger yet.
+        // A ledger whose very first rows never reached the disk does not exist yet.
         let is_all_there_is = tail.is_none() && self.mark.is_none() && number == 1;
-        if self.mend == Mend::Torn || was_flushed || (tail.is_none() && !is_all_there_is) {
+        if self.repair == Repair::Torn || was_flushed || (tail.is_none() && !is_all_there_is) {
             return Err(self.damaged(number, 0, why));
         }
         self.set_aside(number)?;
         Ok(tail)
     }
 
-    /// A segment ends in something else than rows, or without the row that closes it.
+    /// A segment ends in something other than rows, or without its closing row.
     fn broken_in(
         &mut self,
         tail: Tail,
@@ -190,73 +195,85 @@ impl Load<'_> {
         let rest = bytes.get(start..).unwrap_or_default();
         let at = tail.position();
         if self.mark.is_some_and(|mark| at < mark) {
-            return Err(self.damaged(tail.segment, tail.offset, told(stop)));
+            return Err(self.damaged(tail.segment, tail.offset, describe(stop)));
         }
-        if self.mend == Mend::Torn {
+        if self.repair == Repair::Torn {
             if tail.segment < self.last {
-                return Err(self.damaged(tail.segment, tail.offset, told(stop)));
+                return Err(self.damaged(tail.segment, tail.offset, describe(stop)));
             }
             let is_torn = matches!(stop, Stop::Torn) && chain::is_beginning_of_a_line(rest);
             if !is_torn {
-                return Err(LedgerError::Foreign { path: tail.path.clone(), offset: tail.offset });
+                return Err(LedgerError::SqliteCopy {
+                    path: tail.path.clone(),
+                    offset: tail.offset,
+                });
             }
-            if self.may_be_coming_back(&tail) {
-                return Err(self.damaged(tail.segment, tail.offset, told(stop)));
+            if self.may_be_restoring(&tail) {
+                return Err(self.damaged(tail.segment, tail.offset, describe(stop)));
             }
         }
         self.set_aside(tail.segment + 1)?;
         if !rest.is_empty() {
-            self.cuts.push(cut(self.places, &tail, rest)?);
+            self.truncated.push(truncate_tail(self.paths, &tail, rest)?);
         }
         Ok(Some(tail))
     }
 
-    /// Whether this may be a copy that somebody is still writing: it is not the file that we knew, or
-    /// our last row is not in it yet. What we cut off would be missing in it for good.
-    fn may_be_coming_back(&self, tail: &Tail) -> bool {
+    /// Whether this may be a copy that is still being written: it is not the file that we knew, or
+    /// our last row is not in it yet. Truncating it would lose rows for good.
+    fn may_be_restoring(&self, tail: &Tail) -> bool {
         self.known.is_some_and(|known| {
-            !self.met || (known.segment == tail.segment && known.file != tail.file_id())
+            !self.known_found || (known.segment == tail.segment && known.file != tail.file_id())
         })
     }
 
-    /// Takes segments out of the journal, from this one on, and keeps them.
+    /// Removes segments from the journal, starting with this one, and keeps them.
     fn set_aside(&mut self, from: u32) -> Result<(), LedgerError> {
         for number in from..=self.last {
-            let path = self.places.segment(number);
+            let path = self.paths.segment(number);
             let Ok(found) = fs::metadata(&path) else { continue };
-            let kept = self.places.torn(number, 0);
+            let kept = self.paths.torn(number, 0);
             fs::rename(&path, &kept).map_err(LedgerError::io("set aside", &path))?;
-            self.cuts.push(Cut { bytes: found.len(), kept_in: name_of(&kept) });
+            self.truncated.push(TruncatedTail { bytes: found.len(), kept_in: name_of(&kept) });
             tracing::warn!("set aside a segment that was never flushed: `{}`", kept.display());
         }
         Ok(())
     }
 
     fn damaged(&self, number: u32, offset: u64, why: &str) -> LedgerError {
-        LedgerError::Damaged { path: self.places.segment(number), offset, why: why.to_owned() }
+        LedgerError::Damaged { path: self.paths.segment(number), offset, why: why.to_owned() }
     }
 
-    /// A journal that no longer holds our last row was rolled back or is another one.
+    /// A journal that no longer contains our last row was rolled back or is another one.
     fn check_known(&self, tail: &Tail) -> Result<(), LedgerError> {
         let Some(known) = self.known else { return Ok(()) };
         let retired = self.state.archived.as_ref().is_some_and(|a| a.last_seq >= known.seq);
-        if self.met || retired {
+        if self.known_found || retired {
             return Ok(());
         }
         Err(tail.replaced(&format!("row {} is missing or different", known.seq)))
     }
 }
 
-/// The head that the first row of a segment says it follows.
+/// The head that the first row of a segment claims to follow.
 fn before(bytes: &[u8]) -> Option<Head> {
     let first = bytes.split(|b| *b == b'\n').next()?;
-    let row = Row::read(Line::split(first)?.json).ok()?;
+    let row = AuditRow::read(Line::split(first)?.json).ok()?;
     let hash = chain::parse_hash(&row.previous)?;
-    (row.kind == Kind::State).then_some(Head { seq: row.seq.checked_sub(1)?, hash, closed: true })
+    (row.kind == RowKind::State).then_some(Head {
+        seq: row.seq.checked_sub(1)?,
+        hash,
+        closed: true,
+    })
 }
 
-/// Folds whole lines into the state, as far as they are right.
-fn fold(bytes: &[u8], tail: &mut Tail, state: &mut State, mut saw: impl FnMut(&Head)) -> Stop {
+/// Folds complete lines into the state, as far as they are valid.
+fn fold(
+    bytes: &[u8],
+    tail: &mut Tail,
+    state: &mut LedgerState,
+    mut saw: impl FnMut(&Head),
+) -> Stop {
     let mut rest = bytes;
     loop {
         if rest.is_empty() {
@@ -276,50 +293,50 @@ fn fold(bytes: &[u8], tail: &mut Tail, state: &mut State, mut saw: impl FnMut(&H
     }
 }
 
-fn fold_line(line: &[u8], tail: &mut Tail, state: &mut State) -> Result<(), BadLine> {
+fn fold_line(line: &[u8], tail: &mut Tail, state: &mut LedgerState) -> Result<(), BadLine> {
     let wrong = |words: &str| Err(BadLine::Unreadable(words.to_owned()));
     if tail.head.closed {
         return wrong("it comes after the row that closed its segment");
     }
-    let (mut row, hash) = Row::next(line, tail.head.seq, &tail.head.hash)?;
+    let (mut row, hash) = AuditRow::next(line, tail.head.seq, &tail.head.hash)?;
     let opens = tail.body_start == 0;
-    if opens != (row.kind == Kind::State) || (opens && row.segment != tail.segment) {
-        return wrong("it does not belong at this place of this segment");
+    if opens != (row.kind == RowKind::State) || (opens && row.segment != tail.segment) {
+        return wrong("it does not belong at this position of its segment");
     }
     state.apply(&mut row, &hash)?;
-    tail.head = Head { seq: row.seq, hash, closed: row.kind == Kind::Checkpoint };
+    tail.head = Head { seq: row.seq, hash, closed: row.kind == RowKind::Checkpoint };
     Ok(())
 }
 
-/// Reads what others appended since. Called under the lock.
+/// Reads what others appended. Called under the lock.
 pub(crate) fn catch_up(
-    places: &Places,
+    paths: &LogPaths,
     tail: &mut Tail,
-    state: &mut State,
-) -> Result<Option<Cut>, LedgerError> {
-    let mut was_cut = None;
+    state: &mut LedgerState,
+) -> Result<Option<TruncatedTail>, LedgerError> {
+    let mut truncated = None;
     loop {
-        match tail.look()? {
-            Look::Grown(size) => was_cut = read_new(places, tail, state, size)?,
-            Look::Same if tail.head.closed && places.segment(tail.segment + 1).exists() => {
-                let mut next = Tail::open(places, tail.segment + 1)?;
+        match tail.check()? {
+            TailCheck::Grown(size) => truncated = read_new(paths, tail, state, size)?,
+            TailCheck::Same if tail.head.closed && paths.segment(tail.segment + 1).exists() => {
+                let mut next = Tail::open(paths, tail.segment + 1)?;
                 next.head = Head { closed: false, ..tail.head };
                 *tail = next;
             }
-            Look::Same => return Ok(was_cut),
+            TailCheck::Same => return Ok(truncated),
         }
     }
 }
 
 fn read_new(
-    places: &Places,
+    paths: &LogPaths,
     tail: &mut Tail,
-    state: &mut State,
+    state: &mut LedgerState,
     size: u64,
-) -> Result<Option<Cut>, LedgerError> {
-    let mut piece_bytes = PIECE_BYTES;
+) -> Result<Option<TruncatedTail>, LedgerError> {
+    let mut chunk_bytes = CHUNK_BYTES;
     while tail.offset < size {
-        let length = (size - tail.offset).min(piece_bytes);
+        let length = (size - tail.offset).min(chunk_bytes);
         let mut bytes = vec![0; usize::try_from(length).unwrap_or(usize::MAX)];
         let read = tail.file.read_exact_at(&mut bytes, tail.offset);
         read.map_err(LedgerError::io("read", &tail.path))?;
@@ -327,58 +344,61 @@ fn read_new(
         match fold(&bytes, tail, state, |_| {}) {
             Stop::End => {}
             Stop::Torn if before + length < size => {
-                // A row that is longer than the piece: take a larger one.
-                piece_bytes = if tail.offset == before { piece_bytes * 2 } else { PIECE_BYTES };
+                // A row longer than the chunk: read a larger one.
+                chunk_bytes = if tail.offset == before { chunk_bytes * 2 } else { CHUNK_BYTES };
             }
-            Stop::Torn => return torn_end(places, tail, &bytes, before).map(Some),
+            Stop::Torn => return torn_end(paths, tail, &bytes, before).map(Some),
             Stop::Bad(_) => {
-                return Err(LedgerError::Foreign { path: tail.path.clone(), offset: tail.offset });
+                return Err(LedgerError::SqliteCopy {
+                    path: tail.path.clone(),
+                    offset: tail.offset,
+                });
             }
         }
     }
     Ok(None)
 }
 
-/// Whoever wrote this is dead, for we hold the lock: the row was never acknowledged.
+/// The writer of this is dead, because we hold the lock: the row was never acknowledged.
 fn torn_end(
-    places: &Places,
+    paths: &LogPaths,
     tail: &mut Tail,
     bytes: &[u8],
     before: u64,
-) -> Result<Cut, LedgerError> {
+) -> Result<TruncatedTail, LedgerError> {
     let start = usize::try_from(tail.offset - before).unwrap_or(usize::MAX);
     let rest = bytes.get(start..).unwrap_or_default();
     if !chain::is_beginning_of_a_line(rest) {
-        return Err(LedgerError::Foreign { path: tail.path.clone(), offset: tail.offset });
+        return Err(LedgerError::SqliteCopy { path: tail.path.clone(), offset: tail.offset });
     }
-    cut(places, tail, rest)
+    truncate_tail(paths, tail, rest)
 }
 
-/// Keeps the bytes in a file of their own, then cuts them off.
-fn cut(places: &Places, tail: &Tail, rest: &[u8]) -> Result<Cut, LedgerError> {
-    let kept = places.torn(tail.segment, tail.offset);
-    let written = places::make_anew(&kept).and_then(|mut file| {
+/// Saves the bytes in a separate file, then truncates them.
+fn truncate_tail(paths: &LogPaths, tail: &Tail, rest: &[u8]) -> Result<TruncatedTail, LedgerError> {
+    let kept = paths.torn(tail.segment, tail.offset);
+    let written = paths::create_replacing(&kept).and_then(|mut file| {
         file.write_all(rest)?;
         file.sync_all()
     });
     written.map_err(LedgerError::io("write", &kept))?;
-    let cut = tail.file.set_len(tail.offset).and_then(|()| tail.file.sync_data());
-    cut.map_err(LedgerError::io("cut", &tail.path))?;
+    let truncated = tail.file.set_len(tail.offset).and_then(|()| tail.file.sync_data());
+    truncated.map_err(LedgerError::io("truncate", &tail.path))?;
     let name = name_of(&kept);
-    tracing::warn!("cut {} broken bytes off the audit log; kept in `{name}`", rest.len());
-    Ok(Cut { bytes: u64::try_from(rest.len()).unwrap_or(0), kept_in: name })
+    tracing::warn!("truncated {} broken bytes of the audit log; kept in `{name}`", rest.len());
+    Ok(TruncatedTail { bytes: u64::try_from(rest.len()).unwrap_or(0), kept_in: name })
 }
 
 fn name_of(path: &Path) -> String {
     path.file_name().unwrap_or_default().to_string_lossy().into_owned()
 }
 
-fn told(stop: &Stop) -> &'static str {
+fn describe(stop: &Stop) -> &'static str {
     match stop {
         Stop::End => "its last rows are missing",
-        Stop::Torn => "its last row is cut off",
-        Stop::Bad(BadLine::NotALine) => "a row is not one of ours",
+        Stop::Torn => "its last row is incomplete",
+        Stop::Bad(BadLine::NotALine) => "a line is not an audit row",
         Stop::Bad(BadLine::WrongHash) => "a row does not follow the row before",
-        Stop::Bad(BadLine::Unreadable(_)) => "a row says what it cannot say",
+        Stop::Bad(BadLine::Unreadable(_)) => "a row has invalid content",
     }
 }

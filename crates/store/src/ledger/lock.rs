@@ -1,6 +1,6 @@
-//! The lock between processes: on the log's folder, and waited for a bounded time. A folder that holds
-//! the log is not removed and made anew by mistake, as a lock file may be; and two processes that lock
-//! two files of one name exclude nobody.
+//! The lock between processes, on the log's folder, with a timeout. Unlike a lock file, a folder
+//! that contains the log is not removed and recreated by mistake; and two processes that lock two
+//! files of one name would not exclude each other.
 
 use std::fs::{self, File, TryLockError};
 use std::io;
@@ -10,13 +10,13 @@ use std::time::Duration;
 
 use super::error::LedgerError;
 
-/// Others hold the lock for microseconds; who holds it this long is stuck.
+/// Others hold the lock for microseconds; a process that holds it this long is stuck.
 const WAIT_MS_MAX: u64 = 5_000;
 
-/// While the lock is known to be stuck nobody waits that long again.
+/// While the lock is known to be stuck, callers wait only this long.
 const STUCK_WAIT_MS_MAX: u64 = 20;
 
-/// Tries without sleeping, before the waiting begins.
+/// Attempts without sleeping, before the waiting begins.
 const QUICK_TRIES: u32 = 32;
 
 const PAUSE_US_MAX: u64 = 1_000;
@@ -25,7 +25,7 @@ const PAUSE_US_MAX: u64 = 1_000;
 pub(crate) struct FileLock {
     file: File,
     path: PathBuf,
-    /// Device and inode of what is locked.
+    /// Device and inode of the locked folder.
     identity: (u64, u64),
     stuck: bool,
 }
@@ -41,8 +41,8 @@ impl FileLock {
         Ok(FileLock { file, path: path.to_owned(), identity, stuck: false })
     }
 
-    /// Whether what is locked still has its name. A folder that was put back from a copy is another
-    /// one, and that is what the other processes lock.
+    /// Whether the locked folder still has its name. A folder that was restored from a copy is a
+    /// different one, and that is what the other processes lock.
     pub(crate) fn is_current(&self) -> bool {
         fs::metadata(&self.path).is_ok_and(|found| (found.dev(), found.ino()) == self.identity)
     }

@@ -1,5 +1,5 @@
-//! What the ledger hands out: a permit, which alone opens the way out, and the waiting of a call that
-//! a human has to decide.
+//! What the ledger hands out: a permit, which is required to send a call, and the pending state of
+//! a call that a human has to decide.
 
 use std::sync::Arc;
 use std::sync::mpsc;
@@ -9,16 +9,16 @@ use policy::Denial;
 use super::error::LedgerError;
 use super::facts::{Ending, Facts, Outcome};
 use super::flush::WhenDurable;
-use super::inner::Inner;
-use super::mark::Position;
-use super::rows::End;
+use super::row_writer::End;
+use super::shared::SharedLedger;
+use super::sync_mark::Position;
 
 pub enum Admission {
     Permit(Permit),
     Denied(Denial),
-    /// A human has to decide. Hold the call and [`super::Ledger::resume`] it, or answer with
-    /// [`Waiting::denial`].
-    Asked(Waiting),
+    /// A human has to decide. Hold the call and [`super::Ledger::resume`] it, or respond with
+    /// [`HeldCall::denial`].
+    Asked(HeldCall),
 }
 
 /// The right to carry out one call, which has its row. It ends with [`settle`](Permit::settle) or
@@ -26,15 +26,15 @@ pub enum Admission {
 /// because the call may have happened.
 #[must_use = "a permit that is dropped is recorded as an abandoned call"]
 pub struct Permit {
-    inner: Arc<Inner>,
+    shared: Arc<SharedLedger>,
     seq: u64,
     at: Position,
     ended: bool,
 }
 
 impl Permit {
-    pub(crate) fn new(inner: &Arc<Inner>, seq: u64, at: Position) -> Permit {
-        Permit { inner: Arc::clone(inner), seq, at, ended: false }
+    pub(crate) fn new(shared: &Arc<SharedLedger>, seq: u64, at: Position) -> Permit {
+        Permit { shared: Arc::clone(shared), seq, at, ended: false }
     }
 
     /// Number of the decision row.
@@ -42,46 +42,50 @@ impl Permit {
         self.seq
     }
 
-    /// Whether the row is as durable already as the ledger was told to make it.
+    /// Whether the row is already as durable as configured.
     pub fn is_durable(&self) -> bool {
-        self.inner.flush.is_durable(self.at)
+        self.shared.flush.is_durable(self.at)
     }
 
-    /// Calls back once, from any thread, when the row is as durable as the ledger was told to make
-    /// it; at once unless that is [`super::Durability::Power`]. The call must not leave before.
+    /// Calls back once, from any thread, when the row is as durable as configured; at once unless
+    /// that is [`super::Durability::Power`]. The call must not be sent before.
     pub fn when_durable(&self, callback: WhenDurable) {
-        self.inner.flush.when_durable(self.at, callback);
+        self.shared.flush.when_durable(self.at, callback);
     }
 
-    /// The same, waiting.
+    /// The blocking form.
     pub fn wait_durable(&self) -> Result<(), LedgerError> {
-        let (tell, told) = mpsc::sync_channel(1);
+        let (sender, receiver) = mpsc::sync_channel(1);
         self.when_durable(Box::new(move |flushed| {
             // The receiver waits below until this is called.
-            let _ = tell.send(flushed);
+            let _ = sender.send(flushed);
         }));
-        told.recv().unwrap_or_else(|_| {
-            Err(LedgerError::not_flushed(self.inner.places.folder(), "nobody flushed it"))
+        receiver.recv().unwrap_or_else(|_| {
+            Err(LedgerError::not_flushed(
+                self.shared.paths.folder(),
+                "the flush thread has stopped",
+            ))
         })
     }
 
-    /// The call is over. If the log cannot be written now, the ending is written when it can again.
+    /// The call is over. If the log cannot be written now, the ending is written as soon as
+    /// possible.
     pub fn settle(mut self, outcome: &Outcome) -> Result<(), LedgerError> {
         self.end(*outcome, false, "", "")
     }
 
-    /// The call is over, and others that end in the same moment may share its turn: the row is written
-    /// with whatever is written next, or by [`Settled::write`]. The answer must not leave before.
+    /// The call is over, and concurrent outcomes may share its write: the row is written with
+    /// whatever is written next, or by [`Settled::write`]. The response must not be sent before.
     pub fn settle_soon(mut self, outcome: &Outcome) -> Settled {
         self.ended = true;
         let end =
             End { of: self.seq, outcome: *outcome, released: false, words: "", continues: "" };
-        let late = self.inner.end_soon(&end);
-        Settled { inner: Arc::clone(&self.inner), late }
+        let ticket = self.shared.queue_end(&end);
+        Settled { shared: Arc::clone(&self.shared), ticket }
     }
 
-    /// The server answered with a question of its own, and the caller's answer will come as another
-    /// request with these facts: the same logical call, which [`super::Ledger::continue_call`] admits
+    /// The server replied with a question, and the caller's answer will come as another request
+    /// with these facts: the same logical call, which [`super::Ledger::continue_call`] admits
     /// without counting it again.
     pub fn settle_until_continued(
         mut self,
@@ -91,7 +95,7 @@ impl Permit {
         self.end(*outcome, false, "", &facts.call_binding())
     }
 
-    /// The call certainly did not happen, so what it took is given back.
+    /// The call certainly did not happen, so its holds are returned.
     pub fn release(mut self, why: &str) -> Result<(), LedgerError> {
         self.end(Outcome::new(Ending::Error), true, why, "")
     }
@@ -109,14 +113,14 @@ impl Permit {
         continues: &str,
     ) -> Result<(), LedgerError> {
         self.ended = true;
-        self.inner.end(&End { of: self.seq, outcome, released, words, continues })
+        self.shared.end(&End { of: self.seq, outcome, released, words, continues })
     }
 }
 
 impl Drop for Permit {
     fn drop(&mut self) {
         if !self.ended {
-            // It is owed if it cannot be written now.
+            // It is queued if it cannot be written now.
             let _ = self.end(Outcome::new(Ending::Abandoned), false, "", "");
         }
     }
@@ -129,56 +133,57 @@ impl std::fmt::Debug for Permit {
 }
 
 /// A call that is over and whose row is about to be written.
-#[must_use = "the answer must not leave before the row is written"]
+#[must_use = "the response must not be sent before the row is written"]
 pub struct Settled {
-    inner: Arc<Inner>,
-    late: u64,
+    shared: Arc<SharedLedger>,
+    ticket: u64,
 }
 
 impl Settled {
-    /// Whether other calls are under way, so that waiting a moment lets several share one turn.
-    pub fn has_company(&self) -> bool {
-        !self.inner.is_written(self.late) && self.inner.open_calls() > 1
+    /// Whether other calls are in flight, so that a short wait lets several share one write.
+    pub fn has_concurrent_calls(&self) -> bool {
+        !self.shared.is_written(self.ticket) && self.shared.open_calls() > 1
     }
 
-    /// Writes the row, if no turn has done so meanwhile. If the log cannot be written now, it is written
-    /// when it can again.
+    /// Writes the row, unless that already happened. If the log cannot be written now, it is
+    /// written as soon as possible.
     pub fn write(mut self) -> Result<(), LedgerError> {
         let written = self.write_now();
-        // Tried once; dropping it need not try again.
-        self.late = 0;
+        // Tried once; drop need not try again.
+        self.ticket = 0;
         written
     }
 
     fn write_now(&self) -> Result<(), LedgerError> {
-        if self.inner.is_written(self.late) {
+        if self.shared.is_written(self.ticket) {
             return Ok(());
         }
-        self.inner.write_late(self.late)
+        self.shared.write_queued(self.ticket)
     }
 }
 
 impl Drop for Settled {
     fn drop(&mut self) {
-        // The ledger keeps the ending and writes it with its next turn.
+        // The ledger keeps the outcome and writes it with its next row.
         let _ = self.write_now();
     }
 }
 
 impl std::fmt::Debug for Settled {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Settled").field("late", &self.late).finish_non_exhaustive()
+        f.debug_struct("Settled").field("ticket", &self.ticket).finish_non_exhaustive()
     }
 }
 
-/// A call that waits for a human. Its decision row is written; how it goes on will be another row.
+/// A call that waits for a human. Its decision row is written; how it continues will be another
+/// row.
 #[derive(Debug)]
-pub struct Waiting {
+pub struct HeldCall {
     pub(crate) seq: u64,
     pub(crate) denial: Denial,
 }
 
-impl Waiting {
+impl HeldCall {
     pub fn seq(&self) -> u64 {
         self.seq
     }
@@ -187,7 +192,7 @@ impl Waiting {
         self.denial.approval_id.as_deref().unwrap_or_default()
     }
 
-    /// What the agent is told when the call is not held any longer.
+    /// The response to the agent when the call is no longer held.
     pub fn denial(&self) -> &Denial {
         &self.denial
     }

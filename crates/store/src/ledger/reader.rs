@@ -1,35 +1,57 @@
-//! Reads history, forwards and backwards, one segment in memory at a time. Needs no lock: rows never
-//! change, and a row that is just being written is not there yet.
+//! Reads history forwards and backwards, one segment in memory at a time. Needs no lock: rows never
+//! change, and a row that is being written is not visible yet.
 
 use std::collections::HashMap;
 use std::fs;
 use std::io::{self, BufRead};
 use std::path::Path;
 
-use super::chain::{Hash, Line};
+use super::chain::{HASH_BYTES, Hash, Line};
 use super::entry::Entry;
 use super::error::LedgerError;
 use super::filter::Filter;
-use super::places::{Places, SegmentHead};
-use super::row::{Kind, Row};
-use super::stamp;
+use super::paths::{LogPaths, SegmentHead};
+use super::row::{AuditRow, RowKind};
+use super::timestamp;
+use crate::files;
 
-/// No call is held for a human longer than this, so its resolution is not looked for later.
+/// No call is held for a human longer than this, so its resolution is not searched for later.
 const HELD_US_MAX: u64 = 60 * 60 * 1_000_000;
 
 #[derive(Clone, Debug)]
 pub struct Reader {
-    pub(crate) places: Places,
+    pub(crate) paths: LogPaths,
+}
+
+/// A row that says what was changed in `gate.db`.
+#[derive(Debug, serde::Deserialize)]
+pub(crate) struct Change {
+    pub(crate) seq: u64,
+    pub(crate) time: String,
+    pub(crate) act: String,
+    pub(crate) about: String,
+    #[serde(rename = "change")]
+    pub(crate) mark: String,
 }
 
 impl Reader {
-    /// Reads the ledger in this folder, which is there.
+    /// Reads an existing ledger in this folder.
     pub fn open(folder: &Path) -> Result<Reader, LedgerError> {
-        let reader = Reader { places: Places::existing(folder) };
-        if reader.places.segments()?.is_empty() {
-            return Err(LedgerError::Gone(reader.places.segment(1)));
+        let reader = Reader { paths: LogPaths::existing(folder) };
+        // The folder may be read without opening its home.
+        files::refuse_special(folder).map_err(LedgerError::io("read", folder))?;
+        if reader.paths.segments()?.is_empty() {
+            return Err(LedgerError::Gone(reader.paths.segment(1)));
         }
         Ok(reader)
+    }
+
+    /// Changes with every row: the number of the last file and its length. Costs two system calls.
+    pub fn end(&self) -> Result<(u32, u64), LedgerError> {
+        let last = self.paths.segments()?.last().copied().unwrap_or_default();
+        let path = self.paths.segment(last);
+        let found = std::fs::metadata(&path).map_err(LedgerError::io("read", &path))?;
+        Ok((last, found.len()))
     }
 
     pub fn oldest_first(&self, filter: &Filter) -> Result<Entries, LedgerError> {
@@ -46,12 +68,12 @@ impl Reader {
         self.oldest_first(&only)?.next().transpose()
     }
 
-    /// Whether a row behind `seq` records this change of `gate.db`. The quotes are bare in no text of
-    /// a row, so the bytes tell.
+    /// Whether a row after `seq` records this change of `gate.db`. Unescaped quotes occur in no
+    /// text of a row, so comparing bytes is enough.
     pub(crate) fn has_change(&self, mark: &str, seq: u64) -> Result<bool, LedgerError> {
         let from = Filter { seq_min: Some(seq), ..Filter::default() };
         let wanted = format!("\"change\":\"{mark}\"");
-        for number in self.within(self.places.segments()?, &from)?.into_iter().rev() {
+        for number in self.within(self.paths.segments()?, &from)?.into_iter().rev() {
             let bytes = self.segment(number)?.unwrap_or_default();
             if String::from_utf8_lossy(&bytes).contains(&wanted) {
                 return Ok(true);
@@ -60,13 +82,35 @@ impl Reader {
         Ok(false)
     }
 
+    /// The rows of changes of `gate.db` after this row.
+    pub(crate) fn changes_after(&self, seq: u64) -> Result<Vec<Change>, LedgerError> {
+        let from = Filter { seq_min: Some(seq.saturating_add(1)), ..Filter::default() };
+        // No text of a row has bare quotes.
+        let find = memchr::memmem::Finder::new(b",\"change\":\"");
+        let mut segments = self.within(self.paths.segments()?, &from)?;
+        segments.sort_unstable();
+        let mut found = Vec::new();
+        for number in segments {
+            let bytes = self.segment(number)?.unwrap_or_default();
+            for line in bytes.split(|byte| *byte == b'\n') {
+                if find.find(line).is_none() {
+                    continue;
+                }
+                let json = line.get(HASH_BYTES + 1..).unwrap_or_default();
+                let change: Option<Change> = serde_json::from_slice(json).ok();
+                found.extend(change.filter(|change| change.seq > seq));
+            }
+        }
+        Ok(found)
+    }
+
     /// The hash of a row; nothing if the row is not in the log.
     pub(crate) fn hash_of(&self, seq: u64) -> Result<Option<Hash>, LedgerError> {
         let only = Filter { seq_min: Some(seq), seq_max: Some(seq), ..Filter::default() };
-        // Every row has these fields in this order, and no text of a row has bare quotes.
+        // Every row has these fields in this order, and no text of a row has unescaped quotes.
         let wanted = format!("\"seq\":{seq},\"time\":\"");
         let find = memchr::memmem::Finder::new(wanted.as_bytes());
-        for number in self.within(self.places.segments()?, &only)? {
+        for number in self.within(self.paths.segments()?, &only)? {
             let bytes = self.segment(number)?.unwrap_or_default();
             let Some(at) = find.find(&bytes) else { continue };
             let before = bytes.get(..at).unwrap_or_default();
@@ -78,7 +122,7 @@ impl Reader {
     }
 
     fn entries(&self, filter: &Filter, direction: Direction) -> Result<Entries, LedgerError> {
-        let mut todo = self.within(self.places.segments()?, filter)?;
+        let mut todo = self.within(self.paths.segments()?, filter)?;
         if direction == Direction::Forwards {
             todo.reverse();
         }
@@ -86,7 +130,7 @@ impl Reader {
         Ok(Entries { reader, filter, direction, todo, ready: Vec::new() })
     }
 
-    /// The segments in which the filter can find anything.
+    /// The segments that can contain matches.
     fn within(&self, mut segments: Vec<u32>, filter: &Filter) -> Result<Vec<u32>, LedgerError> {
         if let Some(seq) = filter.seq_max {
             segments.truncate(self.first_where(&segments, |head| head.seq > seq)?);
@@ -101,12 +145,13 @@ impl Reader {
         Ok(segments)
     }
 
-    /// Every segment is looked at, because a clock that is set leaves times that are out of order. One
-    /// that was set there and back within a segment is met by the segments beside those that fit.
+    /// Every segment is checked, because a changed clock leaves times out of order. A change and
+    /// its reversal within one segment are covered by also reading the neighbours of the segments
+    /// that match.
     fn keep_within(&self, segments: &mut Vec<u32>, filter: &Filter) -> Result<(), LedgerError> {
         let mut begins = Vec::with_capacity(segments.len());
         for number in &*segments {
-            begins.push(self.head(*number)?.and_then(|head| stamp::parse(&head.time)));
+            begins.push(self.head(*number)?.and_then(|head| timestamp::parse(&head.time)));
         }
         let ends = begins.iter().skip(1).copied().chain([None]);
         let fits: Vec<bool> =
@@ -138,9 +183,9 @@ impl Reader {
         Ok(low)
     }
 
-    /// The bytes of a segment; nothing if it was retired meanwhile.
+    /// The bytes of a segment; none if it was retired since.
     pub(crate) fn segment(&self, number: u32) -> Result<Option<Vec<u8>>, LedgerError> {
-        let path = self.places.segment(number);
+        let path = self.paths.segment(number);
         match fs::read(&path) {
             Ok(bytes) => Ok(Some(bytes)),
             Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(None),
@@ -148,34 +193,39 @@ impl Reader {
         }
     }
 
-    /// What begins in a segment, joined with what later rows say about it.
+    /// The entries that begin in a segment, joined with their later rows.
     fn joined(&self, number: u32, filter: &Filter) -> Result<Vec<Entry>, LedgerError> {
         let Some(bytes) = self.segment(number)? else { return Ok(Vec::new()) };
-        let mut found = Found::default();
+        let mut found = EntryCollector::default();
         for (offset, line) in lines(&bytes) {
             let row = self.row(number, offset, line)?;
-            found.see(&row, line, filter);
+            found.add(&row, line, filter);
         }
         self.find_endings(number, &mut found, filter)?;
-        let Found { entries, .. } = found;
+        let EntryCollector { entries, .. } = found;
         Ok(entries.into_iter().filter(|f| filter.keeps(f)).map(|f| f.entry).collect())
     }
 
-    fn row<'a>(&self, number: u32, offset: u64, line: &'a [u8]) -> Result<Row<'a>, LedgerError> {
-        let row = Line::split(line).and_then(|line| Row::read(line.json).ok());
+    fn row<'a>(
+        &self,
+        number: u32,
+        offset: u64,
+        line: &'a [u8],
+    ) -> Result<AuditRow<'a>, LedgerError> {
+        let row = Line::split(line).and_then(|line| AuditRow::read(line.json).ok());
         row.ok_or_else(|| LedgerError::Damaged {
-            path: self.places.segment(number),
+            path: self.paths.segment(number),
             offset,
-            why: "a row is not one of ours".to_owned(),
+            why: "a line is not an audit row".to_owned(),
         })
     }
 
-    /// Most calls end soon after; one that is open for long is looked for only in the segment at whose
-    /// end it is no longer open.
+    /// Most calls end soon; a long-running one is searched for only in the segment at whose end it
+    /// is no longer open.
     fn find_endings(
         &self,
         number: u32,
-        found: &mut Found,
+        found: &mut EntryCollector,
         filter: &Filter,
     ) -> Result<(), LedgerError> {
         let mut next = number + 1;
@@ -188,7 +238,7 @@ impl Reader {
                     if found.unfinished.is_empty() {
                         break;
                     }
-                    found.see_later(&self.row(next, offset, line)?, line, filter);
+                    found.add_later(&self.row(next, offset, line)?, line, filter);
                 }
             }
             next += 1;
@@ -197,16 +247,16 @@ impl Reader {
     }
 
     fn head(&self, number: u32) -> Result<Option<SegmentHead>, LedgerError> {
-        let path = self.places.segment(number);
+        let path = self.paths.segment(number);
         match SegmentHead::read(&path) {
             Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(None),
             head => head.map_err(LedgerError::io("read", &path)),
         }
     }
 
-    /// Are all unfinished calls still open when the segment after this one begins?
-    fn are_open_after(&self, number: u32, found: &Found) -> Result<bool, LedgerError> {
-        let path = self.places.segment(number + 1);
+    /// Whether all unfinished calls are still open when the segment after this one begins.
+    fn are_open_after(&self, number: u32, found: &EntryCollector) -> Result<bool, LedgerError> {
+        let path = self.paths.segment(number + 1);
         let Ok(file) = fs::File::open(&path) else { return Ok(false) };
         let mut first = Vec::new();
         let read = io::BufReader::new(file).read_until(b'\n', &mut first);
@@ -218,23 +268,23 @@ impl Reader {
     }
 }
 
-/// An entry on its way, and whether the text that is looked for was seen.
+/// An entry being assembled, and whether the searched text was found.
 pub(crate) struct Candidate {
     pub(crate) entry: Entry,
     pub(crate) has_text: bool,
 }
 
 #[derive(Default)]
-struct Found {
+struct EntryCollector {
     entries: Vec<Candidate>,
     by_seq: HashMap<u64, usize>,
-    /// Entries that a later row may add to, and the ledger time until which it may.
+    /// Entries that a later row may add to, and until which ledger time.
     unfinished: HashMap<u64, u64>,
 }
 
-impl Found {
-    fn see(&mut self, row: &Row<'_>, line: &[u8], filter: &Filter) {
-        self.see_later(row, line, filter);
+impl EntryCollector {
+    fn add(&mut self, row: &AuditRow<'_>, line: &[u8], filter: &Filter) {
+        self.add_later(row, line, filter);
         if !filter.may_keep(row) {
             return;
         }
@@ -247,8 +297,8 @@ impl Found {
         self.entries.push(Candidate { entry, has_text: filter.has_text(line) });
     }
 
-    fn see_later(&mut self, row: &Row<'_>, line: &[u8], filter: &Filter) {
-        if !matches!(row.kind, Kind::Resolved | Kind::Outcome) {
+    fn add_later(&mut self, row: &AuditRow<'_>, line: &[u8], filter: &Filter) {
+        if !matches!(row.kind, RowKind::Resolved | RowKind::Outcome) {
             return;
         }
         let place = self.by_seq.get(&row.of);
@@ -262,7 +312,7 @@ impl Found {
     }
 }
 
-/// Until which ledger time a later row may add to this entry; nothing if none will.
+/// Until which ledger time a later row may add to this entry; none if none will.
 fn open_until(entry: &Entry) -> Option<u64> {
     let held_until = entry.tick.saturating_add(HELD_US_MAX);
     entry.is_unfinished().then_some(if entry.decision == "asked" { held_until } else { u64::MAX })
@@ -274,7 +324,7 @@ enum Direction {
     Backwards,
 }
 
-/// Entries one after another; holds one segment's worth.
+/// An iterator of entries; holds one segment's worth.
 #[derive(Debug)]
 pub struct Entries {
     reader: Reader,
@@ -306,7 +356,7 @@ impl Iterator for Entries {
     }
 }
 
-/// Whole lines with the byte at which they begin.
+/// Complete lines with their byte offsets.
 pub(crate) fn lines(bytes: &[u8]) -> impl Iterator<Item = (u64, &[u8])> {
     let mut offset = 0;
     bytes.split_inclusive(|b| *b == b'\n').filter_map(move |line| {

@@ -1,17 +1,17 @@
-//! Allowances over calls that have happened, counted by the code that counts them when they do. Nothing
-//! is read or written; time is that of the rows.
+//! Replays counters over past calls with the code that counts live ones. Nothing is read or
+//! written; time is that of the rows.
 
 use policy::Hold;
 
-use super::admit::draws;
+use super::admit::limit_uses;
 use super::counters::Counters;
 use super::facts::Facts;
-use super::series::Series;
+use super::sliding_window::SlidingWindow;
 
-/// What no longer counts is let go after so many calls.
+/// Expired events are dropped after so many calls.
 const CALLS_PER_SWEEP: u32 = 65_536;
 
-/// Counters that start empty and hear of calls in the order of their rows.
+/// Counters that start empty and receive calls in the order of their rows.
 #[derive(Debug, Default)]
 pub struct Replay {
     counters: Counters,
@@ -20,22 +20,22 @@ pub struct Replay {
 }
 
 impl Replay {
-    /// The hold for which there would be no room at this ledger time.
+    /// The hold that would not fit at this ledger time.
     pub fn over<'h>(
         &mut self,
         holds: &'h [Hold],
         facts: &Facts<'_>,
         tick: u64,
     ) -> Option<&'h Hold> {
-        let draws = draws(&self.counters, &mut self.key_text, holds, facts);
-        let over = self.counters.check(&draws, &Counters::group(&draws), tick).err()?;
-        holds.get(over.draw)
+        let limit_uses = limit_uses(&self.counters, &mut self.key_text, holds, facts);
+        let over = self.counters.check(&limit_uses, &Counters::group(&limit_uses), tick).err()?;
+        holds.get(over.limit)
     }
 
     /// Counts a call.
     pub fn take(&mut self, holds: &[Hold], facts: &Facts<'_>, tick: u64) {
-        let draws = draws(&self.counters, &mut self.key_text, holds, facts);
-        self.counters.take(&Counters::group(&draws), tick);
+        let limit_uses = limit_uses(&self.counters, &mut self.key_text, holds, facts);
+        self.counters.take(&Counters::group(&limit_uses), tick);
         self.calls += 1;
         if self.calls == CALLS_PER_SWEEP {
             self.calls = 0;
@@ -44,22 +44,22 @@ impl Replay {
     }
 }
 
-/// The most calls that one window ever held: a limit of so many would have stopped none of them.
+/// The most calls that one window ever held: a limit of this size would have stopped none of them.
 #[derive(Debug)]
 pub struct Busiest {
-    series: Series,
+    window: SlidingWindow,
     calls: u64,
 }
 
 impl Busiest {
     pub fn new(window_seconds: u64) -> Busiest {
-        Busiest { series: Series::new(window_seconds.saturating_mul(1_000_000)), calls: 0 }
+        Busiest { window: SlidingWindow::new(window_seconds.saturating_mul(1_000_000)), calls: 0 }
     }
 
     /// One more call, at this ledger time.
     pub fn count(&mut self, tick: u64) {
-        self.series.push(tick, 1);
-        self.calls = self.calls.max(u64::try_from(self.series.sum()).unwrap_or(u64::MAX));
+        self.window.push(tick, 1);
+        self.calls = self.calls.max(u64::try_from(self.window.sum()).unwrap_or(u64::MAX));
     }
 
     pub fn calls(&self) -> u64 {
@@ -69,7 +69,7 @@ impl Busiest {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used, reason = "a failed test says enough")]
+    #![allow(clippy::unwrap_used, reason = "tests")]
     use policy::{Amount, Scope};
     use proptest::prelude::{prop, prop_assert, proptest};
 
@@ -105,7 +105,7 @@ mod tests {
     proptest! {
         #![proptest_config(proptest::prelude::ProptestConfig::with_cases(32))]
 
-        /// However many there are, beyond the exact ones too.
+        /// However many there are, also beyond the exact ones.
         #[test]
         fn a_limit_at_the_busiest_window_stops_nothing(
             gaps in prop::collection::vec(0_u64..30_000, 0..2_500), seconds in 1_u64..20,

@@ -1,53 +1,53 @@
-//! Lets the oldest rows go, by age and by size, whole segments at a time. First a row says which rows
-//! leave and how they ended, so that what stays can still be verified.
+//! Retires the oldest rows, by age and by size, in whole segments. First a row records which rows
+//! leave and how they ended, so that the rest can still be verified.
 
 use std::fs;
 
 use super::error::LedgerError;
-use super::inner::{Inner, Turn};
-use super::places::{Places, SegmentHead};
-use super::rows::{self, Archive};
-use super::stamp;
+use super::paths::{LogPaths, SegmentHead};
+use super::row_writer::{self, Archive};
+use super::shared::{LockedLedger, SharedLedger};
 use super::state::Archived;
+use super::timestamp;
 
-/// How long rows are kept; what is not set does not end.
+/// How long rows are kept; an unset bound keeps them for ever.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Retention {
     pub age_seconds_max: Option<u64>,
     pub bytes_max: Option<u64>,
 }
 
-/// The newest segment that may go, and how it ended.
-struct Retired {
+/// The newest segment that may be retired, and how it ended.
+struct RetiredSegments {
     segment: u32,
     last_seq: u64,
     last_hash: String,
 }
 
-impl Inner {
+impl SharedLedger {
     pub(crate) fn retire(&self) -> Result<(), LedgerError> {
         if self.options.retention == Retention::default() {
             return Ok(());
         }
         self.remove_retired()?;
-        if self.turn(|turn| turn.archive(&self.options.retention))? {
+        if self.with_lock(|locked| locked.archive(&self.options.retention))? {
             self.remove_retired()?;
         }
         Ok(())
     }
 
-    /// Removes what a row has said is retired, once that row is on disk; also after a crash between
-    /// the two.
+    /// Removes the segments that a row names as retired, once that row is on disk; also after a
+    /// crash between the two.
     fn remove_retired(&self) -> Result<(), LedgerError> {
         self.flush.sync();
-        // The sealed row must not be among those that go.
+        // The sealed row must not be among the retired ones.
         self.seal_last()?;
-        // A flush that failed makes this turn fail.
-        self.turn(|turn| {
-            let Some(archived) = &turn.core.state.archived else { return Ok(()) };
-            for number in self.places.segments()?.into_iter().take_while(|n| *n <= archived.segment)
+        // A failed flush makes this fail.
+        self.with_lock(|locked| {
+            let Some(archived) = &locked.core.state.archived else { return Ok(()) };
+            for number in self.paths.segments()?.into_iter().take_while(|n| *n <= archived.segment)
             {
-                let path = self.places.segment(number);
+                let path = self.paths.segment(number);
                 fs::remove_file(&path).map_err(LedgerError::io("remove", &path))?;
             }
             Ok(())
@@ -55,12 +55,12 @@ impl Inner {
     }
 }
 
-impl Turn<'_> {
-    /// Says which rows will leave; false if none will.
+impl LockedLedger<'_> {
+    /// Writes which rows will be retired; false if none will.
     fn archive(&mut self, retention: &Retention) -> Result<bool, LedgerError> {
-        let places = self.core.journal.places.clone();
-        let segments = places.segments()?;
-        let Some((first, retired)) = self.choose(&places, &segments, retention)? else {
+        let paths = self.core.journal.paths.clone();
+        let segments = paths.segments()?;
+        let Some((first, retired)) = self.choose(&paths, &segments, retention)? else {
             return Ok(false);
         };
         let archive = Archive {
@@ -70,26 +70,26 @@ impl Turn<'_> {
             last_hash: &retired.last_hash,
             words: "these rows are retired",
         };
-        self.append(|stamp, out| rows::archive(stamp, &archive, out))?;
+        self.append(|header, out| row_writer::archive(header, &archive, out))?;
         self.core.state.archived = Some(Archived {
             segment: retired.segment,
             last_seq: retired.last_seq,
             last_hash: retired.last_hash,
-            time: stamp::text(self.now.wall_us),
+            time: timestamp::text(self.now.wall_us),
         });
         Ok(true)
     }
 
     fn choose(
         &self,
-        places: &Places,
+        paths: &LogPaths,
         segments: &[u32],
         retention: &Retention,
-    ) -> Result<Option<(SegmentHead, Retired)>, LedgerError> {
-        let mut bytes = total_bytes(places, segments);
+    ) -> Result<Option<(SegmentHead, RetiredSegments)>, LedgerError> {
+        let mut bytes = total_bytes(paths, segments);
         let mut chosen = None;
         for (number, next) in segments.iter().zip(segments.iter().skip(1)) {
-            let Some(after) = head(places, *next)? else { break };
+            let Some(after) = head(paths, *next)? else { break };
             let old = retention.age_seconds_max.is_some_and(|seconds| {
                 after.tick.saturating_add(seconds.saturating_mul(1_000_000)) <= self.tick
             });
@@ -98,24 +98,24 @@ impl Turn<'_> {
             if !(old || large) || needed {
                 break;
             }
-            bytes = bytes.saturating_sub(total_bytes(places, &[*number]));
-            chosen = Some(Retired {
+            bytes = bytes.saturating_sub(total_bytes(paths, &[*number]));
+            chosen = Some(RetiredSegments {
                 segment: *number,
                 last_seq: after.seq.saturating_sub(1),
                 last_hash: after.previous,
             });
         }
         let (Some(retired), Some(oldest)) = (chosen, segments.first()) else { return Ok(None) };
-        Ok(head(places, *oldest)?.map(|first| (first, retired)))
+        Ok(head(paths, *oldest)?.map(|first| (first, retired)))
     }
 }
 
-fn head(places: &Places, number: u32) -> Result<Option<SegmentHead>, LedgerError> {
-    let path = places.segment(number);
+fn head(paths: &LogPaths, number: u32) -> Result<Option<SegmentHead>, LedgerError> {
+    let path = paths.segment(number);
     SegmentHead::read(&path).map_err(LedgerError::io("read", &path))
 }
 
-fn total_bytes(places: &Places, segments: &[u32]) -> u64 {
-    let sizes = segments.iter().map(|n| fs::metadata(places.segment(*n)).map_or(0, |m| m.len()));
+fn total_bytes(paths: &LogPaths, segments: &[u32]) -> u64 {
+    let sizes = segments.iter().map(|n| fs::metadata(paths.segment(*n)).map_or(0, |m| m.len()));
     sizes.sum()
 }

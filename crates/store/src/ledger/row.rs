@@ -1,4 +1,4 @@
-//! Reads rows back. One struct knows every field of the journal's format; see
+//! Reads rows back. One struct has every field of the journal's format; see
 //! `docs/reference/audit-format.md` for what each means.
 
 use std::borrow::Cow;
@@ -8,11 +8,11 @@ use serde::{Deserialize, Serialize};
 
 use super::chain::{Hash, Line};
 use super::counters::{Key, Taken};
-use super::snapshot::Snapshot;
+use super::snapshot::StateSnapshot;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub(crate) enum Kind {
+pub(crate) enum RowKind {
     Decision,
     Resolved,
     Outcome,
@@ -23,10 +23,10 @@ pub(crate) enum Kind {
 
 type Text<'a> = Cow<'a, str>;
 
-/// Any row. An absent text is empty; texts are borrowed from the line where they can be.
+/// Any row. An absent text is empty; texts are borrowed from the line where possible.
 #[derive(Debug, Deserialize)]
-pub(crate) struct Row<'a> {
-    pub(crate) kind: Kind,
+pub(crate) struct AuditRow<'a> {
+    pub(crate) kind: RowKind,
     pub(crate) seq: u64,
     #[serde(borrow)]
     pub(crate) time: Text<'a>,
@@ -138,10 +138,10 @@ pub(crate) struct Row<'a> {
     pub(crate) segment: u32,
     #[serde(borrow, default)]
     pub(crate) previous: Text<'a>,
-    pub(crate) state: Option<Box<Snapshot>>,
+    pub(crate) state: Option<Box<StateSnapshot>>,
 }
 
-/// What a call took from one counter, as a row says it.
+/// What a call added to one counter, as stored in a row.
 #[derive(Debug, Deserialize)]
 pub(crate) struct HoldRow<'a> {
     #[serde(borrow)]
@@ -158,7 +158,7 @@ pub(crate) struct HoldRow<'a> {
     was: Text<'a>,
 }
 
-/// What a call took from one counter.
+/// What a call added to one counter.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Held {
     /// `grant`, `session`, `server` or `everyone`, and which of them.
@@ -175,35 +175,35 @@ pub struct Held {
 pub(crate) enum BadLine {
     /// Not a hash, a space and an object.
     NotALine,
-    /// The hash is not that of the row before and this JSON.
+    /// The hash does not match the previous row and this JSON.
     WrongHash,
-    /// The chain holds, but the row says what it cannot say.
+    /// The chain holds, but the row is invalid.
     Unreadable(String),
 }
 
-impl<'a> Row<'a> {
-    pub(crate) fn read(json: &'a [u8]) -> Result<Row<'a>, BadLine> {
+impl<'a> AuditRow<'a> {
+    pub(crate) fn read(json: &'a [u8]) -> Result<AuditRow<'a>, BadLine> {
         serde_json::from_slice(json).map_err(|e| BadLine::Unreadable(e.to_string()))
     }
 
-    /// Reads the line that comes after `seq` and `previous`.
+    /// Reads the line that follows `seq` and `previous`.
     pub(crate) fn next(
         bytes: &'a [u8],
         seq: u64,
         previous: &Hash,
-    ) -> Result<(Row<'a>, Hash), BadLine> {
+    ) -> Result<(AuditRow<'a>, Hash), BadLine> {
         let line = Line::split(bytes).ok_or(BadLine::NotALine)?;
         if !line.follows(previous) {
             return Err(BadLine::WrongHash);
         }
-        let row = Row::read(line.json)?;
+        let row = AuditRow::read(line.json)?;
         if row.seq != seq + 1 {
             return Err(BadLine::Unreadable(format!("row {} after row {seq}", row.seq)));
         }
         Ok((row, *line.hash))
     }
 
-    /// The kind and name of what the call wanted to use.
+    /// The kind and name of what the call uses.
     pub(crate) fn subject(&self) -> (&'static str, &str) {
         if !self.tool.is_empty() {
             ("tool", &self.tool)
@@ -224,7 +224,7 @@ impl HoldRow<'_> {
             "" => None,
             was => Some(Key::from_parts(&self.scope, was, &self.counter)?),
         };
-        Some(Taken { was, ..taken })
+        Some(Taken { former: was, ..taken })
     }
 
     pub(crate) fn to_held(&self) -> Held {
@@ -258,7 +258,7 @@ impl Held {
 
 fn taken(scope: &str, id: &str, counter: &str, amount: &str, windows_ms: &[u64]) -> Option<Taken> {
     Some(Taken {
-        was: None,
+        former: None,
         key: Key::from_parts(scope, id, counter)?,
         amount: Amount::parse(amount)?.units(),
         windows_us: windows_ms.iter().map(|ms| ms.saturating_mul(1_000)).collect(),

@@ -1,5 +1,5 @@
-//! The seal: the last flushed row of the log under an HMAC of the vault key. Someone without the key can
-//! re-chain a rewritten log, but cannot make the seal that fits it.
+//! The seal: the last flushed row of the log under an HMAC of the vault key. An attacker without
+//! the key can re-chain a rewritten log, but cannot forge the seal.
 
 use std::fs::{self, File};
 use std::io::{self, Write};
@@ -12,20 +12,20 @@ use sha2::Sha256;
 
 use super::chain;
 use super::error::LedgerError;
-use super::places::{self, Places};
+use super::paths::{self, LogPaths};
 use super::reader::Reader;
 use super::verify::Checkpoint;
 use crate::vault::{Purpose, Vault};
 
-/// One of the two slots. A torn write spoils one of them; the other one still holds the seal before.
+/// One of the two slots. A torn write damages one of them; the other still has the previous seal.
 const SLOT_BYTES: usize = 512;
 const SLOTS: usize = 2;
 
-/// Writers hold the lock for microseconds. One that does not get it seals with its next beat.
+/// Writers hold the lock for microseconds. One that does not get it retries at its next interval.
 const LOCK_TRIES: u32 = 50;
 const LOCK_PAUSE_MS: u64 = 1;
 
-/// The key that seals, made from the vault key for this use only.
+/// The sealing key, derived from the vault key for this use only.
 #[derive(Clone)]
 pub struct SealKey(Hmac<Sha256>);
 
@@ -36,7 +36,7 @@ impl std::fmt::Debug for SealKey {
 }
 
 impl SealKey {
-    /// A locked vault has no key to seal with.
+    /// A locked vault has no sealing key.
     pub fn of(vault: &Vault) -> Option<SealKey> {
         (!vault.is_locked()).then(|| SealKey(vault.digest(Purpose::AuditSeal)))
     }
@@ -57,7 +57,7 @@ impl SealKey {
 #[derive(Clone, Debug)]
 pub struct Sealing {
     pub key: SealKey,
-    /// This home has sealed its log before, so a missing seal was removed.
+    /// This home has sealed its log before, so a missing seal means that it was removed.
     pub expected: bool,
 }
 
@@ -66,15 +66,15 @@ pub struct Sealing {
 pub struct Seal {
     #[serde(flatten)]
     pub row: Checkpoint,
-    /// The row at which this home began to seal; older rows were taken as they were found.
+    /// The row at which this home began to seal; older rows were accepted as found.
     pub since: u64,
 }
 
-/// What the file says.
+/// The content of the seal file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SealState {
     Missing,
-    /// No slot fits the key.
+    /// No slot matches the key.
     Broken,
     Valid(Seal),
 }
@@ -87,7 +87,7 @@ struct Slot {
     mac: String,
 }
 
-/// Why a log is not the one that was sealed; nothing if it is.
+/// Why a log is not the one that was sealed; none if it is.
 pub(crate) fn broken_in(
     state: &SealState,
     expected: bool,
@@ -105,7 +105,7 @@ pub(crate) fn broken_in(
     }
     let Checkpoint { seq, time, .. } = &seal.row;
     if reader.hash_of(*seq)?.is_none() {
-        // A seal is renewed before rows are retired, so the sealed row is never among them.
+        // The seal is renewed before rows are retired, so the sealed row is never among them.
         return Ok(Some(format!(
             "row {seq} of the audit log, which was sealed at {time}, is gone"
         )));
@@ -116,9 +116,9 @@ pub(crate) fn broken_in(
 pub(crate) const MISSING: &str = "the seal of the audit log (`audit/seal`) is missing";
 pub(crate) const BROKEN: &str = "the seal of the audit log (`audit/seal`) does not fit the vault key: it was changed, or made with another key";
 
-pub(crate) fn read(places: &Places, key: &SealKey) -> Result<SealState, LedgerError> {
-    let path = places.seal();
-    match places::open_to_read(&path) {
+pub(crate) fn read(paths: &LogPaths, key: &SealKey) -> Result<SealState, LedgerError> {
+    let path = paths.seal();
+    match paths::open_to_read(&path) {
         Ok(file) => Ok(best(&slots(&file, key)).map_or(SealState::Broken, |(_, slot)| {
             SealState::Valid(Seal { row: slot.row.clone(), since: slot.since })
         })),
@@ -155,38 +155,38 @@ fn line(key: &SealKey, row: &Checkpoint, since: u64) -> Vec<u8> {
     bytes
 }
 
-/// Makes the file with this row, in place of whatever is there, and flushes it.
+/// Creates or replaces the file with this row, and flushes it.
 pub(crate) fn renew(
-    places: &Places,
+    paths: &LogPaths,
     key: &SealKey,
     row: &Checkpoint,
     since: u64,
 ) -> Result<(), LedgerError> {
-    let (path, draft) = (places.seal(), places.seal_draft());
+    let (path, tmp) = (paths.seal(), paths.seal_tmp());
     let bytes = line(key, row, since).repeat(SLOTS);
-    let made = places::make_anew(&draft).and_then(|mut file| {
+    let made = paths::create_replacing(&tmp).and_then(|mut file| {
         file.write_all(&bytes)?;
         file.sync_all()
     });
-    made.map_err(LedgerError::io("write", &draft))?;
-    fs::rename(&draft, &path).map_err(LedgerError::io("name", &path))?;
-    let synced = File::open(places.folder()).and_then(|folder| folder.sync_all());
-    synced.map_err(LedgerError::io("flush", places.folder()))
+    made.map_err(LedgerError::io("write", &tmp))?;
+    fs::rename(&tmp, &path).map_err(LedgerError::io("name", &path))?;
+    let synced = File::open(paths.folder()).and_then(|folder| folder.sync_all());
+    synced.map_err(LedgerError::io("flush", paths.folder()))
 }
 
-/// Seals a row that is on disk. Never goes back: another process may have sealed more. The slot is not
-/// flushed, because a seal that is too old only says less than is true.
+/// Seals a row that is on disk. Never goes back: another process may have sealed more. The slot is
+/// not flushed, because an old seal only claims less than is true.
 pub(crate) fn advance(
-    places: &Places,
+    paths: &LogPaths,
     key: &SealKey,
     row: &Checkpoint,
     since: u64,
 ) -> Result<(), LedgerError> {
-    let path = places.seal();
-    let file = match places::open_to_write(&path) {
+    let path = paths.seal();
+    let file = match paths::open_to_write(&path) {
         Ok(file) => file,
-        // What is in memory is what was written, so the file can be made again.
-        Err(e) if e.kind() == io::ErrorKind::NotFound => return renew(places, key, row, since),
+        // The written content is known, so the file can be recreated.
+        Err(e) if e.kind() == io::ErrorKind::NotFound => return renew(paths, key, row, since),
         Err(e) => return Err(LedgerError::io("open", &path)(e)),
     };
     if !lock(&file, &path)? {
@@ -198,13 +198,13 @@ pub(crate) fn advance(
             return Ok(());
         }
         Some((number, slot)) => ((number + 1) % SLOTS, slot.since),
-        None => return renew(places, key, row, since),
+        None => return renew(paths, key, row, since),
     };
     file.write_all_at(&line(key, row, since), offset(number))
         .map_err(LedgerError::io("write", &path))
 }
 
-/// False if another process holds the lock for long.
+/// False if another process holds the lock for too long.
 fn lock(file: &File, path: &Path) -> Result<bool, LedgerError> {
     for _ in 0..LOCK_TRIES {
         match file.try_lock() {
@@ -219,12 +219,12 @@ fn lock(file: &File, path: &Path) -> Result<bool, LedgerError> {
 }
 
 impl Reader {
-    /// What the seal of this log says under that key.
+    /// The state of this log's seal under that key.
     pub fn seal(&self, key: &SealKey) -> Result<SealState, LedgerError> {
-        read(&self.places, key)
+        read(&self.paths, key)
     }
 
-    /// Why the row that is known from elsewhere is not in this log; nothing if it is, or was retired.
+    /// Why a row that is known from outside is not in this log; none if it is, or was retired.
     pub(crate) fn differs_from(
         &self,
         known: &Checkpoint,
@@ -242,7 +242,7 @@ impl Reader {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used, reason = "a failed test says enough")]
+    #![allow(clippy::unwrap_used, reason = "tests")]
     use super::*;
     use crate::secret::Secret;
 
@@ -255,8 +255,8 @@ mod tests {
         Checkpoint { ledger, seq, hash, time: "2026-11-18T00:00:00.000000Z".to_owned() }
     }
 
-    fn sealed(places: &Places, key: &SealKey) -> Option<u64> {
-        match read(places, key).unwrap() {
+    fn sealed(paths: &LogPaths, key: &SealKey) -> Option<u64> {
+        match read(paths, key).unwrap() {
             SealState::Valid(seal) => Some(seal.row.seq),
             _ => None,
         }
@@ -265,25 +265,25 @@ mod tests {
     #[test]
     fn a_seal_advances_and_a_torn_or_forged_slot_does_not_count() {
         let folder = tempfile::tempdir().unwrap();
-        let places = Places::create(folder.path()).unwrap();
-        assert_eq!(read(&places, &key(1)).unwrap(), SealState::Missing);
+        let paths = LogPaths::create(folder.path()).unwrap();
+        assert_eq!(read(&paths, &key(1)).unwrap(), SealState::Missing);
         for seq in [5, 6, 9, 8] {
-            advance(&places, &key(1), &row(seq), 5).unwrap();
+            advance(&paths, &key(1), &row(seq), 5).unwrap();
         }
-        assert_eq!(sealed(&places, &key(1)), Some(9), "never goes back");
-        assert_eq!(read(&places, &key(2)).unwrap(), SealState::Broken, "another key");
+        assert_eq!(sealed(&paths, &key(1)), Some(9), "never goes back");
+        assert_eq!(read(&paths, &key(2)).unwrap(), SealState::Broken, "another key");
 
-        let whole = fs::read(places.seal()).unwrap();
+        let whole = fs::read(paths.seal()).unwrap();
         assert_eq!(whole.len(), SLOT_BYTES * SLOTS);
         let text = String::from_utf8(whole.clone()).unwrap();
         let place = text.find("\"seq\":9").unwrap();
         let mut torn = whole.clone();
         *torn.get_mut(place + 6).unwrap() = b'7';
-        fs::write(places.seal(), &torn).unwrap();
-        assert_eq!(sealed(&places, &key(1)), Some(6), "the seal before");
+        fs::write(paths.seal(), &torn).unwrap();
+        assert_eq!(sealed(&paths, &key(1)), Some(6), "the seal before");
         for bytes in [&b""[..], &[0; 1024], &[b'x'; 700]] {
-            fs::write(places.seal(), bytes).unwrap();
-            assert_eq!(read(&places, &key(1)).unwrap(), SealState::Broken);
+            fs::write(paths.seal(), bytes).unwrap();
+            assert_eq!(read(&paths, &key(1)).unwrap(), SealState::Broken);
         }
     }
 }

@@ -1,4 +1,4 @@
-//! The state as the first row of a segment carries it, so that a process can start from the newest
+//! The state as stored in the first row of a segment, so that a process can start from the newest
 //! segment alone.
 
 use serde::{Deserialize, Serialize};
@@ -9,12 +9,12 @@ use super::approvals::{Approval, Approvals};
 use super::chain;
 use super::counters::{Counters, Key};
 use super::row::Held;
-use super::series::{Series, Units};
-use super::state::{Archived, Awaiting, OpenCall, State};
+use super::sliding_window::{SlidingWindow, Units};
+use super::state::{Archived, Awaiting, LedgerState, OpenCall};
 use super::time::LedgerTime;
 
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Snapshot {
+pub(crate) struct StateSnapshot {
     ledger: String,
     boot: String,
     steady_offset_us: i64,
@@ -38,7 +38,7 @@ struct CounterRow {
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct SeriesRow {
     window_ms: u64,
-    /// Ledger time of the first event; the others are given from there.
+    /// Ledger time of the first event; the others are relative to it.
     start: u64,
     events: Vec<(u64, String)>,
 }
@@ -58,9 +58,9 @@ struct AwaitingRow {
     until: u64,
 }
 
-impl Snapshot {
-    pub(crate) fn of(state: &State) -> Snapshot {
-        Snapshot {
+impl StateSnapshot {
+    pub(crate) fn of(state: &LedgerState) -> StateSnapshot {
+        StateSnapshot {
             ledger: state.ledger_text().to_owned(),
             boot: state.time.boot().to_owned(),
             steady_offset_us: state.time.offset_us(),
@@ -87,7 +87,7 @@ impl Snapshot {
         Some((archived.last_seq, (archived.last_hash.clone(), archived.time.clone())))
     }
 
-    pub(crate) fn restore(self) -> Option<State> {
+    pub(crate) fn restore(self) -> Option<LedgerState> {
         let mut approvals = Approvals::default();
         approvals.restore(self.approvals);
         let mut open = hashbrown::HashMap::new();
@@ -98,7 +98,7 @@ impl Snapshot {
         let awaiting = self.awaiting.into_iter();
         let awaiting =
             awaiting.map(|row| (row.seq, Awaiting { binding: row.binding, until: row.until }));
-        Some(State {
+        Some(LedgerState {
             ledger: Some(chain::parse_hash(&self.ledger)?),
             time: LedgerTime::restore(&self.boot, self.steady_offset_us, self.ahead_us),
             counters: restored_counters(&self.counters)?,
@@ -127,7 +127,7 @@ fn counters(counters: &Counters) -> Vec<CounterRow> {
     rows
 }
 
-fn series(series: &Series) -> SeriesRow {
+fn series(series: &SlidingWindow) -> SeriesRow {
     let start = series.events().map(|event| event.tick).min().unwrap_or_default();
     let amount = |units: Units| Amount::from_units(units).unwrap_or(Amount::ZERO).to_string();
     SeriesRow {
@@ -152,7 +152,7 @@ fn restored_counters(rows: &[CounterRow]) -> Option<Counters> {
     Some(counters)
 }
 
-fn open(state: &State) -> Vec<OpenRow> {
+fn open(state: &LedgerState) -> Vec<OpenRow> {
     let mut rows: Vec<OpenRow> = state
         .open
         .iter()
@@ -167,7 +167,7 @@ fn open(state: &State) -> Vec<OpenRow> {
     rows
 }
 
-fn awaiting(state: &State) -> Vec<AwaitingRow> {
+fn awaiting(state: &LedgerState) -> Vec<AwaitingRow> {
     let mut rows: Vec<AwaitingRow> = state
         .awaiting
         .iter()

@@ -1,5 +1,5 @@
-//! What the rows so far amount to: allowances, open calls, approvals, ledger time. Every process that
-//! shares a ledger folds the same rows into the same state.
+//! The state that the rows add up to: counters, open calls, approvals, ledger time. Every process
+//! that shares a ledger folds the same rows into the same state.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -9,25 +9,25 @@ use hashbrown::HashMap;
 use super::approvals::{Approval, ApprovalStatus, Approvals, Decided};
 use super::chain::{self, Hash};
 use super::counters::{Counters, Taken};
-use super::row::{BadLine, HoldRow, Kind, Row};
-use super::stamp;
+use super::row::{AuditRow, BadLine, HoldRow, RowKind};
 use super::time::{Anchor, LedgerTime};
+use super::timestamp;
 
 /// A retry must come within this time to count as the same logical call.
 const CONTINUE_US_MAX: u64 = 60 * 60 * 1_000_000;
 
-/// So many calls may wait for their retry; then the oldest is forgotten, and its retry is a call like
-/// any other.
+/// So many calls may wait for their retry; then the oldest is dropped, and its retry is an ordinary
+/// call.
 const AWAITING_MAX: usize = 10_000;
 
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(crate) struct State {
-    /// Hash of the very first row: the name of this ledger.
+pub(crate) struct LedgerState {
+    /// Hash of the very first row: the id of this ledger.
     pub(crate) ledger: Option<Hash>,
     pub(crate) time: LedgerTime,
     pub(crate) counters: Counters,
     pub(crate) open: HashMap<u64, OpenCall>,
-    /// Calls that the server answered with a question of its own; the answer is the same call.
+    /// Calls that the server answered with a question; the reply is the same call.
     pub(crate) awaiting: BTreeMap<u64, Awaiting>,
     pub(crate) approvals: Approvals,
     pub(crate) archived: Option<Archived>,
@@ -56,7 +56,7 @@ pub(crate) struct Archived {
     pub(crate) time: String,
 }
 
-impl State {
+impl LedgerState {
     pub(crate) fn admitted(&mut self, seq: u64, call: OpenCall, approval: &str) {
         self.counters.take(&call.taken, call.tick);
         if !approval.is_empty() {
@@ -69,7 +69,8 @@ impl State {
         self.awaiting.remove(&first);
     }
 
-    /// The call is over; with `released` it never happened. `continues` binds the retry it waits for.
+    /// The call is over; with `released` it never happened. `continues` binds the retry it waits
+    /// for.
     pub(crate) fn ended(&mut self, of: u64, tick: u64, released: bool, continues: &str) {
         let Some(call) = self.open.remove(&of) else { return };
         if released {
@@ -103,26 +104,26 @@ impl State {
         self.awaiting.retain(|_, awaiting| now < awaiting.until);
     }
 
-    /// Folds in a row that was read. Rows this process writes go through the same methods directly.
-    pub(crate) fn apply(&mut self, row: &mut Row<'_>, hash: &Hash) -> Result<(), BadLine> {
-        self.time.saw(row.tick, stamp::parse(&row.time).unwrap_or_default());
+    /// Folds in a row that was read. Rows that this process writes use the same methods directly.
+    pub(crate) fn apply(&mut self, row: &mut AuditRow<'_>, hash: &Hash) -> Result<(), BadLine> {
+        self.time.observe(row.tick, timestamp::parse(&row.time).unwrap_or_default());
         match row.kind {
-            Kind::Decision => self.apply_decision(row),
-            Kind::Resolved => self.apply_admission(row, row.of),
-            Kind::Outcome => {
+            RowKind::Decision => self.apply_decision(row),
+            RowKind::Resolved => self.apply_admission(row, row.of),
+            RowKind::Outcome => {
                 self.ended(row.of, row.tick, row.released, &row.continues);
                 Ok(())
             }
-            Kind::Note => {
+            RowKind::Note => {
                 self.apply_note(row);
                 Ok(())
             }
-            Kind::State => self.apply_state(row, hash),
-            Kind::Checkpoint => Ok(()),
+            RowKind::State => self.apply_state(row, hash),
+            RowKind::Checkpoint => Ok(()),
         }
     }
 
-    fn apply_decision(&mut self, row: &Row<'_>) -> Result<(), BadLine> {
+    fn apply_decision(&mut self, row: &AuditRow<'_>) -> Result<(), BadLine> {
         if let Some(first) = row.continuation_of {
             self.continued(first);
         }
@@ -132,18 +133,18 @@ impl State {
         self.apply_admission(row, row.seq)
     }
 
-    fn apply_admission(&mut self, row: &Row<'_>, call: u64) -> Result<(), BadLine> {
+    fn apply_admission(&mut self, row: &AuditRow<'_>, call: u64) -> Result<(), BadLine> {
         if !matches!(row.decision.as_ref(), "admitted" | "passed" | "own") {
             return Ok(());
         }
         let taken: Option<Vec<Taken>> = row.holds.iter().map(HoldRow::taken).collect();
-        let taken = taken.ok_or_else(|| BadLine::Unreadable("a hold is not one".to_owned()))?;
+        let taken = taken.ok_or_else(|| BadLine::Unreadable("a hold is invalid".to_owned()))?;
         let writer = row.writer.as_ref().into();
         self.admitted(call, OpenCall { writer, tick: row.tick, taken }, &row.approval);
         Ok(())
     }
 
-    fn apply_note(&mut self, row: &Row<'_>) {
+    fn apply_note(&mut self, row: &AuditRow<'_>) {
         match row.act.as_ref() {
             "approval_decided" => {
                 let status = match row.answer.as_ref() {
@@ -171,31 +172,31 @@ impl State {
         }
     }
 
-    fn apply_state(&mut self, row: &mut Row<'_>, hash: &Hash) -> Result<(), BadLine> {
+    fn apply_state(&mut self, row: &mut AuditRow<'_>, hash: &Hash) -> Result<(), BadLine> {
         if row.seq == 1 {
             self.ledger = Some(*hash);
             return Ok(());
         }
-        // A process that followed the log so far knows all this already.
+        // A process that has followed the log so far already knows all this.
         if self.ledger.is_some() {
             return Ok(());
         }
         let snapshot = row.state.take();
-        let snapshot = snapshot.ok_or_else(|| BadLine::Unreadable("it carries no state".into()))?;
+        let snapshot = snapshot.ok_or_else(|| BadLine::Unreadable("it has no state".into()))?;
         *self = snapshot
             .restore()
             .ok_or_else(|| BadLine::Unreadable("its state cannot be restored".into()))?;
-        self.time.saw(row.tick, stamp::parse(&row.time).unwrap_or_default());
+        self.time.observe(row.tick, timestamp::parse(&row.time).unwrap_or_default());
         Ok(())
     }
 }
 
-fn asked(row: &Row<'_>) -> Approval {
+fn asked(row: &AuditRow<'_>) -> Approval {
     let (kind, subject) = row.subject();
     Approval {
         id: row.approval.to_string(),
         seq: row.seq,
-        asked_us: stamp::parse(&row.time).unwrap_or_default(),
+        asked_us: timestamp::parse(&row.time).unwrap_or_default(),
         expires_us: row.expires,
         grant: row.grant.to_string(),
         server: row.server.to_string(),
@@ -217,7 +218,7 @@ fn asked(row: &Row<'_>) -> Approval {
     }
 }
 
-impl State {
+impl LedgerState {
     pub(crate) fn ledger_text(&self) -> &str {
         self.ledger.as_ref().map_or("", |hash| chain::as_text(hash))
     }
@@ -225,11 +226,11 @@ impl State {
 
 #[cfg(test)]
 mod tests {
-    use super::{AWAITING_MAX, OpenCall, State};
+    use super::{AWAITING_MAX, LedgerState, OpenCall};
 
     #[test]
     fn calls_that_wait_for_their_retry_are_bounded_and_the_oldest_goes_first() {
-        let mut state = State::default();
+        let mut state = LedgerState::default();
         let calls = AWAITING_MAX as u64 + 5;
         for seq in 1..=calls {
             let call = OpenCall { writer: "w".into(), tick: 0, taken: Vec::new() };

@@ -1,14 +1,13 @@
-//! What can only be seen from inside: that every process folds the rows into the same state, and what
-//! happens when a flush fails.
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a failed test says enough")]
+//! Tests of internal state: all processes fold the rows into the same state, and a flush may fail.
+#![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
 use policy::{Call, Caller, Format, LocalTime, Policy, Subject, ToolFacts, Verdict, Weekday};
 use proptest::prelude::{ProptestConfig, any, prop, prop_assert, prop_assert_eq, proptest};
 
-use super::snapshot::Snapshot;
+use super::snapshot::StateSnapshot;
 use super::{
-    Admission, Answer, Durability, Ending, Facts, Ledger, LedgerError, Options, Outcome, Permit,
-    Waiting,
+    Admission, Answer, Durability, Ending, Facts, HeldCall, Ledger, LedgerError, Options, Outcome,
+    Permit,
 };
 use crate::clock::{Clock, Now};
 
@@ -40,10 +39,10 @@ fn facts(tool: &str, digest: u8) -> Facts<'_> {
     }
 }
 
-fn snapshot(ledger: &Ledger) -> Snapshot {
-    let taken = ledger.inner.turn(|turn| {
-        turn.core.state.forget_expired(turn.tick);
-        Ok::<_, LedgerError>(Snapshot::of(&turn.core.state))
+fn snapshot(ledger: &Ledger) -> StateSnapshot {
+    let taken = ledger.shared.with_lock(|locked| {
+        locked.core.state.forget_expired(locked.tick);
+        Ok::<_, LedgerError>(StateSnapshot::of(&locked.core.state))
     });
     taken.unwrap()
 }
@@ -54,7 +53,7 @@ fn act(
     what: u8,
     digest: u8,
     permits: &mut Vec<Permit>,
-    waiting: &mut Vec<Waiting>,
+    waiting: &mut Vec<HeldCall>,
 ) {
     let tool = match what % 4 {
         0 | 1 => "free",
@@ -139,7 +138,7 @@ fn a_flush_that_failed_stops_everything_until_one_succeeds() {
     permit.settle(&Outcome::new(Ending::Ok)).unwrap();
 
     let Admission::Permit(permit) = admit().unwrap() else { panic!("denied") };
-    ledger.inner.flush.fail_next();
+    ledger.shared.flush.fail_next();
     let error = permit.wait_durable().unwrap_err().to_string();
     assert!(error.contains("could not be flushed") && error.contains("hint: "), "{error}");
     assert!(matches!(admit(), Err(LedgerError::NotFlushed { .. })));
@@ -148,7 +147,7 @@ fn a_flush_that_failed_stops_everything_until_one_succeeds() {
     let Admission::Permit(permit) = admit().unwrap() else { panic!("denied") };
     permit.wait_durable().unwrap();
     permit.settle(&Outcome::new(Ending::Ok)).unwrap();
-    assert_eq!(ledger.standing().unwrap().open_calls, 0, "the dropped one was closed later");
+    assert_eq!(ledger.status().unwrap().open_calls, 0, "the dropped one was closed later");
     super::Reader::open(folder.path()).unwrap().verify(None).unwrap();
 }
 
@@ -167,7 +166,7 @@ fn a_log_that_was_put_back_from_a_copy_is_what_is_flushed() {
         };
         permit.wait_durable().unwrap();
         permit.settle(&Outcome::new(Ending::Ok)).unwrap();
-        let flushed = ledger.inner.flush.flushed_file().metadata().unwrap().ino();
+        let flushed = ledger.shared.flush.flushed_file().metadata().unwrap().ino();
         assert_eq!(flushed, std::fs::metadata(&path).unwrap().ino());
         files.push(flushed);
         let copy = folder.path().join("copy");

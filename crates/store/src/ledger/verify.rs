@@ -1,5 +1,5 @@
-//! Checks the whole chain and names the first record that is not as it was written. With a checkpoint
-//! that was kept elsewhere, also finds that rows at the end are gone or that the log was rewritten.
+//! Verifies the whole chain and reports the first record that was changed. With a checkpoint that
+//! was kept elsewhere, it also detects removed rows at the end and a rewritten log.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -10,15 +10,15 @@ use super::Ledger;
 use super::chain::{self, Hash, Line};
 use super::error::LedgerError;
 use super::journal::Head;
-use super::mark::{Mark, Position};
 use super::reader::{Reader, lines};
-use super::row::{Kind, Row};
+use super::row::{AuditRow, RowKind};
+use super::sync_mark::{Position, SyncMark};
 use super::witness::{Alarm, Witness};
 
 /// A row of the chain, to be kept where the log's owner cannot change it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Checkpoint {
-    /// Hash of the ledger's first row: its name.
+    /// Hash of the ledger's first row: its id.
     pub ledger: String,
     pub seq: u64,
     pub hash: String,
@@ -31,7 +31,7 @@ impl Checkpoint {
         let Checkpoint { seq, time, .. } = self;
         if self.ledger != last.ledger {
             return Some(format!(
-                "the audit log of this home, which had {seq} rows at {time}, is gone and another is in its place"
+                "the audit log of this home, which had {seq} rows at {time}, is gone and was replaced by another"
             ));
         }
         (self.seq > last.seq).then(|| {
@@ -43,7 +43,7 @@ impl Checkpoint {
     }
 }
 
-/// A chain that holds.
+/// A valid chain.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Verified {
     pub ledger: String,
@@ -51,12 +51,12 @@ pub struct Verified {
     pub last_seq: u64,
     pub hash: String,
     pub segments: usize,
-    /// Rows that are no longer here, as the log itself says.
+    /// Retired rows, as recorded in the log.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub retired: Option<Retired>,
-    /// Bytes at the end that are the beginning of a row: it is being written, or its writer died.
+    /// Bytes at the end that are the start of a row: it is being written, or its writer died.
     pub unfinished_bytes: u64,
-    /// Notes that say that this was not the expected log.
+    /// Notes that this was not the expected log.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub alarms: Vec<Alarm>,
 }
@@ -78,11 +78,11 @@ pub struct Retired {
     pub time: String,
 }
 
-/// The first thing that is wrong.
+/// The first problem.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Finding {
     pub path: PathBuf,
-    /// 1 is the first; 0 when it is about the file.
+    /// 1 is the first; 0 when it concerns the file.
     pub line: u64,
     /// The row that should be there.
     pub seq: u64,
@@ -104,10 +104,10 @@ impl std::fmt::Display for Finding {
 pub enum VerifyError {
     #[error("the audit log is not as it was written\nfirst bad record: {0}")]
     Found(Finding),
-    /// What is left holds, but the row of the checkpoint is among those that were retired, and nothing
-    /// that is left tells its hash: a log that somebody wrote anew could say the same.
+    /// The rest is valid, but the row of the checkpoint was retired and nothing left contains its
+    /// hash: a rewritten log could look the same.
     #[error(
-        "the row of the checkpoint was retired, and nothing that is left shows that it was in this log\nhint: verify with a newer checkpoint"
+        "the row of the checkpoint was retired, and no remaining row proves that it was in this log\nhint: verify with a newer checkpoint"
     )]
     Unproven(Box<Verified>),
     #[error(transparent)]
@@ -124,7 +124,7 @@ impl Ledger {
 
     /// The last row, which may not be on disk yet.
     pub fn last_row(&self) -> Result<Checkpoint, LedgerError> {
-        self.inner.turn(|turn| Ok(turn.head()))
+        self.shared.with_lock(|locked| Ok(locked.head()))
     }
 }
 
@@ -133,24 +133,25 @@ impl Reader {
         self.verify_with(checkpoint.map(Witness::Given).as_slice())
     }
 
-    /// Checks the chain, and that it holds rows that were learned before this was called.
+    /// Verifies the chain, and that it contains rows that were learned before this call.
     pub fn verify_with(&self, witnesses: &[Witness<'_>]) -> Result<Verified, VerifyError> {
         loop {
-            // The mark first: a log that grows meanwhile has at least what was flushed before.
-            let flushed = Mark::read(&self.places);
-            let segments = self.places.segments()?;
+            // The mark first: a log that grows during the check contains at least what was flushed
+            // before.
+            let flushed = SyncMark::read(&self.paths);
+            let segments = self.paths.segments()?;
             match self.try_verify(&segments, flushed, witnesses) {
                 Ok(Some(verified)) => return Ok(verified),
-                Err(found) if self.places.segments()?.first() == segments.first() => {
+                Err(found) if self.paths.segments()?.first() == segments.first() => {
                     return Err(found);
                 }
-                // The oldest rows left while the log was being listed or read: look again.
+                // The oldest rows were retired while the log was being listed or read: start again.
                 Ok(None) | Err(_) => {}
             }
         }
     }
 
-    /// Nothing if rows were retired while they were being read.
+    /// None if rows were retired while they were being read.
     fn try_verify(
         &self,
         segments: &[u32],
@@ -158,38 +159,39 @@ impl Reader {
         witnesses: &[Witness<'_>],
     ) -> Result<Option<Verified>, VerifyError> {
         let mut check = Check::new(self, witnesses);
-        for (place, number) in segments.iter().enumerate() {
-            if place > 0 && *number != check.segment + 1 {
+        for (index, number) in segments.iter().enumerate() {
+            if index > 0 && *number != check.segment + 1 {
                 return Err(check.file(check.segment + 1, "this segment is missing"));
             }
             check.segment = *number;
-            let last = place + 1 == segments.len();
+            let last = index + 1 == segments.len();
             let Some(bytes) = self.segment(*number)? else { return Ok(None) };
-            check.segment(&bytes, place == 0, last)?;
+            check.segment(&bytes, index == 0, last)?;
         }
         check.finish(segments.len(), flushed).map(Some)
     }
 }
 
-const SEALED_IS_RETIRED: &str = "the sealed row is among those that are called retired, and nothing shows that it was in this log";
+const SEALED_IS_RETIRED: &str =
+    "the sealed row is among the retired rows, and nothing proves that it was in this log";
 
-/// What a chain that holds says about the checkpoint, if there is one.
+/// What a valid chain proves about the checkpoint, if there is one.
 enum Proof {
     Whole,
-    /// Its row is gone, and nothing tells the hash that it had.
+    /// Its row is gone, and nothing contains its hash.
     Gone,
 }
 
 struct Check<'a> {
     reader: &'a Reader,
-    /// Each with whether its row was met.
+    /// Each with whether its row was found.
     witnesses: Vec<(Witness<'a>, bool)>,
     alarms: Vec<Alarm>,
     segment: u32,
     head: Head,
     ledger: String,
     first: Head,
-    /// What the log says was retired: the last row and its hash.
+    /// The retired rows according to the log: the last row and its hash.
     retired: BTreeMap<u64, (String, String)>,
     end: u64,
     unfinished_bytes: u64,
@@ -232,63 +234,64 @@ impl<'a> Check<'a> {
 
     fn line(&mut self, bytes: &[u8], number: u64, first: bool) -> Result<(), VerifyError> {
         let Some(line) = Line::split(bytes) else {
-            return Err(self.record(number, "this is not a row"));
+            return Err(self.record(number, "this line is not an audit row"));
         };
-        let row = Row::read(line.json);
+        let row = AuditRow::read(line.json);
         if number == 1 && first {
             self.begin(row.as_ref().ok());
         }
         if !line.follows(&self.head.hash) {
-            let words = told(row.ok().map(|row| row.seq), self.head.seq + 1);
+            let words = describe(row.ok().map(|row| row.seq), self.head.seq + 1);
             return Err(self.record(number, &words));
         }
         let Ok(row) = row else {
             return Err(self.record(number, "this row cannot be read"));
         };
-        self.place(&row, number)?;
+        self.check_position(&row, number)?;
         self.take(&row, line.hash)
     }
 
-    /// The first segment that is left says what it follows; whether that is right is seen when the
-    /// record of the retired rows is met.
-    fn begin(&mut self, row: Option<&Row<'_>>) {
-        let is_beginning =
-            |row: &&Row<'_>| row.seq > 1 && row.kind == Kind::State && row.segment == self.segment;
+    /// The first remaining segment says what it follows; whether that is right is checked when the
+    /// record of the retired rows is read.
+    fn begin(&mut self, row: Option<&AuditRow<'_>>) {
+        let is_beginning = |row: &&AuditRow<'_>| {
+            row.seq > 1 && row.kind == RowKind::State && row.segment == self.segment
+        };
         let Some(row) = row.filter(is_beginning) else { return };
         let hash = chain::parse_hash(&row.previous).unwrap_or(chain::GENESIS);
         self.head = Head { seq: row.seq - 1, hash, closed: true };
         self.first = self.head;
     }
 
-    /// Is this the row that belongs here?
-    fn place(&self, row: &Row<'_>, number: u64) -> Result<(), VerifyError> {
+    /// Whether this is the row that belongs here.
+    fn check_position(&self, row: &AuditRow<'_>, number: u64) -> Result<(), VerifyError> {
         let expected = self.head.seq + 1;
         if row.seq != expected {
-            return Err(self.record(number, &told(Some(row.seq), expected)));
+            return Err(self.record(number, &describe(Some(row.seq), expected)));
         }
         let opens = number == 1;
-        let right = opens == (row.kind == Kind::State)
+        let right = opens == (row.kind == RowKind::State)
             && (opens || !self.head.closed)
             && (!opens || row.segment == self.segment)
             && (!opens || row.previous == chain::as_text(&self.head.hash));
         if right { Ok(()) } else { Err(self.record(number, "this row does not belong here")) }
     }
 
-    fn take(&mut self, row: &Row<'_>, hash: &Hash) -> Result<(), VerifyError> {
-        self.head = Head { seq: row.seq, hash: *hash, closed: row.kind == Kind::Checkpoint };
+    fn take(&mut self, row: &AuditRow<'_>, hash: &Hash) -> Result<(), VerifyError> {
+        self.head = Head { seq: row.seq, hash: *hash, closed: row.kind == RowKind::Checkpoint };
         if row.seq == 1 {
             chain::as_text(hash).clone_into(&mut self.ledger);
         } else if let Some(state) = &row.state {
             state.ledger().clone_into(&mut self.ledger);
             self.retired.extend(state.archived());
         }
-        if row.kind == Kind::Note {
+        if row.kind == RowKind::Note {
             self.take_note(row);
         }
         let mut differs = None;
         for (witness, met) in &mut self.witnesses {
             let known = witness.row();
-            // A row of another ledger is told apart when the whole log is known.
+            // A row of another ledger is recognised when the whole log is known.
             if known.seq == row.seq && known.ledger == self.ledger {
                 *met = true;
                 differs = differs.or((known.hash != chain::as_text(hash)).then_some(*witness));
@@ -300,7 +303,7 @@ impl<'a> Check<'a> {
         }
     }
 
-    fn take_note(&mut self, row: &Row<'_>) {
+    fn take_note(&mut self, row: &AuditRow<'_>) {
         if row.act == "archive" {
             self.retired.insert(row.last_seq, (row.last_hash.to_string(), row.time.to_string()));
         } else if Alarm::ACTS.contains(&&*row.act) {
@@ -362,9 +365,9 @@ impl<'a> Check<'a> {
         Ok(Some(Retired { last_seq: self.first.seq, time: time.to_owned() }))
     }
 
-    /// When the rows up to here were retired. Of those that a row has named some may be left, because
-    /// they go one segment after the other and whoever removes them may be killed in between; what is
-    /// left of them leads to the row that named them like everything else.
+    /// When the rows up to here were retired. Some of the rows that a record names may remain,
+    /// because segments are removed one by one and the process may be killed in between; they lead
+    /// to the record like everything else.
     fn retired_up_to(&self, head: &Head) -> Option<&str> {
         let mut named = self.retired.range(head.seq..);
         let found = named.find(|(last_seq, (last_hash, _))| {
@@ -373,10 +376,10 @@ impl<'a> Check<'a> {
         found.map(|(_, (_, time))| time.as_str())
     }
 
-    /// A row from elsewhere that was not met.
+    /// An expected row that was not found.
     fn check_witness(&self, witness: Witness<'_>) -> Result<Proof, VerifyError> {
         let Checkpoint { ledger, seq, hash, time } = witness.row();
-        // What `gate.db` remembers of rows that are gone is told by `Checkpoint::missed_in`.
+        // `Checkpoint::missed_in` reports what `gate.db` remembers of rows that are gone.
         let is_remembered = matches!(witness, Witness::Remembered(_));
         if is_remembered && (*ledger != self.ledger || *seq > self.head.seq) {
             return Ok(Proof::Whole);
@@ -402,8 +405,8 @@ impl<'a> Check<'a> {
         }
     }
 
-    /// The hash of a row that is gone, where what is left tells it: the last one before the first that
-    /// is left, and those with which rows ended that were retired before.
+    /// The hash of a retired row, if something left contains it: the last one before the first
+    /// remaining row, and those at which earlier retirements ended.
     fn hash_of_retired(&self, seq: u64) -> Option<&str> {
         if seq == self.first.seq {
             return Some(chain::as_text(&self.first.hash));
@@ -416,12 +419,12 @@ impl<'a> Check<'a> {
     }
 
     fn record_at(&self, seq: u64, line: u64, words: &str) -> VerifyError {
-        let path = self.reader.places.segment(self.segment);
+        let path = self.reader.paths.segment(self.segment);
         VerifyError::Found(Finding { path, line, seq, words: words.to_owned() })
     }
 
     fn file(&self, number: u32, words: &str) -> VerifyError {
-        let path = self.reader.places.segment(number);
+        let path = self.reader.paths.segment(number);
         VerifyError::Found(Finding {
             path,
             line: 0,
@@ -431,8 +434,8 @@ impl<'a> Check<'a> {
     }
 }
 
-/// What happened to the row that should be `expected`, judged by the number it bears.
-fn told(found: Option<u64>, expected: u64) -> String {
+/// What happened to the row that should be `expected`, judged by its number.
+fn describe(found: Option<u64>, expected: u64) -> String {
     match found {
         Some(seq) if seq == expected => {
             "this row was changed after it was written, or one before it was".to_owned()
@@ -440,7 +443,7 @@ fn told(found: Option<u64>, expected: u64) -> String {
         Some(seq) if seq > expected => {
             format!("rows {expected} to {} were deleted or moved", seq - 1)
         }
-        Some(seq) => format!("a row was put in here; it bears the number {seq}"),
+        Some(seq) => format!("a row was inserted here; its number is {seq}"),
         None => "this row was changed after it was written".to_owned(),
     }
 }

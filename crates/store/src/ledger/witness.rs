@@ -1,18 +1,19 @@
-//! Rows that are known from outside the log: a checkpoint that the owner kept, the row that `gate.db`
-//! remembers, the sealed row. A log that was rewritten and chained again does not hold them.
+//! Rows that are known from outside the log: a checkpoint that the owner kept, the row that
+//! `gate.db` remembers, the sealed row. A log that was rewritten and re-chained does not contain
+//! them.
 
 use serde::Serialize;
 
 use super::verify::Checkpoint;
 
-/// A row that must be in the log, and who says so.
+/// A row that must be in the log, and its source.
 #[derive(Clone, Copy, Debug)]
 pub enum Witness<'a> {
     /// A checkpoint from the owner.
     Given(&'a Checkpoint),
-    /// The row that `gate.db` remembers. It may be long retired.
+    /// The row that `gate.db` remembers. It may have been retired long ago.
     Remembered(&'a Checkpoint),
-    /// The row under the seal. It is among the newest, so it is not retired.
+    /// The sealed row. It is among the newest, so it is not retired.
     Sealed(&'a Checkpoint),
 }
 
@@ -46,7 +47,7 @@ impl<'a> Witness<'a> {
     }
 }
 
-/// A note in the log that says it was not the expected one when it was opened.
+/// A note in the log that it was not the expected one when it was opened.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Alarm {
     pub seq: u64,
@@ -56,10 +57,10 @@ pub struct Alarm {
 }
 
 impl Alarm {
-    pub(crate) const ACTS: [&'static str; 2] = ["seal_broken", "log_lost"];
+    pub(crate) const ACTS: [&'static str; 3] = ["seal_broken", "log_lost", "registry_older"];
 
-    /// A log that did not fit its seal or what `gate.db` remembered stays doubtful; a checkpoint of a later
-    /// row accepts it.
+    /// A log that did not match its seal or the row in `gate.db` stays doubtful; a checkpoint of a
+    /// later row accepts it.
     pub fn is_open(&self, checkpoint: Option<&Checkpoint>) -> bool {
         checkpoint.is_none_or(|row| row.seq < self.seq)
     }

@@ -1,4 +1,4 @@
-//! Which processes write: each holds a lock on a file of its own, so that the others know when it died
+//! Which processes write: each holds a lock on its own file, so that the others notice its death
 //! and close the calls it left open.
 
 use std::collections::HashSet;
@@ -8,26 +8,26 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use super::error::LedgerError;
-use super::places::{self, Places};
+use super::paths::{self, LogPaths};
 use crate::home::private;
 
 #[derive(Debug)]
-pub(crate) struct Writer {
+pub(crate) struct WriterLock {
     pub(crate) id: Arc<str>,
     path: PathBuf,
-    /// Held for as long as the process lives.
+    /// Held while the process lives.
     _lock: File,
 }
 
-impl Writer {
+impl WriterLock {
     /// Called under the ledger's lock, with the number of the row that will announce the writer.
-    pub(crate) fn open(places: &Places, seq: u64) -> Result<Writer, LedgerError> {
+    pub(crate) fn open(paths: &LogPaths, seq: u64) -> Result<WriterLock, LedgerError> {
         let id = format!("w{seq}");
-        let path = places.writers().join(&id);
-        let file = match places::open_or_make(&path) {
-            // It is empty most of the time, which copies of a folder may leave out.
+        let path = paths.writers().join(&id);
+        let file = match paths::open_or_create(&path) {
+            // The folder is usually empty, and tools that copy folders may skip empty ones.
             Err(e) if e.kind() == io::ErrorKind::NotFound => {
-                private::make_folder(&places.writers()).and_then(|()| places::open_or_make(&path))
+                private::make_folder(&paths.writers()).and_then(|()| paths::open_or_create(&path))
             }
             opened => opened,
         };
@@ -36,24 +36,24 @@ impl Writer {
             TryLockError::Error(e) => LedgerError::io("lock", &path)(e),
             TryLockError::WouldBlock => LedgerError::Locked { path: path.clone(), waited_ms: 0 },
         })?;
-        Ok(Writer { id: id.into(), path, _lock: file })
+        Ok(WriterLock { id: id.into(), path, _lock: file })
     }
 
     pub(crate) fn close(self) {
-        // A file that stays is found dead and removed by whoever looks next.
+        // A remaining file is found dead and removed by the next check.
         let _ = fs::remove_file(&self.path);
     }
 }
 
-/// Of these writers, those whose process has ended. Called under the ledger's lock; the files of the
-/// dead are removed.
+/// Those of these writers whose process has ended. Called under the ledger's lock; their files are
+/// removed.
 pub(crate) fn dead(
-    places: &Places,
+    paths: &LogPaths,
     writers: &HashSet<Arc<str>>,
 ) -> Result<HashSet<Arc<str>>, LedgerError> {
     let mut dead = HashSet::new();
     for id in writers {
-        let path = places.writers().join(&**id);
+        let path = paths.writers().join(&**id);
         match is_dead(&path) {
             Ok(true) => {
                 let _ = fs::remove_file(&path);
@@ -79,8 +79,8 @@ fn is_dead(path: &std::path::Path) -> io::Result<bool> {
 }
 
 /// Removes the files of processes that died without open calls.
-pub(crate) fn tidy(places: &Places) {
-    for entry in fs::read_dir(places.writers()).into_iter().flatten().flatten() {
+pub(crate) fn remove_dead(paths: &LogPaths) {
+    for entry in fs::read_dir(paths.writers()).into_iter().flatten().flatten() {
         if is_dead(&entry.path()).unwrap_or(false) {
             let _ = fs::remove_file(entry.path());
         }

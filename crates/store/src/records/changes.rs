@@ -1,45 +1,46 @@
-//! What changed since: by the time of the change upstream, and by the order in which it came here.
+//! What changed since a point: by the time of the change upstream, and by the local order of
+//! changes.
 
 use rusqlite::{Connection, params_from_iter, types::Value};
 
-use super::row::{After, COLUMNS, Gone, LAST_TEXT, Row, row};
+use super::record::{COLUMNS, ChangeCursor, DeletedRecord, LAST_TEXT, StoredRecord, row};
 use super::series::{self, Series};
 use super::{Records, Result};
 
-/// A record's place in the order of changes.
+/// A record's position in the order of changes.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct Spot<'a> {
+struct ChangePosition<'a> {
     updated_us: i64,
     kind: &'a str,
     id: String,
 }
 
 impl Records {
-    /// Records that changed after a place and before an instant, by (change, kind, id) as text,
-    /// oldest first. A record that changed twice is there once, as it is now.
+    /// Records that changed after a position and before an instant, ordered by (change, kind, id)
+    /// as text, oldest first. A record that changed twice appears once, in its current form.
     pub fn changes(
         &self,
         service: &str,
         kinds: &[&str],
-        after: After<'_>,
+        after: ChangeCursor<'_>,
         before_us: i64,
         limit: usize,
-    ) -> Result<Vec<Row>> {
+    ) -> Result<Vec<StoredRecord>> {
         self.read(|db| {
             let db = db.unchecked_transaction()?;
-            let mut spots = Vec::new();
+            let mut positions = Vec::new();
             for kind in unique(kinds) {
                 if let Some(series) = series::find(&db, service, kind)? {
-                    spots.extend(spots_of(&db, series, kind, after, before_us, limit)?);
+                    positions.extend(positions_of(&db, series, kind, after, before_us, limit)?);
                 }
             }
-            spots.sort_unstable();
-            spots.truncate(limit);
-            spots.iter().map(|spot| row_at(&db, service, spot)).collect()
+            positions.sort_unstable();
+            positions.truncate(limit);
+            positions.iter().map(|position| row_at(&db, service, position)).collect()
         })
     }
 
-    /// Records that came or changed here after the change of this number, in that order. Nothing is
+    /// Records that were added or changed here after this change number, in order. Nothing is
     /// missed: a number becomes visible together with every smaller one.
     pub fn changes_since(
         &self,
@@ -47,13 +48,13 @@ impl Records {
         kinds: &[&str],
         after_seq: i64,
         limit: usize,
-    ) -> Result<Vec<Row>> {
-        // The plus keeps SQLite from walking over whole lists instead of the newest changes.
+    ) -> Result<Vec<StoredRecord>> {
+        // The plus keeps SQLite from scanning whole lists instead of the newest changes.
         let sql = format!(
             "SELECT {COLUMNS}, (SELECT kind FROM series WHERE series.id = series) FROM record \
              WHERE seq > ?1 AND +series IN \
              (SELECT id FROM series WHERE service = ?2 AND kind IN ({})) ORDER BY seq LIMIT ?3",
-            places(kinds.len(), 4)
+            placeholders(kinds.len(), 4)
         );
         self.read(|db| {
             let mut statement = db.prepare_cached(&sql)?;
@@ -68,25 +69,32 @@ impl Records {
         })
     }
 
-    /// Records that the service has deleted, noticed after the change of this number.
-    pub fn gone_since(
+    /// Records that the service has deleted, noticed after this change number.
+    pub fn deleted_since(
         &self,
         service: &str,
         kinds: &[&str],
         after_seq: i64,
         limit: usize,
-    ) -> Result<Vec<Gone>> {
+    ) -> Result<Vec<DeletedRecord>> {
         let sql = format!(
             "SELECT (SELECT kind FROM series WHERE series.id = series), id, seq, at_us FROM gone \
              WHERE seq > ?1 AND +series IN \
              (SELECT id FROM series WHERE service = ?2 AND kind IN ({})) ORDER BY seq LIMIT ?3",
-            places(kinds.len(), 4)
+            placeholders(kinds.len(), 4)
         );
         self.read(|db| {
             let mut statement = db.prepare_cached(&sql)?;
             let found = statement.query_map(
                 params_from_iter(since_params(service, kinds, after_seq, limit)),
-                |r| Ok(Gone { kind: r.get(0)?, id: r.get(1)?, seq: r.get(2)?, at_us: r.get(3)? }),
+                |r| {
+                    Ok(DeletedRecord {
+                        kind: r.get(0)?,
+                        id: r.get(1)?,
+                        seq: r.get(2)?,
+                        at_us: r.get(3)?,
+                    })
+                },
             )?;
             Ok(found.collect::<rusqlite::Result<_>>()?)
         })
@@ -107,16 +115,17 @@ fn unique<'a>(kinds: &[&'a str]) -> Vec<&'a str> {
     kinds
 }
 
-/// The first places of one kind, from the index alone.
-fn spots_of<'a>(
+/// The first positions of one kind, from the index alone.
+fn positions_of<'a>(
     db: &Connection,
     series: Series,
     kind: &'a str,
-    after: After<'_>,
+    after: ChangeCursor<'_>,
     before_us: i64,
     limit: usize,
-) -> Result<Vec<Spot<'a>>> {
-    // At the instant of `after` itself, kinds before its kind are past, kinds after it still to come.
+) -> Result<Vec<ChangePosition<'a>>> {
+    // At the instant of `after` itself, kinds before its kind are done, kinds after it still to
+    // come.
     let last_id = match kind.cmp(after.kind) {
         std::cmp::Ordering::Less => LAST_TEXT,
         std::cmp::Ordering::Equal => after.id,
@@ -129,24 +138,25 @@ fn spots_of<'a>(
     let limit = i64::try_from(limit).unwrap_or(i64::MAX);
     let found = statement
         .query_map((series.id, after.updated_us, last_id, before_us, limit), |r| {
-            Ok(Spot { updated_us: r.get(0)?, kind, id: r.get(1)? })
+            Ok(ChangePosition { updated_us: r.get(0)?, kind, id: r.get(1)? })
         })?;
     Ok(found.collect::<rusqlite::Result<_>>()?)
 }
 
-fn row_at(db: &Connection, service: &str, spot: &Spot<'_>) -> Result<Row> {
+fn row_at(db: &Connection, service: &str, position: &ChangePosition<'_>) -> Result<StoredRecord> {
     let sql = format!(
         "SELECT {COLUMNS} FROM record WHERE id = ?3 AND series = \
          (SELECT id FROM series WHERE service = ?1 AND kind = ?2)"
     );
     let mut statement = db.prepare_cached(&sql)?;
-    Ok(statement.query_row((service, spot.kind, &spot.id), |r| row(service, spot.kind, r))?)
+    Ok(statement
+        .query_row((service, position.kind, &position.id), |r| row(service, position.kind, r))?)
 }
 
 /// `?4, ?5, ?6`
-fn places(count: usize, first: usize) -> String {
-    let places: Vec<String> = (first..first + count).map(|n| format!("?{n}")).collect();
-    places.join(", ")
+fn placeholders(count: usize, first: usize) -> String {
+    let placeholders: Vec<String> = (first..first + count).map(|n| format!("?{n}")).collect();
+    placeholders.join(", ")
 }
 
 fn since_params(service: &str, kinds: &[&str], after_seq: i64, limit: usize) -> Vec<Value> {

@@ -1,10 +1,11 @@
-//! Which windows were fetched completely. Only inside them does "nothing here" mean "nothing there".
+//! The time windows that were fetched completely. Only inside them does a missing record mean that
+//! the service has none.
 
 use rusqlite::{OptionalExtension, Transaction};
 
-use super::{Look, Records, Result, series};
+use super::{Records, RecordsSnapshot, Result, series};
 
-impl Look<'_> {
+impl RecordsSnapshot<'_> {
     /// The windows of a kind that were fetched completely, in order; they neither touch nor overlap.
     pub fn coverage(&self, service: &str, kind: &str) -> Result<Vec<(i64, i64)>> {
         let sql = "SELECT from_us, to_us FROM coverage WHERE series = \
@@ -18,7 +19,7 @@ impl Look<'_> {
 impl Records {
     /// The windows of a kind that were fetched completely, in order; they neither touch nor overlap.
     pub fn coverage(&self, service: &str, kind: &str) -> Result<Vec<(i64, i64)>> {
-        self.look(|look| look.coverage(service, kind))
+        self.snapshot(|snapshot| snapshot.coverage(service, kind))
     }
 
     /// Whether a whole window was fetched.
@@ -33,21 +34,21 @@ impl Records {
         })
     }
 
-    /// Notes that a window was fetched completely, and joins it with those it meets.
+    /// Records that a window was fetched completely, and merges it with adjacent ones.
     pub fn cover(&self, service: &str, kind: &str, from_us: i64, to_us: i64) -> Result<()> {
         if from_us >= to_us {
             return Ok(());
         }
         self.write(|db| {
-            let series = series::find_or_make(db, service, kind)?.id;
-            let (from_us, to_us) = swallow(db, series, from_us, to_us)?;
+            let series = series::find_or_create(db, service, kind)?.id;
+            let (from_us, to_us) = absorb(db, series, from_us, to_us)?;
             db.prepare_cached("INSERT INTO coverage (series, from_us, to_us) VALUES (?1, ?2, ?3)")?
                 .execute((series, from_us, to_us))?;
             Ok(())
         })
     }
 
-    /// Forgets what was covered, so that the next sync asks for everything again.
+    /// Drops the coverage, so that the next sync fetches everything again.
     pub fn uncover(&self, service: &str, kind: &str) -> Result<()> {
         self.write(|db| {
             if let Some(series) = series::find(db, service, kind)? {
@@ -59,8 +60,8 @@ impl Records {
     }
 }
 
-/// Takes out the windows that meet this one, and answers the window of all of them together.
-fn swallow(db: &Transaction<'_>, series: i64, from_us: i64, to_us: i64) -> Result<(i64, i64)> {
+/// Removes the windows that touch this one, and returns their union.
+fn absorb(db: &Transaction<'_>, series: i64, from_us: i64, to_us: i64) -> Result<(i64, i64)> {
     let met = "series = ?1 AND from_us <= ?3 AND to_us >= ?2";
     let widest = format!(
         "SELECT min(?2, min(from_us)), max(?3, max(to_us)) FROM coverage WHERE {met} HAVING count(*) > 0"

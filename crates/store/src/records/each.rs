@@ -1,12 +1,12 @@
-//! Walks over records one at a time, for exports: however long the history, memory stays flat.
+//! Iterates over records one at a time, for exports, with constant memory.
 
-use super::look::{window_sql, window_values};
-use super::row::Window;
+use super::query::{window_sql, window_values};
+use super::record::Window;
 use super::{Records, RecordsError, series};
 
 impl Records {
-    /// Hands the derived form of each record of a window to `take`, in the order of the window, as
-    /// of one moment. Ends early with what `take` says. Answers how many there were.
+    /// Passes the derived form of each record of a window to `take`, in order, from one snapshot.
+    /// Stops early when `take` says so. Returns the number of records.
     pub fn each<E: From<RecordsError>>(
         &self,
         service: &str,
@@ -14,11 +14,11 @@ impl Records {
         window: &Window,
         mut take: impl FnMut(&str) -> Result<(), E>,
     ) -> Result<u64, E> {
-        let link = self.reader()?;
+        let connection = self.reader()?;
         let sql = |e: rusqlite::Error| E::from(RecordsError::from(e));
         let mut seen = 0;
         {
-            let db = link.db.unchecked_transaction().map_err(sql)?;
+            let db = connection.db.unchecked_transaction().map_err(sql)?;
             let Some(series) = series::find(&db, service, kind)? else { return Ok(0) };
             let text = window_sql("flat, start_us, id", window);
             let mut statement = db.prepare_cached(&text).map_err(sql)?;
@@ -30,7 +30,7 @@ impl Records {
                 seen += 1;
             }
         }
-        self.give_back(link);
+        self.release(connection);
         Ok(seen)
     }
 }

@@ -1,4 +1,4 @@
-//! What can go wrong with the owner's records, in words for the owner.
+//! Errors of the owner's records, worded for the owner.
 
 use std::io;
 use std::path::PathBuf;
@@ -7,23 +7,23 @@ use rusqlite::ErrorCode;
 
 #[derive(Debug, thiserror::Error)]
 pub enum RecordsError {
-    #[error("`data.db` is in use by another process for more than {} s\nhint: wait for the other sync or export to end and try again", super::BUSY_MS_MAX / 1000)]
+    #[error("`data.db` was locked by another process for more than {} s\nhint: wait for the other sync or export to end and try again", super::BUSY_MS_MAX / 1000)]
     Locked,
     #[error(
-        "`data.db` is damaged: {0}\nhint: nothing was written; move the file away and run `tollgate sync`, or put a copy back"
+        "`data.db` is damaged: {0}\nhint: nothing was written; move the file away and run `tollgate sync`, or restore a copy"
     )]
     Corrupt(String),
     #[error(
-        "`data.db` cannot be written: it or its folder is read-only\nhint: `tollgate doctor` shows what to mend"
+        "`data.db` cannot be written: it or its folder is read-only\nhint: `tollgate doctor` shows what to fix"
     )]
     ReadOnly,
     #[error("the disk is full; `data.db` was not changed\nhint: free some space and try again")]
     DiskFull,
-    #[error("`data.db` cannot be read or written: {0}\nhint: `tollgate doctor` shows what to mend")]
+    #[error("`data.db` cannot be read or written: {0}\nhint: `tollgate doctor` shows what to fix")]
     Io(String),
-    #[error("`{}` has gone while in use\nhint: put it back, or start tollgate again", .0.display())]
+    #[error("`{}` disappeared while in use\nhint: restore it, or start tollgate again", .0.display())]
     Vanished(PathBuf),
-    #[error("`{}` was written by a newer tollgate (schema {found}, this one knows {known})\nhint: use the newer tollgate; the file was left as it is", .path.display())]
+    #[error("`{}` was written by a newer tollgate (schema {found}, this one knows {known})\nhint: use the newer tollgate; the file was not changed", .path.display())]
     Newer { path: PathBuf, found: i64, known: i64 },
     #[error("`{}` is a database, but not tollgate's\nhint: move it away, or set `TOLLGATE_HOME` to another folder", .0.display())]
     NotOurs(PathBuf),
@@ -44,16 +44,16 @@ impl From<rusqlite::Error> for RecordsError {
             }
             Some(ErrorCode::ReadOnly | ErrorCode::PermissionDenied) => RecordsError::ReadOnly,
             Some(ErrorCode::DiskFull) => RecordsError::DiskFull,
-            Some(_) if has_no_room_for_index(&error) => RecordsError::DiskFull,
+            Some(_) if is_shm_full(&error) => RecordsError::DiskFull,
             Some(_) => RecordsError::Io(error.to_string()),
-            // A row that does not fit its table's types was not written by us.
+            // We did not write a row that does not fit its table's types.
             None => RecordsError::Corrupt(error.to_string()),
         }
     }
 }
 
-/// On a full disk reading fails, too, where the log has no index yet.
-pub(crate) fn has_no_room_for_index(error: &rusqlite::Error) -> bool {
+/// On a full disk reading fails too, if the write-ahead log has no shared-memory index yet.
+pub(crate) fn is_shm_full(error: &rusqlite::Error) -> bool {
     let code = error.sqlite_error().map(|error| error.extended_code);
     code == Some(rusqlite::ffi::SQLITE_IOERR_SHMSIZE)
 }
@@ -77,7 +77,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_full_disk_is_called_so_whoever_noticed_it() {
+    fn a_full_disk_is_reported_as_such_from_every_source() {
         let sqlite = |code| rusqlite::Error::SqliteFailure(ffi::Error::new(code), None).into();
         for error in [
             sqlite(ffi::SQLITE_FULL),

@@ -1,13 +1,13 @@
-//! Deleting means that nothing is left: not in the tables, not in free pages, not in the log, not in
-//! the copies that upgrades made.
+//! Deletes records completely: from the tables, the free pages, the log and the backup copies of
+//! upgrades.
 
 use std::fs;
 use std::path::Path;
 
 use super::{Records, RecordsError, Result, schema};
-use crate::foreign;
+use crate::sqlite_copy;
 
-/// What a service leaves in each table, children before what they point at.
+/// The rows of a service in each table, children before their parents.
 const DELETES: &[&str] = &[
     "DELETE FROM gone WHERE series IN (SELECT id FROM series WHERE service = ?1)",
     "DELETE FROM coverage WHERE series IN (SELECT id FROM series WHERE service = ?1)",
@@ -19,8 +19,8 @@ const DELETES: &[&str] = &[
 ];
 
 impl Records {
-    /// Deletes everything of a service and writes the file anew without it. Copies that upgrades and
-    /// imports made go as well: they hold the same rows. Answers how many records there were.
+    /// Deletes everything of a service and rewrites the file. Backup copies of upgrades and imports
+    /// are deleted too, because they contain the same rows. Returns the number of deleted records.
     pub fn forget(&self, service: &str) -> Result<u64> {
         let counts = self.counts(service)?;
         self.write(|db| {
@@ -30,28 +30,28 @@ impl Records {
             Ok(())
         })?;
         self.rewrite()?;
-        remove_beginning(&self.inner.backups, schema::COPY_PREFIX)?;
-        // An import that was killed has left what it read.
-        if let Some(home) = self.inner.path.parent() {
-            remove_beginning(home, foreign::COPY_PREFIX)?;
+        remove_with_prefix(&self.pool.backups, schema::COPY_PREFIX)?;
+        // A killed import has left its copy.
+        if let Some(home) = self.pool.path.parent() {
+            remove_with_prefix(home, sqlite_copy::COPY_PREFIX)?;
         }
         Ok(counts.iter().map(|(_, count)| count).sum())
     }
 
-    /// Writes the whole file anew and empties the log, which still holds the old pages.
+    /// Rewrites the whole file and empties the log, which still contains the old pages.
     fn rewrite(&self) -> Result<()> {
         self.readers().clear();
         let mut writer = self.writer();
-        let link = self.open_writer(&mut writer)?;
-        link.db.execute_batch("VACUUM")?;
+        let connection = self.open_writer(&mut writer)?;
+        connection.db.execute_batch("VACUUM")?;
         let is_blocked: bool =
-            link.db.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |r| r.get(0))?;
+            connection.db.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |r| r.get(0))?;
         if is_blocked { Err(RecordsError::StillRead) } else { Ok(()) }
     }
 }
 
-/// Removes the files of a folder whose names begin so.
-fn remove_beginning(folder: &Path, prefix: &str) -> Result<()> {
+/// Removes the files of a folder with this name prefix.
+fn remove_with_prefix(folder: &Path, prefix: &str) -> Result<()> {
     let Ok(entries) = fs::read_dir(folder) else { return Ok(()) };
     for entry in entries {
         let entry = entry?;

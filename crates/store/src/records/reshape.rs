@@ -1,9 +1,9 @@
-//! Derives all columns again from the raw records, when a newer program shapes them differently.
-//! Nothing is asked of the service for it.
+//! Derives all columns again from the raw records, when a newer version derives them differently.
+//! Does not contact the service.
 
 use rusqlite::{OptionalExtension, Transaction, params};
 
-use super::keep::dated;
+use super::upsert::with_parent_times;
 use super::{Records, Result};
 
 /// Records read at a time; bounds the memory of a reshape.
@@ -20,7 +20,7 @@ pub struct Derived {
     pub flat: String,
 }
 
-/// A raw record on its way through a reshape.
+/// A raw record being reshaped.
 struct Raw {
     rowid: i64,
     kind: String,
@@ -29,8 +29,8 @@ struct Raw {
 }
 
 impl Records {
-    /// Shapes every record of a service again unless that was done by this version of the shapes.
-    /// A record that `shape` cannot read stays as it is. Answers how many were shaped.
+    /// Derives every record of a service again, unless that was done by this version. A record that
+    /// `shape` cannot read stays unchanged. Returns how many were derived.
     pub fn reshape(
         &self,
         service: &str,
@@ -54,8 +54,8 @@ impl Records {
                     }
                 }
             }
-            follow_again(db, service)?;
-            measure_again(db, service)?;
+            update_followers(db, service)?;
+            update_longest(db, service)?;
             db.prepare_cached("INSERT OR REPLACE INTO shape (service, version) VALUES (?1, ?2)")?
                 .execute((service, version))?;
             Ok(shaped)
@@ -98,20 +98,20 @@ fn put(db: &Transaction<'_>, raw: &Raw, derived: &Derived) -> Result<()> {
     Ok(())
 }
 
-/// Records without times of their own take those of their parents, which may be others now.
-fn follow_again(db: &Transaction<'_>, service: &str) -> Result<()> {
+/// Records without times of their own take those of their parents, which may have changed.
+fn update_followers(db: &Transaction<'_>, service: &str) -> Result<()> {
     let sql = format!(
         "UPDATE record SET (start_us, end_us, offset_s, flat) = \
          (p.start_us, p.end_us, p.offset_s, {}) FROM record p, series s, series ps \
          WHERE s.id = record.series AND s.service = ?1 AND ps.service = ?1 AND ps.kind = s.follows \
          AND p.series = ps.id AND p.id = record.parent",
-        dated("record.flat", "p.flat")
+        with_parent_times("record.flat", "p.flat")
     );
     db.execute(&sql, [service])?;
     Ok(())
 }
 
-fn measure_again(db: &Transaction<'_>, service: &str) -> Result<()> {
+fn update_longest(db: &Transaction<'_>, service: &str) -> Result<()> {
     db.execute(
         "UPDATE series SET longest_us = (SELECT coalesce(max(end_us - start_us), 0) FROM record \
          WHERE record.series = series.id) WHERE service = ?1",

@@ -1,12 +1,12 @@
-//! The history of syncs, and small values that a sync leaves for the next one.
+//! The sync history, and small values that a sync stores for the next one.
 
 use rusqlite::OptionalExtension;
 
-use super::row::{Run, RunEnd};
+use super::record::{Run, RunEnd};
 use super::{Records, Result};
 
 impl Records {
-    /// Notes that a sync of one resource begins; a process that dies leaves it `running`.
+    /// Records that a sync of one resource starts; a process that dies leaves it `running`.
     pub fn run_begin(
         &self,
         service: &str,
@@ -84,7 +84,7 @@ impl Records {
         })
     }
 
-    /// Makes what stands under a key into something else; nobody else writes in between.
+    /// Updates the value of a key atomically.
     pub fn state_change(
         &self,
         service: &str,

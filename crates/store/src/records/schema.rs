@@ -1,5 +1,5 @@
-//! The tables of `data.db` and how older files become newer ones: a copy first, then one
-//! transaction. Steps are only ever added; a step that shipped is never edited.
+//! The tables of `data.db` and how older files are upgraded: a copy first, then one transaction.
+//! Steps are only ever added; a released step is never edited.
 
 use std::fs;
 use std::io;
@@ -10,7 +10,7 @@ use rusqlite::{Connection, OpenFlags, TransactionBehavior};
 use super::RecordsError;
 use crate::home::private;
 
-/// `tldt`: tells the records from other databases, `gate.db` included.
+/// `tldt`: distinguishes the records from other databases, including `gate.db`.
 const APPLICATION_ID: i64 = 0x746c_6474;
 
 /// Step N brings a file from version N to N + 1.
@@ -21,26 +21,26 @@ pub(super) const VERSION: i64 = STEPS.len() as i64;
 
 const BACKUPS_MAX: usize = 1_000;
 
-/// How a file stands to this program.
+/// The state of a file relative to this version.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Standing {
+pub(super) enum SchemaState {
     Current,
     /// Blank or older; [`upgrade`] makes it current.
     Behind,
 }
 
-/// Looks through a read-only connection, which leaves every byte as it is: another program's
-/// database and a newer one are refused.
-pub(super) fn standing(db: &Connection, path: &Path) -> Result<Standing, RecordsError> {
-    standing_to(db, path, VERSION)
+/// Checks through a read-only connection, which changes no byte: another program's database and a
+/// newer one are rejected.
+pub(super) fn schema_state(db: &Connection, path: &Path) -> Result<SchemaState, RecordsError> {
+    schema_state_for(db, path, VERSION)
 }
 
-fn standing_to(db: &Connection, path: &Path, known: i64) -> Result<Standing, RecordsError> {
-    let look = "SELECT (SELECT user_version FROM pragma_user_version), \
+fn schema_state_for(db: &Connection, path: &Path, known: i64) -> Result<SchemaState, RecordsError> {
+    let select = "SELECT (SELECT user_version FROM pragma_user_version), \
                 (SELECT application_id FROM pragma_application_id), \
                 EXISTS (SELECT 1 FROM sqlite_schema)";
     let (found, application, has_tables): (i64, i64, bool) =
-        db.query_row(look, [], |r| Ok((r.get(0)?, r.get(1)?, r.get(2)?)))?;
+        db.query_row(select, [], |r| Ok((r.get(0)?, r.get(1)?, r.get(2)?)))?;
     let is_blank = found == 0 && !has_tables;
     if application != APPLICATION_ID && !is_blank {
         return Err(RecordsError::NotOurs(path.into()));
@@ -48,11 +48,11 @@ fn standing_to(db: &Connection, path: &Path, known: i64) -> Result<Standing, Rec
     if found > known {
         return Err(RecordsError::Newer { path: path.into(), found, known });
     }
-    Ok(if found == known { Standing::Current } else { Standing::Behind })
+    Ok(if found == known { SchemaState::Current } else { SchemaState::Behind })
 }
 
-/// Brings the file to this version. While the write lock is held another connection makes the copy,
-/// so that no process can write between the copy and the change.
+/// Upgrades the file to this version. While the write lock is held, another connection makes the
+/// copy, so that no process can write between the copy and the change.
 pub(super) fn upgrade(
     db: &mut Connection,
     path: &Path,
@@ -69,7 +69,7 @@ fn upgrade_by(
 ) -> Result<(), RecordsError> {
     let known = i64::try_from(steps.len()).unwrap_or(i64::MAX);
     let transaction = db.transaction_with_behavior(TransactionBehavior::Immediate)?;
-    if standing_to(&transaction, path, known)? == Standing::Current {
+    if schema_state_for(&transaction, path, known)? == SchemaState::Current {
         return Ok(());
     }
     let from: i64 = transaction.pragma_query_value(None, "user_version", |r| r.get(0))?;
@@ -97,7 +97,7 @@ fn back_up(path: &Path, backups: &Path, from: i64) -> Result<(), RecordsError> {
     Ok(())
 }
 
-/// An empty file under a name that was free; a copy never overwrites an older one.
+/// An empty file under an unused name; a copy never overwrites an older one.
 fn new_copy(backups: &Path, from: i64) -> Result<PathBuf, RecordsError> {
     let names = (1..=BACKUPS_MAX).map(|n| backups.join(format!("{COPY_PREFIX}{from}-{n}.db")));
     for path in names {
@@ -107,15 +107,15 @@ fn new_copy(backups: &Path, from: i64) -> Result<PathBuf, RecordsError> {
             Err(e) => return Err(RecordsError::Backup { path, words: e.to_string() }),
         }
     }
-    Err(RecordsError::Backup { path: backups.into(), words: "too many copies lie there".into() })
+    Err(RecordsError::Backup { path: backups.into(), words: "there are too many copies".into() })
 }
 
-/// How the names of our copies begin; forgetting removes them, too.
+/// Prefix of the names of our copies; `forget` removes them too.
 pub(super) const COPY_PREFIX: &str = "data-schema";
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used, reason = "a test fails where the stage does not stand")]
+    #![allow(clippy::unwrap_used, reason = "tests")]
 
     use std::fs;
     use std::path::Path;
@@ -129,21 +129,21 @@ mod tests {
     const SECOND: &str = "ALTER TABLE t ADD COLUMN y; UPDATE t SET y = 'new'";
     const BROKEN: &str = "UPDATE t SET x = 'spoilt'; SELECT nonsense";
 
-    struct Desk {
+    struct Fixture {
         folder: tempfile::TempDir,
         db: Connection,
     }
 
-    impl Desk {
+    impl Fixture {
         /// A database as the first version left it.
-        fn new() -> Desk {
+        fn new() -> Fixture {
             let folder = tempfile::tempdir().unwrap();
             fs::create_dir(folder.path().join("backups")).unwrap();
             let db = Connection::open(folder.path().join("data.db")).unwrap();
-            let mut desk = Desk { folder, db };
-            desk.upgrade(&[FIRST]).unwrap();
-            assert!(desk.copies().is_empty(), "a new file needs no copy");
-            desk
+            let mut fixture = Fixture { folder, db };
+            fixture.upgrade(&[FIRST]).unwrap();
+            assert!(fixture.copies().is_empty(), "a new file needs no copy");
+            fixture
         }
 
         fn upgrade(&mut self, steps: &[&str]) -> Result<(), RecordsError> {
@@ -159,54 +159,57 @@ mod tests {
         }
     }
 
-    fn said(db: &Connection, sql: &str) -> String {
+    fn query(db: &Connection, sql: &str) -> String {
         db.query_row(sql, [], |r| r.get(0)).unwrap()
     }
 
-    fn said_by(path: &Path, sql: &str) -> String {
-        said(&Connection::open(path).unwrap(), sql)
+    fn query_file(path: &Path, sql: &str) -> String {
+        query(&Connection::open(path).unwrap(), sql)
     }
 
     #[test]
     fn an_upgrade_copies_first_and_keeps_the_rows() {
-        let mut desk = Desk::new();
-        desk.upgrade(&[FIRST, SECOND]).unwrap();
-        assert_eq!(said(&desk.db, "SELECT x || y FROM t"), "old rownew");
-        let copies = desk.copies();
+        let mut fixture = Fixture::new();
+        fixture.upgrade(&[FIRST, SECOND]).unwrap();
+        assert_eq!(query(&fixture.db, "SELECT x || y FROM t"), "old rownew");
+        let copies = fixture.copies();
         assert_eq!(copies.len(), 1);
-        assert_eq!(said_by(copies.first().unwrap(), "SELECT x FROM t"), "old row");
+        assert_eq!(query_file(copies.first().unwrap(), "SELECT x FROM t"), "old row");
         assert_eq!(
-            said_by(copies.first().unwrap(), "SELECT '' || user_version FROM pragma_user_version"),
+            query_file(
+                copies.first().unwrap(),
+                "SELECT '' || user_version FROM pragma_user_version"
+            ),
             "1"
         );
-        desk.upgrade(&[FIRST, SECOND]).unwrap();
-        assert_eq!(desk.copies().len(), 1, "once");
+        fixture.upgrade(&[FIRST, SECOND]).unwrap();
+        assert_eq!(fixture.copies().len(), 1, "once");
     }
 
     #[test]
     fn a_step_that_fails_leaves_the_older_file() {
-        let mut desk = Desk::new();
-        assert!(desk.upgrade(&[FIRST, SECOND, BROKEN]).is_err());
-        assert_eq!(said(&desk.db, "SELECT x FROM t"), "old row");
-        assert_eq!(said(&desk.db, "SELECT '' || user_version FROM pragma_user_version"), "1");
-        desk.upgrade(&[FIRST, SECOND]).unwrap();
-        assert_eq!(desk.copies().len(), 2, "a copy never overwrites another");
+        let mut fixture = Fixture::new();
+        assert!(fixture.upgrade(&[FIRST, SECOND, BROKEN]).is_err());
+        assert_eq!(query(&fixture.db, "SELECT x FROM t"), "old row");
+        assert_eq!(query(&fixture.db, "SELECT '' || user_version FROM pragma_user_version"), "1");
+        fixture.upgrade(&[FIRST, SECOND]).unwrap();
+        assert_eq!(fixture.copies().len(), 2, "a copy never overwrites another");
     }
 
     #[test]
     fn without_a_copy_there_is_no_upgrade() {
-        let mut desk = Desk::new();
-        fs::remove_dir(desk.folder.path().join("backups")).unwrap();
-        let error = desk.upgrade(&[FIRST, SECOND]).unwrap_err();
+        let mut fixture = Fixture::new();
+        fs::remove_dir(fixture.folder.path().join("backups")).unwrap();
+        let error = fixture.upgrade(&[FIRST, SECOND]).unwrap_err();
         assert!(matches!(error, RecordsError::Backup { .. }), "{error}");
-        assert_eq!(said(&desk.db, "SELECT '' || user_version FROM pragma_user_version"), "1");
+        assert_eq!(query(&fixture.db, "SELECT '' || user_version FROM pragma_user_version"), "1");
     }
 
     #[test]
     fn a_newer_file_is_refused() {
-        let mut desk = Desk::new();
-        desk.upgrade(&[FIRST, SECOND]).unwrap();
-        let error = desk.upgrade(&[FIRST]).unwrap_err();
+        let mut fixture = Fixture::new();
+        fixture.upgrade(&[FIRST, SECOND]).unwrap();
+        let error = fixture.upgrade(&[FIRST]).unwrap_err();
         assert!(matches!(error, RecordsError::Newer { found: 2, known: 1, .. }), "{error}");
     }
 }

@@ -1,4 +1,4 @@
-//! A list of records of one kind, by its number. Records name their list by number, which keeps
+//! A series: the records of one kind, by its number. Records refer to it by number, which keeps
 //! every index small.
 
 use rusqlite::{Connection, OptionalExtension, Transaction};
@@ -12,7 +12,7 @@ pub(super) struct Series {
     pub(super) longest_us: i64,
 }
 
-/// The list, if anything was ever kept in it.
+/// The list, if anything was ever stored in it.
 pub(super) fn find(db: &Connection, service: &str, kind: &str) -> Result<Option<Series>> {
     let mut statement =
         db.prepare_cached("SELECT id, longest_us FROM series WHERE service = ?1 AND kind = ?2")?;
@@ -22,7 +22,7 @@ pub(super) fn find(db: &Connection, service: &str, kind: &str) -> Result<Option<
     Ok(found)
 }
 
-pub(super) fn find_or_make(db: &Transaction<'_>, service: &str, kind: &str) -> Result<Series> {
+pub(super) fn find_or_create(db: &Transaction<'_>, service: &str, kind: &str) -> Result<Series> {
     if let Some(found) = find(db, service, kind)? {
         return Ok(found);
     }
@@ -31,7 +31,7 @@ pub(super) fn find_or_make(db: &Transaction<'_>, service: &str, kind: &str) -> R
     Ok(Series { id: db.last_insert_rowid(), longest_us: 0 })
 }
 
-/// Says whose times the records of a list take.
+/// Sets whose times the records of a list take.
 pub(super) fn set_follows(db: &Transaction<'_>, series: i64, kind: &str) -> Result<()> {
     db.prepare_cached("UPDATE series SET follows = ?2 WHERE id = ?1 AND follows IS NOT ?2")?
         .execute((series, kind))?;
@@ -52,17 +52,17 @@ pub(super) fn followers(db: &Transaction<'_>, service: &str, kind: &str) -> Resu
     Ok(found.collect::<rusqlite::Result<_>>()?)
 }
 
-/// The next change numbers. Taken in the transaction that writes the changes, so a reader that has
-/// seen a number has seen every smaller one.
-pub(super) struct Numbers {
+/// The next change numbers. Taken in the transaction that writes the changes, so that a reader that
+/// has seen a number has seen every smaller one.
+pub(super) struct SeqAllocator {
     last: i64,
     taken: bool,
 }
 
-impl Numbers {
-    pub(super) fn take_over(db: &Transaction<'_>) -> Result<Numbers> {
+impl SeqAllocator {
+    pub(super) fn load(db: &Transaction<'_>) -> Result<SeqAllocator> {
         let last = db.prepare_cached("SELECT seq FROM meta")?.query_row([], |r| r.get(0))?;
-        Ok(Numbers { last, taken: false })
+        Ok(SeqAllocator { last, taken: false })
     }
 
     pub(super) fn next(&mut self) -> i64 {
@@ -71,7 +71,7 @@ impl Numbers {
         self.last
     }
 
-    pub(super) fn put_back(self, db: &Transaction<'_>) -> Result<()> {
+    pub(super) fn store(self, db: &Transaction<'_>) -> Result<()> {
         if self.taken {
             db.prepare_cached("UPDATE meta SET seq = ?1")?.execute([self.last])?;
         }

@@ -1,4 +1,4 @@
-//! The owner's own questions in SQL: reading only, whatever the text says.
+//! The owner's SQL queries: read-only, whatever the text says.
 
 use std::ops::ControlFlow;
 
@@ -7,9 +7,9 @@ use rusqlite::hooks::{AuthAction, AuthContext, Authorization};
 use rusqlite::types::ValueRef;
 use rusqlite::{Batch, Row as SqlRow, Statement};
 
-use super::{Link, Records, RecordsError, Result};
+use super::{PooledConnection, Records, RecordsError, Result};
 
-/// One value of an answer.
+/// One value of a result.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Cell {
     Null,
@@ -19,9 +19,9 @@ pub enum Cell {
     Blob(Vec<u8>),
 }
 
-/// What an answer consists of: its columns once, then its rows.
+/// The output of a query: its columns once, then its rows.
 #[derive(Debug)]
-pub enum Told<'a> {
+pub enum QueryOutput<'a> {
     Columns(&'a [String]),
     Row(&'a [Cell]),
 }
@@ -29,39 +29,79 @@ pub enum Told<'a> {
 #[derive(Debug, thiserror::Error)]
 pub enum SqlError {
     #[error(
-        "only reading is possible here: `select …`\nhint: `tollgate sql --views` lists the views and their columns"
+        "only queries are possible here: `select …`\nhint: `tollgate sql --views` lists the views and their columns"
     )]
-    NotAQuestion,
+    NotAQuery,
     #[error("SQL error: {0}\nhint: `tollgate sql --views` lists the views and their columns")]
-    NotUnderstood(String),
-    #[error("one question at a time\nhint: remove what follows the first `;`")]
-    Several,
+    Invalid(String),
+    #[error("one statement at a time\nhint: remove everything after the first `;`")]
+    MultipleStatements,
+    #[error("the query takes too long\nhint: select fewer rows, or fewer joins")]
+    TooLong,
     #[error(transparent)]
     Records(#[from] RecordsError),
 }
 
+/// What a query of someone else than the owner may use.
+#[derive(Clone, Copy, Debug)]
+pub struct QueryLimits {
+    /// The views that it may read.
+    pub views: &'static [&'static str],
+    /// Steps of SQLite's machine; a query that needs more is interrupted.
+    pub steps_max: i32,
+}
+
 impl Records {
-    /// Answers one question. `take` is told the columns, then each row, and may say that it has
-    /// enough. The connection can only read, and statements that would do more are not prepared.
+    /// Runs one query within limits, as [`Records::sql`] does without.
+    pub fn sql_within<E: From<SqlError>>(
+        &self,
+        limits: QueryLimits,
+        query: &str,
+        take: impl FnMut(QueryOutput<'_>) -> std::result::Result<ControlFlow<()>, E>,
+    ) -> std::result::Result<(), E> {
+        self.run_sql(Some(limits), query, take)
+    }
+
+    /// Runs one query. `take` receives the columns, then each row, and may stop early. The
+    /// connection is read-only, and statements that would do more are not prepared.
     pub fn sql<E: From<SqlError>>(
         &self,
-        question: &str,
-        mut take: impl FnMut(Told<'_>) -> std::result::Result<ControlFlow<()>, E>,
+        query: &str,
+        take: impl FnMut(QueryOutput<'_>) -> std::result::Result<ControlFlow<()>, E>,
     ) -> std::result::Result<(), E> {
-        let mut link = Link::for_reading(&self.inner.path).map_err(SqlError::from)?;
-        let refused = |e: rusqlite::Error| E::from(understood(&e));
-        link.db.authorizer(Some(allow_reading)).map_err(refused)?;
-        let mut questions = Batch::new(&link.db, question);
-        let mut statement = match questions.next().map_err(refused)? {
+        self.run_sql(None, query, take)
+    }
+
+    fn run_sql<E: From<SqlError>>(
+        &self,
+        limits: Option<QueryLimits>,
+        query: &str,
+        mut take: impl FnMut(QueryOutput<'_>) -> std::result::Result<ControlFlow<()>, E>,
+    ) -> std::result::Result<(), E> {
+        let mut connection =
+            PooledConnection::for_reading(&self.pool.path).map_err(SqlError::from)?;
+        let refused = |e: rusqlite::Error| E::from(sql_error(&e));
+        match limits {
+            None => connection.db.authorizer(Some(allow_reading)).map_err(refused)?,
+            Some(limits) => {
+                let allow = move |context: AuthContext<'_>| allow_views(limits.views, context);
+                connection.db.authorizer(Some(allow)).map_err(refused)?;
+                // The first call of the handler is the end of the query.
+                let stop = Some(|| true);
+                connection.db.progress_handler(limits.steps_max, stop).map_err(refused)?;
+            }
+        }
+        let mut statements = Batch::new(&connection.db, query);
+        let mut statement = match statements.next().map_err(refused)? {
             Some(statement) if statement.readonly() && statement.column_count() > 0 => statement,
-            _ => return Err(SqlError::NotAQuestion.into()),
+            _ => return Err(SqlError::NotAQuery.into()),
         };
-        // Answering the first of several would hide that the others were not even read.
-        if !matches!(questions.next(), Ok(None)) {
-            return Err(SqlError::Several.into());
+        // Running only the first of several would hide that the others were ignored.
+        if !matches!(statements.next(), Ok(None)) {
+            return Err(SqlError::MultipleStatements.into());
         }
         let columns = columns(&statement);
-        if take(Told::Columns(&columns))?.is_break() {
+        if take(QueryOutput::Columns(&columns))?.is_break() {
             return Ok(());
         }
         let mut rows = statement.query([]).map_err(refused)?;
@@ -71,14 +111,14 @@ impl Records {
             for at in 0..columns.len() {
                 cells.push(cell(row, at).map_err(refused)?);
             }
-            if take(Told::Row(&cells))?.is_break() {
+            if take(QueryOutput::Row(&cells))?.is_break() {
                 break;
             }
         }
         Ok(())
     }
 
-    /// The views that can be asked, each with its columns.
+    /// The available views, each with its columns.
     pub fn views(&self) -> Result<Vec<(String, Vec<String>)>> {
         let names = self.declared()?.into_keys();
         self.read(|db| {
@@ -98,7 +138,7 @@ fn columns(statement: &Statement<'_>) -> Vec<String> {
     statement.column_names().map(str::to_owned).collect()
 }
 
-/// Nothing but reading: no writing, no other files, no settings.
+/// Only reading: no writing, no other files, no settings.
 fn allow_reading(context: AuthContext<'_>) -> Authorization {
     match context.action {
         AuthAction::Select
@@ -106,6 +146,20 @@ fn allow_reading(context: AuthContext<'_>) -> Authorization {
         | AuthAction::Function { .. }
         | AuthAction::Recursive => Authorization::Allow,
         _ => Authorization::Deny,
+    }
+}
+
+/// Reading from these views only: the tables behind them are read through them, and nothing else is.
+fn allow_views(views: &[&str], context: AuthContext<'_>) -> Authorization {
+    let is_view = |name: &str| views.contains(&name);
+    match context.action {
+        // Without a column only rows are counted.
+        AuthAction::Read { table_name, .. }
+            if !is_view(table_name) && !context.accessor.is_some_and(is_view) =>
+        {
+            Authorization::Deny
+        }
+        _ => allow_reading(context),
     }
 }
 
@@ -119,22 +173,23 @@ fn cell(row: &SqlRow<'_>, at: usize) -> rusqlite::Result<Cell> {
     })
 }
 
-/// Words about the question rather than about the file, where the question is at fault.
-fn understood(error: &rusqlite::Error) -> SqlError {
+/// An error of the query rather than of the file, where the query is wrong.
+fn sql_error(error: &rusqlite::Error) -> SqlError {
     use rusqlite::{Error, ErrorCode};
-    // A view cannot be written to at all, which is said before anybody asks whether it may be.
+    // A view cannot be written to at all, and SQLite says so before it asks for permission.
     if error.to_string().contains("cannot modify") {
-        return SqlError::NotAQuestion;
+        return SqlError::NotAQuery;
     }
     match error {
-        Error::SqlInputError { msg, .. } => SqlError::NotUnderstood(msg.clone()),
+        Error::SqlInputError { msg, .. } => SqlError::Invalid(msg.clone()),
         Error::SqliteFailure(code, words) => match code.code {
-            ErrorCode::AuthorizationForStatementDenied => SqlError::NotAQuestion,
+            ErrorCode::AuthorizationForStatementDenied => SqlError::NotAQuery,
+            ErrorCode::OperationInterrupted => SqlError::TooLong,
             ErrorCode::Unknown | ErrorCode::TypeMismatch => {
-                SqlError::NotUnderstood(words.clone().unwrap_or_else(|| error.to_string()))
+                SqlError::Invalid(words.clone().unwrap_or_else(|| error.to_string()))
             }
             _ => SqlError::Records(rusqlite::Error::SqliteFailure(*code, words.clone()).into()),
         },
-        other => SqlError::NotUnderstood(other.to_string()),
+        other => SqlError::Invalid(other.to_string()),
     }
 }

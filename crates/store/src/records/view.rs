@@ -14,7 +14,7 @@ pub struct View {
     pub service: &'static str,
     pub kind: &'static str,
     pub columns: &'static [Column],
-    /// Records in this state are not shown: kept raw, but not understood.
+    /// Records in this state are hidden: stored raw, but not understood.
     pub except_state: Option<&'static str>,
 }
 
@@ -22,12 +22,12 @@ pub struct View {
 #[derive(Clone, Copy, Debug)]
 pub struct Column {
     pub name: &'static str,
-    pub is: Is,
+    pub kind: ColumnType,
 }
 
-/// What a column holds. Every column may be null.
+/// The type of a column. Every column is nullable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Is {
+pub enum ColumnType {
     Text,
     Integer,
     Double,
@@ -40,37 +40,47 @@ pub enum Is {
 
 impl Column {
     pub const fn text(name: &'static str) -> Column {
-        Column { name, is: Is::Text }
+        Column { name, kind: ColumnType::Text }
     }
 
     pub const fn integer(name: &'static str) -> Column {
-        Column { name, is: Is::Integer }
+        Column { name, kind: ColumnType::Integer }
     }
 
     pub const fn double(name: &'static str) -> Column {
-        Column { name, is: Is::Double }
+        Column { name, kind: ColumnType::Double }
     }
 
     pub const fn bool(name: &'static str) -> Column {
-        Column { name, is: Is::Bool }
+        Column { name, kind: ColumnType::Bool }
     }
 
     pub const fn doubles(name: &'static str, members: &'static [&'static str]) -> Column {
-        Column { name, is: Is::Doubles(members) }
+        Column { name, kind: ColumnType::Doubles(members) }
     }
 
     pub const fn json(name: &'static str) -> Column {
-        Column { name, is: Is::Json }
+        Column { name, kind: ColumnType::Json }
     }
 }
 
 impl View {
-    /// The names of the columns as SQL sees them: an object is shown whole and member by member.
+    /// A view of all records of a kind.
+    pub const fn of(
+        name: &'static str,
+        service: &'static str,
+        kind: &'static str,
+        columns: &'static [Column],
+    ) -> View {
+        View { name, service, kind, columns, except_state: None }
+    }
+
+    /// The names of the columns in SQL: an object is shown as a whole and member by member.
     pub fn sql_columns(&self) -> Vec<String> {
         let mut names = Vec::new();
         for column in self.columns {
             names.push(column.name.to_owned());
-            if let Is::Doubles(members) = column.is {
+            if let ColumnType::Doubles(members) = column.kind {
                 names.extend(members.iter().map(|member| format!("{}_{member}", column.name)));
             }
         }
@@ -82,7 +92,7 @@ impl View {
         for column in self.columns {
             let name = column.name;
             let _ = write!(columns, "flat ->> '$.{name}' AS \"{name}\", ");
-            if let Is::Doubles(members) = column.is {
+            if let ColumnType::Doubles(members) = column.kind {
                 for member in members {
                     let path = format!("'$.{name}.{member}'");
                     let _ = write!(columns, "flat ->> {path} AS \"{name}_{member}\", ");
@@ -103,8 +113,7 @@ impl View {
 }
 
 impl Records {
-    /// Makes the views of a service, or makes them anew where this program declares them otherwise
-    /// than the one that made them.
+    /// Creates the views of a service, or recreates them if this version declares them differently.
     pub fn declare(&self, views: &[&View]) -> Result<()> {
         let known = self.declared()?;
         let changed: Vec<(&str, String)> = views
@@ -127,7 +136,7 @@ impl Records {
         })
     }
 
-    /// The views that were declared and the statements that made them.
+    /// The declared views and the statements that created them.
     pub(super) fn declared(&self) -> Result<BTreeMap<String, String>> {
         self.read(|db| {
             let mut statement = db.prepare_cached("SELECT view, text FROM declared")?;

@@ -1,5 +1,5 @@
-//! What the owner changed, on its way into the audit log. An act is kept in the transaction of its
-//! change and leaves `gate.db` when its row is in the log, so that no kill comes between the two.
+//! Acts of the owner that are not in the audit log yet. An act is stored in the transaction of its
+//! change and removed when its row is in the log, so that a kill between the two loses nothing.
 
 use std::path::Path;
 use std::sync::PoisonError;
@@ -8,13 +8,13 @@ use rusqlite::{Connection, OpenFlags, Transaction, TransactionBehavior};
 
 use super::token::push_random;
 use super::{Registry, RegistryError, values};
-use crate::ledger::{Ledger, LedgerError, Note, stamp};
+use crate::ledger::{Ledger, LedgerError, Note, timestamp};
 
-/// Tells one act from all others, in this home and in copies of it.
+/// Identifies one act, in this home and in copies of it.
 const MARK_CHARS: usize = 16;
-/// A command that does not say for so long how a change elsewhere went has ended before it could.
+/// A command that has not reported the result of an outside change for so long has ended.
 const BEGUN_US_MAX: i64 = 60 * 1_000_000;
-/// Of acts that wait so many are held in memory at a time.
+/// The number of pending acts that are held in memory at a time.
 const TAKEN_AT_ONCE_MAX: u32 = 1_000;
 
 /// Why an act is not in the log yet. It stays in `gate.db` until it is.
@@ -32,16 +32,16 @@ impl From<rusqlite::Error> for RecordError {
     }
 }
 
-/// A change elsewhere than in `gate.db`, whose act is kept from before it.
+/// A change outside `gate.db`, whose act is stored before it.
 #[must_use = "an act is done, or nothing was changed"]
-pub struct Begun {
+pub struct StartedAct {
     mark: String,
     act: String,
     about: String,
 }
 
 /// An act that waits for its row.
-struct Waiting {
+struct PendingAct {
     number: i64,
     mark: String,
     act: String,
@@ -53,12 +53,17 @@ struct Waiting {
 }
 
 impl Registry {
-    /// To be called before something is changed elsewhere. If nobody says how it went, its row tells
-    /// that it was begun.
-    pub fn begin_act(&self, act: &str, about: &str, now_us: i64) -> Result<Begun, RegistryError> {
+    /// To be called before something outside is changed. If the result is never reported, its row
+    /// says that it was started.
+    pub fn begin_act(
+        &self,
+        act: &str,
+        about: &str,
+        now_us: i64,
+    ) -> Result<StartedAct, RegistryError> {
         let mut mark = String::new();
         push_random(&mut mark, MARK_CHARS, &self.random)?;
-        self.write_aside(|db| {
+        self.write_quietly(|db| {
             db.execute(
                 "INSERT INTO unrecorded (mark, act, by_whom, about, words, done_at_us, is_begun)
                  VALUES (?1, ?2, ?3, ?4, '', ?5, 1)",
@@ -66,31 +71,31 @@ impl Registry {
             )?;
             Ok(())
         })?;
-        Ok(Begun { mark, act: act.to_owned(), about: about.to_owned() })
+        Ok(StartedAct { mark, act: act.to_owned(), about: about.to_owned() })
     }
 
-    /// What was begun has happened.
-    pub fn act_is_done(
+    /// The started change has happened.
+    pub fn finish_act(
         &self,
-        begun: &Begun,
+        begun: &StartedAct,
         words: &str,
         now_us: i64,
     ) -> Result<(), RegistryError> {
-        self.write_aside(|db| {
+        self.write_quietly(|db| {
             let done = "UPDATE unrecorded SET is_begun = 0, words = ?2 WHERE mark = ?1";
             if db.execute(done, (&begun.mark, words))? == 1 {
                 self.is_fresh(begun.mark.clone());
                 return Ok(());
             }
-            // Somebody has recorded meanwhile that it was begun.
-            let Begun { act, about, .. } = begun;
-            self.keep_act(db, &Note { act, by: &self.actor, about, words }, now_us)
+            // It was already recorded as started.
+            let StartedAct { act, about, .. } = begun;
+            self.store_act(db, &Note { act, by: &self.actor, about, words }, now_us)
         })
     }
 
-    /// What was begun has not happened.
-    pub fn act_did_not_happen(&self, begun: &Begun) -> Result<(), RegistryError> {
-        self.write_aside(|db| {
+    /// The started change has not happened.
+    pub fn cancel_act(&self, begun: &StartedAct) -> Result<(), RegistryError> {
+        self.write_quietly(|db| {
             db.execute("DELETE FROM unrecorded WHERE mark = ?1", [&begun.mark])?;
             Ok(())
         })
@@ -100,8 +105,8 @@ impl Registry {
         self.fresh.lock().unwrap_or_else(PoisonError::into_inner).insert(mark);
     }
 
-    /// Keeps an act in the transaction that carries it out.
-    pub(super) fn keep_act(
+    /// Stores an act in the transaction that carries it out.
+    pub(super) fn store_act(
         &self,
         db: &Transaction<'_>,
         note: &Note<'_>,
@@ -118,15 +123,15 @@ impl Registry {
         Ok(())
     }
 
-    /// Gives every act that waits its row. One that a killed command left behind is recorded once and
-    /// says when it was done. Answers with how many rows were written.
+    /// Writes the rows of all pending acts. One that a killed command left is recorded once, with
+    /// the time of the change. Returns the number of rows written.
     pub fn record_acts(&self, ledger: &Ledger, now_us: i64) -> Result<usize, RecordError> {
         if self.read(|db| waiting(db, now_us))?.is_empty() {
             return Ok(0);
         }
-        let mut inner = self.lock()?;
-        // Whoever records holds the right to write, so no two record the same.
-        let db = inner.db.transaction_with_behavior(TransactionBehavior::Immediate)?;
+        let mut connection = self.lock()?;
+        // The recorder holds the write lock, so no two record the same act.
+        let db = connection.db.transaction_with_behavior(TransactionBehavior::Immediate)?;
         let mut written = 0;
         let mut acts = waiting(&db, now_us)?;
         while !acts.is_empty() {
@@ -136,14 +141,20 @@ impl Registry {
             }
             acts = waiting(&db, now_us)?;
         }
-        // Also flushes: what leaves this file is on the disk over there.
+        // Also flushes: the row is on disk before the act is deleted here.
         values::put_log(&db, &ledger.checkpoint()?, now_us)?;
         db.commit()?;
         Ok(written)
     }
 
-    /// Whoever died between the row and its own next step has left one that is in the log already.
-    fn record(&self, act: &Waiting, db: &Connection, ledger: &Ledger) -> Result<bool, RecordError> {
+    /// A process that died between the row and its next step has left an act that is already in the
+    /// log.
+    fn record(
+        &self,
+        act: &PendingAct,
+        db: &Connection,
+        ledger: &Ledger,
+    ) -> Result<bool, RecordError> {
         let is_fresh = self.fresh.lock().unwrap_or_else(PoisonError::into_inner).remove(&act.mark);
         if is_fresh {
             ledger.note_change(&act.note(&act.words), &act.mark)?;
@@ -152,11 +163,11 @@ impl Registry {
         if ledger.has_change(&act.mark, values::log(db)?.as_ref())? {
             return Ok(false);
         }
-        let at = stamp::text(act.done_at_us);
+        let at = timestamp::text(act.done_at_us);
         let late = if act.is_begun {
-            format!("begun at {at}, by a command that ended before it said how it went")
+            format!("started at {at} by a command that ended before it reported the result")
         } else {
-            format!("done at {at}, by a command that ended before it was recorded")
+            format!("done at {at} by a command that ended before it was recorded")
         };
         let words = match &*act.words {
             "" => late,
@@ -167,23 +178,24 @@ impl Registry {
     }
 }
 
-impl Waiting {
+impl PendingAct {
     fn note<'a>(&'a self, words: &'a str) -> Note<'a> {
         Note { act: &self.act, by: &self.by, about: &self.about, words }
     }
 }
 
 /// Oldest first.
-fn waiting(db: &Connection, now_us: i64) -> Result<Vec<Waiting>, RegistryError> {
+fn waiting(db: &Connection, now_us: i64) -> Result<Vec<PendingAct>, RegistryError> {
     let mut select = db.prepare_cached(
         "SELECT number, mark, act, by_whom, about, words, done_at_us, is_begun
          FROM unrecorded WHERE is_begun = 0 OR done_at_us NOT BETWEEN ?1 AND ?2
          ORDER BY number LIMIT ?3",
     )?;
-    // One that was begun a moment ago is under way; a clock that was set makes none of them wait longer.
+    // One that was started a moment ago is in progress; a changed clock makes none of them wait
+    // longer.
     let under_way = (now_us.saturating_sub(BEGUN_US_MAX), now_us.saturating_add(BEGUN_US_MAX));
     let rows = select.query_map((under_way.0, under_way.1, TAKEN_AT_ONCE_MAX), |row| {
-        Ok(Waiting {
+        Ok(PendingAct {
             number: row.get(0)?,
             mark: row.get(1)?,
             act: row.get(2)?,
@@ -197,8 +209,8 @@ fn waiting(db: &Connection, now_us: i64) -> Result<Vec<Waiting>, RegistryError> 
     Ok(rows.collect::<Result<_, _>>()?)
 }
 
-/// Whether a `gate.db` has acts that are not in the log, for one who may have no key to it.
-pub fn acts_wait_in(gate_db: &Path) -> bool {
+/// Whether a `gate.db` has acts that are not in the log, readable without the key.
+pub fn has_unrecorded_acts(gate_db: &Path) -> bool {
     let Ok(db) = Connection::open_with_flags(gate_db, OpenFlags::SQLITE_OPEN_READ_ONLY) else {
         return false;
     };

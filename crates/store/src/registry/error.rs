@@ -1,18 +1,19 @@
-//! What can go wrong in the registry, in words for the owner.
+//! Errors of the registry, worded for the owner.
 
+use std::io;
 use std::path::PathBuf;
 
 use rusqlite::ErrorCode;
 
 use super::target::TargetError;
-use crate::ledger::stamp;
+use crate::ledger::timestamp;
 use crate::random::RandomError;
-use crate::records::has_no_room_for_index;
+use crate::records::is_shm_full;
 use crate::vault::VaultError;
 
-/// What a name stands for.
+/// The kind of object that a name refers to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Thing {
+pub enum ObjectKind {
     Server,
     Policy,
     PolicyVersion,
@@ -20,26 +21,30 @@ pub enum Thing {
     Tool,
     Setting,
     Approval,
+    Person,
+    Channel,
 }
 
-impl Thing {
+impl ObjectKind {
     pub fn as_str(self) -> &'static str {
         match self {
-            Thing::Server => "server",
-            Thing::Policy => "policy",
-            Thing::PolicyVersion => "policy version",
-            Thing::Grant => "grant",
-            Thing::Tool => "tool",
-            Thing::Setting => "setting",
-            Thing::Approval => "approval",
+            ObjectKind::Server => "server",
+            ObjectKind::Policy => "policy",
+            ObjectKind::PolicyVersion => "policy version",
+            ObjectKind::Grant => "grant",
+            ObjectKind::Tool => "tool",
+            ObjectKind::Setting => "setting",
+            ObjectKind::Approval => "approval",
+            ObjectKind::Person => "person",
+            ObjectKind::Channel => "channel",
         }
     }
 }
 
-/// Where an object is kept.
+/// Where an object is defined.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Origin {
-    /// In `gate.db`, put there by a command or a page.
+    /// In `gate.db`, created by a command or a page.
     Registry,
     /// In `tollgate.toml`; changed by editing that file.
     File,
@@ -56,55 +61,63 @@ impl Origin {
 
 #[derive(Debug, thiserror::Error)]
 pub enum RegistryError {
-    #[error("`gate.db` is locked by another process for more than {} s\nhint: `tollgate status` shows who uses this home; try again", super::BUSY_MS_MAX / 1000)]
+    #[error("`gate.db` was locked by another process for more than {} s\nhint: `tollgate status` shows who uses this home; try again", super::BUSY_MS_MAX / 1000)]
     Locked,
     #[error(
         "`gate.db` is damaged: {0}\nhint: nothing was written; `tollgate doctor` lists the copies in `backups/`"
     )]
     Corrupt(String),
     #[error(
-        "`gate.db` cannot be written: it or its folder is read-only\nhint: `tollgate doctor` shows what to mend"
+        "`gate.db` cannot be written: it or its folder is read-only\nhint: `tollgate doctor` shows what to fix"
     )]
     ReadOnly,
     #[error("the disk is full; `gate.db` was not changed\nhint: free some space and try again")]
     DiskFull,
-    #[error("`gate.db` cannot be read or written: {0}\nhint: `tollgate doctor` shows what to mend")]
+    #[error("`gate.db` cannot be read or written: {0}\nhint: `tollgate doctor` shows what to fix")]
     Io(String),
-    #[error("`{}` has gone or was replaced while in use\nhint: put it back; it is opened again by itself", .0.display())]
+    #[error("`{}` disappeared or was replaced while in use\nhint: restore it; it is opened again automatically", .0.display())]
     Vanished(PathBuf),
-    #[error("`{}` was written by a newer tollgate (schema {found}, this one knows {known})\nhint: use the newer tollgate; the file was left as it is", .path.display())]
+    #[error("`{}` was written by a newer tollgate (schema {found}, this one knows {known})\nhint: use the newer tollgate; the file was not changed", .path.display())]
     Newer { path: PathBuf, found: i64, known: i64 },
     #[error("`{}` is a database, but not tollgate's\nhint: move it away, or set `TOLLGATE_HOME` to another folder", .0.display())]
     NotOurs(PathBuf),
     #[error("cannot copy `gate.db` to `{}` before an upgrade: {words}\nhint: the database was not changed", .path.display())]
     Backup { path: PathBuf, words: String },
     #[error(
-        "the vault key is not the one `gate.db` was made with\nhint: put the right `vault.key` back from a backup, or hand in the key that was used before"
+        "the vault key is not the one `gate.db` was made with\nhint: restore the right `vault.key` from a backup, or pass the key that was used before"
     )]
     KeyChanged,
 
-    #[error("`{name}` cannot be the name of a {}\nhint: {rule}", .thing.as_str())]
-    Name { thing: Thing, name: String, rule: &'static str },
-    #[error("there is a {} `{name}` already, in {}\nhint: choose another name, or remove that one first", .thing.as_str(), .place.as_str())]
-    Exists { thing: Thing, name: String, place: Origin },
-    #[error("there is no {} `{name}`{near}", .thing.as_str())]
-    Missing { thing: Thing, name: String, near: String },
-    #[error("grant `{label}` was revoked at {}\nhint: `tollgate grant create {label} --server SERVER=POLICY` makes a new one of that name", stamp::text(*.at_us))]
+    #[error("`{name}` cannot be the name of a {}\nhint: {rule}", .kind.as_str())]
+    Name { kind: ObjectKind, name: String, rule: &'static str },
+    #[error("the {} `{name}` already exists in {}\nhint: choose another name, or remove that one first", .kind.as_str(), .place.as_str())]
+    Exists { kind: ObjectKind, name: String, place: Origin },
+    #[error("there is no {} `{name}`{near}", .kind.as_str())]
+    Missing { kind: ObjectKind, name: String, near: String },
+    #[error("grant `{label}` was revoked at {}\nhint: `tollgate grant create {label} --server SERVER=POLICY` creates a new one of that name", timestamp::text(*.at_us))]
     Revoked { label: String, at_us: i64 },
     #[error("policy `{name}` is in use by {}\nhint: give those grants another policy first", listed(.grants))]
     PolicyInUse { name: String, grants: Vec<String> },
     #[error("policy `{name}` does not load; nothing was changed\n{source}")]
     PolicyDoesNotLoad { name: String, source: policy::LoadError },
-    #[error("{} `{name}` is {bytes} bytes long; the most is {bytes_max}", .thing.as_str())]
-    TooLarge { thing: Thing, name: String, bytes: usize, bytes_max: usize },
-    #[error("a {} can hold {most} {what} at most", .thing.as_str())]
-    TooMany { thing: Thing, what: &'static str, most: usize },
+    #[error("{} `{name}` is {bytes} bytes long; the maximum is {bytes_max}", .kind.as_str())]
+    TooLarge { kind: ObjectKind, name: String, bytes: usize, bytes_max: usize },
+    #[error("a {} can hold {most} {what} at most", .kind.as_str())]
+    TooMany { kind: ObjectKind, what: &'static str, most: usize },
+    #[error("channel `{name}` is not complete: {words}")]
+    Channel { name: String, words: String },
+    #[error(
+        "server `{server}` is for operator grants only, and `{label}` is not one\nhint: `tollgate grant create {label} --operator --server {server}` creates an operator grant"
+    )]
+    NotOperator { label: String, server: String },
     #[error("grant `{0}` would expire in the past\nhint: give a later time, or none")]
     ExpiryPast(String),
-    #[error("an overlap of {seconds} s is too long; the most is {} days", super::grants::OVERLAP_SECONDS_MAX / 86_400)]
+    #[error("`{0}` is the only admin\nhint: make another person an admin first")]
+    LastAdmin(String),
+    #[error("an overlap of {seconds} s is too long; the maximum is {} days", super::grants::OVERLAP_SECONDS_MAX / 86_400)]
     OverlapTooLong { seconds: u64 },
     #[error(
-        "tool `{tool}` of server `{server}` has changed again since it was looked at\nhint: look at the difference again"
+        "tool `{tool}` of server `{server}` has changed again since you reviewed it\nhint: review the difference again"
     )]
     ChangedAgain { server: String, tool: String },
     #[error("the tool list of server `{server}` cannot be read: {words}")]
@@ -126,10 +139,22 @@ impl From<rusqlite::Error> for RegistryError {
             }
             Some(ErrorCode::ReadOnly | ErrorCode::PermissionDenied) => RegistryError::ReadOnly,
             Some(ErrorCode::DiskFull) => RegistryError::DiskFull,
-            Some(_) if has_no_room_for_index(&error) => RegistryError::DiskFull,
+            Some(_) if is_shm_full(&error) => RegistryError::DiskFull,
             Some(_) => RegistryError::Io(error.to_string()),
-            // A row that does not fit its table's types was not written by us.
+            // We did not write a row that does not fit its table's types.
             None => RegistryError::Corrupt(error.to_string()),
+        }
+    }
+}
+
+impl From<io::Error> for RegistryError {
+    fn from(error: io::Error) -> RegistryError {
+        match error.kind() {
+            io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => {
+                RegistryError::ReadOnly
+            }
+            io::ErrorKind::StorageFull => RegistryError::DiskFull,
+            _ => RegistryError::Io(error.to_string()),
         }
     }
 }
@@ -142,7 +167,7 @@ pub(crate) fn listed(names: &[String]) -> String {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used, reason = "a test fails where the stage does not stand")]
+    #![allow(clippy::unwrap_used, reason = "tests")]
 
     use rusqlite::Connection;
 

@@ -2,15 +2,25 @@
 
 use rusqlite::{OptionalExtension, Transaction, TransactionBehavior};
 
-use super::error::{RegistryError, Thing};
+use super::error::{ObjectKind, RegistryError};
 use super::names::NAME_BYTES_MAX;
-use super::{Inner, Registry};
+use super::{Registry, RegistryConnection};
 use crate::secret::Secret;
 use crate::vault::{Purpose, Sealed};
 
+/// Larger params of an approved call are not kept for comparison.
+const APPROVED_BYTES_MAX: usize = 64 << 10;
+/// Params of approved calls are deleted after 30 days.
+const APPROVED_KEPT_US_MAX: i64 = 30 * 86_400 * 1_000_000;
+
+/// The params of an approved call.
+pub struct ApprovedParams {
+    pub params: Secret<Vec<u8>>,
+    pub approved_at_us: i64,
+}
+
 impl Registry {
-    /// Keeps the arguments of one parked call. An approval keeps what it was asked with: a second
-    /// put for the same id is refused.
+    /// Stores the arguments of one parked call. A second put for the same approval is rejected.
     pub fn put_parked(
         &self,
         approval: &str,
@@ -20,15 +30,15 @@ impl Registry {
         check_id(approval)?;
         let sealed =
             self.vault.seal(Purpose::ParkedArguments, approval, arguments, &self.random)?;
-        self.park_aside(|db| {
+        self.write_parked(|db| {
             let put = "INSERT INTO parked (approval, sealed, created_at_us) VALUES (?1, ?2, ?3)
                        ON CONFLICT (approval) DO NOTHING";
             let done = db.execute(put, (approval, sealed.as_bytes(), now_us))?;
             if done == 1 {
                 return Ok(());
             }
-            let (thing, name) = (Thing::Approval, approval.to_owned());
-            Err(RegistryError::Exists { thing, name, place: super::Origin::Registry })
+            let (kind, name) = (ObjectKind::Approval, approval.to_owned());
+            Err(RegistryError::Exists { kind, name, place: super::Origin::Registry })
         })
     }
 
@@ -42,14 +52,14 @@ impl Registry {
         Ok(Some(self.vault.open(&sealed)?))
     }
 
-    /// Deletes the arguments of one approval; answers whether there were any.
+    /// Deletes the arguments of one approval; returns whether there were any.
     pub fn delete_parked(&self, approval: &str) -> Result<bool, RegistryError> {
-        self.write_aside(|db| {
+        self.write_quietly(|db| {
             Ok(db.execute("DELETE FROM parked WHERE approval = ?1", [approval])? == 1)
         })
     }
 
-    /// The approvals for which something is parked.
+    /// The approvals with parked arguments.
     pub fn parked_ids(&self) -> Result<Vec<String>, RegistryError> {
         self.read(|db| {
             let mut select = db.prepare_cached("SELECT approval FROM parked")?;
@@ -58,9 +68,9 @@ impl Registry {
         })
     }
 
-    /// Deletes the arguments of approvals that are over.
+    /// Deletes the arguments of ended approvals.
     pub fn delete_all_parked(&self, approvals: &[String]) -> Result<(), RegistryError> {
-        self.park_aside(|db| {
+        self.write_parked(|db| {
             for approval in approvals {
                 db.execute("DELETE FROM parked WHERE approval = ?1", [approval])?;
             }
@@ -68,24 +78,60 @@ impl Registry {
         })
     }
 
-    /// One transaction over a connection of its own: megabytes are written here, and whoever wants the
-    /// usual connection does not wait for that.
-    fn park_aside<T>(
+    /// Keeps the params of an approved call, to compare the next call of the same tool with. Large ones are
+    /// not kept.
+    pub fn keep_approved_params(
+        &self,
+        call: &str,
+        params: &[u8],
+        now_us: i64,
+    ) -> Result<(), RegistryError> {
+        if params.len() > APPROVED_BYTES_MAX {
+            return Ok(());
+        }
+        let sealed = self.vault.seal(Purpose::ParkedArguments, call, params, &self.random)?;
+        self.write_quietly(|db| {
+            let before_us = now_us.saturating_sub(APPROVED_KEPT_US_MAX);
+            db.execute("DELETE FROM approved_params WHERE approved_at_us < ?1", [before_us])?;
+            db.execute(
+                "INSERT INTO approved_params (call, sealed, approved_at_us) VALUES (?1, ?2, ?3)
+                 ON CONFLICT (call) DO UPDATE SET
+                     sealed = excluded.sealed, approved_at_us = excluded.approved_at_us",
+                (call, sealed.as_bytes(), now_us),
+            )?;
+            Ok(())
+        })
+    }
+
+    /// The params of the last approved call.
+    pub fn approved_params(&self, call: &str) -> Result<Option<ApprovedParams>, RegistryError> {
+        let row: Option<(Vec<u8>, i64)> = self.read(|db| {
+            let select = "SELECT sealed, approved_at_us FROM approved_params WHERE call = ?1";
+            Ok(db.query_row(select, [call], |r| Ok((r.get(0)?, r.get(1)?))).optional()?)
+        })?;
+        let Some((bytes, approved_at_us)) = row else { return Ok(None) };
+        let sealed = Sealed::from_bytes(Purpose::ParkedArguments, call, bytes);
+        Ok(Some(ApprovedParams { params: self.vault.open(&sealed)?, approved_at_us }))
+    }
+
+    /// One transaction over a separate connection: megabytes are written here, and users of the
+    /// shared connection do not wait for that.
+    fn write_parked<T>(
         &self,
         change: impl FnOnce(&Transaction<'_>) -> Result<T, RegistryError>,
     ) -> Result<T, RegistryError> {
-        // Makes sure that the file in the home is the one that was opened.
+        // Checks that the file in the home is still the opened one.
         drop(self.lock()?);
-        let mut aside = Inner::connect(&self.path)?;
+        let mut aside = RegistryConnection::connect(&self.path)?;
         let transaction = aside.db.transaction_with_behavior(TransactionBehavior::Immediate)?;
         let done = change(&transaction)?;
         transaction.commit()?;
         Ok(done)
     }
 
-    /// Deletes what was parked before a time, for approvals that nobody will answer any more.
+    /// Deletes what was parked before a time, for approvals that can no longer be answered.
     pub fn delete_parked_before(&self, before_us: i64) -> Result<usize, RegistryError> {
-        self.write_aside(|db| {
+        self.write_quietly(|db| {
             Ok(db.execute("DELETE FROM parked WHERE created_at_us < ?1", [before_us])?)
         })
     }
@@ -98,5 +144,5 @@ fn check_id(approval: &str) -> Result<(), RegistryError> {
     }
     let name = approval.escape_debug().take(NAME_BYTES_MAX).collect();
     let rule = "an approval is named by 1 to 64 visible characters";
-    Err(RegistryError::Name { thing: Thing::Approval, name, rule })
+    Err(RegistryError::Name { kind: ObjectKind::Approval, name, rule })
 }

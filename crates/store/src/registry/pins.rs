@@ -1,6 +1,6 @@
-//! Pins: the tool definitions the owner accepted, and how what a server offers now differs from
-//! them. The first list ever seen of a server is accepted as it is; nothing after it is. Lists are
-//! compared per set of client capabilities, because some servers show other tools to other clients.
+//! Pins: the tool definitions the owner accepted, and how the current list of a server differs from
+//! them. The first list of a server is accepted as it is; later changes are not. Lists are compared
+//! per set of client capabilities, because some servers show different tools to different clients.
 
 use std::collections::BTreeMap;
 
@@ -11,19 +11,21 @@ use policy::json::Value;
 use rusqlite::{Connection, Transaction};
 
 use super::Registry;
-use super::error::{RegistryError, Thing};
+use super::error::{ObjectKind, RegistryError};
 use crate::ledger::Note;
-use crate::nearest::did_you_mean;
+use policy::did_you_mean;
 
+mod contents;
 pub(super) mod rows;
 mod sets;
 
-use rows::Known;
+pub use contents::CONTENTS_PER_SERVER_MAX;
+use rows::PinSummary;
 pub use sets::{OTHER_CAPABILITIES, SeenBy, ToolSets};
 
 pub const TOOLS_PER_SERVER_MAX: usize = 10_000;
 pub const DEFINITION_BYTES_MAX: usize = 1 << 20;
-/// Who accepted what was pinned at first sight.
+/// Who accepted the definitions of a first list.
 pub const ACCEPTED_AT_FIRST_SIGHT: &str = "first sight";
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -48,7 +50,7 @@ impl PinState {
     }
 }
 
-/// One tool of one server, with the texts to compare.
+/// One tool of one server, with the definitions to compare.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Pin {
     pub tool: String,
@@ -60,9 +62,9 @@ pub struct Pin {
     pub changed_at_us: i64,
     pub accepted_at_us: Option<i64>,
     pub accepted_by: Option<String>,
-    /// Further definitions that the owner accepted: some clients are shown these.
+    /// Further definitions that the owner accepted: some clients see these.
     pub also_accepted: Vec<Pinned>,
-    /// What clients of each capability set were shown last.
+    /// What clients of each capability set last saw.
     pub seen_by: Vec<SeenBy>,
 }
 
@@ -73,14 +75,14 @@ pub struct Pinned {
 }
 
 impl Pin {
-    /// What is different now from what was accepted, one line each.
+    /// The differences from what was accepted, one line each.
     pub fn difference(&self) -> Vec<Change> {
         let text = |side: &Option<Pinned>| side.as_ref().map_or("{}", |p| &p.definition).to_owned();
         difference(&text(&self.accepted), &text(&self.seen))
     }
 }
 
-/// How a list of tools stands to the pins. Names in the order of the alphabet.
+/// How a list of tools compares with the pins. Names in alphabetical order.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PinReport {
     /// The first list of this server: all of it was accepted.
@@ -90,7 +92,7 @@ pub struct PinReport {
     pub new: Vec<String>,
     pub conflict: Vec<String>,
     pub gone: Vec<String>,
-    /// Something is not as it was when a list was last looked at, so snapshots are out of date.
+    /// Something changed since the last check, so snapshots are out of date.
     pub moved: bool,
 }
 
@@ -99,14 +101,14 @@ pub struct PinReport {
 pub enum Accept<'a> {
     All,
     Tool(&'a str),
-    /// Only if the tool is still what the owner looked at.
+    /// Only if the tool is still the one the owner looked at.
     Exactly(&'a str, &'a Fingerprint),
 }
 
 impl Registry {
     /// Compares the whole list of tools (all pages) that a server showed to clients with these
-    /// capabilities with its pins and keeps what it finds. A list like the last one of that set
-    /// changes nothing on disk.
+    /// capabilities with its pins, and stores the result. A list equal to the previous one of that
+    /// set changes nothing on disk.
     pub fn observe(
         &self,
         server: &str,
@@ -125,7 +127,7 @@ impl Registry {
             return Ok(report(&known, false));
         }
         self.write(|db| {
-            // Read again: another process may have seen the same list first.
+            // Read again: another process may have processed the same list first.
             let key = sets::key(db, server, capabilities)?;
             let (is_first, known) = rows::known(db, server)?;
             rows::put(db, (server, key), &known, &seen, is_first, now_us)?;
@@ -139,13 +141,13 @@ impl Registry {
         self.read(|db| sets::all(db, server))
     }
 
-    /// Keeps which features a server declared. No gate has to reload for it.
+    /// Stores which features a server declared. Gates need not reload for it.
     pub fn note_offers(&self, server: &str, offers: &str) -> Result<(), RegistryError> {
-        self.write_aside(|db| sets::put_offers(db, server, offers))
+        self.write_quietly(|db| sets::put_offers(db, server, offers))
     }
 
-    /// Accepts what a server offers now: changed and new tools as they are, and the loss of tools that
-    /// have gone. Answers with the tools it touched.
+    /// Accepts what a server offers now: changed and new tools as they are, and the removal of
+    /// missing tools. Returns the affected tools.
     pub fn accept(
         &self,
         server: &str,
@@ -172,7 +174,7 @@ impl Registry {
             if !touched.is_empty() {
                 let words = touched.join(", ");
                 let note = Note { act: "pins_accepted", by, about: server, words: &words };
-                self.keep_act(db, &note, now_us)?;
+                self.store_act(db, &note, now_us)?;
             }
             Ok(touched)
         })
@@ -183,8 +185,8 @@ impl Registry {
         self.read(|db| rows::all_of(db, server))
     }
 
-    /// Forgets the pins of a server, so that its next list is taken as its first. For servers that
-    /// were taken out of `tollgate.toml`; `remove_server` does it for others.
+    /// Drops the pins of a server, so that its next list counts as its first. For servers that were
+    /// removed from `tollgate.toml`; `remove_server` does it for others.
     pub fn forget_pins(&self, server: &str) -> Result<(), RegistryError> {
         self.write(|db| forget(db, server))
     }
@@ -199,7 +201,17 @@ fn accept_one(
     touched: &mut Vec<String>,
 ) -> Result<(), RegistryError> {
     let (_, known) = rows::known(db, server)?;
-    let chosen: Vec<&Known> = match what {
+    let is_tool = |name: &str| known.iter().any(|pin| pin.tool == name);
+    let is_content = match what {
+        Accept::All => contents::accept(db, server, what, by, now_us, touched).map(|_| false)?,
+        Accept::Tool(name) | Accept::Exactly(name, _) => {
+            !is_tool(name) && contents::accept(db, server, what, by, now_us, touched)?
+        }
+    };
+    if is_content {
+        return Ok(());
+    }
+    let chosen: Vec<&PinSummary> = match what {
         Accept::All => known.iter().collect(),
         Accept::Tool(tool) | Accept::Exactly(tool, _) => vec![find(&known, tool)?],
     };
@@ -219,7 +231,17 @@ fn accept_one(
 }
 
 pub(super) fn forget(db: &Connection, server: &str) -> Result<(), RegistryError> {
-    for table in ["pins", "pin_sets", "pin_variants", "pin_lists", "tool_lists", "server_offers"] {
+    let tables = [
+        "pins",
+        "pin_sets",
+        "pin_variants",
+        "pin_lists",
+        "tool_lists",
+        "server_offers",
+        "server_lists",
+        "content_pins",
+    ];
+    for table in tables {
         db.execute(&format!("DELETE FROM {table} WHERE server = ?1"), [server])?;
     }
     Ok(())
@@ -229,7 +251,8 @@ pub(super) fn forget(db: &Connection, server: &str) -> Result<(), RegistryError>
 pub(super) struct Seen {
     pub(super) definition: String,
     pub(super) fingerprint: Fingerprint,
-    /// Two tools of one name cannot be told apart in a call; both texts are kept, as a list.
+    /// Two tools of one name cannot be distinguished in a call; both definitions are stored, as a
+    /// list.
     pub(super) twice: bool,
 }
 
@@ -265,14 +288,14 @@ impl Seen {
     }
 }
 
-fn find<'k>(known: &'k [Known], tool: &str) -> Result<&'k Known, RegistryError> {
+fn find<'k>(known: &'k [PinSummary], tool: &str) -> Result<&'k PinSummary, RegistryError> {
     known.iter().find(|pin| pin.tool == tool).ok_or_else(|| {
         let near = did_you_mean(tool, known.iter().map(|pin| pin.tool.as_str()));
-        RegistryError::Missing { thing: Thing::Tool, name: tool.to_owned(), near }
+        RegistryError::Missing { kind: ObjectKind::Tool, name: tool.to_owned(), near }
     })
 }
 
-fn report(known: &[Known], moved: bool) -> PinReport {
+fn report(known: &[PinSummary], moved: bool) -> PinReport {
     let mut report = PinReport { moved, ..PinReport::default() };
     for pin in known {
         let list = match pin.state() {

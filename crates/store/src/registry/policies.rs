@@ -1,21 +1,21 @@
-//! Policies: named texts of which every version is kept. A text that does not load or whose own
-//! tests fail never becomes a version.
+//! Policies: named texts with all their versions. A text that does not load or whose own tests fail
+//! never becomes a version.
 
 use policy::{Format, Policy};
 use rusqlite::{Connection, OptionalExtension, Row};
 use sha2::{Digest, Sha256};
 
 use super::Registry;
-use super::error::{Origin, RegistryError, Thing};
+use super::error::{ObjectKind, Origin, RegistryError};
 use super::names::{FileNames, check_name, taken};
 use crate::hex;
-use crate::nearest::did_you_mean;
+use policy::did_you_mean;
 
-/// A policy text with what names it in audit rows.
+/// A policy text with the names that audit rows use for it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PolicyText {
     pub name: String,
-    /// Counts from 1; 0 for a policy of `tollgate.toml`, whose versions are the owner's to keep.
+    /// Counts from 1; 0 for a policy of `tollgate.toml`, whose versions the owner keeps.
     pub version: u64,
     pub sha256: String,
     pub format: Format,
@@ -35,8 +35,8 @@ pub struct PolicyVersion {
 }
 
 impl PolicyText {
-    /// What names this text in rows and approvals. A policy from a file has no version of its own; the
-    /// first twelve digits of its hash stand in, so that one text is told from the next.
+    /// The name of this text in rows and approvals. A policy from a file has no version; the first
+    /// twelve digits of its hash replace it, so that texts can be distinguished.
     pub fn number(&self) -> u64 {
         match self.version {
             0 => {
@@ -59,7 +59,7 @@ impl PolicyText {
         }
     }
 
-    /// How audit rows and lists name it: `home@3`, or `home@` and the beginning of the hash.
+    /// The name in audit rows and lists: `home@3`, or `home@` and the start of the hash.
     pub fn label(&self) -> String {
         match self.version {
             0 => format!("{}@{}", self.name, self.sha256.get(..12).unwrap_or(&self.sha256)),
@@ -69,7 +69,7 @@ impl PolicyText {
 }
 
 impl Registry {
-    /// Puts a new version in force. The same text again is the version that is there.
+    /// Saves and activates a new version. The same text again keeps the current version.
     pub fn put_policy(
         &self,
         name: &str,
@@ -79,9 +79,9 @@ impl Registry {
         file: &FileNames,
         now_us: i64,
     ) -> Result<PolicyText, RegistryError> {
-        check_name(Thing::Policy, name)?;
+        check_name(ObjectKind::Policy, name)?;
         if file.policies.contains(name) {
-            return Err(taken(Thing::Policy, name, Origin::File));
+            return Err(taken(ObjectKind::Policy, name, Origin::File));
         }
         Policy::load(source, format)
             .map_err(|source| RegistryError::PolicyDoesNotLoad { name: name.to_owned(), source })?;
@@ -97,7 +97,7 @@ impl Registry {
         })
     }
 
-    /// Puts the text of an older version in force, as a new version.
+    /// Activates the text of an older version, as a new version.
     pub fn roll_back_policy(
         &self,
         name: &str,
@@ -109,7 +109,7 @@ impl Registry {
         self.put_policy(name, &old.source, old.format, by, &FileNames::default(), now_us)
     }
 
-    /// Takes a policy out of use. Its versions stay, because audit rows name them.
+    /// Removes a policy. Its versions stay, because audit rows refer to them.
     pub fn remove_policy(&self, name: &str, now_us: i64) -> Result<(), RegistryError> {
         self.act(("policy_removed", name, now_us), |db| {
             if current(db, name)?.is_none() {
@@ -124,7 +124,7 @@ impl Registry {
         })
     }
 
-    /// The version in force of every policy, by name.
+    /// The active version of every policy, by name.
     pub fn policies(&self) -> Result<Vec<PolicyText>, RegistryError> {
         self.read(|db| all(db))
     }
@@ -152,16 +152,17 @@ impl Registry {
             let number = i64::try_from(version).unwrap_or(i64::MAX);
             let found = db.query_row(&by_number, (name, number), text_of).optional()?;
             found.ok_or_else(|| RegistryError::Missing {
-                thing: Thing::PolicyVersion,
+                kind: ObjectKind::PolicyVersion,
                 name: format!("{name}@{version}"),
                 near: String::new(),
             })
         })
     }
 
-    /// Keeps the text of a policy from a file, so that an audit row that names it can be read later.
+    /// Stores the text of a policy from a file, so that an audit row that refers to it can be read
+    /// later.
     pub fn keep_file_policy(&self, text: &PolicyText, now_us: i64) -> Result<(), RegistryError> {
-        self.write_aside(|db| {
+        self.write_quietly(|db| {
             db.execute(
                 "INSERT INTO file_policies (sha256, name, format, source, first_used_at_us)
                  VALUES (?1, ?2, ?3, ?4, ?5) ON CONFLICT (sha256) DO NOTHING",
@@ -171,7 +172,7 @@ impl Registry {
         })
     }
 
-    /// The text that an audit row names by its hash, wherever it came from.
+    /// The text that an audit row refers to by its hash, wherever it came from.
     pub fn policy_by_sha256(&self, sha256: &str) -> Result<Option<PolicyText>, RegistryError> {
         let kept = format!("{SELECT} WHERE v.sha256 = ?1 ORDER BY v.version DESC LIMIT 1");
         let from_file =
@@ -245,7 +246,7 @@ fn users(db: &Connection, name: &str) -> Result<Vec<String>, RegistryError> {
 
 fn missing(db: &Connection, name: &str) -> Result<RegistryError, RegistryError> {
     let near = did_you_mean(name, names(db)?.iter().map(String::as_str));
-    Ok(RegistryError::Missing { thing: Thing::Policy, name: name.to_owned(), near })
+    Ok(RegistryError::Missing { kind: ObjectKind::Policy, name: name.to_owned(), near })
 }
 
 fn text_of(row: &Row<'_>) -> rusqlite::Result<PolicyText> {

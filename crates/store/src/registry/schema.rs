@@ -1,5 +1,5 @@
-//! The tables of `gate.db` and how older files become newer ones: a copy first, then one
-//! transaction. Steps are only ever added; a step that shipped is never edited.
+//! The tables of `gate.db` and how older files are upgraded: a copy first, then one transaction.
+//! Steps are only ever added; a released step is never edited.
 
 use std::fs;
 use std::path::Path;
@@ -9,12 +9,12 @@ use rusqlite::{Connection, OpenFlags, OptionalExtension, TransactionBehavior};
 use subtle::ConstantTimeEq;
 
 use super::{BUSY_MS_MAX, RegistryError};
-use crate::half_made;
 use crate::home::{Home, private};
+use crate::interrupted_create;
 use crate::random::Random;
 use crate::vault::{Purpose, Vault};
 
-/// `tlgt`: tells our databases from others.
+/// `tlgt`: distinguishes our databases from others.
 const APPLICATION_ID: i64 = 0x746c_6774;
 
 /// Step N brings a file from version N to N + 1.
@@ -24,23 +24,31 @@ const STEPS: &[&str] = &[
     include_str!("schema/3.sql"),
     include_str!("schema/4.sql"),
     include_str!("schema/5.sql"),
+    include_str!("schema/6.sql"),
+    include_str!("schema/7.sql"),
+    include_str!("schema/8.sql"),
+    include_str!("schema/9.sql"),
+    include_str!("schema/10.sql"),
+    include_str!("schema/11.sql"),
+    include_str!("schema/12.sql"),
+    include_str!("schema/13.sql"),
 ];
 
 #[expect(clippy::cast_possible_wrap, reason = "a handful of steps")]
 pub(super) const VERSION: i64 = STEPS.len() as i64;
 
-/// Looks at a file without changing a byte of it, unless it is half-made and nobody's: another
-/// program's database and a newer one stay as they are. Even closing a writable connection could fold
+/// Checks a file without changing a byte of it, unless its creation was interrupted: another
+/// program's database and a newer one stay unchanged. Even closing a writable connection could fold
 /// its write-ahead log into the file.
 pub(super) fn refuse_foreign(path: &Path) -> Result<(), RegistryError> {
-    half_made::undo(path, Duration::from_millis(BUSY_MS_MAX))?;
+    interrupted_create::roll_back(path, Duration::from_millis(BUSY_MS_MAX))?;
     let is_empty = fs::metadata(path).is_ok_and(|found| found.len() == 0);
     if is_empty && !path.with_extension("db-wal").exists() {
         return Ok(());
     }
     let mut db = Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_ONLY)?;
     db.busy_timeout(Duration::from_millis(BUSY_MS_MAX))?;
-    // One look: another process may be making the tables.
+    // One read: another process may be creating the tables.
     let db = db.transaction()?;
     let found = version(&db)?;
     let application: i64 = db.pragma_query_value(None, "application_id", |r| r.get(0))?;
@@ -54,12 +62,12 @@ pub(super) fn refuse_foreign(path: &Path) -> Result<(), RegistryError> {
     Ok(())
 }
 
-/// A file that was put in place of the open one is used only as it is.
+/// A file that replaced the open one is not upgraded.
 pub(super) fn refuse_older(db: &Connection, path: &Path) -> Result<(), RegistryError> {
     if version(db)? == VERSION { Ok(()) } else { Err(RegistryError::Vanished(path.into())) }
 }
 
-/// Brings the file to this version. Holding the write lock, another connection makes the copy, so
+/// Upgrades the file to this version. Holding the write lock, another connection makes the copy, so
 /// that no process can write between the copy and the change.
 pub(super) fn upgrade(
     db: &mut Connection,
@@ -97,8 +105,8 @@ fn back_up(home: &Home, from: i64, random: &Random) -> Result<(), RegistryError>
     Ok(())
 }
 
-/// Compares the key with a mark of the one that was first used here; the first one leaves it. A
-/// locked vault opens nothing of what is sealed here and has no key to leave a mark of.
+/// Compares the key with a mark of the first one that was used here; the first use stores it. A
+/// locked vault opens nothing that is sealed here and has no key to store a mark of.
 pub(super) fn check_key(db: &mut Connection, vault: &Vault) -> Result<(), RegistryError> {
     if vault.is_locked() {
         return Ok(());

@@ -3,17 +3,17 @@
 use rusqlite::{Connection, OptionalExtension, Transaction};
 use serde::{Deserialize, Serialize};
 
-use super::error::{Origin, RegistryError, Thing};
+use super::error::{ObjectKind, Origin, RegistryError};
 use super::names::{FileNames, check_name, taken};
 use super::stateless::stateless_package;
 use super::target::Target;
 use super::{Registry, pins};
-use crate::nearest::did_you_mean;
 use crate::vault::Purpose;
+use policy::did_you_mean;
 
 pub(super) mod rows;
 
-/// A server's list of tools is asked for again when it is older than this.
+/// A server's list of tools is requested again when it is older than this.
 pub const PINS_FRESH_SECONDS_DEFAULT: u64 = 5;
 pub const SERVERS_MAX: usize = 1_000;
 
@@ -28,7 +28,7 @@ pub struct Server {
     pub origin: Origin,
 }
 
-/// A server to be kept.
+/// A server to be stored.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NewServer {
     pub name: String,
@@ -39,19 +39,24 @@ pub struct NewServer {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ServerOptions {
-    /// How long one call may take; `None`: the gate's own bound.
+    /// The timeout of one call; `None`: the gate's own.
     pub call_ms_max: Option<u64>,
-    /// How long the server may take to start and answer its first message.
+    /// The timeout for the server to start and respond to its first message.
     pub start_ms_max: Option<u64>,
     pub pins_fresh_seconds: u64,
-    /// The sets of tools, or single tools, of a built-in server that are shown; its usual ones when
-    /// none is named.
+    /// The tool sets or single tools of a built-in server that are shown; its defaults if empty.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub tools: Vec<String>,
-    /// Whether all clients share one process of a command; `None`: if its package is known to keep
-    /// nothing between sessions.
+    /// Whether all clients share one process of a command; `None`: if its package is known to be
+    /// stateless.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub share: Option<bool>,
+    /// Whether its own endpoint lists names that every client accepts.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub map_names: bool,
+    /// Whether each grant has its own login at a server that wants OAuth.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub per_grant: bool,
 }
 
 impl Default for ServerOptions {
@@ -62,13 +67,15 @@ impl Default for ServerOptions {
             pins_fresh_seconds: PINS_FRESH_SECONDS_DEFAULT,
             tools: Vec::new(),
             share: None,
+            map_names: false,
+            per_grant: false,
         }
     }
 }
 
 impl Server {
-    /// Whether all clients share one process of it: the owner says so, or its package is known to keep
-    /// nothing between sessions and the owner does not say otherwise.
+    /// Whether all clients share one process: set by the owner, otherwise if its package is known
+    /// to be stateless.
     pub fn is_shared(&self) -> bool {
         let Target::Command { argv, .. } = &self.target else { return false };
         self.options.share.unwrap_or_else(|| stateless_package(argv).is_some())
@@ -82,14 +89,14 @@ impl Registry {
         file: &FileNames,
         now_us: i64,
     ) -> Result<(), RegistryError> {
-        check_name(Thing::Server, &new.name)?;
+        check_name(ObjectKind::Server, &new.name)?;
         new.target.check()?;
         if file.servers.contains(&new.name) {
-            return Err(taken(Thing::Server, &new.name, Origin::File));
+            return Err(taken(ObjectKind::Server, &new.name, Origin::File));
         }
         self.act(("server_added", &new.name, now_us), |db| {
             if id_of(db, &new.name)?.is_some() {
-                return Err(taken(Thing::Server, &new.name, Origin::Registry));
+                return Err(taken(ObjectKind::Server, &new.name, Origin::Registry));
             }
             check_room(db)?;
             let (target, options) = rows::of(new)?;
@@ -103,13 +110,14 @@ impl Registry {
         })
     }
 
-    /// Changes target and options of a server. Its pins stay, so a new target that offers other
-    /// tools is noticed. Credentials of the old target may be used again by passing them on.
+    /// Changes target and options of a server. Its pins stay, so that different tools of a new
+    /// target are noticed. Credentials of the old target can be passed on.
     pub fn replace_server(&self, new: &NewServer, now_us: i64) -> Result<(), RegistryError> {
         new.target.check()?;
         self.act(("server_changed", &new.name, now_us), |db| {
             let id = known_id(db, &new.name)?;
             db.execute("DELETE FROM credentials WHERE server_id = ?1", [id])?;
+            db.execute("DELETE FROM server_lists WHERE server = ?1", [&new.name])?;
             let (target, options) = rows::of(new)?;
             db.execute(
                 "UPDATE servers SET target = ?2, options = ?3, updated_at_us = ?4 WHERE id = ?1",
@@ -120,8 +128,8 @@ impl Registry {
         })
     }
 
-    /// Removes a server with its credentials, its pins, and its place in every grant: a later server
-    /// of the same name must not inherit what was granted for this one. Answers with those grants.
+    /// Removes a server with its credentials, its pins, and its place in every grant: a later
+    /// server of the same name must not inherit access. Returns those grants.
     pub fn remove_server(&self, name: &str, now_us: i64) -> Result<Vec<String>, RegistryError> {
         self.act(("server_removed", name, now_us), |db| {
             let id = known_id(db, name)?;
@@ -161,8 +169,8 @@ impl Registry {
     ) -> Result<(), RegistryError> {
         for (place, name, credential) in target.credentials() {
             let plain = credential.open(&self.vault)?;
-            let key = rows::key(place, name);
-            let row = rows::place_of(id, place, &key);
+            let key = rows::key(place, &name);
+            let row = rows::location_of(id, place, &key);
             let plain = plain.expose().as_bytes();
             let sealed = self.vault.seal(Purpose::ServerCredential, &row, plain, &self.random)?;
             db.execute(
@@ -186,7 +194,7 @@ fn known_id(db: &Connection, name: &str) -> Result<i64, RegistryError> {
 fn missing(db: &Connection, name: &str) -> Result<RegistryError, RegistryError> {
     let known = names(db)?;
     let near = did_you_mean(name, known.iter().map(String::as_str));
-    Ok(RegistryError::Missing { thing: Thing::Server, name: name.to_owned(), near })
+    Ok(RegistryError::Missing { kind: ObjectKind::Server, name: name.to_owned(), near })
 }
 
 pub(super) fn names(db: &Connection) -> Result<Vec<String>, RegistryError> {
@@ -198,5 +206,5 @@ fn check_room(db: &Connection) -> Result<(), RegistryError> {
     if names(db)?.len() < SERVERS_MAX {
         return Ok(());
     }
-    Err(RegistryError::TooMany { thing: Thing::Server, what: "entries", most: SERVERS_MAX })
+    Err(RegistryError::TooMany { kind: ObjectKind::Server, what: "entries", most: SERVERS_MAX })
 }

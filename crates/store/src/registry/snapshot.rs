@@ -1,4 +1,4 @@
-//! Everything a gate runs with, from one consistent look at `gate.db`.
+//! Everything a gate runs with, from one consistent read of `gate.db`.
 
 use std::collections::BTreeMap;
 
@@ -10,21 +10,21 @@ use super::{Registry, generation, grants, policies, servers, values};
 
 /// One state of the registry. Credentials in it are still sealed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Snapshot {
-    /// Moves with every change a gate should notice; see [`Registry::changed`].
+pub struct RegistrySnapshot {
+    /// Changes with every change that a gate should notice; see [`Registry::changed`].
     pub generation: u64,
     pub servers: Vec<Server>,
-    /// The versions in force.
+    /// The active versions.
     pub policies: Vec<PolicyText>,
-    /// Revoked ones included, so that their tokens are known as such.
+    /// Including revoked ones, so that their tokens are recognised as such.
     pub grants: Vec<Grant>,
     pub values: BTreeMap<String, String>,
 }
 
 impl Registry {
-    pub fn snapshot(&self) -> Result<Snapshot, RegistryError> {
+    pub fn snapshot(&self) -> Result<RegistrySnapshot, RegistryError> {
         self.read(|db| {
-            Ok(Snapshot {
+            Ok(RegistrySnapshot {
                 generation: self.numbered(generation(db)?),
                 servers: servers::rows::all(db)?,
                 policies: policies::all(db)?,

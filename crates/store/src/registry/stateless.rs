@@ -1,10 +1,10 @@
-//! Well-known server packages that keep nothing between sessions, so that all clients may share one
-//! process. A package is listed only if its tools read and write files, repositories or services, never
-//! memory of the process, and if it asks its client nothing.
+//! Well-known server packages that keep no state between sessions, so that all clients may share
+//! one process. A package is listed only if its tools read and write files, repositories or
+//! services, never process memory, and if it sends no requests to its client.
 
 /// Name of the package on npm or PyPI, or of its program, and how many arguments it needs to be independent of its client.
 const PACKAGES: &[(&str, usize)] = &[
-    // Without folders it takes those that its client names as roots.
+    // Without folders it uses those that its client names as roots.
     ("@modelcontextprotocol/server-filesystem", 1),
     ("mcp-server-filesystem", 1),
     ("@modelcontextprotocol/server-memory", 0),
@@ -35,7 +35,7 @@ const RUNNERS: &[&[&str]] = &[
     &["pipx", "run"],
 ];
 
-/// The package of a command that is known to keep nothing between sessions.
+/// The package of a command that is known to be stateless.
 pub fn stateless_package(argv: &[String]) -> Option<&'static str> {
     let mut words: Vec<&str> = argv.iter().map(String::as_str).collect();
     let program = words.first()?.rsplit(['/', '\\']).next()?;
@@ -44,7 +44,7 @@ pub fn stateless_package(argv: &[String]) -> Option<&'static str> {
     }
     let runner = RUNNERS.iter().find(|runner| words.starts_with(runner));
     let rest = words.get(runner.map_or(0, |runner| runner.len())..)?;
-    // Flags that take a value are not known here; a command with one is not taken for stateless.
+    // Flags with a value are unknown here; a command with one is not treated as stateless.
     let skipped = if runner.is_some() {
         rest.iter().take_while(|word| matches!(**word, "-y" | "--yes" | "-q" | "--quiet")).count()
     } else {

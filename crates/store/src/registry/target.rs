@@ -1,4 +1,4 @@
-//! Where a server is, and which addresses, headers and commands are fit to be one.
+//! Where a server is, and which addresses, headers and commands are valid.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
@@ -15,7 +15,7 @@ pub const ARGUMENTS_MAX: usize = 256;
 pub const COMMAND_BYTES_MAX: usize = 64 << 10;
 pub const ENVIRONMENT_MAX: usize = 128;
 
-/// Headers that belong to the connection or to the protocol; the gateway writes them itself.
+/// Headers that belong to the connection or the protocol; the gateway writes them itself.
 const REFUSED_HEADERS: &[&str] = &[
     "accept",
     "connection",
@@ -30,25 +30,30 @@ const REFUSED_HEADERS: &[&str] = &[
 ];
 const REFUSED_HEADER_BEGINNINGS: &[&str] = &["content-", "mcp-", "proxy-", "sec-", "tollgate-"];
 
+/// The built-in server that decides approvals; only operator grants can use it.
+pub const OPERATOR_SERVICE: &str = "operator";
+
 /// Where a server is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Target {
     Builtin {
         service: String,
     },
-    /// A child process that speaks over its standard streams. No shell is involved.
+    /// A child process with stdio transport. No shell is involved.
     Command {
         argv: Vec<String>,
         env: Vec<(String, EnvValue)>,
         cwd: Option<PathBuf>,
+        /// Arguments that are kept sealed, by position. In `argv` stands what may be shown of them.
+        secret_args: Vec<(usize, Credential)>,
     },
     Url {
         /// Without its query, so that it can be shown.
         url: String,
-        /// Services put keys into the query, so it is kept like one.
+        /// Services put keys into the query, so it is stored as a secret.
         query: Option<Credential>,
         headers: Vec<(String, Credential)>,
-        /// The owner said that clear text to another machine is fine.
+        /// The owner allowed clear text to another machine.
         allow_plain_http: bool,
     },
 }
@@ -106,7 +111,12 @@ pub enum TargetError {
 }
 
 impl Target {
-    /// Whether it is the address where a gate listens: its calls would come back to the gate itself.
+    /// Whether it is the server that only operator grants can use.
+    pub fn is_operator(&self) -> bool {
+        matches!(self, Target::Builtin { service } if service == OPERATOR_SERVICE)
+    }
+
+    /// Whether it is the gate's own address: its calls would come back to the gate.
     pub fn leads_to(&self, listens_at: SocketAddr) -> bool {
         let Target::Url { url, .. } = self else { return false };
         let Ok(url) = Url::parse(url) else { return false };
@@ -124,7 +134,7 @@ impl Target {
             && url.port_or_known_default() == Some(listens_at.port())
     }
 
-    /// A target by address. A query in the address is taken out and kept as a secret.
+    /// A target by address. A query in the address is split off and stored as a secret.
     pub fn from_url(
         address: &str,
         headers: Vec<(String, Credential)>,
@@ -147,12 +157,13 @@ impl Target {
         }
     }
 
-    /// Says whether the gate may use this target at all. Sealed values were checked when they came.
+    /// Checks that the gate may use this target. Sealed values were checked when they were entered.
     pub fn check(&self) -> Result<(), TargetError> {
         match self {
             Target::Builtin { service } => check_service(service),
-            Target::Command { argv, env, cwd } => {
+            Target::Command { argv, env, cwd, secret_args } => {
                 check_command(argv)?;
+                check_secret_args(argv, secret_args)?;
                 check_environment(env)?;
                 check_folder(cwd.as_ref())
             }
@@ -181,6 +192,24 @@ fn check_command(argv: &[String]) -> Result<(), TargetError> {
     let has_nul = argv.iter().any(|word| word.contains('\0'));
     if has_nul || argv.len() > ARGUMENTS_MAX || bytes > COMMAND_BYTES_MAX {
         return Err(TargetError::Command);
+    }
+    Ok(())
+}
+
+/// The program itself is no secret, and a position is given once.
+fn check_secret_args(
+    argv: &[String],
+    secret_args: &[(usize, Credential)],
+) -> Result<(), TargetError> {
+    for (i, (at, value)) in secret_args.iter().enumerate() {
+        let fits = match value {
+            Credential::Held(secret) => fits_environment(secret.expose()),
+            Credential::Sealed(_) => true,
+        };
+        let is_twice = secret_args.iter().take(i).any(|(earlier, _)| earlier == at);
+        if !fits || is_twice || *at == 0 || *at >= argv.len() {
+            return Err(TargetError::Command);
+        }
     }
     Ok(())
 }
@@ -222,7 +251,7 @@ fn parse_url(address: &str) -> Result<Url, TargetError> {
     if address.len() > URL_BYTES_MAX {
         return Err(TargetError::LongUrl);
     }
-    // White space and control characters are dropped by URL readers, each in its own way.
+    // URL parsers drop white space and control characters, each in its own way.
     if address.chars().any(|c| c.is_whitespace() || c.is_control() || c == '\\') {
         return Err(TargetError::NotAUrl("it holds white space or control characters".into()));
     }

@@ -15,7 +15,7 @@ pub struct TaskOwner {
     /// SHA-256 of the task id, in hex.
     pub task: String,
     pub grant: String,
-    /// The session of the call; empty for the conversation that sessionless calls of a grant share.
+    /// The session of the call; empty for the context that sessionless calls of a grant share.
     pub conversation: String,
     pub tool: String,
     /// Whether the server hands out its task ids for one conversation only.
@@ -27,7 +27,7 @@ pub struct TaskOwner {
 impl Registry {
     /// Stores owners, deletes expired ones, and keeps the table within its bound.
     pub fn put_task_owners(&self, owners: &[TaskOwner], now_us: i64) -> Result<(), RegistryError> {
-        self.write_aside(|db| {
+        self.write_quietly(|db| {
             let put = "INSERT INTO tasks (server, task, grant_id, conversation, tool, is_private, begun_at_us, until_us)
                        VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)
                        ON CONFLICT DO UPDATE SET is_private = ?6, until_us = max(until_us, ?8)";
@@ -50,6 +50,23 @@ impl Registry {
                             ORDER BY begun_at_us DESC LIMIT -1 OFFSET ?1)";
             db.execute(trim, [i64::try_from(TASK_OWNERS_MAX).unwrap_or(i64::MAX)])?;
             Ok(())
+        })
+    }
+
+    /// The owners of one task that have not expired, by the hash of its id. Another process of the home
+    /// may have stored them.
+    pub fn task_owners_of(
+        &self,
+        server: &str,
+        task: &str,
+        now_us: i64,
+    ) -> Result<Vec<TaskOwner>, RegistryError> {
+        self.read(|db| {
+            let select = "SELECT server, task, grant_id, conversation, tool, is_private, begun_at_us, until_us
+                          FROM tasks WHERE server = ?1 AND task = ?2 AND until_us > ?3 ORDER BY begun_at_us";
+            let mut select = db.prepare_cached(select)?;
+            let found = select.query_map((server, task, now_us), owner)?;
+            Ok(found.collect::<Result<_, _>>()?)
         })
     }
 

@@ -1,5 +1,5 @@
-//! Grant tokens: `tg_`, 43 random letters and digits (256 bits), and 6 that check them, so that a
-//! mistyped token is told apart from an unknown one. Only the SHA-256 of a token is kept.
+//! Grant tokens: `tg_`, 43 random letters and digits (256 bits), and a checksum of 6, which
+//! distinguishes a mistyped token from an unknown one. Only the SHA-256 of a token is stored.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -20,7 +20,7 @@ pub const TOKEN_BYTES: usize = TOKEN_PREFIX.len() + TOKEN_RANDOM_CHARS + TOKEN_C
 
 const ALPHABET: &[u8; 62] = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
 
-/// A token in hand: shown to the owner once, or presented by a client.
+/// A token in clear: shown to the owner once, or presented by a client.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Token(Secret);
 
@@ -33,7 +33,7 @@ pub enum TokenFault {
     Mistyped,
 }
 
-/// SHA-256 of a token. The token holds 256 random bits, so a slow hash would protect nothing more.
+/// SHA-256 of a token. The token has 256 random bits, so a slow hash would not add protection.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct TokenHash([u8; 32]);
 
@@ -48,7 +48,7 @@ impl Token {
         Ok(Token(Secret::new(text.as_str())))
     }
 
-    /// Reads a presented token; says nothing about whether anyone holds it.
+    /// Parses a presented token; does not check whether it belongs to a grant.
     pub fn parse(text: &str) -> Result<Token, TokenFault> {
         Token::check(text).map(|()| Token(Secret::new(text)))
     }
@@ -104,7 +104,7 @@ impl TokenHash {
         &self.0
     }
 
-    /// Compares without telling by its time where the two differ.
+    /// Constant-time comparison.
     pub(crate) fn same(&self, other: &TokenHash) -> bool {
         self.0.ct_eq(&other.0).into()
     }
@@ -116,7 +116,7 @@ impl fmt::Debug for TokenHash {
     }
 }
 
-/// Whether a token stands anywhere in a text. Letters and digits beside it do not hide it.
+/// Whether a text contains a token, also between other letters and digits.
 pub fn has_token(text: &str) -> bool {
     text.match_indices(TOKEN_PREFIX).any(|(at, _)| {
         let token = text.get(at..at + TOKEN_BYTES);
@@ -124,9 +124,9 @@ pub fn has_token(text: &str) -> bool {
     })
 }
 
-/// `text` with everything that looks like a token blanked; for log lines that quote what came in.
+/// `text` with everything that looks like a token redacted; for log lines that quote input.
 pub fn redact_tokens(text: &str) -> Cow<'_, str> {
-    /// A token cut short still gives most of itself away.
+    /// A truncated token still reveals most of the real one.
     const CHARS_MIN: usize = 16;
     let mut out = String::new();
     let mut rest = text;
@@ -147,8 +147,8 @@ pub fn redact_tokens(text: &str) -> Cow<'_, str> {
     Cow::Owned(out)
 }
 
-/// Random letters and digits, each as likely as the other: bytes beyond the last whole round of 62
-/// are thrown away instead of folded.
+/// Uniformly random letters and digits: bytes beyond the last whole round of 62 are discarded
+/// instead of folded.
 pub(super) fn push_random(
     text: &mut String,
     chars: usize,
@@ -170,7 +170,7 @@ fn in_alphabet(c: u8) -> bool {
     c.is_ascii_alphanumeric()
 }
 
-/// Six letters and digits from the hash of what stands before them.
+/// A checksum of six letters and digits, from the hash of what precedes it.
 fn check_chars(body: &str) -> [u8; TOKEN_CHECK_CHARS] {
     let digest =
         Sha256::new().chain_update(b"tollgate token check\0").chain_update(body).finalize();
@@ -185,7 +185,7 @@ fn check_chars(body: &str) -> [u8; TOKEN_CHECK_CHARS] {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used, reason = "a test fails where the stage does not stand")]
+    #![allow(clippy::unwrap_used, reason = "tests")]
 
     use super::{TOKEN_BYTES, Token, TokenFault, has_token, redact_tokens};
     use crate::random::Random;

@@ -1,4 +1,4 @@
-//! Small settings by key, and the latest time this home has seen. Nothing secret belongs here.
+//! Small settings by key, and the latest time this home has seen. Not for secrets.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -6,7 +6,7 @@ use std::path::Path;
 use rusqlite::{Connection, OpenFlags, OptionalExtension};
 
 use super::Registry;
-use super::error::{RegistryError, Thing};
+use super::error::{ObjectKind, RegistryError};
 use super::names::check_key;
 use crate::ledger::Checkpoint;
 
@@ -14,14 +14,14 @@ pub const VALUE_BYTES_MAX: usize = 64 << 10;
 
 /// Where a row of the audit log is remembered.
 const LOG_KEY: &str = "audit-log";
-/// Says that the audit log of this home has a seal.
+/// Marks that the audit log of this home has a seal.
 const SEALED_KEY: &str = "audit-sealed";
 
-/// What a `gate.db` knows of the audit log.
+/// What a `gate.db` knows about the audit log.
 #[derive(Clone, Debug, Default)]
 pub struct RememberedLog {
     pub row: Option<Checkpoint>,
-    /// The log was sealed, so its seal must be there.
+    /// The log was sealed, so its seal must exist.
     pub is_sealed: bool,
 }
 
@@ -30,7 +30,7 @@ impl Registry {
         check_key(key)?;
         if value.len() > VALUE_BYTES_MAX {
             return Err(RegistryError::TooLarge {
-                thing: Thing::Setting,
+                kind: ObjectKind::Setting,
                 name: key.to_owned(),
                 bytes: value.len(),
                 bytes_max: VALUE_BYTES_MAX,
@@ -43,10 +43,10 @@ impl Registry {
         self.read(|db| get(db, key))
     }
 
-    /// Remembers a row of the audit log, so that a log that is taken away is missed. Not while an act
-    /// waits for its row, because that one is looked for behind what is remembered.
+    /// Remembers a row of the audit log, so that a removed log is noticed. Not while an act waits
+    /// for its row, because that is searched for after the remembered row.
     pub fn remember_log(&self, row: &Checkpoint, now_us: i64) -> Result<(), RegistryError> {
-        self.write_aside(|db| {
+        self.write_quietly(|db| {
             let waits = "SELECT EXISTS (SELECT 1 FROM unrecorded)";
             if db.query_row(waits, [], |found| found.get(0))? {
                 Ok(())
@@ -68,10 +68,10 @@ impl Registry {
 
     /// The audit log has a seal from now on.
     pub fn log_was_sealed(&self, now_us: i64) -> Result<(), RegistryError> {
-        self.write_aside(|db| put(db, SEALED_KEY, "1", now_us))
+        self.write_quietly(|db| put(db, SEALED_KEY, "1", now_us))
     }
 
-    /// Removes a setting; answers whether there was one.
+    /// Removes a setting; returns whether it existed.
     pub fn unset_value(&self, key: &str) -> Result<bool, RegistryError> {
         self.write(|db| Ok(db.execute("DELETE FROM settings WHERE key = ?1", [key])? == 1))
     }
@@ -80,19 +80,19 @@ impl Registry {
         self.read(|db| all(db))
     }
 
-    /// Notes what the clock says and answers with the latest time ever noted. A gate starts from
-    /// that, so that a clock set back while it was down does not revive what had expired.
+    /// Stores the clock's time and returns the latest time ever stored. A gate starts from that, so
+    /// that setting the clock back while it was down does not revive what had expired.
     pub fn note_time(&self, now_us: i64) -> Result<i64, RegistryError> {
-        self.write_aside(|db| {
+        self.write_quietly(|db| {
             let set = "UPDATE meta SET latest_time_us = max(coalesce(latest_time_us, ?1), ?1)
                        RETURNING latest_time_us";
             Ok(db.query_row(set, [now_us], |r| r.get(0))?)
         })
     }
 
-    /// Forgets the noted time, after a clock that was wrong by running ahead.
+    /// Drops the stored time, after a clock that ran ahead was corrected.
     pub fn forget_time(&self) -> Result<(), RegistryError> {
-        self.write_aside(|db| {
+        self.write_quietly(|db| {
             db.execute("UPDATE meta SET latest_time_us = NULL", [])?;
             Ok(())
         })
@@ -122,8 +122,8 @@ pub(super) fn log(db: &Connection) -> Result<Option<Checkpoint>, RegistryError> 
     Ok(get(db, LOG_KEY)?.and_then(|text| serde_json::from_str(&text).ok()))
 }
 
-/// What a `gate.db` remembers, for one who may have no key to it. A file that cannot be read, or is
-/// not there, knows no row; that it was never sealed is said only by one that can be read.
+/// What a `gate.db` remembers, readable without the key. An unreadable or missing file knows no
+/// row; only a readable one can say that the log was never sealed.
 pub fn log_remembered_by(gate_db: &Path) -> RememberedLog {
     let unknown = RememberedLog { row: None, is_sealed: true };
     let Ok(db) = Connection::open_with_flags(gate_db, OpenFlags::SQLITE_OPEN_READ_ONLY) else {

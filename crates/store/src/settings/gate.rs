@@ -1,7 +1,8 @@
-//! The part of the file that is about the gate itself: where it listens, what it keeps, its numbers.
+//! The settings of the gate itself: addresses, retention, limits.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
+use oauth::server::Issuer;
 use url::Url;
 
 use super::problem::Problems;
@@ -21,6 +22,8 @@ pub(super) fn read(root: &Section<'_>, settings: &mut Settings, problems: &mut P
         settings.listen = listen.unwrap_or(settings.listen);
     }
     settings.hostnames = read_hostnames(root, problems);
+    settings.public_url = read_public_url(root, problems);
+    settings.public_dashboard = root.flag("public_dashboard", problems).unwrap_or_default();
     let words = [("process", Durability::Process), ("power", Durability::Power)];
     settings.durability = root.choice("durability", &words, problems).unwrap_or_default();
     settings.retention = read_retention(root, problems).unwrap_or_default();
@@ -86,7 +89,18 @@ fn read_hostnames(root: &Section<'_>, problems: &mut Problems<'_>) -> Vec<String
     names
 }
 
-/// A name that reads the same in a Host header and in a URL: no wild card, scheme, path or user.
+fn read_public_url(root: &Section<'_>, problems: &mut Problems<'_>) -> Option<Issuer> {
+    let (text, field) = root.text("public_url", problems)?;
+    match Issuer::parse(text) {
+        Ok(issuer) => Some(issuer),
+        Err(why) => {
+            field.wrong(&format!("an origin such as `https://gate.example`: {why}"), problems);
+            None
+        }
+    }
+}
+
+/// A name that is the same in a Host header and in a URL: no wildcard, scheme, path or user.
 fn is_hostname(text: &str) -> bool {
     let Ok(url) = Url::parse(&format!("http://{text}/")) else { return false };
     let host = url.host_str().unwrap_or_default();
@@ -140,7 +154,7 @@ fn read_time_zone(root: &Section<'_>, problems: &mut Problems<'_>) -> Option<Str
 }
 
 fn read_limits(root: &Section<'_>, limits: &mut Limits, problems: &mut Problems<'_>) {
-    /// What `approval_hold_seconds` was called first; files may still have it.
+    /// The former name of `approval_hold_seconds`, still accepted.
     const HOLD_MS: &str = "approval_hold_ms";
     let known: Vec<&str> = Limits::TABLE.iter().map(|row| row.name).chain([HOLD_MS]).collect();
     let section = root.field("limits").and_then(|field| field.section(&known, problems));

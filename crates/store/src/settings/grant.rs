@@ -1,74 +1,85 @@
-//! `[grants.LABEL]`: servers with their policies, and the token by its hash or by where it lies.
+//! `[grants.LABEL]`: servers with their policies, and the token by hash or by reference.
 
 use toml::de::DeValue;
 
 use super::problem::Problems;
-use super::reference::Outside;
-use super::section::{Entry, Field, Section};
-use crate::registry::grants::HOLDINGS_MAX;
+use super::reference::ExternalValues;
+use super::section::{Field, NamedField, Section};
+use crate::registry::grants::SERVERS_PER_GRANT_MAX;
 use crate::registry::names::{check_label, check_name};
-use crate::registry::{Grant, Holding, Origin, Thing, Token, TokenHash, TokenRecord};
+use crate::registry::{
+    Grant, ObjectKind, Origin, Prefix, ServerAccess, Token, TokenHash, TokenRecord,
+};
 use crate::secret::Secret;
 
-const KEYS: &[&str] = &["servers", "token_sha256", "token_env", "token_file", "expires"];
+const KEYS: &[&str] =
+    &["servers", "token_sha256", "token_env", "token_file", "expires", "prefix", "operator"];
 /// Two hashes let a token be replaced without a gap.
 const TOKENS_MAX: usize = 4;
 
 pub(super) fn read(
-    entry: &Entry<'_>,
-    outside: &mut Outside<'_>,
+    entry: &NamedField<'_>,
+    outside: &mut ExternalValues<'_>,
     problems: &mut Problems<'_>,
 ) -> Option<Grant> {
     if let Err(e) = check_label(entry.name) {
         problems.error(&entry.name_span, &e);
     }
     let section = entry.field.section(KEYS, problems)?;
-    let holdings = read_holdings(&section, problems);
+    let server_access = read_server_access(&section, problems);
     let tokens = read_tokens(&section, outside, problems);
     let expires_at_us = section.field("expires").and_then(|field| read_expiry(&field, problems));
-    let record = |hash| TokenRecord { hash, created_at_us: 0, valid_until_us: None };
+    let record =
+        |hash| TokenRecord { hash, created_at_us: 0, valid_until_us: None, audience: None };
     Some(Grant {
         id: format!("file:{}", entry.name),
         label: entry.name.to_owned(),
-        holdings,
+        server_access,
         created_at_us: 0,
         expires_at_us,
         expired_at_us: None,
         revoked_at_us: None,
         tokens: tokens.into_iter().map(record).collect(),
+        prefix: section
+            .field("prefix")
+            .and_then(|field| read_prefix(&field, problems))
+            .unwrap_or_default(),
+        operator: section.flag("operator", problems).unwrap_or_default(),
+        client: None,
         origin: Origin::File,
     })
 }
 
 /// `servers = { whoop = "read_only", notes = false }`: a policy by name, or no policy yet.
-fn read_holdings(section: &Section<'_>, problems: &mut Problems<'_>) -> Vec<Holding> {
+fn read_server_access(section: &Section<'_>, problems: &mut Problems<'_>) -> Vec<ServerAccess> {
     let Some(field) = section.field("servers") else {
         problems.add(&section.span, format!("`{}` holds no `servers`", section.path));
         return Vec::new();
     };
-    let mut holdings = Vec::new();
+    let mut server_access = Vec::new();
     for entry in field.entries(problems) {
         let server = entry.name.to_owned();
-        if let Err(e) = check_name(Thing::Server, entry.name) {
+        if let Err(e) = check_name(ObjectKind::Server, entry.name) {
             problems.error(&entry.name_span, &e);
         }
         match entry.field.value {
             DeValue::String(policy) => {
-                holdings.push(Holding { server, policy: Some(policy.clone().into_owned()) });
+                server_access
+                    .push(ServerAccess { server, policy: Some(policy.clone().into_owned()) });
             }
-            DeValue::Boolean(false) => holdings.push(Holding { server, policy: None }),
+            DeValue::Boolean(false) => server_access.push(ServerAccess { server, policy: None }),
             _ => entry.field.wrong("the name of a policy, or `false` for none", problems),
         }
     }
-    if holdings.len() > HOLDINGS_MAX {
-        field.wrong(&format!("{HOLDINGS_MAX} servers at most"), problems);
+    if server_access.len() > SERVERS_PER_GRANT_MAX {
+        field.wrong(&format!("{SERVERS_PER_GRANT_MAX} servers at most"), problems);
     }
-    holdings
+    server_access
 }
 
 fn read_tokens(
     section: &Section<'_>,
-    outside: &mut Outside<'_>,
+    outside: &mut ExternalValues<'_>,
     problems: &mut Problems<'_>,
 ) -> Vec<TokenHash> {
     let kinds = ["token_sha256", "token_env", "token_file"];
@@ -124,7 +135,15 @@ fn token_hash(
     }
 }
 
-/// A moment, with its offset: `2027-01-31T00:00:00Z`, as a TOML date or as text.
+fn read_prefix(field: &Field<'_>, problems: &mut Problems<'_>) -> Option<Prefix> {
+    let prefix = Prefix::parse(field.value.as_str().unwrap_or_default());
+    if prefix.is_none() {
+        field.wrong("`always` or `never`", problems);
+    }
+    prefix
+}
+
+/// A time with its offset: `2027-01-31T00:00:00Z`, as a TOML date or as text.
 fn read_expiry(field: &Field<'_>, problems: &mut Problems<'_>) -> Option<i64> {
     let text = match field.value {
         DeValue::Datetime(moment) => moment.to_string(),

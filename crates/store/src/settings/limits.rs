@@ -66,9 +66,9 @@ limits! {
     commands_per_grant_max: 100, 1, 10_000,
         "Processes that the sessions of one grant keep running; with one more, the session of that grant that was idle longest ends.";
     session_idle_seconds_max: 3_600, 1, 30 * 86_400,
-        "A session nobody used for so long ends, and so does a command that clients without a session share.";
+        "An idle session ends after this time, and so does an idle command that clients without a session share.";
     session_gone_seconds_max: 60, 1, 30 * 86_400,
-        "A session whose client had a stream and closed it, and sends no request for so long, ends with its commands. A client that never opened a stream keeps the bound above.";
+        "A session without a stream, a running call and a task ends with its commands when its client sends nothing for so long. A client that returns later gets 404 and starts a new session.";
     body_bytes_max: 4 * MIB, KIB, 64 * MIB,
         "A message body; a larger one is answered 413.";
     header_bytes_max: 32 * KIB, KIB, MIB,
@@ -97,4 +97,6 @@ limits! {
         "One call to a server, unless the server has a number of its own; then it is cancelled.";
     answer_bytes_max: 32 * MIB, KIB, 1_024 * MIB,
         "One answer of a server; a larger one is refused.";
+    busy_poll_us_max: 0, 0, 10_000,
+        "How long a thread polls for the next message while only one client is active, before it sleeps. Lowers the latency of a lone client and costs CPU and battery; 0 turns it off.";
 }

@@ -1,19 +1,19 @@
-//! `[policies.NAME]`: a file beside this one, or the text itself.
+//! `[policies.NAME]`: a separate file, or the text itself.
 
 use policy::{Format, Policy};
 
 use super::problem::Problems;
-use super::reference::Outside;
-use super::section::{Entry, Field, Section};
+use super::reference::ExternalValues;
+use super::section::{Field, NamedField, Section};
 use crate::registry::names::check_name;
-use crate::registry::{PolicyText, Thing};
+use crate::registry::{ObjectKind, PolicyText};
 
 pub(super) fn read(
-    entry: &Entry<'_>,
-    outside: &mut Outside<'_>,
+    entry: &NamedField<'_>,
+    outside: &mut ExternalValues<'_>,
     problems: &mut Problems<'_>,
 ) -> Option<PolicyText> {
-    if let Err(e) = check_name(Thing::Policy, entry.name) {
+    if let Err(e) = check_name(ObjectKind::Policy, entry.name) {
         problems.error(&entry.name_span, &e);
     }
     let section = entry.field.section(&["file", "source", "format"], problems)?;
@@ -36,10 +36,10 @@ pub(super) fn read(
     }
 }
 
-/// The text, its format, where it is (for errors) and the field that says so.
+/// The text, its format, its location (for errors) and the field that names it.
 fn read_text<'a>(
     section: &Section<'a>,
-    outside: &mut Outside<'_>,
+    outside: &mut ExternalValues<'_>,
     problems: &mut Problems<'_>,
 ) -> Option<(String, Format, String, Field<'a>)> {
     let formats = [("json", Format::Json), ("yaml", Format::Yaml)];

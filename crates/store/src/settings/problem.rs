@@ -1,5 +1,5 @@
-//! What is wrong with a settings file, where, and what to write instead. Values are never repeated:
-//! someone may have put a secret where none belongs.
+//! Problems of a settings file: what is wrong, where, and what to write instead. Values are never
+//! repeated, because one may be a misplaced secret.
 
 use std::fmt;
 use std::ops::Range;
@@ -7,7 +7,7 @@ use std::ops::Range;
 /// Problems beyond this many are counted, not listed.
 pub const PROBLEMS_MAX: usize = 50;
 
-/// One thing that is wrong. Line and column count from 1, the column in characters.
+/// One problem. Line and column count from 1, the column in characters.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Problem {
     pub line: usize,
@@ -23,7 +23,7 @@ impl fmt::Display for Problem {
     }
 }
 
-/// Why a settings file was not taken. Never empty; in the order of the file.
+/// Why a settings file was rejected. Never empty; in the order of the file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SettingsError {
     pub problems: Vec<Problem>,
@@ -45,7 +45,7 @@ impl fmt::Display for SettingsError {
 
 impl std::error::Error for SettingsError {}
 
-/// Collects problems while reading goes on, so that one run shows many.
+/// Collects problems while reading continues, so that one run shows many.
 pub(super) struct Problems<'t> {
     text: &'t str,
     found: Vec<Problem>,
@@ -70,7 +70,7 @@ impl<'t> Problems<'t> {
         self.push(at, words.into(), Some(hint.into()));
     }
 
-    /// An error from another room, whose words may carry a hint of their own.
+    /// An error of another module, whose message may contain a hint.
     pub(super) fn error(&mut self, at: &Range<usize>, error: &dyn fmt::Display) {
         let text = error.to_string();
         match text.split_once("\nhint: ") {

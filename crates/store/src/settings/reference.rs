@@ -1,4 +1,4 @@
-//! Values that lie outside the file: in an environment variable or in a file of their own.
+//! Values outside the file: in an environment variable or in a separate file.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -7,18 +7,18 @@ use super::problem::Problems;
 use super::section::Field;
 use crate::secret::Secret;
 
-/// A referenced value; larger files are refused.
+/// A referenced value; larger files are rejected.
 pub const REFERENCED_BYTES_MAX: usize = 64 << 10;
 
-/// The world outside the file, as `cli` hands it in.
-pub(super) struct Outside<'r> {
+/// Access to the environment and to files, as passed in by `cli`.
+pub(super) struct ExternalValues<'r> {
     pub(super) resolve_env: &'r dyn Fn(&str) -> Option<String>,
     pub(super) read_file: &'r dyn Fn(&Path) -> io::Result<String>,
-    /// Every file that was read, so that a change in one of them is noticed.
+    /// Every file that was read, so that a change of one is noticed.
     pub(super) files: Vec<PathBuf>,
 }
 
-impl Outside<'_> {
+impl ExternalValues<'_> {
     pub(super) fn variable(
         &self,
         name: &str,
@@ -35,7 +35,7 @@ impl Outside<'_> {
         }
     }
 
-    /// The text of a file without the line end that editors put there.
+    /// The text of a file without its trailing newline.
     pub(super) fn file_value(
         &mut self,
         path: &str,

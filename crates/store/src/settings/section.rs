@@ -1,5 +1,5 @@
-//! Strict reading of TOML: every key is known, every value has its type, and what does not fit is a
-//! problem with its place.
+//! Strict reading of TOML: every key is known, every value has its type, and everything else is a
+//! problem with its position.
 
 use std::ops::Range;
 
@@ -7,7 +7,7 @@ use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
 use super::problem::Problems;
-use crate::nearest::did_you_mean;
+use policy::did_you_mean;
 
 /// A table whose keys were checked.
 pub(super) struct Section<'a> {
@@ -25,7 +25,7 @@ pub(super) struct Field<'a> {
 }
 
 /// A key the owner chose, with its value.
-pub(super) struct Entry<'a> {
+pub(super) struct NamedField<'a> {
     pub(super) name: &'a str,
     pub(super) name_span: Range<usize>,
     pub(super) field: Field<'a>,
@@ -58,18 +58,18 @@ impl<'a> Section<'a> {
         Some(Field { path: joined(&self.path, key), span: value.span(), value: value.get_ref() })
     }
 
-    /// The entries of a table in this one whose keys are names the owner chose.
-    pub(super) fn entries(&self, key: &str, problems: &mut Problems<'_>) -> Vec<Entry<'a>> {
+    /// The entries of a subtable whose keys are names the owner chose.
+    pub(super) fn entries(&self, key: &str, problems: &mut Problems<'_>) -> Vec<NamedField<'a>> {
         self.field(key).map_or_else(Vec::new, |field| field.entries(problems))
     }
 
-    pub(super) fn text(&self, key: &str, problems: &mut Problems<'_>) -> Option<Text<'a>> {
+    pub(super) fn text(&self, key: &str, problems: &mut Problems<'_>) -> Option<TextField<'a>> {
         let field = self.field(key)?;
         let text = field.text(problems)?;
         Some((text, field))
     }
 
-    /// One word out of a closed set.
+    /// One of a closed set of words.
     pub(super) fn choice<T: Copy>(
         &self,
         key: &str,
@@ -104,8 +104,8 @@ impl<'a> Section<'a> {
     }
 }
 
-/// A text together with the field it was read from.
-pub(super) type Text<'a> = (&'a str, Field<'a>);
+/// A text with the field it was read from.
+pub(super) type TextField<'a> = (&'a str, Field<'a>);
 
 impl<'a> Field<'a> {
     pub(super) fn text(&self, problems: &mut Problems<'_>) -> Option<&'a str> {
@@ -134,8 +134,8 @@ impl<'a> Field<'a> {
         fits
     }
 
-    /// A list of texts; each comes with its own place.
-    pub(super) fn texts(&self, problems: &mut Problems<'_>) -> Vec<Text<'a>> {
+    /// A list of texts; each with its own position.
+    pub(super) fn texts(&self, problems: &mut Problems<'_>) -> Vec<TextField<'a>> {
         let Some(items) = self.value.as_array() else {
             self.wrong("a list of texts", problems);
             return Vec::new();
@@ -162,13 +162,13 @@ impl<'a> Field<'a> {
     }
 
     /// The entries of a table whose keys are names the owner chose.
-    pub(super) fn entries(&self, problems: &mut Problems<'_>) -> Vec<Entry<'a>> {
+    pub(super) fn entries(&self, problems: &mut Problems<'_>) -> Vec<NamedField<'a>> {
         let Some(section) = self.table(problems) else { return Vec::new() };
         let entries = section.table.iter().map(|(key, value)| {
             let name = key.get_ref().as_ref();
             let path = joined(&self.path, &shown(name));
             let field = Field { path, span: value.span(), value: value.get_ref() };
-            Entry { name, name_span: key.span(), field }
+            NamedField { name, name_span: key.span(), field }
         });
         entries.collect()
     }
@@ -190,7 +190,7 @@ fn joined(path: &str, key: &str) -> String {
     if path.is_empty() { key.to_owned() } else { format!("{path}.{key}") }
 }
 
-/// A key as it may be repeated: cut, and without control characters.
+/// A key as it may be quoted: truncated, and without control characters.
 fn shown(name: &str) -> String {
     name.escape_debug().take(64).collect()
 }

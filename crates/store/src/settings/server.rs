@@ -2,14 +2,14 @@
 
 use super::limits::Limits;
 use super::problem::Problems;
-use super::reference::Outside;
-use super::section::{Entry, Section};
+use super::reference::ExternalValues;
+use super::section::{NamedField, Section};
 use crate::registry::names::check_name;
 use crate::registry::{
-    Credential, EnvValue, Origin, Server, ServerOptions, Target, TargetError, Thing,
+    Credential, EnvValue, ObjectKind, Origin, Server, ServerOptions, Target, TargetError,
 };
 
-/// What every server may have; the rest belongs to one kind of target.
+/// The keys of every server; the rest belongs to one kind of target.
 const KEYS: &[&str] = &[
     "command",
     "url",
@@ -24,21 +24,23 @@ const KEYS: &[&str] = &[
     "start_ms_max",
     "pins_fresh_seconds",
     "share",
+    "map_names",
+    "per_grant",
 ];
 const PINS_FRESH_SECONDS_MAX: u64 = 30 * 86_400;
 
 pub(super) fn read(
-    entry: &Entry<'_>,
-    outside: &mut Outside<'_>,
+    entry: &NamedField<'_>,
+    outside: &mut ExternalValues<'_>,
     problems: &mut Problems<'_>,
 ) -> Option<Server> {
-    if let Err(e) = check_name(Thing::Server, entry.name) {
+    if let Err(e) = check_name(ObjectKind::Server, entry.name) {
         problems.error(&entry.name_span, &e);
     }
     let section = entry.field.section(KEYS, problems)?;
     let target = read_target(&section, outside, problems)?;
     if let Err(e) = target.check() {
-        problems.error(&place_of(&e, &section), &e);
+        problems.error(&location_of(&e, &section), &e);
     }
     Some(Server {
         name: entry.name.to_owned(),
@@ -52,7 +54,7 @@ pub(super) fn read(
 
 fn read_target(
     section: &Section<'_>,
-    outside: &mut Outside<'_>,
+    outside: &mut ExternalValues<'_>,
     problems: &mut Problems<'_>,
 ) -> Option<Target> {
     let kinds = ["command", "url", "builtin"];
@@ -62,7 +64,7 @@ fn read_target(
             refuse(
                 section,
                 "command",
-                &["headers", "query", "allow_plain_http", "tools"],
+                &["headers", "query", "allow_plain_http", "tools", "per_grant"],
                 problems,
             );
             let argv = section.field("command")?.texts(problems);
@@ -70,6 +72,7 @@ fn read_target(
                 argv: argv.into_iter().map(|(word, _)| word.to_owned()).collect(),
                 env: read_env(section, outside, problems),
                 cwd: section.text("cwd", problems).map(|(path, _)| path.into()),
+                secret_args: Vec::new(),
             })
         }
         ["url"] => {
@@ -83,7 +86,8 @@ fn read_target(
             })
         }
         ["builtin"] => {
-            let others = ["headers", "query", "allow_plain_http", "env", "cwd", "share"];
+            let others =
+                ["headers", "query", "allow_plain_http", "env", "cwd", "share", "per_grant"];
             refuse(section, "builtin", &others, problems);
             let (service, _) = section.text("builtin", problems)?;
             Some(Target::Builtin { service: service.to_owned() })
@@ -96,7 +100,7 @@ fn read_target(
     }
 }
 
-/// A key that has no meaning for this kind of server would be overlooked otherwise.
+/// A key without meaning for this kind of server would otherwise go unnoticed.
 fn refuse(section: &Section<'_>, kind: &str, keys: &[&str], problems: &mut Problems<'_>) {
     for field in keys.iter().filter_map(|key| section.field(key)) {
         problems.add(&field.span, format!("`{}` does not go with `{kind}`", field.path));
@@ -105,7 +109,7 @@ fn refuse(section: &Section<'_>, kind: &str, keys: &[&str], problems: &mut Probl
 
 fn read_env(
     section: &Section<'_>,
-    outside: &mut Outside<'_>,
+    outside: &mut ExternalValues<'_>,
     problems: &mut Problems<'_>,
 ) -> Vec<(String, EnvValue)> {
     let mut env = Vec::new();
@@ -120,7 +124,7 @@ fn read_env(
 
 fn read_headers(
     section: &Section<'_>,
-    outside: &mut Outside<'_>,
+    outside: &mut ExternalValues<'_>,
     problems: &mut Problems<'_>,
 ) -> Vec<(String, Credential)> {
     let mut headers = Vec::new();
@@ -133,7 +137,7 @@ fn read_headers(
 
 fn read_query(
     section: &Section<'_>,
-    outside: &mut Outside<'_>,
+    outside: &mut ExternalValues<'_>,
     problems: &mut Problems<'_>,
 ) -> Option<Credential> {
     let field = section.field("query")?;
@@ -155,11 +159,13 @@ fn read_options(section: &Section<'_>, problems: &mut Problems<'_>) -> ServerOpt
         pins_fresh_seconds: fresh.unwrap_or(defaults.pins_fresh_seconds),
         tools: super::service::tool_sets(section, problems),
         share: section.flag("share", problems),
+        map_names: section.flag("map_names", problems).unwrap_or(false),
+        per_grant: section.flag("per_grant", problems).unwrap_or(false),
     }
 }
 
-/// The key that an error about a target is about.
-fn place_of(error: &TargetError, section: &Section<'_>) -> std::ops::Range<usize> {
+/// The key that a target error is about.
+fn location_of(error: &TargetError, section: &Section<'_>) -> std::ops::Range<usize> {
     let key = match error {
         TargetError::HeaderName(_)
         | TargetError::HeaderRefused(_)

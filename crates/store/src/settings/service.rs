@@ -1,9 +1,9 @@
-//! `[services.NAME]`: how the owner's own account at a service is kept and shown.
+//! `[services.NAME]`: how the owner's account at a service is synced and shown.
 
 use super::problem::Problems;
-use super::reference::Outside;
-use super::section::{Entry, Section};
-use crate::registry::Thing;
+use super::reference::ExternalValues;
+use super::section::{NamedField, Section};
+use crate::registry::ObjectKind;
 use crate::registry::names::check_name;
 use crate::secret::Secret;
 
@@ -19,27 +19,27 @@ const KEYS: &[&str] = &[
     "exports",
 ];
 
-/// How often an account that is connected is brought up to date unless told otherwise.
+/// The default interval of syncs of a connected account.
 pub const SYNC_INTERVAL_MINUTES_DEFAULT: u64 = 30;
 const SYNC_INTERVAL_MINUTES_MAX: u64 = 7 * 24 * 60;
 const TOOL_SETS_MAX: usize = 64;
 const WORD_BYTES_MAX: usize = 2048;
 
-/// One service of the file. What it does not say is as usual.
+/// One service of the file, with defaults for what it does not set.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ServiceSettings {
-    /// Sets of tools, or single tools, that are shown where a server does not say.
+    /// Tool sets or single tools that are shown unless a server says otherwise.
     pub tools: Vec<String>,
     /// Between two syncs of a running gate; zero turns them off.
     pub sync_interval_minutes: u64,
-    /// Whether the gate takes the service's notices at `/hooks/NAME`.
+    /// Whether the gate accepts the service's webhooks at `/hooks/NAME`.
     pub webhook: bool,
     pub api_base_url: Option<String>,
     pub oauth_base_url: Option<String>,
     pub client_id: Option<String>,
     pub client_secret: Option<Secret>,
     pub redirect_uri: Option<String>,
-    /// A folder that agents may export to, besides the one below the home; may begin with `~/`.
+    /// A folder that agents may export to, besides the one in the home; may begin with `~/`.
     pub exports: Option<String>,
 }
 
@@ -60,11 +60,11 @@ impl Default for ServiceSettings {
 }
 
 pub(super) fn read(
-    entry: &Entry<'_>,
-    outside: &mut Outside<'_>,
+    entry: &NamedField<'_>,
+    outside: &mut ExternalValues<'_>,
     problems: &mut Problems<'_>,
 ) -> Option<ServiceSettings> {
-    if let Err(e) = check_name(Thing::Server, entry.name) {
+    if let Err(e) = check_name(ObjectKind::Server, entry.name) {
         problems.error(&entry.name_span, &e);
     }
     let section = entry.field.section(KEYS, problems)?;
@@ -84,7 +84,7 @@ pub(super) fn read(
     })
 }
 
-/// The names of sets of tools, or of tools. Which there are, the connectors know.
+/// The names of tool sets or tools. The connectors know which exist.
 pub(super) fn tool_sets(section: &Section<'_>, problems: &mut Problems<'_>) -> Vec<String> {
     let Some(field) = section.field("tools") else { return Vec::new() };
     let mut sets = Vec::new();
@@ -102,7 +102,7 @@ pub(super) fn tool_sets(section: &Section<'_>, problems: &mut Problems<'_>) -> V
     sets
 }
 
-/// A folder that is the same wherever the program was started.
+/// A folder that does not depend on the working directory.
 fn folder(section: &Section<'_>, key: &str, problems: &mut Problems<'_>) -> Option<String> {
     let text = word(section, key, problems)?;
     if text.starts_with('/') || text == "~" || text.starts_with("~/") {

@@ -5,10 +5,10 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use policy::{Code, Subject};
 use store::ledger::{
-    Admission, Answer, ApprovalError, ApprovalStatus, Facts, Ledger, PolicyVersion, Waiting,
+    Admission, Answer, ApprovalError, ApprovalStatus, Facts, HeldCall, Ledger, PolicyRef,
 };
 
-use super::support::{Desk, MINUTE_US, SECOND_US, facts, ok, policy, rounds, verdict};
+use super::support::{LedgerFixture, MINUTE_US, SECOND_US, facts, ok, policy, rounds, verdict};
 
 const ASK: &str = r#"{"pay":{"action":"require_approval","reason":"money",
     "limits":[{"counter":"c","window":"hour","max":100}]}}"#;
@@ -17,7 +17,7 @@ fn ask(ledger: &Ledger, facts: &Facts<'_>) -> Admission {
     ledger.admit(&verdict(&policy(ASK), "{}"), facts).unwrap()
 }
 
-fn waiting(ledger: &Ledger, facts: &Facts<'_>) -> Waiting {
+fn waiting(ledger: &Ledger, facts: &Facts<'_>) -> HeldCall {
     match ask(ledger, facts) {
         Admission::Asked(waiting) => waiting,
         other => panic!("{other:?}"),
@@ -26,8 +26,8 @@ fn waiting(ledger: &Ledger, facts: &Facts<'_>) -> Waiting {
 
 #[test]
 fn the_same_call_sent_again_goes_through_after_approval_and_once_only() {
-    let desk = Desk::new();
-    let ledger = desk.open();
+    let fixture = LedgerFixture::new();
+    let ledger = fixture.open();
     let first = waiting(&ledger, &facts());
     let id = first.approval_id().to_owned();
     assert_eq!(first.denial().code, Code::ApprovalPending);
@@ -47,7 +47,7 @@ fn the_same_call_sent_again_goes_through_after_approval_and_once_only() {
     let Admission::Permit(permit) = ask(&ledger, &facts()) else { panic!("not admitted") };
     permit.settle(&ok()).unwrap();
     assert_ne!(waiting(&ledger, &facts()).approval_id(), id, "a used approval is used");
-    let entries = desk.entries();
+    let entries = fixture.entries();
     let words: Vec<_> = entries.iter().map(|e| (e.decision.as_str(), e.outcome.as_str())).collect();
     assert_eq!(words, [("asked", ""), ("asked", ""), ("admitted", "ok"), ("asked", "")]);
     assert_eq!(entries[2].approval, id);
@@ -56,24 +56,24 @@ fn the_same_call_sent_again_goes_through_after_approval_and_once_only() {
 
 #[test]
 fn a_held_call_goes_on_under_the_policy_of_then_and_its_entry_names_it() {
-    let desk = Desk::new();
-    let ledger = desk.open();
+    let fixture = LedgerFixture::new();
+    let ledger = fixture.open();
     let held = waiting(&ledger, &facts());
     ledger.decide_approval(held.approval_id(), &Answer::ApproveOnce, "owner").unwrap();
-    let policy_now = PolicyVersion { name: "rules", version: 77 };
+    let policy_now = PolicyRef { name: "rules", version: 77 };
     let now = Facts { policy: Some(policy_now), ..facts() };
     match ledger.resume(held, &verdict(&policy(ASK), "{}"), &now).unwrap() {
         Admission::Denied(denial) => assert_eq!(denial.code, Code::ApprovalExpired),
         other => panic!("{other:?}"),
     }
-    let entry = desk.entries().remove(0);
+    let entry = fixture.entries().remove(0);
     assert_eq!((entry.policy.as_str(), entry.policy_version), ("rules", Some(77)));
 }
 
 #[test]
 fn an_approval_serves_no_other_call() {
-    let desk = Desk::new();
-    let ledger = desk.open();
+    let fixture = LedgerFixture::new();
+    let ledger = fixture.open();
     let id = waiting(&ledger, &facts()).approval_id().to_owned();
     ledger.decide_approval(&id, &Answer::ApproveFor { seconds: 3_600 }, "owner").unwrap();
     let others = [
@@ -83,7 +83,7 @@ fn an_approval_serves_no_other_call() {
         Facts { argument_digest: Some([2; 32]), ..facts() },
         Facts { argument_digest: None, ..facts() },
         Facts { definition: Some("changed"), ..facts() },
-        Facts { policy: Some(PolicyVersion { name: "p", version: 2 }), ..facts() },
+        Facts { policy: Some(PolicyRef { name: "p", version: 2 }), ..facts() },
     ];
     for other in others {
         assert!(matches!(ask(&ledger, &other), Admission::Asked(_)), "{other:?}");
@@ -94,15 +94,15 @@ fn an_approval_serves_no_other_call() {
 
 #[test]
 fn a_yes_for_a_time_serves_until_then_and_can_be_taken_back() {
-    let desk = Desk::new();
-    let ledger = desk.open();
+    let fixture = LedgerFixture::new();
+    let ledger = fixture.open();
     let id = waiting(&ledger, &facts()).approval_id().to_owned();
     ledger.decide_approval(&id, &Answer::ApproveFor { seconds: 7_200 }, "owner").unwrap();
     for _ in 0..3 {
         assert!(matches!(ask(&ledger, &facts()), Admission::Permit(_)));
-        desk.clock.advance(39 * MINUTE_US);
+        fixture.clock.advance(39 * MINUTE_US);
     }
-    desk.clock.advance(3 * MINUTE_US);
+    fixture.clock.advance(3 * MINUTE_US);
     assert!(matches!(ask(&ledger, &facts()), Admission::Asked(_)), "two hours are over");
 
     let id = ledger.approvals().unwrap().last().unwrap().id.clone();
@@ -116,18 +116,18 @@ fn a_yes_for_a_time_serves_until_then_and_can_be_taken_back() {
 
 #[test]
 fn an_approval_ends_at_its_timeout_decided_or_not() {
-    let desk = Desk::new();
-    let ledger = desk.open();
+    let fixture = LedgerFixture::new();
+    let ledger = fixture.open();
     let rules =
         policy(r#"{"pay":{"approve_if":[{"conditions":[],"on_deny":"big","timeout":"10m"}]}}"#);
     let ask = || ledger.admit(&verdict(&rules, "{}"), &facts()).unwrap();
     let Admission::Asked(first) = ask() else { panic!("not asked") };
-    desk.clock.advance(9 * MINUTE_US + 59 * SECOND_US);
+    fixture.clock.advance(9 * MINUTE_US + 59 * SECOND_US);
     ledger.decide_approval(first.approval_id(), &Answer::ApproveOnce, "owner").unwrap();
-    desk.clock.advance(SECOND_US);
+    fixture.clock.advance(SECOND_US);
     let Admission::Asked(second) = ask() else { panic!("the yes has ended") };
     assert_ne!(second.approval_id(), first.approval_id());
-    desk.clock.advance(10 * MINUTE_US);
+    fixture.clock.advance(10 * MINUTE_US);
     let late = ledger.decide_approval(second.approval_id(), &Answer::ApproveOnce, "owner");
     assert!(matches!(late, Err(ApprovalError::Expired(_))), "{late:?}");
     let unknown = ledger.decide_approval("ap-1-abcdef", &Answer::ApproveOnce, "owner");
@@ -136,14 +136,14 @@ fn an_approval_ends_at_its_timeout_decided_or_not() {
 
 #[test]
 fn a_held_call_is_one_entry_however_it_goes_on() {
-    let desk = Desk::new();
-    let ledger = desk.open();
+    let fixture = LedgerFixture::new();
+    let ledger = fixture.open();
     let rules = policy(ASK);
     let resume = |waiting| ledger.resume(waiting, &verdict(&rules, "{}"), &facts()).unwrap();
 
     let held = waiting(&ledger, &facts());
     let (seq, id) = (held.seq(), held.approval_id().to_owned());
-    let Admission::Asked(held) = resume(held) else { panic!("nobody decided yet") };
+    let Admission::Asked(held) = resume(held) else { panic!("not decided yet") };
     ledger.decide_approval(&id, &Answer::ApproveOnce, "owner").unwrap();
     let Admission::Permit(permit) = resume(held) else { panic!("approved") };
     assert_eq!(permit.seq(), seq, "it goes on under its own row");
@@ -155,13 +155,13 @@ fn a_held_call_is_one_entry_however_it_goes_on() {
     let Admission::Denied(denial) = resume(held) else { panic!("denied") };
     assert_eq!(denial.code, Code::ApprovalDenied);
 
-    desk.clock.advance(31 * MINUTE_US);
+    fixture.clock.advance(31 * MINUTE_US);
     let held = waiting(&ledger, &facts());
-    desk.clock.advance(31 * MINUTE_US);
+    fixture.clock.advance(31 * MINUTE_US);
     let Admission::Denied(denial) = resume(held) else { panic!("ended") };
     assert_eq!(denial.code, Code::ApprovalExpired);
 
-    let entries = desk.entries();
+    let entries = fixture.entries();
     let words: Vec<_> = entries.iter().map(|e| (e.decision.as_str(), e.outcome.as_str())).collect();
     assert_eq!(words, [("admitted", "ok"), ("denied", ""), ("denied", "")]);
     assert_eq!(entries[0].holds.len(), 1);
@@ -169,9 +169,9 @@ fn a_held_call_is_one_entry_however_it_goes_on() {
 
 #[test]
 fn fifty_threads_race_for_one_approval_and_one_gets_it() {
-    let desk = Desk::new();
-    let ledger = desk.open();
-    let other = desk.open();
+    let fixture = LedgerFixture::new();
+    let ledger = fixture.open();
+    let other = fixture.open();
     let rules = policy(ASK);
     for round in 0..rounds(20) {
         let digest = [u8::try_from(round % 256).unwrap(); 32];
@@ -193,8 +193,8 @@ fn fifty_threads_race_for_one_approval_and_one_gets_it() {
             }
         });
         assert_eq!(ran.load(Ordering::Relaxed), 1, "round {round}");
-        // Those who came late asked again; an hour later nobody waits any longer.
-        desk.clock.advance(60 * MINUTE_US);
+        // Those who came late asked again; an hour later no call is waiting.
+        fixture.clock.advance(60 * MINUTE_US);
     }
     println!(
         "P07: {} approvals raced for by 50 threads at two ledgers, 1 execution each",
@@ -204,8 +204,8 @@ fn fifty_threads_race_for_one_approval_and_one_gets_it() {
 
 #[test]
 fn a_decision_made_by_another_process_is_noticed_and_survives_a_restart() {
-    let desk = Desk::new();
-    let gate = desk.open();
+    let fixture = LedgerFixture::new();
+    let gate = fixture.open();
     let heard = Arc::new(AtomicUsize::new(0));
     let counter = Arc::clone(&heard);
     gate.on_approval_change(move || {
@@ -215,20 +215,20 @@ fn a_decision_made_by_another_process_is_noticed_and_survives_a_restart() {
     assert_eq!(heard.load(Ordering::SeqCst), 1);
     let before = gate.generation();
 
-    let cli = desk.open();
+    let cli = fixture.open();
     cli.decide_approval(&id, &Answer::ApproveOnce, "owner").unwrap();
     drop(cli);
     assert_ne!(gate.poll().unwrap(), before);
     assert_eq!(heard.load(Ordering::SeqCst), 2);
     drop(gate);
-    let gate = desk.open();
+    let gate = fixture.open();
     assert!(matches!(ask(&gate, &facts()), Admission::Permit(_)));
 }
 
 #[test]
-fn a_grant_cannot_fill_the_owners_desk() {
-    let desk = Desk::new();
-    let ledger = desk.open();
+fn a_grant_cannot_flood_the_owner_with_approvals() {
+    let fixture = LedgerFixture::new();
+    let ledger = fixture.open();
     let with = |n: u16| Facts {
         argument_digest: Some([u8::try_from(n % 256).unwrap(); 32]),
         definition: (n > 255).then_some("x"),
@@ -248,8 +248,8 @@ fn a_grant_cannot_fill_the_owners_desk() {
 fn calls_that_wait_hold_a_bounded_number_of_bytes_of_a_grant_and_in_all() {
     use store::ledger::{PARKED_BYTES_MAX, PARKED_BYTES_PER_GRANT_MAX};
     const EACH: u64 = 4 << 20;
-    let desk = Desk::new();
-    let ledger = desk.open();
+    let fixture = LedgerFixture::new();
+    let ledger = fixture.open();
     let with = |grant: &'static str, n: u8, parked_bytes: u64| Facts {
         grant,
         argument_digest: Some([n; 32]),
@@ -266,7 +266,7 @@ fn calls_that_wait_hold_a_bounded_number_of_bytes_of_a_grant_and_in_all() {
         panic!("asked")
     };
     assert_eq!(denial.code, Code::RateLimited);
-    assert!(denial.reason.contains("16 MiB together"), "{}", denial.reason);
+    assert!(denial.reason.contains("16 MiB in total"), "{}", denial.reason);
     assert_eq!(denial.retry_after_seconds, Some(30 * 60));
     // Of several grants, the bound of all.
     for (grant, wanted) in [("bob", true), ("carol", true), ("dave", true), ("eve", false)] {
@@ -276,13 +276,13 @@ fn calls_that_wait_hold_a_bounded_number_of_bytes_of_a_grant_and_in_all() {
         }
     }
     assert_eq!(PARKED_BYTES_MAX, PARKED_BYTES_PER_GRANT_MAX * 4);
-    // What is decided makes room, also for a process that opens the log anew.
+    // What is decided makes room, also for a process that opens the log later.
     let waiting = ledger.approvals().unwrap();
     for approval in waiting.iter().filter(|a| a.grant == "alice") {
         ledger.decide_approval(&approval.id, &Answer::Deny { words: String::new() }, "me").unwrap();
     }
     drop(ledger);
-    let ledger = desk.open();
+    let ledger = fixture.open();
     assert!(matches!(ask(&ledger, &with("eve", 0, EACH)), Admission::Asked(_)));
     let Admission::Denied(denial) = ask(&ledger, &with("bob", 99, EACH)) else { panic!("asked") };
     assert!(denial.reason.contains("of this grant"), "{}", denial.reason);
@@ -290,5 +290,5 @@ fn calls_that_wait_hold_a_bounded_number_of_bytes_of_a_grant_and_in_all() {
     let huge = with("frank", 0, PARKED_BYTES_PER_GRANT_MAX + 1);
     let Admission::Denied(denial) = ask(&ledger, &huge) else { panic!("asked") };
     assert_eq!(denial.retry_after_seconds, None);
-    assert!(denial.reason.contains("it alone is larger"), "{}", denial.reason);
+    assert!(denial.reason.contains("this one is larger"), "{}", denial.reason);
 }

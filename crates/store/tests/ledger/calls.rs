@@ -4,15 +4,15 @@ use policy::{Code, Subject};
 use store::ledger::{Admission, Ending, Facts, Note, Outcome, Refusal, RefusalKind};
 
 use super::support::{
-    Desk, MINUTE_US, call, facts, limited, ok, policy, try_call, verdict, verdict_on,
+    LedgerFixture, MINUTE_US, call, facts, limited, ok, policy, try_call, verdict, verdict_on,
 };
 
 const THREE: &str = r#"{"counter":"c","window":"minute","max":3}"#;
 
 #[test]
 fn an_admitted_call_is_one_entry_with_its_facts_its_holds_and_its_ending() {
-    let desk = Desk::new();
-    let ledger = desk.open();
+    let fixture = LedgerFixture::new();
+    let ledger = fixture.open();
     let permit = try_call(&ledger, &limited(THREE)).unwrap();
     let seq = permit.seq();
     let outcome = Outcome {
@@ -23,7 +23,7 @@ fn an_admitted_call_is_one_entry_with_its_facts_its_holds_and_its_ending() {
     };
     permit.settle(&outcome).unwrap();
 
-    let entries = desk.entries();
+    let entries = fixture.entries();
     assert_eq!(entries.len(), 1);
     let entry = &entries[0];
     assert_eq!(entry.seq, seq);
@@ -47,8 +47,8 @@ fn an_admitted_call_is_one_entry_with_its_facts_its_holds_and_its_ending() {
 
 #[test]
 fn every_request_is_exactly_one_decision_whatever_comes_of_it() {
-    let desk = Desk::new();
-    let ledger = desk.open();
+    let fixture = LedgerFixture::new();
+    let ledger = fixture.open();
     let rules = policy(
         r#"{"pay":{"limits":[{"counter":"c","window":"minute","max":1}]},
             "no":{"action":"deny","reason":"never"},"ask":{"action":"require_approval"}}"#,
@@ -71,7 +71,7 @@ fn every_request_is_exactly_one_decision_whatever_comes_of_it() {
             .unwrap();
         expected.extend(["refused", "unauthenticated"]);
     }
-    let entries = desk.entries();
+    let entries = fixture.entries();
     let decisions: Vec<&str> = entries.iter().map(|entry| entry.decision.as_str()).collect();
     assert_eq!(decisions, expected);
     assert!(entries.is_sorted_by_key(|entry| entry.seq));
@@ -85,57 +85,57 @@ fn every_request_is_exactly_one_decision_whatever_comes_of_it() {
 
 #[test]
 fn a_denial_names_its_row_its_limit_and_how_long_to_wait() {
-    let desk = Desk::new();
-    let ledger = desk.open();
+    let fixture = LedgerFixture::new();
+    let ledger = fixture.open();
     let rules = limited(r#"{"counter":"c","window":"90s","max":1,"on_deny":"slow down"}"#);
     assert!(call(&ledger, &rules));
-    desk.clock.advance(30_500_000);
+    fixture.clock.advance(30_500_000);
     let denial = try_call(&ledger, &rules).unwrap_err();
     assert_eq!(denial.code, Code::RateLimited);
     assert_eq!(denial.reason, "slow down");
     assert_eq!(denial.retry_after_seconds, Some(60), "59.5 s, rounded up");
-    let row = desk.entries().pop().unwrap();
+    let row = fixture.entries().pop().unwrap();
     assert_eq!(denial.audit_id, Some(row.seq));
-    desk.clock.advance(59_499_999);
+    fixture.clock.advance(59_499_999);
     assert!(!call(&ledger, &rules));
-    desk.clock.advance(1);
+    fixture.clock.advance(1);
     assert!(call(&ledger, &rules));
 }
 
 #[test]
 fn a_dropped_permit_is_recorded_and_still_counts() {
-    let desk = Desk::new();
-    let ledger = desk.open();
+    let fixture = LedgerFixture::new();
+    let ledger = fixture.open();
     let rules = limited(r#"{"counter":"c","window":"minute","max":1}"#);
     drop(try_call(&ledger, &rules).unwrap());
-    assert_eq!(desk.entries()[0].outcome, "abandoned");
+    assert_eq!(fixture.entries()[0].outcome, "abandoned");
     assert!(!call(&ledger, &rules));
 }
 
 #[test]
 fn a_released_call_gives_back_all_it_took_and_every_other_ending_keeps_it() {
-    let desk = Desk::new();
-    let ledger = desk.open();
+    let fixture = LedgerFixture::new();
+    let ledger = fixture.open();
     let rules = limited(
         r#"{"counter":"c","window":"minute","max":1},{"counter":"d","window":"hour","max":1}"#,
     );
     let permit = try_call(&ledger, &rules).unwrap();
     permit.release("connection refused").unwrap();
-    let entry = desk.entries().pop().unwrap();
+    let entry = fixture.entries().pop().unwrap();
     assert!(entry.released);
     assert_eq!((entry.outcome.as_str(), entry.words.as_str()), ("error", "connection refused"));
     for ending in [Ending::Ok, Ending::Error, Ending::Cancelled, Ending::Unknown] {
         let permit = try_call(&ledger, &rules).unwrap();
         permit.settle(&Outcome::new(ending)).unwrap();
         assert!(!call(&ledger, &rules), "{ending:?}");
-        desk.clock.advance(60 * MINUTE_US);
+        fixture.clock.advance(60 * MINUTE_US);
     }
 }
 
 #[test]
 fn a_continued_call_counts_once_and_only_if_it_is_the_same_call() {
-    let desk = Desk::new();
-    let ledger = desk.open();
+    let fixture = LedgerFixture::new();
+    let ledger = fixture.open();
     let rules = limited(r#"{"counter":"c","window":"hour","max":1}"#);
     let first = try_call(&ledger, &rules).unwrap();
     let first_seq = first.seq();
@@ -156,13 +156,13 @@ fn a_continued_call_counts_once_and_only_if_it_is_the_same_call() {
     second.settle_until_continued(&ok(), &facts()).unwrap();
     let Admission::Permit(third) = again(second_seq, &facts()) else { panic!("not continued") };
     third.settle(&ok()).unwrap();
-    let entries = desk.entries();
+    let entries = fixture.entries();
     let last = entries.iter().rfind(|entry| entry.decision == "admitted").unwrap();
     assert_eq!(last.continuation_of, Some(second_seq));
     assert!(last.holds.is_empty());
 
     let deny = policy(r#"{"pay":{"action":"deny"}}"#);
-    desk.clock.advance(60 * MINUTE_US);
+    fixture.clock.advance(60 * MINUTE_US);
     let first = try_call(&ledger, &rules).unwrap();
     let seq = first.seq();
     first.settle_until_continued(&ok(), &facts()).unwrap();
@@ -172,54 +172,55 @@ fn a_continued_call_counts_once_and_only_if_it_is_the_same_call() {
 
 #[test]
 fn endings_that_come_together_are_in_the_log_before_anyone_says_so() {
-    let desk = Desk::new();
-    let ledger = desk.open();
+    let fixture = LedgerFixture::new();
+    let ledger = fixture.open();
     let rules = limited(r#"{"counter":"c","window":"minute","max":100}"#);
     let permits: Vec<_> = (0..5).map(|_| try_call(&ledger, &rules).unwrap()).collect();
     let mut settled: Vec<_> = permits.into_iter().map(|permit| permit.settle_soon(&ok())).collect();
-    let endings = || desk.entries().iter().filter(|entry| entry.outcome == "ok").count();
-    assert_eq!(endings(), 0, "nobody wrote them yet");
-    assert!(settled.iter().all(store::ledger::Settled::has_company));
+    let endings = || fixture.entries().iter().filter(|entry| entry.outcome == "ok").count();
+    assert_eq!(endings(), 0, "not written yet");
+    assert!(settled.iter().all(store::ledger::Settled::has_concurrent_calls));
 
     settled.pop().unwrap().write().unwrap();
-    assert_eq!(endings(), 5, "one turn wrote them all");
-    let rows = desk.reader().verify(None).unwrap().last_seq;
+    assert_eq!(endings(), 5, "one write for all");
+    let rows = fixture.reader().verify(None).unwrap().last_seq;
     settled.drain(..).for_each(|settled| settled.write().unwrap());
-    assert_eq!(desk.reader().verify(None).unwrap().last_seq, rows, "and none of them twice");
+    assert_eq!(fixture.reader().verify(None).unwrap().last_seq, rows, "and none of them twice");
 
     let (first, second) = (try_call(&ledger, &rules).unwrap(), try_call(&ledger, &rules).unwrap());
     let waits = first.settle_soon(&Outcome { status: Some(200), ..ok() });
     second.settle(&ok()).unwrap();
-    assert_eq!(endings(), 7, "whoever writes next takes along what waits");
-    assert!(!waits.has_company());
+    assert_eq!(endings(), 7, "the next write includes the queued outcomes");
+    assert!(!waits.has_concurrent_calls());
     drop(waits);
     drop(try_call(&ledger, &rules).unwrap().settle_soon(&ok()));
-    assert_eq!(endings(), 8, "one that is let go is written, too");
-    assert!(desk.entries().iter().any(|entry| entry.status == "200"));
+    assert_eq!(endings(), 8, "a dropped one is written too");
+    assert!(fixture.entries().iter().any(|entry| entry.status == "200"));
 }
 
 #[test]
 fn the_gates_own_requests_and_the_owners_acts_have_rows_too() {
-    let desk = Desk::new();
-    let ledger = desk.open();
+    let fixture = LedgerFixture::new();
+    let ledger = fixture.open();
     for (grant, word) in [("", "own"), ("alice-laptop", "passed")] {
-        let permit = ledger.own_act(&Facts { method: "tools/list", grant, ..facts() }).unwrap();
+        let permit =
+            ledger.admit_without_policy(&Facts { method: "tools/list", grant, ..facts() }).unwrap();
         permit.settle(&ok()).unwrap();
-        let row = desk.entries().pop().unwrap();
+        let row = fixture.entries().pop().unwrap();
         assert_eq!((row.decision.as_str(), row.outcome.as_str()), (word, "ok"));
     }
     let note =
         Note { act: "grant_created", by: "owner", about: "alice-laptop", words: "for tests" };
     let seq = ledger.note(&note).unwrap();
-    let found = desk.reader().entry(seq).unwrap().unwrap();
+    let found = fixture.reader().entry(seq).unwrap().unwrap();
     assert_eq!((found.act.as_str(), found.by.as_str()), ("grant_created", "owner"));
     assert_eq!((found.about.as_str(), found.words.as_str()), ("alice-laptop", "for tests"));
 }
 
 #[test]
 fn no_text_can_forge_a_row_or_grow_without_bound() {
-    let desk = Desk::new();
-    let ledger = desk.open();
+    let fixture = LedgerFixture::new();
+    let ledger = fixture.open();
     let long = "x".repeat(100_000);
     let keys: Vec<&str> = std::iter::repeat_n(long.as_str(), 1_000).collect();
     let facts = Facts {
@@ -235,11 +236,11 @@ fn no_text_can_forge_a_row_or_grow_without_bound() {
         panic!("denied");
     };
     permit.settle(&ok()).unwrap();
-    let entry = desk.entries().pop().unwrap();
+    let entry = fixture.entries().pop().unwrap();
     assert_eq!(entry.grant, "a\n{\"kind\":\"decision\"}\u{2028}");
     assert!(entry.tool.len() <= 512 && entry.tool.ends_with('…'));
     assert_eq!((entry.keys.len(), entry.keys_left_out), (32, Some(968)));
-    let text = std::fs::read_to_string(desk.segment(1)).unwrap();
+    let text = std::fs::read_to_string(fixture.segment(1)).unwrap();
     assert!(text.lines().all(|line| line.len() < 6_000));
     assert!(!text.contains(['\u{1b}', '\u{202e}', '\u{2028}']));
 }

@@ -101,7 +101,7 @@ fn a_process_killed_at_any_moment_loses_no_admitted_call() {
         settled.extend(said.settled);
     }
     let ledger = Ledger::open(&audit, Clock::System, options()).unwrap();
-    assert_eq!(ledger.standing().unwrap().open_calls, 0);
+    assert_eq!(ledger.status().unwrap().open_calls, 0);
     store::ledger::Reader::open(&audit).unwrap().verify(None).unwrap();
 
     let entries = calls(&audit);
@@ -162,7 +162,7 @@ fn the_calls_of_a_dead_process_are_closed_by_one_that_lives() {
     child.wait().unwrap();
     let closed = (0..100).any(|_| {
         std::thread::sleep(Duration::from_millis(50));
-        living.standing().unwrap().open_calls == 1
+        living.status().unwrap().open_calls == 1
     });
     assert!(closed, "within seconds, without a restart");
     ours.settle(&ok()).unwrap();

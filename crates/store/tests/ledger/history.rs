@@ -9,7 +9,9 @@ use store::ledger::{
     Retention, Verified, VerifyError,
 };
 
-use super::support::{Desk, MINUTE_US, NOON, SECOND_US, facts, limited, ok, try_call, verdict};
+use super::support::{
+    LedgerFixture, MINUTE_US, NOON, SECOND_US, facts, limited, ok, try_call, verdict,
+};
 use super::tamper::python;
 
 const HOUR_US: i64 = 3_600_000_000;
@@ -20,9 +22,9 @@ fn rules() -> policy::Policy {
 }
 
 /// Small segments and 100 calls, a second apart, by two grants on two servers.
-fn written() -> (Desk, Ledger) {
-    let desk = Desk::with(Options { segment_bytes_max: 4_000, ..Options::default() });
-    let ledger = desk.open();
+fn written() -> (LedgerFixture, Ledger) {
+    let fixture = LedgerFixture::with(Options { segment_bytes_max: 4_000, ..Options::default() });
+    let ledger = fixture.open();
     for call in 0..100 {
         let facts = Facts {
             grant: if call % 2 == 0 { "alice" } else { "bob" },
@@ -35,9 +37,9 @@ fn written() -> (Desk, Ledger) {
             panic!("denied");
         };
         permit.settle(&ok()).unwrap();
-        desk.clock.advance(SECOND_US);
+        fixture.clock.advance(SECOND_US);
     }
-    (desk, ledger)
+    (fixture, ledger)
 }
 
 fn seqs(reader: &Reader, filter: &Filter) -> Vec<u64> {
@@ -50,8 +52,8 @@ fn only_calls() -> Filter {
 
 #[test]
 fn both_directions_tell_the_same_history() {
-    let (desk, _ledger) = written();
-    let reader = desk.reader();
+    let (fixture, _ledger) = written();
+    let reader = fixture.reader();
     let forwards = seqs(&reader, &only_calls());
     assert_eq!(forwards.len(), 100);
     assert!(forwards.is_sorted());
@@ -66,9 +68,9 @@ fn both_directions_tell_the_same_history() {
 
 #[test]
 fn filters_find_what_they_say() {
-    let (desk, ledger) = written();
+    let (fixture, ledger) = written();
     ledger.note(&Note { act: "grant_revoked", about: "bob", ..Note::default() }).unwrap();
-    let reader = desk.reader();
+    let reader = fixture.reader();
     let all = seqs(&reader, &only_calls());
     let with = |change: &dyn Fn(&mut Filter)| {
         let mut filter = only_calls();
@@ -106,19 +108,20 @@ fn filters_find_what_they_say() {
 #[test]
 fn a_span_of_time_is_found_whatever_the_clock_was_set_to_before_it() {
     for set_to in [NOON.wall_us + YEAR_US, NOON.wall_us - YEAR_US] {
-        let desk = Desk::with(Options { segment_bytes_max: 2_000, ..Options::default() });
-        let ledger = desk.open();
+        let fixture =
+            LedgerFixture::with(Options { segment_bytes_max: 2_000, ..Options::default() });
+        let ledger = fixture.open();
         let call = || {
             try_call(&ledger, &rules()).unwrap().settle(&ok()).unwrap();
-            desk.clock.advance(SECOND_US);
+            fixture.clock.advance(SECOND_US);
         };
         (0..40).for_each(|_| call());
-        desk.clock.set_wall(set_to);
+        fixture.clock.set_wall(set_to);
         (0..40).for_each(|_| call());
         let after = NOON.wall_us + HOUR_US;
-        desk.clock.set_wall(after);
+        fixture.clock.set_wall(after);
         (0..40).for_each(|_| call());
-        let reader = desk.reader();
+        let reader = fixture.reader();
         let all = seqs(&reader, &only_calls());
         let at = |second: i64| Some(after + second * 1_000_000);
         let span =
@@ -130,9 +133,9 @@ fn a_span_of_time_is_found_whatever_the_clock_was_set_to_before_it() {
 }
 
 /// Takes the segment after the first away as soon as rows of that one have come.
-struct Meanwhile(Desk, u64);
+struct RemovingWriter(LedgerFixture, u64);
 
-impl std::io::Write for Meanwhile {
+impl std::io::Write for RemovingWriter {
     fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
         let _ = fs::remove_file(self.0.segment(2));
         self.1 += 1;
@@ -146,11 +149,11 @@ impl std::io::Write for Meanwhile {
 
 #[test]
 fn a_chain_whose_rows_are_retired_while_it_is_exported_is_not_called_whole() {
-    let (desk, _ledger) = written();
-    let reader = desk.reader();
-    let mut out = Meanwhile(desk, 0);
+    let (fixture, _ledger) = written();
+    let reader = fixture.reader();
+    let mut out = RemovingWriter(fixture, 0);
     let error = reader.export(ExportFormat::Chain, &Filter::default(), &mut out).unwrap_err();
-    assert!(error.to_string().contains("retired meanwhile"), "{error}");
+    assert!(error.to_string().contains("retired during the export"), "{error}");
     // What is gone before anything was written leaves a chain that begins later.
     fs::remove_file(out.0.segment(1)).unwrap();
     reader.export(ExportFormat::Chain, &Filter::default(), &mut out).unwrap();
@@ -158,8 +161,8 @@ fn a_chain_whose_rows_are_retired_while_it_is_exported_is_not_called_whole() {
 
 #[test]
 fn a_call_that_is_open_for_long_is_joined_with_its_ending() {
-    let desk = Desk::with(Options { segment_bytes_max: 2_000, ..Options::default() });
-    let ledger = desk.open();
+    let fixture = LedgerFixture::with(Options { segment_bytes_max: 2_000, ..Options::default() });
+    let ledger = fixture.open();
     let long = try_call(&ledger, &rules()).unwrap();
     let (seq, open) = (long.seq(), try_call(&ledger, &rules()).unwrap());
     for _ in 0..100 {
@@ -169,17 +172,17 @@ fn a_call_that_is_open_for_long_is_joined_with_its_ending() {
     for _ in 0..30 {
         try_call(&ledger, &rules()).unwrap().settle(&ok()).unwrap();
     }
-    assert!(ledger.standing().unwrap().segment > 10);
-    assert_eq!(desk.reader().entry(seq).unwrap().unwrap().outcome, "ok");
-    assert_eq!(desk.reader().entry(open.seq()).unwrap().unwrap().outcome, "");
-    let entries = desk.entries();
+    assert!(ledger.status().unwrap().segment > 10);
+    assert_eq!(fixture.reader().entry(seq).unwrap().unwrap().outcome, "ok");
+    assert_eq!(fixture.reader().entry(open.seq()).unwrap().unwrap().outcome, "");
+    let entries = fixture.entries();
     assert_eq!(entries.iter().filter(|entry| entry.outcome == "ok").count(), 131);
 }
 
 #[test]
 fn a_follower_sees_each_entry_once_when_it_is_finished() {
-    let (desk, ledger) = written();
-    let mut follower = desk.reader().follow().unwrap();
+    let (fixture, ledger) = written();
+    let mut follower = fixture.reader().follow().unwrap();
     assert!(follower.poll().unwrap().is_empty());
     let open = try_call(&ledger, &rules()).unwrap();
     let open_seq = open.seq();
@@ -188,7 +191,7 @@ fn a_follower_sees_each_entry_once_when_it_is_finished() {
     }
     assert_eq!(follower.poll().unwrap().len(), 30, "over several segments");
     assert!(follower.poll().unwrap().is_empty());
-    let mut late = desk.reader().follow().unwrap();
+    let mut late = fixture.reader().follow().unwrap();
     open.settle(&ok()).unwrap();
     for follower in [&mut follower, &mut late] {
         let found = follower.poll().unwrap();
@@ -199,8 +202,8 @@ fn a_follower_sees_each_entry_once_when_it_is_finished() {
 
 #[test]
 fn exports_hold_everything_and_nothing_harmful() {
-    let desk = Desk::new();
-    let ledger = desk.open();
+    let fixture = LedgerFixture::new();
+    let ledger = fixture.open();
     let facts = Facts {
         grant: "=cmd|' /C calc'!A0",
         subject: Some(Subject::Tool("say \"hi\",\nok")),
@@ -212,7 +215,7 @@ fn exports_hold_everything_and_nothing_harmful() {
     permit.settle(&ok()).unwrap();
     let export = |format| {
         let mut out = Vec::new();
-        let count = desk.reader().export(format, &only_calls(), &mut out).unwrap();
+        let count = fixture.reader().export(format, &only_calls(), &mut out).unwrap();
         (count, String::from_utf8(out).unwrap())
     };
     let (count, jsonl) = export(ExportFormat::Jsonl);
@@ -229,38 +232,38 @@ fn exports_hold_everything_and_nothing_harmful() {
     assert!(csv.contains(",\"'=cmd|' /C calc'!A0\","), "{csv}");
     assert!(csv.contains("\"say \"\"hi\"\",\nok\""), "{csv}");
     let (count, chain) = export(ExportFormat::Chain);
-    assert_eq!(chain, fs::read_to_string(desk.segment(1)).unwrap());
+    assert_eq!(chain, fs::read_to_string(fixture.segment(1)).unwrap());
     assert_eq!(usize::try_from(count).unwrap(), chain.lines().count());
 }
 
 #[test]
 fn old_rows_go_by_age_and_what_stays_verifies() {
-    let (desk, ledger) = written();
+    let (fixture, ledger) = written();
     let checkpoint = ledger.checkpoint().unwrap();
     drop(ledger);
     let segments = || {
-        fs::read_dir(desk.audit())
+        fs::read_dir(fixture.audit())
             .unwrap()
             .filter(|e| e.as_ref().unwrap().path().extension().is_some_and(|e| e == "log"))
             .count()
     };
     let before = segments();
     let retention = Retention { age_seconds_max: Some(60), bytes_max: None };
-    let ledger = retiring(&desk, retention);
-    let verified = desk.reader().verify(Some(&checkpoint)).unwrap();
+    let ledger = retiring(&fixture, retention);
+    let verified = fixture.reader().verify(Some(&checkpoint)).unwrap();
     let retired = verified.retired.unwrap();
     assert!(segments() < before && segments() > 1);
     assert_eq!(verified.first_seq, retired.last_seq + 1);
-    let oldest = desk.entries().remove(0);
-    let age_us = ledger.time(desk.clock.now()) - oldest.tick;
+    let oldest = fixture.entries().remove(0);
+    let age_us = ledger.time(fixture.clock.now()) - oldest.tick;
     assert!(age_us > 55 * SECOND_US && age_us < 70 * SECOND_US, "{age_us}");
 
-    // Nobody else may take rows away from the beginning.
+    // Rows removed from the beginning by anything else are noticed.
     let first = verified.first_seq;
-    let path = fs::read_dir(desk.audit()).unwrap().map(|e| e.unwrap().path());
+    let path = fs::read_dir(fixture.audit()).unwrap().map(|e| e.unwrap().path());
     let oldest = path.filter(|p| p.extension().is_some_and(|e| e == "log")).min().unwrap();
     fs::remove_file(oldest).unwrap();
-    match desk.reader().verify(None) {
+    match fixture.reader().verify(None) {
         Err(VerifyError::Found(finding)) => {
             assert!(finding.words.contains("no row says that they were retired"), "{finding}");
         }
@@ -269,14 +272,14 @@ fn old_rows_go_by_age_and_what_stays_verifies() {
 }
 
 /// Opens a ledger that lets rows go and makes it close a segment, when it looks at them.
-fn retiring(desk: &Desk, retention: Retention) -> Ledger {
-    let options = Options { retention, ..desk.options.clone() };
-    let ledger = Ledger::open(&desk.audit(), desk.clock.clone(), options).unwrap();
-    let before = ledger.standing().unwrap().segment;
+fn retiring(fixture: &LedgerFixture, retention: Retention) -> Ledger {
+    let options = Options { retention, ..fixture.options.clone() };
+    let ledger = Ledger::open(&fixture.audit(), fixture.clock.clone(), options).unwrap();
+    let before = ledger.status().unwrap().segment;
     let done = (0..200).any(|_| {
         try_call(&ledger, &rules()).unwrap().settle(&ok()).unwrap();
         std::thread::sleep(std::time::Duration::from_millis(5));
-        ledger.standing().unwrap().segment > before
+        ledger.status().unwrap().segment > before
     });
     assert!(done);
     std::thread::sleep(std::time::Duration::from_millis(100));
@@ -285,28 +288,28 @@ fn retiring(desk: &Desk, retention: Retention) -> Ledger {
 
 #[test]
 fn old_rows_go_by_size_but_never_those_of_an_open_call() {
-    let (desk, ledger) = written();
+    let (fixture, ledger) = written();
     let open = try_call(&ledger, &rules()).unwrap();
     for _ in 0..30 {
         try_call(&ledger, &rules()).unwrap().settle(&ok()).unwrap();
     }
     let size = || -> u64 {
-        let logs = fs::read_dir(desk.audit()).unwrap().map(|e| e.unwrap());
+        let logs = fs::read_dir(fixture.audit()).unwrap().map(|e| e.unwrap());
         logs.filter(|e| e.path().extension().is_some_and(|x| x == "log"))
             .map(|e| e.metadata().unwrap().len())
             .sum()
     };
     let retention = Retention { age_seconds_max: None, bytes_max: Some(1) };
-    let retiring_ledger = retiring(&desk, retention);
-    desk.reader().verify(None).unwrap();
-    assert_eq!(desk.reader().entry(open.seq()).unwrap().unwrap().decision, "admitted");
+    let retiring_ledger = retiring(&fixture, retention);
+    fixture.reader().verify(None).unwrap();
+    assert_eq!(fixture.reader().entry(open.seq()).unwrap().unwrap().decision, "admitted");
     let with_open = size();
     open.settle(&ok()).unwrap();
     drop(retiring_ledger);
-    let _retiring = retiring(&desk, retention);
+    let _retiring = retiring(&fixture, retention);
     assert!(size() < with_open);
-    desk.reader().verify(None).unwrap();
-    assert!(call_counts(&desk, &ledger), "counters outlive the rows they came from");
+    fixture.reader().verify(None).unwrap();
+    assert!(call_counts(&fixture, &ledger), "counters outlive the rows they came from");
 }
 
 type Expected = fn(&Result<Verified, VerifyError>) -> bool;
@@ -314,20 +317,20 @@ type Expected = fn(&Result<Verified, VerifyError>) -> bool;
 /// A row that is gone tells nothing any more, unless what is left tells the hash it had.
 #[test]
 fn a_checkpoint_of_a_retired_row_holds_only_where_the_log_still_tells_its_hash() {
-    let (desk, ledger) = written();
+    let (fixture, ledger) = written();
     let newest = ledger.checkpoint().unwrap();
-    let first = desk.reader().verify(None).unwrap();
+    let first = fixture.reader().verify(None).unwrap();
     drop(ledger);
     // Rows are retired more than once, so that the end of the former ones is told by a row alone.
     let mut ends = Vec::new();
     while ends.len() < 2 {
-        desk.clock.advance(20 * SECOND_US);
-        drop(retiring(&desk, Retention { age_seconds_max: Some(60), bytes_max: None }));
-        let verified = desk.reader().verify(None).unwrap();
+        fixture.clock.advance(20 * SECOND_US);
+        drop(retiring(&fixture, Retention { age_seconds_max: Some(60), bytes_max: None }));
+        let verified = fixture.reader().verify(None).unwrap();
         ends.extend(verified.retired.filter(|now| ends.last().is_none_or(|last| last != now)));
     }
     let text: String =
-        segments_of(&desk).iter().map(|path| fs::read_to_string(path).unwrap()).collect();
+        segments_of(&fixture).iter().map(|path| fs::read_to_string(path).unwrap()).collect();
     let told = |seq: u64| -> String {
         let (_, after) = text.split_once(&format!("\"last_seq\":{seq},\"last_hash\":\"")).unwrap();
         after.get(..64).unwrap().to_owned()
@@ -352,16 +355,16 @@ fn a_checkpoint_of_a_retired_row_holds_only_where_the_log_still_tells_its_hash()
         (Checkpoint { ledger: nothing(), ..at(former - 1, nothing()) }, rewritten),
     ];
     for (checkpoint, expected) in cases {
-        let found = desk.reader().verify(Some(&checkpoint));
+        let found = fixture.reader().verify(Some(&checkpoint));
         assert!(expected(&found), "{checkpoint:?}: {found:?}");
-        let (agrees, said) = python(&desk.audit(), Some(&checkpoint));
+        let (agrees, said) = python(&fixture.audit(), Some(&checkpoint));
         assert_eq!(agrees, found.is_ok(), "{checkpoint:?}: {said}");
     }
 }
 
 /// Segments in order.
-fn segments_of(desk: &Desk) -> Vec<PathBuf> {
-    let files = fs::read_dir(desk.audit()).unwrap().map(|entry| entry.unwrap().path());
+fn segments_of(fixture: &LedgerFixture) -> Vec<PathBuf> {
+    let files = fs::read_dir(fixture.audit()).unwrap().map(|entry| entry.unwrap().path());
     let mut logs: Vec<PathBuf> =
         files.filter(|path| path.extension().is_some_and(|e| e == "log")).collect();
     logs.sort();
@@ -369,28 +372,28 @@ fn segments_of(desk: &Desk) -> Vec<PathBuf> {
 }
 
 /// A log whose oldest segments were retired: all that were there before under other names, and what is
-/// left. None when a segment came and went meanwhile, as it may on a busy machine.
-fn retired() -> Option<(Desk, Vec<PathBuf>, Vec<PathBuf>)> {
-    let (desk, ledger) = written();
+/// left. None when a segment came and went in between, as it may on a busy machine.
+fn retired() -> Option<(LedgerFixture, Vec<PathBuf>, Vec<PathBuf>)> {
+    let (fixture, ledger) = written();
     drop(ledger);
-    let first = segments_of(&desk).remove(0);
+    let first = segments_of(&fixture).remove(0);
     let mut before = Vec::new();
     for _ in 0..50 {
-        before = segments_of(&desk);
+        before = segments_of(&fixture);
         // Another name for each, so that what is still written to the newest one is kept, too.
         for path in before.iter().filter(|path| !kept(path).exists()) {
             fs::hard_link(path, kept(path)).unwrap();
         }
-        drop(retiring(&desk, Retention { age_seconds_max: None, bytes_max: Some(1) }));
+        drop(retiring(&fixture, Retention { age_seconds_max: None, bytes_max: Some(1) }));
         // On a busy machine the ledger may be closed before it comes to that.
         if !first.exists() {
             break;
         }
     }
-    let left = segments_of(&desk);
+    let left = segments_of(&fixture);
     let number = |path: &PathBuf| path.file_stem()?.to_str()?.parse::<u64>().ok();
     let follows = number(left.first()?)? <= number(before.last()?)? + 1;
-    follows.then_some((desk, before, left))
+    follows.then_some((fixture, before, left))
 }
 
 fn kept(path: &std::path::Path) -> PathBuf {
@@ -399,39 +402,39 @@ fn kept(path: &std::path::Path) -> PathBuf {
 
 #[test]
 fn who_is_killed_while_retired_rows_go_leaves_a_log_that_verifies() {
-    let (desk, before, left) = (0..20).find_map(|_| retired()).unwrap();
+    let (fixture, before, left) = (0..20).find_map(|_| retired()).unwrap();
     let gone = before.iter().rev().skip_while(|path| left.contains(path));
     let mut last_first_seq = u64::MAX;
     // As if the removal had been cut short before this one, and the one before, and so on.
     for path in gone {
         fs::copy(kept(path), path).unwrap();
-        let verified = desk.reader().verify(None).unwrap();
+        let verified = fixture.reader().verify(None).unwrap();
         assert!(verified.first_seq < last_first_seq);
         assert_eq!(verified.retired.is_none(), verified.first_seq == 1);
-        let (agrees, said) = python(&desk.audit(), None);
+        let (agrees, said) = python(&fixture.audit(), None);
         assert!(agrees, "{said}");
         last_first_seq = verified.first_seq;
     }
     // How many went before the ledger was closed is the machine's business; the first did.
     assert_eq!(last_first_seq, 1);
-    fs::remove_file(&segments_of(&desk)[1]).unwrap();
-    assert!(desk.reader().verify(None).is_err(), "a hole is no beginning");
+    fs::remove_file(&segments_of(&fixture)[1]).unwrap();
+    assert!(fixture.reader().verify(None).is_err(), "a hole is no beginning");
 }
 
 #[test]
 fn a_follower_that_was_stopped_goes_on_after_the_rows_that_were_retired() {
-    let (desk, ledger) = written();
-    let mut follower = desk.reader().follow().unwrap();
+    let (fixture, ledger) = written();
+    let mut follower = fixture.reader().follow().unwrap();
     drop(ledger);
-    let behind = segments_of(&desk).pop().unwrap();
+    let behind = segments_of(&fixture).pop().unwrap();
     let retention = Retention { age_seconds_max: None, bytes_max: Some(1) };
     let gone = (0..50).any(|_| {
-        drop(retiring(&desk, retention));
+        drop(retiring(&fixture, retention));
         !behind.exists()
     });
     assert!(gone, "where it was is still there");
     follower.poll().unwrap();
-    let ledger = desk.open();
+    let ledger = fixture.open();
     let permit = try_call(&ledger, &rules()).unwrap();
     let seq = permit.seq();
     permit.settle(&ok()).unwrap();
@@ -439,8 +442,8 @@ fn a_follower_that_was_stopped_goes_on_after_the_rows_that_were_retired() {
     assert!(found.iter().any(|entry| entry.seq == seq && entry.outcome == "ok"), "{found:?}");
 }
 
-fn call_counts(desk: &Desk, ledger: &Ledger) -> bool {
+fn call_counts(fixture: &LedgerFixture, ledger: &Ledger) -> bool {
     let admitted = try_call(ledger, &limited(r#"{"counter":"c","window":"day","max":80}"#)).is_ok();
-    desk.clock.advance(MINUTE_US);
+    fixture.clock.advance(MINUTE_US);
     !admitted
 }

@@ -10,14 +10,14 @@ use store::clock::{Clock, Now};
 use store::ledger::{Admission, Facts, Ledger, Options};
 
 use super::support::{
-    Desk, MINUTE_US, NOON, SECOND_US, call, facts, limited, ok, policy, rounds, try_call, verdict,
-    verdict_on,
+    LedgerFixture, MINUTE_US, NOON, SECOND_US, call, facts, limited, ok, policy, rounds, try_call,
+    verdict, verdict_on,
 };
 
 #[test]
 fn a_hundred_threads_race_for_three_calls_and_three_get_through() {
-    let desk = Desk::new();
-    let ledger = Arc::new(desk.open());
+    let fixture = LedgerFixture::new();
+    let ledger = Arc::new(fixture.open());
     let rules = Arc::new(limited(r#"{"counter":"c","window":"minute","max":3}"#));
     for round in 0..rounds(10) {
         let admitted = AtomicUsize::new(0);
@@ -31,32 +31,32 @@ fn a_hundred_threads_race_for_three_calls_and_three_get_through() {
             }
         });
         assert_eq!(admitted.load(Ordering::Relaxed), 3, "round {round}");
-        desk.clock.advance(MINUTE_US);
+        fixture.clock.advance(MINUTE_US);
     }
     println!("P05: {} rounds of 100 threads at the ledger, limit 3: 3 admitted each", rounds(10));
 }
 
 #[test]
 fn a_limit_survives_a_restart_and_a_new_segment() {
-    let desk = Desk::with(Options { segment_bytes_max: 1_000, ..Options::default() });
+    let fixture = LedgerFixture::with(Options { segment_bytes_max: 1_000, ..Options::default() });
     let rules = limited(r#"{"counter":"c","window":"hour","max":50}"#);
     for restart in 0..5 {
-        let ledger = desk.open();
+        let ledger = fixture.open();
         for _ in 0..10 {
             assert!(call(&ledger, &rules), "restart {restart}");
-            desk.clock.advance(SECOND_US);
+            fixture.clock.advance(SECOND_US);
         }
     }
-    let ledger = desk.open();
-    assert!(desk.segment(4).exists(), "there were several segments");
+    let ledger = fixture.open();
+    assert!(fixture.segment(4).exists(), "there were several segments");
     let denial = try_call(&ledger, &rules).unwrap_err();
     assert_eq!(denial.retry_after_seconds, Some(3_550));
 }
 
 #[test]
 fn scopes_share_what_they_say_they_share() {
-    let desk = Desk::new();
-    let ledger = desk.open();
+    let fixture = LedgerFixture::new();
+    let ledger = fixture.open();
     let admits = |scope: &str, facts: Facts<'_>| {
         let rules = limited(&format!(
             r#"{{"counter":"c-{scope}","window":"hour","max":1,"scope":"{scope}"}}"#
@@ -86,8 +86,8 @@ fn scopes_share_what_they_say_they_share() {
 
 #[test]
 fn a_counter_without_a_name_belongs_to_its_place_on_its_server() {
-    let desk = Desk::new();
-    let ledger = desk.open();
+    let fixture = LedgerFixture::new();
+    let ledger = fixture.open();
     let rules = policy(
         r#"{"pay":{"rate_limit":{"max":1,"window":60}},"get":{"rate_limit":{"max":1,"window":60}}}"#,
     );
@@ -104,8 +104,8 @@ fn a_counter_without_a_name_belongs_to_its_place_on_its_server() {
 
 #[test]
 fn spend_is_counted_exactly() {
-    let desk = Desk::new();
-    let ledger = desk.open();
+    let fixture = LedgerFixture::new();
+    let ledger = fixture.open();
     let rules = limited(r#"{"counter":"spend","window":"day","max":1,"increment":"args.amount"}"#);
     let pays = |amount: &str| {
         let verdict = verdict(&rules, &format!(r#"{{"amount":{amount}}}"#));
@@ -115,7 +115,7 @@ fn spend_is_counted_exactly() {
         assert!(matches!(pays("0.1"), Admission::Permit(_)));
     }
     assert!(matches!(pays("0.000000000000000001"), Admission::Denied(_)), "ten tenths are one");
-    desk.clock.advance(24 * 60 * MINUTE_US);
+    fixture.clock.advance(24 * 60 * MINUTE_US);
     let Admission::Denied(denial) = pays("1.5") else { panic!("admitted") };
     assert_eq!(denial.retry_after_seconds, None, "waiting does not help");
     assert!(!denial.reason.contains("1.5"), "an argument is not repeated");
@@ -125,33 +125,33 @@ fn spend_is_counted_exactly() {
 fn a_clock_that_is_set_changes_no_limit() {
     const YEAR_US: i64 = 365 * 24 * 3_600 * 1_000_000;
     for jump_us in [1_000_000, -1_000_000, 3_600_000_000, -3_600_000_000, YEAR_US, -YEAR_US] {
-        let desk = Desk::new();
-        let ledger = desk.open();
+        let fixture = LedgerFixture::new();
+        let ledger = fixture.open();
         let rules = limited(r#"{"counter":"c","window":"minute","max":1}"#);
         assert!(call(&ledger, &rules));
-        desk.clock.set_wall(NOON.wall_us + jump_us);
+        fixture.clock.set_wall(NOON.wall_us + jump_us);
         assert!(!call(&ledger, &rules), "{jump_us}");
         drop(ledger);
-        let ledger = desk.open();
+        let ledger = fixture.open();
         assert!(!call(&ledger, &rules), "{jump_us} and a restart");
-        desk.clock.advance(MINUTE_US);
+        fixture.clock.advance(MINUTE_US);
         assert!(call(&ledger, &rules), "{jump_us} and a minute");
     }
 }
 
 #[test]
 fn a_clock_that_was_set_back_revives_nothing() {
-    let desk = Desk::new();
-    let ledger = desk.open();
-    desk.clock.advance(MINUTE_US);
+    let fixture = LedgerFixture::new();
+    let ledger = fixture.open();
+    fixture.clock.advance(MINUTE_US);
     ledger.poll().unwrap();
-    let before = ledger.trusted_now(desk.clock.now());
-    desk.clock.set_wall(NOON.wall_us - 3_600_000_000);
-    assert_eq!(ledger.trusted_now(desk.clock.now()), before);
+    let before = ledger.trusted_now(fixture.clock.now());
+    fixture.clock.set_wall(NOON.wall_us - 3_600_000_000);
+    assert_eq!(ledger.trusted_now(fixture.clock.now()), before);
     drop(ledger);
     let reboot = Options { boot_id: Some("another".into()), ..Options::default() };
     let clock = Clock::set(Now { wall_us: NOON.wall_us - 1_000, steady_us: 0 });
-    let ledger = Ledger::open(&desk.audit(), clock.clone(), reboot).unwrap();
+    let ledger = Ledger::open(&fixture.audit(), clock.clone(), reboot).unwrap();
     assert!(ledger.trusted_now(clock.now()) >= before);
 }
 
@@ -193,7 +193,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
 
 /// Two processes on one folder, in a world whose true time is known.
 struct World {
-    desk: Desk,
+    fixture: LedgerFixture,
     rules: Policy,
     ledgers: [Option<Ledger>; 2],
     true_us: u64,
@@ -205,12 +205,13 @@ struct World {
 
 impl World {
     fn new() -> World {
-        let desk = Desk::with(Options { segment_bytes_max: 4_000, ..Options::default() });
+        let fixture =
+            LedgerFixture::with(Options { segment_bytes_max: 4_000, ..Options::default() });
         let rules = limited(
             r#"{"counter":"c","window":"minute","max":7},{"counter":"c","window":"10s","max":3}"#,
         );
         World {
-            desk,
+            fixture,
             rules,
             ledgers: [None, None],
             true_us: 0,
@@ -222,9 +223,9 @@ impl World {
 
     fn ledger(&mut self, process: usize) -> &Ledger {
         let options =
-            Options { boot_id: Some(self.boots.to_string()), ..self.desk.options.clone() };
+            Options { boot_id: Some(self.boots.to_string()), ..self.fixture.options.clone() };
         self.ledgers[process].get_or_insert_with(|| {
-            Ledger::open(&self.desk.audit(), self.desk.clock.clone(), options).unwrap()
+            Ledger::open(&self.fixture.audit(), self.fixture.clock.clone(), options).unwrap()
         })
     }
 
@@ -232,7 +233,7 @@ impl World {
         match *step {
             Step::Call { gap_us, process } => {
                 self.true_us += gap_us;
-                self.desk.clock.advance(gap_us);
+                self.fixture.clock.advance(gap_us);
                 self.ledger(process);
                 if call(self.ledgers[process].as_ref().unwrap(), &self.rules) {
                     self.admitted.push(self.true_us);
@@ -240,17 +241,22 @@ impl World {
             }
             Step::SetWall { by_us } => {
                 self.wrong_us += by_us;
-                self.desk.clock.set_wall(self.desk.clock.now().wall_us + by_us);
+                self.fixture.clock.set_wall(self.fixture.clock.now().wall_us + by_us);
             }
             Step::Restart { process } => self.ledgers[process] = None,
             Step::Reboot { off_us, behind_us } => {
+                // A clock that is set while no process has the ledger open, and before a reboot, cannot
+                // be told from a longer time off: the files and the clocks are the same in both cases.
+                if self.ledgers.iter().all(Option::is_none) {
+                    self.ledger(0);
+                }
                 self.ledgers = [None, None];
                 self.boots += 1;
                 self.true_us += off_us;
                 let wall_us = NOON.wall_us + i64::try_from(self.true_us).unwrap();
                 self.wrong_us -= i64::try_from(behind_us).unwrap();
                 let wall_us = wall_us + self.wrong_us;
-                self.desk.clock = Clock::set(Now { wall_us, steady_us: 10 });
+                self.fixture.clock = Clock::set(Now { wall_us, steady_us: 10 });
                 // A clock that is set between the boot and the opening cannot be told from a longer
                 // time off.
                 self.ledger(0);
@@ -287,7 +293,7 @@ proptest! {
             prop_assert!(world.most_in(MINUTE_US) <= 7, "{:?}", world.admitted);
             prop_assert!(world.most_in(10 * SECOND_US) <= 3, "{:?}", world.admitted);
         }
-        // Whoever waits long enough is let in: a limit holds back, it does not lock out.
+        // A caller that waits long enough is admitted.
         world.step(&Step::Call { gap_us: 0, process: 0 });
         world.step(&Step::Call { gap_us: 2 * MINUTE_US, process: 0 });
         prop_assert!(world.admitted.last() == Some(&world.true_us));
@@ -296,12 +302,12 @@ proptest! {
 
 #[test]
 fn a_busy_counter_stays_small_and_strict() {
-    let desk = Desk::new();
-    let ledger = desk.open();
+    let fixture = LedgerFixture::new();
+    let ledger = fixture.open();
     let rules = limited(r#"{"counter":"c","window":"minute","max":2000}"#);
     let mut admitted = Vec::new();
     for step in 0..6_000_u64 {
-        desk.clock.advance(17_000);
+        fixture.clock.advance(17_000);
         if let Ok(permit) = try_call(&ledger, &rules) {
             admitted.push(step * 17_000);
             permit.settle(&ok()).unwrap();
@@ -318,21 +324,21 @@ fn a_busy_counter_stays_small_and_strict() {
     assert!(admitted.len() > 3_000, "granules hold back a little, not much: {}", admitted.len());
 }
 
-/// Versions that knew grants by their label wrote such rows: whoever has the label first goes on.
+/// Versions that knew grants by their label wrote such rows: the first grant with that label keeps the count.
 #[test]
 fn what_was_counted_by_label_goes_on_for_the_grant_and_not_for_the_next_of_its_name() {
     for scope in ["grant", "session"] {
-        let desk = Desk::new();
+        let fixture = LedgerFixture::new();
         let rules =
             limited(&format!(r#"{{"counter":"c","window":"hour","max":3,"scope":"{scope}"}}"#));
         let call = |ledger: &Ledger, grant_id| {
             let facts = Facts { grant_id, ..facts() };
             matches!(ledger.admit(&verdict(&rules, "{}"), &facts).unwrap(), Admission::Permit(_))
         };
-        let before = desk.open();
+        let before = fixture.open();
         assert!(call(&before, "") && call(&before, ""));
         drop(before);
-        let (ledger, other) = (desk.open(), desk.open());
+        let (ledger, other) = (fixture.open(), fixture.open());
         assert!(call(&ledger, "g_first"), "{scope}: two of three are taken");
         assert!(!call(&ledger, "g_first"), "{scope}");
         assert!(!call(&other, "g_first"), "{scope}: another process reads it so, too");
@@ -341,7 +347,7 @@ fn what_was_counted_by_label_goes_on_for_the_grant_and_not_for_the_next_of_its_n
         }
         assert!(!call(&other, "g_second"), "{scope}");
         drop((ledger, other));
-        let again = desk.open();
+        let again = fixture.open();
         assert!(!call(&again, "g_first") && !call(&again, "g_second"), "{scope}: after a restart");
         assert!(call(&again, ""), "{scope}: nothing is left under the label");
     }

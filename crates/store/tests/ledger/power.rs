@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex};
 use store::clock::Clock;
 use store::ledger::{Durability, Ledger, Options, Reader};
 
-use super::support::{Desk, Dice, call, calls, limited, ok, rounds, try_call};
+use super::support::{Dice, LedgerFixture, call, calls, limited, ok, rounds, try_call};
 
 fn power() -> Options {
     Options { durability: Durability::Power, segment_bytes_max: 6_000, ..Options::default() }
@@ -25,7 +25,7 @@ fn mark(audit: &Path) -> Option<(u32, u64)> {
 /// whole segments may not be there; the mark itself may be an older one, or missing.
 fn cut_power(audit: &Path, to: &Path, older_mark: &[u8], dice: &mut Dice) {
     fs::create_dir_all(to).unwrap();
-    // Nobody closes a segment while we look; the mark is copied first, it is only ever too low.
+    // No segment is closed while we copy; the mark is copied first, it is only ever too low.
     let lock = fs::File::open(audit).unwrap();
     lock.lock().unwrap();
     fs::copy(audit.join("synced"), to.join("synced")).unwrap();
@@ -100,7 +100,7 @@ fn no_acknowledged_call_is_lost_by_a_power_cut() {
             older_mark = fs::read(audit.join("synced")).unwrap();
         }
         let reopened = Ledger::open(&after, Clock::System, power()).unwrap();
-        assert_eq!(reopened.standing().unwrap().open_calls, 0, "cut {cut}");
+        assert_eq!(reopened.status().unwrap().open_calls, 0, "cut {cut}");
         Reader::open(&after).unwrap().verify(None).unwrap();
         let entries = calls(&after);
         for seq in acknowledged.lock().unwrap().iter() {
@@ -117,51 +117,51 @@ fn no_acknowledged_call_is_lost_by_a_power_cut() {
 
 #[test]
 fn what_is_cut_off_is_kept_and_told() {
-    let desk = Desk::new();
-    let ledger = desk.open();
+    let fixture = LedgerFixture::new();
+    let ledger = fixture.open();
     let rules = limited(r#"{"counter":"c","window":"day","max":10}"#);
     assert!(call(&ledger, &rules));
     drop(ledger);
     let torn = b"0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef {\"kind\":\"dec";
-    let file = OpenOptions::new().append(true).open(desk.segment(1)).unwrap();
+    let file = OpenOptions::new().append(true).open(fixture.segment(1)).unwrap();
     std::io::Write::write_all(&mut &file, torn).unwrap();
 
-    let ledger = desk.open();
+    let ledger = fixture.open();
     assert!(call(&ledger, &rules));
-    let kept = fs::read_dir(desk.audit()).unwrap().map(|e| e.unwrap().path());
+    let kept = fs::read_dir(fixture.audit()).unwrap().map(|e| e.unwrap().path());
     let kept: Vec<_> = kept.filter(|path| path.extension().is_some_and(|e| e == "bin")).collect();
     assert_eq!(kept.len(), 1);
     assert_eq!(fs::read(&kept[0]).unwrap(), torn);
-    let notes = desk.reader().oldest_first(&store::ledger::Filter::default()).unwrap();
+    let notes = fixture.reader().oldest_first(&store::ledger::Filter::default()).unwrap();
     let note = notes.map(Result::unwrap).find(|entry| entry.act == "torn_tail_cut").unwrap();
     assert_eq!(Some(note.about.as_str()), kept[0].file_name().unwrap().to_str());
-    desk.reader().verify(None).unwrap();
+    fixture.reader().verify(None).unwrap();
 }
 
 #[test]
 fn in_process_mode_everything_is_flushed_within_a_second() {
-    let desk = Desk::new();
-    let ledger = desk.open();
+    let fixture = LedgerFixture::new();
+    let ledger = fixture.open();
     let rules = limited(r#"{"counter":"c","window":"day","max":10}"#);
     assert!(call(&ledger, &rules));
-    let size = fs::metadata(desk.segment(1)).unwrap().len();
+    let size = fs::metadata(fixture.segment(1)).unwrap().len();
     let flushed = (0..20).any(|_| {
         std::thread::sleep(std::time::Duration::from_millis(50));
-        mark(&desk.audit()) == Some((1, size))
+        mark(&fixture.audit()) == Some((1, size))
     });
     assert!(flushed);
 }
 
 #[test]
 fn a_permit_tells_when_its_row_is_on_disk() {
-    let desk = Desk::with(power());
-    let ledger = desk.open();
+    let fixture = LedgerFixture::with(power());
+    let ledger = fixture.open();
     let rules = limited(r#"{"counter":"c","window":"day","max":10}"#);
     let permit = try_call(&ledger, &rules).unwrap();
-    let (tell, told) = std::sync::mpsc::channel();
-    permit.when_durable(Box::new(move |flushed| tell.send(flushed.is_ok()).unwrap()));
-    assert!(told.recv_timeout(std::time::Duration::from_secs(10)).unwrap());
-    let (segment, offset) = mark(&desk.audit()).unwrap();
-    assert!(segment > 1 || offset >= fs::metadata(desk.segment(1)).unwrap().len());
+    let (sender, receiver) = std::sync::mpsc::channel();
+    permit.when_durable(Box::new(move |flushed| sender.send(flushed.is_ok()).unwrap()));
+    assert!(receiver.recv_timeout(std::time::Duration::from_secs(10)).unwrap());
+    let (segment, offset) = mark(&fixture.audit()).unwrap();
+    assert!(segment > 1 || offset >= fs::metadata(fixture.segment(1)).unwrap().len());
     permit.settle(&ok()).unwrap();
 }

@@ -1,4 +1,4 @@
-//! What the tests of the ledger share: a folder, a clock, a policy, one call.
+//! Shared fixtures of the ledger tests: a folder, a clock, a policy, one call.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -8,29 +8,28 @@ use policy::{
 };
 use store::clock::{Clock, Now};
 use store::ledger::{
-    Admission, Ending, Entry, Facts, Filter, Ledger, Options, Outcome, Permit, PolicyVersion,
-    Reader,
+    Admission, Ending, Entry, Facts, Filter, Ledger, Options, Outcome, Permit, PolicyRef, Reader,
 };
 
 pub(crate) const SECOND_US: u64 = 1_000_000;
 pub(crate) const MINUTE_US: u64 = 60 * SECOND_US;
 pub(crate) const NOON: Now = Now { wall_us: 1_794_571_200_000_000, steady_us: 5_000_000_000 };
 
-/// A ledger's folder with its clock; opened as often as a test likes.
-pub(crate) struct Desk {
+/// A ledger's folder with its clock; tests may open it several times.
+pub(crate) struct LedgerFixture {
     folder: tempfile::TempDir,
     pub(crate) clock: Clock,
     pub(crate) options: Options,
 }
 
-impl Desk {
-    pub(crate) fn new() -> Desk {
+impl LedgerFixture {
+    pub(crate) fn new() -> LedgerFixture {
         let folder = tempfile::tempdir().unwrap();
-        Desk { folder, clock: Clock::set(NOON), options: Options::default() }
+        LedgerFixture { folder, clock: Clock::set(NOON), options: Options::default() }
     }
 
-    pub(crate) fn with(options: Options) -> Desk {
-        Desk { options, ..Desk::new() }
+    pub(crate) fn with(options: Options) -> LedgerFixture {
+        LedgerFixture { options, ..LedgerFixture::new() }
     }
 
     pub(crate) fn audit(&self) -> PathBuf {
@@ -96,7 +95,7 @@ pub(crate) fn facts() -> Facts<'static> {
         server: "bank",
         method: "tools/call",
         subject: Some(Subject::Tool("pay")),
-        policy: Some(PolicyVersion { name: "p", version: 1 }),
+        policy: Some(PolicyRef { name: "p", version: 1 }),
         argument_keys: &["amount"],
         argument_digest: Some([1; 32]),
         ..Facts::default()

@@ -10,23 +10,23 @@ use std::time::{Duration, Instant};
 
 use store::ledger::{Checkpoint, ExportFormat, Filter, Options, Reader, Verified, VerifyError};
 
-use super::support::{Desk, Dice, call, limited};
+use super::support::{Dice, LedgerFixture, call, limited};
 
 /// A log of several segments with calls, denials and notes.
-fn written() -> (Desk, Checkpoint) {
-    let desk = Desk::with(Options { segment_bytes_max: 3_000, ..Options::default() });
-    let ledger = desk.open();
+fn written() -> (LedgerFixture, Checkpoint) {
+    let fixture = LedgerFixture::with(Options { segment_bytes_max: 3_000, ..Options::default() });
+    let ledger = fixture.open();
     let rules = limited(r#"{"counter":"c","window":"minute","max":3}"#);
     for _ in 0..40 {
         call(&ledger, &rules);
-        desk.clock.advance(7_000_000);
+        fixture.clock.advance(7_000_000);
     }
     drop(ledger);
     // A full segment may be closed in the background; the checkpoint is to be of the very last row.
     loop {
-        let checkpoint = desk.open().checkpoint().unwrap();
-        if checkpoint.seq == Log::read(&desk.audit()).last_seq() {
-            return (desk, checkpoint);
+        let checkpoint = fixture.open().checkpoint().unwrap();
+        if checkpoint.seq == Log::read(&fixture.audit()).last_seq() {
+            return (fixture, checkpoint);
         }
     }
 }
@@ -175,10 +175,10 @@ fn mutate(log: &mut Log, dice: &mut Dice) -> (&'static str, u64, bool) {
 
 #[test]
 fn a_change_is_found_while_the_log_grows_by_whole_segments() {
-    let (desk, _) = written();
-    let text = fs::read_to_string(desk.segment(1)).unwrap();
-    fs::write(desk.segment(1), text.replacen("tools/call", "tools/cell", 1)).unwrap();
-    let ledger = desk.open();
+    let (fixture, _) = written();
+    let text = fs::read_to_string(fixture.segment(1)).unwrap();
+    fs::write(fixture.segment(1), text.replacen("tools/call", "tools/cell", 1)).unwrap();
+    let ledger = fixture.open();
     let rules = limited(r#"{"counter":"c","window":"minute","max":3}"#);
     let (found, began) = (AtomicBool::new(false), Instant::now());
     std::thread::scope(|scope| {
@@ -187,7 +187,7 @@ fn a_change_is_found_while_the_log_grows_by_whole_segments() {
                 call(&ledger, &rules);
             }
         });
-        assert!(matches!(verify(&desk.audit(), None), Err(VerifyError::Found(_))));
+        assert!(matches!(verify(&fixture.audit(), None), Err(VerifyError::Found(_))));
         found.store(true, Ordering::Relaxed);
     });
     assert!(began.elapsed() < Duration::from_mins(1), "found when nothing came any more");
@@ -195,12 +195,12 @@ fn a_change_is_found_while_the_log_grows_by_whole_segments() {
 
 #[test]
 fn five_hundred_random_changes_are_all_found_and_the_first_bad_record_is_named() {
-    let (desk, checkpoint) = written();
+    let (fixture, checkpoint) = written();
     let scratch = tempfile::tempdir().unwrap();
     let folder = scratch.path().join("audit");
     let mut dice = Dice::new(7);
     let mut kinds = std::collections::BTreeMap::new();
-    copy(&desk.audit(), &folder);
+    copy(&fixture.audit(), &folder);
     // The mark would give truncations away; an attacker removes it.
     fs::remove_file(folder.join("synced")).unwrap();
     let whole = Log::read(&folder);
@@ -281,20 +281,20 @@ impl Drop for Other {
 }
 
 /// A log of random length, segments and endings.
-fn any_log(dice: &mut Dice) -> (Desk, Checkpoint) {
+fn any_log(dice: &mut Dice) -> (LedgerFixture, Checkpoint) {
     let segment_bytes_max = 1_500 + dice.below(6_000);
-    let desk = Desk::with(Options { segment_bytes_max, ..Options::default() });
-    let ledger = desk.open();
+    let fixture = LedgerFixture::with(Options { segment_bytes_max, ..Options::default() });
+    let ledger = fixture.open();
     let rules = limited(r#"{"counter":"c","window":"minute","max":3}"#);
     for _ in 0..10 + dice.below(40) {
         call(&ledger, &rules);
-        desk.clock.advance(dice.below(30_000_000));
+        fixture.clock.advance(dice.below(30_000_000));
     }
     drop(ledger);
     loop {
-        let checkpoint = desk.open().checkpoint().unwrap();
-        if checkpoint.seq == Log::read(&desk.audit()).last_seq() {
-            return (desk, checkpoint);
+        let checkpoint = fixture.open().checkpoint().unwrap();
+        if checkpoint.seq == Log::read(&fixture.audit()).last_seq() {
+            return (fixture, checkpoint);
         }
     }
 }
@@ -310,8 +310,8 @@ fn logs_are_judged_alike_here_and_in_python() {
     let folder = scratch.path().join("audit");
     let (mut judged, mut whole_ones) = (0, 0);
     while judged < logs {
-        let (desk, checkpoint) = any_log(&mut dice);
-        copy(&desk.audit(), &folder);
+        let (fixture, checkpoint) = any_log(&mut dice);
+        copy(&fixture.audit(), &folder);
         let _ = fs::remove_file(folder.join("synced"));
         let whole = Log::read(&folder);
         for change in 0..=CHANGES_PER_LOG {
@@ -349,20 +349,20 @@ fn logs_are_judged_alike_here_and_in_python() {
 
 #[test]
 fn a_whole_log_verifies_here_and_in_python_and_the_numbers_agree() {
-    let (desk, checkpoint) = written();
-    let verified = verify(&desk.audit(), Some(&checkpoint)).unwrap();
-    let log = Log::read(&desk.audit());
+    let (fixture, checkpoint) = written();
+    let verified = verify(&fixture.audit(), Some(&checkpoint)).unwrap();
+    let log = Log::read(&fixture.audit());
     assert_eq!((verified.first_seq, verified.last_seq), (1, log.last_seq()));
     assert_eq!(verified.segments, log.segments.len());
     assert!(verified.segments > 2 && verified.unfinished_bytes == 0);
-    let (holds, said) = python(&desk.audit(), Some(&checkpoint));
+    let (holds, said) = python(&fixture.audit(), Some(&checkpoint));
     assert!(holds, "{said}");
     let expected = format!("ok: rows 1 to {}, {}", verified.last_seq, verified.hash);
     assert_eq!(said.trim(), expected);
 
-    let exported = desk.audit().join("chain.txt");
+    let exported = fixture.audit().join("chain.txt");
     let mut out = fs::File::create(&exported).unwrap();
-    desk.reader().export(ExportFormat::Chain, &Filter::default(), &mut out).unwrap();
+    fixture.reader().export(ExportFormat::Chain, &Filter::default(), &mut out).unwrap();
     let (holds, said) = python(&exported, None);
     assert!(holds, "{said}");
     assert_eq!(said.trim(), expected);
@@ -373,7 +373,7 @@ fn a_whole_log_verifies_here_and_in_python_and_the_numbers_agree() {
 
 #[test]
 fn a_checkpoint_of_another_ledger_or_another_past_is_refused() {
-    let (desk, checkpoint) = written();
+    let (fixture, checkpoint) = written();
     let (_, other) = written();
     assert_eq!(other.ledger, checkpoint.ledger, "the same clock makes the same first row");
     for wrong in [
@@ -383,69 +383,71 @@ fn a_checkpoint_of_another_ledger_or_another_past_is_refused() {
         Checkpoint { seq: 3, ..checkpoint.clone() },
     ] {
         assert!(
-            matches!(verify(&desk.audit(), Some(&wrong)), Err(VerifyError::Found(_))),
+            matches!(verify(&fixture.audit(), Some(&wrong)), Err(VerifyError::Found(_))),
             "{wrong:?}"
         );
-        assert!(!python(&desk.audit(), Some(&wrong)).0);
+        assert!(!python(&fixture.audit(), Some(&wrong)).0);
     }
 }
 
 #[test]
 fn a_log_that_was_cut_below_the_mark_is_found_without_a_checkpoint_and_not_opened() {
-    let (desk, _) = written();
-    let mut log = Log::read(&desk.audit());
+    let (fixture, _) = written();
+    let mut log = Log::read(&fixture.audit());
     log.segments.last_mut().unwrap().1.pop();
     log.write();
-    assert!(matches!(verify(&desk.audit(), None), Err(VerifyError::Found(_))));
-    let opened = store::ledger::Ledger::open(&desk.audit(), desk.clock.clone(), Options::default());
+    assert!(matches!(verify(&fixture.audit(), None), Err(VerifyError::Found(_))));
+    let opened =
+        store::ledger::Ledger::open(&fixture.audit(), fixture.clock.clone(), Options::default());
     let error = opened.unwrap_err().to_string();
     assert!(error.contains("damaged") && error.contains("tollgate audit verify"), "{error}");
 }
 
 #[test]
 fn an_edited_row_is_not_opened_either() {
-    let desk = Desk::new();
-    let ledger = desk.open();
+    let fixture = LedgerFixture::new();
+    let ledger = fixture.open();
     let rules = limited(r#"{"counter":"c","window":"minute","max":3}"#);
     assert!((0..3).all(|_| call(&ledger, &rules)));
     drop(ledger);
-    let text = fs::read_to_string(desk.segment(1)).unwrap();
-    fs::write(desk.segment(1), text.replacen("\"ok\"", "\"no\"", 1)).unwrap();
-    let opened = store::ledger::Ledger::open(&desk.audit(), desk.clock.clone(), Options::default());
+    let text = fs::read_to_string(fixture.segment(1)).unwrap();
+    fs::write(fixture.segment(1), text.replacen("\"ok\"", "\"no\"", 1)).unwrap();
+    let opened =
+        store::ledger::Ledger::open(&fixture.audit(), fixture.clock.clone(), Options::default());
     assert!(opened.unwrap_err().to_string().contains("damaged"));
 }
 
-/// Rows may be retired faster than the keeper seals; the sealed row stays all the same.
+/// Rows may be retired faster than the maintenance thread seals; the sealed row stays all the same.
 #[test]
 fn the_sealed_row_is_never_among_those_that_are_retired() {
     use store::ledger::{Note, Retention, SealKey, SealState, Sealing, Witness};
     use store::secret::Secret;
     use store::vault::Vault;
     let key = SealKey::of(&Vault::from_key(Secret::new([7; 32]))).unwrap();
-    let desk = Desk::with(Options {
+    let fixture = LedgerFixture::with(Options {
         segment_bytes_max: 1_500,
         retention: Retention { age_seconds_max: None, bytes_max: Some(1) },
         seal: Some(Sealing { key: key.clone(), expected: false }),
         ..Options::default()
     });
-    let ledger = desk.open();
+    let ledger = fixture.open();
     let note = Note { act: "fill", by: "test", about: "", words: "a row like any other" };
     let began = Instant::now();
-    while desk.segment(1).exists() || desk.segment(2).exists() {
+    while fixture.segment(1).exists() || fixture.segment(2).exists() {
         ledger.note(&note).unwrap();
-        // The keeper needs the lock, too.
+        // The maintenance thread needs the lock too.
         std::thread::sleep(Duration::from_millis(1));
         assert!(began.elapsed() < Duration::from_mins(2), "no row was retired");
     }
-    let reader = desk.reader();
+    let reader = fixture.reader();
     let SealState::Valid(seal) = reader.seal(&key).unwrap() else { panic!("no seal") };
     assert_eq!(seal.since, 1);
     let verified = reader.verify_with(&[Witness::Sealed(&seal.row)]).unwrap();
     assert!(verified.first_seq > 1 && seal.row.seq >= verified.first_seq, "{verified:?}");
     drop(ledger);
-    // Closed, the last row is the sealed one; somebody else's key fits nothing.
+    // Closed, the last row is the sealed one; another key does not match.
     let SealState::Valid(seal) = reader.seal(&key).unwrap() else { panic!("no seal") };
-    assert_eq!(seal.row.seq, verify(&desk.audit(), None).unwrap().last_seq);
+    assert_eq!(seal.row.seq, verify(&fixture.audit(), None).unwrap().last_seq);
     let other = SealKey::of(&Vault::from_key(Secret::new([8; 32]))).unwrap();
     assert_eq!(reader.seal(&other).unwrap(), SealState::Broken);
 }

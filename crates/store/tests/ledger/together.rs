@@ -7,131 +7,134 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use policy::{Denial, Policy};
 use store::clock::Clock;
-use store::ledger::{Admission, Drafted, Ledger, LedgerError, Note, Options, Soon};
+use store::ledger::{
+    Admission, GroupedAdmission, Ledger, LedgerError, Note, Options, PendingPermit,
+};
 
 use super::support::{
-    Desk, Dice, Mount, call, calls, facts, limited, ok, rounds, try_call, verdict,
+    Dice, LedgerFixture, Mount, call, calls, facts, limited, ok, rounds, try_call, verdict,
 };
 
 fn many() -> Policy {
     limited(r#"{"counter":"c","window":"day","max":1000000}"#)
 }
 
-fn soon(ledger: &Ledger, rules: &Policy) -> Result<Drafted, Denial> {
+fn soon(ledger: &Ledger, rules: &Policy) -> Result<PendingPermit, Denial> {
     match ledger.admit_soon(&verdict(rules, "{}"), &facts()).unwrap() {
-        Soon::Drafted(drafted) => Ok(drafted),
-        Soon::Now(Admission::Denied(denial)) => Err(denial),
-        Soon::Now(other) => panic!("{other:?}"),
+        GroupedAdmission::Pending(pending) => Ok(pending),
+        GroupedAdmission::Now(Admission::Denied(denial)) => Err(denial),
+        GroupedAdmission::Now(other) => panic!("{other:?}"),
     }
 }
 
-fn admitted(desk: &Desk) -> usize {
-    desk.entries().iter().filter(|entry| entry.decision == "admitted").count()
+fn admitted(fixture: &LedgerFixture) -> usize {
+    fixture.entries().iter().filter(|entry| entry.decision == "admitted").count()
 }
 
 #[test]
 fn a_call_that_is_alone_has_its_row_at_once() {
-    let desk = Desk::new();
-    let ledger = desk.open();
+    let fixture = LedgerFixture::new();
+    let ledger = fixture.open();
     let soon = ledger.admit_soon(&verdict(&many(), "{}"), &facts()).unwrap();
-    assert!(matches!(soon, Soon::Now(Admission::Permit(_))), "{soon:?}");
-    assert_eq!(admitted(&desk), 1);
+    assert!(matches!(soon, GroupedAdmission::Now(Admission::Permit(_))), "{soon:?}");
+    assert_eq!(admitted(&fixture), 1);
 }
 
 #[test]
 fn calls_that_come_together_are_in_the_log_before_anyone_has_a_permit() {
-    let desk = Desk::new();
-    let ledger = desk.open();
+    let fixture = LedgerFixture::new();
+    let ledger = fixture.open();
     let company = try_call(&ledger, &many()).unwrap();
-    let mut drafted: Vec<_> = (0..4).map(|_| soon(&ledger, &many()).unwrap()).collect();
-    assert_eq!(admitted(&desk), 1, "nobody wrote them yet");
+    let mut pending: Vec<_> = (0..4).map(|_| soon(&ledger, &many()).unwrap()).collect();
+    assert_eq!(admitted(&fixture), 1, "not written yet");
 
-    let first = drafted.remove(0).write().unwrap();
-    assert_eq!(admitted(&desk), 5, "one write for all");
-    let rows = desk.reader().verify(None).unwrap().last_seq;
-    let mut permits: Vec<_> = drafted.into_iter().map(|call| call.write().unwrap()).collect();
-    assert_eq!(desk.reader().verify(None).unwrap().last_seq, rows, "and none of them twice");
+    let first = pending.remove(0).write().unwrap();
+    assert_eq!(admitted(&fixture), 5, "one write for all");
+    let rows = fixture.reader().verify(None).unwrap().last_seq;
+    let mut permits: Vec<_> = pending.into_iter().map(|call| call.write().unwrap()).collect();
+    assert_eq!(fixture.reader().verify(None).unwrap().last_seq, rows, "and none of them twice");
 
     permits.extend([first, company]);
     let mut numbers: Vec<_> = permits.iter().map(store::ledger::Permit::seq).collect();
     numbers.sort_unstable();
-    let mut entries: Vec<_> = desk.entries().iter().map(|entry| entry.seq).collect();
+    let mut entries: Vec<_> = fixture.entries().iter().map(|entry| entry.seq).collect();
     entries.sort_unstable();
     assert_eq!(numbers, entries);
     for permit in permits {
         permit.settle(&ok()).unwrap();
     }
-    assert!(desk.entries().iter().all(|entry| entry.outcome == "ok"));
+    assert!(fixture.entries().iter().all(|entry| entry.outcome == "ok"));
 }
 
 #[test]
-fn whoever_writes_next_writes_the_draft_first() {
-    let desk = Desk::new();
-    let ledger = desk.open();
+fn the_next_write_writes_an_open_group_first() {
+    let fixture = LedgerFixture::new();
+    let ledger = fixture.open();
     let _company = try_call(&ledger, &many()).unwrap();
     let writes: [fn(&Ledger); 3] = [
         |ledger| {
             ledger.note(&Note { act: "grant_created", ..Note::default() }).unwrap();
         },
         |ledger| {
-            ledger.standing().unwrap();
+            ledger.status().unwrap();
         },
         |ledger| drop(try_call(ledger, &many()).unwrap().settle_soon(&ok())),
     ];
     for write in writes {
-        let before = admitted(&desk);
-        let drafted = soon(&ledger, &many()).unwrap();
+        let before = admitted(&fixture);
+        let pending = soon(&ledger, &many()).unwrap();
         write(&ledger);
-        assert!(admitted(&desk) > before, "it is in the log");
-        drafted.write().unwrap().settle(&ok()).unwrap();
+        assert!(admitted(&fixture) > before, "it is in the log");
+        pending.write().unwrap().settle(&ok()).unwrap();
     }
-    desk.reader().verify(None).unwrap();
+    fixture.reader().verify(None).unwrap();
 }
 
 #[test]
-fn a_limit_counts_what_is_only_drafted_and_a_denial_is_on_record_at_once() {
-    let desk = Desk::new();
-    let ledger = desk.open();
+fn a_limit_counts_pending_permits_and_a_denial_is_recorded_at_once() {
+    let fixture = LedgerFixture::new();
+    let ledger = fixture.open();
     let rules = limited(r#"{"counter":"c","window":"minute","max":3}"#);
     let _company = try_call(&ledger, &rules).unwrap();
     let (second, third) = (soon(&ledger, &rules).unwrap(), soon(&ledger, &rules).unwrap());
     let denial = soon(&ledger, &rules).unwrap_err();
-    let row = desk.entries().into_iter().find(|entry| Some(entry.seq) == denial.audit_id).unwrap();
+    let row =
+        fixture.entries().into_iter().find(|entry| Some(entry.seq) == denial.audit_id).unwrap();
     assert_eq!(row.decision, "limited");
-    assert_eq!(admitted(&desk), 3, "its write took the others along");
+    assert_eq!(admitted(&fixture), 3, "its write took the others along");
     drop((second.write().unwrap(), third.write().unwrap()));
-    desk.reader().verify(None).unwrap();
+    fixture.reader().verify(None).unwrap();
 }
 
 #[test]
-fn a_drafted_call_that_is_let_go_is_recorded_and_still_counts() {
-    let desk = Desk::new();
-    let ledger = desk.open();
+fn a_dropped_pending_permit_is_recorded_and_still_counts() {
+    let fixture = LedgerFixture::new();
+    let ledger = fixture.open();
     let rules = limited(r#"{"counter":"c","window":"minute","max":2}"#);
     let company = try_call(&ledger, &rules).unwrap();
     drop(soon(&ledger, &rules).unwrap());
-    let last = desk.entries().pop().unwrap();
+    let last = fixture.entries().pop().unwrap();
     assert_eq!((last.decision.as_str(), last.outcome.as_str()), ("admitted", "abandoned"));
     assert!(soon(&ledger, &rules).is_err(), "it may have happened");
     company.settle(&ok()).unwrap();
 }
 
 #[test]
-fn a_draft_is_written_by_the_keeper_if_nobody_else_comes() {
-    let desk = Desk::new();
-    let ledger = desk.open();
+fn an_open_group_is_written_by_the_maintenance_thread() {
+    let fixture = LedgerFixture::new();
+    let ledger = fixture.open();
     let _company = try_call(&ledger, &many()).unwrap();
-    let drafted = soon(&ledger, &many()).unwrap();
-    // Another process waits for the same lock; it gets it, although nobody here lifts a finger.
-    let other = desk.open();
-    assert_eq!(admitted(&desk), 2);
+    let pending = soon(&ledger, &many()).unwrap();
+    // Another process waits for the same lock; it gets it although this process writes nothing more.
+    let other = fixture.open();
+    assert_eq!(admitted(&fixture), 2);
     assert!(call(&other, &many()));
-    drafted.write().unwrap().settle(&ok()).unwrap();
-    desk.reader().verify(None).unwrap();
+    pending.write().unwrap().settle(&ok()).unwrap();
+    fixture.reader().verify(None).unwrap();
 }
 
 #[test]
-fn a_draft_that_does_not_fit_on_the_disk_gives_nobody_a_permit() {
+fn a_group_that_does_not_fit_on_the_disk_gives_no_permit() {
     let folder = tempfile::tempdir().unwrap();
     let Some(_mount) = Mount::tmpfs(folder.path(), "400k") else {
         println!("skipped: only root can mount a small file system");
@@ -141,17 +144,17 @@ fn a_draft_that_does_not_fit_on_the_disk_gives_nobody_a_permit() {
     let ledger = Ledger::open(&audit, Clock::System, Options::default()).unwrap();
     let company = try_call(&ledger, &many()).unwrap();
     let ballast = folder.path().join("ballast");
-    // The page that the log ends in has room left, so a draft has to be larger than that.
+    // The page that the log ends in has room left, so a group has to be larger than that.
     let _ = fs::write(&ballast, vec![1; 500_000]);
-    let drafted: Vec<_> = (0..40).map(|_| soon(&ledger, &many()).unwrap()).collect();
+    let pending: Vec<_> = (0..40).map(|_| soon(&ledger, &many()).unwrap()).collect();
     let before = calls(&audit).len();
     let mut kept = None;
-    for (place, drafted) in drafted.into_iter().enumerate() {
+    for (place, pending) in pending.into_iter().enumerate() {
         if place == 20 {
-            kept = Some(drafted);
+            kept = Some(pending);
             continue;
         }
-        let error = drafted.write().unwrap_err();
+        let error = pending.write().unwrap_err();
         assert!(matches!(error, LedgerError::Full(_)), "{error}");
     }
     assert_eq!(calls(&audit).len(), before, "no row of any of them");
@@ -160,22 +163,22 @@ fn a_draft_that_does_not_fit_on_the_disk_gives_nobody_a_permit() {
     let again: Vec<_> = (0..40).map(|_| try_call(&ledger, &many()).unwrap()).collect();
     // One of the failed calls is only now let go: the number it had is another call's.
     drop(kept);
-    let open = ledger.standing().unwrap().open_calls;
-    assert_eq!(open, again.len() + 1, "it ends nobody else's call");
+    let open = ledger.status().unwrap().open_calls;
+    assert_eq!(open, again.len() + 1, "it ends no other call");
     for permit in again.into_iter().chain([company]) {
         permit.settle(&ok()).unwrap();
     }
-    assert_eq!(ledger.standing().unwrap().open_calls, 0);
+    assert_eq!(ledger.status().unwrap().open_calls, 0);
     store::ledger::Reader::open(&audit).unwrap().verify(None).unwrap();
 }
 
 #[test]
-fn a_limit_holds_among_threads_that_draft_write_and_let_go() {
+fn a_limit_holds_among_threads_that_queue_write_and_drop() {
     for round in 0..rounds(6) {
-        let desk = Desk::new();
-        let ledger = Arc::new(desk.open());
+        let fixture = LedgerFixture::new();
+        let ledger = Arc::new(fixture.open());
         let rules = limited(r#"{"counter":"c","window":"day","max":60}"#);
-        let _company = ledger.own_act(&facts()).unwrap();
+        let _company = ledger.admit_without_policy(&facts()).unwrap();
         let allowed = AtomicUsize::new(0);
         std::thread::scope(|scope| {
             for thread in 0..4_u64 {
@@ -185,12 +188,12 @@ fn a_limit_holds_among_threads_that_draft_write_and_let_go() {
                     let mut kept = Vec::new();
                     for _ in 0..40 {
                         match soon(ledger, rules) {
-                            Ok(drafted) => kept.push(drafted),
+                            Ok(pending) => kept.push(pending),
                             Err(denial) => assert!(denial.audit_id.is_some()),
                         }
                         if dice.below(3) == 0 {
-                            for drafted in kept.drain(..) {
-                                let permit = drafted.write().unwrap();
+                            for pending in kept.drain(..) {
+                                let permit = pending.write().unwrap();
                                 allowed.fetch_add(1, Ordering::Relaxed);
                                 match dice.below(3) {
                                     0 => permit.settle(&ok()).unwrap(),
@@ -205,10 +208,10 @@ fn a_limit_holds_among_threads_that_draft_write_and_let_go() {
             }
         });
         assert_eq!(allowed.into_inner(), 60);
-        let entries = desk.entries();
+        let entries = fixture.entries();
         let count = |word: &str| entries.iter().filter(|entry| entry.decision == word).count();
         assert_eq!((count("admitted"), count("limited")), (60, 100));
-        assert_eq!(ledger.standing().unwrap().open_calls, 1, "all but the company ended");
-        desk.reader().verify(None).unwrap();
+        assert_eq!(ledger.status().unwrap().open_calls, 1, "all but the company ended");
+        fixture.reader().verify(None).unwrap();
     }
 }

@@ -1,4 +1,4 @@
-//! What is taken out, byte for byte, and the order in which an order is checked.
+//! Exported files byte for byte, and the order in which a request is checked.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;
@@ -8,9 +8,11 @@ use parquet::basic::{Compression as Packing, Type};
 use parquet::file::reader::{FileReader, SerializedFileReader};
 use parquet::record::Field;
 use serde_json::json;
-use store::export::{Compression, CsvSafety, Done, Fault, Order, Plan, Reach, day};
+use store::export::{
+    Compression, CsvSafety, ExportError, ExportJob, ExportOptions, ExportResult, PathScope, day,
+};
 
-use super::stage::{DAY_US, NOW_US, Record, SHELF, Stage};
+use super::fixture::{DAY_US, EXPORTS, Fixture, NOW_US, TestRecord};
 
 const NIGHTS: [(&str, i64, Option<i64>, &str); 3] = [
     (
@@ -33,19 +35,22 @@ const NIGHTS: [(&str, i64, Option<i64>, &str); 3] = [
     ),
 ];
 
-pub(crate) fn filled() -> Stage {
-    let stage = Stage::new();
+pub(crate) fn filled() -> Fixture {
+    let fixture = Fixture::new();
     for (id, start_us, end_us, flat) in NIGHTS {
-        stage.keep(&Record { flat: flat.into(), ..Record::new("nights", id, start_us, end_us) });
+        fixture.store(&TestRecord {
+            flat: flat.into(),
+            ..TestRecord::new("nights", id, start_us, end_us)
+        });
     }
-    stage.keep(&Record::new("nights", "bad", 5, Some(6)).in_state("INVALID"));
-    let profile = Record::new("profile", "current", 0, None);
-    stage.keep(&Record { start_us: None, flat: r#"{"email":"a@b"}"#.into(), ..profile });
-    stage
+    fixture.store(&TestRecord::new("nights", "bad", 5, Some(6)).in_state("INVALID"));
+    let profile = TestRecord::new("profile", "current", 0, None);
+    fixture.store(&TestRecord { start_us: None, flat: r#"{"email":"a@b"}"#.into(), ..profile });
+    fixture
 }
 
-fn order<'a>(path: &'a str, base: &'a Path) -> Order<'a> {
-    Order {
+fn order<'a>(path: &'a str, base: &'a Path) -> ExportOptions<'a> {
+    ExportOptions {
         path,
         from_us: None,
         to_us: None,
@@ -53,43 +58,52 @@ fn order<'a>(path: &'a str, base: &'a Path) -> Order<'a> {
         overwrite: false,
         csv: CsvSafety::AsIs,
         compression: Compression::Snappy,
-        reach: Reach::Anywhere { base, tilde: Some(base) },
+        reach: PathScope::Anywhere { base, tilde: Some(base) },
     }
 }
 
-fn export(stage: &Stage, kind: &str, format: &str, order: &Order<'_>) -> Result<Done, Fault> {
-    Plan::new(&SHELF, kind, format)?.write(&stage.records, order, &mut |_| {})
+fn export(
+    fixture: &Fixture,
+    kind: &str,
+    format: &str,
+    order: &ExportOptions<'_>,
+) -> Result<ExportResult, ExportError> {
+    ExportJob::new(&EXPORTS, kind, format)?.write(&fixture.records, order, &mut |_| {})
 }
 
-fn written(stage: &Stage, format: &str, change: impl FnOnce(&mut Order<'_>)) -> Vec<u8> {
-    let mut order = order("out", stage.folder.path());
+fn written(
+    fixture: &Fixture,
+    format: &str,
+    change: impl FnOnce(&mut ExportOptions<'_>),
+) -> Vec<u8> {
+    let mut order = order("out", fixture.folder.path());
     order.overwrite = true;
     change(&mut order);
-    let done = export(stage, "nights", format, &order).unwrap();
-    let bytes = fs::read(stage.path("out")).unwrap();
+    let done = export(fixture, "nights", format, &order).unwrap();
+    let bytes = fs::read(fixture.path("out")).unwrap();
     assert_eq!(done.files[0].bytes, bytes.len() as u64);
-    assert_eq!(fs::metadata(stage.path("out")).unwrap().mode() & 0o777, 0o600);
+    assert_eq!(fs::metadata(fixture.path("out")).unwrap().mode() & 0o777, 0o600);
     bytes
 }
 
 #[test]
 fn csv_is_written_as_documented() {
-    let stage = filled();
+    let fixture = filled();
     let expected = "id,nap,need,score,start_utc,words\r\n\
         1,True,\"{\"\"base_seconds\"\": 27120.0, \"\"debt_seconds\"\": 1e-05}\",57.0,2026-04-14T00:00:00.000Z,\"é, \"\"q\"\"\"\r\n\
         2,False,,-0.0,,\"=1+1\n@x\"\r\n\
         3,,\"{\"\"base_seconds\"\": null, \"\"debt_seconds\"\": 2.5}\",,x,\r\n";
-    assert_eq!(String::from_utf8(written(&stage, "csv", |_| {})).unwrap(), expected);
-    let safe =
-        String::from_utf8(written(&stage, "csv", |order| order.csv = CsvSafety::Neutral)).unwrap();
+    assert_eq!(String::from_utf8(written(&fixture, "csv", |_| {})).unwrap(), expected);
+    let safe = String::from_utf8(written(&fixture, "csv", |order| order.csv = CsvSafety::Neutral))
+        .unwrap();
     assert_eq!(safe, expected.replace("=1+1\n@x", "'=1+1\n'@x"), "numbers stay numbers");
-    let empty = written(&stage, "csv", |order| order.from_us = Some(NOW_US + 1));
+    let empty = written(&fixture, "csv", |order| order.from_us = Some(NOW_US + 1));
     assert_eq!(empty, b"id,nap,need,score,start_utc,words\r\n", "a header even without rows");
 }
 
 #[test]
 fn jsonl_is_written_as_documented() {
-    let stage = filled();
+    let fixture = filled();
     let expected = concat!(
         r#"{"id": 1, "nap": true, "need": {"base_seconds": 27120.0, "debt_seconds": 1e-05}, "score": 57.0, "start_utc": "2026-04-14T00:00:00.000Z", "words": "\u00e9, \"q\""}"#,
         "\n",
@@ -98,15 +112,15 @@ fn jsonl_is_written_as_documented() {
         r#"{"id": 3, "nap": null, "need": {"base_seconds": null, "debt_seconds": 2.5}, "score": null, "start_utc": "x", "words": ""}"#,
         "\n"
     );
-    assert_eq!(String::from_utf8(written(&stage, "jsonl", |_| {})).unwrap(), expected);
-    assert_eq!(written(&stage, "jsonl", |order| order.from_us = Some(NOW_US + 1)), b"");
+    assert_eq!(String::from_utf8(written(&fixture, "jsonl", |_| {})).unwrap(), expected);
+    assert_eq!(written(&fixture, "jsonl", |order| order.from_us = Some(NOW_US + 1)), b"");
 }
 
 #[test]
 fn parquet_has_the_declared_types_whatever_the_rows_hold() {
-    let stage = filled();
+    let fixture = filled();
     for (compression, packing) in [(Compression::Snappy, "SNAPPY"), (Compression::Zstd, "ZSTD")] {
-        let bytes = written(&stage, "parquet", |order| order.compression = compression);
+        let bytes = written(&fixture, "parquet", |order| order.compression = compression);
         let reader = SerializedFileReader::new(bytes::Bytes::from(bytes)).unwrap();
         let meta = reader.metadata();
         assert_eq!(meta.file_metadata().num_rows(), 3);
@@ -134,7 +148,7 @@ fn parquet_has_the_declared_types_whatever_the_rows_hold() {
         assert_eq!(row(2)[4].1.to_string(), "{base_seconds: null, debt_seconds: 2.5}");
         assert_eq!(row(2)[5].1, Field::Str(String::new()));
     }
-    let none = written(&stage, "parquet", |order| order.from_us = Some(NOW_US + 1));
+    let none = written(&fixture, "parquet", |order| order.from_us = Some(NOW_US + 1));
     let reader = SerializedFileReader::new(bytes::Bytes::from(none)).unwrap();
     let schema = reader.metadata().file_metadata().schema_descr();
     assert_eq!(schema.num_columns(), 7, "columns even without rows");
@@ -144,16 +158,16 @@ fn parquet_has_the_declared_types_whatever_the_rows_hold() {
 
 #[test]
 fn many_rows_become_several_groups() {
-    let stage = Stage::new();
-    let kept: Vec<Record> = (0..20_000)
-        .map(|n| Record {
+    let fixture = Fixture::new();
+    let kept: Vec<TestRecord> = (0..20_000)
+        .map(|n| TestRecord {
             flat: format!(r#"{{"id":{n},"start_utc":"t{n}","nap":false,"score":{n}.5,"need":null,"words":"w"}}"#),
-            ..Record::new("nights", &format!("{n}"), n, Some(n + 1))
+            ..TestRecord::new("nights", &format!("{n}"), n, Some(n + 1))
         })
         .collect();
-    let page: Vec<_> = kept.iter().map(Record::incoming).collect();
-    stage.records.keep("svc", &page).unwrap();
-    let bytes = written(&stage, "parquet", |_| {});
+    let page: Vec<_> = kept.iter().map(TestRecord::incoming).collect();
+    fixture.records.upsert("svc", &page).unwrap();
+    let bytes = written(&fixture, "parquet", |_| {});
     let reader = SerializedFileReader::new(bytes::Bytes::from(bytes)).unwrap();
     assert_eq!(reader.num_row_groups(), 3);
     let ids: Vec<i64> = reader
@@ -169,9 +183,9 @@ fn many_rows_become_several_groups() {
 
 #[test]
 fn a_window_counts_both_its_ends() {
-    let stage = filled();
+    let fixture = filled();
     let ids = |from_us, to_us| {
-        let lines = written(&stage, "jsonl", |order| {
+        let lines = written(&fixture, "jsonl", |order| {
             (order.from_us, order.to_us) = (Some(from_us), Some(to_us));
         });
         String::from_utf8(lines)
@@ -189,11 +203,11 @@ fn a_window_counts_both_its_ends() {
 
 #[test]
 fn the_answer_has_the_documented_shape() {
-    let stage = filled();
-    let order = order("all", stage.folder.path());
-    let done = export(&stage, "all", "csv", &order).unwrap();
-    let saved_to = |file: &str| stage.path("all").join(file).display().to_string();
-    let bytes = |file: &str| fs::metadata(stage.path("all").join(file)).unwrap().len();
+    let fixture = filled();
+    let order = order("all", fixture.folder.path());
+    let done = export(&fixture, "all", "csv", &order).unwrap();
+    let saved_to = |file: &str| fixture.path("all").join(file).display().to_string();
+    let bytes = |file: &str| fs::metadata(fixture.path("all").join(file)).unwrap().len();
     assert_eq!(
         done.value(Some("2026-04-01"), None),
         json!({
@@ -205,7 +219,7 @@ fn the_answer_has_the_documented_shape() {
             "range": {"start": "2026-04-01", "end": null}, "warnings": [],
         })
     );
-    assert_eq!(fs::read_to_string(stage.path("all/profiles.csv")).unwrap(), "email\r\na@b\r\n");
+    assert_eq!(fs::read_to_string(fixture.path("all/profiles.csv")).unwrap(), "email\r\na@b\r\n");
 }
 
 #[test]
@@ -218,58 +232,58 @@ fn days_are_whole_and_strictly_written() {
 
 #[test]
 fn an_order_is_checked_in_the_documented_order() {
-    let stage = filled();
-    let empty = Stage::new();
-    fs::write(stage.path("taken"), "x").unwrap();
-    fs::write(stage.path("blank"), "").unwrap();
-    fs::create_dir(stage.path("folder")).unwrap();
-    fs::create_dir(stage.path("full")).unwrap();
-    fs::write(stage.path("full/other"), "x").unwrap();
-    let base = stage.folder.path();
-    let code = |on: &Stage, kind, format, path, overwrite| {
-        let order = Order { overwrite, ..order(path, base) };
+    let fixture = filled();
+    let empty = Fixture::new();
+    fs::write(fixture.path("taken"), "x").unwrap();
+    fs::write(fixture.path("blank"), "").unwrap();
+    fs::create_dir(fixture.path("folder")).unwrap();
+    fs::create_dir(fixture.path("full")).unwrap();
+    fs::write(fixture.path("full/other"), "x").unwrap();
+    let base = fixture.folder.path();
+    let code = |on: &Fixture, kind, format, path, overwrite| {
+        let order = ExportOptions { overwrite, ..order(path, base) };
         export(on, kind, format, &order).map_or_else(|fault| fault.code(), |_| "done")
     };
     let cases = [
-        (&stage, "nope", "nope", "taken", false, "VALIDATION_ERROR"),
-        (&stage, "nights", "nope", "taken", false, "VALIDATION_ERROR"),
-        (&stage, "profile", "csv", "new", false, "VALIDATION_ERROR"),
+        (&fixture, "nope", "nope", "taken", false, "VALIDATION_ERROR"),
+        (&fixture, "nights", "nope", "taken", false, "VALIDATION_ERROR"),
+        (&fixture, "profile", "csv", "new", false, "VALIDATION_ERROR"),
         (&empty, "nights", "csv", "taken", false, "CACHE_EMPTY"),
-        (&stage, "nights", "csv", "taken", false, "FILE_EXISTS"),
-        (&stage, "nights", "csv", "taken", true, "done"),
-        (&stage, "nights", "csv", "blank", false, "done"),
-        (&stage, "nights", "csv", "full", false, "FILE_EXISTS"),
-        (&stage, "nights", "csv", "full", true, "EXPORT_ERROR"),
-        (&stage, "nights", "csv", "folder", false, "EXPORT_ERROR"),
-        (&stage, "nights", "csv", "deep/er/new", false, "done"),
-        (&stage, "nights", "csv", "taken/x", false, "EXPORT_ERROR"),
-        (&stage, "nights", "csv", "", false, "EXPORT_ERROR"),
+        (&fixture, "nights", "csv", "taken", false, "FILE_EXISTS"),
+        (&fixture, "nights", "csv", "taken", true, "done"),
+        (&fixture, "nights", "csv", "blank", false, "done"),
+        (&fixture, "nights", "csv", "full", false, "FILE_EXISTS"),
+        (&fixture, "nights", "csv", "full", true, "EXPORT_ERROR"),
+        (&fixture, "nights", "csv", "folder", false, "EXPORT_ERROR"),
+        (&fixture, "nights", "csv", "deep/er/new", false, "done"),
+        (&fixture, "nights", "csv", "taken/x", false, "EXPORT_ERROR"),
+        (&fixture, "nights", "csv", "", false, "EXPORT_ERROR"),
         (&empty, "all", "csv", "full", false, "FILE_EXISTS"),
         (&empty, "all", "csv", "none", false, "CACHE_EMPTY"),
-        (&stage, "all", "csv", "taken", true, "EXPORT_ERROR"),
-        (&stage, "all", "csv", "folder", false, "done"),
-        (&stage, "all", "csv", "folder", false, "FILE_EXISTS"),
-        (&stage, "all", "csv", "folder", true, "done"),
-        (&stage, "all", "csv", "full", true, "done"),
+        (&fixture, "all", "csv", "taken", true, "EXPORT_ERROR"),
+        (&fixture, "all", "csv", "folder", false, "done"),
+        (&fixture, "all", "csv", "folder", false, "FILE_EXISTS"),
+        (&fixture, "all", "csv", "folder", true, "done"),
+        (&fixture, "all", "csv", "full", true, "done"),
     ];
     for (on, kind, format, path, overwrite, expected) in cases {
         assert_eq!(code(on, kind, format, path, overwrite), expected, "{kind} {format} {path}");
     }
-    assert!(!stage.path("none").exists(), "nothing is left behind");
-    assert_eq!(fs::read_to_string(stage.path("full/other")).unwrap(), "x");
+    assert!(!fixture.path("none").exists(), "nothing is left behind");
+    assert_eq!(fs::read_to_string(fixture.path("full/other")).unwrap(), "x");
     assert!(!Path::new("~").exists());
-    let home = Order { path: "~/tilde.csv", ..order("", base) };
-    export(&stage, "nights", "csv", &home).unwrap();
-    assert!(stage.path("tilde.csv").exists());
+    let home = ExportOptions { path: "~/tilde.csv", ..order("", base) };
+    export(&fixture, "nights", "csv", &home).unwrap();
+    assert!(fixture.path("tilde.csv").exists());
 }
 
 #[test]
 fn a_record_that_does_not_fit_its_column_leaves_no_file() {
-    let stage = filled();
-    let odd = Record::new("nights", "4", 0, Some(1));
-    stage.keep(&Record { flat: r#"{"id":"four","score":1.0}"#.into(), ..odd });
-    let base = stage.folder.path();
-    let fault = export(&stage, "nights", "parquet", &order("out", base)).unwrap_err();
+    let fixture = filled();
+    let odd = TestRecord::new("nights", "4", 0, Some(1));
+    fixture.store(&TestRecord { flat: r#"{"id":"four","score":1.0}"#.into(), ..odd });
+    let base = fixture.folder.path();
+    let fault = export(&fixture, "nights", "parquet", &order("out", base)).unwrap_err();
     assert_eq!(fault.code(), "EXPORT_ERROR");
     assert!(fault.to_string().contains("not a whole number"), "{fault}");
     let left: Vec<_> =

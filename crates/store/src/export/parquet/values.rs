@@ -1,12 +1,12 @@
-//! Reads the values of a record as the types of their columns.
+//! Parses the values of a record as the types of their columns.
 
 use std::borrow::Cow;
 use std::io;
 
-use super::misfit;
+use super::mismatch;
 use crate::export::python;
 
-/// Whole numbers of so many digits are exact as doubles.
+/// Integers of so many digits are exact as doubles.
 const EXACT_DIGITS_MAX: usize = 15;
 const POWERS_OF_TEN: [f64; 9] = [1.0, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8];
 
@@ -15,8 +15,8 @@ pub(super) fn text(json: &str, is_plain: bool) -> io::Result<Cow<'_, str>> {
     let inner = json.strip_prefix('"').and_then(|json| json.strip_suffix('"'));
     match inner {
         Some(inner) if is_plain || !inner.as_bytes().contains(&b'\\') => Ok(Cow::Borrowed(inner)),
-        Some(_) => serde_json::from_str(json).map(Cow::Owned).map_err(|_| misfit("not a text")),
-        None => Err(misfit("not a text")),
+        Some(_) => serde_json::from_str(json).map(Cow::Owned).map_err(|_| mismatch("not a text")),
+        None => Err(mismatch("not a text")),
     }
 }
 
@@ -28,18 +28,18 @@ pub(super) fn dumped(json: &str) -> String {
 
 pub(super) fn integer(json: &str) -> io::Result<i64> {
     let whole = json.strip_suffix(".0").unwrap_or(json);
-    whole.parse().map_err(|_| misfit("not a whole number"))
+    whole.parse().map_err(|_| mismatch("not a whole number"))
 }
 
 pub(super) fn double(json: &str) -> io::Result<f64> {
     match short_decimal(json) {
         Some(value) => Ok(value),
-        None => json.parse().map_err(|_| misfit("not a number")),
+        None => json.parse().map_err(|_| mismatch("not a number")),
     }
 }
 
-/// A number of few digits, as nearly all are. The digits without their point and the power of ten are
-/// exact as doubles, so their quotient is the nearest double, which is what the general reader finds.
+/// A number of few digits, as nearly all are. Its digits without the point and the power of ten are
+/// exact doubles, so their quotient is the nearest double, the same as from the general parser.
 fn short_decimal(json: &str) -> Option<f64> {
     let digits = json.strip_prefix('-').unwrap_or(json).as_bytes();
     if digits.len() > EXACT_DIGITS_MAX {
@@ -64,7 +64,7 @@ fn short_decimal(json: &str) -> Option<f64> {
 }
 
 pub(super) fn truth(json: &str) -> io::Result<bool> {
-    json.parse().map_err(|_| misfit("neither true nor false"))
+    json.parse().map_err(|_| mismatch("neither true nor false"))
 }
 
 #[cfg(test)]

@@ -34,7 +34,7 @@ CREATE INDEX record_parent ON record (series, parent, start_us, id) WHERE parent
 CREATE INDEX record_state ON record (series, state);
 CREATE INDEX record_seq ON record (seq);
 
--- Records that the service has deleted, so that whoever follows the changes hears of it.
+-- Records that the service has deleted, for readers that follow the changes.
 CREATE TABLE gone (
     series INTEGER NOT NULL REFERENCES series (id),
     id     TEXT    NOT NULL,

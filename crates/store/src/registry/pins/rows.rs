@@ -1,4 +1,4 @@
-//! How pins lie in their table, and how a list of tools moves them.
+//! How pins are stored, and how a list of tools changes them.
 
 use std::collections::BTreeMap;
 
@@ -10,14 +10,14 @@ use super::{ACCEPTED_AT_FIRST_SIGHT, Pin, PinState, Pinned, Seen};
 use crate::registry::error::RegistryError;
 
 /// A pin without its texts.
-pub(super) struct Known {
+pub(super) struct PinSummary {
     pub(super) tool: String,
     pub(super) accepted: Option<String>,
     pub(super) seen: Option<String>,
     seen_twice: bool,
 }
 
-impl Known {
+impl PinSummary {
     pub(super) fn state(&self) -> PinState {
         state(self.accepted.as_deref(), self.seen.as_deref(), self.seen_twice)
     }
@@ -34,7 +34,10 @@ fn state(accepted: Option<&str>, seen: Option<&str>, seen_twice: bool) -> PinSta
 }
 
 /// Whether no list of this server was pinned yet, and its pins by tool.
-pub(super) fn known(db: &Connection, server: &str) -> Result<(bool, Vec<Known>), RegistryError> {
+pub(super) fn known(
+    db: &Connection,
+    server: &str,
+) -> Result<(bool, Vec<PinSummary>), RegistryError> {
     let listed = "SELECT EXISTS (SELECT 1 FROM tool_lists WHERE server = ?1)";
     let is_listed: bool = db.prepare_cached(listed)?.query_row([server], |r| r.get(0))?;
     let mut select = db.prepare_cached(
@@ -45,8 +48,8 @@ pub(super) fn known(db: &Connection, server: &str) -> Result<(bool, Vec<Known>),
     Ok((!is_listed, rows.collect::<Result<_, _>>()?))
 }
 
-fn known_of(row: &Row<'_>) -> rusqlite::Result<Known> {
-    Ok(Known {
+fn known_of(row: &Row<'_>) -> rusqlite::Result<PinSummary> {
+    Ok(PinSummary {
         tool: row.get(0)?,
         accepted: row.get(1)?,
         seen: row.get(2)?,
@@ -54,7 +57,7 @@ fn known_of(row: &Row<'_>) -> rusqlite::Result<Known> {
     })
 }
 
-fn one(db: &Connection, server: &str, tool: &str) -> Result<Option<Known>, RegistryError> {
+fn one(db: &Connection, server: &str, tool: &str) -> Result<Option<PinSummary>, RegistryError> {
     let mut select = db.prepare_cached(
         "SELECT tool, accepted_fingerprint, seen_fingerprint, seen_twice
          FROM pins WHERE server = ?1 AND tool = ?2",
@@ -62,11 +65,11 @@ fn one(db: &Connection, server: &str, tool: &str) -> Result<Option<Known>, Regis
     Ok(select.query_row((server, tool), known_of).optional()?)
 }
 
-/// Keeps what a list shows. Only a first list is accepted by itself, and in it no doubled name.
+/// Stores a list. Only a first list is accepted automatically, and in it no duplicate name.
 pub(super) fn put(
     db: &Connection,
     (server, key): (&str, &str),
-    known: &[Known],
+    known: &[PinSummary],
     seen: &BTreeMap<String, Seen>,
     is_first: bool,
     now_us: i64,
@@ -100,7 +103,7 @@ pub(super) fn put(
     Ok(())
 }
 
-/// Derives what the owner is shown as seen of a tool: a definition that some clients get and nobody
+/// Derives what the owner sees of a tool: a definition that some clients get and that is not
 /// accepted, or the accepted one if there is no such definition. Prefers what the set `key` gets.
 fn settle(
     db: &Connection,
@@ -155,9 +158,14 @@ fn put_seen(
     Ok(())
 }
 
-/// A tool that was never accepted leaves no trace; an accepted one is remembered until that is
-/// accepted, too, so that it cannot come back changed as if it were new.
-fn put_gone(db: &Connection, server: &str, pin: &Known, now_us: i64) -> Result<(), RegistryError> {
+/// A tool that was never accepted leaves no trace; an accepted one is kept until its removal is
+/// accepted too, so that it cannot come back changed as if it were new.
+fn put_gone(
+    db: &Connection,
+    server: &str,
+    pin: &PinSummary,
+    now_us: i64,
+) -> Result<(), RegistryError> {
     if pin.accepted.is_none() {
         db.execute("DELETE FROM pins WHERE server = ?1 AND tool = ?2", (server, &pin.tool))?;
         return Ok(());
@@ -171,12 +179,12 @@ fn put_gone(db: &Connection, server: &str, pin: &Known, now_us: i64) -> Result<(
     Ok(())
 }
 
-/// Accepts one pin as it is seen now, with `all_variants` as every client sees it; answers whether
-/// that changed anything.
+/// Accepts one pin as it is now, with `all_variants` for every client; returns whether that changed
+/// anything.
 pub(super) fn accept(
     db: &Connection,
     server: &str,
-    pin: &Known,
+    pin: &PinSummary,
     all_variants: bool,
     by: &str,
     now_us: i64,
@@ -194,7 +202,7 @@ pub(super) fn accept(
     }
     let mut by_tool = sets::rows_of(db, server)?;
     let rows = by_tool.remove(&pin.tool).unwrap_or_default();
-    // Each turn accepts one more of the definitions that clients get.
+    // Each iteration accepts one more of the definitions that clients get.
     for _ in 0..=rows.len() {
         accept_variant(db, server, &pin.tool, by, now_us)?;
         settle(db, (server, ""), &pin.tool, &rows, now_us)?;
@@ -206,8 +214,8 @@ pub(super) fn accept(
     Ok(true)
 }
 
-/// Accepts what is seen now. The definition that was accepted before stays accepted only if some
-/// clients still get it.
+/// Accepts the current definition. The previously accepted one stays accepted only if some clients
+/// still get it.
 fn accept_variant(
     db: &Connection,
     server: &str,
@@ -297,7 +305,7 @@ fn pin_of(row: &Row<'_>) -> rusqlite::Result<Pin> {
     })
 }
 
-/// Definition and fingerprint from two columns side by side; without a fingerprint there is none.
+/// Definition and fingerprint from two adjacent columns; none without a fingerprint.
 fn pinned_of(row: &Row<'_>, column: usize) -> rusqlite::Result<Option<Pinned>> {
     let fingerprint: Option<String> = row.get(column + 1)?;
     let Some(fingerprint) = fingerprint else { return Ok(None) };

@@ -1,5 +1,5 @@
-//! Tool lists per set of client capabilities: a tool that one client is not shown has not gone, and a
-//! definition that was accepted for one client is accepted for all.
+//! Tool lists per set of client capabilities: a tool that one client does not see is not gone, and
+//! a definition that was accepted for one client is accepted for all.
 
 use std::collections::BTreeMap;
 
@@ -9,12 +9,12 @@ use rusqlite::{Connection, OptionalExtension};
 use super::{PinState, Pinned, Seen};
 use crate::registry::error::RegistryError;
 
-/// Capability sets of one server that are told apart; the lists of further ones are kept as one.
+/// Capability sets of one server that are kept apart; the lists of further ones are merged.
 const SETS_PER_SERVER_MAX: i64 = 32;
-/// The set that stands for all beyond that number.
+/// The set that represents all beyond that number.
 pub const OTHER_CAPABILITIES: &str = "(other)";
 
-/// What the clients of one capability set were last shown of a tool.
+/// What the clients of one capability set last saw of a tool.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SeenBy {
     pub capabilities: String,
@@ -26,11 +26,11 @@ pub struct SeenBy {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ToolSets {
     pub capabilities: Vec<String>,
-    /// The features it declared, such as `prompts,tools`; nothing if no gate has noted them yet.
+    /// The features it declared, such as `prompts,tools`; none if no gate has stored them yet.
     pub offers: Option<String>,
 }
 
-/// Under which key a set is kept.
+/// The key of a set.
 pub(super) fn key<'k>(
     db: &Connection,
     server: &str,
@@ -47,7 +47,7 @@ pub(super) fn key<'k>(
     Ok(if sets < SETS_PER_SERVER_MAX { capabilities } else { OTHER_CAPABILITIES })
 }
 
-/// Tools and fingerprints of the last list of a set; nothing if none was read.
+/// Tools and fingerprints of the last list of a set; none if none was read.
 pub(super) fn last(
     db: &Connection,
     server: &str,
@@ -65,7 +65,7 @@ pub(super) fn last(
     Ok(Some(rows.collect::<Result<_, _>>()?))
 }
 
-/// Whether a list is what the set was shown last.
+/// Whether a list equals the last one of the set.
 pub(super) fn same(set: &BTreeMap<String, String>, seen: &BTreeMap<String, Seen>) -> bool {
     let fingerprints = seen.iter().map(|(tool, seen)| (tool.as_str(), seen.fingerprint.as_str()));
     set.iter().map(|(tool, fingerprint)| (tool.as_str(), fingerprint.as_str())).eq(fingerprints)
@@ -101,7 +101,7 @@ pub(super) fn put(
     Ok(())
 }
 
-/// The fingerprints of further definitions of a tool that were accepted.
+/// The fingerprints of further accepted definitions of a tool.
 pub(super) fn variants(
     db: &Connection,
     server: &str,
@@ -131,7 +131,7 @@ pub(super) fn all_variants(
     Ok(found)
 }
 
-/// One row of a set: its key, what it was shown, and whether the name came twice.
+/// One row of a set: its key, its definition, and whether the name occurred twice.
 pub(super) struct SetRow {
     pub(super) capabilities: String,
     pub(super) seen: Pinned,
@@ -149,7 +149,7 @@ impl SetRow {
     }
 }
 
-/// What every set was shown of every tool of a server.
+/// What every set saw of every tool of a server.
 pub(super) fn rows_of(
     db: &Connection,
     server: &str,

@@ -70,7 +70,7 @@ CREATE TABLE holdings (
 ) STRICT, WITHOUT ROWID;
 
 -- Servers whose first list of tools was pinned. It outlives its pins: a server that drops all its
--- tools and offers others later is not trusted anew.
+-- tools and offers others later is not trusted again.
 CREATE TABLE tool_lists (
     server           TEXT PRIMARY KEY,
     first_seen_at_us INTEGER NOT NULL

@@ -1,4 +1,4 @@
-//! How a server lies in its tables: what is secret is only named in the target's text.
+//! How a server is stored: the target's text only names its secrets.
 
 use std::path::PathBuf;
 
@@ -7,22 +7,25 @@ use rusqlite::{Connection, OptionalExtension, Row};
 use serde::{Deserialize, Serialize};
 
 use super::{NewServer, Server};
-use crate::registry::credential::{Credential, EnvValue, Place};
+use crate::registry::credential::{Credential, EnvValue, SecretLocation};
 use crate::registry::error::{Origin, RegistryError};
 use crate::registry::target::Target;
 use crate::vault::{Purpose, Sealed};
 
 #[derive(Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case", deny_unknown_fields)]
-enum Kept {
+enum StoredTarget {
     Builtin {
         service: String,
     },
-    /// A variable without a value has it among the credentials.
+    /// The value of a variable without one is among the credentials.
     Command {
         argv: Vec<String>,
         env: Vec<(String, Option<String>)>,
         cwd: Option<PathBuf>,
+        /// The positions of arguments that are among the credentials.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        secret_args: Vec<usize>,
     },
     Url {
         url: String,
@@ -34,22 +37,24 @@ enum Kept {
 
 /// The texts of target and options.
 pub(super) fn of(new: &NewServer) -> Result<(String, String), RegistryError> {
-    let kept = match new.target.clone() {
-        Target::Builtin { service } => Kept::Builtin { service },
-        Target::Command { argv, env, cwd } => {
+    let stored = match new.target.clone() {
+        Target::Builtin { service } => StoredTarget::Builtin { service },
+        Target::Command { argv, env, cwd, secret_args } => {
             let plain = |(name, value)| match value {
                 EnvValue::Plain(text) => (name, Some(text)),
                 EnvValue::Hidden(_) => (name, None),
             };
-            Kept::Command { argv, env: env.into_iter().map(plain).collect(), cwd }
+            let env = env.into_iter().map(plain).collect();
+            let secret_args = secret_args.into_iter().map(|(at, _)| at).collect();
+            StoredTarget::Command { argv, env, cwd, secret_args }
         }
         Target::Url { url, query, headers, allow_plain_http } => {
             let headers = headers.into_iter().map(|(name, _)| name).collect();
-            Kept::Url { url, has_query: query.is_some(), headers, allow_plain_http }
+            StoredTarget::Url { url, has_query: query.is_some(), headers, allow_plain_http }
         }
     };
     let failed = |e: serde_json::Error| RegistryError::Io(e.to_string());
-    let target = serde_json::to_string(&kept).map_err(failed)?;
+    let target = serde_json::to_string(&stored).map_err(failed)?;
     let options = serde_json::to_string(&new.options).map_err(failed)?;
     Ok((target, options))
 }
@@ -61,14 +66,14 @@ pub(crate) fn all(db: &Connection) -> Result<Vec<Server>, RegistryError> {
          FROM servers ORDER BY name",
     )?;
     let rows = select.query_map([], server_of)?.collect::<Result<Vec<_>, _>>()?;
-    let with_target = |(mut server, id, kept): (Server, i64, Kept)| {
-        server.target = target_of(db, id, kept)?;
+    let with_target = |(mut server, id, stored): (Server, i64, StoredTarget)| {
+        server.target = target_of(db, id, stored)?;
         Ok(server)
     };
     rows.into_iter().map(with_target).collect()
 }
 
-fn server_of(row: &Row<'_>) -> rusqlite::Result<(Server, i64, Kept)> {
+fn server_of(row: &Row<'_>) -> rusqlite::Result<(Server, i64, StoredTarget)> {
     let server = Server {
         name: row.get(0)?,
         target: Target::Builtin { service: String::new() },
@@ -86,53 +91,62 @@ fn from_json<T: for<'t> Deserialize<'t>>(row: &Row<'_>, column: usize) -> rusqli
         .map_err(|e| rusqlite::Error::FromSqlConversionFailure(column, Type::Text, e.into()))
 }
 
-fn target_of(db: &Connection, id: i64, kept: Kept) -> Result<Target, RegistryError> {
-    match kept {
-        Kept::Builtin { service } => Ok(Target::Builtin { service }),
-        Kept::Command { argv, env, cwd } => {
+fn target_of(db: &Connection, id: i64, stored: StoredTarget) -> Result<Target, RegistryError> {
+    match stored {
+        StoredTarget::Builtin { service } => Ok(Target::Builtin { service }),
+        StoredTarget::Command { argv, env, cwd, secret_args } => {
             let value = |(name, plain): (String, Option<String>)| {
                 let value = match plain {
                     Some(plain) => EnvValue::Plain(plain),
-                    None => EnvValue::Hidden(sealed(db, id, Place::Env, &name)?),
+                    None => EnvValue::Hidden(sealed(db, id, SecretLocation::Env, &name)?),
                 };
                 Ok((name, value))
             };
             let env = env.into_iter().map(value).collect::<Result<_, RegistryError>>()?;
-            Ok(Target::Command { argv, env, cwd })
+            let argument =
+                |at: usize| Ok((at, sealed(db, id, SecretLocation::Argument, &at.to_string())?));
+            let secret_args =
+                secret_args.into_iter().map(argument).collect::<Result<_, RegistryError>>()?;
+            Ok(Target::Command { argv, env, cwd, secret_args })
         }
-        Kept::Url { url, has_query, headers, allow_plain_http } => {
+        StoredTarget::Url { url, has_query, headers, allow_plain_http } => {
             let header = |name: String| {
-                let value = sealed(db, id, Place::Header, &name)?;
+                let value = sealed(db, id, SecretLocation::Header, &name)?;
                 Ok((name, value))
             };
             let headers = headers.into_iter().map(header).collect::<Result<_, RegistryError>>()?;
-            let query = has_query.then(|| sealed(db, id, Place::Query, "")).transpose()?;
+            let query = has_query.then(|| sealed(db, id, SecretLocation::Query, "")).transpose()?;
             Ok(Target::Url { url, query, headers, allow_plain_http })
         }
     }
 }
 
-fn sealed(db: &Connection, id: i64, place: Place, name: &str) -> Result<Credential, RegistryError> {
+fn sealed(
+    db: &Connection,
+    id: i64,
+    place: SecretLocation,
+    name: &str,
+) -> Result<Credential, RegistryError> {
     let mut select = db.prepare_cached(
         "SELECT sealed FROM credentials WHERE server_id = ?1 AND place = ?2 AND name = ?3",
     )?;
     let key = key(place, name);
     let bytes = select.query_row((id, place.as_str(), &key), |r| r.get(0)).optional()?;
-    // A credential whose row has gone reads as one that does not open: that server stops, no other.
+    // A missing credential row counts as one that cannot be opened: only that server stops.
     let bytes = bytes.unwrap_or_default();
-    let row = place_of(id, place, &key);
+    let row = location_of(id, place, &key);
     Ok(Credential::Sealed(Sealed::from_bytes(Purpose::ServerCredential, &row, bytes)))
 }
 
-/// The name of a credential's row; header names mean the same in any case.
-pub(super) fn key(place: Place, name: &str) -> String {
+/// The row name of a credential; header names are case-insensitive.
+pub(super) fn key(place: SecretLocation, name: &str) -> String {
     match place {
-        Place::Header => name.to_ascii_lowercase(),
-        Place::Env | Place::Query => name.to_owned(),
+        SecretLocation::Header => name.to_ascii_lowercase(),
+        SecretLocation::Env | SecretLocation::Query | SecretLocation::Argument => name.to_owned(),
     }
 }
 
 /// What a credential is sealed to.
-pub(super) fn place_of(id: i64, place: Place, key: &str) -> String {
+pub(super) fn location_of(id: i64, place: SecretLocation, key: &str) -> String {
     format!("{id}/{}/{key}", place.as_str())
 }

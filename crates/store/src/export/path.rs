@@ -1,0 +1,278 @@
+//! Resolves where an export goes: anywhere for the owner, below one folder for an agent. Folders
+//! are held by descriptors, so that renames after the check cannot redirect the export.
+
+use std::ffi::{OsStr, OsString};
+use std::fs::{self, DirBuilder};
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::fs::DirBuilderExt;
+use std::path::{Component, Path, PathBuf};
+
+use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags};
+use rustix::io::Errno;
+
+use super::{ExportError, temp_file};
+
+const FOLDER_MODE: u32 = 0o700;
+const FOLDER_FLAGS: OFlags = OFlags::DIRECTORY.union(OFlags::RDONLY).union(OFlags::CLOEXEC);
+
+/// Who exports, and which paths are allowed.
+#[derive(Clone, Copy, Debug)]
+pub enum PathScope<'a> {
+    /// The owner at a terminal: anywhere. Relative paths start at `base`, `~` is `tilde`.
+    Anywhere { base: &'a Path, tilde: Option<&'a Path> },
+    /// An agent: nothing outside this folder, no symbolic links.
+    Below(&'a Path),
+}
+
+/// What exists at a path.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Existing {
+    Nothing,
+    EmptyFile,
+    File,
+    EmptyFolder,
+    Folder,
+}
+
+/// A valid path, parsed but not accessed yet.
+#[derive(Debug)]
+pub(super) struct ExportPath {
+    /// The trusted base folder.
+    root: PathBuf,
+    /// Plain names below it; at least one.
+    steps: Vec<OsString>,
+    is_confined: bool,
+    /// As requested; for messages and results.
+    requested: String,
+}
+
+impl ExportPath {
+    pub(super) fn parse(requested: &str, reach: PathScope<'_>) -> Result<ExportPath, ExportError> {
+        if requested.is_empty() || requested.contains('\0') {
+            return Err(ExportError::Refused("an export needs the path of a file to write".into()));
+        }
+        let (root, below, is_confined) = match reach {
+            PathScope::Below(folder) => (folder.to_owned(), confined(requested, folder)?, true),
+            PathScope::Anywhere { base, tilde } => {
+                let path = base.join(expanded(requested, tilde)?);
+                let root = path.parent().map(Path::to_owned);
+                let name = path.file_name().map(PathBuf::from);
+                let (Some(root), Some(name)) = (root, name) else {
+                    return Err(ExportError::Refused(format!(
+                        "`{requested}` is not the path of a file"
+                    )));
+                };
+                (root, name, false)
+            }
+        };
+        let steps = plain_steps(requested, &below)?;
+        Ok(ExportPath { root, steps, is_confined, requested: requested.to_owned() })
+    }
+
+    pub(super) fn requested(&self) -> &str {
+        &self.requested
+    }
+
+    /// The resolved path.
+    pub(super) fn full(&self) -> PathBuf {
+        self.steps.iter().fold(self.root.clone(), |path, step| path.join(step))
+    }
+
+    /// What exists there now. Creates nothing.
+    pub(super) fn existing(&self) -> Result<Existing, ExportError> {
+        let Some((name, before)) = self.steps.split_last() else { return Ok(Existing::Folder) };
+        match self.folder(before, Missing::Ignore)? {
+            None => Ok(Existing::Nothing),
+            Some(folder) => self.existing_in(&folder, name),
+        }
+    }
+
+    fn existing_in(&self, folder: &OwnedFd, name: &OsStr) -> Result<Existing, ExportError> {
+        let flags = if self.is_confined { AtFlags::SYMLINK_NOFOLLOW } else { AtFlags::empty() };
+        let found = match rustix::fs::statat(folder, name, flags) {
+            Ok(found) => found,
+            Err(Errno::NOENT) => return Ok(Existing::Nothing),
+            Err(e) => return Err(self.write_error(e)),
+        };
+        match FileType::from_raw_mode(found.st_mode) {
+            FileType::RegularFile if found.st_size == 0 => Ok(Existing::EmptyFile),
+            FileType::RegularFile => Ok(Existing::File),
+            FileType::Directory => {
+                let folder = self.step(folder, name).map_err(|e| self.write_error(e))?;
+                let is_empty = is_empty(&folder).map_err(|e| self.write_error(e))?;
+                Ok(if is_empty { Existing::EmptyFolder } else { Existing::Folder })
+            }
+            FileType::Symlink => Err(self.link_error()),
+            _ => Err(ExportError::Refused(format!(
+                "`{}` is neither a file nor a folder",
+                self.requested
+            ))),
+        }
+    }
+
+    /// The folder of the file, created if missing, and the file name.
+    pub(super) fn parent(&self) -> Result<(OwnedFd, OsString), ExportError> {
+        let Some((name, before)) = self.steps.split_last() else {
+            return Err(ExportError::Refused(format!("`{}` is a folder", self.requested)));
+        };
+        Ok((self.create_folders(before)?, name.clone()))
+    }
+
+    /// The path itself as a folder, created if missing.
+    pub(super) fn as_folder(&self) -> Result<OwnedFd, ExportError> {
+        self.create_folders(&self.steps)
+    }
+
+    fn create_folders(&self, steps: &[OsString]) -> Result<OwnedFd, ExportError> {
+        let folder = self.folder(steps, Missing::Create)?;
+        folder.ok_or_else(|| self.write_error(Errno::NOENT))
+    }
+
+    fn folder(&self, steps: &[OsString], missing: Missing) -> Result<Option<OwnedFd>, ExportError> {
+        if missing == Missing::Create {
+            let made = DirBuilder::new().recursive(true).mode(FOLDER_MODE).create(&self.root);
+            made.map_err(|e| self.write_error(e))?;
+        }
+        let mut at = match rustix::fs::open(&self.root, FOLDER_FLAGS, Mode::empty()) {
+            Ok(root) => root,
+            Err(Errno::NOENT) => return Ok(None),
+            Err(e) => return Err(self.write_error(e)),
+        };
+        for name in steps {
+            at = match (self.step(&at, name), missing) {
+                (Ok(next), _) => next,
+                (Err(Errno::NOENT), Missing::Ignore) => return Ok(None),
+                (Err(Errno::NOENT), Missing::Create) => {
+                    make_folder(&at, name).map_err(|e| self.write_error(e))?;
+                    self.step(&at, name).map_err(|e| self.write_error(e))?
+                }
+                (Err(Errno::LOOP | Errno::NOTDIR), _) if self.is_confined => {
+                    return Err(self.link_error());
+                }
+                (Err(e), _) => return Err(self.write_error(e)),
+            };
+        }
+        Ok(Some(at))
+    }
+
+    /// Opens one level down. If confined, it must be a real folder, never a link.
+    fn step(&self, folder: &OwnedFd, name: &OsStr) -> Result<OwnedFd, Errno> {
+        if !self.is_confined {
+            return rustix::fs::openat(folder, name, FOLDER_FLAGS, Mode::empty());
+        }
+        open_beneath(folder, name, FOLDER_FLAGS | OFlags::NOFOLLOW)
+    }
+
+    fn link_error(&self) -> ExportError {
+        ExportError::Refused(format!(
+            "`{}` contains a symbolic link or a file as a folder; exports of agents do not follow links",
+            self.requested
+        ))
+    }
+
+    fn write_error(&self, error: impl Into<io::Error>) -> ExportError {
+        ExportError::Write { path: self.requested.clone(), words: error.into().to_string() }
+    }
+}
+
+/// What to do about missing folders.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Missing {
+    Ignore,
+    Create,
+}
+
+#[cfg(target_os = "linux")]
+fn open_beneath(folder: &OwnedFd, name: &OsStr, flags: OFlags) -> Result<OwnedFd, Errno> {
+    use rustix::fs::ResolveFlags;
+    let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS;
+    match rustix::fs::openat2(folder, name, flags, Mode::empty(), resolve) {
+        // A kernel or sandbox without it. For one plain name at a time the older call is as strict.
+        Err(Errno::NOSYS | Errno::PERM) => rustix::fs::openat(folder, name, flags, Mode::empty()),
+        opened => opened,
+    }
+}
+
+#[cfg(not(target_os = "linux"))]
+fn open_beneath(folder: &OwnedFd, name: &OsStr, flags: OFlags) -> Result<OwnedFd, Errno> {
+    rustix::fs::openat(folder, name, flags, Mode::empty())
+}
+
+fn make_folder(at: &OwnedFd, name: &OsStr) -> Result<(), Errno> {
+    match rustix::fs::mkdirat(at, name, Mode::from_raw_mode(FOLDER_MODE)) {
+        Err(Errno::EXIST) => Ok(()),
+        made => made,
+    }
+}
+
+/// Temporary files, ours or another process's, are not content.
+fn is_empty(folder: &OwnedFd) -> Result<bool, Errno> {
+    for entry in Dir::read_from(folder.as_fd())? {
+        let entry = entry?;
+        let name = entry.file_name().to_bytes();
+        if name != b"." && name != b".." && !temp_file::is_temp_file(name) {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
+
+/// `~` and `~/…` mean the owner's home folder, as in a shell.
+fn expanded(requested: &str, tilde: Option<&Path>) -> Result<PathBuf, ExportError> {
+    let Some(rest) = requested.strip_prefix('~') else { return Ok(requested.into()) };
+    match (rest.strip_prefix('/'), tilde) {
+        (Some(rest), Some(home)) => Ok(home.join(rest)),
+        (None, _) if !rest.is_empty() => Err(ExportError::Refused(format!(
+            "`{requested}`: only `~/` is supported, not another user's home"
+        ))),
+        _ => {
+            Err(ExportError::Refused(format!("`{requested}`: the home folder for `~` is unknown")))
+        }
+    }
+}
+
+/// An agent's path relative to the export folder.
+fn confined(requested: &str, folder: &Path) -> Result<PathBuf, ExportError> {
+    let path = Path::new(requested);
+    let outside = || {
+        ExportError::Outside(format!(
+            "`{requested}` is outside the export folder; give a path relative to it, such as `cycles.csv`"
+        ))
+    };
+    if requested.starts_with('~') {
+        return Err(outside());
+    }
+    if path.is_relative() {
+        return Ok(path.to_owned());
+    }
+    let real = fs::canonicalize(folder).ok();
+    let below = path.strip_prefix(folder).ok();
+    let below = below.or_else(|| path.strip_prefix(real?).ok());
+    below.map(Path::to_owned).ok_or_else(outside)
+}
+
+/// Only plain names; `..` is rejected.
+fn plain_steps(requested: &str, path: &Path) -> Result<Vec<OsString>, ExportError> {
+    let mut steps = Vec::new();
+    for component in path.components() {
+        match component {
+            Component::Normal(name) if temp_file::is_temp_file(name.as_encoded_bytes()) => {
+                return Err(ExportError::Refused(format!(
+                    "`{requested}`: that name is reserved for temporary files"
+                )));
+            }
+            Component::Normal(name) => steps.push(name.to_owned()),
+            Component::CurDir => {}
+            Component::ParentDir | Component::RootDir | Component::Prefix(_) => {
+                return Err(ExportError::Refused(format!(
+                    "`{requested}` leaves the export folder with `..`"
+                )));
+            }
+        }
+    }
+    if steps.is_empty() {
+        return Err(ExportError::Refused(format!("`{requested}` is the export folder itself")));
+    }
+    Ok(steps)
+}

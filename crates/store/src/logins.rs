@@ -1,0 +1,355 @@
+//! The gate's sign-ins at servers: one file per login with its tokens sealed, the client known at each issuer, and
+//! the sign-ins in progress. Files are replaced atomically; a login only by the holder of its lock.
+
+use std::fs::{self, File, OpenOptions, TryLockError};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
+
+use crate::accounts::FileVersion;
+use crate::hex;
+use crate::home::{Home, private};
+use crate::random::{Random, RandomError};
+use crate::secret::Secret;
+use crate::vault::{Vault, VaultError};
+
+mod attempts;
+mod clients;
+mod file;
+
+pub use attempts::{AttemptOutcome, StoredAttempt};
+pub use clients::KnownClient;
+
+const FILE_BYTES_MAX: u64 = 1 << 20;
+
+/// Whose login it is: one for all grants of a server, or one per grant.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct LoginKey {
+    pub server: String,
+    /// The id of the grant, for a server with `per_grant`.
+    pub grant: Option<String>,
+}
+
+impl LoginKey {
+    pub fn shared(server: &str) -> LoginKey {
+        LoginKey { server: server.to_owned(), grant: None }
+    }
+
+    pub fn of_grant(server: &str, grant: &str) -> LoginKey {
+        LoginKey { server: server.to_owned(), grant: Some(grant.to_owned()) }
+    }
+
+    /// The name of its files. A grant id may hold any character, so its hash is used.
+    pub fn file_name(&self) -> String {
+        match &self.grant {
+            None => self.server.clone(),
+            Some(grant) => format!("{}@{}", self.server, short_hash(grant)),
+        }
+    }
+}
+
+/// A login at one server: what is shown of it, and its tokens.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Login {
+    pub facts: LoginFacts,
+    pub tokens: LoginTokens,
+}
+
+/// A login without its secrets. Issuer and endpoints are stored with the tokens, so that a refresh goes where the
+/// tokens came from.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct LoginFacts {
+    pub server: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub grant: Option<String>,
+    /// The address of the server when it was signed in to.
+    pub url: String,
+    pub issuer: String,
+    pub token_endpoint: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub revocation_endpoint: Option<String>,
+    /// Whether the server is in a private network, so that its issuer may be, too.
+    #[serde(default)]
+    pub is_private: bool,
+    /// How the client is known to the issuer.
+    pub mode: String,
+    #[serde(default)]
+    pub client_id: String,
+    #[serde(default)]
+    pub auth_method: String,
+    /// The `resource` parameter (RFC 8707); none for servers that refuse it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub resource: Option<String>,
+    #[serde(default)]
+    pub scopes_requested: Vec<String>,
+    #[serde(default)]
+    pub scopes_granted: Vec<String>,
+    #[serde(default)]
+    pub expires_us: Option<i64>,
+    pub created_us: i64,
+    #[serde(default)]
+    pub refreshed_us: Option<i64>,
+    /// Set while a refresh is in flight. If found later, that refresh was interrupted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub refreshing_us: Option<i64>,
+    pub state: LoginState,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub needs_scope: Option<NeedsScope>,
+}
+
+/// Whether the login works, as far as known.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", tag = "is")]
+pub enum LoginState {
+    SignedIn,
+    /// The owner must sign in.
+    NeedsSignIn {
+        since_us: i64,
+        words: String,
+    },
+}
+
+/// Scopes that the server asked for and that were not granted.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct NeedsScope {
+    pub scopes: Vec<String>,
+    pub since_us: i64,
+    /// How often the owner signed in for them.
+    pub tries: u32,
+}
+
+/// The secrets of a login.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct LoginTokens {
+    pub client_secret: Option<Secret>,
+    pub access: Option<Secret>,
+    pub refresh: Option<Secret>,
+}
+
+impl LoginTokens {
+    /// All of them, for masking texts that may quote one.
+    pub fn secrets(&self) -> impl Iterator<Item = &Secret> {
+        [&self.client_secret, &self.access, &self.refresh].into_iter().flatten()
+    }
+}
+
+impl LoginFacts {
+    pub fn key(&self) -> LoginKey {
+        LoginKey { server: self.server.clone(), grant: self.grant.clone() }
+    }
+
+    pub fn is_signed_in(&self) -> bool {
+        self.state == LoginState::SignedIn
+    }
+}
+
+#[derive(Debug, thiserror::Error)]
+pub enum LoginsError {
+    #[error("`{0}` is not a valid login name")]
+    Name(String),
+    #[error(
+        "the login of server `{server}` is damaged: {why}\nhint: `tollgate server sign-in {server}` signs in again"
+    )]
+    Damaged { server: String, why: String },
+    #[error(
+        "a secret of the login of server `{server}` cannot be opened\nhint: `tollgate server sign-in {server}` signs in again"
+    )]
+    Sealed { server: String, source: VaultError },
+    #[error("another process has been refreshing the login `{name}` for too long")]
+    Busy { name: String },
+    #[error(transparent)]
+    Vault(#[from] VaultError),
+    #[error(transparent)]
+    Random(#[from] RandomError),
+    #[error("cannot {act} `{}`: {source}", .path.display())]
+    Io { act: &'static str, path: PathBuf, source: io::Error },
+}
+
+/// The logins of one home.
+#[derive(Clone, Debug)]
+pub struct Logins {
+    folder: PathBuf,
+    vault: Arc<Vault>,
+    random: Random,
+}
+
+impl Logins {
+    /// Opens the logins of a home. The folder is created by the first write.
+    pub fn at(home: &Home, vault: Arc<Vault>, random: Random) -> Logins {
+        Logins { folder: home.path().join("logins"), vault, random }
+    }
+
+    /// The login with its secrets opened; none if there never was one.
+    pub fn load(&self, key: &LoginKey) -> Result<Option<Login>, LoginsError> {
+        self.load_named(&key.file_name())
+    }
+
+    /// The same by the name of its file, for the refresh helper.
+    pub fn load_named(&self, name: &str) -> Result<Option<Login>, LoginsError> {
+        let text = read(&self.path(name, "json")?)?;
+        text.map(|text| file::open(name, &text, &self.vault)).transpose()
+    }
+
+    /// The login without opening a secret.
+    pub fn facts(&self, key: &LoginKey) -> Result<Option<LoginFacts>, LoginsError> {
+        let name = key.file_name();
+        let text = read(&self.path(&name, "json")?)?;
+        text.map(|text| file::facts(&name, &text)).transpose()
+    }
+
+    /// The logins of a server: the shared one and those of grants.
+    pub fn of_server(&self, server: &str) -> Result<Vec<LoginFacts>, LoginsError> {
+        let mut all = Vec::new();
+        for name in self.names()? {
+            if name.split('@').next() == Some(server)
+                && let Some(text) = read(&self.path(&name, "json")?)?
+            {
+                all.push(file::facts(&name, &text)?);
+            }
+        }
+        all.sort_by(|a, b| a.grant.cmp(&b.grant));
+        Ok(all)
+    }
+
+    fn names(&self) -> Result<Vec<String>, LoginsError> {
+        let entries = match fs::read_dir(&self.folder) {
+            Ok(entries) => entries,
+            Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+            Err(e) => return Err(io_error("read", &self.folder)(e)),
+        };
+        let mut names = Vec::new();
+        for entry in entries {
+            let name = entry.map_err(io_error("read", &self.folder))?.file_name();
+            let name = name.to_string_lossy();
+            names
+                .extend(name.strip_suffix(".json").filter(|name| is_name(name)).map(str::to_owned));
+        }
+        Ok(names)
+    }
+
+    /// Changes whenever the login changes; costs one `stat`.
+    pub fn version(&self, key: &LoginKey) -> Option<FileVersion> {
+        FileVersion::of(&self.folder.join(format!("{}.json", key.file_name())))
+    }
+
+    /// The lock of a login, if it is free.
+    pub fn try_lock(&self, name: &str) -> Result<Option<LockedLogin>, LoginsError> {
+        make_folder(&self.folder)?;
+        let path = self.path(name, "lock")?;
+        let opened =
+            private::ensure(&path).and_then(|()| OpenOptions::new().write(true).open(&path));
+        let lock = opened.map_err(io_error("open", &path))?;
+        match lock.try_lock() {
+            Ok(()) => {
+                let (logins, path) = (self.clone(), self.path(name, "json")?);
+                Ok(Some(LockedLogin { logins, name: name.to_owned(), path, _lock: lock }))
+            }
+            Err(TryLockError::WouldBlock) => Ok(None),
+            Err(TryLockError::Error(e)) => Err(io_error("lock", &path)(e)),
+        }
+    }
+
+    fn path(&self, name: &str, suffix: &str) -> Result<PathBuf, LoginsError> {
+        if is_name(name) {
+            return Ok(self.folder.join(format!("{name}.{suffix}")));
+        }
+        Err(LoginsError::Name(name.escape_debug().take(64).collect()))
+    }
+}
+
+/// An exclusively locked login. The lock is released on drop and when the process dies. The lock file is never
+/// removed: two processes that lock two files of one name would not exclude each other.
+#[derive(Debug)]
+pub struct LockedLogin {
+    logins: Logins,
+    name: String,
+    path: PathBuf,
+    _lock: File,
+}
+
+impl LockedLogin {
+    /// The current login; the previous holder of the lock may have changed it.
+    pub fn load(&self) -> Result<Option<Login>, LoginsError> {
+        self.logins.load_named(&self.name)
+    }
+
+    /// Stores the login; it is on disk when this returns.
+    pub fn save(&self, login: &Login) -> Result<(), LoginsError> {
+        let text = file::seal(&self.name, login, &self.logins.vault, &self.logins.random)?;
+        self.sweep();
+        let unique = self.logins.random.name()?;
+        private::replace(&self.path, text.as_bytes(), &unique)
+            .map_err(io_error("write", &self.path))
+    }
+
+    /// Removes the login, overwriting it first so that no copy remains on the disk.
+    pub fn wipe(&self) -> Result<bool, LoginsError> {
+        self.sweep();
+        match overwrite(&self.path) {
+            Ok(()) => {}
+            Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(false),
+            Err(e) => return Err(io_error("overwrite", &self.path)(e)),
+        }
+        private::remove(&self.path).map_err(io_error("remove", &self.path))?;
+        Ok(true)
+    }
+
+    /// Removes drafts of a killed process. No other process writes one while we hold the lock.
+    fn sweep(&self) {
+        let Ok(entries) = fs::read_dir(&self.logins.folder) else { return };
+        let start = format!("{}.json.", self.name);
+        for entry in entries.flatten() {
+            if entry.file_name().to_string_lossy().starts_with(&start) {
+                // What cannot be removed now is retried at the next change.
+                let _ = overwrite(&entry.path()).and_then(|()| fs::remove_file(entry.path()));
+            }
+        }
+    }
+}
+
+fn make_folder(folder: &Path) -> Result<(), LoginsError> {
+    match private::make_folder(folder) {
+        Err(e) if e.kind() != io::ErrorKind::AlreadyExists => Err(io_error("create", folder)(e)),
+        _ => Ok(()),
+    }
+}
+
+/// The text of a file; none if there is no such file.
+fn read(path: &Path) -> Result<Option<String>, LoginsError> {
+    match crate::files::read_text(path, FILE_BYTES_MAX) {
+        Ok(text) => Ok(Some(text)),
+        Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(e) => Err(io_error("read", path)(e)),
+    }
+}
+
+fn overwrite(path: &Path) -> io::Result<()> {
+    let mut file = OpenOptions::new().write(true).open(path)?;
+    let bytes = file.metadata()?.len();
+    private::write_over(&mut file, bytes)
+}
+
+fn is_name(name: &str) -> bool {
+    let fits =
+        |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || b"-_@".contains(&byte);
+    !name.is_empty() && name.len() <= 128 && name.bytes().all(fits)
+}
+
+/// A file name for a text that may hold any character.
+fn short_hash(text: &str) -> String {
+    let hash: [u8; 32] = Sha256::digest(text.as_bytes()).into();
+    hex::encode(hash.first_chunk::<16>().unwrap_or(&[0; 16]))
+}
+
+fn io_error(act: &'static str, path: &Path) -> impl FnOnce(io::Error) -> LoginsError {
+    let path = path.to_owned();
+    move |source| LoginsError::Io { act, path, source }
+}
+
+#[cfg(test)]
+mod tests;
