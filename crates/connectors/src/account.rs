@@ -1,82 +1,67 @@
-//! How an account of a service is signed in to: addresses, scopes, what the owner must bring, and
-//! where to get it. All of it is data; the flows in `oauth` read it.
+//! The sign-in of a service as data: endpoints, scopes, the values the owner must provide, and where
+//! to get them. The flows in `oauth` read it.
 
 use crate::http::Retry;
-use crate::pace::Limit;
-
-mod bilibili;
-mod check;
-mod reddit;
-mod spotify;
-mod steam;
-mod whoop;
-mod youtube;
-
-pub use bilibili::BILIBILI;
-pub use check::{CheckError, RevokeError, check, revoke};
-pub use reddit::REDDIT;
-pub use spotify::SPOTIFY;
-pub use steam::STEAM;
-pub use whoop::WHOOP;
-pub use youtube::YOUTUBE;
+use crate::rate_limit::RateLimit;
 
 /// One service's sign-in.
 pub struct Account {
-    /// Asked for at sign-in, all of them.
+    /// All requested at sign-in.
     pub scopes: &'static [&'static str],
     pub sign_in: SignIn,
-    /// Further fields of the address the owner opens, where a service wants them.
+    /// Further parameters of the authorization URL.
     pub authorize_extra: &'static [(&'static str, &'static str)],
-    pub api: Place,
-    pub oauth: Place,
-    /// What helps besides a sign-in, or instead of one, such as the key of a public API.
+    pub api: Endpoint,
+    pub oauth: Endpoint,
+    /// An optional value, such as the key of a public API.
     pub values: &'static [Field],
-    /// The variable that may hold an access token; it serves where nobody has signed in.
+    /// The variable that may hold an access token, used while there is no login.
     pub access_token: Option<&'static str>,
-    /// Environment variables that may hold what the owner brings.
+    /// Environment variables for the owner's values.
     pub client_id: &'static str,
     pub client_secret: &'static str,
-    /// One harmless call that shows whether the credentials work.
+    /// One harmless request that shows whether the credentials work.
     pub probe: Probe,
-    /// How consent is taken back at the service.
+    /// How consent is revoked at the service.
     pub revoke: Option<Revoke>,
-    /// Refresh errors that mean the login is gone, as `error` has them. Every other failure is an
+    /// Values of `error` in a refresh response that mean the login has ended. Any other failure is an
     /// outage: the tokens are kept.
     pub dead: &'static [&'static str],
-    /// Sent as `scope` with a refresh, where the service wants one.
+    /// Sent as `scope` with a refresh, if the service requires it.
     pub refresh_scope: Option<&'static str>,
-    /// A consent that ends by itself, however often its token is refreshed.
+    /// The service reviews applications: shown if it does not know ours.
+    pub review: Option<Review>,
+    /// The lifetime of a consent, regardless of refreshes.
     pub consent_days_max: Option<u16>,
     pub user_agent: &'static str,
-    /// What stands before the owner's name in it, where the service wants to know in whose name an
-    /// application asks.
+    /// The text before the owner's name in the user agent, if the service requires the name.
     pub signs: Option<&'static str>,
     pub retry: Retry,
-    /// What the service allows an application, until its own answers say otherwise.
-    pub limits: &'static [Limit],
-    /// The steps of a first run, one sentence each.
+    /// The rate limits of an application, until response headers say otherwise.
+    pub limits: &'static [RateLimit],
+    /// The set-up steps, one sentence each.
     pub guide: &'static [&'static str],
 }
 
-/// The ways in.
+/// The kinds of sign-in.
 pub enum SignIn {
     /// A browser, a redirect and a code. Paths are below the OAuth base.
     Code {
         authorize: &'static [&'static str],
         token: &'static [&'static str],
         client: Client,
-        /// Where the browser is sent back to unless the owner says otherwise.
+        /// The default redirect URL.
         redirect: &'static str,
         redirect_variable: &'static str,
     },
     /// A code typed on another device (RFC 8628).
     Device { device: &'static [&'static str], token: &'static [&'static str], client: Client },
-    /// Values the owner copies from somewhere: an API key, or the cookies of a browser.
+    /// Values that the owner copies: an API key, or the cookies of a browser.
     Values(&'static [Field]),
 }
 
 impl SignIn {
-    /// The values that stand for a sign-in.
+    /// The values that replace a sign-in.
     pub fn fields(&self) -> &'static [Field] {
         match self {
             SignIn::Values(fields) => fields,
@@ -84,7 +69,7 @@ impl SignIn {
         }
     }
 
-    /// What is asked for below the OAuth base.
+    /// The paths below the OAuth base.
     pub fn paths(&self) -> Vec<&'static [&'static str]> {
         match self {
             SignIn::Code { authorize, token, .. } => vec![authorize, token],
@@ -93,7 +78,7 @@ impl SignIn {
         }
     }
 
-    /// How we show who we are at the token endpoint, where there is one.
+    /// Client authentication at the token endpoint, if there is one.
     pub fn client(&self) -> Option<Client> {
         match self {
             SignIn::Code { client, .. } | SignIn::Device { client, .. } => Some(*client),
@@ -102,22 +87,22 @@ impl SignIn {
     }
 }
 
-/// How a client shows that it is itself at the token endpoint.
+/// Client authentication at the token endpoint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Client {
     /// Id and secret in the form.
     Post,
     /// Id and secret in the `Authorization` header.
     Basic,
-    /// In the header where the owner has a secret; without one PKCE is proof enough.
+    /// In the header if the owner has a secret; otherwise PKCE alone.
     BasicIfSecret,
     /// No secret at all.
     Public,
 }
 
-/// A value the owner brings.
+/// A value that the owner provides.
 pub struct Field {
-    /// The key it is kept under.
+    /// The key it is stored under.
     pub name: &'static str,
     pub title: &'static str,
     /// The environment variable that may hold it.
@@ -125,33 +110,40 @@ pub struct Field {
     pub hidden: bool,
 }
 
-/// An address, the variable that replaces it, and how a short address is completed.
-pub struct Place {
+/// A URL, the variable that overrides it, and how a short URL is completed.
+pub struct Endpoint {
     pub url: &'static str,
     pub variable: &'static str,
-    /// Other names of it that people know.
+    /// Alternative variable names.
     pub also: &'static [&'static str],
-    /// `(ends in, add)`: the first that fits is applied; `""` stands for a bare origin.
+    /// `(suffix, addition)`: the first match is applied; `""` means a bare origin.
     pub completions: &'static [(&'static str, &'static str)],
 }
 
-/// A call that reads something small. An access token goes along by itself.
+/// A small read request. The access token is added automatically.
 pub struct Probe {
     pub path: &'static [&'static str],
-    /// What the address carries anyway.
+    /// Fixed query parameters.
     pub fixed: &'static [(&'static str, &'static str)],
-    /// Fields of the account that the address carries, by their names there.
+    /// Account fields sent as query parameters, by parameter name.
     pub query: &'static [(&'static str, &'static str)],
-    /// Fields of the account that go along as cookies.
+    /// Account fields sent as cookies.
     pub cookies: &'static [&'static str],
-    /// Where the answer names the person, as a JSON pointer: a mirror holds the records of one.
+    /// JSON pointer to the person in the response: a mirror holds the records of one person.
     pub person: Option<&'static str>,
 }
 
-/// How consent is taken back.
+/// A review that an application must pass at the service.
+#[derive(Clone, Copy, Debug)]
+pub struct Review {
+    pub message: &'static str,
+    pub hint: &'static str,
+}
+
+/// How consent is revoked.
 pub enum Revoke {
-    /// A call of the API with the access token.
+    /// An API request with the access token.
     Api { method: &'static str, path: &'static [&'static str] },
-    /// The token itself in a form, in the client's name (RFC 7009). The path is below the OAuth base.
+    /// The token in a form, with client authentication (RFC 7009). The path is below the OAuth base.
     Oauth { path: &'static [&'static str] },
 }

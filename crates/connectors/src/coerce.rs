@@ -1,7 +1,7 @@
 //! Reads values as leniently as clients are used to: numeric text counts as a number and a
 //! whole float as an integer, but nothing is ever rounded or guessed.
 
-use serde_json::{Map, Value};
+use serde_json::Value;
 
 /// Whole numbers beyond this cannot be told apart as floats.
 const EXACT_FLOAT_MAX: f64 = 9_007_199_254_740_992.0;
@@ -56,84 +56,6 @@ pub(crate) fn boolean(value: &Value) -> Option<bool> {
     }
 }
 
-/// The arguments of one call. Each reader says which argument is wrong, never what it held.
-pub(crate) struct Arguments<'a>(pub(crate) &'a Map<String, Value>);
-
-/// An argument that is missing or cannot be read; becomes an `isError` answer.
-#[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Misread(pub(crate) String);
-
-impl<'a> Arguments<'a> {
-    /// Absent means the default; null does not, because the parameter is a plain boolean.
-    pub(crate) fn flag(&self, name: &str, default: bool) -> Result<bool, Misread> {
-        match self.0.get(name) {
-            None => Ok(default),
-            Some(value) => boolean(value).ok_or_else(|| wrong(name, "true or false")),
-        }
-    }
-
-    pub(crate) fn optional_int(&self, name: &str) -> Result<Option<i64>, Misread> {
-        match self.0.get(name) {
-            None | Some(Value::Null) => Ok(None),
-            Some(value) => int(value).map(Some).ok_or_else(|| wrong(name, "a whole number")),
-        }
-    }
-
-    pub(crate) fn int_or(&self, name: &str, default: i64) -> Result<i64, Misread> {
-        match self.0.get(name) {
-            None => Ok(default),
-            Some(value) => int(value).ok_or_else(|| wrong(name, "a whole number")),
-        }
-    }
-
-    pub(crate) fn required_int(&self, name: &str) -> Result<i64, Misread> {
-        let value = self.0.get(name).ok_or_else(|| missing(name))?;
-        int(value).ok_or_else(|| wrong(name, "a whole number"))
-    }
-
-    pub(crate) fn optional_text(&self, name: &str) -> Result<Option<&'a str>, Misread> {
-        match self.0.get(name) {
-            None | Some(Value::Null) => Ok(None),
-            Some(Value::String(text)) => Ok(Some(text)),
-            Some(_) => Err(wrong(name, "a string")),
-        }
-    }
-
-    pub(crate) fn required_text(&self, name: &str) -> Result<&'a str, Misread> {
-        match self.0.get(name) {
-            Some(Value::String(text)) => Ok(text),
-            Some(_) => Err(wrong(name, "a string")),
-            None => Err(missing(name)),
-        }
-    }
-
-    /// A list of names. Some clients send the list as JSON text; a bare word is refused.
-    pub(crate) fn optional_names(&self, name: &str) -> Result<Option<Vec<String>>, Misread> {
-        let refused = || wrong(name, "a list of strings");
-        match self.0.get(name) {
-            None | Some(Value::Null) => Ok(None),
-            Some(Value::Array(items)) => names(items).map(Some).ok_or_else(refused),
-            Some(Value::String(text)) => match serde_json::from_str(text) {
-                Ok(Value::Array(items)) => names(&items).map(Some).ok_or_else(refused),
-                _ => Err(refused()),
-            },
-            Some(_) => Err(refused()),
-        }
-    }
-}
-
-fn names(items: &[Value]) -> Option<Vec<String>> {
-    items.iter().map(|item| item.as_str().map(str::to_owned)).collect()
-}
-
-fn wrong(name: &str, expected: &str) -> Misread {
-    Misread(format!("argument `{name}` must be {expected}"))
-}
-
-fn missing(name: &str) -> Misread {
-    Misread(format!("argument `{name}` is required"))
-}
-
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used, reason = "tests")]
@@ -168,19 +90,5 @@ mod tests {
         ] {
             assert_eq!(boolean(&value), expected, "{value}");
         }
-    }
-
-    #[test]
-    fn null_is_absent_only_where_null_is_the_default() {
-        let held = json!({"a": null, "list": "[\"cycles\"]", "word": "cycles"});
-        let arguments = Arguments(held.as_object().unwrap());
-        assert_eq!(arguments.optional_int("a"), Ok(None));
-        assert_eq!(arguments.optional_text("a"), Ok(None));
-        assert!(arguments.flag("a", false).is_err());
-        assert!(arguments.int_or("a", 500).is_err());
-        assert!(arguments.required_text("a").is_err());
-        assert_eq!(arguments.optional_names("list"), Ok(Some(vec!["cycles".to_owned()])));
-        assert!(arguments.optional_names("word").is_err());
-        assert_eq!(arguments.int_or("missing", 500), Ok(500));
     }
 }

@@ -1,24 +1,29 @@
-//! The demonstration server: a household's notes and a purse of pretend money, kept in memory.
-//! It exists so that a newcomer can watch the gate allow, limit, ask and refuse without an account.
+//! The demo server: a household's notes and a purse of pretend money, kept in memory. A new user
+//! sees the gate allow, limit, ask and refuse without an account.
 
+use std::future::ready;
 use std::sync::Mutex;
 
-use serde_json::{Map, Value, json};
+use schemars::JsonSchema;
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Number, Value};
 
-use crate::{Answer, Ask, Effect, MAIN_SET, Reach, Service, Tool, Working};
+use crate::arguments::{self, Blank};
+use crate::connector::Connector;
+use crate::tool::Handler;
+use crate::{Answer, AnswerFuture, Effect, MAIN_SET, Reach, Service, Tool, schema};
 
-pub(crate) const SERVICE: Service = Service {
-    name: "demo",
-    title: "Demonstration",
+static SERVICE: Service = Service { name: "demo", title: "Demonstration", account: None };
+
+pub(crate) const CONNECTOR: Connector = Connector {
     instructions: "A pretend household: notes you may read and add, and a purse. Nothing here is real.",
     tools: TOOLS,
-    resources: &[],
-    templates: &[],
-    account: None,
     policy: POLICY,
+    ..Connector::of(&SERVICE)
 };
 
-/// Reads and notes freely; a human decides about what cannot be taken back.
+/// Reads and notes are allowed; irreversible calls need approval.
 const POLICY: &str = r#"{
   "version": "1",
   "default": "deny",
@@ -30,58 +35,60 @@ const POLICY: &str = r#"{
   }
 }"#;
 
+macro_rules! handler {
+    ($function:expr) => {
+        Handler {
+            input: || input_schema($function),
+            output: || output_schema($function),
+            run: |_, arguments| run(arguments, $function),
+        }
+    };
+}
+
 const TOOLS: &[Tool] = &[
     Tool {
         name: "list_notes",
         title: "List notes",
         description: "Lists the notes on the fridge, newest first.",
-        input_schema: r#"{"type":"object","properties":{"limit":{"type":"integer","minimum":1,"maximum":100}},"additionalProperties":false}"#,
-        output_schema: r#"{"type":"object","properties":{"notes":{"type":"array","items":{"type":"object","properties":{"id":{"type":"integer"},"text":{"type":"string"}},"required":["id","text"]}}},"required":["notes"]}"#,
         effect: Effect::Reads,
         set: MAIN_SET,
         reach: Reach::Here,
         scopes: &[],
-        run: |ask| at_once(&ask, list_notes),
+        handler: handler!(list_notes),
     },
     Tool {
         name: "add_note",
         title: "Add a note",
         description: "Pins a note to the fridge.",
-        input_schema: r#"{"type":"object","properties":{"text":{"type":"string","maxLength":500}},"required":["text"],"additionalProperties":false}"#,
-        output_schema: r#"{"type":"object","properties":{"id":{"type":"integer"}},"required":["id"]}"#,
         effect: Effect::Adds,
         set: MAIN_SET,
         reach: Reach::Here,
         scopes: &[],
-        run: |ask| at_once(&ask, add_note),
+        handler: handler!(add_note),
     },
     Tool {
         name: "delete_note",
         title: "Delete a note",
         description: "Removes a note for good.",
-        input_schema: r#"{"type":"object","properties":{"id":{"type":"integer"}},"required":["id"],"additionalProperties":false}"#,
-        output_schema: r#"{"type":"object","properties":{"deleted":{"type":"boolean"}},"required":["deleted"]}"#,
         effect: Effect::Destroys,
         set: MAIN_SET,
         reach: Reach::Here,
         scopes: &[],
-        run: |ask| at_once(&ask, delete_note),
+        handler: handler!(delete_note),
     },
     Tool {
         name: "send_money",
         title: "Send money",
         description: "Sends pretend money from the purse to a person.",
-        input_schema: r#"{"type":"object","properties":{"to":{"type":"string"},"amount":{"type":"number","exclusiveMinimum":0}},"required":["to","amount"],"additionalProperties":false}"#,
-        output_schema: r#"{"type":"object","properties":{"sent":{"type":"number"},"to":{"type":"string"}},"required":["sent","to"]}"#,
         effect: Effect::Destroys,
         set: MAIN_SET,
         reach: Reach::Here,
         scopes: &[],
-        run: |ask| at_once(&ask, send_money),
+        handler: handler!(send_money),
     },
 ];
 
-/// Notes kept at most; the oldest goes first, so that a demonstration left running stays small.
+/// The maximum number of notes; the oldest is evicted, so that a long-running demo stays small.
 const NOTES_MAX: usize = 1000;
 
 struct Notes {
@@ -101,65 +108,123 @@ fn with_notes<T>(act: impl FnOnce(&mut Notes) -> T) -> T {
     act(&mut notes)
 }
 
-/// Nothing here waits for anybody.
-fn at_once<'a>(ask: &Ask<'a>, act: fn(&Map<String, Value>) -> Answer) -> Working<'a> {
-    Box::pin(std::future::ready(act(ask.arguments)))
+#[derive(Clone, Copy, Deserialize, JsonSchema)]
+struct ListNotesArgs {
+    #[serde(default = "usual_limit")]
+    #[schemars(range(min = 1, max = 100))]
+    limit: i64,
 }
 
-fn list_notes(arguments: &Map<String, Value>) -> Answer {
-    let limit = arguments.get("limit").and_then(Value::as_u64).unwrap_or(20).clamp(1, 100);
-    let limit = usize::try_from(limit).unwrap_or(100);
-    let notes: Vec<Value> = with_notes(|notes| {
-        notes
-            .notes
-            .iter()
-            .rev()
-            .take(limit)
-            .map(|(id, text)| json!({"id": id, "text": text}))
-            .collect()
-    });
-    Answer::Found(json!({ "notes": notes }))
+fn usual_limit() -> i64 {
+    20
 }
 
-fn add_note(arguments: &Map<String, Value>) -> Answer {
-    let Some(text) =
-        arguments.get("text").and_then(Value::as_str).filter(|text| text.len() <= 2000)
-    else {
-        return invalid("`text` must be a string of at most 500 characters");
-    };
+#[derive(Serialize, JsonSchema)]
+struct NoteList {
+    notes: Vec<Note>,
+}
+
+#[derive(Serialize, JsonSchema)]
+struct Note {
+    id: u64,
+    text: String,
+}
+
+#[expect(clippy::unnecessary_wraps, reason = "all functions of this table have one form")]
+fn list_notes(args: ListNotesArgs) -> Result<NoteList, &'static str> {
+    let limit = usize::try_from(args.limit.clamp(1, 100)).unwrap_or(100);
+    let note = |(id, text): &(u64, String)| Note { id: *id, text: text.clone() };
+    Ok(with_notes(|notes| NoteList {
+        notes: notes.notes.iter().rev().take(limit).map(note).collect(),
+    }))
+}
+
+#[derive(Deserialize, JsonSchema)]
+struct AddArgs {
+    #[schemars(length(max = 500))]
+    text: String,
+}
+
+#[derive(Serialize, JsonSchema)]
+struct Added {
+    id: u64,
+}
+
+fn add_note(args: AddArgs) -> Result<Added, &'static str> {
+    if args.text.len() > 2000 {
+        return Err("`text` must be a string of at most 500 characters");
+    }
     let id = with_notes(|notes| {
         let id = notes.next_id;
         notes.next_id += 1;
-        notes.notes.push((id, text.to_owned()));
+        notes.notes.push((id, args.text));
         if notes.notes.len() > NOTES_MAX {
             notes.notes.remove(0);
         }
         id
     });
-    Answer::Found(json!({ "id": id }))
+    Ok(Added { id })
 }
 
-fn delete_note(arguments: &Map<String, Value>) -> Answer {
-    let Some(id) = arguments.get("id").and_then(Value::as_u64) else {
-        return invalid("`id` must be a whole number");
-    };
+#[derive(Clone, Copy, Deserialize, JsonSchema)]
+struct DeleteArgs {
+    id: i64,
+}
+
+#[derive(Serialize, JsonSchema)]
+struct Deleted {
+    deleted: bool,
+}
+
+#[expect(clippy::unnecessary_wraps, reason = "all functions of this table have one form")]
+fn delete_note(args: DeleteArgs) -> Result<Deleted, &'static str> {
     let deleted = with_notes(|notes| {
         let before = notes.notes.len();
-        notes.notes.retain(|(note, _)| *note != id);
+        notes.notes.retain(|(note, _)| i64::try_from(*note) != Ok(args.id));
         notes.notes.len() < before
     });
-    Answer::Found(json!({ "deleted": deleted }))
+    Ok(Deleted { deleted })
 }
 
-fn send_money(arguments: &Map<String, Value>) -> Answer {
-    let to = arguments.get("to").and_then(Value::as_str);
-    let amount = arguments.get("amount").filter(|amount| amount.as_f64().is_some_and(|n| n > 0.0));
-    match (to, amount) {
-        (Some(to), Some(amount)) => Answer::Found(json!({ "sent": amount, "to": to })),
-        _ => invalid("`to` must be a name and `amount` a number above zero"),
+#[derive(Deserialize, JsonSchema)]
+struct SendArgs {
+    to: String,
+    #[schemars(extend("exclusiveMinimum" = 0))]
+    amount: Number,
+}
+
+#[derive(Serialize, JsonSchema)]
+struct SentMoney {
+    sent: Number,
+    to: String,
+}
+
+fn send_money(args: SendArgs) -> Result<SentMoney, &'static str> {
+    if args.amount.as_f64().is_some_and(|amount| amount > 0.0) {
+        Ok(SentMoney { sent: args.amount, to: args.to })
+    } else {
+        Err("`amount` must be a number above zero")
     }
 }
 
-fn invalid(words: &str) -> Answer {
-    Answer::Failed { code: "invalid_arguments", words: words.to_owned() }
+fn input_schema<A: JsonSchema, O>(_: fn(A) -> Result<O, &'static str>) -> Value {
+    let mut schema = schema::of_arguments::<A>();
+    schema.insert("additionalProperties".to_owned(), false.into());
+    Value::Object(schema)
+}
+
+fn output_schema<A, O: JsonSchema>(_: fn(A) -> Result<O, &'static str>) -> Value {
+    Value::Object(schema::of_output::<O>())
+}
+
+fn run<'a, A: DeserializeOwned, O: Serialize>(
+    held: &Map<String, Value>,
+    function: fn(A) -> Result<O, &'static str>,
+) -> AnswerFuture<'a> {
+    let args = arguments::parse(held, Blank::IsValue).map_err(|bad| bad.to_string());
+    let done = args.and_then(|args| function(args).map_err(str::to_owned));
+    Box::pin(ready(match done {
+        Ok(output) => Answer::Found(serde_json::to_value(output).unwrap_or_default()),
+        Err(words) => Answer::Failed { code: "invalid_arguments", words },
+    }))
 }

@@ -1,28 +1,28 @@
-//! One authorised question to a service: its token, its pace, its retries. Every connector asks
-//! through here, so a stale token is refreshed once and a limit is kept by all together.
+//! One authorised request to a service: its token, its rate limiter, its retries. Every connector
+//! sends through here, so a stale token is refreshed once and all requests share one limit.
 
 use std::time::Duration;
 
 use hyper::Method;
 use serde_json::Value;
 
-use crate::http::{HttpError, Reply, Request, Retry, Tally};
-use crate::pace::{Door, Table};
+use crate::http::{FailureCounts, HttpError, Reply, Request, Retry};
+use crate::rate_limit::{SharedPause, TableUse};
 use crate::tokens::{self, TokenError};
-use crate::{Desk, Service};
+use crate::{ConnectorContext, Service};
 
-/// How long a question may take before it is given up.
+/// How long a request may wait and retry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Patience {
-    /// A pause that the service asks for is kept up to this long, and not begun when it is longer.
+pub struct WaitPolicy {
+    /// The longest requested pause to wait for; a longer one fails at once.
     pub wait_max: Duration,
     pub retry: Retry,
-    pub table: Table,
+    pub table: TableUse,
 }
 
-impl Patience {
-    /// A person or an agent waits for the answer.
-    pub const BRIEF: Patience = Patience {
+impl WaitPolicy {
+    /// A person or an agent waits for the response.
+    pub const BRIEF: WaitPolicy = WaitPolicy {
         wait_max: Duration::from_mins(1),
         retry: Retry {
             limited_max: 1,
@@ -32,11 +32,11 @@ impl Patience {
             first_wait_ms: 1_000,
             wait_ms_max: 60_000,
         },
-        table: Table::Holds,
+        table: TableUse::Enforced,
     };
-    /// An agent has its own patience, and often none beyond half a minute: what does not work soon
-    /// is said, with how long to wait.
-    pub const SOON: Patience = Patience {
+    /// An agent has its own timeout, often half a minute: a longer wait is reported as an error,
+    /// with its length.
+    pub const SOON: WaitPolicy = WaitPolicy {
         wait_max: Duration::from_secs(8),
         retry: Retry {
             limited_max: 1,
@@ -46,26 +46,26 @@ impl Patience {
             first_wait_ms: 500,
             wait_ms_max: 8_000,
         },
-        table: Table::Holds,
+        table: TableUse::Enforced,
     };
-    /// The same where the service counts for itself and says so.
-    pub const PROMPT: Patience = Patience { table: Table::Counts, ..Patience::BRIEF };
-    /// A sync waits for its turn, and is not ended by a limit that many share: without a word from
-    /// the service its pauses together outlast a minute. Nobody waits for it, so it also asks again for
-    /// what did not come in time.
-    pub const SYNC: Patience = Patience {
+    /// The same for a service that sends its limits in headers.
+    pub const PROMPT: WaitPolicy = WaitPolicy { table: TableUse::CountsOnly, ..WaitPolicy::BRIEF };
+    /// A sync waits for the rate limit, and a shared limit does not end it: without a header its
+    /// back-offs together exceed a minute. It runs in the background, so it also retries after a
+    /// timeout.
+    pub const SYNC: WaitPolicy = WaitPolicy {
         wait_max: Duration::from_mins(15),
         retry: Retry {
             limited_max: 6,
             slow_max: 2,
             wait_ms_max: 15 * 60_000,
-            ..Patience::BRIEF.retry
+            ..WaitPolicy::BRIEF.retry
         },
-        table: Table::Yields,
+        table: TableUse::KeepsReserve,
     };
 }
 
-/// Why there is no answer.
+/// Why there is no response.
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum FetchError {
     #[error(transparent)]
@@ -76,68 +76,68 @@ pub enum FetchError {
     Limited { service: &'static str, seconds: u64 },
 }
 
-/// What is asked of a service, at a path below its base.
+/// A request at a path below the service's base.
 #[derive(Clone, Copy)]
-pub struct Question<'a> {
+pub struct ApiRequest<'a> {
     pub method: &'a Method,
     pub segments: &'a [&'a str],
     pub query: &'a [(&'a str, &'a str)],
     pub json: Option<&'a Value>,
 }
 
-/// Gets a path below the service's base. What comes back is the last answer, whatever its status.
+/// Gets a path below the service's base. Returns the last response with any status.
 pub async fn get(
-    desk: &Desk,
+    ctx: &ConnectorContext,
     service: &'static Service,
     segments: &[&str],
     query: &[(&str, &str)],
-    patience: Patience,
+    wait: WaitPolicy,
 ) -> Result<Reply, FetchError> {
-    let question = Question { method: &Method::GET, segments, query, json: None };
-    ask(desk, service, question, patience).await
+    let question = ApiRequest { method: &Method::GET, segments, query, json: None };
+    ask(ctx, service, question, wait).await
 }
 
-/// Asks in the owner's name. What comes back is the last answer, whatever its status.
+/// Sends a request with the owner's token. Returns the last response with any status.
 pub async fn ask(
-    desk: &Desk,
+    ctx: &ConnectorContext,
     service: &'static Service,
-    question: Question<'_>,
-    patience: Patience,
+    question: ApiRequest<'_>,
+    wait: WaitPolicy,
 ) -> Result<Reply, FetchError> {
-    let request = request(desk, service, question)?;
-    let mut token = match tokens::access(desk, service).await {
+    let request = request(ctx, service, question)?;
+    let mut token = match tokens::access(ctx, service).await {
         Ok(token) => token,
         Err(error @ TokenError::NotConnected { .. }) => {
-            // A token from the environment serves as long as it lasts; nothing refreshes it.
-            let lent = desk.settings.of(service).and_then(|settings| settings.access.as_ref());
+            // A token from the environment cannot be refreshed.
+            let lent = ctx.settings.of(service).and_then(|settings| settings.access.as_ref());
             let Some(lent) = lent else { return Err(error.into()) };
-            return send(desk, service, request.bearer(lent), patience).await;
+            return send(ctx, service, request.bearer(lent), wait).await;
         }
         Err(error) => return Err(error.into()),
     };
-    let reply = send(desk, service, request.clone().bearer(&token), patience).await?;
+    let reply = send(ctx, service, request.clone().bearer(&token), wait).await?;
     if reply.status != 401 {
         return Ok(reply);
     }
-    token = tokens::after_401(desk, service, &token).await?;
-    let reply = send(desk, service, request.bearer(&token), patience).await?;
+    token = tokens::after_401(ctx, service, &token).await?;
+    let reply = send(ctx, service, request.bearer(&token), wait).await?;
     if reply.status != 401 {
-        tokens::taken(desk, service);
+        tokens::taken(ctx, service);
     }
     Ok(reply)
 }
 
-/// The request that puts a question, still without anybody's name on it.
+/// The HTTP request, without credentials.
 pub fn request(
-    desk: &Desk,
+    ctx: &ConnectorContext,
     service: &'static Service,
-    question: Question<'_>,
+    question: ApiRequest<'_>,
 ) -> Result<Request, FetchError> {
-    let (Some(_), Some(settings)) = (service.account, desk.settings.of(service)) else {
+    let (Some(_), Some(settings)) = (service.account, ctx.settings.of(service)) else {
         return Err(TokenError::NotConnected { service: service.name.to_owned() }.into());
     };
     let mut request = Request::new(question.method.clone(), &settings.api_base, question.segments)
-        .header("user-agent", &desk.user_agent(service));
+        .header("user-agent", &ctx.user_agent(service));
     for (name, value) in question.query {
         request = request.query(name, value);
     }
@@ -147,31 +147,31 @@ pub fn request(
     })
 }
 
-/// Sends a request at the service's pace and with its retries.
+/// Sends a request with the service's rate limiter and retries.
 pub async fn send(
-    desk: &Desk,
+    ctx: &ConnectorContext,
     service: &'static Service,
     request: Request,
-    patience: Patience,
+    wait: WaitPolicy,
 ) -> Result<Reply, FetchError> {
     let limits = service.account.map_or(&[][..], |account| account.limits);
-    let client = desk.settings.of(service).and_then(|settings| settings.client_id.as_deref());
-    let pace = desk.paces.of(service.name, client.unwrap_or_default(), limits, || {
-        Some(Door::new(desk.accounts.sign(service.name).ok()?))
+    let client = ctx.settings.of(service).and_then(|settings| settings.client_id.as_deref());
+    let limiter = ctx.rate_limiters.of(service.name, client.unwrap_or_default(), limits, || {
+        Some(SharedPause::new(ctx.accounts.back_off(service.name).ok()?))
     });
-    desk.note_use(service);
-    let mut tally = Tally::default();
+    ctx.note_use(service);
+    let mut tally = FailureCounts::default();
     loop {
-        let turn = pace.turn(&desk.clock, patience.wait_max, patience.table).await;
+        let turn = limiter.turn(&ctx.clock, wait.wait_max, wait.table).await;
         turn.map_err(|wait| FetchError::Limited {
             service: service.name,
             seconds: wait.as_secs().max(1),
         })?;
-        let outcome = desk.http.send(request.clone()).await;
+        let outcome = ctx.http.send(request.clone()).await;
         if let Ok(reply) = &outcome {
-            pace.learn(&desk.clock, reply);
+            limiter.learn(&ctx.clock, reply);
         }
-        match patience.retry.pause(&mut tally, request.is_repeatable(), &outcome) {
+        match wait.retry.pause(&mut tally, request.is_repeatable(), &outcome) {
             Some(pause) => {
                 log_retry(service, &outcome, pause);
                 tokio::time::sleep(pause).await;
@@ -181,13 +181,15 @@ pub async fn send(
     }
 }
 
-/// The address is left out: what was asked for is nobody's business but the owner's.
+/// Does not log the URL, which is private to the owner.
 fn log_retry(service: &Service, outcome: &Result<Reply, HttpError>, pause: Duration) {
     let pause_ms = u64::try_from(pause.as_millis()).unwrap_or(u64::MAX);
     match outcome {
         Ok(Reply { status, .. }) => {
-            tracing::info!(service = service.name, status, pause_ms, "asking again");
+            tracing::info!(service = service.name, status, pause_ms, "retrying a request");
         }
-        Err(error) => tracing::info!(service = service.name, %error, pause_ms, "asking again"),
+        Err(error) => {
+            tracing::info!(service = service.name, %error, pause_ms, "retrying a request");
+        }
     }
 }

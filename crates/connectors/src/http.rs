@@ -1,5 +1,5 @@
-//! The one HTTP client of all services. A request goes to an address made from a service's base and
-//! nowhere else, follows no redirect, ends in bounded time, and leaves no trace of itself in errors.
+//! The HTTP client of all services. A request goes only to a URL below a service's base, follows no
+//! redirect, has a timeout, and does not appear in errors.
 
 use std::fmt;
 use std::time::Duration;
@@ -11,27 +11,31 @@ use hyper_util::client::legacy::Client;
 use hyper_util::rt::{TokioExecutor, TokioTimer};
 use jiff::fmt::rfc2822;
 
+mod base_url;
 mod dial;
+mod public_fetch;
 mod request;
 mod retry;
 
+pub use base_url::BaseUrl;
+pub(crate) use base_url::is_loopback;
+pub use public_fetch::{PublicFetch, PublicFetchError};
 pub use request::Request;
-pub use retry::{Retry, Tally};
+pub use retry::{FailureCounts, Retry};
 
-use crate::settings::Base;
 use dial::Dialer;
 
-/// A connection that nobody used for so long is closed.
+/// Idle connections are closed after this time.
 const IDLE_WAIT_MAX: Duration = Duration::from_secs(30);
 
-/// The client. Copies share one pool of connections.
+/// The client. Clones share one connection pool.
 #[derive(Clone)]
 pub struct Http {
     client: Client<Dialer, Full<Bytes>>,
-    stays_here: bool,
+    is_loopback_only: bool,
 }
 
-/// What a service answered, whatever the status.
+/// A response with any status.
 #[derive(Clone)]
 pub struct Reply {
     pub status: u16,
@@ -39,7 +43,7 @@ pub struct Reply {
     pub body: Bytes,
 }
 
-/// Why there is no answer. Names the host and nothing of the request: no query, no token, no body.
+/// Why there is no response. Names only the host: no query, no token, no body.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum HttpError {
     #[error("`{host}` did not answer within {seconds} seconds")]
@@ -57,37 +61,46 @@ pub enum HttpError {
     )]
     Pretended { host: String },
     #[error(
-        "the demonstration that this home belongs to is not running\nhint: `tollgate up --demo` starts it; another `--home`, or none, has your own accounts"
+        "the demo of this home is not running\nhint: start it with `tollgate up --demo`; leave out `--home` to use your own accounts"
     )]
     NotRunning,
 }
 
 impl Http {
     pub fn new() -> Http {
+        Http::with_dialer(Dialer::default())
+    }
+
+    /// A client that refuses private addresses after it has resolved a name, for addresses that others name.
+    pub fn to_public_addresses() -> Http {
+        Http::with_dialer(Dialer::to_public_addresses())
+    }
+
+    fn with_dialer(dialer: Dialer) -> Http {
         let client = Client::builder(TokioExecutor::new())
             .pool_idle_timeout(IDLE_WAIT_MAX)
             .pool_timer(TokioTimer::new())
             .timer(TokioTimer::new())
-            .build(Dialer::default());
-        Http { client, stays_here: false }
+            .build(dialer);
+        Http { client, is_loopback_only: false }
     }
 
-    /// The same that asks nobody but this machine: for a demonstration, whose tokens are nobody's.
+    /// The same client for loopback only: the tokens of the demo are made up.
     #[must_use]
-    pub fn staying_here(self) -> Http {
-        Http { stays_here: true, ..self }
+    pub fn loopback_only(self) -> Http {
+        Http { is_loopback_only: true, ..self }
     }
 
-    /// Why nobody can sign in at a place, if so: a demonstration signs in by itself, and its sandboxes
+    /// Why a sign-in at this base is refused, if so: the demo signs in by itself, and its stand-ins
     /// do not know the owner.
-    pub fn refusal(&self, base: &Base) -> Option<HttpError> {
-        self.stays_here.then(|| HttpError::Pretended { host: base.host() })
+    pub fn refusal(&self, base: &BaseUrl) -> Option<HttpError> {
+        self.is_loopback_only.then(|| HttpError::Pretended { host: base.host() })
     }
 
     /// Sends a request once.
     pub async fn send(&self, request: Request) -> Result<Reply, HttpError> {
         let (host, wait_max) = (request.host(), request.wait_max);
-        if self.stays_here && !request.is_local() {
+        if self.is_loopback_only && !request.is_local() {
             return Err(HttpError::Pretended { host });
         }
         match tokio::time::timeout(wait_max, self.exchange(&host, request)).await {
@@ -103,7 +116,7 @@ impl Http {
         let reply = self.client.request(request).await.map_err(|error| {
             let why = cause(&error);
             let host = host.to_owned();
-            if error.is_connect() && self.stays_here {
+            if error.is_connect() && self.is_loopback_only {
                 HttpError::NotRunning
             } else if error.is_connect() {
                 HttpError::Unreachable { host, why }
@@ -141,7 +154,7 @@ impl Reply {
         self.headers.get(name).and_then(|value| value.to_str().ok())
     }
 
-    /// How long the service asks us to stay away, by `Retry-After` or `X-RateLimit-Reset`.
+    /// The pause that `Retry-After` or `X-RateLimit-Reset` requests.
     pub fn wait_asked(&self) -> Option<Duration> {
         let seconds = |name: &str| self.header(name)?.trim().parse::<f64>().ok();
         if let Some(seconds) = seconds("retry-after") {
@@ -151,7 +164,7 @@ impl Reply {
         until.or_else(|| Duration::try_from_secs_f64(seconds("x-ratelimit-reset")?).ok())
     }
 
-    /// How long it is until the moment a header names, by the service's own clock.
+    /// The time until a header's timestamp, by the service's own clock.
     fn until(&self, name: &str) -> Option<Duration> {
         let moment = |name: &str| rfc2822::parse(self.header(name)?.trim()).ok();
         let seconds =
@@ -167,7 +180,7 @@ impl fmt::Debug for Reply {
     }
 }
 
-/// The innermost reason; the layers above it say that something failed somewhere.
+/// The innermost cause; the outer ones are not specific.
 fn cause(error: &(dyn std::error::Error + 'static)) -> String {
     let mut error = error;
     while let Some(source) = error.source() {

@@ -1,229 +1,174 @@
-//! Answers for what the owner has: each service is one file with its table of tools.
-//! Knows no MCP; the gateway shows these tables as servers.
+//! The owner's accounts: one OAuth client, one HTTP client, one sync engine, and one `Connector` value
+//! per service. Knows no MCP; the gateway shows the connectors as servers.
+
+#![allow(
+    clippy::struct_field_names,
+    reason = "members of arguments and outputs have documented names"
+)]
 
 pub mod account;
-mod answers;
+mod admitted;
+mod arguments;
 pub mod bilibili;
+mod caller;
 mod coerce;
+mod connector;
+pub mod context;
+pub mod credentials;
 mod demo;
-pub mod desk;
 pub mod fetch;
+mod gate_stores;
 pub mod http;
-mod locked;
-pub mod member;
+pub mod identity;
+mod json_text;
+mod lazy_context;
 pub mod oauth;
-pub mod pace;
+mod operator;
 pub mod personal;
-mod reader;
+pub mod personal_server;
+pub mod rate_limit;
 pub mod reddit;
 mod resource;
+mod schema;
+pub mod server_login;
+mod service;
 pub mod settings;
-pub mod shelves;
 pub mod spotify;
 pub mod steam;
 pub mod sync;
+#[cfg(test)]
+mod testing;
 pub mod tokens;
+mod tool;
+mod vault_locked;
+pub mod webhook;
 pub mod when;
 pub mod whoop;
-mod written;
 pub mod youtube;
 
-use std::future::Future;
-use std::pin::Pin;
-use std::sync::Arc;
+use std::sync::LazyLock;
 
 use serde_json::{Map, Value};
-use store::ledger::Permit;
+use store::records::{Records, RecordsError};
+use sync::Mirror;
 
 pub use account::Account;
-pub use desk::Desk;
-pub use locked::Locked;
-pub use personal::Profile;
-pub use reader::Reader;
+pub use admitted::Admitted;
+pub use caller::Caller;
+pub use connector::{
+    AgentExports, CommandOption, CommandRun, Connector, DemoCall, OptionValue, Personal,
+    PersonalCommand, ToolProfile,
+};
+pub use context::ConnectorContext;
+pub use gate_stores::GateStores;
+pub use http::BaseUrl;
+pub use json_text::JsonText;
+pub use lazy_context::{LazyContext, NoContext};
 pub use resource::{Contents, Read, Reading, Resource, Template};
-pub use settings::{Base, ServiceSettings, Settings};
-pub use written::Written;
+pub use service::Service;
+pub use settings::{ServiceSettings, Settings};
+pub use tool::{Answer, AnswerFuture, Effect, Hints, MAIN_SET, Reach, Tool, ToolCall};
+pub use vault_locked::VaultLocked;
 
-/// A built-in server.
-pub struct Service {
-    pub name: &'static str,
-    pub title: &'static str,
-    /// What an agent is told about the service as a whole.
-    pub instructions: &'static str,
-    pub tools: &'static [Tool],
-    pub resources: &'static [Resource],
-    pub templates: &'static [Template],
-    /// How one signs in; nothing for a service that knows no accounts.
-    pub account: Option<&'static Account>,
-    /// The policy (JSON text) in force when the owner names none.
-    pub policy: &'static str,
-}
-
-/// One row of a service's table.
-#[derive(Clone, Copy)]
-pub struct Tool {
-    pub name: &'static str,
-    pub title: &'static str,
-    pub description: &'static str,
-    /// JSON Schema texts, checked by a test to be valid JSON objects.
-    pub input_schema: &'static str,
-    pub output_schema: &'static str,
-    pub effect: Effect,
-    /// The tool set it is shown in: `main`, `classic` and so on.
-    pub set: &'static str,
-    /// Whether it asks anybody outside this machine.
-    pub reach: Reach,
-    /// What the owner must have granted for it to work.
-    pub scopes: &'static [&'static str],
-    run: Run,
-}
-
-/// How far a tool reaches; becomes MCP's `openWorldHint`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Reach {
-    /// It answers from what is kept here.
-    Here,
-    /// It asks a service on the internet, or may have to.
-    Outside,
-}
-
-/// The set whose tools are shown unless another is asked for.
-pub const MAIN_SET: &str = "main";
-
-/// What a tool does to the world; becomes the MCP annotations.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Effect {
-    Reads,
-    Adds,
-    Destroys,
-    /// Sets work going that changes nothing of the owner's elsewhere, such as a sync or an export.
-    Runs,
-}
-
-/// An effect in the words of MCP's annotations.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Hints {
-    pub read_only: bool,
-    pub destructive: bool,
-    pub idempotent: bool,
-}
-
-impl Effect {
-    pub fn hints(self) -> Hints {
-        Hints {
-            read_only: self == Effect::Reads,
-            destructive: self == Effect::Destroys,
-            idempotent: matches!(self, Effect::Reads | Effect::Runs),
-        }
-    }
-}
-
-/// What a tool is given: the desk to work at, who asks, and the arguments of the call.
-pub struct Ask<'a> {
-    pub desk: &'a Desk,
-    pub reader: &'a Reader,
-    pub arguments: &'a Map<String, Value>,
-    /// Hears how far long work has come, where the caller asked for that.
-    pub told: Option<sync::Told<'a>>,
-}
-
-/// The proof that a call was judged and recorded, for work that outlives the borrow of its permit.
-pub struct Admitted(());
-
-impl Admitted {
-    pub fn by(_permit: &Permit) -> Admitted {
-        Admitted(())
-    }
-}
-
-pub type Working<'a> = Pin<Box<dyn Future<Output = Answer> + Send + 'a>>;
-pub type Run = for<'a> fn(Ask<'a>) -> Working<'a>;
-
-/// What a tool answered.
-#[derive(Debug, PartialEq)]
-pub enum Answer {
-    /// A value, shown structured and as compact JSON text.
-    Found(Value),
-    /// The same where the text lay ready: an object.
-    Written(Arc<Written>),
-    /// A plain sentence, with the value behind it.
-    Said { text: String, value: Value },
-    /// It did not work; the agent sees an error.
-    Failed { code: &'static str, words: String },
-    /// It did not work, in a form that programs can read: an error shown structured and as text.
-    Refused(Value),
-}
-
-impl From<Value> for Answer {
-    fn from(value: Value) -> Answer {
-        Answer::Found(value)
-    }
-}
-
-/// Every built-in service. Adding one is a file and a line here.
-pub const ALL: &[&Service] = &[
-    &demo::SERVICE,
-    &whoop::SERVICE,
-    &spotify::SERVICE,
-    &youtube::SERVICE,
-    &steam::SERVICE,
-    &reddit::SERVICE,
-    &bilibili::SERVICE,
-    &personal::SERVICE,
+/// The services: the only list that names them. A new service is its folder and a line here.
+const SERVICES: &[&Connector] = &[
+    &demo::CONNECTOR,
+    &whoop::CONNECTOR,
+    &spotify::CONNECTOR,
+    &youtube::CONNECTOR,
+    &steam::CONNECTOR,
+    &reddit::CONNECTOR,
+    &bilibili::CONNECTOR,
 ];
 
-pub fn service(name: &str) -> Option<&'static Service> {
-    ALL.iter().copied().find(|service| service.name == name)
+/// Every built-in server: the services, the one that combines some of them, and the operator server.
+pub static ALL: LazyLock<Vec<&'static Connector>> = LazyLock::new(|| {
+    let others = [&*personal_server::CONNECTOR, &operator::CONNECTOR];
+    SERVICES.iter().copied().chain(others).collect()
+});
+
+/// The built-in server of this name.
+pub fn connector(name: &str) -> Option<&'static Connector> {
+    ALL.iter().copied().find(|connector| connector.name() == name)
 }
 
-impl Service {
-    pub fn tool(&self, name: &str) -> Option<&'static Tool> {
-        self.tools.iter().find(|tool| tool.name == name)
-    }
+/// The mirrors of all services that have one.
+pub fn mirrors() -> impl Iterator<Item = &'static Mirror> {
+    SERVICES.iter().filter_map(|connector| connector.mirror)
+}
 
-    /// Is what it shows the owner's own?
-    pub fn is_owners(&self) -> bool {
-        self.account.is_some() || self.name == personal::NAME
-    }
+/// The mirror of a service, if it has one.
+pub fn mirror(service: &str) -> Option<&'static Mirror> {
+    mirrors().find(|mirror| mirror.service == service)
+}
 
-    /// Does the word mean this tool: its name, its set, or a profile that holds it?
-    pub fn means(&self, word: &str, tool: &Tool) -> bool {
-        let in_profile = |word: &str| Profile::named(word).is_some_and(|p| p.holds(tool.name));
-        tool.set == word || tool.name == word || (self.name == personal::NAME && in_profile(word))
-    }
+/// The settings of all services. `look` returns the value of a variable.
+pub fn read_settings(
+    look: &dyn Fn(&str) -> Option<String>,
+) -> Result<Settings, settings::SettingsError> {
+    Settings::read(SERVICES.iter().map(|connector| connector.service), look)
+}
+
+/// Updates the views and derived columns of all mirrors to this version.
+pub fn prepare(records: &Records) -> Result<(), RecordsError> {
+    mirrors().try_for_each(|mirror| mirror.prepare(records))
 }
 
 /// Runs one admitted call.
-pub async fn run(_admitted: &Admitted, tool: &Tool, ask: Ask<'_>) -> Answer {
-    ask.desk.prepare();
-    (tool.run)(ask).await
+pub async fn run(
+    _admitted: &Admitted,
+    tool: &Tool,
+    call: ToolCall<'_>,
+    arguments: &Map<String, Value>,
+) -> Answer {
+    call.ctx.prepare_once(prepare);
+    (tool.handler.run)(call, arguments).await
 }
 
-/// Reads one admitted resource; nothing when the service has none of that address. The second part
-/// is its media type.
+/// Reads one admitted resource, with its media type; none when the server has no such address.
 pub async fn read(
     _admitted: &Admitted,
-    desk: &Desk,
-    reader: &Reader,
-    service: &Service,
+    ctx: &ConnectorContext,
+    caller: &Caller,
+    connector: &Connector,
     uri: &str,
 ) -> Option<(Contents, &'static str)> {
-    desk.prepare();
-    resource::read(desk, reader, service, uri).await
+    ctx.prepare_once(prepare);
+    resource::read(ctx, caller, connector.resources, connector.templates, uri).await
 }
 
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
     use super::*;
+    use serde_json::json;
 
     #[test]
-    fn every_row_has_words_and_schemas_that_are_objects() {
-        for service in ALL {
+    fn schemas_change_only_on_purpose() {
+        for service in ALL.iter() {
+            let schemas = |tool: &Tool| {
+                let schemas =
+                    json!({ "input": tool.input_schema(), "output": tool.output_schema() });
+                (tool.name.to_owned(), schemas)
+            };
+            // The personal server also shows the tools of others.
+            let is_of_other = |tool: &Tool| {
+                let others = SERVICES.iter().filter(|other| other.name() != service.name());
+                others.flat_map(|other| other.tools).any(|other| other.name == tool.name)
+            };
+            let own = service.tools.iter().filter(|tool| !is_of_other(tool));
+            let all: Map<String, Value> = own.map(schemas).collect();
+            let text = serde_json::to_string_pretty(&all).unwrap();
+            insta::assert_snapshot!(service.name(), text);
+        }
+    }
+
+    #[test]
+    fn every_tool_has_a_description_and_object_schemas() {
+        for service in ALL.iter() {
             for tool in service.tools {
-                assert!(!tool.description.is_empty(), "{}.{}", service.name, tool.name);
-                for schema in [tool.input_schema, tool.output_schema] {
-                    let schema: Value = serde_json::from_str(schema).unwrap();
+                assert!(!tool.description.is_empty(), "{}.{}", service.name(), tool.name);
+                for schema in [tool.input_schema(), tool.output_schema()] {
                     assert_eq!(schema.get("type"), Some(&Value::from("object")), "{}", tool.name);
                 }
             }
@@ -231,33 +176,69 @@ mod tests {
     }
 
     #[test]
+    fn every_service_has_all_its_parts() {
+        for service in SERVICES {
+            let name = service.name();
+            assert!(!service.title().is_empty() && !service.instructions.is_empty(), "{name}");
+            assert!(!service.tools.is_empty(), "{name} has no tools");
+            let policy = policy::Policy::load(service.policy, policy::Format::Json).unwrap();
+            let default = policy.rule_of(policy::Subject::Tool("no such tool"));
+            for tool in service.tools {
+                let rule = policy.rule_of(policy::Subject::Tool(tool.name));
+                assert_ne!(rule, default, "{name}: the policy has no row for {}", tool.name);
+            }
+            assert!(policy.run_tests().iter().all(|test| test.passed), "{name}");
+            if service.account().is_some() {
+                assert!(sandbox::Service::named(name).is_some(), "{name} has no stand-in");
+            }
+            if let Some(mirror) = service.mirror {
+                assert_eq!(mirror.service, name);
+                assert!(!mirror.resources.is_empty(), "{name}: the mirror has no resources");
+            }
+            for command in service.personal.iter().flat_map(|part| part.commands) {
+                if let CommandRun::Tool { name: tool, .. } = command.run {
+                    assert!(service.tool(tool).is_some(), "{name} {}: {tool}", command.name);
+                }
+            }
+        }
+        let stand_ins = sandbox::Service::NAMES.iter();
+        let unused: Vec<_> = stand_ins.filter(|name| connector(name).is_none()).collect();
+        assert!(unused.is_empty(), "stand-ins without a service: {unused:?}");
+        let mut positions: Vec<u8> =
+            personal_server::MEMBERS.iter().map(|member| member.part.position).collect();
+        positions.dedup();
+        assert_eq!(positions.len(), personal_server::MEMBERS.len(), "two members at one position");
+    }
+
+    #[test]
     fn names_are_unique_within_a_service() {
-        for service in ALL {
+        for service in ALL.iter() {
             let mut names: Vec<_> = service.tools.iter().map(|tool| tool.name).collect();
             names.sort_unstable();
             names.dedup();
-            assert_eq!(names.len(), service.tools.len(), "{}", service.name);
+            assert_eq!(names.len(), service.tools.len(), "{}", service.name());
         }
     }
 
     #[test]
     fn the_built_in_policies_load() {
-        for service in ALL {
+        for service in ALL.iter() {
             policy::Policy::load(service.policy, policy::Format::Json)
-                .unwrap_or_else(|error| panic!("{}: {error:?}", service.name));
+                .unwrap_or_else(|error| panic!("{}: {error:?}", service.name()));
         }
     }
 
     #[test]
-    fn a_tool_asks_for_no_scope_that_signing_in_does_not() {
-        for service in ALL {
-            // The personal server asks in the name of the services its tools are from.
-            let homes = if service.name == personal::NAME { ALL } else { &[*service][..] };
-            let accounts = homes.iter().filter_map(|home| home.account);
+    fn sign_in_requests_every_scope_of_the_tools() {
+        for service in ALL.iter() {
+            // The personal server sends requests for the services of its tools.
+            let homes =
+                if service.name() == personal_server::NAME { SERVICES } else { &[*service][..] };
+            let accounts = homes.iter().filter_map(|home| home.account());
             let asked: Vec<&str> = accounts.flat_map(|account| account.scopes).copied().collect();
             for tool in service.tools {
                 for scope in tool.scopes {
-                    assert!(asked.contains(scope), "{}.{} {scope}", service.name, tool.name);
+                    assert!(asked.contains(scope), "{}.{} {scope}", service.name(), tool.name);
                 }
             }
         }

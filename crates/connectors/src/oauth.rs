@@ -1,17 +1,17 @@
-//! Signing in: a browser and a code, a code typed on another device, and the token endpoint behind
-//! both. What is specific to a service stands in its `Account`.
+//! OAuth sign-in: authorization code, device code, and the token endpoint. Service-specific data is
+//! in the service's `Account`.
 
-pub mod answer;
 pub mod browser;
 pub mod code;
 pub mod device;
 pub mod grant;
 pub mod listen;
+pub mod token_response;
 
-use answer::Refusal;
 use store::random::RandomError;
+use token_response::TokenRefusal;
 
-/// Why a sign-in came to nothing. The account that was there before is as it was.
+/// Why a sign-in failed. The stored account is unchanged.
 #[derive(Debug, thiserror::Error)]
 pub enum SignInError {
     #[error("the service refused: `{code}`\nhint: {}", advice(.code))]
@@ -20,9 +20,9 @@ pub enum SignInError {
         "the address does not belong to this sign-in\nhint: paste the whole address the browser ended at, or start again"
     )]
     NotOurs,
-    #[error("the answer comes from another issuer than the one that was asked; it is not used")]
+    #[error("the response comes from another issuer and is not used")]
     Issuer,
-    #[error("nobody signed in within {minutes} minutes\nhint: run the command again")]
+    #[error("sign-in timed out after {minutes} minutes\nhint: run the command again")]
     TimedOut { minutes: u64 },
     #[error(
         "cannot listen on port {port}: {why}\nhint: `--port N` takes another one; register the address it shows with the service"
@@ -35,16 +35,16 @@ pub enum SignInError {
     #[error("the address to open is neither https nor on this machine; it is not opened")]
     Address,
     #[error("cannot get tokens: {0}")]
-    Refusal(#[from] Refusal),
+    Refused(#[from] TokenRefusal),
     #[error(transparent)]
     Random(#[from] RandomError),
 }
 
 fn advice(code: &str) -> &'static str {
     match code {
-        "access_denied" => "consent was not given; run the command again to be asked once more",
+        "access_denied" => "consent was not given; run the command again",
         "invalid_scope" => "the app lacks one of the scopes; tick them all where it is registered",
         "expired_token" => "the code was not typed in time; run the command again",
-        _ => "look at the settings of the app where it is registered",
+        _ => "check the settings of the app where it is registered",
     }
 }

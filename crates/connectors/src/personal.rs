@@ -1,74 +1,41 @@
-//! What the personal services have in common: their errors, how their arguments are read, how they
-//! are asked, and how one signs in to them from a conversation without a secret passing through it.
+//! Shared code of the personal services: errors, arguments, requests, mirror, archives, and sign-in
+//! through an agent that never sees a secret.
 
 pub(crate) mod archive;
-mod ask;
-mod core;
 mod events;
 pub(crate) mod field;
-pub(crate) mod fit;
-mod given;
+pub(crate) mod handler;
+mod id;
 mod login;
+pub(crate) mod login_status;
 pub(crate) mod mirror;
 mod problem;
-mod profiles;
+mod response;
 mod restriction;
-pub(crate) mod row;
-pub(crate) mod schema;
-mod service;
-#[cfg(test)]
-pub(crate) mod stage;
+pub(crate) mod tool_row;
+pub(crate) mod truncate;
 
-use std::future::Future;
-
-use serde_json::Value;
 use store::secret::Secret;
 
 pub use archive::{
-    ArchiveError, Given as ArchiveGiven, Imported, Progress as ArchiveProgress, Taken,
+    ArchiveError, ArchiveImport, ImportInput, ImportProgress, ImportReport, KindCounts,
 };
-pub(crate) use ask::{done, from_fetch, json_of, with_scopes};
 pub(crate) use events::events;
-pub(crate) use given::{Given, is_id};
+pub(crate) use id::is_id;
 pub use login::SignIns;
-pub(crate) use login::{complete, refresh, refresh_if_due, setup, standing};
+pub(crate) use login::{
+    CodeSetup, Completed, DeviceCompleteArgs, Refreshed, complete, refresh, refresh_if_due,
+    setup_by_code, setup_by_device,
+};
+pub(crate) use login_status::{login_status, show_login_status};
 pub use problem::{Code, Problem};
-pub use profiles::Profile;
-pub(crate) use restriction::{is_known, owner_name, remember, remember_owner};
-pub use service::{NAME, SERVICE};
+pub(crate) use response::{done, from_fetch, json_of, with_scopes};
+pub(crate) use restriction::{is_known, remember};
 
-use crate::{Answer, Desk, Service, Working};
+use crate::{ConnectorContext, Service};
 
-/// What a tool does, before it is put into an answer.
-pub(crate) type Outcome = Result<Value, Problem>;
-
-/// Turns a tool's outcome into its answer.
-pub(crate) fn answering<'a>(work: impl Future<Output = Outcome> + Send + 'a) -> Working<'a> {
-    Box::pin(async move {
-        match work.await {
-            Ok(value) => Answer::Found(fit::fit(value)),
-            Err(problem) => Answer::Refused(problem.envelope()),
-        }
-    })
-}
-
-/// The same for a tool whose answer is a sentence, kept under `result`.
-pub(crate) fn saying<'a>(
-    work: impl Future<Output = Result<String, Problem>> + Send + 'a,
-) -> Working<'a> {
-    Box::pin(async move {
-        match work.await {
-            Ok(text) => {
-                let value = serde_json::json!({ "result": text });
-                Answer::Said { text, value }
-            }
-            Err(problem) => Answer::Refused(problem.envelope()),
-        }
-    })
-}
-
-/// A value the owner brought: from the environment, or kept in the vault.
-pub(crate) fn value(desk: &Desk, service: &Service, name: &str) -> Option<Secret> {
-    let set = desk.settings.of(service).and_then(|settings| settings.values.get(name).cloned());
-    set.or_else(|| desk.accounts.load(service.name).ok()??.extra.remove(name))
+/// A value of the owner, from the environment or the vault.
+pub(crate) fn value(ctx: &ConnectorContext, service: &Service, name: &str) -> Option<Secret> {
+    let set = ctx.settings.of(service).and_then(|settings| settings.values.get(name).cloned());
+    set.or_else(|| ctx.accounts.load(service.name).ok()??.extra.remove(name))
 }

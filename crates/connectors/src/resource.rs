@@ -3,7 +3,8 @@
 use std::future::Future;
 use std::pin::Pin;
 
-use crate::{Desk, Reader, Service};
+use crate::caller::Caller;
+use crate::context::ConnectorContext;
 
 /// Something to read at a fixed address.
 pub struct Resource {
@@ -28,9 +29,9 @@ pub struct Template {
 
 pub type Reading<'a> = Pin<Box<dyn Future<Output = Contents> + Send + 'a>>;
 /// Reads a resource. The strings are the decoded values of the template, in its order.
-pub type Read = for<'a> fn(&'a Desk, &'a Reader, &'a [String]) -> Reading<'a>;
+pub type Read = for<'a> fn(&'a ConnectorContext, &'a Caller, &'a [String]) -> Reading<'a>;
 
-/// What stood there.
+/// The content of a resource.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Contents {
     Text(String),
@@ -39,23 +40,24 @@ pub enum Contents {
 
 /// Reads the resource of an address; a fixed one comes before a template that would also match.
 pub(crate) async fn read(
-    desk: &Desk,
-    reader: &Reader,
-    service: &Service,
+    ctx: &ConnectorContext,
+    caller: &Caller,
+    resources: &'static [Resource],
+    templates: &'static [Template],
     uri: &str,
 ) -> Option<(Contents, &'static str)> {
-    if let Some(resource) = service.resources.iter().find(|resource| resource.uri == uri) {
-        return Some(((resource.read)(desk, reader, &[]).await, resource.mime));
+    if let Some(resource) = resources.iter().find(|resource| resource.uri == uri) {
+        return Some(((resource.read)(ctx, caller, &[]).await, resource.mime));
     }
-    for template in service.templates {
+    for template in templates {
         if let Some(values) = values(template.uri, uri) {
-            return Some(((template.read)(desk, reader, &values).await, template.mime));
+            return Some(((template.read)(ctx, caller, &values).await, template.mime));
         }
     }
     None
 }
 
-/// The decoded values of `uri` under `template`; nothing when it does not match.
+/// The decoded values of `uri` under `template`; `None` if it does not match.
 fn values(template: &str, uri: &str) -> Option<Vec<String>> {
     let (mut template, mut uri) = (template, uri);
     let mut values = Vec::new();
@@ -78,7 +80,7 @@ fn is_structure(c: char) -> bool {
     matches!(c, '/' | '?' | '#' | '&')
 }
 
-/// Percent-decoding into UTF-8; nothing when it is not.
+/// Percent-decoding into UTF-8; `None` if it is invalid.
 fn decoded(text: &str) -> Option<String> {
     let mut bytes = text.bytes();
     let mut out = Vec::with_capacity(text.len());

@@ -1,14 +1,12 @@
-//! Where the services are and which client of theirs we are. Parsed once from what the cli read.
+//! Endpoints and client ids of the services, parsed once from the settings that the cli read.
 
 use std::collections::BTreeMap;
-use std::fmt;
-use std::net::IpAddr;
 
 use store::secret::Secret;
-use url::{Host, Url};
 
-use crate::account::{Account, Place, SignIn};
-use crate::{ALL, Service};
+use crate::account::{Account, Endpoint, SignIn};
+use crate::http::BaseUrl;
+use crate::service::Service;
 
 /// The settings of every service that has accounts.
 #[derive(Clone, Debug, Default)]
@@ -19,24 +17,20 @@ pub struct Settings {
 /// The settings of one service.
 #[derive(Clone, Debug)]
 pub struct ServiceSettings {
-    pub api_base: Base,
-    pub oauth_base: Base,
+    pub api_base: BaseUrl,
+    pub oauth_base: BaseUrl,
     pub client_id: Option<String>,
     pub client_secret: Option<Secret>,
-    /// An access token that serves where nobody has signed in.
+    /// An access token, used while there is no login.
     pub access: Option<Secret>,
     pub redirect_uri: Option<String>,
-    /// What the owner's environment holds of the service's values, by the names of their fields.
+    /// The service's values from environment variables, by field name.
     pub values: BTreeMap<&'static str, Secret>,
 }
 
-/// An address that requests may go to: https anywhere, plain http to this machine only.
-#[derive(Clone, PartialEq, Eq)]
-pub struct Base(Url);
-
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 #[error(
-    "`{variable}` cannot be used: {why}\nhint: an address such as `https://api.example.com`, or `http://127.0.0.1:PORT` on this machine"
+    "`{variable}` cannot be used: {why}\nhint: a URL such as `https://api.example.com`, or `http://127.0.0.1:PORT` on this machine"
 )]
 pub struct SettingsError {
     pub variable: &'static str,
@@ -44,10 +38,15 @@ pub struct SettingsError {
 }
 
 impl Settings {
-    /// Reads the settings of all services. `look` gives the value of a variable.
-    pub fn read(look: &dyn Fn(&str) -> Option<String>) -> Result<Settings, SettingsError> {
-        let with_account = ALL.iter().filter_map(|service| Some((service.name, service.account?)));
-        let services = with_account
+    /// Reads the settings of the services that have accounts. `look` returns the value of a variable.
+    pub fn read(
+        services: impl IntoIterator<Item = &'static Service>,
+        look: &dyn Fn(&str) -> Option<String>,
+    ) -> Result<Settings, SettingsError> {
+        let with_account = |service: &'static Service| Some((service.name, service.account?));
+        let services = services
+            .into_iter()
+            .filter_map(with_account)
             .map(|(name, account)| Ok((name, ServiceSettings::read(account, look)?)))
             .collect::<Result<_, _>>()?;
         Ok(Settings { services })
@@ -57,7 +56,7 @@ impl Settings {
         self.services.get(service.name)
     }
 
-    /// The settings of a service, changed by hand: for demonstrations and tests.
+    /// Mutable settings of a service, for the demo and tests.
     pub fn put(&mut self, service: &Service, settings: ServiceSettings) {
         self.services.insert(service.name, settings);
     }
@@ -88,20 +87,20 @@ impl ServiceSettings {
     }
 }
 
-/// `paths` are what is asked for below the place.
+/// `paths` are the paths below the endpoint.
 fn place(
-    place: &Place,
+    place: &Endpoint,
     paths: &[&[&str]],
     look: &dyn Fn(&str) -> Option<String>,
-) -> Result<Base, SettingsError> {
+) -> Result<BaseUrl, SettingsError> {
     let mut names = std::iter::once(place.variable).chain(place.also.iter().copied());
     let set = names.find_map(|name| Some((name, look(name)?)));
     let (variable, text) = set.unwrap_or_else(|| (place.variable, place.url.to_owned()));
     let base = above(&text, paths).unwrap_or_else(|| completed(&text, place.completions));
-    Base::parse(&base).map_err(|why| SettingsError { variable, why })
+    BaseUrl::parse(&base).map_err(|why| SettingsError { variable, why })
 }
 
-/// People also write the whole address that is asked in the end; what stands above it was meant.
+/// Owners also write the full URL of a request; its base is meant.
 fn above(text: &str, paths: &[&[&str]]) -> Option<String> {
     let text = text.trim_end_matches('/');
     paths.iter().find_map(|path| {
@@ -110,7 +109,7 @@ fn above(text: &str, paths: &[&[&str]]) -> Option<String> {
     })
 }
 
-/// People write an origin, or half of the path; the rest of it is known.
+/// Owners write an origin or a part of the path; it is completed.
 fn completed(text: &str, completions: &[(&str, &str)]) -> String {
     let text = text.trim_end_matches('/');
     let path = text.split_once("://").and_then(|(_, rest)| rest.split_once('/'));
@@ -122,73 +121,11 @@ fn completed(text: &str, completions: &[(&str, &str)]) -> String {
     }
 }
 
-impl Base {
-    pub fn parse(text: &str) -> Result<Base, String> {
-        let url = Url::parse(text).map_err(|e| e.to_string())?;
-        if !url.username().is_empty() || url.password().is_some() {
-            return Err("it carries a user name or password".to_owned());
-        }
-        if url.query().is_some() || url.fragment().is_some() {
-            return Err("it carries a query or a fragment".to_owned());
-        }
-        match url.scheme() {
-            "https" if url.host().is_some() => Ok(Base(url)),
-            "http" if is_loopback(&url) => Ok(Base(url)),
-            "http" => Err("plain http is for this machine only".to_owned()),
-            scheme => Err(format!("`{scheme}` is no scheme we speak")),
-        }
-    }
-
-    pub fn url(&self) -> &Url {
-        &self.0
-    }
-
-    /// Host and port, for people.
-    pub fn host(&self) -> String {
-        let host = self.0.host_str().unwrap_or_default();
-        self.0.port().map_or_else(|| host.to_owned(), |port| format!("{host}:{port}"))
-    }
-
-    /// The address of a path below the base. Each segment is escaped, so that an id cannot lead
-    /// elsewhere; an empty last segment leaves a slash at the end.
-    pub fn join(&self, segments: &[&str]) -> Url {
-        let mut url = self.0.clone();
-        if let Ok(mut path) = url.path_segments_mut() {
-            path.pop_if_empty();
-            for segment in segments {
-                // The writer of the path drops these two as if they were not there.
-                path.push(match *segment {
-                    "." => "%2E",
-                    ".." => "%2E%2E",
-                    other => other,
-                });
-            }
-        }
-        url
-    }
-}
-
-impl fmt::Debug for Base {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.0.as_str())
-    }
-}
-
-/// Is the address one of this machine?
-pub(crate) fn is_loopback(url: &Url) -> bool {
-    match url.host() {
-        Some(Host::Ipv4(address)) => IpAddr::V4(address).is_loopback(),
-        Some(Host::Ipv6(address)) => IpAddr::V6(address).is_loopback(),
-        Some(Host::Domain(name)) => name.eq_ignore_ascii_case("localhost"),
-        None => false,
-    }
-}
-
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used, reason = "tests")]
     use super::*;
-    use crate::account::WHOOP;
+    use crate::whoop::account::ACCOUNT;
 
     fn whoop(api: &str, oauth: &str) -> Result<(String, String), SettingsError> {
         let look = |name: &str| match name {
@@ -196,7 +133,7 @@ mod tests {
             "WHOOP_OAUTH_BASE_URL" => Some(oauth.to_owned()),
             _ => None,
         };
-        let read = ServiceSettings::read(&WHOOP, &look)?;
+        let read = ServiceSettings::read(&ACCOUNT, &look)?;
         Ok((format!("{:?}", read.api_base), format!("{:?}", read.oauth_base)))
     }
 
@@ -243,20 +180,6 @@ mod tests {
             "not an address",
         ] {
             assert!(whoop(given, "").is_err(), "{given}");
-        }
-    }
-
-    #[test]
-    fn an_id_cannot_steer_a_request_elsewhere() {
-        let base = Base::parse("https://x.example/v2").unwrap();
-        for (id, expected) in [
-            ("7", "https://x.example/v2/cycle/7"),
-            ("../user/access", "https://x.example/v2/cycle/..%2Fuser%2Faccess"),
-            ("a?b#c", "https://x.example/v2/cycle/a%3Fb%23c"),
-            ("..", "https://x.example/v2/cycle/%252E%252E"),
-            ("", "https://x.example/v2/cycle/"),
-        ] {
-            assert_eq!(base.join(&["cycle", id]).as_str(), expected, "{id}");
         }
     }
 }

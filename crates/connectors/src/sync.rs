@@ -1,40 +1,69 @@
-//! Brings the mirror of a service up to date. What is common to all services is here: one sync at a
-//! time, all resources side by side, a row of history for each, and the result that tools and
-//! commands show. How a resource is fetched is the service's own.
+//! Updates the mirror of a service. Common to all services: one sync at a time, all resources
+//! concurrently, a row of history for each, and the report that tools and commands show. How a
+//! resource is fetched is up to the service.
 
-mod keeper;
+mod concurrent;
+mod job;
 mod report;
 mod snapshot;
-mod together;
-mod turn;
+mod writer;
 
 use std::future::Future;
 use std::pin::Pin;
 use std::time::Duration;
 
 use serde_json::Value;
-use store::records::{RecordsError, SyncTurn};
+use store::export::ServiceExports;
+use store::records::{Derived, Records, RecordsError, SyncLock, View};
 
-use crate::Desk;
+use crate::ConnectorContext;
 
-pub use keeper::{Keeper, Page};
+pub use concurrent::{all, as_they_come, some_at_a_time};
+use job::JobParams;
+pub use job::SyncJob;
+pub use report::{ResourceReport, SyncReport, SyncStatus};
 pub use snapshot::{CURRENT, Snapshot, is_same};
-pub use together::{all, as_they_come, some_at_a_time};
-use turn::Course;
-pub use turn::Turn;
+pub use writer::{RecordWriter, StorablePage};
 
-/// What of a service is mirrored.
+/// Counts some records of a mirror.
+pub type CountRecords = fn(&Records) -> Result<u64, RecordsError>;
+
+/// The local mirror of a service's records.
 pub struct Mirror {
     pub service: &'static str,
     /// In the order of their rows of history.
-    pub resources: &'static [Resource],
+    pub resources: &'static [SyncResource],
     /// What changed in it.
-    pub events: fn(&Desk, &EventsAsked<'_>) -> Result<Value, Fault>,
+    pub events: fn(&ConnectorContext, &EventsRequest<'_>) -> Result<Value, ResourceError>,
+    /// The kinds that can be exported, with their views.
+    pub export: &'static ServiceExports,
+    /// Views of kinds that cannot be exported.
+    pub more_views: &'static [&'static View],
+    /// Increase when `derive` changes.
+    pub version: u32,
+    /// Derives the columns of a raw record of a kind.
+    pub derive: fn(kind: &str, raw: &str) -> Option<Derived>,
+    /// The owner's offset from UTC, where the records say it.
+    pub offset_s: Option<fn(&Records) -> Option<i32>>,
+    /// Counts records with impossible times.
+    pub doubtful: Option<CountRecords>,
 }
 
-/// A question about what changed.
+impl Mirror {
+    /// Updates the views and the derived columns to this version. Cheap when nothing has changed; sends
+    /// no request.
+    pub fn prepare(&self, records: &Records) -> Result<(), RecordsError> {
+        let exported = self.export.kinds.iter().map(|kind| kind.view);
+        let views: Vec<&View> = exported.chain(self.more_views.iter().copied()).collect();
+        records.declare(&views)?;
+        records.reshape(self.service, self.version, self.derive)?;
+        Ok(())
+    }
+}
+
+/// A request for changes.
 #[derive(Clone, Copy, Debug)]
-pub struct EventsAsked<'a> {
+pub struct EventsRequest<'a> {
     /// A time, or the cursor of an earlier answer.
     pub since: &'a str,
     pub until: Option<&'a str>,
@@ -43,22 +72,31 @@ pub struct EventsAsked<'a> {
 }
 
 /// One list or snapshot of a service.
-pub struct Resource {
+pub struct SyncResource {
     pub name: &'static str,
-    /// Where a run begins, in the words that the history keeps; nothing for what has no time.
-    pub since: Option<Since>,
+    /// The start of a run, as the history records it; `None` for resources without a time.
+    pub since: Option<SinceFn>,
     pub fetch: Fetch,
 }
 
-pub type Since = fn(&Desk, &Asked, now_us: i64) -> Result<Option<String>, RecordsError>;
+impl SyncResource {
+    /// A list that is fetched from its newest entry.
+    pub(crate) const fn list(name: &'static str, fetch: Fetch) -> SyncResource {
+        SyncResource { name, since: None, fetch }
+    }
+}
 
-/// Fetches a resource and keeps it page by page. Answers the newest stamp of change it has now.
-pub type Fetch = for<'a> fn(&'a Turn<'a>) -> Fetching<'a>;
-pub type Fetching<'a> = Pin<Box<dyn Future<Output = Result<Option<String>, Fault>> + Send + 'a>>;
+pub type SinceFn =
+    fn(&ConnectorContext, &SyncRequest, now_us: i64) -> Result<Option<String>, RecordsError>;
 
-/// What a sync is asked to do. By default it fetches what is new.
+/// Fetches a resource and stores it page by page. Returns its newest time of change.
+pub type Fetch = for<'a> fn(&'a SyncJob<'a>) -> Fetching<'a>;
+pub type Fetching<'a> =
+    Pin<Box<dyn Future<Output = Result<Option<String>, ResourceError>> + Send + 'a>>;
+
+/// The request of a sync. By default it fetches new records.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Asked {
+pub struct SyncRequest {
     /// Everything from the beginning; stronger than `since`.
     pub full: bool,
     pub since: Option<String>,
@@ -66,19 +104,19 @@ pub struct Asked {
     pub resources: Option<Vec<String>>,
 }
 
-/// Why one resource failed: a code that programs know, and words.
+/// Why one resource failed: a stable code and a message.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Fault {
+pub struct ResourceError {
     pub code: &'static str,
     pub words: String,
 }
 
-/// How far a sync has come.
+/// Progress of a sync.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Step<'a> {
-    /// Another sync of the service is under way; this one starts when that one has ended.
+pub enum SyncProgress<'a> {
+    /// Another sync of the service is running; this one waits for it.
     Waits,
-    /// So many records came so far; `share` of the resource's time is done, from 0 to 1.
+    /// Fetched records so far; `share` of the resource's time is done, from 0 to 1.
     Page {
         resource: &'a str,
         records: u64,
@@ -89,10 +127,10 @@ pub enum Step<'a> {
     },
 }
 
-/// Hears of every step.
-pub type Told<'a> = &'a (dyn Fn(Step<'_>) + Sync);
+/// Receives the progress.
+pub type OnProgress<'a> = &'a (dyn Fn(SyncProgress<'_>) + Sync);
 
-/// Why a sync could not even start.
+/// Why a sync could not start.
 #[derive(Debug, thiserror::Error)]
 pub enum SyncError {
     #[error(transparent)]
@@ -105,53 +143,40 @@ pub enum SyncError {
 const TURN_WAIT_S_MAX: u64 = 15 * 60;
 const TURN_LOOK_EVERY: Duration = Duration::from_millis(100);
 
-/// The mirror of a service, if it keeps one.
-pub fn mirror(service: &str) -> Option<&'static Mirror> {
-    ALL.iter().copied().find(|mirror| mirror.service == service)
-}
-
-/// Every mirror. Adding one is a line here.
-pub const ALL: &[&Mirror] = &[
-    &crate::whoop::sync::MIRROR,
-    &crate::spotify::mirror::MIRROR,
-    &crate::youtube::mirror::MIRROR,
-    &crate::steam::mirror::MIRROR,
-    &crate::reddit::mirror::MIRROR,
-    &crate::bilibili::mirror::MIRROR,
-];
-
-/// Runs a sync to its end and answers its result: `status`, times, and each resource's counts.
-/// A resource that fails does not stop the others.
+/// Runs a sync to its end. A resource that fails does not stop the others.
 pub async fn run(
-    desk: &Desk,
+    ctx: &ConnectorContext,
     mirror: &Mirror,
-    asked: &Asked,
-    told: Told<'_>,
-) -> Result<Value, SyncError> {
+    asked: &SyncRequest,
+    on_progress: OnProgress<'_>,
+) -> Result<SyncReport, SyncError> {
     let chosen = match chosen(mirror, asked) {
         Ok(chosen) => chosen,
-        Err(unknown) => return Ok(report::refused(desk.clock.now().wall_us, &unknown)),
+        Err(unknown) => return Ok(SyncReport::of_unknown(ctx.clock.now().wall_us, unknown)),
     };
-    let _turn = wait_for_turn(desk, mirror.service, told).await?;
-    crate::shelves::prepare(&desk.records)?;
-    let started_us = desk.clock.now().wall_us;
-    // The rows are made before anything is fetched, so that they stand in the order asked for.
-    let keeper = Keeper::start(&desk.records, mirror.service);
-    let mut turns = Vec::new();
+    let _turn = wait_for_turn(ctx, mirror.service, on_progress).await?;
+    mirror.prepare(&ctx.records)?;
+    let started_us = ctx.clock.now().wall_us;
+    // The rows are created before anything is fetched, so that they have the requested order.
+    let writer = RecordWriter::start(&ctx.records, mirror.service);
+    let mut jobs = Vec::new();
     for resource in chosen {
         let since = match resource.since {
-            Some(since) => since(desk, asked, started_us)?,
+            Some(since) => since(ctx, asked, started_us)?,
             None => None,
         };
-        let course = Course { asked, since, started_us };
-        turns.push(Turn::begin(desk, mirror.service, resource, course, &keeper, told)?);
+        let course = JobParams { asked, since, started_us };
+        jobs.push(SyncJob::begin(ctx, mirror.service, resource, course, &writer, on_progress)?);
     }
-    let outcomes = all(turns.iter().map(Turn::run)).await;
-    Ok(report::result(started_us, desk.clock.now().wall_us, &turns, &outcomes))
+    let outcomes = all(jobs.iter().map(SyncJob::run)).await;
+    let completed_us = ctx.clock.now().wall_us;
+    let resources =
+        jobs.iter().zip(outcomes).map(|(job, outcome)| ResourceReport::of(job, outcome)).collect();
+    Ok(SyncReport { started_us, completed_us, resources, unknown: Vec::new() })
 }
 
-/// The resources asked for, in the order asked for; or the names that are none.
-fn chosen(mirror: &Mirror, asked: &Asked) -> Result<Vec<&'static Resource>, Vec<String>> {
+/// The requested resources in the requested order, or the unknown names.
+fn chosen(mirror: &Mirror, asked: &SyncRequest) -> Result<Vec<&'static SyncResource>, Vec<String>> {
     let Some(names) = &asked.resources else { return Ok(mirror.resources.iter().collect()) };
     let find = |name: &String| mirror.resources.iter().find(|r| r.name == name);
     let unknown: Vec<String> = names.iter().filter(|name| find(name).is_none()).cloned().collect();
@@ -159,33 +184,38 @@ fn chosen(mirror: &Mirror, asked: &Asked) -> Result<Vec<&'static Resource>, Vec<
 }
 
 async fn wait_for_turn(
-    desk: &Desk,
+    ctx: &ConnectorContext,
     service: &'static str,
-    told: Told<'_>,
-) -> Result<SyncTurn, SyncError> {
+    on_progress: OnProgress<'_>,
+) -> Result<SyncLock, SyncError> {
     let tries = Duration::from_secs(TURN_WAIT_S_MAX).as_millis() / TURN_LOOK_EVERY.as_millis();
     for attempt in 0..tries {
-        if let Some(turn) = desk.records.sync_turn(service)? {
-            return Ok(turn);
+        if let Some(job) = ctx.records.try_sync_lock(service)? {
+            return Ok(job);
         }
         if attempt == 0 {
-            told(Step::Waits);
+            on_progress(SyncProgress::Waits);
         }
         tokio::time::sleep(TURN_LOOK_EVERY).await;
     }
     Err(SyncError::Busy { service })
 }
 
-impl From<RecordsError> for Fault {
-    fn from(error: RecordsError) -> Fault {
+impl From<RecordsError> for ResourceError {
+    fn from(error: RecordsError) -> ResourceError {
         let words = error.to_string();
         let words = words.lines().next().unwrap_or_default();
-        Fault { code: "CACHE_ERROR", words: format!("the local mirror failed: {words}") }
+        ResourceError { code: "CACHE_ERROR", words: format!("the local mirror failed: {words}") }
     }
 }
 
-impl Fault {
-    /// `CODE: words`, as results and the history show it.
+impl ResourceError {
+    /// Whether the service's rate limit ended the sync.
+    pub fn is_rate_limited(&self) -> bool {
+        self.code.eq_ignore_ascii_case("rate_limited")
+    }
+
+    /// `CODE: message`, as results and the history show it.
     pub fn line(&self) -> String {
         format!("{}: {}", self.code, self.words)
     }

@@ -1,5 +1,5 @@
-//! Moments and stretches of time as people and programs write them: ISO-8601 in all its forms, and
-//! words such as `yesterday` or `last 30 days` on the owner's own clock. The clock is an argument.
+//! Parses times and spans: ISO-8601 in all its forms, and
+//! words such as `yesterday` or `last 30 days` in the owner's zone. The clock is an argument.
 
 mod iso;
 mod natural;
@@ -13,15 +13,15 @@ pub use natural::NATURAL_FORMS;
 const DAY_US: i64 = 86_400_000_000;
 const EPOCH: Date = Date::constant(1970, 1, 1);
 
-/// Where and when the reader of a date stands.
+/// The current time and zone for parsing a date.
 #[derive(Clone, Copy, Debug)]
 pub struct Here {
     pub now_us: i64,
-    /// The owner's distance from UTC.
+    /// The owner's offset from UTC.
     pub offset_s: i32,
 }
 
-/// What a date argument means: the instant for machine forms, a whole stretch for words.
+/// The meaning of a date argument: an instant for ISO forms, a whole span for words.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Span {
     pub from_us: i64,
@@ -29,20 +29,20 @@ pub struct Span {
     pub to_us: i64,
 }
 
-/// A text no rule could read.
+/// A text that matches no form.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "not a date or time; write ISO-8601 such as `2026-04-14T06:30:00Z` or words such as {NATURAL_FORMS}"
 )]
 pub struct Unreadable;
 
-/// Reads a lower bound. A bare ISO date is midnight UTC, as WHOOP's clients expect; words begin at
-/// midnight where the owner is.
+/// Parses a lower bound. A bare ISO date is midnight UTC, as WHOOP's clients expect; words begin at
+/// midnight in the owner's zone.
 pub fn start_us(text: &str, here: Here) -> Result<i64, Unreadable> {
     read(text, here).map(|span| span.from_us)
 }
 
-/// Reads an exclusive upper bound. Words include the stretch they name: up to the end of yesterday.
+/// Parses an exclusive upper bound. Words include their span: up to the end of yesterday.
 pub fn end_us(text: &str, here: Here) -> Result<i64, Unreadable> {
     read(text, here).map(|span| span.to_us)
 }
@@ -59,7 +59,7 @@ pub fn instant_us(text: &str) -> Option<i64> {
     iso::read(text).map(|iso| iso.instant_us)
 }
 
-/// A bare ISO date in any form, or a day in words; the owner's clock decides what `today` is.
+/// A bare ISO date in any form, or a day in words; `today` is in the owner's zone.
 pub fn day(text: &str, here: Here) -> Option<Date> {
     if let Some(iso) = iso::read(text) {
         return iso.bare_date;
@@ -68,13 +68,13 @@ pub fn day(text: &str, here: Here) -> Option<Date> {
     (span.to_us - span.from_us == DAY_US).then(|| local_date(span.from_us, here.offset_s))?
 }
 
-/// Whether a text says a time in words, and not in a form of ISO-8601.
+/// Whether a text is a time in words, not in ISO-8601.
 pub fn is_words(text: &str) -> bool {
     iso::read(text).is_none()
 }
 
-/// The days that a text names: the UTC day of a bare ISO date; for words all days of the stretch, on
-/// the owner's clock.
+/// The days that a text names: the UTC day of a bare ISO date; for words all days of the span, in
+/// the owner's zone.
 pub fn days(text: &str, here: Here) -> Option<Span> {
     if let Some(iso) = iso::read(text) {
         return day_span(iso.bare_date?, 0);
@@ -104,18 +104,18 @@ pub fn day_span(date: Date, offset_s: i32) -> Option<Span> {
 }
 
 pub(crate) fn midnight_us(date: Date, offset_s: i32) -> Option<i64> {
-    // Timestamps end a day before the calendar does, and `9999-12-31` is how programs say "for ever".
+    // Timestamps end a day before the calendar, and programs write `9999-12-31` for "no end".
     let utc_us = date.duration_since(EPOCH).as_secs().checked_mul(1_000_000)?;
     utc_us.checked_sub(i64::from(offset_s) * 1_000_000)
 }
 
-/// The calendar day of an instant where the offset holds.
+/// The calendar day of an instant at an offset.
 pub fn local_date(instant_us: i64, offset_s: i32) -> Option<Date> {
     let offset = Offset::from_seconds(offset_s).ok()?;
     Some(offset.to_datetime(Timestamp::from_microsecond(instant_us).ok()?).date())
 }
 
-/// An instant on the clock of an offset: no fraction when it is zero, else six digits.
+/// An instant at an offset: no fraction if it is zero, else six digits.
 pub fn local_text(instant_us: i64, offset_s: i32) -> Option<String> {
     let offset = Offset::from_seconds(offset_s).ok()?;
     let local = offset.to_datetime(Timestamp::from_microsecond(instant_us).ok()?);
@@ -203,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn the_last_day_of_the_calendar_is_a_day_like_others() {
+    fn the_last_day_of_the_calendar_is_valid() {
         assert_eq!(instant_us("9999-12-31T23:59:59Z"), Some(253_402_300_799_000_000));
         let last = strict_date("9999-12-31").unwrap();
         assert_eq!(day_span(last, 0).unwrap().to_us, 253_402_300_800_000_000);
@@ -249,7 +249,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_a_time_is_refused() {
+    fn other_text_is_refused() {
         for given in [
             "",
             "garbage",
@@ -273,7 +273,7 @@ mod tests {
     }
 
     #[test]
-    fn words_are_read_on_the_owners_clock() {
+    fn words_are_parsed_in_the_owners_zone() {
         for (given, from, to) in [
             ("today", "2026-04-15T00:00:00+02:00", "2026-04-16T00:00:00+02:00"),
             ("Yesterday ", "2026-04-14T00:00:00+02:00", "2026-04-15T00:00:00+02:00"),

@@ -1,6 +1,7 @@
 //! WHOOP: the owner's cycles, recoveries, sleeps and workouts, read from a local mirror of the v2 API.
-//! This file is the table; each subject has its own file below it.
+//! This file is the tool table; the tools are in the submodules.
 
+pub mod account;
 pub mod api;
 mod classic;
 mod daily;
@@ -8,16 +9,18 @@ pub mod days;
 mod events;
 pub mod export;
 mod fill;
-mod fit;
+mod handler;
 mod health;
-pub mod keep;
+pub(crate) mod insights;
 pub mod kind;
 pub mod legacy;
+mod list_tools;
 mod lists;
 mod locked;
+pub mod mirror_writer;
 pub mod problem;
+mod records;
 mod resources;
-mod schemas;
 pub mod shape;
 mod single;
 mod status;
@@ -26,27 +29,25 @@ mod table;
 pub mod takeout;
 #[cfg(test)]
 mod tests;
+mod truncate;
 pub mod views;
 pub mod webhook;
 
-use serde_json::Value;
 use store::records::{Records, RecordsError, Window};
 
-use crate::account::WHOOP;
-use crate::coerce::Misread;
+use crate::connector::{Connector, DemoCall};
 use crate::when::Here;
-use crate::{Answer, Desk, Service, Working};
-pub(crate) use events::Marks;
+use crate::{ConnectorContext, Service};
+use account::ACCOUNT;
+use handler::Trouble;
 use kind::Kind;
-pub(crate) use locked::locked;
-use problem::Problem;
 
 /// The service's name in records, accounts and addresses.
 pub const NAME: &str = "whoop";
 
-pub const SERVICE: Service = Service {
-    name: NAME,
-    title: "WHOOP",
+pub static SERVICE: Service = Service { name: NAME, title: "WHOOP", account: Some(&ACCOUNT) };
+
+pub const CONNECTOR: Connector = Connector {
     instructions: concat!(
         "tollgate ",
         env!("CARGO_PKG_VERSION"),
@@ -54,67 +55,41 @@ pub const SERVICE: Service = Service {
         "(fresh=true asks WHOOP). get_whoop_events tells what changed, export_whoop writes files, health_check checks."
     ),
     tools: table::TOOLS,
+    policy: include_str!("whoop/policy.json"),
     resources: resources::RESOURCES,
     templates: resources::TEMPLATES,
-    account: Some(&WHOOP),
-    policy: include_str!("whoop/policy.json"),
+    mirror: Some(&sync::MIRROR),
+    webhook: Some(&webhook::WEBHOOK),
+    agent_exports: Some(&export::AGENT_EXPORTS),
+    vault_locked: Some(locked::locked),
+    demo: Some(&DEMO),
+    report: Some(&insights::REPORT),
+    ..Connector::of(&SERVICE)
 };
 
-/// Why a tool has no result.
-#[derive(Debug)]
-pub(crate) enum Trouble {
-    /// The arguments do not fit the tool: an `isError` answer.
-    Misread(Misread),
-    /// A domain error: an ordinary answer with the envelope.
-    Problem(Problem),
+/// Yesterday, because today is empty between the stand-in owner's midnight and waking.
+const DEMO: DemoCall = DemoCall {
+    tool: "get_whoop_daily_summary",
+    arguments: r#"{"date":"yesterday","day":"local"}"#,
+    needs_mirror: true,
+};
+
+/// The current time and the owner's offset, taken from the newest record, because WHOOP's profile
+/// has no time zone.
+pub(crate) fn here(ctx: &ConnectorContext) -> Here {
+    let offset_s = offset_s(&ctx.records).unwrap_or(0);
+    Here { now_us: ctx.clock.now().wall_us, offset_s }
 }
 
-impl From<Misread> for Trouble {
-    fn from(misread: Misread) -> Trouble {
-        Trouble::Misread(misread)
-    }
-}
-
-impl From<Problem> for Trouble {
-    fn from(problem: Problem) -> Trouble {
-        Trouble::Problem(problem)
-    }
-}
-
-/// What a tool does, before it is put into an answer.
-pub(crate) type Outcome = Result<Value, Trouble>;
-
-/// Turns a tool's outcome into its answer.
-fn answering<'a, T: Into<Answer>>(
-    work: impl Future<Output = Result<T, Trouble>> + Send + 'a,
-) -> Working<'a> {
-    Box::pin(async move {
-        match work.await {
-            Ok(found) => found.into(),
-            Err(Trouble::Problem(problem)) => Answer::Found(problem.envelope()),
-            Err(Trouble::Misread(Misread(words))) => {
-                Answer::Failed { code: "invalid_arguments", words }
-            }
-        }
-    })
-}
-
-/// Where the owner stands: now, and on the clock of the newest record, because WHOOP's profile knows
-/// no time zone.
-pub(crate) fn here(desk: &Desk) -> Here {
-    let offset_s = offset_s(&desk.records).unwrap_or(0);
-    Here { now_us: desk.clock.now().wall_us, offset_s }
-}
-
-/// The clock of the newest record; nothing while the mirror has none that says it.
+/// The offset of the newest record; `None` if no record has one.
 pub fn offset_s(records: &Records) -> Option<i32> {
     let newest = Window { limit: Some(1), newest_first: true, ..Window::default() };
-    let found = records.look(|look| {
+    let found = records.snapshot(|look| {
         let mut found: Option<(i64, i32)> = None;
         for kind in [Kind::Cycles, Kind::Sleeps, Kind::Workouts] {
             let rows = look.window(NAME, kind.name(), &newest)?;
             let own = rows.first().and_then(|row| Some((row.start_us?, row.offset_s?)));
-            // Of equals the cycle's counts.
+            // On a tie the cycle's offset counts.
             found = if own.map(|own| own.0) > found.map(|found| found.0) { own } else { found };
         }
         Ok(found)
@@ -122,7 +97,7 @@ pub fn offset_s(records: &Records) -> Option<i32> {
     found.ok().flatten().map(|(_, offset_s)| offset_s)
 }
 
-/// How many records WHOOP sent with times that cannot be.
+/// The number of records with impossible times.
 pub fn doubtful(records: &Records) -> Result<u64, RecordsError> {
     let mut sum = 0;
     // Recoveries have no times of their own.

@@ -1,5 +1,5 @@
-//! The client and the sign-ins that WHOOP does not use, against a server that says exactly what the
-//! test tells it to.
+//! The HTTP client and the sign-ins that WHOOP does not use, against a server with scripted
+//! responses.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -13,11 +13,12 @@ use std::net::TcpListener;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use connectors::account::{Client, Place, Probe, SignIn, WHOOP};
+use connectors::account::{Client, Endpoint, Probe, SignIn};
 use connectors::http::{Http, HttpError, Request};
 use connectors::oauth::device::DeviceCode;
 use connectors::oauth::grant::{Form, Grant};
-use connectors::{Account, Base, ServiceSettings};
+use connectors::whoop::account::ACCOUNT;
+use connectors::{Account, BaseUrl, ServiceSettings};
 use store::accounts;
 use store::secret::Secret;
 
@@ -66,8 +67,8 @@ fn answer(status: u16, headers: &str, body: &str) -> String {
     )
 }
 
-fn base(fake: &Fake) -> Base {
-    Base::parse(&fake.base).unwrap()
+fn base(fake: &Fake) -> BaseUrl {
+    BaseUrl::parse(&fake.base).unwrap()
 }
 
 #[tokio::test]
@@ -90,12 +91,12 @@ async fn an_answer_that_is_too_large_cut_or_never_comes_is_an_error_that_names_t
     assert!(matches!(large, HttpError::TooLarge { bytes_max: 1000, .. }), "{large}");
     let cut = http.send(request()).await.unwrap_err();
     assert!(matches!(cut, HttpError::Lost { .. }), "{cut}");
-    let gone = Base::parse("http://127.0.0.1:1").unwrap();
+    let gone = BaseUrl::parse("http://127.0.0.1:1").unwrap();
     let gone =
         http.send(Request::get(&gone, &["x"]).query("key", "planted-key")).await.unwrap_err();
     assert!(matches!(gone, HttpError::Unreachable { .. }), "{gone}");
     let silent = TcpListener::bind("127.0.0.1:0").unwrap();
-    let silent = Base::parse(&format!("http://{}", silent.local_addr().unwrap())).unwrap();
+    let silent = BaseUrl::parse(&format!("http://{}", silent.local_addr().unwrap())).unwrap();
     let slow = Request::get(&silent, &["x"]).wait_max(Duration::from_millis(300));
     let slow = http.send(slow).await.unwrap_err();
     assert!(matches!(slow, HttpError::TimedOut { .. } | HttpError::Unreachable { .. }), "{slow}");
@@ -115,15 +116,20 @@ const DEVICE: Account = Account {
         token: &["token"],
         client: Client::Post,
     },
-    oauth: Place {
+    oauth: Endpoint {
         url: "https://oauth2.googleapis.com",
         variable: "OAUTH",
         also: &[],
         completions: &[],
     },
-    api: Place { url: "https://www.googleapis.com", variable: "API", also: &[], completions: &[] },
+    api: Endpoint {
+        url: "https://www.googleapis.com",
+        variable: "API",
+        also: &[],
+        completions: &[],
+    },
     probe: Probe { path: &["x"], fixed: &[], query: &[], cookies: &[], person: None },
-    ..WHOOP
+    ..ACCOUNT
 };
 
 const BASIC: Account = Account {
@@ -182,7 +188,7 @@ async fn a_secret_goes_where_the_service_wants_it() {
     let grant = grant(&BASIC, &fake);
     assert!(grant.tokens(&Http::new(), Form::of("refresh_token")).await.is_err());
     let asked = fake.asked.lock().unwrap()[0].to_ascii_lowercase();
-    // "my+id:s%26cret", as RFC 6749 2.3.1 wants it.
+    // "my+id:s%26cret", as RFC 6749 2.3.1 requires.
     assert!(asked.contains("authorization: basic bxkrawq6cyuynmnyzxq="), "{asked}");
     assert!(!asked.contains("client_secret"), "{asked}");
 }

@@ -1,16 +1,16 @@
-//! The time of a sandbox: it begins where the caller says, runs on or stands still, and can be moved
-//! forward. Nothing here knows what time it is outside.
+//! The clock of a sandbox: starts at a given time, runs or stays frozen, and can be advanced. It never
+//! reads the wall clock.
 
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Instant;
 
-/// Does time pass by itself?
+/// Whether the clock runs by itself.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Time {
+pub enum ClockMode {
     #[default]
-    Runs,
-    /// Only [`crate::Control::advance`] moves it: every answer can be foretold.
-    Stands,
+    Running,
+    /// Only [`crate::Control::advance`] moves it, so that every response is deterministic.
+    Frozen,
 }
 
 #[derive(Debug)]
@@ -21,8 +21,8 @@ pub(crate) struct Clock {
 }
 
 impl Clock {
-    pub(crate) fn new(begun_us: i64, time: Time) -> Clock {
-        let since = matches!(time, Time::Runs).then(Instant::now);
+    pub(crate) fn new(begun_us: i64, time: ClockMode) -> Clock {
+        let since = matches!(time, ClockMode::Running).then(Instant::now);
         Clock { begun_us, since, moved_us: AtomicI64::new(0) }
     }
 
@@ -41,11 +41,11 @@ impl Clock {
 
 #[cfg(test)]
 mod tests {
-    use super::{Clock, Time};
+    use super::{Clock, ClockMode};
 
     #[test]
-    fn a_standing_clock_moves_only_when_moved() {
-        let clock = Clock::new(100, Time::Stands);
+    fn a_frozen_clock_moves_only_when_advanced() {
+        let clock = Clock::new(100, ClockMode::Frozen);
         assert_eq!(clock.now_us(), 100);
         clock.advance(50);
         assert_eq!(clock.now_us(), 150);

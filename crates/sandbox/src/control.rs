@@ -1,4 +1,4 @@
-//! The hand behind a sandbox: counters, faults, tokens, clock and records, as Rust methods and as
+//! Controls a running sandbox: counters, faults, tokens, clock and records, as Rust methods and as
 //! JSON below `/_sandbox`.
 
 use std::sync::Arc;
@@ -6,37 +6,17 @@ use std::sync::Arc;
 use serde_json::{Map, Value, json};
 
 use crate::counters::Counters;
+use crate::error::ControlError;
 use crate::faults::Fault;
-use crate::http::{Asked, Reply};
-use crate::oauth::Which;
-use crate::server::State;
+use crate::http::{Request, Response};
+use crate::oauth::TokenKind;
+use crate::state::State;
 use crate::webhook;
 
-/// Where the control endpoint begins.
+/// The path prefix of the control endpoints.
 pub const PREFIX: &str = "/_sandbox";
 
-/// Why something could not be done to a sandbox.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Trouble {
-    #[error("{0}")]
-    Bad(String),
-    #[error("{0}")]
-    Missing(String),
-    #[error("{0}")]
-    Failed(String),
-}
-
-impl Trouble {
-    fn status(&self) -> u16 {
-        match self {
-            Trouble::Bad(_) => 400,
-            Trouble::Missing(_) => 404,
-            Trouble::Failed(_) => 502,
-        }
-    }
-}
-
-/// Steers a running sandbox. Cheap to clone, usable from any thread.
+/// Controls a running sandbox. Cheap to clone, usable from any thread.
 #[derive(Clone, Debug)]
 pub struct Control(Arc<State>);
 
@@ -46,11 +26,11 @@ impl Control {
     }
 
     pub fn counters(&self) -> Counters {
-        self.0.tally.read()
+        self.0.counters.read()
     }
 
     pub fn reset_counters(&self) {
-        self.0.tally.reset();
+        self.0.counters.reset();
     }
 
     pub fn fault(&self, fault: Fault) {
@@ -61,7 +41,7 @@ impl Control {
         self.0.faults.clear();
     }
 
-    /// The faults that can still strike.
+    /// The faults that can still occur.
     pub fn faults(&self) -> Vec<Fault> {
         self.0.faults.left()
     }
@@ -70,120 +50,120 @@ impl Control {
         self.0.clock.now_us()
     }
 
-    /// Moves time forward; days that pass bring their records with them.
+    /// Advances the clock and generates the records up to the new time.
     pub fn advance(&self, us: u64) {
         self.0.clock.advance(us);
-        self.0.fake.catch_up(self.0.clock.now_us());
+        self.0.service.catch_up(self.0.clock.now_us());
     }
 
-    /// A fresh token response of the owner, as the token endpoint would have given it; for a
-    /// service without one, its key or cookies.
+    /// A new token response for the owner, as from the token endpoint; without OAuth, the key or
+    /// cookies.
     pub fn tokens(&self) -> Value {
-        self.0.fake.grant(None, self.now_us())
+        self.0.service.grant(None, self.now_us())
     }
 
-    /// A token response for these scopes alone.
+    /// A token response with only these scopes.
     pub fn tokens_for(&self, scopes: &[&str]) -> Value {
         let scopes = scopes.iter().map(|scope| (*scope).to_owned()).collect();
-        self.0.fake.grant(Some(scopes), self.now_us())
+        self.0.service.grant(Some(scopes), self.now_us())
     }
 
-    /// Makes tokens useless from now on.
-    pub fn expire(&self, which: Which) {
-        self.0.fake.expire(which);
+    /// Invalidates tokens.
+    pub fn expire(&self, kind: TokenKind) {
+        self.0.service.expire(kind);
     }
 
-    /// Changes settings while it runs: those of the provider (`expires_in_s`, `consent`,
-    /// `reused`) and those of the service.
-    pub fn set(&self, settings: &Value) -> Result<(), Trouble> {
-        match self.0.fake.provider() {
-            Some(provider) => self.0.fake.set(&provider.set(settings)?),
-            None => self.0.fake.set(settings),
+    /// Changes settings at run time: those of the provider (`expires_in_s`, `consent`, `reused`) and
+    /// those of the service.
+    pub fn set(&self, settings: &Value) -> Result<(), ControlError> {
+        match self.0.service.provider() {
+            Some(provider) => self.0.service.set(&provider.set(settings)?),
+            None => self.0.service.set(settings),
         }
     }
 
-    /// The client's answer to a device code: true lets it in.
-    pub fn decide_device(&self, user_code: &str, let_in: bool) -> Result<(), Trouble> {
-        let provider = self.0.fake.provider();
+    /// The owner's answer to a device code: true allows the sign-in.
+    pub fn decide_device(&self, user_code: &str, let_in: bool) -> Result<(), ControlError> {
+        let provider = self.0.service.provider();
         provider.ok_or_else(no_oauth)?.decide_device(user_code, let_in)
     }
 
     /// All records of a kind, oldest first.
-    pub fn records(&self, kind: &str) -> Result<Vec<Value>, Trouble> {
-        self.0.fake.records(kind)
+    pub fn records(&self, kind: &str) -> Result<Vec<Value>, ControlError> {
+        self.0.service.records(kind)
     }
 
-    pub fn record(&self, kind: &str, id: &str) -> Result<Value, Trouble> {
-        self.0.fake.record(kind, id)
+    pub fn record(&self, kind: &str, id: &str) -> Result<Value, ControlError> {
+        self.0.service.record(kind, id)
     }
 
     /// Merges `patch` into a record. `updated_at` becomes now unless the patch names it.
-    pub fn edit(&self, kind: &str, id: &str, patch: &Value) -> Result<Value, Trouble> {
-        self.0.fake.edit(kind, id, patch, self.now_us())
+    pub fn edit(&self, kind: &str, id: &str, patch: &Value) -> Result<Value, ControlError> {
+        self.0.service.edit(kind, id, patch, self.now_us())
     }
 
-    /// Adds a record; what it does not name is taken from the newest of its kind.
-    pub fn add(&self, kind: &str, record: &Value) -> Result<Value, Trouble> {
-        self.0.fake.add(kind, record, self.now_us())
+    /// Adds a record; missing fields are copied from the newest of its kind.
+    pub fn add(&self, kind: &str, record: &Value) -> Result<Value, ControlError> {
+        self.0.service.add(kind, record, self.now_us())
     }
 
-    pub fn remove(&self, kind: &str, id: &str) -> Result<(), Trouble> {
-        self.0.fake.remove(kind, id)
+    pub fn remove(&self, kind: &str, id: &str) -> Result<(), ControlError> {
+        self.0.service.remove(kind, id)
     }
 
     /// Removes all records of a kind.
-    pub fn clear(&self, kind: &str) -> Result<(), Trouble> {
-        self.0.fake.clear(kind)
+    pub fn clear(&self, kind: &str) -> Result<(), ControlError> {
+        self.0.service.clear(kind)
     }
 
-    /// Sends a signed message to `url` and gives the status of the answer.
-    pub async fn webhook(&self, url: &str, about: &Value) -> Result<u16, Trouble> {
-        let message = self.0.fake.webhook(about, self.now_us())?;
+    /// Sends a signed message to `url` and returns the response status.
+    pub async fn webhook(&self, url: &str, about: &Value) -> Result<u16, ControlError> {
+        let message = self.0.service.webhook(about, self.now_us())?;
         webhook::post(url, message).await
     }
 
     /// What a program needs to use this sandbox: addresses, client and tokens.
     pub fn ready(&self) -> Value {
-        let fake = &self.0.fake;
+        let service = &self.0.service;
         let mut ready = Map::new();
-        let mut say = |name: &str, value: Value| {
+        let mut add = |name: &str, value: Value| {
             if !value.is_null() {
                 ready.insert(name.to_owned(), value);
             }
         };
-        say("service", json!(fake.name()));
-        say("url", json!(self.0.url));
-        say("control", json!(format!("{}{PREFIX}", self.0.url)));
-        say("hosts", fake.hosts());
-        say("values", fake.values());
-        if let Some(provider) = fake.provider() {
-            say("client_id", json!(provider.client().id));
-            say("client_secret", json!(provider.client().secret));
-            say("tokens", self.tokens());
+        add("service", json!(service.name()));
+        add("url", json!(self.0.url));
+        add("control", json!(format!("{}{PREFIX}", self.0.url)));
+        add("hosts", service.hosts());
+        add("values", service.values());
+        if let Some(provider) = service.provider() {
+            add("client_id", json!(provider.client().id));
+            add("client_secret", json!(provider.client().secret));
+            add("tokens", self.tokens());
         }
         Value::Object(ready)
     }
 }
 
-fn no_oauth() -> Trouble {
-    Trouble::Bad("this service has no sign-in by OAuth".to_owned())
+fn no_oauth() -> ControlError {
+    ControlError::Bad("this service has no OAuth sign-in".to_owned())
 }
 
-/// What a control endpoint does, as its own help says it.
+/// The control endpoints: method, path and help text.
 const HELP: &[(&str, &str, &str)] = &[
     ("GET", "/", "this list"),
-    ("GET", "/ready", "addresses, client and a fresh token response"),
-    ("GET", "/counters", "what was asked so far"),
-    ("DELETE", "/counters", "begin again at zero"),
-    ("GET", "/faults", "faults that can still strike"),
+    ("GET", "/ready", "addresses, client and a new token response"),
+    ("GET", "/counters", "requests so far"),
+    ("DELETE", "/counters", "reset to zero"),
+    ("GET", "/faults", "faults that can still occur"),
     ("POST", "/faults", "add one fault or an array of them"),
-    ("DELETE", "/faults", "no more faults"),
-    ("GET", "/clock", "the sandbox's time"),
-    ("POST", "/clock", "move it forward: {\"advance_s\": n}"),
-    ("POST", "/tokens", "a fresh token response: {\"scopes\": [..]} or {} for all"),
+    ("DELETE", "/faults", "remove all faults"),
+    ("GET", "/clock", "the sandbox time"),
+    ("POST", "/clock", "advance it: {\"advance_s\": n}"),
+    ("POST", "/tokens", "a new token response: {\"scopes\": [..]} or {} for all"),
     ("POST", "/tokens/expire", "{\"which\": \"access\" | \"refresh\" | \"all\"}"),
     ("POST", "/device", "{\"user_code\": .., \"let_in\": true | false}"),
-    ("POST", "/settings", "change settings while it runs"),
+    ("POST", "/settings", "change settings at run time"),
     ("GET", "/records/KIND", "all records of a kind, oldest first"),
     ("POST", "/records/KIND", "add a record"),
     ("DELETE", "/records/KIND", "remove all records of a kind"),
@@ -193,19 +173,23 @@ const HELP: &[(&str, &str, &str)] = &[
     ("POST", "/webhook", "{\"url\": .., \"type\": .., \"id\": ..}"),
 ];
 
-/// Answers below the prefix; nothing for any other path.
-pub(crate) async fn answer(state: &Arc<State>, asked: &Asked) -> Option<Reply> {
-    let parts = asked.parts(PREFIX)?;
-    let outcome = route(&Control(Arc::clone(state)), asked, &parts).await;
+/// Answers requests below the prefix; none for any other path.
+pub(crate) async fn answer(state: &Arc<State>, request: &Request) -> Option<Response> {
+    let parts = request.parts(PREFIX)?;
+    let outcome = route(&Control(Arc::clone(state)), request, &parts).await;
     Some(match outcome {
-        Ok(Value::Null) => Reply::empty(204),
-        Ok(value) => Reply::json(200, &value),
-        Err(trouble) => Reply::json(trouble.status(), &json!({ "error": trouble.to_string() })),
+        Ok(Value::Null) => Response::empty(204),
+        Ok(value) => Response::json(200, &value),
+        Err(error) => Response::json(error.status(), &json!({ "error": error.to_string() })),
     })
 }
 
-async fn route(control: &Control, asked: &Asked, parts: &[&str]) -> Result<Value, Trouble> {
-    match (asked.method.as_str(), parts) {
+async fn route(
+    control: &Control,
+    request: &Request,
+    parts: &[&str],
+) -> Result<Value, ControlError> {
+    match (request.method.as_str(), parts) {
         ("GET", []) => Ok(help()),
         ("GET", ["ready"]) => Ok(control.ready()),
         ("GET", ["counters"]) => Ok(json!(control.counters())),
@@ -214,60 +198,63 @@ async fn route(control: &Control, asked: &Asked, parts: &[&str]) -> Result<Value
             Ok(Value::Null)
         }
         ("GET", ["faults"]) => Ok(json!(control.faults())),
-        ("POST", ["faults"]) => add_faults(control, &body(asked)?),
+        ("POST", ["faults"]) => add_faults(control, &body(request)?),
         ("DELETE", ["faults"]) => {
             control.clear_faults();
             Ok(Value::Null)
         }
         ("GET", ["clock"]) => Ok(json!({ "now_us": control.now_us() })),
-        ("POST", ["clock"]) => advance(control, &body(asked)?),
-        ("POST", ["tokens"]) => Ok(tokens(control, &body(asked)?)),
+        ("POST", ["clock"]) => advance(control, &body(request)?),
+        ("POST", ["tokens"]) => Ok(tokens(control, &body(request)?)),
         ("POST", ["tokens", "expire"]) => {
-            control.expire(which(&body(asked)?)?);
+            control.expire(token_kind(&body(request)?)?);
             Ok(Value::Null)
         }
-        ("POST", ["device"]) => device(control, &body(asked)?),
-        ("POST", ["settings"]) => control.set(&body(asked)?).map(|()| Value::Null),
+        ("POST", ["device"]) => device(control, &body(request)?),
+        ("POST", ["settings"]) => control.set(&body(request)?).map(|()| Value::Null),
         ("GET", ["records", kind]) => Ok(Value::Array(control.records(kind)?)),
-        ("POST", ["records", kind]) => control.add(kind, &body(asked)?),
+        ("POST", ["records", kind]) => control.add(kind, &body(request)?),
         ("DELETE", ["records", kind]) => control.clear(kind).map(|()| Value::Null),
         ("GET", ["records", kind, id]) => control.record(kind, id),
-        ("PATCH", ["records", kind, id]) => control.edit(kind, id, &body(asked)?),
+        ("PATCH", ["records", kind, id]) => control.edit(kind, id, &body(request)?),
         ("DELETE", ["records", kind, id]) => control.remove(kind, id).map(|()| Value::Null),
-        ("POST", ["webhook"]) => hook(control, &body(asked)?).await,
-        _ => Err(Trouble::Missing(format!("nothing there; GET {PREFIX}/ lists what is"))),
+        ("POST", ["webhook"]) => hook(control, &body(request)?).await,
+        _ => Err(ControlError::Missing(format!(
+            "unknown control endpoint; GET {PREFIX}/ lists them"
+        ))),
     }
 }
 
 fn help() -> Value {
-    let line = |(method, path, words): &(&str, &str, &str)| json!({ "method": method, "path": format!("{PREFIX}{path}"), "does": words });
+    let line = |(method, path, help): &(&str, &str, &str)| json!({ "method": method, "path": format!("{PREFIX}{path}"), "does": help });
     Value::Array(HELP.iter().map(line).collect())
 }
 
 /// An empty body counts as `{}`.
-fn body(asked: &Asked) -> Result<Value, Trouble> {
-    if asked.body.is_empty() {
+fn body(request: &Request) -> Result<Value, ControlError> {
+    if request.body.is_empty() {
         return Ok(json!({}));
     }
-    asked.json().ok_or_else(|| Trouble::Bad("the body is no JSON".to_owned()))
+    request.json().ok_or_else(|| ControlError::Bad("the body is not JSON".to_owned()))
 }
 
-fn add_faults(control: &Control, body: &Value) -> Result<Value, Trouble> {
+fn add_faults(control: &Control, body: &Value) -> Result<Value, ControlError> {
     let list = match body {
         Value::Array(list) => list.clone(),
         one => vec![one.clone()],
     };
     let faults: Result<Vec<Fault>, _> = list.into_iter().map(serde_json::from_value).collect();
-    let faults = faults.map_err(|error| Trouble::Bad(format!("not a fault: {error}")))?;
+    let faults = faults.map_err(|error| ControlError::Bad(format!("not a fault: {error}")))?;
     for fault in faults {
         control.fault(fault);
     }
     Ok(Value::Null)
 }
 
-fn advance(control: &Control, body: &Value) -> Result<Value, Trouble> {
+fn advance(control: &Control, body: &Value) -> Result<Value, ControlError> {
     let seconds = body.get("advance_s").and_then(Value::as_u64);
-    let seconds = seconds.ok_or_else(|| Trouble::Bad("say `advance_s`, a number".to_owned()))?;
+    let seconds =
+        seconds.ok_or_else(|| ControlError::Bad("`advance_s` is required, a number".to_owned()))?;
     control.advance(seconds.saturating_mul(1_000_000));
     Ok(json!({ "now_us": control.now_us() }))
 }
@@ -282,25 +269,29 @@ fn tokens(control: &Control, body: &Value) -> Value {
     }
 }
 
-fn which(body: &Value) -> Result<Which, Trouble> {
+fn token_kind(body: &Value) -> Result<TokenKind, ControlError> {
     match body.get("which").and_then(Value::as_str) {
-        None | Some("access") => Ok(Which::Access),
-        Some("refresh") => Ok(Which::Refresh),
-        Some("all") => Ok(Which::All),
-        Some(_) => Err(Trouble::Bad("`which` is `access`, `refresh` or `all`".to_owned())),
+        None | Some("access") => Ok(TokenKind::Access),
+        Some("refresh") => Ok(TokenKind::Refresh),
+        Some("all") => Ok(TokenKind::All),
+        Some(_) => {
+            Err(ControlError::Bad("`which` must be `access`, `refresh` or `all`".to_owned()))
+        }
     }
 }
 
-fn device(control: &Control, body: &Value) -> Result<Value, Trouble> {
+fn device(control: &Control, body: &Value) -> Result<Value, ControlError> {
     let code = body.get("user_code").and_then(Value::as_str);
-    let code = code.ok_or_else(|| Trouble::Bad("say `user_code`".to_owned()))?;
+    let code = code.ok_or_else(|| ControlError::Bad("`user_code` is required".to_owned()))?;
     let let_in = body.get("let_in").and_then(Value::as_bool).unwrap_or(true);
     control.decide_device(code, let_in).map(|()| Value::Null)
 }
 
-async fn hook(control: &Control, body: &Value) -> Result<Value, Trouble> {
+async fn hook(control: &Control, body: &Value) -> Result<Value, ControlError> {
     let url = body.get("url").and_then(Value::as_str);
-    let url = url.ok_or_else(|| Trouble::Bad("say `url`, where the webhook goes".to_owned()))?;
+    let url = url.ok_or_else(|| {
+        ControlError::Bad("`url` is required, the address of the receiver".to_owned())
+    })?;
     let status = control.webhook(url, body).await?;
     Ok(json!({ "status": status }))
 }

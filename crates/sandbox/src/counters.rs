@@ -1,26 +1,26 @@
-//! What was asked of a sandbox, so that a test can say "exactly one refresh" and be believed.
+//! Request counters, so that a test can assert "exactly one refresh".
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use serde::Serialize;
 
-use crate::http::{Asked, Reply};
+use crate::http::{Request, Response};
 
-/// A reading of the counters.
+/// A snapshot of the counters.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Counters {
     pub requests: u64,
     /// By method and path, such as `GET /developer/v2/cycle`.
     pub paths: BTreeMap<String, u64>,
     pub statuses: BTreeMap<u16, u64>,
-    /// Requests for a refresh, whatever came of them.
+    /// Token refreshes, successful or not.
     pub refreshes: u64,
-    /// Those that were answered with a new token.
+    /// Token refreshes that returned a new token.
     pub refreshes_granted: u64,
-    /// The most refreshes that were being answered at one moment; more than one is a client's fault.
+    /// The most concurrent token refreshes; more than one is a bug of the client.
     pub refreshes_at_once_max: u64,
-    /// The most requests of any kind that were being answered at one moment.
+    /// The most concurrent requests of any kind.
     pub requests_at_once_max: u64,
     pub unauthorized: u64,
     pub rate_limited: u64,
@@ -33,14 +33,14 @@ pub struct Counters {
 }
 
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Tally(Arc<Mutex<Counters>>);
+pub(crate) struct SharedCounters(Arc<Mutex<Counters>>);
 
-impl Tally {
+impl SharedCounters {
     pub(crate) fn read(&self) -> Counters {
         self.with(|counters| counters.clone())
     }
 
-    /// Begins again at zero; what is being answered right now goes on counting as that.
+    /// Resets to zero; requests in flight stay counted as in flight.
     pub(crate) fn reset(&self) {
         self.with(|counters| {
             let (requests_now, refreshes_now) = (counters.requests_now, counters.refreshes_now);
@@ -48,12 +48,12 @@ impl Tally {
         });
     }
 
-    /// Counts a request from here until the returned value is dropped.
-    pub(crate) fn begin(&self, asked: &Asked) -> Underway {
-        let refresh = asked.is_refresh();
+    /// Counts a request as in flight until the returned value is dropped.
+    pub(crate) fn begin(&self, request: &Request) -> InFlight {
+        let refresh = request.is_refresh();
         self.with(|counters| {
             counters.requests += 1;
-            *counters.paths.entry(format!("{} {}", asked.method, asked.path)).or_default() += 1;
+            *counters.paths.entry(format!("{} {}", request.method, request.path)).or_default() += 1;
             counters.requests_now += 1;
             counters.requests_at_once_max =
                 counters.requests_at_once_max.max(counters.requests_now);
@@ -64,7 +64,7 @@ impl Tally {
                     counters.refreshes_at_once_max.max(counters.refreshes_now);
             }
         });
-        Underway { tally: self.clone(), refresh }
+        InFlight { counters: self.clone(), refresh }
     }
 
     pub(crate) fn fault(&self) {
@@ -76,28 +76,28 @@ impl Tally {
     }
 }
 
-/// A request that is being answered.
+/// A request in flight.
 #[derive(Debug)]
-pub(crate) struct Underway {
-    tally: Tally,
+pub(crate) struct InFlight {
+    counters: SharedCounters,
     refresh: bool,
 }
 
-impl Underway {
-    pub(crate) fn answered(&self, reply: &Reply) {
-        self.tally.with(|counters| {
-            *counters.statuses.entry(reply.status).or_default() += 1;
-            counters.unauthorized += u64::from(reply.status == 401);
-            counters.rate_limited += u64::from(reply.status == 429);
-            counters.refreshes_granted += u64::from(self.refresh && reply.status == 200);
-            counters.body_bytes += reply.body.len() as u64;
+impl InFlight {
+    pub(crate) fn answered(&self, response: &Response) {
+        self.counters.with(|counters| {
+            *counters.statuses.entry(response.status).or_default() += 1;
+            counters.unauthorized += u64::from(response.status == 401);
+            counters.rate_limited += u64::from(response.status == 429);
+            counters.refreshes_granted += u64::from(self.refresh && response.status == 200);
+            counters.body_bytes += response.body.len() as u64;
         });
     }
 }
 
-impl Drop for Underway {
+impl Drop for InFlight {
     fn drop(&mut self) {
-        self.tally.with(|counters| {
+        self.counters.with(|counters| {
             counters.requests_now = counters.requests_now.saturating_sub(1);
             if self.refresh {
                 counters.refreshes_now = counters.refreshes_now.saturating_sub(1);

@@ -1,4 +1,4 @@
-//! Faults on request: which answers go wrong, how often, and in which way.
+//! Injected faults: which responses fail, how often, and how.
 
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
@@ -6,39 +6,38 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use crate::chance::Chance;
-use crate::http::{Asked, Reply};
+use crate::http::{Request, Response};
+use crate::rng::Rng;
 
-/// No client needs more to find out what it does with a body that is too large.
+/// Enough to test how a client handles a body that is too large.
 const PAD_BYTES_MAX: usize = 256 << 20;
 
-/// What goes wrong with matching answers.
+/// A fault for matching requests.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Fault {
-    /// Paths that begin with this; empty means all but the control endpoint.
+    /// Prefix of the path; empty matches every path except the control endpoints.
     #[serde(default)]
     pub path: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub method: Option<String>,
-    /// So many matching requests pass unharmed first.
+    /// This many matching requests pass first.
     #[serde(default)]
     pub skip: u32,
-    /// So many answers; without it every one until the faults are cleared.
+    /// This many responses; if absent, all until the faults are cleared.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub next: Option<u32>,
-    /// Each with this probability, from 0 to 1.
+    /// The probability for each, from 0 to 1.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub probability: Option<f64>,
     #[serde(flatten)]
-    pub what: What,
+    pub kind: FaultKind,
 }
 
-/// The ways in which an answer goes wrong. `Status` and `Unauthorized` answer instead of doing the
-/// work; with all others the work is done and its answer suffers on the way, so that a client can
-/// lose the answer to a refresh that happened.
+/// The kinds of faults. `Status` and `Unauthorized` replace the work of the service; all others
+/// damage its response, so that a client can lose the response to a refresh that succeeded.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "fault", rename_all = "snake_case")]
-pub enum What {
+pub enum FaultKind {
     Status {
         code: u16,
         #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -48,62 +47,62 @@ pub enum What {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         body: Option<String>,
     },
-    /// A token that was good is refused.
+    /// A valid token is rejected.
     Unauthorized,
     Delay {
         ms: u64,
     },
-    /// The connection ends after half of the body, or after so many bytes of it.
+    /// The connection closes after half of the body, or after this many bytes of it.
     Cut {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         after_bytes: Option<usize>,
     },
-    /// The connection ends before any answer.
+    /// The connection closes before any response.
     HangUp,
-    /// A well-formed answer whose body is no JSON.
+    /// A well-formed response whose body is not JSON.
     Garbage,
     /// A web page with status 200.
     Html,
-    /// A well-formed answer whose JSON ends in the middle.
+    /// A well-formed response with truncated JSON.
     Truncate,
-    /// The next page is the page that was asked for, for ever.
+    /// The next page is always the page that was requested.
     RepeatToken,
-    /// The content-length is wrong by so many bytes, more or fewer than there are.
+    /// The content-length is off by this many bytes, positive or negative.
     Length {
         by: i64,
     },
-    /// Sound JSON of another shape than anybody documented.
+    /// Valid JSON of an undocumented shape.
     Warp {
         how: Warp,
     },
-    /// So many bytes more, without a change of meaning: blanks behind the JSON.
+    /// This many bytes of trailing whitespace, without a change of meaning.
     Pad {
         bytes: usize,
     },
-    /// So many bytes at a time, with a pause between.
+    /// This many bytes at a time, with a pause between.
     Drip {
         bytes: usize,
         every_ms: u64,
     },
 }
 
-/// How the JSON of an answer differs from what is documented.
+/// How the JSON of a response differs from the documentation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Warp {
-    /// Every text, number and flag is null.
+    /// Every string, number and boolean is null.
     Nulls,
-    /// Every object and list below the first level is null.
+    /// Every object and array below the first level is null.
     Hollow,
-    /// Numbers and flags come as texts.
+    /// Numbers and booleans are strings.
     Texts,
-    /// Texts of digits come as numbers.
+    /// Strings of digits are numbers.
     Numbers,
-    /// Every list is an empty object.
+    /// Every array is an empty object.
     Swapped,
-    /// Every object has a field more, and every list an entry that is null.
+    /// Every object has an extra field and every array an extra null.
     More,
-    /// The whole answer is a list around what it should be.
+    /// The whole response is wrapped in an array.
     Listed,
 }
 
@@ -146,20 +145,20 @@ impl Warp {
 }
 
 impl Fault {
-    /// Every answer below `path` until the faults are cleared.
-    pub fn on(path: &str, what: What) -> Fault {
-        Fault { path: path.to_owned(), method: None, skip: 0, next: None, probability: None, what }
+    /// Every response below `path` until the faults are cleared.
+    pub fn on(path: &str, kind: FaultKind) -> Fault {
+        Fault { path: path.to_owned(), method: None, skip: 0, next: None, probability: None, kind }
     }
 
     #[must_use]
-    pub fn next(mut self, answers: u32) -> Fault {
-        self.next = Some(answers);
+    pub fn next(mut self, responses: u32) -> Fault {
+        self.next = Some(responses);
         self
     }
 
     #[must_use]
-    pub fn after(mut self, unharmed: u32) -> Fault {
-        self.skip = unharmed;
+    pub fn after(mut self, skipped: u32) -> Fault {
+        self.skip = skipped;
         self
     }
 
@@ -169,18 +168,18 @@ impl Fault {
         self
     }
 
-    fn matches(&self, asked: &Asked) -> bool {
-        let method = self.method.as_deref().is_none_or(|m| m.eq_ignore_ascii_case(&asked.method));
-        method && asked.path.starts_with(&self.path)
+    fn matches(&self, request: &Request) -> bool {
+        let method = self.method.as_deref().is_none_or(|m| m.eq_ignore_ascii_case(&request.method));
+        method && request.path.starts_with(&self.path)
     }
 
-    /// Does it strike this matching request? Uses up `skip` and `next`.
-    fn strikes(&mut self, chance: &mut Chance) -> bool {
+    /// Whether it applies to this matching request. Counts down `skip` and `next`.
+    fn applies(&mut self, rng: &mut Rng) -> bool {
         if self.skip > 0 {
             self.skip -= 1;
             return false;
         }
-        if self.next == Some(0) || self.probability.is_some_and(|p| !chance.happens(p)) {
+        if self.next == Some(0) || self.probability.is_some_and(|p| !rng.happens(p)) {
             return false;
         }
         self.next = self.next.map(|left| left - 1);
@@ -189,11 +188,11 @@ impl Fault {
 }
 
 #[derive(Debug)]
-pub(crate) struct Faults(Mutex<(Vec<Fault>, Chance)>);
+pub(crate) struct Faults(Mutex<(Vec<Fault>, Rng)>);
 
 impl Faults {
     pub(crate) fn new(seed: u64, faults: Vec<Fault>) -> Faults {
-        Faults(Mutex::new((faults, Chance::of(seed, "faults", 0))))
+        Faults(Mutex::new((faults, Rng::stream(seed, "faults", 0))))
     }
 
     pub(crate) fn add(&self, fault: Fault) {
@@ -204,103 +203,110 @@ impl Faults {
         self.with(|(faults, _)| faults.clear());
     }
 
-    /// The faults that can still strike.
+    /// The faults that can still occur.
     pub(crate) fn left(&self) -> Vec<Fault> {
         self.with(|(faults, _)| faults.clone())
     }
 
-    /// What goes wrong with this request.
-    pub(crate) fn strike(&self, asked: &Asked) -> Struck {
-        self.with(|(faults, chance)| {
-            let mut struck = Vec::new();
-            for fault in faults.iter_mut().filter(|fault| fault.matches(asked)) {
-                if fault.strikes(chance) {
-                    struck.push(fault.what.clone());
+    /// The faults that apply to this request.
+    pub(crate) fn take_matching(&self, request: &Request) -> ActiveFaults {
+        self.with(|(faults, rng)| {
+            let mut active = Vec::new();
+            for fault in faults.iter_mut().filter(|fault| fault.matches(request)) {
+                if fault.applies(rng) {
+                    active.push(fault.kind.clone());
                 }
             }
             faults.retain(|fault| fault.next != Some(0));
-            Struck(struck)
+            ActiveFaults(active)
         })
     }
 
-    fn with<T>(&self, work: impl FnOnce(&mut (Vec<Fault>, Chance)) -> T) -> T {
+    fn with<T>(&self, work: impl FnOnce(&mut (Vec<Fault>, Rng)) -> T) -> T {
         work(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }
 
-/// Everything that goes wrong with one answer.
+/// The faults that apply to one response.
 #[derive(Debug)]
-pub(crate) struct Struck(Vec<What>);
+pub(crate) struct ActiveFaults(Vec<FaultKind>);
 
-impl Struck {
-    pub(crate) fn none() -> Struck {
-        Struck(Vec::new())
+impl ActiveFaults {
+    pub(crate) fn none() -> ActiveFaults {
+        ActiveFaults(Vec::new())
     }
 
     pub(crate) fn any(&self) -> bool {
         !self.0.is_empty()
     }
 
-    pub(crate) fn ways(&self) -> &[What] {
+    pub(crate) fn kinds(&self) -> &[FaultKind] {
         &self.0
     }
 
-    /// The answer that stands in for doing the work; `problem` gives it the form of the service.
-    pub(crate) fn instead(&self, problem: impl Fn(u16, &str) -> Reply) -> Option<Reply> {
-        self.0.iter().find_map(|what| match what {
-            What::Status { code, retry_after, reset, body } => {
-                let reply = match body {
-                    Some(body) => Reply::raw(*code, body.clone()),
-                    None => problem(*code, "a fault that was asked for"),
+    /// The response that replaces the work; `problem` formats it as the service does.
+    pub(crate) fn replacement(&self, problem: impl Fn(u16, &str) -> Response) -> Option<Response> {
+        self.0.iter().find_map(|kind| match kind {
+            FaultKind::Status { code, retry_after, reset, body } => {
+                let response = match body {
+                    Some(body) => Response::raw(*code, body.clone()),
+                    None => problem(*code, "injected fault"),
                 };
                 let after = retry_after.iter().map(|text| ("retry-after", text.clone()));
                 let reset = reset.iter().map(|text| ("x-ratelimit-reset", text.clone()));
-                Some(after.chain(reset).fold(reply, |reply, (name, text)| reply.with(name, text)))
+                Some(
+                    after
+                        .chain(reset)
+                        .fold(response, |response, (name, text)| response.with(name, text)),
+                )
             }
-            What::Unauthorized => Some(problem(401, "Authorization was not valid")),
+            FaultKind::Unauthorized => Some(problem(401, "Authorization was not valid")),
             _ => None,
         })
     }
 
     pub(crate) fn delay(&self) -> Duration {
-        let each = self.0.iter().map(|what| match what {
-            What::Delay { ms } => *ms,
+        let each = self.0.iter().map(|kind| match kind {
+            FaultKind::Delay { ms } => *ms,
             _ => 0,
         });
         Duration::from_millis(each.sum())
     }
 
     pub(crate) fn repeats_token(&self) -> bool {
-        self.0.contains(&What::RepeatToken)
+        self.0.contains(&FaultKind::RepeatToken)
     }
 
     pub(crate) fn hangs_up(&self) -> bool {
-        self.0.contains(&What::HangUp)
+        self.0.contains(&FaultKind::HangUp)
     }
 
-    /// The answer with another body, still a well-formed one.
-    pub(crate) fn spoil(&self, mut reply: Reply) -> Reply {
-        for what in &self.0 {
-            match what {
-                What::Garbage => reply.body = "<<<\u{0}not json at all".into(),
-                What::Html => {
-                    reply = Reply::text(200, "text/html", "<!doctype html><title>Busy</title>");
+    /// The response with a different body, still well-formed.
+    pub(crate) fn corrupt(&self, mut response: Response) -> Response {
+        for kind in &self.0 {
+            match kind {
+                FaultKind::Garbage => response.body = "<<<\u{0}not json at all".into(),
+                FaultKind::Html => {
+                    response =
+                        Response::text(200, "text/html", "<!doctype html><title>Busy</title>");
                 }
-                What::Warp { how } => {
-                    if let Ok(mut value) = serde_json::from_slice(&reply.body) {
+                FaultKind::Warp { how } => {
+                    if let Ok(mut value) = serde_json::from_slice(&response.body) {
                         how.apply(&mut value, 0);
-                        reply.body = value.to_string().into();
+                        response.body = value.to_string().into();
                     }
                 }
-                What::Pad { bytes } => {
+                FaultKind::Pad { bytes } => {
                     let blanks = vec![b' '; (*bytes).min(PAD_BYTES_MAX)];
-                    reply.body = [reply.body.as_ref(), &blanks].concat().into();
+                    response.body = [response.body.as_ref(), &blanks].concat().into();
                 }
-                What::Truncate => reply.body = reply.body.slice(..reply.body.len() / 2),
+                FaultKind::Truncate => {
+                    response.body = response.body.slice(..response.body.len() / 2);
+                }
                 _ => {}
             }
         }
-        reply
+        response
     }
 }
 
@@ -308,11 +314,11 @@ impl Struck {
 mod tests {
     #![allow(clippy::unwrap_used, reason = "a test stops at the first surprise")]
 
-    use super::{Fault, Faults, Warp, What};
-    use crate::http::{Asked, Reply};
+    use super::{Fault, FaultKind, Faults, Warp};
+    use crate::http::{Request, Response};
 
-    fn asked(path: &str) -> Asked {
-        Asked {
+    fn request(path: &str) -> Request {
+        Request {
             method: "GET".into(),
             path: path.into(),
             query: Vec::new(),
@@ -322,16 +328,17 @@ mod tests {
     }
 
     #[test]
-    fn a_fault_strikes_its_path_so_often_and_then_is_gone() {
-        let faults = Faults::new(1, vec![Fault::on("/a", What::Garbage).after(1).next(2)]);
-        let struck: Vec<bool> =
-            ["/a", "/b", "/a/x", "/a", "/a"].map(|path| faults.strike(&asked(path)).any()).into();
-        assert_eq!(struck, [false, false, true, true, false]);
+    fn a_fault_applies_to_its_path_a_limited_number_of_times() {
+        let faults = Faults::new(1, vec![Fault::on("/a", FaultKind::Garbage).after(1).next(2)]);
+        let active: Vec<bool> = ["/a", "/b", "/a/x", "/a", "/a"]
+            .map(|path| faults.take_matching(&request(path)).any())
+            .into();
+        assert_eq!(active, [false, false, true, true, false]);
         assert_eq!(faults.left(), []);
     }
 
     #[test]
-    fn a_warped_answer_is_sound_json_of_another_shape() {
+    fn a_warped_response_is_valid_json_of_another_shape() {
         let body = r#"{"a":{"n":7,"t":"8","l":[1]}}"#;
         for (how, expected) in [
             (Warp::Nulls, r#"{"a":{"n":null,"t":null,"l":[null]}}"#),
@@ -341,34 +348,34 @@ mod tests {
             (Warp::Swapped, r#"{"a":{"n":7,"t":"8","l":{}}}"#),
             (Warp::Listed, r#"[{"a":{"n":7,"t":"8","l":[1]}}]"#),
         ] {
-            let faults = Faults::new(0, vec![Fault::on("", What::Warp { how })]);
-            let reply = faults.strike(&asked("/")).spoil(Reply::raw(200, body));
+            let faults = Faults::new(0, vec![Fault::on("", FaultKind::Warp { how })]);
+            let response = faults.take_matching(&request("/")).corrupt(Response::raw(200, body));
             let expected: serde_json::Value = serde_json::from_str(expected).unwrap();
-            let found: serde_json::Value = serde_json::from_slice(&reply.body).unwrap();
+            let found: serde_json::Value = serde_json::from_slice(&response.body).unwrap();
             assert_eq!(found, expected, "{how:?}");
         }
     }
 
     #[test]
-    fn a_probability_strikes_some_and_the_same_ones_for_the_same_seed() {
+    fn a_probability_selects_the_same_requests_for_the_same_seed() {
         let run = |seed| {
             let faults =
-                Faults::new(seed, vec![Fault::on("", What::Garbage).with_probability(0.3)]);
-            (0..500).map(|_| faults.strike(&asked("/")).any()).collect::<Vec<bool>>()
+                Faults::new(seed, vec![Fault::on("", FaultKind::Garbage).with_probability(0.3)]);
+            (0..500).map(|_| faults.take_matching(&request("/")).any()).collect::<Vec<bool>>()
         };
-        let struck = run(4).iter().filter(|struck| **struck).count();
-        assert!((100..200).contains(&struck), "{struck}");
+        let active = run(4).iter().filter(|active| **active).count();
+        assert!((100..200).contains(&active), "{active}");
         assert_eq!(run(4), run(4));
     }
 
     #[test]
-    fn a_fault_reads_as_it_is_written_in_the_guide() {
+    fn a_fault_is_parsed_as_the_guide_writes_it() {
         let text = r#"{"path":"/v2","next":3,"fault":"status","code":503,"retry_after":"2"}"#;
         let fault: Fault = serde_json::from_str(text).unwrap();
-        let reply = Faults::new(0, vec![fault]).strike(&asked("/v2/cycle"));
-        let reply = reply.instead(Reply::problem).unwrap();
-        assert_eq!(reply.status, 503);
-        assert!(reply.headers.contains(&("retry-after", "2".to_owned())));
+        let response = Faults::new(0, vec![fault]).take_matching(&request("/v2/cycle"));
+        let response = response.replacement(Response::problem).unwrap();
+        assert_eq!(response.status, 503);
+        assert!(response.headers.contains(&("retry-after", "2".to_owned())));
         for plain in ["hang_up", "truncate", "repeat_token", "unauthorized", "garbage", "html"] {
             let text = format!(r#"{{"fault":"{plain}"}}"#);
             assert!(serde_json::from_str::<Fault>(&text).is_ok(), "{plain}");

@@ -1,4 +1,4 @@
-//! A request as a fake sees it and an answer as a fake gives it, with no connection attached.
+//! The request and response types of the sandbox, independent of the connection.
 
 use bytes::Bytes;
 use http_body_util::{BodyExt, Limited};
@@ -6,12 +6,12 @@ use hyper::body::Incoming;
 use hyper::header::{AUTHORIZATION, CONTENT_TYPE, HeaderMap};
 use serde_json::{Value, json};
 
-/// Nothing that a service takes from a client is near this size.
+/// No service accepts a request near this size.
 const REQUEST_BYTES_MAX: usize = 1 << 20;
 
-/// What a client asked for.
+/// A request with its whole body.
 #[derive(Clone, Debug)]
-pub(crate) struct Asked {
+pub(crate) struct Request {
     pub(crate) method: String,
     pub(crate) path: String,
     pub(crate) query: Vec<(String, String)>,
@@ -19,12 +19,12 @@ pub(crate) struct Asked {
     pub(crate) body: Bytes,
 }
 
-impl Asked {
-    /// Waits for the whole request; nothing when it breaks off or is too large.
-    pub(crate) async fn gather(request: hyper::Request<Incoming>) -> Option<Asked> {
-        let (head, body) = request.into_parts();
+impl Request {
+    /// Reads the whole request; none when it is truncated or too large.
+    pub(crate) async fn read(incoming: hyper::Request<Incoming>) -> Option<Request> {
+        let (head, body) = incoming.into_parts();
         let body = Limited::new(body, REQUEST_BYTES_MAX).collect().await.ok()?.to_bytes();
-        Some(Asked {
+        Some(Request {
             method: head.method.as_str().to_owned(),
             path: head.uri.path().to_owned(),
             query: pairs(head.uri.query().unwrap_or_default().as_bytes()),
@@ -57,13 +57,13 @@ impl Asked {
         self.headers.get(name).and_then(|value| value.to_str().ok())
     }
 
-    /// The credentials behind a scheme such as `Bearer`, whose case does not matter.
+    /// The credentials of an authorization scheme such as `Bearer`, case-insensitive.
     pub(crate) fn credentials(&self, scheme: &str) -> Option<&str> {
-        let (said, rest) = self.header(AUTHORIZATION.as_str())?.split_once(' ')?;
-        said.eq_ignore_ascii_case(scheme).then(|| rest.trim())
+        let (given, rest) = self.header(AUTHORIZATION.as_str())?.split_once(' ')?;
+        given.eq_ignore_ascii_case(scheme).then(|| rest.trim())
     }
 
-    /// The parts of the path behind `prefix`; nothing when the path is elsewhere.
+    /// The path segments after `prefix`; none when the path does not start with it.
     pub(crate) fn parts(&self, prefix: &str) -> Option<Vec<&str>> {
         let rest = self.path.strip_prefix(prefix)?;
         Some(rest.split('/').filter(|part| !part.is_empty()).collect())
@@ -82,41 +82,41 @@ fn pairs(encoded: &[u8]) -> Vec<(String, String)> {
     url::form_urlencoded::parse(encoded).into_owned().collect()
 }
 
-/// What the client gets.
+/// A response with its whole body.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Reply {
+pub(crate) struct Response {
     pub(crate) status: u16,
     pub(crate) headers: Vec<(&'static str, String)>,
     pub(crate) body: Bytes,
 }
 
-impl Reply {
-    pub(crate) fn text(status: u16, kind: &str, body: impl Into<Bytes>) -> Reply {
-        Reply { status, headers: vec![("content-type", kind.to_owned())], body: body.into() }
+impl Response {
+    pub(crate) fn text(status: u16, kind: &str, body: impl Into<Bytes>) -> Response {
+        Response { status, headers: vec![("content-type", kind.to_owned())], body: body.into() }
     }
 
-    /// A body that is JSON already.
-    pub(crate) fn raw(status: u16, body: impl Into<Bytes>) -> Reply {
-        Reply::text(status, "application/json", body)
+    /// A body that is already JSON.
+    pub(crate) fn raw(status: u16, body: impl Into<Bytes>) -> Response {
+        Response::text(status, "application/json", body)
     }
 
-    pub(crate) fn json(status: u16, body: &Value) -> Reply {
-        Reply::raw(status, body.to_string())
+    pub(crate) fn json(status: u16, body: &Value) -> Response {
+        Response::raw(status, body.to_string())
     }
 
-    pub(crate) fn problem(status: u16, message: &str) -> Reply {
-        Reply::json(status, &json!({ "message": message }))
+    pub(crate) fn problem(status: u16, message: &str) -> Response {
+        Response::json(status, &json!({ "message": message }))
     }
 
-    pub(crate) fn empty(status: u16) -> Reply {
-        Reply { status, headers: Vec::new(), body: Bytes::new() }
+    pub(crate) fn empty(status: u16) -> Response {
+        Response { status, headers: Vec::new(), body: Bytes::new() }
     }
 
-    pub(crate) fn redirect(to: &str) -> Reply {
-        Reply::empty(302).with("location", to.to_owned())
+    pub(crate) fn redirect(to: &str) -> Response {
+        Response::empty(302).with("location", to.to_owned())
     }
 
-    pub(crate) fn with(mut self, name: &'static str, value: String) -> Reply {
+    pub(crate) fn with(mut self, name: &'static str, value: String) -> Response {
         self.headers.push((name, value));
         self
     }

@@ -1,4 +1,4 @@
-//! How often an application may ask, in fixed windows, as services with quotas count it.
+//! Rate limits of an application in fixed windows, as services count them.
 
 use std::sync::{Mutex, PoisonError};
 
@@ -6,7 +6,7 @@ use serde::{Deserialize, Deserializer, Serialize};
 
 const SECOND_US: i64 = 1_000_000;
 
-/// So many requests in so many seconds; in JSON a pair of numbers.
+/// A number of requests per number of seconds; in JSON a pair of numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(from = "(u64, u32)", into = "(u64, u32)")]
 pub struct Limit {
@@ -42,15 +42,15 @@ struct Window {
     used: u64,
 }
 
-/// Where an application stands after a request, seen from the limit it is closest to.
+/// The state of the limits after a request, for the limit that is closest to its maximum.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Standing {
+pub(crate) struct RateLimitStatus {
     pub(crate) closest: Limit,
     /// Every limit, in the order given.
     pub(crate) all: Vec<Limit>,
     pub(crate) remaining: u64,
     pub(crate) reset_s: i64,
-    /// The request was one too many.
+    /// The request exceeded a limit.
     pub(crate) exceeded: bool,
 }
 
@@ -61,14 +61,14 @@ impl Limits {
         these
     }
 
-    /// Replaces the limits; what was used so far is forgotten.
+    /// Replaces the limits and resets their counts.
     pub(crate) fn set(&self, limits: &[Limit]) {
         let fresh = |limit: &Limit| Window { limit: *limit, began_us: i64::MIN, used: 0 };
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = limits.iter().map(fresh).collect();
     }
 
-    /// Counts one request. A refused one uses nothing up.
-    pub(crate) fn take(&self, now_us: i64) -> Option<Standing> {
+    /// Counts one request. A rejected request is not counted.
+    pub(crate) fn take(&self, now_us: i64) -> Option<RateLimitStatus> {
         let mut windows = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         windows.iter_mut().for_each(|window| window.roll(now_us));
         let exceeded = windows.iter().any(|window| window.used >= window.limit.requests);
@@ -77,7 +77,7 @@ impl Limits {
         }
         let all = windows.iter().map(|window| window.limit).collect();
         let closest = windows.iter().min_by_key(|window| window.remaining())?;
-        Some(Standing {
+        Some(RateLimitStatus {
             closest: closest.limit,
             all,
             remaining: closest.remaining(),
@@ -104,7 +104,7 @@ impl Window {
         self.limit.requests.saturating_sub(self.used)
     }
 
-    /// Seconds until the window ends, never too few.
+    /// Seconds until the window ends, rounded up.
     fn reset_s(&self, now_us: i64) -> i64 {
         let left_us = self.began_us.saturating_add(self.length_us()).saturating_sub(now_us);
         left_us.div_euclid(SECOND_US) + i64::from(left_us.rem_euclid(SECOND_US) > 0)
@@ -119,11 +119,11 @@ mod tests {
     const THREE_A_DAY: Limit = Limit { requests: 3, window_s: 86_400 };
 
     #[test]
-    fn the_closest_limit_answers_and_a_refusal_uses_nothing() {
+    fn the_closest_limit_is_reported_and_a_rejected_request_is_not_counted() {
         let limits = Limits::new(&[TWO_A_MINUTE, THREE_A_DAY]);
         let seen = |at_s: i64| {
-            let standing = limits.take(at_s * 1_000_000);
-            standing.map(|s| (s.closest.requests, s.remaining, s.reset_s, s.exceeded))
+            let rate_limit = limits.take(at_s * 1_000_000);
+            rate_limit.map(|s| (s.closest.requests, s.remaining, s.reset_s, s.exceeded))
         };
         assert_eq!(seen(0), Some((2, 1, 60, false)));
         assert_eq!(seen(1), Some((2, 0, 59, false)));
@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn no_limits_say_nothing() {
+    fn without_limits_there_is_no_status() {
         assert_eq!(Limits::new(&[]).take(5), None);
     }
 }

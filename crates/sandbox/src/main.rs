@@ -1,11 +1,11 @@
 //! `sandbox SERVICE --port N --days N --seed N [--unlimited] [--pending] [--now SECONDS]`: a stand-in
-//! for tests in any language. Prints one line of JSON when it listens, and ends when it is killed.
+//! for tests in any language. Prints one line of JSON when it listens, and runs until it is killed.
 
 use std::io::Write as _;
 use std::process::ExitCode;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use sandbox::{Config, Sandbox, Service, Time};
+use sandbox::{ClockMode, Config, Sandbox, Service};
 
 const USAGE: &str = "usage: sandbox SERVICE [--port N] [--days N] [--seed N] [--now UNIX_SECONDS] \
                      [--stand-still] [--unlimited] [--pending]";
@@ -45,7 +45,7 @@ fn read(words: &[String]) -> Result<Config, String> {
                 let seconds = number().and_then(|s| i64::try_from(s).ok()).ok_or_else(wrong)?;
                 config.now_us = seconds.saturating_mul(1_000_000);
             }
-            "--stand-still" => config.time = Time::Stands,
+            "--stand-still" => config.time = ClockMode::Frozen,
             "--unlimited" => config.service.unlimit(),
             "--pending" => match &mut config.service {
                 Service::Whoop(settings) => settings.pending_newest = true,

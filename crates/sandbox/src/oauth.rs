@@ -1,4 +1,4 @@
-//! One OAuth provider for every service: what differs between them is data in [`Rules`]. The
+//! The OAuth provider of every service; differences between services are data in [`Rules`]. The
 //! authorisation page is here, codes and tokens are in `tokens.rs`, device codes in `device.rs`.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -6,22 +6,23 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use serde_json::{Value, json};
 use url::{Host, Url};
 
-use crate::chance::Chance;
-use crate::control::Trouble;
-use crate::http::{Asked, Reply, first};
+use crate::error::ControlError;
+use crate::http::{Request, Response, first};
+use crate::rng::Rng;
 
-mod books;
 mod device;
 mod rules;
+mod token_store;
 mod tokens;
 
-use books::{Books, Code};
 pub use rules::{
-    Client, ClientAuth, Consent, DeviceRules, Offline, Redirects, Reused, Rotation, Rules, Which,
+    Client, ClientAuth, Consent, DeviceRules, Offline, Redirects, Reused, Rotation, Rules,
+    TokenKind,
 };
-pub(crate) use tokens::Holder;
+use token_store::{Code, TokenStore};
+pub(crate) use tokens::Bearer;
 
-/// An authorisation code is good for this long.
+/// The lifetime of an authorisation code.
 const CODE_LIFE_US: i64 = 60_000_000;
 
 #[derive(Debug)]
@@ -29,17 +30,17 @@ pub(crate) struct Provider {
     client: Client,
     page: &'static str,
     device_page: String,
-    inner: Mutex<(Rules, Books)>,
+    inner: Mutex<(Rules, TokenStore)>,
 }
 
 impl Provider {
     /// `page` is the path of the authorisation page.
     pub(crate) fn new(seed: u64, client: Client, rules: Rules, page: &'static str) -> Provider {
-        let books = Books::new(Chance::of(seed, "tokens", 0));
-        Provider { client, page, device_page: String::new(), inner: Mutex::new((rules, books)) }
+        let store = TokenStore::new(Rng::stream(seed, "tokens", 0));
+        Provider { client, page, device_page: String::new(), inner: Mutex::new((rules, store)) }
     }
 
-    /// The same with an address where the owner types the code of a device.
+    /// Adds the address where the owner types the code of a device.
     pub(crate) fn with_device_page(self, device_page: String) -> Provider {
         Provider { device_page, ..self }
     }
@@ -48,13 +49,13 @@ impl Provider {
         &self.client
     }
 
-    /// The page that a browser is sent to.
-    pub(crate) fn authorise(&self, asked: &Asked, now_us: i64) -> Reply {
-        let form = asked.form();
-        let said = if asked.method == "POST" { &form } else { &asked.query };
-        let value = |name: &str| first(said, name).unwrap_or_default();
+    /// The authorisation page.
+    pub(crate) fn authorise(&self, request: &Request, now_us: i64) -> Response {
+        let form = request.form();
+        let params = if request.method == "POST" { &form } else { &request.query };
+        let value = |name: &str| first(params, name).unwrap_or_default();
         let mut inner = self.lock();
-        let (rules, books) = &mut *inner;
+        let (rules, store) = &mut *inner;
         if value("client_id") != self.client.id || !rules.client_known {
             return page(400, "<p>unknown client</p>");
         }
@@ -62,25 +63,25 @@ impl Provider {
         let Some(mut back) = self.registered(redirect) else {
             return page(400, "<p>this redirect address is not registered</p>");
         };
-        if !takes(rules.redirects, &back) {
+        if !accepts(rules.redirects, &back) {
             return page(400, "<p>this redirect address is not secure</p>");
         }
         let state = value("state");
-        if let Err((error, words)) = self.check_request(rules, said) {
-            return send_back(back, &[("error", error), ("error_description", &words)], state);
+        if let Err((error, message)) = self.check_request(rules, params) {
+            return send_back(back, &[("error", error), ("error_description", &message)], state);
         }
         let decision = match (rules.consent, value("decision")) {
             (Consent::Refused, _) | (Consent::Form, "refuse") => false,
             (Consent::AtOnce, _) | (Consent::Form, "allow") => true,
-            (Consent::Form, _) => return self.ask(said),
+            (Consent::Form, _) => return self.consent_form(params),
         };
         if !decision {
             return send_back(back, &[("error", "access_denied")], state);
         }
-        let code = books.open(Code {
+        let code = store.open(Code {
             redirect: redirect.to_owned(),
-            scopes: words(value("scope")),
-            challenge: first(said, "code_challenge").map(str::to_owned),
+            scopes: scopes(value("scope")),
+            challenge: first(params, "code_challenge").map(str::to_owned),
             offline: match rules.offline {
                 Offline::Field(name, wanted) => value(name) == wanted,
                 Offline::Always | Offline::Scope(_) => true,
@@ -94,23 +95,23 @@ impl Provider {
     fn check_request(
         &self,
         rules: &Rules,
-        said: &[(String, String)],
+        params: &[(String, String)],
     ) -> Result<(), (&'static str, String)> {
-        let value = |name: &str| first(said, name).unwrap_or_default();
+        let value = |name: &str| first(params, name).unwrap_or_default();
         if value("response_type") != "code" {
-            return Err(("unsupported_response_type", "only `code` is known".to_owned()));
+            return Err(("unsupported_response_type", "only `code` is supported".to_owned()));
         }
         if value("state").chars().count() < rules.state_chars_min {
-            let words = format!("state must have at least {} characters", rules.state_chars_min);
-            return Err(("invalid_state", words));
+            let message = format!("state must have at least {} characters", rules.state_chars_min);
+            return Err(("invalid_state", message));
         }
         if let Some(unknown) =
-            words(value("scope")).iter().find(|scope| !self.client.scopes.contains(scope))
+            scopes(value("scope")).iter().find(|scope| !self.client.scopes.contains(scope))
         {
-            let words = format!("the client is not allowed to request scope `{unknown}`");
-            return Err(("invalid_scope", words));
+            let message = format!("the client is not allowed to request scope `{unknown}`");
+            return Err(("invalid_scope", message));
         }
-        let challenge = first(said, "code_challenge");
+        let challenge = first(params, "code_challenge");
         if challenge.is_some() && value("code_challenge_method") != "S256" {
             return Err(("invalid_request", "the challenge method must be S256".to_owned()));
         }
@@ -124,21 +125,21 @@ impl Provider {
     }
 
     /// A page with two buttons that post the same request back, with the decision.
-    fn ask(&self, said: &[(String, String)]) -> Reply {
+    fn consent_form(&self, params: &[(String, String)]) -> Response {
         let field = |(name, value): &(String, String)| {
             let (name, value) = (escape(name), escape(value));
             format!("<input type=\"hidden\" name=\"{name}\" value=\"{value}\">")
         };
         let fields: Vec<String> =
-            said.iter().filter(|(name, _)| name != "decision").map(field).collect();
+            params.iter().filter(|(name, _)| name != "decision").map(field).collect();
         let fields = fields.concat();
-        let button = |value: &str, words: &str| {
-            format!("<button name=\"decision\" value=\"{value}\">{words}</button>")
+        let button = |value: &str, label: &str| {
+            format!("<button name=\"decision\" value=\"{value}\">{label}</button>")
         };
         page(
             200,
             &format!(
-                "<form method=\"post\" action=\"{}\">{fields}<p>Let this application in?</p>{}{}</form>",
+                "<form method=\"post\" action=\"{}\">{fields}<p>Allow this application?</p>{}{}</form>",
                 self.page,
                 button("allow", "Allow"),
                 button("refuse", "Refuse")
@@ -146,57 +147,57 @@ impl Provider {
         )
     }
 
-    /// Takes the settings that are the provider's and gives back the rest.
-    pub(crate) fn set(&self, settings: &Value) -> Result<Value, Trouble> {
+    /// Applies the provider's settings and returns the rest.
+    pub(crate) fn set(&self, settings: &Value) -> Result<Value, ControlError> {
         let Value::Object(settings) = settings else {
-            return Err(Trouble::Bad("settings are a JSON object".to_owned()));
+            return Err(ControlError::Bad("settings must be a JSON object".to_owned()));
         };
         let mut rest = settings.clone();
         self.lock().0.change(&mut rest)?;
         Ok(Value::Object(rest))
     }
 
-    fn lock(&self) -> MutexGuard<'_, (Rules, Books)> {
+    fn lock(&self) -> MutexGuard<'_, (Rules, TokenStore)> {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-fn takes(rule: Redirects, back: &Url) -> bool {
-    let in_figures = match back.host() {
+fn accepts(rule: Redirects, back: &Url) -> bool {
+    let is_loopback = match back.host() {
         Some(Host::Ipv4(address)) => address.is_loopback(),
         Some(Host::Ipv6(address)) => address.is_loopback(),
         _ => false,
     };
-    rule == Redirects::Any || back.scheme() == "https" || in_figures
+    rule == Redirects::Any || back.scheme() == "https" || is_loopback
 }
 
-/// The scopes of a list with blanks between.
-pub(crate) fn words(text: &str) -> Vec<String> {
+/// The scopes of a space-separated list.
+pub(crate) fn scopes(text: &str) -> Vec<String> {
     text.split_whitespace().map(str::to_owned).collect()
 }
 
-fn send_back(mut back: Url, pairs: &[(&str, &str)], state: &str) -> Reply {
+fn send_back(mut back: Url, pairs: &[(&str, &str)], state: &str) -> Response {
     for (name, value) in pairs {
         back.query_pairs_mut().append_pair(name, value);
     }
     if !state.is_empty() {
         back.query_pairs_mut().append_pair("state", state);
     }
-    Reply::redirect(back.as_str())
+    Response::redirect(back.as_str())
 }
 
-fn page(status: u16, body: &str) -> Reply {
+fn page(status: u16, body: &str) -> Response {
     let title = "<!doctype html><meta charset=\"utf-8\"><title>Sandbox sign-in</title>";
-    Reply::text(status, "text/html; charset=utf-8", format!("{title}{body}"))
+    Response::text(status, "text/html; charset=utf-8", format!("{title}{body}"))
 }
 
 fn escape(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('"', "&quot;")
 }
 
-/// The error form of RFC 6749.
-fn refusal(status: u16, error: &str, words: &str) -> Reply {
-    Reply::json(status, &json!({ "error": error, "error_description": words }))
+/// The error format of RFC 6749.
+fn refusal(status: u16, error: &str, message: &str) -> Response {
+    Response::json(status, &json!({ "error": error, "error_description": message }))
         .with("cache-control", "no-store".to_owned())
 }
 

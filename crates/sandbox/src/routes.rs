@@ -1,59 +1,58 @@
-//! The table of a service's endpoints: a method, a path with gaps, what the caller must be allowed,
-//! and the function that answers.
+//! The endpoints of a service: method, path pattern, required scopes and handler.
 
-use crate::http::{Asked, Reply};
-use crate::room::{Inner, Room, Stand};
+use crate::http::{Request, Response};
+use crate::simulation::{ServiceSpec, Simulation, SimulationState};
 
-/// One endpoint. `{}` in the path stands for any one part.
+/// One endpoint. `{}` in the path matches any one segment.
 #[derive(Debug)]
-pub(crate) struct Route<S: Stand> {
+pub(crate) struct Route<S: ServiceSpec> {
     pub(crate) method: &'static str,
     pub(crate) path: &'static str,
-    /// The scopes of which the caller needs one, with blanks between; empty where any caller will do.
+    /// The scopes of which the caller needs one, separated by spaces; empty for any caller.
     pub(crate) needs: &'static str,
-    pub(crate) run: fn(&mut Call<'_, S>) -> Reply,
+    pub(crate) run: fn(&mut Call<'_, S>) -> Response,
 }
 
-/// A request that found its endpoint, with all it may reach.
+/// A routed request and everything its handler can reach.
 #[derive(Debug)]
-pub(crate) struct Call<'a, S: Stand> {
-    pub(crate) room: &'a Room<S>,
-    pub(crate) inner: &'a mut Inner<S>,
-    pub(crate) asked: &'a Asked,
-    /// What stood in the gaps, decoded.
+pub(crate) struct Call<'a, S: ServiceSpec> {
+    pub(crate) sim: &'a Simulation<S>,
+    pub(crate) state: &'a mut SimulationState<S>,
+    pub(crate) request: &'a Request,
+    /// The decoded segments that matched `{}`.
     pub(crate) ids: Vec<String>,
-    /// What the caller's token is good for.
+    /// The scopes of the caller's token.
     pub(crate) scopes: &'a [String],
     pub(crate) now_us: i64,
 }
 
-impl<S: Stand> Call<'_, S> {
+impl<S: ServiceSpec> Call<'_, S> {
     pub(crate) fn id(&self) -> &str {
         self.ids.first().map_or("", String::as_str)
     }
 
-    /// A whole number of the query, between bounds; the error is the text that was no such number.
+    /// An integer query parameter within bounds; the error is the text that was given.
     pub(crate) fn number(
         &self,
         name: &str,
         default: usize,
         bounds: std::ops::RangeInclusive<usize>,
     ) -> Result<usize, String> {
-        let Some(text) = self.asked.value(name) else { return Ok(default) };
+        let Some(text) = self.request.value(name) else { return Ok(default) };
         text.parse().ok().filter(|number| bounds.contains(number)).ok_or_else(|| text.to_owned())
     }
 }
 
-impl<S: Stand> Route<S> {
-    /// What stands in the gaps, if the path is this one.
+impl<S: ServiceSpec> Route<S> {
+    /// The segments that match `{}`, if the path matches.
     fn ids(&self, path: &str) -> Option<Vec<String>> {
-        let (mut wanted, mut said) = (self.path.split('/'), path.split('/'));
+        let (mut pattern, mut actual) = (self.path.split('/'), path.split('/'));
         let mut ids = Vec::new();
         loop {
-            match (wanted.next(), said.next()) {
+            match (pattern.next(), actual.next()) {
                 (None, None) => return Some(ids),
                 (Some("{}"), Some(part)) if !part.is_empty() => ids.push(decoded(part)),
-                (Some(wanted), Some(said)) if wanted == said => {}
+                (Some(pattern), Some(actual)) if pattern == actual => {}
                 _ => return None,
             }
         }
@@ -65,18 +64,18 @@ impl<S: Stand> Route<S> {
     }
 }
 
-/// The endpoint of a request. A slash at the end of the path makes no difference.
-pub(crate) fn find<'r, S: Stand>(
+/// The endpoint of a request. A trailing slash makes no difference.
+pub(crate) fn find<'r, S: ServiceSpec>(
     routes: &'r [Route<S>],
-    asked: &Asked,
+    request: &Request,
 ) -> Option<(&'r Route<S>, Vec<String>)> {
-    let path = asked.path.strip_suffix('/').unwrap_or(&asked.path);
-    let mut of_method = routes.iter().filter(|route| route.method == asked.method);
+    let path = request.path.strip_suffix('/').unwrap_or(&request.path);
+    let mut of_method = routes.iter().filter(|route| route.method == request.method);
     of_method.find_map(|route| Some((route, route.ids(path)?)))
 }
 
 fn decoded(part: &str) -> String {
-    // A part of a path is a form field but for these two.
+    // A path segment differs from a form field only in these two characters.
     let field = part.replace('+', "%2B").replace('&', "%26");
     let field = format!("part={field}");
     url::form_urlencoded::parse(field.as_bytes())
@@ -89,7 +88,7 @@ mod tests {
     use super::decoded;
 
     #[test]
-    fn a_part_of_a_path_is_decoded_once() {
+    fn a_path_segment_is_decoded_once() {
         for (part, meaning) in [
             ("a%2Fb", "a/b"),
             ("a+b", "a+b"),

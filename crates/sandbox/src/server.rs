@@ -1,5 +1,5 @@
-//! The listener, and the path of a request: count, fault, answer, deliver. One thread with its own
-//! run-time serves a sandbox, so that it can be started from anywhere and ends with its handle.
+//! The HTTP server: accepts connections and runs each request through counters, faults, service and
+//! delivery. A sandbox has its own thread and runtime, so that it can be started from any context.
 
 use std::io;
 use std::net::{SocketAddr, TcpListener};
@@ -9,32 +9,19 @@ use std::thread::JoinHandle;
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
-use hyper::{Request, Response};
 use hyper_util::rt::TokioIo;
 use tokio::sync::oneshot;
 
-use crate::clock::Clock;
 use crate::control;
-use crate::counters::Tally;
-use crate::fake::Fake;
-use crate::faults::{Faults, Struck};
-use crate::http::Asked;
+use crate::faults::ActiveFaults;
+use crate::http::Request;
+use crate::state::State;
 
 mod deliver;
 
 use deliver::{Outgoing, respond};
 
-/// Everything that a request may reach.
-#[derive(Debug)]
-pub(crate) struct State {
-    pub(crate) url: String,
-    pub(crate) clock: Clock,
-    pub(crate) tally: Tally,
-    pub(crate) faults: Faults,
-    pub(crate) fake: Fake,
-}
-
-/// The thread that serves; ends when dropped.
+/// The server thread; stops when dropped.
 #[derive(Debug)]
 pub(crate) struct Serving {
     stop: Option<oneshot::Sender<()>>,
@@ -45,7 +32,7 @@ impl Drop for Serving {
     fn drop(&mut self) {
         drop(self.stop.take());
         if let Some(thread) = self.thread.take() {
-            // A panic over there was reported over there.
+            // The panic hook has already reported a panic of that thread.
             let _ = thread.join();
         }
     }
@@ -59,6 +46,17 @@ pub(crate) fn listen(bind: SocketAddr) -> io::Result<(TcpListener, SocketAddr)> 
 }
 
 pub(crate) fn serve(listener: TcpListener, state: Arc<State>) -> io::Result<Serving> {
+    serve_with(listener, move |listener| accept(listener, state))
+}
+
+/// Runs a server of any kind on its own thread.
+pub(crate) fn serve_with<F>(
+    listener: TcpListener,
+    accept: impl FnOnce(tokio::net::TcpListener) -> F + Send + 'static,
+) -> io::Result<Serving>
+where
+    F: Future<Output = ()>,
+{
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let listener = {
         let _inside = runtime.enter();
@@ -68,7 +66,7 @@ pub(crate) fn serve(listener: TcpListener, state: Arc<State>) -> io::Result<Serv
     let thread = std::thread::Builder::new().name("sandbox".to_owned()).spawn(move || {
         runtime.block_on(async move {
             tokio::select! {
-                () = accept(listener, state) => {}
+                () = accept(listener) => {}
                 _ = stopped => {}
             }
         });
@@ -78,7 +76,7 @@ pub(crate) fn serve(listener: TcpListener, state: Arc<State>) -> io::Result<Serv
 
 async fn accept(listener: tokio::net::TcpListener, state: Arc<State>) {
     loop {
-        // Out of file descriptors is the only way this fails; others may be closed by then.
+        // Accepting fails when file descriptors run out; some may be free after a pause.
         let Ok((stream, _)) = listener.accept().await else {
             tokio::time::sleep(std::time::Duration::from_millis(20)).await;
             continue;
@@ -87,7 +85,7 @@ async fn accept(listener: tokio::net::TcpListener, state: Arc<State>) {
         let state = Arc::clone(&state);
         tokio::spawn(async move {
             let service = service_fn(move |request| answer(Arc::clone(&state), request));
-            // A client that goes away in the middle is no news here.
+            // A client that disconnects is not an error here.
             let _ = http1::Builder::new().serve_connection(TokioIo::new(stream), service).await;
         });
     }
@@ -95,35 +93,39 @@ async fn accept(listener: tokio::net::TcpListener, state: Arc<State>) {
 
 async fn answer(
     state: Arc<State>,
-    request: Request<Incoming>,
-) -> Result<Response<Outgoing>, io::Error> {
-    let Some(asked) = Asked::gather(request).await else { return Err(hung_up()) };
-    if let Some(reply) = control::answer(&state, &asked).await {
-        return Ok(respond(reply, &Struck::none()));
+    incoming: hyper::Request<Incoming>,
+) -> Result<hyper::Response<Outgoing>, io::Error> {
+    let Some(request) = Request::read(incoming).await else { return Err(hung_up()) };
+    if let Some(response) = control::answer(&state, &request).await {
+        return Ok(respond(response, &ActiveFaults::none()));
     }
-    let underway = state.tally.begin(&asked);
-    let struck = state.faults.strike(&asked);
-    if struck.any() {
-        state.tally.fault();
+    let in_flight = state.counters.begin(&request);
+    let active = state.faults.take_matching(&request);
+    if active.any() {
+        state.counters.fault();
     }
-    let problem = |status, words: &str| state.fake.problem(&asked, status, words);
-    let reply = match struck.instead(problem) {
-        Some(reply) => reply,
-        None => state.fake.answer(&asked, state.clock.now_us()),
+    let problem = |status, message: &str| state.service.problem(&request, status, message);
+    let response = match active.replacement(problem) {
+        Some(response) => response,
+        None => state.service.answer(&request, state.clock.now_us()),
     };
-    let reply = if struck.repeats_token() { state.fake.repeat_token(&asked, reply) } else { reply };
-    let reply = struck.spoil(reply);
-    let delay = struck.delay();
+    let response = if active.repeats_token() {
+        state.service.repeat_token(&request, response)
+    } else {
+        response
+    };
+    let response = active.corrupt(response);
+    let delay = active.delay();
     if !delay.is_zero() {
         tokio::time::sleep(delay).await;
     }
-    if struck.hangs_up() {
+    if active.hangs_up() {
         return Err(hung_up());
     }
-    underway.answered(&reply);
-    Ok(respond(reply, &struck))
+    in_flight.answered(&response);
+    Ok(respond(response, &active))
 }
 
 fn hung_up() -> io::Error {
-    io::Error::other("hung up without an answer")
+    io::Error::other("closed the connection without a response")
 }

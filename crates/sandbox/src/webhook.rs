@@ -1,4 +1,4 @@
-//! Sends what a service would push: one POST to an address on this machine.
+//! Sends the webhook of a service: one POST to a loopback address.
 
 use std::net::IpAddr;
 use std::time::Duration;
@@ -10,31 +10,32 @@ use hyper_util::rt::TokioIo;
 use tokio::net::TcpStream;
 use url::{Host, Url};
 
-use crate::control::Trouble;
+use crate::error::ControlError;
 
-const ANSWER_WAIT_MAX: Duration = Duration::from_secs(10);
+const RESPONSE_WAIT_MAX: Duration = Duration::from_secs(10);
 
-/// What a service pushes.
+/// A webhook message.
 #[derive(Debug)]
 pub(crate) struct Message {
     pub(crate) headers: Vec<(&'static str, String)>,
     pub(crate) body: String,
 }
 
-/// Posts JSON and gives the status of the answer.
-pub(crate) async fn post(address: &str, message: Message) -> Result<u16, Trouble> {
-    let url = Url::parse(address).map_err(|_| Trouble::Bad("`url` is no address".to_owned()))?;
+/// Posts JSON and returns the response status.
+pub(crate) async fn post(address: &str, message: Message) -> Result<u16, ControlError> {
+    let url = Url::parse(address)
+        .map_err(|_| ControlError::Bad("`url` is not a valid URL".to_owned()))?;
     if url.scheme() != "http" || !is_loopback(&url) {
-        return Err(Trouble::Bad(
-            "webhooks go to plain http on this machine only, such as http://127.0.0.1:8080/hook"
+        return Err(ControlError::Bad(
+            "webhooks go to plain http on loopback only, such as http://127.0.0.1:8080/hook"
                 .to_owned(),
         ));
     }
     let sending = send(&url, message);
-    match tokio::time::timeout(ANSWER_WAIT_MAX, sending).await {
+    match tokio::time::timeout(RESPONSE_WAIT_MAX, sending).await {
         Ok(Some(status)) => Ok(status),
-        Ok(None) => Err(Trouble::Failed("nobody took the webhook".to_owned())),
-        Err(_) => Err(Trouble::Failed("the receiver did not answer in 10 s".to_owned())),
+        Ok(None) => Err(ControlError::Failed("no receiver accepted the webhook".to_owned())),
+        Err(_) => Err(ControlError::Failed("the receiver did not respond within 10 s".to_owned())),
     }
 }
 
@@ -64,7 +65,7 @@ async fn send(url: &Url, message: Message) -> Option<u16> {
         request = request.header(name, value);
     }
     let request = request.body(Full::new(Bytes::from(message.body))).ok()?;
-    let status = sender.send_request(request).await.ok().map(|answer| answer.status().as_u16());
+    let status = sender.send_request(request).await.ok().map(|response| response.status().as_u16());
     running.abort();
     status
 }

@@ -1,46 +1,46 @@
-//! Asks Bilibili with the cookies the owner brought. Only what needs no signature is asked for; a
-//! failure is a code in a sound answer.
+//! Requests to Bilibili with the owner's cookies, only where no signature is needed. A failure is a
+//! code in a 200 response.
 
 use hyper::Method;
 use serde_json::{Value, json};
 use store::secret::Secret;
 
 use super::{NAME, SERVICE};
-use crate::Desk;
-use crate::fetch::{self, Patience, Question};
+use crate::ConnectorContext;
+use crate::fetch::{self, ApiRequest, WaitPolicy};
 use crate::http::Reply;
 use crate::personal::{Code, Problem, field, from_fetch, json_of, value};
 
 const REFERER: &str = "https://www.bilibili.com";
 
-/// The `data` of a good answer.
+/// The `data` member of a successful response.
 pub(super) async fn get(
-    desk: &Desk,
+    ctx: &ConnectorContext,
     segments: &[&str],
     query: &[(&str, &str)],
 ) -> Result<Value, Problem> {
-    get_with(desk, segments, query, Patience::SOON).await
+    get_with(ctx, segments, query, WaitPolicy::SOON).await
 }
 
 pub(super) async fn get_with(
-    desk: &Desk,
+    ctx: &ConnectorContext,
     segments: &[&str],
     query: &[(&str, &str)],
-    patience: Patience,
+    wait: WaitPolicy,
 ) -> Result<Value, Problem> {
-    let question = Question { method: &Method::GET, segments, query, json: None };
-    let request = fetch::request(desk, &SERVICE, question);
+    let question = ApiRequest { method: &Method::GET, segments, query, json: None };
+    let request = fetch::request(ctx, &SERVICE, question);
     let mut request = request.map_err(|error| from_fetch(&SERVICE, &error))?;
     request = request.header("referer", REFERER);
-    if let Some(cookies) = cookies(desk) {
+    if let Some(cookies) = cookies(ctx) {
         request = request.header("cookie", cookies.expose());
     }
-    let reply = fetch::send(desk, &SERVICE, request, patience).await;
+    let reply = fetch::send(ctx, &SERVICE, request, wait).await;
     let mut body = json_of(&SERVICE, reply, refused)?;
     match field::int(&body, "/code") {
         Some(0) => match body.get_mut("data").map(Value::take) {
             Some(data @ Value::Object(_)) => Ok(data),
-            // A list without anything in it is null there.
+            // An empty list is null there.
             Some(Value::Null) | None => Ok(json!({})),
             _ => Err(unreadable()),
         },
@@ -49,9 +49,9 @@ pub(super) async fn get_with(
     }
 }
 
-/// Where the own account is needed, there must be cookies.
-pub(super) fn signed_in(desk: &Desk) -> Result<(), Problem> {
-    match value(desk, &SERVICE, "SESSDATA") {
+/// Fails unless cookies are configured.
+pub(super) fn signed_in(ctx: &ConnectorContext) -> Result<(), Problem> {
+    match value(ctx, &SERVICE, "SESSDATA") {
         Some(_) => Ok(()),
         None => Err(Problem::new(
             Code::NotConfigured,
@@ -62,24 +62,24 @@ pub(super) fn signed_in(desk: &Desk) -> Result<(), Problem> {
     }
 }
 
-fn cookies(desk: &Desk) -> Option<Secret> {
+fn cookies(ctx: &ConnectorContext) -> Option<Secret> {
     let mut pairs = String::new();
     for name in ["SESSDATA", "bili_jct", "buvid3"] {
-        let Some(value) = value(desk, &SERVICE, name) else { continue };
+        let Some(value) = value(ctx, &SERVICE, name) else { continue };
         if !pairs.is_empty() {
             pairs.push_str("; ");
         }
         pairs.push_str(name);
         pairs.push('=');
-        // Browsers show it escaped and plain; a comma has no place in a cookie.
+        // Browsers show it escaped or plain; a cookie cannot contain a comma.
         pairs.push_str(&value.expose().replace(',', "%2C"));
     }
     (!pairs.is_empty()).then(|| Secret::new(pairs))
 }
 
-/// A status with a code in the body is told by the code.
+/// A code in the body takes precedence over the status.
 fn refused(reply: &Reply, body: &Value) -> Option<Problem> {
-    // A request that is held back may be answered by a machine that knows no codes.
+    // A rate-limited request may be answered by a proxy that sends no codes.
     if reply.status == 429 {
         return None;
     }
@@ -97,7 +97,7 @@ fn problem(code: i64) -> Problem {
         ),
         -352 | -403 => (
             Code::RestrictedResource,
-            "Bilibili takes the request for one of a machine and refuses it",
+            "Bilibili refused the request as automated",
             "call again later, and not often; a fresh buvid3 cookie can help",
         ),
         -412 | -799 => (
@@ -107,15 +107,15 @@ fn problem(code: i64) -> Problem {
         ),
         22_007 => (
             Code::RestrictedResource,
-            "of the followings of others Bilibili shows five pages only",
-            "ask for a page from 1 to 5",
+            "Bilibili shows only five pages of other users' followings",
+            "request a page from 1 to 5",
         ),
         22_115 | 62_002 | 62_004 => {
-            (Code::PrivateProfile, "its owner keeps this private", "ask for something else")
+            (Code::PrivateProfile, "its owner keeps this private", "request something else")
         }
         -404 => (
             Code::NotFound,
-            "Bilibili knows nothing of that id",
+            "Bilibili does not know that id",
             "check the id; it may have been removed",
         ),
         -400 => (
@@ -132,12 +132,12 @@ pub(super) fn unreadable() -> Problem {
     Problem::new(
         Code::UpstreamError,
         NAME,
-        "Bilibili answered with something that cannot be read",
+        "could not read Bilibili's response",
         "call again in a minute",
     )
 }
 
-/// What Bilibili gives to signed requests only; nothing here signs.
+/// Bilibili answers this only to signed requests; tollgate does not sign.
 pub(super) fn unsupported(what: &str, instead: &str) -> Problem {
     Problem::new(
         Code::UnsupportedUpstream,

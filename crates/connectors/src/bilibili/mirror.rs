@@ -1,47 +1,45 @@
-//! What is kept of Bilibili: what was watched, of which Bilibili shows the last months, and the
-//! folders of favourites, the list to watch and the people followed as they are now.
+//! The Bilibili mirror: watch history (Bilibili shows only the last months), favourite folders, the
+//! watch-later list and followings.
 
 use serde_json::Value;
-use store::export::{Kind as File, Shelf};
+use store::export::{ExportKind, ServiceExports};
 use store::records::{Column, View};
 
 use super::people::own_uid;
 use super::{NAME, api, moment, plain};
-use crate::Desk;
-use crate::fetch::Patience;
-use crate::personal::mirror::{Forgets, List, Page, Stamp, at, columns, walk};
+use crate::fetch::WaitPolicy;
+use crate::personal::mirror::{Forgets, List, Page, Stamp, at, columns, derived, walk};
 use crate::personal::{Problem, events};
-use crate::sync::{EventsAsked, Fault, Mirror, Resource, Turn};
+use crate::sync::{Mirror, ResourceError, SyncJob, SyncResource};
+use crate::{ConnectorContext, coerce};
 
 const PAGE: usize = 30;
-/// Our own mark in an entry: its time, as text.
+/// A field added to each entry: its time, as text.
 const AT: &str = "at";
 
 pub const MIRROR: Mirror = Mirror {
     service: NAME,
     resources: &[
-        Resource {
-            name: "history",
-            since: None,
-            fetch: |turn| Box::pin(walk(turn, &HISTORY, |cursor| history(turn.desk, cursor))),
-        },
-        Resource {
-            name: "favorite_folders",
-            since: None,
-            fetch: |turn| Box::pin(walk(turn, &FOLDERS, |_| folders(turn.desk))),
-        },
-        Resource {
-            name: "to_view",
-            since: None,
-            fetch: |turn| Box::pin(walk(turn, &TO_VIEW, |_| to_view(turn.desk))),
-        },
-        Resource { name: "followings", since: None, fetch: |turn| Box::pin(followings(turn)) },
+        SyncResource::list("history", |job| {
+            Box::pin(walk(job, &HISTORY, |cursor| history(job.ctx, cursor)))
+        }),
+        SyncResource::list("favorite_folders", |job| {
+            Box::pin(walk(job, &FOLDERS, |_| folders(job.ctx)))
+        }),
+        SyncResource::list("to_view", |job| Box::pin(walk(job, &TO_VIEW, |_| to_view(job.ctx)))),
+        SyncResource::list("followings", |job| Box::pin(followings(job))),
     ],
-    events: changed,
+    events: |ctx, asked| events(ctx, NAME, LISTS, asked),
+    export: &EXPORTS,
+    more_views: &[],
+    version: VERSION,
+    derive: |kind, raw| derived(LISTS, kind, raw),
+    offset_s: None,
+    doubtful: None,
 };
 
 pub(crate) const LISTS: &[&List] = &[&HISTORY, &FOLDERS, &TO_VIEW, &FOLLOWINGS];
-/// Grows when the columns do.
+/// Increase when the columns change.
 pub(crate) const VERSION: u32 = 1;
 
 fn number(item: &Value, pointer: &str) -> Option<String> {
@@ -50,7 +48,7 @@ fn number(item: &Value, pointer: &str) -> Option<String> {
 
 const HISTORY: List = List {
     kind: "history",
-    // Watched again it comes again, with another time.
+    // Watching a video again adds an entry with another time.
     id: |item| {
         let business = item.pointer("/history/business")?.as_str()?;
         Some(format!("{} {business} {}", number(item, "/view_at")?, number(item, "/history/oid")?))
@@ -63,7 +61,7 @@ const HISTORY: List = List {
             ("viewed_at", at(item, "/at")),
             ("type", at(item, "/history/business")),
             ("bvid", at(item, "/history/bvid")),
-            ("title", plain(&at(item, "/title"))),
+            ("title", title(item)),
             ("author", at(item, "/author_name")),
             ("author_mid", at(item, "/author_mid")),
             ("progress_s", at(item, "/progress")),
@@ -97,7 +95,7 @@ const TO_VIEW: List = List {
         columns([
             ("added_at", at(item, "/at")),
             ("bvid", at(item, "/bvid")),
-            ("title", plain(&at(item, "/title"))),
+            ("title", title(item)),
             ("author", at(item, "/owner/name")),
             ("author_mid", at(item, "/owner/mid")),
             ("progress_s", at(item, "/progress")),
@@ -123,20 +121,24 @@ const FOLLOWINGS: List = List {
     forgets: Forgets::Missing,
 };
 
-/// The entries of an answer, each with its time as text and without counts of other people's doings.
+fn title(item: &Value) -> Value {
+    at(item, "/title").as_str().map(plain).into()
+}
+
+/// The entries of a response, each with its time as text and without view and like counts.
 fn items(found: &Value, time: &str) -> Vec<Value> {
     let mut items = found.get("list").and_then(Value::as_array).cloned().unwrap_or_default();
     for item in items.iter_mut().filter_map(Value::as_object_mut) {
-        let at = item.get(time).map(moment).unwrap_or_default();
-        item.insert(AT.to_owned(), at);
+        let at = item.get(time).and_then(coerce::int).and_then(moment);
+        item.insert(AT.to_owned(), at.into());
         item.shift_remove("stat");
     }
     items
 }
 
-/// The cursor of the page before, in one text.
-async fn history(desk: &Desk, cursor: Option<String>) -> Result<Page, Problem> {
-    api::signed_in(desk)?;
+/// The cursor of the previous page as one string.
+async fn history(ctx: &ConnectorContext, cursor: Option<String>) -> Result<Page, Problem> {
+    api::signed_in(ctx)?;
     let size = PAGE.to_string();
     let mut query = vec![("ps", size.as_str())];
     let fields: Vec<&str> = cursor.iter().flat_map(|cursor| cursor.split(' ')).collect();
@@ -144,7 +146,7 @@ async fn history(desk: &Desk, cursor: Option<String>) -> Result<Page, Problem> {
         query.extend([("max", *max), ("view_at", *view_at), ("business", *business)]);
     }
     let found =
-        api::get_with(desk, &["x", "web-interface", "history", "cursor"], &query, Patience::SYNC)
+        api::get_with(ctx, &["x", "web-interface", "history", "cursor"], &query, WaitPolicy::SYNC)
             .await?;
     let items = items(&found, "view_at");
     let next = next(&found).filter(|_| !items.is_empty());
@@ -159,33 +161,38 @@ fn next(found: &Value) -> Option<String> {
     Some(format!("{max} {view_at} {business}"))
 }
 
-async fn folders(desk: &Desk) -> Result<Page, Problem> {
-    api::signed_in(desk)?;
-    let uid = own_uid(desk).await?.to_string();
+async fn folders(ctx: &ConnectorContext) -> Result<Page, Problem> {
+    api::signed_in(ctx)?;
+    let uid = own_uid(ctx).await?.to_string();
     let path = ["x", "v3", "fav", "folder", "created", "list-all"];
     let found =
-        api::get_with(desk, &path, &[("up_mid", &uid), ("type", "2")], Patience::SYNC).await?;
+        api::get_with(ctx, &path, &[("up_mid", &uid), ("type", "2")], WaitPolicy::SYNC).await?;
     Ok(Page { items: items(&found, "ctime"), next: None, total: None })
 }
 
-async fn to_view(desk: &Desk) -> Result<Page, Problem> {
-    api::signed_in(desk)?;
-    let found = api::get_with(desk, &["x", "v2", "history", "toview"], &[], Patience::SYNC).await?;
+async fn to_view(ctx: &ConnectorContext) -> Result<Page, Problem> {
+    api::signed_in(ctx)?;
+    let found =
+        api::get_with(ctx, &["x", "v2", "history", "toview"], &[], WaitPolicy::SYNC).await?;
     Ok(Page { items: items(&found, "add_at"), next: None, total: None })
 }
 
-async fn followings(turn: &Turn<'_>) -> Result<Option<String>, Fault> {
-    api::signed_in(turn.desk)?;
-    let uid = own_uid(turn.desk).await?.to_string();
-    walk(turn, &FOLLOWINGS, |page| followings_page(turn.desk, &uid, page)).await
+async fn followings(job: &SyncJob<'_>) -> Result<Option<String>, ResourceError> {
+    api::signed_in(job.ctx)?;
+    let uid = own_uid(job.ctx).await?.to_string();
+    walk(job, &FOLLOWINGS, |page| followings_page(job.ctx, &uid, page)).await
 }
 
-async fn followings_page(desk: &Desk, uid: &str, page: Option<String>) -> Result<Page, Problem> {
+async fn followings_page(
+    ctx: &ConnectorContext,
+    uid: &str,
+    page: Option<String>,
+) -> Result<Page, Problem> {
     let number = page.unwrap_or_else(|| "1".to_owned());
     let size = PAGE.to_string();
     let query = [("vmid", uid), ("ps", &size), ("pn", &number), ("order", "desc")];
     let found =
-        api::get_with(desk, &["x", "relation", "followings"], &query, Patience::SYNC).await?;
+        api::get_with(ctx, &["x", "relation", "followings"], &query, WaitPolicy::SYNC).await?;
     let items = items(&found, "mtime");
     let total = found.get("total").and_then(Value::as_u64);
     let at: u64 = number.parse().unwrap_or(1);
@@ -193,17 +200,9 @@ async fn followings_page(desk: &Desk, uid: &str, page: Option<String>) -> Result
     Ok(Page { items, next: (!is_last).then(|| (at + 1).to_string()), total })
 }
 
-fn changed(desk: &Desk, asked: &EventsAsked<'_>) -> Result<Value, Fault> {
-    let kinds: Vec<&'static str> = LISTS.iter().map(|list| list.kind).collect();
-    events(desk, NAME, &kinds, asked)
-}
-
-const fn view(name: &'static str, kind: &'static str, columns: &'static [Column]) -> View {
-    View { name, service: NAME, kind, columns, except_state: None }
-}
-
-const HISTORY_VIEW: View = view(
+const HISTORY_VIEW: View = View::of(
     "bilibili_history",
+    NAME,
     "history",
     &[
         Column::text("viewed_at"),
@@ -216,13 +215,15 @@ const HISTORY_VIEW: View = view(
         Column::integer("duration_s"),
     ],
 );
-const FOLDERS_VIEW: View = view(
+const FOLDERS_VIEW: View = View::of(
     "bilibili_favorite_folders",
+    NAME,
     "favorite_folders",
     &[Column::integer("id"), Column::text("title"), Column::integer("videos")],
 );
-const TO_VIEW_VIEW: View = view(
+const TO_VIEW_VIEW: View = View::of(
     "bilibili_to_view",
+    NAME,
     "to_view",
     &[
         Column::text("added_at"),
@@ -234,8 +235,9 @@ const TO_VIEW_VIEW: View = view(
         Column::integer("duration_s"),
     ],
 );
-const FOLLOWINGS_VIEW: View = view(
+const FOLLOWINGS_VIEW: View = View::of(
     "bilibili_followings",
+    NAME,
     "followings",
     &[
         Column::integer("mid"),
@@ -245,17 +247,13 @@ const FOLLOWINGS_VIEW: View = view(
     ],
 );
 
-const fn file(name: &'static str, view: &'static View) -> File {
-    File { name, file: name, is_snapshot: false, view }
-}
-
-/// Everything that can be taken out.
-pub const SHELF: Shelf = Shelf {
+/// Everything that can be exported.
+pub const EXPORTS: ServiceExports = ServiceExports {
     service: NAME,
     kinds: &[
-        file("history", &HISTORY_VIEW),
-        file("favorite_folders", &FOLDERS_VIEW),
-        file("to_view", &TO_VIEW_VIEW),
-        file("followings", &FOLLOWINGS_VIEW),
+        ExportKind::list("history", &HISTORY_VIEW),
+        ExportKind::list("favorite_folders", &FOLDERS_VIEW),
+        ExportKind::list("to_view", &TO_VIEW_VIEW),
+        ExportKind::list("followings", &FOLLOWINGS_VIEW),
     ],
 };

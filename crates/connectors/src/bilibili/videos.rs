@@ -1,238 +1,297 @@
-//! Videos: one of them, what was watched, what was kept and what was put aside.
+//! Videos: details, favourites and the watch-later list.
 
-use serde_json::{Value, json};
+use std::future::{Ready, ready};
 
-use super::people::{page, whose};
-use super::{NAME, api, moment, picture, plain};
-use crate::Ask;
-use crate::personal::{Given, Outcome, Problem, field, is_id};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
-const HISTORY_PAGE: usize = 20;
-/// Pages of the history are walked to, because Bilibili knows only a cursor.
-const HISTORY_PAGES_MAX: usize = 50;
+use super::people::{BilibiliUserPageArgs, PAGES_MAX, picture_at, whose};
+use super::{NAME, api, moment, plain};
+use crate::ToolCall;
+use crate::arguments::{BadArgument, Limit, NoArgs};
+use crate::personal::{Problem, field, is_id};
+use crate::tool::Json;
 
-pub(super) async fn video(ask: Ask<'_>) -> Outcome {
-    let given = Given::new(NAME, ask.arguments);
-    let said = given.needed("bvid")?;
+#[derive(Deserialize, JsonSchema)]
+pub(super) struct BilibiliVideoArgs {
+    /// The id of the video, or its address.
+    bvid: String,
+}
+
+#[derive(Deserialize, JsonSchema)]
+pub(super) struct BilibiliSearchArgs {
+    /// What to search for.
+    #[serde(rename = "keyword")]
+    _keyword: String,
+    /// Which page, from 1.
+    #[serde(default, rename = "page")]
+    _page: Limit<1, PAGES_MAX>,
+    #[serde(rename = "order")]
+    #[schemars(extend(
+        "enum" = ["totalrank", "click", "pubdate", "dm", "stow", "", null],
+        "default" = "totalrank"
+    ))]
+    _order: Option<Order>,
+}
+
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+enum Order {
+    TotalRank,
+    Click,
+    PubDate,
+    Dm,
+    Stow,
+}
+
+#[derive(Deserialize, JsonSchema)]
+pub(super) struct UserVideosArgs {
+    /// The number of the user.
+    #[serde(rename = "uid")]
+    #[schemars(range(min = 1))]
+    _uid: i64,
+    /// Which page, from 1.
+    #[serde(default, rename = "page")]
+    _page: Limit<1, PAGES_MAX>,
+}
+
+// Never returned: Bilibili gives these lists to signed requests only.
+#[derive(Serialize, JsonSchema)]
+pub(super) struct NoVideos {}
+
+#[derive(Serialize, JsonSchema)]
+pub(super) struct BilibiliVideo {
+    bvid: String,
+    aid: Option<i64>,
+    title: Option<String>,
+    description: Option<String>,
+    duration: Option<i64>,
+    owner: Owner,
+    stats: VideoStats,
+    pubdate: Option<i64>,
+    published_at: Option<String>,
+    pic: Option<String>,
+    url: String,
+}
+
+#[derive(Serialize, JsonSchema)]
+struct Owner {
+    mid: Option<i64>,
+    name: Option<String>,
+}
+
+#[derive(Serialize, JsonSchema)]
+struct VideoStats {
+    view: Option<i64>,
+    danmaku: Option<i64>,
+    reply: Option<i64>,
+    favorite: Option<i64>,
+    coin: Option<i64>,
+    share: Option<i64>,
+    like: Option<i64>,
+}
+
+#[derive(Serialize, JsonSchema)]
+pub(super) struct OwnerWithFace {
+    pub(super) mid: Option<i64>,
+    pub(super) name: Option<String>,
+    pub(super) face: Option<String>,
+}
+
+#[derive(Serialize, JsonSchema)]
+pub(super) struct Folders {
+    uid: i64,
+    page: usize,
+    next_page: Option<usize>,
+    total_count: usize,
+    favorite_folders: Vec<Folder>,
+}
+
+#[derive(Serialize, JsonSchema)]
+struct Folder {
+    id: Option<i64>,
+    fid: Option<i64>,
+    title: Option<String>,
+    description: Option<String>,
+    cover: Option<String>,
+    media_count: Option<i64>,
+    view_count: Option<i64>,
+    like_count: Option<i64>,
+    fav_state: Option<i64>,
+    ctime: Option<i64>,
+    mtime: Option<i64>,
+    state: Option<i64>,
+    r#type: Option<i64>,
+    is_private: Option<bool>,
+    upper: OwnerWithFace,
+}
+
+#[derive(Serialize, JsonSchema)]
+pub(super) struct ToView {
+    total_count: usize,
+    toview_videos: Vec<ToViewVideo>,
+}
+
+#[derive(Serialize, JsonSchema)]
+struct ToViewVideo {
+    bvid: Option<String>,
+    aid: Option<i64>,
+    title: Option<String>,
+    description: Option<String>,
+    duration: Option<i64>,
+    owner: Owner,
+    stat: VideoStats,
+    pubdate: Option<i64>,
+    add_at: Option<i64>,
+    added_at: Option<String>,
+    progress: Option<i64>,
+    pic: Option<String>,
+    url: Option<String>,
+}
+
+pub(super) async fn video(
+    call: ToolCall<'_>,
+    args: BilibiliVideoArgs,
+) -> Result<Json<BilibiliVideo>, Problem> {
+    let said = args.bvid.as_str();
     let address = said.split(['?', '#']).next().unwrap_or(said).trim_end_matches('/');
     let bvid = address.rsplit('/').next().unwrap_or(address);
     if !is_id(bvid) || !bvid.starts_with("BV") {
-        return Err(given.wrong("bvid", "the id of a video, such as BV1xx411c7mD, or its address"));
+        let expected = "the id of a video, such as BV1xx411c7mD, or its address";
+        return Err(BadArgument::new("bvid", expected).problem(NAME));
     }
-    let found = api::get(ask.desk, &["x", "web-interface", "view"], &[("bvid", bvid)]).await?;
+    let found = api::get(call.ctx, &["x", "web-interface", "view"], &[("bvid", bvid)]).await?;
     if found.get("title").is_none() {
         return Err(api::unreadable());
     }
-    let (text, whole) = (|at: &str| field::text(&found, at), |at: &str| field::whole(&found, at));
-    Ok(json!({
-        "bvid": field::word(&found, "/bvid").unwrap_or_else(|| bvid.to_owned()),
-        "aid": whole("/aid"),
-        "title": plain(&text("/title")),
-        "description": text("/desc"),
-        "duration": whole("/duration"),
-        "owner": { "mid": whole("/owner/mid"), "name": text("/owner/name") },
-        "stats": stats(&found),
-        "pubdate": whole("/pubdate"),
-        "published_at": moment(&whole("/pubdate")),
-        "pic": picture(&text("/pic")),
-        "url": format!("https://www.bilibili.com/video/{bvid}"),
+    Ok(Json(BilibiliVideo {
+        bvid: field::word(&found, "/bvid").unwrap_or_else(|| bvid.to_owned()),
+        aid: field::int(&found, "/aid"),
+        title: title_of(&found),
+        description: field::word(&found, "/desc"),
+        duration: field::int(&found, "/duration"),
+        owner: owner(&found),
+        stats: stats(&found),
+        pubdate: field::int(&found, "/pubdate"),
+        published_at: field::int(&found, "/pubdate").and_then(moment),
+        pic: picture_at(&found, "/pic"),
+        url: watch(bvid),
     }))
 }
 
-fn stats(video: &Value) -> Value {
-    let at = |name: &str| field::whole(video, &format!("/stat/{name}"));
-    json!({
-        "view": at("view"),
-        "danmaku": at("danmaku"),
-        "reply": at("reply"),
-        "favorite": at("favorite"),
-        "coin": at("coin"),
-        "share": at("share"),
-        "like": at("like"),
-    })
+pub(super) fn watch(bvid: &str) -> String {
+    format!("https://www.bilibili.com/video/{bvid}")
 }
 
-/// Where the page before ended.
-struct Cursor {
-    max: String,
-    view_at: String,
-    business: String,
+pub(super) fn title_of(video: &Value) -> Option<String> {
+    field::word(video, "/title").map(|title| plain(&title))
 }
 
-pub(super) async fn history(ask: Ask<'_>) -> Outcome {
-    let given = Given::new(NAME, ask.arguments);
-    let page = given.limit_of("page", 1, HISTORY_PAGES_MAX)?;
-    api::signed_in(ask.desk)?;
-    let (mut cursor, mut reached) = (None, 0);
-    let mut list = Vec::new();
-    for _ in 0..page {
-        let found = entries(&ask, cursor.as_ref()).await?;
-        list = field::objects(&found, "/list").into_iter().cloned().collect::<Vec<_>>();
-        // Bilibili may send fewer than were asked for; what is over is empty.
-        cursor = cursor_of(&found).filter(|_| !list.is_empty());
-        reached += 1;
-        if cursor.is_none() {
-            break;
-        }
+fn owner(video: &Value) -> Owner {
+    Owner { mid: field::int(video, "/owner/mid"), name: field::word(video, "/owner/name") }
+}
+
+fn stats(video: &Value) -> VideoStats {
+    VideoStats {
+        view: field::int(video, "/stat/view"),
+        danmaku: field::int(video, "/stat/danmaku"),
+        reply: field::int(video, "/stat/reply"),
+        favorite: field::int(video, "/stat/favorite"),
+        coin: field::int(video, "/stat/coin"),
+        share: field::int(video, "/stat/share"),
+        like: field::int(video, "/stat/like"),
     }
-    // Pages behind the last one are empty, whatever the last one holds.
-    if reached < page {
-        list.clear();
-    }
-    let is_there = !list.is_empty();
-    let entries: Vec<Value> = list.iter().map(entry).collect();
-    Ok(json!({
-        "page": page,
-        "total_count": entries.len(),
-        "next_page": (cursor.is_some() && is_there && page < HISTORY_PAGES_MAX).then_some(page + 1),
-        "watch_history": entries,
-    }))
 }
 
-async fn entries(ask: &Ask<'_>, cursor: Option<&Cursor>) -> Result<Value, Problem> {
-    let size = HISTORY_PAGE.to_string();
-    let mut query = vec![("ps", size.as_str())];
-    if let Some(cursor) = cursor {
-        query.push(("max", &cursor.max));
-        query.push(("view_at", &cursor.view_at));
-        query.push(("business", &cursor.business));
-    }
-    api::get(ask.desk, &["x", "web-interface", "history", "cursor"], &query).await
-}
-
-fn cursor_of(found: &Value) -> Option<Cursor> {
-    let cursor = found.get("cursor")?;
-    let view_at = field::int(cursor, "/view_at").filter(|at| *at > 0)?;
-    Some(Cursor {
-        max: field::int(cursor, "/max").unwrap_or(0).to_string(),
-        view_at: view_at.to_string(),
-        business: field::word(cursor, "/business").unwrap_or_default(),
-    })
-}
-
-fn entry(entry: &Value) -> Value {
-    let at = |pointer: &str| entry.pointer(pointer).cloned().unwrap_or_default();
-    let business = at("/history/business");
-    let kind = match business.as_str() {
-        Some("archive") => "video",
-        Some("pgc") => "series",
-        Some("live") => "live",
-        Some("article" | "article-list") => "article",
-        _ => "other",
-    };
-    let bvid = at("/history/bvid").as_str().filter(|id| is_id(id)).map(str::to_owned);
-    let url = match &bvid {
-        Some(bvid) if kind == "video" => json!(format!("https://www.bilibili.com/video/{bvid}")),
-        _ => at("/uri"),
-    };
-    let progress = at("/progress");
-    json!({
-        "type": kind,
-        "title": plain(&at("/title")),
-        "cover": picture(&at("/cover")),
-        "uri": at("/uri"),
-        "history": {
-            "oid": at("/history/oid"),
-            "bvid": at("/history/bvid"),
-            "page": at("/history/page"),
-            "cid": at("/history/cid"),
-            "part": at("/history/part"),
-            "business": business,
-            "dt": at("/history/dt"),
-        },
-        // Minus one means seen to the end.
-        "is_finished": progress == json!(-1),
-        "progress": progress,
-        "duration": at("/duration"),
-        "viewed_at": moment(&at("/view_at")),
-        "owner": { "mid": at("/author_mid"), "name": at("/author_name"), "face": picture(&at("/author_face")) },
-        "live_status": if kind == "live" { at("/live_status") } else { Value::Null },
-        "url": url,
-    })
-}
-
-/// The folders; of others only the public ones.
-pub(super) async fn favourites(ask: Ask<'_>) -> Outcome {
+/// Favourite folders; for other users only the public ones.
+pub(super) async fn favourites(
+    call: ToolCall<'_>,
+    args: BilibiliUserPageArgs,
+) -> Result<Json<Folders>, Problem> {
     const FOLDERS: usize = 50;
-    let given = Given::new(NAME, ask.arguments);
-    let page = page(&given)?;
-    let uid = whose(&ask, &given).await?;
+    let page = args.page.get();
+    let uid = whose(call.ctx, args.uid).await?;
     let text = uid.to_string();
     let path = ["x", "v3", "fav", "folder", "created", "list-all"];
-    let found = api::get(ask.desk, &path, &[("up_mid", &text), ("type", "2")]).await?;
+    let found = api::get(call.ctx, &path, &[("up_mid", &text), ("type", "2")]).await?;
     let all = field::objects(&found, "/list");
     let shown = all.iter().copied().skip((page - 1).saturating_mul(FOLDERS)).take(FOLDERS);
-    let folder = |folder: &Value| {
-        let at = |pointer: &str| folder.pointer(pointer).cloned().unwrap_or_default();
-        let is_private = field::int(folder, "/attr").map(|attr| attr % 2 == 1);
-        json!({
-            "id": at("/id"),
-            "fid": at("/fid"),
-            "title": at("/title"),
-            "description": at("/intro"),
-            "cover": picture(&at("/cover")),
-            "media_count": at("/media_count"),
-            "view_count": at("/cnt_info/play"),
-            "like_count": at("/cnt_info/thumb_up"),
-            "fav_state": at("/fav_state"),
-            "ctime": at("/ctime"),
-            "mtime": at("/mtime"),
-            "state": at("/state"),
-            "type": at("/type"),
-            "is_private": is_private,
-            "upper": { "mid": at("/mid"), "name": at("/upper/name"), "face": picture(&at("/upper/face")) },
-        })
-    };
-    let folders: Vec<Value> = shown.map(folder).collect();
     let is_more = page.saturating_mul(FOLDERS) < all.len();
-    Ok(json!({
-        "uid": uid,
-        "page": page,
-        "next_page": is_more.then_some(page + 1),
-        "total_count": all.len(),
-        "favorite_folders": folders,
+    Ok(Json(Folders {
+        uid,
+        page,
+        next_page: is_more.then_some(page + 1),
+        total_count: all.len(),
+        favorite_folders: shown.map(folder).collect(),
     }))
 }
 
-pub(super) async fn to_view(ask: Ask<'_>) -> Outcome {
-    api::signed_in(ask.desk)?;
-    let found = api::get(ask.desk, &["x", "v2", "history", "toview"], &[]).await?;
-    let one = |video: &Value| {
-        let (text, whole) = (|at: &str| field::text(video, at), |at: &str| field::whole(video, at));
-        let bvid = text("/bvid");
-        json!({
-            "bvid": bvid,
-            "aid": whole("/aid"),
-            "title": plain(&text("/title")),
-            "description": text("/desc"),
-            "duration": whole("/duration"),
-            "owner": { "mid": whole("/owner/mid"), "name": text("/owner/name") },
-            "stat": stats(video),
-            "pubdate": whole("/pubdate"),
-            "add_at": whole("/add_at"),
-            "added_at": moment(&whole("/add_at")),
-            "progress": whole("/progress"),
-            "pic": picture(&text("/pic")),
-            "url": bvid.as_str().map(|bvid| format!("https://www.bilibili.com/video/{bvid}")),
-        })
-    };
-    let list: Vec<Value> = field::objects(&found, "/list").into_iter().map(one).collect();
-    Ok(json!({ "total_count": list.len(), "toview_videos": list }))
+fn folder(folder: &Value) -> Folder {
+    let int = |pointer: &str| field::int(folder, pointer);
+    Folder {
+        id: int("/id"),
+        fid: int("/fid"),
+        title: field::word(folder, "/title"),
+        description: field::word(folder, "/intro"),
+        cover: picture_at(folder, "/cover"),
+        media_count: int("/media_count"),
+        view_count: int("/cnt_info/play"),
+        like_count: int("/cnt_info/thumb_up"),
+        fav_state: int("/fav_state"),
+        ctime: int("/ctime"),
+        mtime: int("/mtime"),
+        state: int("/state"),
+        r#type: int("/type"),
+        is_private: int("/attr").map(|attr| attr % 2 == 1),
+        upper: OwnerWithFace {
+            mid: int("/mid"),
+            name: field::word(folder, "/upper/name"),
+            face: picture_at(folder, "/upper/face"),
+        },
+    }
+}
+
+pub(super) async fn to_view(call: ToolCall<'_>, _: NoArgs) -> Result<Json<ToView>, Problem> {
+    api::signed_in(call.ctx)?;
+    let found = api::get(call.ctx, &["x", "v2", "history", "toview"], &[]).await?;
+    let list: Vec<ToViewVideo> =
+        field::objects(&found, "/list").into_iter().map(to_view_video).collect();
+    Ok(Json(ToView { total_count: list.len(), toview_videos: list }))
+}
+
+fn to_view_video(video: &Value) -> ToViewVideo {
+    let int = |pointer: &str| field::int(video, pointer);
+    let bvid = field::word(video, "/bvid");
+    ToViewVideo {
+        url: bvid.as_deref().map(watch),
+        bvid,
+        aid: int("/aid"),
+        title: title_of(video),
+        description: field::word(video, "/desc"),
+        duration: int("/duration"),
+        owner: owner(video),
+        stat: stats(video),
+        pubdate: int("/pubdate"),
+        add_at: int("/add_at"),
+        added_at: int("/add_at").and_then(moment),
+        progress: int("/progress"),
+        pic: picture_at(video, "/pic"),
+    }
 }
 
 const SIGNED_HINT: &str = "get_bilibili_video_info takes an id, get_bilibili_watch_history, get_bilibili_favorites and get_bilibili_toview_list show the owner's videos";
 
-pub(super) fn search(ask: &Ask<'_>) -> Outcome {
-    let given = Given::new(NAME, ask.arguments);
-    given.needed("keyword")?;
-    page(&given)?;
-    given.word("order", &["totalrank", "click", "pubdate", "dm", "stow"], "totalrank")?;
-    Err(api::unsupported("searches", SIGNED_HINT))
+pub(super) fn search(
+    _: ToolCall<'_>,
+    _: BilibiliSearchArgs,
+) -> Ready<Result<Json<NoVideos>, Problem>> {
+    ready(Err(api::unsupported("searches", SIGNED_HINT)))
 }
 
-pub(super) fn of_user(ask: &Ask<'_>) -> Outcome {
-    let given = Given::new(NAME, ask.arguments);
-    given.whole("uid")?.ok_or_else(|| given.missing("uid"))?;
-    page(&given)?;
-    Err(api::unsupported("for the videos of a user", SIGNED_HINT))
+pub(super) fn of_user(
+    _: ToolCall<'_>,
+    _: UserVideosArgs,
+) -> Ready<Result<Json<NoVideos>, Problem>> {
+    ready(Err(api::unsupported("for the videos of a user", SIGNED_HINT)))
 }

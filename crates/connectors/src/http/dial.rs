@@ -1,4 +1,4 @@
-//! Makes connections: looks a name up, checks the address, connects, encrypts.
+//! Opens connections: resolve, check the address, connect, TLS.
 
 use std::future::Future;
 use std::io;
@@ -12,6 +12,7 @@ use hyper::Uri;
 use hyper::rt::{Read, ReadBufCursor, Write};
 use hyper_util::client::legacy::connect::{Connected, Connection};
 use hyper_util::rt::TokioIo;
+use oauth::client::address::{Network, is_private};
 use rustls::pki_types::ServerName;
 use rustls::{ClientConfig, RootCertStore};
 use tokio::net::TcpStream;
@@ -21,10 +22,11 @@ use tower_service::Service;
 
 const CONNECT_WAIT_MAX: Duration = Duration::from_secs(10);
 
-/// Reading the roots takes milliseconds; whoever never leaves this machine does not pay for it.
+/// Loading the roots takes milliseconds, so it happens at the first https connection.
 #[derive(Clone, Default)]
 pub(super) struct Dialer {
     tls: Arc<OnceLock<Result<TlsConnector, String>>>,
+    network: Option<Network>,
 }
 
 pub(super) enum Stream {
@@ -53,11 +55,16 @@ impl Service<Uri> for Dialer {
 }
 
 impl Dialer {
+    pub(super) fn to_public_addresses() -> Dialer {
+        Dialer { network: Some(Network::Public), ..Dialer::default() }
+    }
+
     async fn dial(&self, to: &Uri) -> io::Result<Stream> {
         let https = to.scheme_str() == Some("https");
         let host = to.host().unwrap_or_default().trim_matches(['[', ']']);
         let port = to.port_u16().unwrap_or(if https { 443 } else { 80 });
-        let stream = connect(host, port, !https).await?;
+        let is_public_only = self.network == Some(Network::Public);
+        let stream = connect(host, port, !https, is_public_only).await?;
         stream.set_nodelay(true)?;
         if !https {
             return Ok(Stream::Plain(TokioIo::new(stream)));
@@ -73,14 +80,23 @@ impl Dialer {
     }
 }
 
-async fn connect(host: &str, port: u16, loopback_only: bool) -> io::Result<TcpStream> {
+async fn connect(
+    host: &str,
+    port: u16,
+    loopback_only: bool,
+    public_only: bool,
+) -> io::Result<TcpStream> {
     let mut last = io::Error::new(io::ErrorKind::NotFound, "the name has no address");
     let addresses: Vec<SocketAddr> = tokio::net::lookup_host((host, port)).await?.collect();
     for address in addresses {
-        // The address that was checked is the address that is used.
+        // Connect to exactly the address that was checked.
         if loopback_only && !address.ip().is_loopback() {
             last =
-                io::Error::other("it is not on this machine, and plain http leaves it for nobody");
+                io::Error::other("it is not on this machine, and plain http is for loopback only");
+            continue;
+        }
+        if public_only && is_private(address.ip()) {
+            last = io::Error::other("it has a private address, and the server is a public one");
             continue;
         }
         match TcpStream::connect(address).await {
@@ -91,7 +107,7 @@ async fn connect(host: &str, port: u16, loopback_only: bool) -> io::Result<TcpSt
     Err(last)
 }
 
-/// The system's roots, as the gate's own upstreams trust them.
+/// The system's roots, the same that the gate's upstreams trust.
 fn connector() -> Result<TlsConnector, String> {
     let mut roots = RootCertStore::empty();
     roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);

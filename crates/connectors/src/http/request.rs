@@ -1,4 +1,4 @@
-//! A request to a service. Its address can only be made from the service's base.
+//! A request to a service. Its URL is always built from the service's base.
 
 use std::fmt;
 use std::time::Duration;
@@ -13,7 +13,7 @@ use store::secret::Secret;
 use url::Url;
 use url::form_urlencoded::Serializer;
 
-use crate::settings::{Base, is_loopback};
+use super::base_url::{BaseUrl, is_loopback};
 
 const WAIT_MAX: Duration = Duration::from_secs(30);
 const REPLY_BYTES_MAX: usize = 16 << 20;
@@ -32,10 +32,15 @@ pub struct Request {
 
 impl Request {
     /// A request for a path below a base; each segment is escaped.
-    pub fn new(method: Method, base: &Base, segments: &[&str]) -> Request {
+    pub fn new(method: Method, base: &BaseUrl, segments: &[&str]) -> Request {
+        Request::at(method, &base.join(segments))
+    }
+
+    /// A request to an address that a document named and the caller has checked.
+    pub(crate) fn at(method: Method, url: &Url) -> Request {
         Request {
             method,
-            url: base.join(segments),
+            url: url.clone(),
             headers: vec![(ACCEPT, HeaderValue::from_static("application/json"))],
             body: Bytes::new(),
             wait_max: WAIT_MAX,
@@ -44,7 +49,7 @@ impl Request {
         }
     }
 
-    pub fn get(base: &Base, segments: &[&str]) -> Request {
+    pub fn get(base: &BaseUrl, segments: &[&str]) -> Request {
         Request::new(Method::GET, base, segments)
     }
 
@@ -54,7 +59,7 @@ impl Request {
         self
     }
 
-    /// A header of ours. A value that no header can carry makes the request fail when it is sent.
+    /// Adds a header. An invalid value makes the request fail when it is sent.
     #[must_use]
     pub fn header(mut self, name: &'static str, value: &str) -> Request {
         match HeaderValue::from_str(value) {
@@ -64,8 +69,8 @@ impl Request {
                 self.headers.retain(|(known, _)| *known != name);
                 self.headers.push((name, header));
             }
-            // The value may be a secret, so the reason is all that is kept.
-            Err(_) => self.refused = Some(format!("`{name}` holds what no header can carry")),
+            // The value may be a secret, so only the name is kept.
+            Err(_) => self.refused = Some(format!("`{name}` is not a valid header value")),
         }
         self
     }
@@ -116,18 +121,18 @@ impl Request {
         self
     }
 
-    /// Host and port, for people.
+    /// Host and port, for messages.
     pub fn host(&self) -> String {
         let host = self.url.host_str().unwrap_or_default();
         self.url.port().map_or_else(|| host.to_owned(), |port| format!("{host}:{port}"))
     }
 
-    /// Does it stay on this machine?
+    /// Does it go to loopback?
     pub(super) fn is_local(&self) -> bool {
         is_loopback(&self.url)
     }
 
-    /// May it be sent twice without harm?
+    /// Is it safe to send twice?
     pub fn is_repeatable(&self) -> bool {
         self.method.is_idempotent()
     }
@@ -147,7 +152,7 @@ impl Request {
     }
 }
 
-/// Neither the query nor the headers: both may hold secrets.
+/// Omits the query and the headers: both may hold secrets.
 impl fmt::Debug for Request {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Request({} {} {})", self.method, self.host(), self.url.path())

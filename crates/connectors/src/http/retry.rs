@@ -1,23 +1,23 @@
-//! When a request is worth sending again, and after how long. The rules are a service's data.
+//! When to retry a request, and after how long. The rules are data of a service.
 
 use std::time::Duration;
 
 use super::{HttpError, Reply};
 
-/// How often each kind of failure is answered with another try.
+/// How often each kind of failure is retried.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Retry {
-    /// Answers 429.
+    /// Responses with status 429.
     pub limited_max: u32,
-    /// Answers 500 and above.
+    /// Responses with status 500 and above.
     pub fault_max: u32,
-    /// Connections that were not made or broke.
+    /// Connections that failed or broke.
     pub lost_max: u32,
-    /// Answers that did not come in time. Each has cost its wait already.
+    /// Responses that did not arrive in time. Each has cost its wait already.
     pub slow_max: u32,
-    /// The first pause; each further one is twice as long.
+    /// The first back-off; each further one is twice as long.
     pub first_wait_ms: u64,
-    /// A service that asks for a longer pause is not waited for.
+    /// A longer pause requested by the service is not waited for.
     pub wait_ms_max: u64,
 }
 
@@ -32,15 +32,15 @@ impl Retry {
     };
     pub const NEVER: Retry = Retry { limited_max: 0, fault_max: 0, lost_max: 0, ..Retry::USUAL };
 
-    /// The pause before the next try; nothing when there is none.
+    /// The pause before the retry; `None` if there is no retry.
     pub fn pause(
         &self,
-        tally: &mut Tally,
+        tally: &mut FailureCounts,
         is_repeatable: bool,
         outcome: &Result<Reply, HttpError>,
     ) -> Option<Duration> {
         let (count, max) = match outcome {
-            // It was turned away unread, so sending it again is safe whatever it is.
+            // The service did not process it, so a retry is always safe.
             Ok(reply) if reply.status == 429 => (&mut tally.limited, self.limited_max),
             Err(HttpError::Unreachable { .. }) => (&mut tally.lost, self.lost_max),
             Ok(reply) if reply.status >= 500 && is_repeatable => {
@@ -67,9 +67,9 @@ impl Retry {
     }
 }
 
-/// What went wrong so far with one request.
+/// The failures of one request so far.
 #[derive(Default)]
-pub struct Tally {
+pub struct FailureCounts {
     limited: u32,
     faults: u32,
     lost: u32,
@@ -98,7 +98,7 @@ mod tests {
     }
 
     fn pauses(outcome: &Result<Reply, HttpError>, is_repeatable: bool) -> Vec<u128> {
-        let mut tally = Tally::default();
+        let mut tally = FailureCounts::default();
         std::iter::from_fn(|| Retry::USUAL.pause(&mut tally, is_repeatable, outcome))
             .map(|pause| pause.as_millis())
             .take(10)
@@ -106,9 +106,9 @@ mod tests {
     }
 
     #[test]
-    fn a_limit_without_a_word_is_waited_out_longer_each_time() {
+    fn a_429_without_retry_after_backs_off_exponentially() {
         let retry = Retry { limited_max: 6, wait_ms_max: 60_000, ..Retry::USUAL };
-        let mut tally = Tally::default();
+        let mut tally = FailureCounts::default();
         let pauses: Vec<u64> =
             std::iter::from_fn(|| retry.pause(&mut tally, true, &reply(429, None)))
                 .map(|pause| pause.as_secs())
@@ -117,19 +117,23 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_that_is_late_is_asked_for_again_where_there_is_time() {
+    fn a_timeout_is_retried_where_the_rules_allow() {
         let retry = Retry { slow_max: 2, ..Retry::USUAL };
         let late = Err(HttpError::TimedOut { host: "h".into(), seconds: 30 });
-        let mut tally = Tally::default();
+        let mut tally = FailureCounts::default();
         let pauses: Vec<u128> = std::iter::from_fn(|| retry.pause(&mut tally, true, &late))
             .map(|pause| pause.as_millis())
             .collect();
         assert_eq!(pauses, [500, 1_000]);
-        assert_eq!(retry.pause(&mut Tally::default(), false, &late), None, "it may have worked");
+        assert_eq!(
+            retry.pause(&mut FailureCounts::default(), false, &late),
+            None,
+            "it may have worked"
+        );
     }
 
     #[test]
-    fn each_failure_is_answered_by_its_rule() {
+    fn each_failure_is_retried_by_its_rule() {
         for (outcome, is_repeatable, expected) in [
             (reply(200, None), true, &[][..]),
             (reply(404, None), true, &[]),

@@ -6,7 +6,7 @@ use std::process::{Child, Command, Stdio};
 use url::Url;
 
 use super::SignInError;
-use crate::settings::is_loopback;
+use crate::http::is_loopback;
 
 #[cfg(target_os = "macos")]
 const OPENER: &[&str] = &["open"];
@@ -15,8 +15,8 @@ const OPENER: &[&str] = &["rundll32", "url.dll,FileProtocolHandler"];
 #[cfg(not(any(target_os = "macos", target_os = "windows")))]
 const OPENER: &[&str] = &["xdg-open"];
 
-/// What a browser needs of our environment to find its screen, its profile and its language. All else stays
-/// here: the vault key, the metrics token and client secrets may be in it.
+/// The environment variables that a browser needs for its display, profile and language. No other is
+/// passed on: the vault key, the metrics token and client secrets may be among them.
 const ENV_NAMES: [&str; 28] = [
     "PATH",
     "HOME",
@@ -47,11 +47,11 @@ const ENV_NAMES: [&str; 28] = [
     "TEMP",
     "TMP",
 ];
-/// And these families of names.
+/// And variables with these prefixes.
 const ENV_PREFIXES: [&str; 2] = ["LC_", "XDG_"];
 
-/// Starts the browser with what it needs of this environment. A machine without one is no error: nothing
-/// comes back then.
+/// Starts the browser with those variables. A machine without a browser is not an error: the result
+/// is `None` then.
 pub fn open(
     url: &Url,
     env: impl IntoIterator<Item = (OsString, OsString)>,
@@ -90,7 +90,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nothing_but_a_web_address_is_opened() {
+    fn only_web_urls_are_opened() {
         for (url, is_good) in [
             ("https://accounts.example/auth?x=1", true),
             ("http://127.0.0.1:9/auth", true),

@@ -2,24 +2,24 @@
 
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
-use sha2::{Digest, Sha256};
 use store::random::{Random, RandomError};
 use store::secret::Secret;
 use subtle::ConstantTimeEq;
 use url::Url;
 
 use super::SignInError;
-use super::answer::Tokens;
 use super::grant::{Form, Grant};
+use super::token_response::Tokens;
 use crate::account::{Account, SignIn};
 use crate::http::Http;
-use crate::settings::{ServiceSettings, is_loopback};
+use crate::http::is_loopback;
+use crate::settings::ServiceSettings;
 
 const STATE_BYTES: usize = 24;
 const VERIFIER_BYTES: usize = 32;
 const CODE_BYTES_MAX: usize = 4096;
 
-/// Where the browser comes back to, letter for letter as registered.
+/// The redirect URL, exactly as registered.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Redirect {
     text: String,
@@ -35,13 +35,13 @@ impl Redirect {
         let may = match url.scheme() {
             "https" => true,
             "http" => is_loopback(&url),
-            // An app's own scheme: the browser cannot come back to us, but the address can be pasted.
+            // A custom scheme: the browser cannot reach us, but the owner can paste the URL.
             scheme => !["javascript", "data", "file", "blob"].contains(&scheme),
         };
         if is_plain && may { Ok(Redirect { text: text.to_owned(), url }) } else { Err(refused()) }
     }
 
-    /// The same address on another port.
+    /// The same URL with another port.
     pub fn with_port(&self, port: u16) -> Result<Redirect, SignInError> {
         let mut url = self.url.clone();
         url.set_port(Some(port)).map_err(|()| SignInError::Redirect(self.text.clone()))?;
@@ -56,13 +56,13 @@ impl Redirect {
         &self.url
     }
 
-    /// The port to listen on; nothing when the browser does not come back to this machine.
+    /// The port to listen on; `None` if the redirect does not lead to this machine.
     pub fn port(&self) -> Option<u16> {
         (self.url.scheme() == "http").then(|| self.url.port_or_known_default()).flatten()
     }
 
-    /// Is it the same place, whatever query it carries?
-    fn is_at(&self, url: &Url) -> bool {
+    /// Is it the same URL apart from the query?
+    pub(super) fn is_at(&self, url: &Url) -> bool {
         let (mut a, mut b) = (self.url.clone(), url.clone());
         for url in [&mut a, &mut b] {
             url.set_query(None);
@@ -72,9 +72,9 @@ impl Redirect {
     }
 }
 
-/// A sign-in that was begun.
+/// A sign-in in progress.
 pub struct Attempt {
-    /// What the owner opens.
+    /// The URL that the owner opens.
     pub url: Url,
     pub redirect: Redirect,
     state: Secret,
@@ -95,7 +95,7 @@ impl Attempt {
         };
         let state = words(random, STATE_BYTES)?;
         let verifier = words(random, VERIFIER_BYTES)?;
-        let challenge = URL_SAFE_NO_PAD.encode(Sha256::digest(verifier.expose().as_bytes()));
+        let challenge = oauth::pkce::challenge(verifier.expose());
         let mut url = settings.oauth_base.join(authorize);
         url.query_pairs_mut()
             .append_pair("response_type", "code")
@@ -104,14 +104,14 @@ impl Attempt {
             .append_pair("scope", &account.scopes.join(" "))
             .append_pair("state", state.expose())
             .append_pair("code_challenge", &challenge)
-            .append_pair("code_challenge_method", "S256")
+            .append_pair("code_challenge_method", oauth::pkce::METHOD)
             .extend_pairs(account.authorize_extra);
         let oauth_origin = settings.oauth_base.url().origin();
         Ok(Attempt { url, redirect, state, verifier, oauth_origin })
     }
 
-    /// The code in the address the browser came back to. An address of another sign-in, or of none,
-    /// is `NotOurs`, and one may go on waiting.
+    /// The code in the redirect URL. The URL of another sign-in is `NotOurs`, and the caller may
+    /// continue to wait.
     pub fn code_from(&self, back: &Url) -> Result<Secret, SignInError> {
         if !self.redirect.is_at(back) {
             return Err(SignInError::NotOurs);
@@ -119,7 +119,7 @@ impl Attempt {
         let one = |name: &str| {
             let mut values = back.query_pairs().filter(|(key, _)| key == name).map(|(_, v)| v);
             let first = values.next();
-            // Two values are two meanings.
+            // Two values are ambiguous.
             if values.next().is_some() { None } else { first }
         };
         let state = one("state").ok_or(SignInError::NotOurs)?;
@@ -141,7 +141,7 @@ impl Attempt {
         Ok(Secret::new(code.ok_or(SignInError::NotOurs)?))
     }
 
-    /// Turns the code into tokens.
+    /// Exchanges the code for tokens.
     pub async fn exchange(
         &self,
         http: &Http,
@@ -166,12 +166,12 @@ fn words(random: &Random, bytes: usize) -> Result<Secret, RandomError> {
 mod tests {
     #![allow(clippy::unwrap_used, reason = "tests")]
     use super::*;
-    use crate::account::WHOOP;
+    use crate::whoop::account::ACCOUNT;
 
     fn attempt() -> Attempt {
-        let settings = ServiceSettings::read(&WHOOP, &|_| None).unwrap();
+        let settings = ServiceSettings::read(&ACCOUNT, &|_| None).unwrap();
         let redirect = Redirect::parse("http://localhost:8000/callback").unwrap();
-        Attempt::begin(&WHOOP, &settings, "me", redirect, &Random::seeded(1)).unwrap()
+        Attempt::begin(&ACCOUNT, &settings, "me", redirect, &Random::seeded(1)).unwrap()
     }
 
     fn value(url: &Url, name: &str) -> String {
@@ -179,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn the_address_asks_for_everything_and_carries_no_secret() {
+    fn the_authorization_url_is_complete_and_holds_no_secret() {
         let attempt = attempt();
         assert_eq!(attempt.url.origin().ascii_serialization(), "https://api.prod.whoop.com");
         assert_eq!(attempt.url.path(), "/oauth/oauth2/auth");
@@ -191,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn only_the_right_answer_gives_a_code() {
+    fn only_the_matching_redirect_gives_a_code() {
         let attempt = attempt();
         let state = value(&attempt.url, "state");
         let back = |tail: &str| {
@@ -229,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn redirects_are_https_or_this_machine() {
+    fn redirects_are_https_or_loopback() {
         for (text, port) in [
             ("http://localhost:8000/callback", Some(Some(8000))),
             ("http://127.0.0.1:8888/callback", Some(Some(8888))),

@@ -1,4 +1,4 @@
-//! Signing in with a code that is typed on another device (RFC 8628).
+//! Device sign-in: the owner types a code on another device (RFC 8628).
 
 use std::time::Duration;
 
@@ -7,20 +7,20 @@ use store::secret::Secret;
 use url::Url;
 
 use super::SignInError;
-use super::answer::{self, Refusal, Tokens};
 use super::grant::{Form, Grant};
+use super::token_response::{self, TokenRefusal, Tokens};
 use crate::account::{Account, SignIn};
 use crate::http::Http;
-use crate::settings::is_loopback;
+use crate::http::is_loopback;
 
 const GRANT_TYPE: &str = "urn:ietf:params:oauth:grant-type:device_code";
 const INTERVAL_S_DEFAULT: u64 = 5;
 const INTERVAL_S_MAX: u64 = 60;
-/// What `slow_down` adds.
+/// The added interval after `slow_down`.
 const SLOWER_S: u64 = 5;
 const EXPIRES_S_MAX: u64 = 30 * 60;
 
-/// What the owner types, and where.
+/// The code to type and the URL to type it at.
 pub struct DeviceCode {
     pub user_code: String,
     pub url: Url,
@@ -36,30 +36,30 @@ impl DeviceCode {
         account: &Account,
     ) -> Result<DeviceCode, SignInError> {
         let SignIn::Device { device, .. } = &account.sign_in else {
-            return Err(Refusal::Garbled("this service has no device sign-in").into());
+            return Err(TokenRefusal::Malformed("this service has no device sign-in").into());
         };
         let mut form = Form::empty();
         form.push("scope", &account.scopes.join(" "));
         let reply = grant.post(http, device, form).await?;
         if !reply.is_success() {
-            // Read for its refusal; an unsuccessful answer never holds tokens.
-            let refusal = answer::read(&reply).err();
-            return Err(refusal.unwrap_or(Refusal::Status { status: reply.status }).into());
+            // Parsed for its refusal; a failed response never holds tokens.
+            let refusal = token_response::read(&reply).err();
+            return Err(refusal.unwrap_or(TokenRefusal::Status { status: reply.status }).into());
         }
         let object: Map<String, Value> = serde_json::from_slice(&reply.body)
-            .map_err(|_| Refusal::Garbled("it is no JSON object"))?;
+            .map_err(|_| TokenRefusal::Malformed("it is no JSON object"))?;
         DeviceCode::read(&object)
     }
 
     fn read(object: &Map<String, Value>) -> Result<DeviceCode, SignInError> {
         let text = |name: &str| object.get(name).and_then(Value::as_str).filter(|t| !t.is_empty());
         let seconds = |name: &str| object.get(name).and_then(Value::as_u64);
-        // Google says `url` where the standard says `uri`.
+        // Google writes `url`, the standard `uri`.
         let url = text("verification_uri").or_else(|| text("verification_url"));
         let (Some(device_code), Some(user_code), Some(url)) =
             (text("device_code"), text("user_code"), url)
         else {
-            return Err(Refusal::Garbled("it holds no code to type").into());
+            return Err(TokenRefusal::Malformed("it holds no code to type").into());
         };
         let url = Url::parse(url).map_err(|_| SignInError::Address)?;
         if url.scheme() != "https" && !(url.scheme() == "http" && is_loopback(&url)) {
@@ -76,19 +76,19 @@ impl DeviceCode {
         })
     }
 
-    /// How long the code can be typed, from when it was given.
+    /// How long the code is valid.
     pub fn expires(&self) -> Duration {
         self.expires
     }
 
-    /// Asks until the owner has typed the code, refused, or waited too long.
+    /// Polls until the owner has typed the code, declined, or the code has expired.
     pub async fn tokens(mut self, http: &Http, grant: &Grant) -> Result<Tokens, SignInError> {
         let expires = self.expires;
         let tokens = self.tokens_within(expires, http, grant).await?;
         tokens.ok_or(SignInError::TimedOut { minutes: expires.as_secs() / 60 })
     }
 
-    /// The same for so long at most; nothing when the owner has not typed the code until then.
+    /// The same with a time limit; `None` if the code was not typed in that time.
     pub async fn tokens_within(
         &mut self,
         wait_max: Duration,
@@ -110,14 +110,18 @@ impl DeviceCode {
     }
 }
 
-/// How much slower to go on asking; nothing when it is over.
-fn next(refusal: &Refusal) -> Option<Duration> {
+/// The increase of the polling interval; `None` if polling must end.
+fn next(refusal: &TokenRefusal) -> Option<Duration> {
     match refusal {
-        Refusal::Refused { code, .. } if code == "authorization_pending" => Some(Duration::ZERO),
-        Refusal::Refused { code, .. } if code == "slow_down" => Some(Duration::from_secs(SLOWER_S)),
-        // RFC 8628 3.5: a service in trouble is asked less often.
-        Refusal::Http(_) => Some(Duration::from_secs(SLOWER_S)),
-        Refusal::Status { status } | Refusal::Refused { status, .. }
+        TokenRefusal::Refused { code, .. } if code == "authorization_pending" => {
+            Some(Duration::ZERO)
+        }
+        TokenRefusal::Refused { code, .. } if code == "slow_down" => {
+            Some(Duration::from_secs(SLOWER_S))
+        }
+        // RFC 8628 3.5: back off after a connection failure.
+        TokenRefusal::Http(_) => Some(Duration::from_secs(SLOWER_S)),
+        TokenRefusal::Status { status } | TokenRefusal::Refused { status, .. }
             if *status >= 500 || *status == 429 =>
         {
             Some(Duration::from_secs(SLOWER_S))
@@ -126,7 +130,7 @@ fn next(refusal: &Refusal) -> Option<Duration> {
     }
 }
 
-fn ended(refusal: Refusal) -> SignInError {
+fn ended(refusal: TokenRefusal) -> SignInError {
     match refusal.code() {
         Some(code @ ("access_denied" | "expired_token")) => {
             SignInError::Declined { code: code.to_owned() }
@@ -142,7 +146,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn the_place_to_type_is_https_or_this_machine() {
+    fn the_verification_url_is_https_or_loopback() {
         for (url, is_good) in [
             ("https://www.google.com/device", true),
             ("http://127.0.0.1:9/device", true),
@@ -157,13 +161,13 @@ mod tests {
     }
 
     #[test]
-    fn the_owner_is_waited_for_and_a_refusal_ends_it() {
-        let refused = |status, code: &str| Refusal::Refused { status, code: code.to_owned() };
+    fn polling_continues_until_a_refusal() {
+        let refused = |status, code: &str| TokenRefusal::Refused { status, code: code.to_owned() };
         for (refusal, expected) in [
             (refused(428, "authorization_pending"), Some(0)),
             (refused(403, "slow_down"), Some(5)),
             (refused(503, "error"), Some(5)),
-            (Refusal::Status { status: 429 }, Some(5)),
+            (TokenRefusal::Status { status: 429 }, Some(5)),
             (refused(403, "access_denied"), None),
             (refused(400, "invalid_grant"), None),
             (refused(401, "invalid_client"), None),

@@ -1,4 +1,4 @@
-//! The token endpoint: who we are there, and what we ask of it.
+//! Client authentication and requests at the token endpoint.
 
 use std::time::Duration;
 
@@ -7,17 +7,18 @@ use store::accounts;
 use store::secret::Secret;
 use zeroize::Zeroize;
 
-use super::answer::{self, Refusal, Tokens};
+use super::token_response::{self, TokenRefusal, Tokens};
 use crate::account::{Account, Client, SignIn};
+use crate::http::BaseUrl;
 use crate::http::{Http, Reply, Request};
-use crate::settings::{Base, ServiceSettings};
+use crate::settings::ServiceSettings;
 
 const WAIT_MAX: Duration = Duration::from_secs(30);
 const REPLY_BYTES_MAX: usize = 256 << 10;
 
-/// A client of one service.
+/// The OAuth client of one service.
 pub struct Grant {
-    base: Base,
+    base: BaseUrl,
     path: &'static [&'static str],
     client: Client,
     user_agent: String,
@@ -25,7 +26,7 @@ pub struct Grant {
     client_secret: Option<Secret>,
 }
 
-/// The fields of a request to the endpoint.
+/// The form fields of a request to the endpoint.
 pub struct Form(Vec<(&'static str, String)>);
 
 impl Form {
@@ -52,25 +53,27 @@ impl Drop for Form {
 
 impl Grant {
     /// The client an account belongs to. A token works only with the client it was issued to, so the
-    /// account's own id counts before the settings'.
+    /// account's client id takes precedence over the settings'.
     pub fn new(
         service: &'static Account,
         settings: &ServiceSettings,
         account: &accounts::Account,
-    ) -> Result<Grant, Refusal> {
+    ) -> Result<Grant, TokenRefusal> {
         let (path, client) = match &service.sign_in {
             SignIn::Code { token, client, .. } | SignIn::Device { token, client, .. } => {
                 (*token, *client)
             }
             SignIn::Values(_) => {
-                return Err(Refusal::Missing("this service has no tokens to refresh".to_owned()));
+                return Err(TokenRefusal::Missing(
+                    "this service has no tokens to refresh".to_owned(),
+                ));
             }
         };
         let client_id = account.client_id.clone().or_else(|| settings.client_id.clone());
         let is_same = account.client_id.is_none() || account.client_id == settings.client_id;
         let set = settings.client_secret.clone().filter(|_| is_same);
         let client_secret = set.or_else(|| account.client_secret.clone());
-        let missing = |variable: &str| Refusal::Missing(format!("`{variable}` is not known"));
+        let missing = |variable: &str| TokenRefusal::Missing(format!("`{variable}` is not known"));
         if !matches!(client, Client::Public | Client::BasicIfSecret) && client_secret.is_none() {
             return Err(missing(service.client_secret));
         }
@@ -84,7 +87,7 @@ impl Grant {
         })
     }
 
-    /// Under another name than the usual one.
+    /// With another user agent.
     #[must_use]
     pub fn named(mut self, user_agent: &str) -> Grant {
         user_agent.clone_into(&mut self.user_agent);
@@ -95,13 +98,18 @@ impl Grant {
         &self.client_id
     }
 
-    /// Asks for tokens.
-    pub async fn tokens(&self, http: &Http, form: Form) -> Result<Tokens, Refusal> {
-        answer::read(&self.post(http, self.path, form).await?)
+    /// Requests tokens.
+    pub async fn tokens(&self, http: &Http, form: Form) -> Result<Tokens, TokenRefusal> {
+        token_response::read(&self.post(http, self.path, form).await?)
     }
 
-    /// Sends a form in the client's name to a path below the OAuth base.
-    pub async fn post(&self, http: &Http, path: &[&str], form: Form) -> Result<Reply, Refusal> {
+    /// Posts a form with client authentication to a path below the OAuth base.
+    pub async fn post(
+        &self,
+        http: &Http,
+        path: &[&str],
+        form: Form,
+    ) -> Result<Reply, TokenRefusal> {
         let mut pairs: Vec<(&str, &str)> = form.0.iter().map(|(n, v)| (*n, v.as_str())).collect();
         let mut request = Request::new(Method::POST, &self.base, path)
             .header("user-agent", &self.user_agent)

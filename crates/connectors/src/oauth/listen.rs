@@ -1,5 +1,5 @@
-//! Waits on this machine for the browser to come back. Anything but the exact address of this sign-in
-//! is answered 404 and disturbs nothing.
+//! The loopback server that receives the redirect. A request for anything but the exact redirect URL
+//! of this sign-in gets 404 and has no effect.
 
 use std::convert::Infallible;
 use std::net::SocketAddr;
@@ -19,7 +19,7 @@ use tokio::sync::mpsc;
 use url::{Host, Url};
 
 use super::SignInError;
-use super::code::Attempt;
+use super::code::{Attempt, Redirect};
 
 const HEADER_WAIT_MAX: Duration = Duration::from_secs(10);
 const HEADER_BYTES_MAX: usize = 32 << 10;
@@ -29,23 +29,25 @@ pub struct Listener {
     listeners: Vec<TcpListener>,
 }
 
-type Found = Result<Secret, SignInError>;
+type RedirectResult<T> = Result<T, SignInError>;
+/// Reads a redirect: `NotOurs` has no effect, anything else ends the wait.
+type ReadRedirect<T> = Arc<dyn Fn(&Url) -> RedirectResult<T> + Send + Sync>;
 
 impl Listener {
-    /// Opens the port of the redirect address, on this machine only.
-    pub async fn open(attempt: &Attempt) -> Result<Option<Listener>, SignInError> {
-        let Some(port) = attempt.redirect.port() else { return Ok(None) };
+    /// Opens the port of the redirect URL, on loopback only.
+    pub async fn open(redirect: &Redirect) -> Result<Option<Listener>, SignInError> {
+        let Some(port) = redirect.port() else { return Ok(None) };
         let mut listeners = Vec::new();
         let mut refused = None;
-        for address in addresses(attempt.redirect.url(), port) {
+        for address in addresses(redirect.url(), port) {
             match TcpListener::bind(address).await {
                 Ok(listener) => listeners.push(listener),
                 Err(error) => refused = Some(error),
             }
         }
         match refused {
-            // One of the two loopbacks is enough where the machine has only one, but not where
-            // somebody else sits on the other: the browser might go there with the code.
+            // One loopback address is enough if the machine has only one, but not if another
+            // process uses the other: the browser might take the code there.
             Some(error)
                 if listeners.is_empty() || error.kind() == std::io::ErrorKind::AddrInUse =>
             {
@@ -55,15 +57,25 @@ impl Listener {
         }
     }
 
-    /// The code, as soon as the browser brings it.
-    pub async fn code(self, attempt: Arc<Attempt>) -> Found {
+    /// The code, once the browser delivers it.
+    pub async fn code(self, attempt: Arc<Attempt>) -> RedirectResult<Secret> {
+        let redirect = attempt.redirect.clone();
+        self.wait(redirect, Arc::new(move |back: &Url| attempt.code_from(back))).await
+    }
+
+    /// What `read` takes from the redirect, once the browser delivers it.
+    pub async fn wait<T: Send + 'static>(
+        self,
+        redirect: Redirect,
+        read: ReadRedirect<T>,
+    ) -> RedirectResult<T> {
         let (found, mut finds) = mpsc::channel(1);
         let mut tasks = tokio::task::JoinSet::new();
         for listener in self.listeners {
-            tasks.spawn(accept(listener, Arc::clone(&attempt), found.clone()));
+            tasks.spawn(accept(listener, redirect.clone(), Arc::clone(&read), found.clone()));
         }
         let outcome = finds.recv().await.unwrap_or(Err(SignInError::NotOurs));
-        // The page that tells the owner is still on its way to the browser.
+        // The response page is still being sent to the browser.
         tokio::time::sleep(Duration::from_millis(200)).await;
         outcome
     }
@@ -75,17 +87,23 @@ fn addresses(url: &Url, port: u16) -> Vec<SocketAddr> {
     match url.host() {
         Some(Host::Ipv4(address)) => vec![SocketAddr::from((address, port))],
         Some(Host::Ipv6(address)) => vec![SocketAddr::from((address, port))],
-        // A browser takes either for `localhost`.
+        // A browser resolves `localhost` to either.
         _ => vec![v4, v6],
     }
 }
 
-async fn accept(listener: TcpListener, attempt: Arc<Attempt>, found: mpsc::Sender<Found>) {
+async fn accept<T: Send + 'static>(
+    listener: TcpListener,
+    redirect: Redirect,
+    read: ReadRedirect<T>,
+    found: mpsc::Sender<RedirectResult<T>>,
+) {
     let mut connections = tokio::task::JoinSet::new();
     loop {
         match listener.accept().await {
             Ok((stream, _)) => {
-                connections.spawn(converse(stream, Arc::clone(&attempt), found.clone()));
+                let (redirect, read) = (redirect.clone(), Arc::clone(&read));
+                connections.spawn(serve_connection(stream, redirect, read, found.clone()));
             }
             Err(_) => tokio::time::sleep(Duration::from_millis(50)).await,
         }
@@ -93,12 +111,17 @@ async fn accept(listener: TcpListener, attempt: Arc<Attempt>, found: mpsc::Sende
     }
 }
 
-async fn converse(stream: TcpStream, attempt: Arc<Attempt>, found: mpsc::Sender<Found>) {
+async fn serve_connection<T: Send + 'static>(
+    stream: TcpStream,
+    redirect: Redirect,
+    read: ReadRedirect<T>,
+    found: mpsc::Sender<RedirectResult<T>>,
+) {
     let service = service_fn(|request| {
-        let (attempt, found) = (Arc::clone(&attempt), found.clone());
-        async move { Ok::<_, Infallible>(answer(&request, &attempt, &found)) }
+        let (redirect, read, found) = (redirect.clone(), Arc::clone(&read), found.clone());
+        async move { Ok::<_, Infallible>(answer(&request, &redirect, &read, &found)) }
     });
-    // A browser that hangs up half-way is no concern of ours.
+    // A browser that closes the connection early is not an error.
     let _ = http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(HEADER_WAIT_MAX)
@@ -108,15 +131,15 @@ async fn converse(stream: TcpStream, attempt: Arc<Attempt>, found: mpsc::Sender<
         .await;
 }
 
-fn answer(
+fn answer<T>(
     request: &Request<Incoming>,
-    attempt: &Attempt,
-    found: &mpsc::Sender<Found>,
+    redirect: &Redirect,
+    read: &ReadRedirect<T>,
+    found: &mpsc::Sender<RedirectResult<T>>,
 ) -> Response<Full<Bytes>> {
-    let back =
-        attempt.redirect.url().join(request.uri().path_and_query().map_or("/", |p| p.as_str()));
+    let back = redirect.url().join(request.uri().path_and_query().map_or("/", |p| p.as_str()));
     let outcome = match back {
-        Ok(back) if request.method() == Method::GET => attempt.code_from(&back),
+        Ok(back) if request.method() == Method::GET && redirect.is_at(&back) => read(&back),
         _ => Err(SignInError::NotOurs),
     };
     let (status, words) = match &outcome {
@@ -125,7 +148,7 @@ fn answer(
         Err(_) => (StatusCode::BAD_REQUEST, "That did not work. The terminal says why."),
     };
     if status != StatusCode::NOT_FOUND {
-        // A second one comes too late; the first is being worked on.
+        // Only the first redirect counts.
         let _ = found.try_send(outcome);
     }
     page(status, words)

@@ -1,12 +1,9 @@
-//! Takes in the archives that services send their users on request: ZIPs, or what was unpacked from
-//! them. Nothing is unpacked to disk, entries are read one after the other, and what grows past what
-//! an archive can be is refused.
+//! Imports data exports of services: ZIPs or their unpacked folders. Nothing is unpacked to disk,
+//! entries are read one after the other, and an archive beyond the size bounds is refused.
 
 mod intake;
 mod json;
 mod meter;
-#[cfg(test)]
-pub(crate) mod parcel;
 mod source;
 mod table;
 #[cfg(test)]
@@ -21,14 +18,15 @@ use jiff::tz::TimeZone;
 use sha2::{Digest, Sha256};
 use store::records::RecordsError;
 
-use crate::{Desk, Service};
+use crate::ConnectorContext;
+use crate::sync::Mirror;
 pub(crate) use intake::Intake;
 pub(crate) use json::each_entry;
 use meter::{Hit, Meter};
 use source::{Entry, Source};
 pub(crate) use table::{Cells, each_row, each_row_with_header};
 
-/// Files that could not be read are named so often; then they are only counted.
+/// The number of unreadable files that are named; further ones are only counted.
 const PROBLEMS_NAMED_MAX: usize = 20;
 
 #[derive(Debug, thiserror::Error)]
@@ -45,61 +43,68 @@ pub enum ArchiveError {
     Unreadable { name: String, why: String },
     #[error("`{name}` holds far more than an archive does")]
     TooMuch { name: String },
-    #[error("there is nothing in it that is known here\nhint: {0}")]
+    #[error("it contains no known files\nhint: {0}")]
     NothingKnown(&'static str),
     #[error(transparent)]
     Records(#[from] RecordsError),
 }
 
-/// What an import did with one kind.
+/// The counts of one kind.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Taken {
+pub struct KindCounts {
     pub rows: usize,
-    /// New in the mirror, or better than what was there.
+    /// New in the mirror, or more complete than before.
     pub written: usize,
-    /// Without a time or a name; left out.
+    /// Skipped: without a time or a name.
     pub odd: usize,
-    /// The service was seen without it since; left out.
+    /// Skipped: removed at the service since.
     pub stale: usize,
 }
 
 /// What an import did.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub struct Imported {
-    pub kinds: BTreeMap<&'static str, Taken>,
-    /// Files that hold something for us and could not be read: name and reason.
+pub struct ImportReport {
+    pub kinds: BTreeMap<&'static str, KindCounts>,
+    /// Relevant files that could not be read: name and reason.
     pub problems: Vec<(String, String)>,
     pub problem_count: usize,
 }
 
-/// How far an import has come.
+/// Progress of an import.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Progress {
+pub struct ImportProgress {
     pub done_bytes: u64,
     pub total_bytes: u64,
     pub rows: u64,
 }
 
-pub(crate) type Told<'a> = &'a dyn Fn(Progress);
+pub(crate) type OnImportProgress<'a> = &'a dyn Fn(ImportProgress);
 
-/// What an import is given.
-pub struct Given<'a> {
+/// The input of an import.
+pub struct ImportInput<'a> {
     /// ZIPs, folders or single files; parts of one archive may be given together.
     pub paths: &'a [PathBuf],
-    /// The owner's time zone, for texts that name none that is known.
+    /// The owner's time zone, for times without a known zone.
     pub zone: &'a TimeZone,
-    /// Hears how far it is.
-    pub told: &'a dyn Fn(Progress),
+    /// Receives the progress.
+    pub on_progress: &'a dyn Fn(ImportProgress),
+}
+
+/// The import of a service's archive, as a command.
+pub struct ArchiveImport {
+    /// Help text of `tollgate import SERVICE`.
+    pub about: &'static str,
+    pub import: fn(&ConnectorContext, &ImportInput<'_>) -> Result<ImportReport, ArchiveError>,
 }
 
 /// How the files of a service's archive are read.
 pub(crate) struct Archive {
-    /// May the file hold something for us? Told by its path, in lower case.
+    /// Is the file relevant, by its path in lower case?
     pub(crate) wants: fn(&str) -> bool,
-    /// Looks at a file before any is read, for what later ones are known by.
+    /// A first pass over the files, for data that identifies others.
     pub(crate) learn: Option<Reads>,
     pub(crate) read: Reads,
-    /// What to ask the service for.
+    /// What to request from the service.
     pub(crate) hint: &'static str,
 }
 
@@ -107,7 +112,7 @@ type Reads = fn(&mut OpenFile<'_>, &mut Intake<'_>) -> Result<(), Stop>;
 
 /// One file of an archive while it is read.
 pub(crate) struct OpenFile<'a> {
-    /// With its folders, as the archive has it.
+    /// Its full path in the archive.
     pub(crate) name: &'a str,
     pub(crate) reader: &'a mut dyn Read,
     pub(crate) meter: &'a Meter,
@@ -129,7 +134,7 @@ impl OpenFile<'_> {
 /// Why the reading of a file ended early.
 #[derive(Debug)]
 pub(crate) enum Stop {
-    /// There is nothing in it for us; nobody needs to know.
+    /// It has no relevant data; not an error.
     Enough,
     /// It cannot be read, for this reason.
     File(String),
@@ -142,7 +147,7 @@ impl From<RecordsError> for Stop {
     }
 }
 
-/// Stands for a name where an id is needed: short, always the same, without spaces.
+/// An id derived from a name: short, stable, without spaces.
 pub(crate) fn short_digest(name: &str) -> String {
     let digest = Sha256::digest(name.as_bytes());
     let (bytes, _) = digest.split_at(8);
@@ -156,15 +161,15 @@ fn base(name: &str) -> &str {
     name.rsplit(['/', '\\']).next().unwrap_or(name)
 }
 
-/// Takes in an archive. It can be given again: what is here already stays as it is. Interrupted, the
-/// same archive goes on where it stopped.
+/// Imports an archive. A repeated import changes nothing; after an interruption it continues where
+/// it stopped.
 pub(crate) fn import(
-    desk: &Desk,
-    service: &'static Service,
+    ctx: &ConnectorContext,
+    mirror: &'static Mirror,
     archive: &Archive,
-    given: &Given<'_>,
-) -> Result<Imported, ArchiveError> {
-    crate::shelves::prepare(&desk.records)?;
+    given: &ImportInput<'_>,
+) -> Result<ImportReport, ArchiveError> {
+    mirror.prepare(&ctx.records)?;
     let mut sources = Vec::new();
     for path in given.paths {
         sources.push(Source::open(path)?);
@@ -175,11 +180,11 @@ pub(crate) fn import(
     }
     let total_bytes = files.iter().map(|(_, entry)| entry.bytes).sum();
     let meter = Meter::default();
-    let mut intake = Intake::new(desk, service, given, &meter, total_bytes);
-    let mut imported = Imported::default();
+    let mut intake = Intake::new(ctx, mirror.service, given, &meter, total_bytes);
+    let mut imported = ImportReport::default();
     if let Some(learn) = archive.learn {
         for (at, entry) in &files {
-            // What is wrong with a file is said when it is read.
+            // Errors of a file are reported when it is read.
             let _ =
                 read(&mut sources, *at, entry, &Meter::default(), |file| learn(file, &mut intake));
         }
@@ -226,7 +231,7 @@ fn read(
     opened.unwrap_or_else(|why| Err(Stop::File(why)))
 }
 
-impl Imported {
+impl ImportReport {
     fn problem(&mut self, name: &str, why: String) {
         self.problem_count += 1;
         if self.problems.len() < PROBLEMS_NAMED_MAX {

@@ -1,32 +1,33 @@
-//! What changed in a mirror since a time or a cursor, in the order it came here: whatever a sync
-//! brings late is still in front of a reader who goes on from a cursor.
+//! The changes of a mirror since a time or a cursor, in the order they were stored, so that a reader
+//! with a cursor does not miss records that arrive late.
 
 use serde_json::{Value, json};
-use store::records::{Gone, RecordsError, Row};
+use store::records::{DeletedRecord, RecordsError, StoredRecord};
 
-use crate::Desk;
-use crate::sync::{EventsAsked, Fault};
+use super::mirror::List;
+use crate::ConnectorContext;
+use crate::sync::{EventsRequest, ResourceError};
 use crate::when::{self, Here};
 
 const LIMIT_MAX: i64 = 5_000;
 const BATCH_MAX: usize = 1_000;
 const CURSOR: &str = "after";
 
-/// Where a reader is: nothing at or before this change of the mirror, nothing from before this time.
-struct Place {
+/// A reader's position: changes after this one, and not older than this time.
+struct ReaderPosition {
     seq: i64,
     since_us: i64,
 }
 
-impl Place {
-    fn read(text: &str, here: Here) -> Option<Place> {
+impl ReaderPosition {
+    fn read(text: &str, here: Here) -> Option<ReaderPosition> {
         let mut fields = text.split('.');
         if fields.next() == Some(CURSOR) {
             let (seq, since_us) = (fields.next()?.parse().ok()?, fields.next()?.parse().ok()?);
-            return Some(Place { seq, since_us });
+            return Some(ReaderPosition { seq, since_us });
         }
         let since_us = when::instant_us(text).or_else(|| when::start_us(text, here).ok())?;
-        Some(Place { seq: 0, since_us })
+        Some(ReaderPosition { seq: 0, since_us })
     }
 
     fn text(&self) -> String {
@@ -35,13 +36,13 @@ impl Place {
 }
 
 pub(crate) fn events(
-    desk: &Desk,
+    ctx: &ConnectorContext,
     service: &str,
-    kinds: &[&'static str],
-    asked: &EventsAsked<'_>,
-) -> Result<Value, Fault> {
-    let here = Here { now_us: desk.clock.now().wall_us, offset_s: 0 };
-    let mut place = Place::read(asked.since, here).ok_or_else(|| {
+    lists: &[&List],
+    asked: &EventsRequest<'_>,
+) -> Result<Value, ResourceError> {
+    let here = Here { now_us: ctx.clock.now().wall_us, offset_s: 0 };
+    let mut position = ReaderPosition::read(asked.since, here).ok_or_else(|| {
         invalid(format!("`since` is neither a cursor nor a time: {}", when::Unreadable))
     })?;
     let until_us = match asked.until.filter(|text| !text.is_empty()) {
@@ -54,15 +55,16 @@ pub(crate) fn events(
         return Err(invalid(format!("`limit` must be between 1 and {LIMIT_MAX}")));
     }
     let limit = usize::try_from(asked.limit).unwrap_or(1);
-    let kinds = chosen(kinds, asked.resources)?;
+    let kinds: Vec<&'static str> = lists.iter().map(|list| list.kind).collect();
+    let kinds = chosen(&kinds, asked.resources)?;
     let mut found: Vec<Value> = Vec::new();
     let mut has_more = true;
     while has_more && found.len() < limit {
-        let batch = batch(desk, service, &kinds, place.seq)?;
+        let batch = batch(ctx, service, &kinds, position.seq)?;
         has_more = batch.len() >= BATCH_MAX;
         for (at, (seq, at_us, event)) in batch.iter().enumerate() {
-            place.seq = *seq;
-            if *at_us > place.since_us && *at_us < until_us {
+            position.seq = *seq;
+            if *at_us > position.since_us && *at_us < until_us {
                 found.push(event.clone());
             }
             if found.len() == limit {
@@ -77,20 +79,20 @@ pub(crate) fn events(
         "since": asked.since,
         "until": when::utc_micros(until_us),
         "events": found,
-        "next_cursor": has_more.then(|| place.text()),
+        "next_cursor": has_more.then(|| position.text()),
     }))
 }
 
-/// The next changes and removals, in their order. A batch never skips: it ends where the shorter of
+/// The next changes and removals, in their order. A batch has no gaps: it ends where the shorter of
 /// the two may have been cut.
 fn batch(
-    desk: &Desk,
+    ctx: &ConnectorContext,
     service: &str,
     kinds: &[&str],
     seq: i64,
 ) -> Result<Vec<(i64, i64, Value)>, RecordsError> {
-    let rows = desk.records.changes_since(service, kinds, seq, BATCH_MAX)?;
-    let gone = desk.records.gone_since(service, kinds, seq, BATCH_MAX)?;
+    let rows = ctx.records.changes_since(service, kinds, seq, BATCH_MAX)?;
+    let gone = ctx.records.deleted_since(service, kinds, seq, BATCH_MAX)?;
     let mut batch: Vec<(i64, i64, Value)> = rows.iter().map(changed).collect();
     batch.extend(gone.iter().map(removed));
     batch.sort_by_key(|(seq, ..)| *seq);
@@ -98,7 +100,7 @@ fn batch(
     Ok(batch)
 }
 
-fn changed(row: &Row) -> (i64, i64, Value) {
+fn changed(row: &StoredRecord) -> (i64, i64, Value) {
     let record: Value = serde_json::from_str(&row.flat).unwrap_or_default();
     let event = json!({
         "resource": row.kind, "id": row.id, "updated_at": row.updated, "record": record,
@@ -106,7 +108,7 @@ fn changed(row: &Row) -> (i64, i64, Value) {
     (row.seq, row.updated_us, event)
 }
 
-fn removed(gone: &Gone) -> (i64, i64, Value) {
+fn removed(gone: &DeletedRecord) -> (i64, i64, Value) {
     let event = json!({
         "resource": gone.kind,
         "id": gone.id,
@@ -116,7 +118,10 @@ fn removed(gone: &Gone) -> (i64, i64, Value) {
     (gone.seq, gone.at_us, event)
 }
 
-fn chosen(kinds: &[&'static str], names: Option<&[String]>) -> Result<Vec<&'static str>, Fault> {
+fn chosen(
+    kinds: &[&'static str],
+    names: Option<&[String]>,
+) -> Result<Vec<&'static str>, ResourceError> {
     let Some(names) = names else { return Ok(kinds.to_vec()) };
     let find = |name: &String| kinds.iter().copied().find(|kind| kind == name);
     let chosen: Option<Vec<&'static str>> = names.iter().map(find).collect();
@@ -125,6 +130,6 @@ fn chosen(kinds: &[&'static str], names: Option<&[String]>) -> Result<Vec<&'stat
         .ok_or_else(|| invalid(format!("unknown resource; there are {}", kinds.join(", "))))
 }
 
-fn invalid(words: String) -> Fault {
-    Fault { code: "invalid_argument", words }
+fn invalid(words: String) -> ResourceError {
+    ResourceError { code: "invalid_argument", words }
 }

@@ -1,6 +1,5 @@
-//! The mirror of what a personal service keeps only for a while or gives only in pages: lists of
-//! things with a time. A list is data; walking, keeping, noticing removals and telling what changed
-//! are the same for all of them.
+//! The mirror of a personal service: lists of items with a time. A list is data; paging, storing,
+//! detecting removals and reporting changes are the same for all of them.
 
 mod parts;
 
@@ -11,57 +10,57 @@ use serde_json::{Map, Value, json};
 use store::records::{ARCHIVED, Derived, Incoming, RecordsError, Window};
 
 use super::problem::Problem;
-use crate::Desk;
-use crate::sync::{Fault, Turn};
+use crate::ConnectorContext;
+use crate::sync::{ResourceError, SyncJob};
 use crate::when;
 
 pub(crate) use parts::{Whole, forget_parts, id_of, is_same, keep_parts, note_version};
 
-/// Pages of one walk; a service that never ends is not followed for ever.
+/// The maximum number of pages of one walk.
 const PAGES_MAX: usize = 10_000;
 
-/// A list that is mirrored.
+/// A mirrored list.
 pub(crate) struct List {
     /// Its kind in the mirror, which is also the name of the resource.
     pub(crate) kind: &'static str,
-    /// What tells one entry from another.
+    /// The id of an entry.
     pub(crate) id: fn(&Value) -> Option<String>,
-    /// Where an entry says when it came about.
+    /// Pointer to the time of an entry.
     pub(crate) at: &'static str,
-    /// What counts as the time of a change.
+    /// The source of the time of a change.
     pub(crate) stamp: Stamp,
-    /// Where an entry says what it is a part of, if it is.
+    /// Pointer to the parent of an entry, if it has one.
     pub(crate) parent: Option<&'static str>,
-    /// The columns that people ask for.
+    /// The derived columns.
     pub(crate) flat: fn(&Value) -> Map<String, Value>,
     pub(crate) forgets: Forgets,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Stamp {
-    /// The time that an entry gives of itself; entries without one are left out.
+    /// The entry's own time; entries without one are left out.
     Said,
-    /// The time it came here: the service does not say when it was put there or changed.
+    /// The time of the sync: the service has no time of change.
     Seen,
 }
 
-/// When an entry that is gone upstream goes here, too.
+/// When an entry that was removed upstream is deleted here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Forgets {
     /// History is kept.
     Never,
-    /// As soon as the whole list was seen without it.
+    /// After a complete walk without it.
     Missing,
-    /// The service shows only the newest: what is missing from a list shorter than this was taken
-    /// back, what is missing from a longer one may have fallen off its end.
+    /// The service shows only the newest: an entry missing from a list shorter than this was
+    /// removed, one missing from a longer list may be beyond its end.
     ShorterThan(usize),
 }
 
-/// Marks an entry that was taken from an archive.
+/// Marks an entry that came from an archive.
 pub(crate) const FROM_ARCHIVE: &str = "from_archive";
-/// Begins the id of something that only an archive can name; the service's lists say nothing of it.
+/// Prefix of ids for items that only an archive has.
 pub(crate) const KEPT_PARENT: &str = "takeout:";
-/// A list without a total is walked to its end so often, to see what is missing.
+/// How often a list without a total is walked to its end, to detect removals.
 const WHOLE_EVERY_US: i64 = 24 * 3_600 * 1_000_000;
 
 /// One page of a list.
@@ -69,16 +68,16 @@ const WHOLE_EVERY_US: i64 = 24 * 3_600 * 1_000_000;
 pub(crate) struct Page {
     pub(crate) items: Vec<Value>,
     pub(crate) next: Option<String>,
-    /// How many there are altogether, where the service says.
+    /// The total, if the service sends it.
     pub(crate) total: Option<u64>,
 }
 
-/// Walks over a list to its end, or to where nothing is new and nothing is missing.
+/// Walks a list to its end, or until a page shows that nothing is new or removed.
 pub(crate) async fn walk<F, P>(
-    turn: &Turn<'_>,
+    job: &SyncJob<'_>,
     list: &List,
     page: F,
-) -> Result<Option<String>, Fault>
+) -> Result<Option<String>, ResourceError>
 where
     F: Fn(Option<String>) -> P + Send,
     P: Future<Output = Result<Page, Problem>> + Send,
@@ -87,39 +86,39 @@ where
     let mut seen = HashSet::new();
     for _ in 0..PAGES_MAX {
         let page = page(next.clone()).await?;
-        let written = keep(turn, list, &page.items, &mut seen)?;
+        let written = keep(job, list, &page.items, &mut seen)?;
         let is_same_place = page.next.is_some() && page.next == next;
         if is_same_place {
-            return Err(Fault {
+            return Err(ResourceError {
                 code: "upstream_error",
-                words: "the service gives the same page again and again".to_owned(),
+                words: "the service repeats the same page".to_owned(),
             });
         }
         next = page.next;
         if next.is_none() {
-            forget(turn, list, &seen)?;
-            note_whole(turn, list)?;
-            return newest(turn, list);
+            forget(job, list, &seen)?;
+            note_whole(job, list)?;
+            return newest(job, list);
         }
-        if written == 0 && !turn.asked.full && is_nothing_missing(turn, list, page.total)? {
-            return newest(turn, list);
+        if written == 0 && !job.asked.full && is_nothing_missing(job, list, page.total)? {
+            return newest(job, list);
         }
     }
-    newest(turn, list)
+    newest(job, list)
 }
 
 /// Can the walk end before the end of the list?
 fn is_nothing_missing(
-    turn: &Turn<'_>,
+    job: &SyncJob<'_>,
     list: &List,
     total: Option<u64>,
 ) -> Result<bool, RecordsError> {
     match list.forgets {
         Forgets::Never => Ok(true),
-        Forgets::Missing => Ok(total == Some(turn.desk.records.count(turn.service, list.kind)?)),
+        Forgets::Missing => Ok(total == Some(job.ctx.records.count(job.service, list.kind)?)),
         Forgets::ShorterThan(_) => {
-            let whole_us = whole_us(turn.desk, turn.service, list.kind)?;
-            Ok(whole_us.is_some_and(|at_us| turn.started_us < at_us.saturating_add(WHOLE_EVERY_US)))
+            let whole_us = whole_us(job.ctx, job.service, list.kind)?;
+            Ok(whole_us.is_some_and(|at_us| job.started_us < at_us.saturating_add(WHOLE_EVERY_US)))
         }
     }
 }
@@ -128,86 +127,86 @@ fn whole_key(kind: &str) -> String {
     format!("whole:{kind}")
 }
 
-/// When the list was last seen to its end.
+/// The last complete walk of the list.
 pub(crate) fn whole_us(
-    desk: &Desk,
+    ctx: &ConnectorContext,
     service: &str,
     kind: &str,
 ) -> Result<Option<i64>, RecordsError> {
-    let said = desk.records.state_get(service, &whole_key(kind))?;
+    let said = ctx.records.state_get(service, &whole_key(kind))?;
     Ok(said.and_then(|text| text.parse().ok()))
 }
 
-pub(super) fn note_whole(turn: &Turn<'_>, list: &List) -> Result<(), RecordsError> {
-    let text = turn.started_us.to_string();
-    turn.desk.records.state_put(turn.service, &whole_key(list.kind), &text)
+pub(super) fn note_whole(job: &SyncJob<'_>, list: &List) -> Result<(), RecordsError> {
+    let text = job.started_us.to_string();
+    job.ctx.records.state_put(job.service, &whole_key(list.kind), &text)
 }
 
-/// Keeps a page; answers how many entries were new or had changed.
+/// Stores a page; returns how many entries were new or changed.
 fn keep(
-    turn: &Turn<'_>,
+    job: &SyncJob<'_>,
     list: &List,
     items: &[Value],
     seen: &mut HashSet<String>,
-) -> Result<usize, Fault> {
-    let put = put(turn.desk, turn.service, list, items)?;
+) -> Result<usize, ResourceError> {
+    let put = put(job.ctx, job.service, list, items)?;
     if put.ids.len() < items.len() {
-        turn.warn(format!("{}: an entry without id or time came and was left out", list.kind));
+        job.warn(format!("{}: skipped an entry without id or time", list.kind));
     }
-    turn.page(put.ids.iter().map(String::as_str), put.written, 0);
+    job.page(put.ids.iter().map(String::as_str), put.written, 0);
     seen.extend(put.ids);
     Ok(put.written)
 }
 
-/// What was put into the mirror: the ids that could be read, and how many of them were new.
+/// The stored entries: their ids, and how many of them were new.
 pub(crate) struct Put {
     pub(crate) ids: Vec<String>,
     pub(crate) written: usize,
 }
 
-/// Puts entries into the mirror in one transaction. What has no id, or no time where one is needed,
-/// is left out.
+/// Stores entries in one transaction. An entry without an id, or without a required time, is left
+/// out.
 pub(crate) fn put(
-    desk: &Desk,
+    ctx: &ConnectorContext,
     service: &str,
     list: &List,
     items: &[Value],
 ) -> Result<Put, RecordsError> {
-    let now_us = desk.clock.now().wall_us;
-    let shaped = items.iter().filter_map(|item| Shaped::read(list, item, now_us));
-    let shaped: Vec<Shaped> = shaped.collect();
+    let now_us = ctx.clock.now().wall_us;
+    let shaped = items.iter().filter_map(|item| ShapedEntry::read(list, item, now_us));
+    let shaped: Vec<ShapedEntry> = shaped.collect();
     let rows: Vec<Incoming<'_>> = shaped.iter().map(|shaped| shaped.incoming(list)).collect();
-    let written = desk.records.keep(service, &rows)?.written();
+    let written = ctx.records.upsert(service, &rows)?.written();
     Ok(Put { ids: shaped.into_iter().map(|shaped| shaped.id).collect(), written })
 }
 
-fn forget(turn: &Turn<'_>, list: &List, seen: &HashSet<String>) -> Result<(), Fault> {
+fn forget(job: &SyncJob<'_>, list: &List, seen: &HashSet<String>) -> Result<(), ResourceError> {
     let window = match list.forgets {
         Forgets::Never => return Ok(()),
         Forgets::Missing => Window::default(),
         Forgets::ShorterThan(entries) if seen.len() >= entries => return Ok(()),
-        // What only an archive ever had, the service may simply not show any more.
+        // The service may not show old entries that came from an archive.
         Forgets::ShorterThan(_) => Window { except_state: Some(ARCHIVED), ..Window::default() },
     };
-    let mut gone = turn.desk.records.ids_in(turn.service, list.kind, &window)?;
+    let mut gone = job.ctx.records.ids_in(job.service, list.kind, &window)?;
     gone.retain(|id| !seen.contains(id));
-    remove(turn, list, &gone)
+    remove(job, list, &gone)
 }
 
-pub(super) fn remove(turn: &Turn<'_>, list: &List, gone: &[String]) -> Result<(), Fault> {
+pub(super) fn remove(job: &SyncJob<'_>, list: &List, gone: &[String]) -> Result<(), ResourceError> {
     if !gone.is_empty() {
-        let at_us = turn.desk.clock.now().wall_us;
-        turn.removed(turn.desk.records.remove(turn.service, list.kind, gone, at_us)?);
+        let at_us = job.ctx.clock.now().wall_us;
+        job.removed(job.ctx.records.remove(job.service, list.kind, gone, at_us)?);
     }
     Ok(())
 }
 
-pub(crate) fn newest(turn: &Turn<'_>, list: &List) -> Result<Option<String>, Fault> {
-    Ok(turn.desk.records.newest_updated(turn.service, list.kind)?.map(|(text, _)| text))
+pub(crate) fn newest(job: &SyncJob<'_>, list: &List) -> Result<Option<String>, ResourceError> {
+    Ok(job.ctx.records.newest_updated(job.service, list.kind)?.map(|(text, _)| text))
 }
 
-/// An entry ready to be kept.
-struct Shaped {
+/// An entry ready to be stored.
+struct ShapedEntry {
     id: String,
     at_us: Option<i64>,
     updated: String,
@@ -218,8 +217,8 @@ struct Shaped {
     flat: String,
 }
 
-impl Shaped {
-    fn read(list: &List, item: &Value, now_us: i64) -> Option<Shaped> {
+impl ShapedEntry {
+    fn read(list: &List, item: &Value, now_us: i64) -> Option<ShapedEntry> {
         let is_archived = item.get(FROM_ARCHIVE).is_some();
         let said = item.pointer(list.at).and_then(Value::as_str);
         let at_us = said.and_then(when::instant_us);
@@ -229,7 +228,7 @@ impl Shaped {
             _ => (when::utc_micros(now_us), now_us),
         };
         let parent = list.parent.and_then(|at| item.pointer(at)?.as_str().map(str::to_owned));
-        Some(Shaped {
+        Some(ShapedEntry {
             id: (list.id)(item)?,
             at_us,
             updated,
@@ -258,10 +257,10 @@ impl Shaped {
     }
 }
 
-/// The columns of a raw entry, for when their shape has changed.
+/// The columns of a raw entry, to rebuild them in a new version.
 pub(crate) fn derived(lists: &[&List], kind: &str, raw: &str) -> Option<Derived> {
     let list = lists.iter().find(|list| list.kind == kind)?;
-    let shaped = Shaped::read(list, &serde_json::from_str(raw).ok()?, 0)?;
+    let shaped = ShapedEntry::read(list, &serde_json::from_str(raw).ok()?, 0)?;
     Some(Derived {
         start_us: shaped.at_us,
         end_us: shaped.at_us,
@@ -272,10 +271,10 @@ pub(crate) fn derived(lists: &[&List], kind: &str, raw: &str) -> Option<Derived>
     })
 }
 
-impl From<Problem> for Fault {
-    fn from(problem: Problem) -> Fault {
+impl From<Problem> for ResourceError {
+    fn from(problem: Problem) -> ResourceError {
         let words = format!("{}; {}", problem.message, problem.hint);
-        Fault { code: problem.code.as_str(), words }
+        ResourceError { code: problem.code.as_str(), words }
     }
 }
 

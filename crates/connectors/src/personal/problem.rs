@@ -1,7 +1,9 @@
-//! What can go wrong between an agent and a personal service. Every problem has a code that programs
-//! know, and says what to do next; it never holds an address, a token or the text of an answer.
+//! Errors of personal services for agents. Every problem has a stable code and a hint; it never holds
+//! a URL, a token or the text of a response.
 
 use serde_json::{Map, Value, json};
+
+use crate::Service;
 
 /// The closed set of codes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,16 +48,15 @@ impl Code {
         }
     }
 
-    /// A login that is no longer taken: Spotify's consents end by themselves and must be given anew.
-    pub(crate) fn of_ended_login(platform: &str) -> Code {
-        if platform == crate::spotify::NAME {
-            Code::ReauthorizationRequired
-        } else {
-            Code::AuthExpired
+    /// The code of a login that is no longer accepted: where consents expire, the owner must consent again.
+    pub(crate) fn of_ended_login(service: &Service) -> Code {
+        match service.account.and_then(|account| account.consent_days_max) {
+            Some(_) => Code::ReauthorizationRequired,
+            None => Code::AuthExpired,
         }
     }
 
-    /// Can the same call work later, without anybody changing anything?
+    /// Can the same call succeed later without a change?
     fn is_passing(self) -> bool {
         matches!(self, Code::RateLimited | Code::UpstreamError | Code::QuotaExceeded)
     }
@@ -110,7 +111,7 @@ impl Problem {
         self
     }
 
-    /// What a tool answers.
+    /// The tool's result.
     pub fn envelope(&self) -> Value {
         let mut error = Map::new();
         error.insert("code".to_owned(), json!(self.code.as_str()));

@@ -1,92 +1,88 @@
-//! Asks Reddit, and reads what its refusals mean.
+//! Requests to Reddit, and the meaning of its errors.
 
 use hyper::Method;
 use serde_json::Value;
 
+use super::account::REVIEW;
 use super::{NAME, SERVICE};
-use crate::Desk;
-use crate::fetch::{self, Patience, Question};
+use crate::ConnectorContext;
+use crate::fetch::{self, ApiRequest, WaitPolicy};
 use crate::http::Reply;
-use crate::personal::{Code, Problem, field, json_of, remember_owner, with_scopes};
+use crate::personal::{Code, Problem, field, json_of, with_scopes};
 
-/// `scope` is the permission it takes.
+/// `scope` is the OAuth scope that the request needs.
 pub(super) async fn read(
-    desk: &Desk,
+    ctx: &ConnectorContext,
     segments: &[&str],
     query: &[(&str, &str)],
     scope: &str,
 ) -> Result<Value, Problem> {
-    read_with(desk, segments, query, scope, Patience::SOON).await
+    read_with(ctx, segments, query, scope, WaitPolicy::SOON).await
 }
 
-/// For a sync, which waits longer than a conversation.
+/// For a sync, which waits longer than a tool call.
 pub(super) async fn get_with(
-    desk: &Desk,
+    ctx: &ConnectorContext,
     segments: &[&str],
     query: &[(&str, &str)],
-    patience: Patience,
+    wait: WaitPolicy,
 ) -> Result<Value, Problem> {
-    read_with(desk, segments, query, "history", patience).await
+    read_with(ctx, segments, query, "history", wait).await
 }
 
 async fn read_with(
-    desk: &Desk,
+    ctx: &ConnectorContext,
     segments: &[&str],
     query: &[(&str, &str)],
     scope: &str,
-    patience: Patience,
+    wait: WaitPolicy,
 ) -> Result<Value, Problem> {
-    let question = Question { method: &Method::GET, segments, query, json: None };
-    let reply = fetch::ask(desk, &SERVICE, question, patience).await;
-    json_of(&SERVICE, reply, |reply, body| refusal(desk, scope, reply, body))
-        .map_err(|problem| explained(desk, with_scopes(desk, &SERVICE, problem)))
+    let question = ApiRequest { method: &Method::GET, segments, query, json: None };
+    let reply = fetch::ask(ctx, &SERVICE, question, wait).await;
+    json_of(&SERVICE, reply, |reply, body| refusal(ctx, scope, reply, body))
+        .map_err(|problem| explained(ctx, with_scopes(ctx, &SERVICE, problem)))
 }
 
 pub(super) fn unreadable() -> Problem {
     Problem::new(
         Code::UpstreamError,
         NAME,
-        "Reddit answered with something that cannot be read",
+        "could not read Reddit's response",
         "call again in a minute",
     )
 }
 
-/// Without an application nothing can be connected, and Reddit gives none without approval.
-pub(super) fn explained(desk: &Desk, problem: Problem) -> Problem {
+/// Fails unless an application is configured; Reddit gives none without approval.
+pub(super) fn explained(ctx: &ConnectorContext, problem: Problem) -> Problem {
     let is_of_client = problem.message.contains("`invalid_client`");
-    if is_of_client || (problem.code == Code::NotConfigured && !has_client(desk)) {
+    if is_of_client || (problem.code == Code::NotConfigured && !has_client(ctx)) {
         return approval_required();
     }
     problem
 }
 
-pub(super) fn has_client(desk: &Desk) -> bool {
-    let set = desk.settings.of(&SERVICE).is_some_and(|settings| settings.client_id.is_some());
-    set || desk.accounts.facts(NAME).ok().flatten().is_some_and(|facts| facts.client_id.is_some())
+pub(super) fn has_client(ctx: &ConnectorContext) -> bool {
+    let set = ctx.settings.of(&SERVICE).is_some_and(|settings| settings.client_id.is_some());
+    set || ctx.accounts.summary(NAME).ok().flatten().is_some_and(|facts| facts.client_id.is_some())
 }
 
 pub(crate) fn approval_required() -> Problem {
-    Problem::new(
-        Code::ApprovalRequired,
-        NAME,
-        "Reddit does not know the application; since November 2025 it gives none without approval",
-        "ask Reddit for approval (https://support.reddithelp.com, Responsible Builder Policy), then run `tollgate connect reddit`; your own data can also be requested at https://www.reddit.com/settings/data-request",
-    )
+    Problem::new(Code::ApprovalRequired, NAME, REVIEW.message, REVIEW.hint)
 }
 
-/// Was this permission asked for and not given? A login that does not say what it may is not judged.
-fn lacks(desk: &Desk, scope: &str) -> bool {
-    let facts = desk.accounts.facts(NAME).ok().flatten();
+/// Was this scope requested and not granted? False for a login without a list of scopes.
+fn lacks(ctx: &ConnectorContext, scope: &str) -> bool {
+    let facts = ctx.accounts.summary(NAME).ok().flatten();
     let granted = facts.map(|facts| facts.scopes).unwrap_or_default();
     !granted.is_empty() && !granted.iter().any(|one| one == scope || one == "*")
 }
 
-fn refusal(desk: &Desk, scope: &str, reply: &Reply, body: &Value) -> Option<Problem> {
+fn refusal(ctx: &ConnectorContext, scope: &str, reply: &Reply, body: &Value) -> Option<Problem> {
     if reply.status != 403 {
         return None;
     }
     let challenge = reply.header("www-authenticate").unwrap_or_default();
-    let is_of_scope = challenge.contains("insufficient_scope") || lacks(desk, scope);
+    let is_of_scope = challenge.contains("insufficient_scope") || lacks(ctx, scope);
     let (code, message, hint) = if is_of_scope {
         (
             Code::InsufficientScope,
@@ -110,19 +106,19 @@ fn refusal(desk: &Desk, scope: &str, reply: &Reply, body: &Value) -> Option<Prob
 }
 
 /// The owner's name.
-pub(super) async fn own_name(desk: &Desk) -> Result<String, Problem> {
-    named(desk, &me(desk).await?)
+pub(super) async fn own_name(ctx: &ConnectorContext) -> Result<String, Problem> {
+    named(ctx, &me(ctx).await?)
 }
 
-/// The owner's account as Reddit has it.
-pub(super) async fn me(desk: &Desk) -> Result<Value, Problem> {
-    let me = read(desk, &["api", "v1", "me"], &[("raw_json", "1")], "identity").await?;
-    named(desk, &me)?;
+/// The owner's account as Reddit returns it.
+pub(super) async fn me(ctx: &ConnectorContext) -> Result<Value, Problem> {
+    let me = read(ctx, &["api", "v1", "me"], &[("raw_json", "1")], "identity").await?;
+    named(ctx, &me)?;
     Ok(me)
 }
 
-/// The name in it, which requests carry from then on.
-fn named(desk: &Desk, me: &Value) -> Result<String, Problem> {
+/// The account's name, used in the user agent from then on.
+fn named(ctx: &ConnectorContext, me: &Value) -> Result<String, Problem> {
     let name = field::word(me, "/name").ok_or_else(|| {
         Problem::new(
             Code::UpstreamError,
@@ -131,6 +127,6 @@ fn named(desk: &Desk, me: &Value) -> Result<String, Problem> {
             "call again in a minute, or give `username`",
         )
     })?;
-    remember_owner(desk, &SERVICE, &name);
+    ctx.set_owner_name(&SERVICE, &name);
     Ok(name)
 }

@@ -1,98 +1,132 @@
-//! Reddit's answer to a data request: a ZIP of tables. It needs no API key and reaches back to the
-//! first day; what Reddit itself shows of the same things is fuller and is left as it is.
+//! Reddit's data export: a ZIP of CSV tables. It needs no API key and reaches back to the first day.
+//! Records from the API have more fields, so an import does not overwrite them.
 
 #[cfg(test)]
 mod tests;
 
 use serde_json::{Value, json};
 
-use super::SERVICE;
-use super::mirror::{COMMENTS, DOWNVOTED, HIDDEN, MESSAGES, POSTS, SAVED, SUBREDDITS, UPVOTED};
-use crate::Desk;
+use super::mirror::{
+    COMMENTS, DOWNVOTED, HIDDEN, MESSAGES, MIRROR, POSTS, SAVED, SUBREDDITS, UPVOTED,
+};
+use crate::ConnectorContext;
 use crate::personal::archive::{
-    self, Archive, Cells, Given, Intake, OpenFile, Stop, each_row_with_header,
+    self, Archive, Cells, ImportInput, Intake, OpenFile, Stop, each_row_with_header,
 };
 use crate::personal::mirror::List;
-use crate::personal::{ArchiveError, Imported};
+use crate::personal::{ArchiveError, ArchiveImport, ImportReport};
 use crate::when::{instant_us, utc_millis};
+
+pub const IMPORT: ArchiveImport = ArchiveImport {
+    about: "Reddit's data export: posts, comments, saved, votes, messages, subreddits",
+    import,
+};
 
 const ARCHIVE: Archive = Archive {
     wants: |path| sheet(path).is_some(),
     learn: None,
     read,
-    hint: "ask for your data at https://www.reddit.com/settings/data-request; Reddit sends a ZIP with posts.csv, comments.csv and others",
+    hint: "request your data at https://www.reddit.com/settings/data-request; Reddit sends a ZIP with posts.csv, comments.csv and others",
 };
 
 /// One table of the archive.
-struct Sheet {
+struct ArchiveTable {
     file: &'static str,
-    /// Where its rows go; a row that goes nowhere says so itself.
+    /// The list of its rows, unless a row names another.
     list: &'static List,
     columns: &'static [&'static str],
-    row: fn(&Cells<'_>) -> Row,
+    row: fn(&Cells<'_>) -> ArchiveRow,
 }
 
-enum Row {
+enum ArchiveRow {
     Is(Value),
-    /// Of another list than the table's.
+    /// A row of a list other than the table's.
     Of(&'static List, Value),
-    /// Nothing of it is kept: a vote that was taken back.
+    /// Not kept: a withdrawn vote.
     Nothing,
     Odd,
 }
 
-const SHEETS: &[Sheet] = &[
-    Sheet { file: "posts.csv", list: &POSTS, columns: &["id", "date"], row: post },
-    Sheet { file: "comments.csv", list: &COMMENTS, columns: &["id", "date", "body"], row: comment },
-    Sheet { file: "saved_posts.csv", list: &SAVED, columns: &["id"], row: |c| named(c, "t3") },
-    Sheet { file: "saved_comments.csv", list: &SAVED, columns: &["id"], row: |c| named(c, "t1") },
-    Sheet { file: "hidden_posts.csv", list: &HIDDEN, columns: &["id"], row: |c| named(c, "t3") },
-    Sheet {
+const TABLES: &[ArchiveTable] = &[
+    ArchiveTable { file: "posts.csv", list: &POSTS, columns: &["id", "date"], row: post },
+    ArchiveTable {
+        file: "comments.csv",
+        list: &COMMENTS,
+        columns: &["id", "date", "body"],
+        row: comment,
+    },
+    ArchiveTable {
+        file: "saved_posts.csv",
+        list: &SAVED,
+        columns: &["id"],
+        row: |c| named(c, "t3"),
+    },
+    ArchiveTable {
+        file: "saved_comments.csv",
+        list: &SAVED,
+        columns: &["id"],
+        row: |c| named(c, "t1"),
+    },
+    ArchiveTable {
+        file: "hidden_posts.csv",
+        list: &HIDDEN,
+        columns: &["id"],
+        row: |c| named(c, "t3"),
+    },
+    ArchiveTable {
         file: "post_votes.csv",
         list: &UPVOTED,
         columns: &["id", "direction"],
         row: |c| vote(c, "t3"),
     },
-    Sheet {
+    ArchiveTable {
         file: "comment_votes.csv",
         list: &UPVOTED,
         columns: &["id", "direction"],
         row: |c| vote(c, "t1"),
     },
-    Sheet {
+    ArchiveTable {
         file: "subscribed_subreddits.csv",
         list: &SUBREDDITS,
         columns: &["subreddit"],
         row: subreddit,
     },
-    Sheet { file: "messages.csv", list: &MESSAGES, columns: &["id", "date"], row: message },
-    Sheet { file: "messages_archive.csv", list: &MESSAGES, columns: &["id", "date"], row: message },
+    ArchiveTable { file: "messages.csv", list: &MESSAGES, columns: &["id", "date"], row: message },
+    ArchiveTable {
+        file: "messages_archive.csv",
+        list: &MESSAGES,
+        columns: &["id", "date"],
+        row: message,
+    },
 ];
 
-fn sheet(path: &str) -> Option<&'static Sheet> {
+fn sheet(path: &str) -> Option<&'static ArchiveTable> {
     let base = path.rsplit(['/', '\\']).next().unwrap_or(path);
-    SHEETS.iter().find(|sheet| base.eq_ignore_ascii_case(sheet.file))
+    TABLES.iter().find(|sheet| base.eq_ignore_ascii_case(sheet.file))
 }
 
-/// Takes in what Reddit sends: the ZIP, or the folder it was unpacked to.
-pub fn import(desk: &Desk, given: &Given<'_>) -> Result<Imported, ArchiveError> {
-    archive::import(desk, &SERVICE, &ARCHIVE, given)
+/// Imports the ZIP that Reddit sends, or its unpacked folder.
+pub fn import(
+    ctx: &ConnectorContext,
+    given: &ImportInput<'_>,
+) -> Result<ImportReport, ArchiveError> {
+    archive::import(ctx, &MIRROR, &ARCHIVE, given)
 }
 
 fn read(file: &mut OpenFile<'_>, intake: &mut Intake<'_>) -> Result<(), Stop> {
     let Some(sheet) = sheet(file.name) else { return Ok(()) };
     each_row_with_header(file, sheet.columns, &mut |cells| {
         match (sheet.row)(cells) {
-            Row::Is(item) => intake.fill(sheet.list, item)?,
-            Row::Of(list, item) => intake.fill(list, item)?,
-            Row::Nothing => {}
-            Row::Odd => intake.odd(sheet.list),
+            ArchiveRow::Is(item) => intake.fill(sheet.list, item)?,
+            ArchiveRow::Of(list, item) => intake.fill(list, item)?,
+            ArchiveRow::Nothing => {}
+            ArchiveRow::Odd => intake.odd(sheet.list),
         }
         Ok(())
     })
 }
 
-/// `t3_abc`. Some rows of Reddit's have something else in the place of an id.
+/// `t3_abc`. Some rows have no id in the id column.
 fn fullname(cells: &Cells<'_>, kind: &str) -> Option<String> {
     let id = cells.get("id")?;
     let id = id.strip_prefix(kind).and_then(|rest| rest.strip_prefix('_')).unwrap_or(id);
@@ -104,7 +138,7 @@ fn word(kind: &str) -> &'static str {
     if kind == "t1" { "comment" } else { "post" }
 }
 
-/// `2023-01-15 12:34:56 UTC`, in the form that the API's moments have here.
+/// `2023-01-15 12:34:56 UTC`, converted to the form of API timestamps.
 fn moment(cells: &Cells<'_>) -> Option<String> {
     let text = cells.get("date")?;
     instant_us(text.strip_suffix(" UTC").unwrap_or(text)).map(utc_millis)
@@ -116,7 +150,7 @@ fn permalink(cells: &Cells<'_>) -> Option<String> {
     Some(path.unwrap_or_else(|| link.to_owned()))
 }
 
-/// By its column, or by the address.
+/// From its column, or from the URL.
 fn subreddit_of(cells: &Cells<'_>) -> Option<String> {
     let said = cells.get("subreddit").map(str::to_owned);
     said.or_else(|| {
@@ -125,9 +159,11 @@ fn subreddit_of(cells: &Cells<'_>) -> Option<String> {
     })
 }
 
-fn post(cells: &Cells<'_>) -> Row {
-    let (Some(name), Some(at)) = (fullname(cells, "t3"), moment(cells)) else { return Row::Odd };
-    Row::Is(json!({
+fn post(cells: &Cells<'_>) -> ArchiveRow {
+    let (Some(name), Some(at)) = (fullname(cells, "t3"), moment(cells)) else {
+        return ArchiveRow::Odd;
+    };
+    ArchiveRow::Is(json!({
         "kind": "post",
         "name": name,
         "created_at": at,
@@ -139,9 +175,11 @@ fn post(cells: &Cells<'_>) -> Row {
     }))
 }
 
-fn comment(cells: &Cells<'_>) -> Row {
-    let (Some(name), Some(at)) = (fullname(cells, "t1"), moment(cells)) else { return Row::Odd };
-    Row::Is(json!({
+fn comment(cells: &Cells<'_>) -> ArchiveRow {
+    let (Some(name), Some(at)) = (fullname(cells, "t1"), moment(cells)) else {
+        return ArchiveRow::Odd;
+    };
+    ArchiveRow::Is(json!({
         "kind": "comment",
         "name": name,
         "created_at": at,
@@ -153,7 +191,7 @@ fn comment(cells: &Cells<'_>) -> Row {
     }))
 }
 
-/// Of what was saved, hidden or voted on Reddit tells the id and the address.
+/// Saved, hidden and voted items have only an id and a URL.
 fn thing(cells: &Cells<'_>, kind: &str) -> Option<Value> {
     Some(json!({
         "kind": word(kind),
@@ -163,29 +201,31 @@ fn thing(cells: &Cells<'_>, kind: &str) -> Option<Value> {
     }))
 }
 
-fn named(cells: &Cells<'_>, kind: &str) -> Row {
-    thing(cells, kind).map_or(Row::Odd, Row::Is)
+fn named(cells: &Cells<'_>, kind: &str) -> ArchiveRow {
+    thing(cells, kind).map_or(ArchiveRow::Odd, ArchiveRow::Is)
 }
 
-fn vote(cells: &Cells<'_>, kind: &str) -> Row {
-    let Some(item) = thing(cells, kind) else { return Row::Odd };
+fn vote(cells: &Cells<'_>, kind: &str) -> ArchiveRow {
+    let Some(item) = thing(cells, kind) else { return ArchiveRow::Odd };
     match cells.get("direction") {
-        Some("up") => Row::Of(&UPVOTED, item),
-        Some("down") => Row::Of(&DOWNVOTED, item),
-        _ => Row::Nothing,
+        Some("up") => ArchiveRow::Of(&UPVOTED, item),
+        Some("down") => ArchiveRow::Of(&DOWNVOTED, item),
+        _ => ArchiveRow::Nothing,
     }
 }
 
-fn subreddit(cells: &Cells<'_>) -> Row {
+fn subreddit(cells: &Cells<'_>) -> ArchiveRow {
     match cells.get("subreddit") {
-        Some(name) => Row::Is(json!({ "kind": "subreddit", "display_name": name })),
-        None => Row::Odd,
+        Some(name) => ArchiveRow::Is(json!({ "kind": "subreddit", "display_name": name })),
+        None => ArchiveRow::Odd,
     }
 }
 
-fn message(cells: &Cells<'_>) -> Row {
-    let (Some(name), Some(at)) = (fullname(cells, "t4"), moment(cells)) else { return Row::Odd };
-    Row::Is(json!({
+fn message(cells: &Cells<'_>) -> ArchiveRow {
+    let (Some(name), Some(at)) = (fullname(cells, "t4"), moment(cells)) else {
+        return ArchiveRow::Odd;
+    };
+    ArchiveRow::Is(json!({
         "kind": "message",
         "name": name,
         "created_at": at,

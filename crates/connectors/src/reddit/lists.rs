@@ -1,113 +1,239 @@
-//! Listings: posts, comments, messages and subreddits, page by page. What Reddit sends of each is
-//! long; what tells the owner something is kept.
+//! Listings: posts, comments, messages and subreddits, page by page. Reddit sends long records; only
+//! the useful members are kept.
 
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
 use super::{NAME, api};
-use crate::Ask;
-use crate::personal::{Given, Outcome, Problem, field, is_id};
+use crate::arguments::{BadArgument, IgnoredSecret, Limit};
+use crate::personal::{Problem, field, is_id};
+use crate::tool::{Json, Success};
 use crate::when::utc_millis;
+use crate::{ConnectorContext, ToolCall};
 
 const LIMIT_MAX: usize = 100;
-const SORTS: &[&str] = &["new", "hot", "top", "controversial"];
 
-/// One listing of Reddit.
-pub(super) struct List {
-    place: Place,
-    /// What the answer calls it.
-    key: &'static str,
-    sorted: bool,
+#[derive(Deserialize, JsonSchema)]
+pub(super) struct RedditPageArgs {
+    #[serde(default, rename = "access_token")]
+    _access_token: IgnoredSecret,
+    /// How many to return.
+    #[serde(default)]
+    limit: Limit<LIMIT_MAX, LIMIT_MAX>,
+    /// The after of an earlier answer.
+    after: Option<String>,
 }
 
-enum Place {
-    /// At a path of its own.
+#[derive(Deserialize, JsonSchema)]
+pub(super) struct KeptArgs {
+    /// The owner's own name, or nothing: Reddit shows these lists to their owner only.
+    username: Option<String>,
+    #[serde(default, rename = "access_token")]
+    _access_token: IgnoredSecret,
+    /// How many to return.
+    #[serde(default)]
+    limit: Limit<LIMIT_MAX, LIMIT_MAX>,
+    /// The after of an earlier answer.
+    after: Option<String>,
+}
+
+#[derive(Deserialize, JsonSchema)]
+pub(super) struct WrittenArgs {
+    /// Whose; the owner if left out.
+    username: Option<String>,
+    #[serde(default, rename = "access_token")]
+    _access_token: IgnoredSecret,
+    /// How many to return.
+    #[serde(default)]
+    limit: Limit<LIMIT_MAX, LIMIT_MAX>,
+    #[schemars(extend(
+        "enum" = ["new", "hot", "top", "controversial", "", null],
+        "default" = "new"
+    ))]
+    sort: Option<Sort>,
+    /// The after of an earlier answer.
+    after: Option<String>,
+}
+
+#[derive(Clone, Copy, Debug, Default, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+enum Sort {
+    #[default]
+    New,
+    Hot,
+    Top,
+    Controversial,
+}
+
+impl Sort {
+    fn as_str(self) -> &'static str {
+        match self {
+            Sort::New => "new",
+            Sort::Hot => "hot",
+            Sort::Top => "top",
+            Sort::Controversial => "controversial",
+        }
+    }
+}
+
+/// The path of a listing.
+pub(super) enum ListingPath {
+    /// A fixed path.
     At(&'static [&'static str]),
-    /// Below a user.
+    /// A path below a user.
     Of(&'static str),
 }
 
-impl List {
+impl ListingPath {
     fn scope(&self) -> &'static str {
-        match self.place {
-            Place::At(["message", ..]) => "privatemessages",
-            Place::At(_) => "mysubreddits",
-            Place::Of(_) => "history",
+        match self {
+            ListingPath::At(["message", ..]) => "privatemessages",
+            ListingPath::At(_) => "mysubreddits",
+            ListingPath::Of(_) => "history",
         }
     }
 }
 
-const fn at(path: &'static [&'static str], key: &'static str) -> List {
-    List { place: Place::At(path), key, sorted: false }
+/// The output of one listing. The name of the items differs.
+pub(super) trait Listing: Serialize + JsonSchema {
+    const PLACE: ListingPath;
+
+    fn new(things: Vec<Thing>, after: Option<String>) -> Self;
 }
 
-const fn of(part: &'static str, key: &'static str, sorted: bool) -> List {
-    List { place: Place::Of(part), key, sorted }
+macro_rules! listings {
+    ($($name:ident: $place:expr => $key:ident,)*) => {$(
+        #[derive(Serialize, JsonSchema)]
+        pub(super) struct $name {
+            status: Success,
+            count: usize,
+            $key: Vec<Thing>,
+            after: Option<String>,
+        }
+
+        impl Listing for $name {
+            const PLACE: ListingPath = $place;
+
+            fn new($key: Vec<Thing>, after: Option<String>) -> $name {
+                $name { status: Success, count: $key.len(), $key, after }
+            }
+        }
+    )*};
 }
 
-pub(super) const SUBSCRIBED: List = at(&["subreddits", "mine", "subscriber"], "subreddits");
-pub(super) const MODERATED: List = at(&["subreddits", "mine", "moderator"], "moderated_subreddits");
-pub(super) const CONTRIBUTOR: List =
-    at(&["subreddits", "mine", "contributor"], "contributor_subreddits");
-pub(super) const INBOX: List = at(&["message", "inbox"], "inbox_messages");
-pub(super) const UNREAD: List = at(&["message", "unread"], "unread_messages");
-pub(super) const SENT: List = at(&["message", "sent"], "sent_messages");
-pub(super) const SUBMITTED: List = of("submitted", "submitted_posts", true);
-pub(super) const COMMENTS: List = of("comments", "comments", true);
-pub(super) const OVERVIEW: List = of("overview", "overview", true);
-pub(super) const SAVED: List = of("saved", "saved_content", false);
-pub(super) const HIDDEN: List = of("hidden", "hidden_posts", false);
-pub(super) const UPVOTED: List = of("upvoted", "upvoted_content", false);
-pub(super) const DOWNVOTED: List = of("downvoted", "downvoted_content", false);
+listings! {
+    Subscribed: ListingPath::At(&["subreddits", "mine", "subscriber"]) => subreddits,
+    Moderated: ListingPath::At(&["subreddits", "mine", "moderator"]) => moderated_subreddits,
+    Contributor: ListingPath::At(&["subreddits", "mine", "contributor"]) => contributor_subreddits,
+    Inbox: ListingPath::At(&["message", "inbox"]) => inbox_messages,
+    Unread: ListingPath::At(&["message", "unread"]) => unread_messages,
+    Sent: ListingPath::At(&["message", "sent"]) => sent_messages,
+    Submitted: ListingPath::Of("submitted") => submitted_posts,
+    Comments: ListingPath::Of("comments") => comments,
+    Overview: ListingPath::Of("overview") => overview,
+    Saved: ListingPath::Of("saved") => saved_content,
+    Hidden: ListingPath::Of("hidden") => hidden_posts,
+    Upvoted: ListingPath::Of("upvoted") => upvoted_content,
+    Downvoted: ListingPath::Of("downvoted") => downvoted_content,
+}
 
-pub(super) async fn page(ask: Ask<'_>, list: &List) -> Outcome {
-    let given = Given::new(NAME, ask.arguments);
-    let limit = given.limit(LIMIT_MAX, LIMIT_MAX)?.to_string();
+// A post, comment, message or subreddit, with the members that Reddit sent of it.
+#[derive(Serialize, JsonSchema)]
+pub(super) struct Thing {
+    kind: ThingKind,
+    #[serde(flatten)]
+    members: Map<String, Value>,
+}
+
+#[derive(Clone, Copy, Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+enum ThingKind {
+    Post,
+    Comment,
+    Message,
+    Subreddit,
+    Other,
+}
+
+/// The parameters of one listing request.
+struct ListingRequest<'a> {
+    limit: usize,
+    after: Option<&'a str>,
+    username: Option<&'a str>,
+    sort: Option<Sort>,
+}
+
+/// A listing of the owner.
+pub(super) async fn mine<L: Listing>(
+    call: ToolCall<'_>,
+    args: RedditPageArgs,
+) -> Result<Json<L>, Problem> {
+    let after = args.after.as_deref();
+    let wanted = ListingRequest { limit: args.limit.get(), after, username: None, sort: None };
+    page(call.ctx, &wanted).await
+}
+
+/// A listing below a user that only this user sees.
+pub(super) async fn kept<L: Listing>(
+    call: ToolCall<'_>,
+    args: KeptArgs,
+) -> Result<Json<L>, Problem> {
+    let (after, username) = (args.after.as_deref(), args.username.as_deref());
+    let wanted = ListingRequest { limit: args.limit.get(), after, username, sort: None };
+    page(call.ctx, &wanted).await
+}
+
+/// A listing of a user's posts or comments.
+pub(super) async fn written<L: Listing>(
+    call: ToolCall<'_>,
+    args: WrittenArgs,
+) -> Result<Json<L>, Problem> {
+    let (after, username) = (args.after.as_deref(), args.username.as_deref());
+    let sort = Some(args.sort.unwrap_or_default());
+    page(call.ctx, &ListingRequest { limit: args.limit.get(), after, username, sort }).await
+}
+
+async fn page<L: Listing>(
+    ctx: &ConnectorContext,
+    wanted: &ListingRequest<'_>,
+) -> Result<Json<L>, Problem> {
+    let limit = wanted.limit.to_string();
     let mut query = vec![("limit", limit.as_str()), ("raw_json", "1")];
-    if let Some(after) = given.text("after")? {
+    if let Some(after) = wanted.after {
         if !is_id(after) {
-            return Err(given.wrong("after", "the `after` of an earlier answer"));
+            return Err(BadArgument::new("after", "the `after` of an earlier answer").problem(NAME));
         }
         query.push(("after", after));
     }
-    if list.sorted {
-        query.push(("sort", given.word("sort", SORTS, "new")?));
-    }
-    let listing = match list.place {
-        Place::At(path) => api::read(ask.desk, path, &query, list.scope()).await?,
-        Place::Of(part) => {
-            let name = whose(&ask, &given).await?;
-            api::read(ask.desk, &["user", &name, part], &query, list.scope()).await?
+    query.extend(wanted.sort.map(|sort| ("sort", sort.as_str())));
+    let listing = match L::PLACE {
+        ListingPath::At(path) => api::read(ctx, path, &query, L::PLACE.scope()).await?,
+        ListingPath::Of(part) => {
+            let name = whose(ctx, wanted.username).await?;
+            api::read(ctx, &["user", &name, part], &query, L::PLACE.scope()).await?
         }
     };
     if listing.pointer("/data/children").is_none_or(|children| !children.is_array()) {
         return Err(api::unreadable());
     }
-    Ok(answer(list.key, &listing))
+    Ok(Json(L::new(things(&listing), field::word(&listing, "/data/after"))))
 }
 
-async fn whose(ask: &Ask<'_>, given: &Given<'_>) -> Result<String, Problem> {
-    let Some(said) = given.text("username")? else { return api::own_name(ask.desk).await };
+async fn whose(ctx: &ConnectorContext, username: Option<&str>) -> Result<String, Problem> {
+    let Some(said) = username else { return api::own_name(ctx).await };
     let name = said.trim_start_matches('/').trim_start_matches("u/");
     let is_name = |name: &str| {
         (1..=32).contains(&name.len())
             && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_-".contains(&byte))
     };
-    if is_name(name) { Ok(name.to_owned()) } else { Err(given.wrong("username", "a user's name")) }
+    let wrong = || BadArgument::new("username", "a user's name").problem(NAME);
+    is_name(name).then(|| name.to_owned()).ok_or_else(wrong)
 }
 
-/// The things of one page.
-pub(super) fn things(listing: &Value) -> Vec<Value> {
+/// The items of one page.
+pub(super) fn things(listing: &Value) -> Vec<Thing> {
     field::objects(listing, "/data/children").into_iter().map(thing).collect()
-}
-
-fn answer(key: &str, listing: &Value) -> Value {
-    let items = things(listing);
-    let mut answer = Map::new();
-    answer.insert("status".to_owned(), json!("success"));
-    answer.insert("count".to_owned(), json!(items.len()));
-    answer.insert(key.to_owned(), Value::Array(items));
-    answer.insert("after".to_owned(), field::text(listing, "/data/after"));
-    Value::Object(answer)
 }
 
 const POST: &[&str] = &[
@@ -155,37 +281,36 @@ const SUBREDDIT: &[&str] = &[
     "user_is_subscriber",
 ];
 
-/// One thing with the fields that say something, and its address in full.
-fn thing(thing: &Value) -> Value {
+/// One item with its useful fields and its absolute URL.
+fn thing(thing: &Value) -> Thing {
     let (kind, fields) = match thing.get("kind").and_then(Value::as_str).unwrap_or_default() {
-        "t1" => ("comment", COMMENT),
-        "t3" => ("post", POST),
-        "t4" => ("message", MESSAGE),
-        "t5" => ("subreddit", SUBREDDIT),
-        _ => ("other", &["title", "body", "author"][..]),
+        "t1" => (ThingKind::Comment, COMMENT),
+        "t3" => (ThingKind::Post, POST),
+        "t4" => (ThingKind::Message, MESSAGE),
+        "t5" => (ThingKind::Subreddit, SUBREDDIT),
+        _ => (ThingKind::Other, &["title", "body", "author"][..]),
     };
     let empty = Value::Null;
     let data = thing.get("data").unwrap_or(&empty);
-    let mut kept = Map::new();
-    kept.insert("kind".to_owned(), json!(kind));
+    let mut members = Map::new();
     for name in ["id", "name"].iter().chain(fields) {
         if let Some(value) = data.get(*name) {
-            kept.insert((*name).to_owned(), value.clone());
+            members.insert((*name).to_owned(), value.clone());
         }
     }
     if let Some(at_s) = data.get("created_utc").and_then(whole_seconds) {
-        kept.insert("created_utc".to_owned(), json!(at_s));
+        members.insert("created_utc".to_owned(), json!(at_s));
         let at = utc_millis(at_s.saturating_mul(1_000_000));
-        kept.insert("created_at".to_owned(), json!(at));
+        members.insert("created_at".to_owned(), json!(at));
     }
     let path = data.get("permalink").or_else(|| data.get("url")).and_then(Value::as_str);
     if let Some(path) = path.filter(|path| path.starts_with('/')) {
-        kept.insert("permalink".to_owned(), json!(format!("https://www.reddit.com{path}")));
+        members.insert("permalink".to_owned(), json!(format!("https://www.reddit.com{path}")));
     }
-    Value::Object(kept)
+    Thing { kind, members }
 }
 
-/// Reddit writes moments as decimals without a fraction.
+/// Reddit writes timestamps as decimals without a fraction.
 fn whole_seconds(value: &Value) -> Option<i64> {
     crate::coerce::int(value)
 }

@@ -1,51 +1,49 @@
-//! What is kept of Reddit: what the owner wrote, saved, hid and voted on, their messages and their
-//! subreddits. Reddit shows the newest thousand of each; what was kept stays.
+//! The Reddit mirror: posts, comments, saved and hidden items, votes, messages and subreddits.
+//! Reddit shows the newest thousand of each; older mirrored records are kept.
 
 use serde_json::{Map, Value};
-use store::export::{Kind as File, Shelf};
+use store::export::{ExportKind, ServiceExports};
 use store::records::{Column, View};
 
 use super::{NAME, api, lists};
-use crate::Desk;
-use crate::fetch::Patience;
-use crate::personal::mirror::{Forgets, List, Page, Stamp, at, columns, text_at, walk};
+use crate::ConnectorContext;
+use crate::fetch::WaitPolicy;
+use crate::personal::mirror::{Forgets, List, Page, Stamp, at, columns, derived, text_at, walk};
 use crate::personal::{Problem, events};
-use crate::sync::{EventsAsked, Fault, Fetching, Mirror, Resource, Turn};
+use crate::sync::{Fetching, Mirror, ResourceError, SyncJob, SyncResource};
 
-/// Reddit cuts its lists at a thousand and then leaves out what was deleted, so only a list that is
-/// much shorter is known to be whole.
+/// Reddit cuts its lists at a thousand and then leaves out deleted items, so only a much shorter list
+/// is certainly complete.
 const SURELY_WHOLE: Forgets = Forgets::ShorterThan(500);
 
 pub const MIRROR: Mirror = Mirror {
     service: NAME,
     resources: &[
-        Resource { name: "posts", since: None, fetch: |turn| own(turn, &POSTS, "submitted") },
-        Resource { name: "comments", since: None, fetch: |turn| own(turn, &COMMENTS, "comments") },
-        Resource { name: "saved", since: None, fetch: |turn| own(turn, &SAVED, "saved") },
-        Resource { name: "upvoted", since: None, fetch: |turn| own(turn, &UPVOTED, "upvoted") },
-        Resource {
-            name: "downvoted",
-            since: None,
-            fetch: |turn| own(turn, &DOWNVOTED, "downvoted"),
-        },
-        Resource { name: "hidden", since: None, fetch: |turn| own(turn, &HIDDEN, "hidden") },
-        Resource {
-            name: "subreddits",
-            since: None,
-            fetch: |turn| {
-                Box::pin(walk(turn, &SUBREDDITS, |after| {
-                    page(turn.desk, &["subreddits", "mine", "subscriber"], after)
-                }))
-            },
-        },
-        Resource { name: "messages", since: None, fetch: |turn| Box::pin(messages(turn)) },
+        SyncResource::list("posts", |job| own(job, &POSTS, "submitted")),
+        SyncResource::list("comments", |job| own(job, &COMMENTS, "comments")),
+        SyncResource::list("saved", |job| own(job, &SAVED, "saved")),
+        SyncResource::list("upvoted", |job| own(job, &UPVOTED, "upvoted")),
+        SyncResource::list("downvoted", |job| own(job, &DOWNVOTED, "downvoted")),
+        SyncResource::list("hidden", |job| own(job, &HIDDEN, "hidden")),
+        SyncResource::list("subreddits", |job| {
+            Box::pin(walk(job, &SUBREDDITS, |after| {
+                page(job.ctx, &["subreddits", "mine", "subscriber"], after)
+            }))
+        }),
+        SyncResource::list("messages", |job| Box::pin(messages(job))),
     ],
-    events: changed,
+    events: |ctx, asked| events(ctx, NAME, LISTS, asked),
+    export: &EXPORTS,
+    more_views: &[],
+    version: VERSION,
+    derive: |kind, raw| derived(LISTS, kind, raw),
+    offset_s: None,
+    doubtful: None,
 };
 
 pub(crate) const LISTS: &[&List] =
     &[&POSTS, &COMMENTS, &SAVED, &UPVOTED, &DOWNVOTED, &HIDDEN, &SUBREDDITS, &MESSAGES];
-/// Grows when the columns do.
+/// Increase when the columns change.
 pub(crate) const VERSION: u32 = 2;
 
 const fn list(kind: &'static str) -> List {
@@ -53,7 +51,7 @@ const fn list(kind: &'static str) -> List {
         kind,
         id: |thing| text_at(thing, "/name"),
         at: "/created_at",
-        // When something was written is not when it was saved, voted on or edited.
+        // The creation time is not the time of saving, voting or editing.
         stamp: Stamp::Seen,
         parent: None,
         flat,
@@ -69,7 +67,7 @@ pub(super) const DOWNVOTED: List = list("downvoted");
 pub(super) const HIDDEN: List = list("hidden");
 pub(super) const SUBREDDITS: List = List {
     kind: "subreddits",
-    // The archive knows them by their names alone.
+    // The archive has only their names.
     id: |thing| text_at(thing, "/display_name").map(|name| name.to_lowercase()),
     at: "/created_at",
     stamp: Stamp::Seen,
@@ -121,50 +119,51 @@ fn flat(thing: &Value) -> Map<String, Value> {
     ])
 }
 
-fn own<'a>(turn: &'a Turn<'a>, list: &'static List, part: &'static str) -> Fetching<'a> {
+fn own<'a>(job: &'a SyncJob<'a>, list: &'static List, part: &'static str) -> Fetching<'a> {
     Box::pin(async move {
-        let name = api::own_name(turn.desk).await?;
-        walk(turn, list, |after| {
+        let name = api::own_name(job.ctx).await?;
+        walk(job, list, |after| {
             let name = name.clone();
-            async move { page(turn.desk, &["user", &name, part], after).await }
+            async move { page(job.ctx, &["user", &name, part], after).await }
         })
         .await
     })
 }
 
-/// What came in and what was sent. Replies to comments come the same way and are no messages.
-async fn messages(turn: &Turn<'_>) -> Result<Option<String>, Fault> {
+/// Received and sent messages. The inbox also lists replies to comments; they are skipped.
+async fn messages(job: &SyncJob<'_>) -> Result<Option<String>, ResourceError> {
     let of = |part: &'static str| {
         move |after| async move {
-            let mut page = page(turn.desk, &["message", part], after).await?;
+            let mut page = page(job.ctx, &["message", part], after).await?;
             page.items.retain(|thing| at(thing, "/kind") == "message");
             for thing in page.items.iter_mut().filter_map(Value::as_object_mut) {
-                // Reading a message does not change it.
+                // Reading a message is not a change of it.
                 thing.shift_remove("new");
             }
             Ok(page)
         }
     };
-    walk(turn, &MESSAGES, of("inbox")).await?;
-    walk(turn, &MESSAGES, of("sent")).await
+    walk(job, &MESSAGES, of("inbox")).await?;
+    walk(job, &MESSAGES, of("sent")).await
 }
 
-async fn page(desk: &Desk, path: &[&str], after: Option<String>) -> Result<Page, Problem> {
+async fn page(
+    ctx: &ConnectorContext,
+    path: &[&str],
+    after: Option<String>,
+) -> Result<Page, Problem> {
     let mut query = vec![("limit", "100"), ("raw_json", "1")];
     query.extend(after.as_deref().map(|after| ("after", after)));
-    let listing = api::get_with(desk, path, &query, Patience::SYNC).await?;
+    let listing = api::get_with(ctx, path, &query, WaitPolicy::SYNC).await?;
     let next = listing.pointer("/data/after").and_then(Value::as_str).map(str::to_owned);
-    let mut items = lists::things(&listing);
+    let things = lists::things(&listing).into_iter();
+    let mut items: Vec<Value> =
+        things.filter_map(|thing| serde_json::to_value(thing).ok()).collect();
     for thing in items.iter_mut().filter_map(Value::as_object_mut) {
-        // How many others there are changes by the minute.
+        // The number of subscribers changes by the minute.
         thing.shift_remove("subscribers");
     }
     Ok(Page { items, next, total: None })
-}
-
-fn changed(desk: &Desk, asked: &EventsAsked<'_>) -> Result<Value, Fault> {
-    let kinds: Vec<&'static str> = LISTS.iter().map(|list| list.kind).collect();
-    events(desk, NAME, &kinds, asked)
 }
 
 const COLUMNS: &[Column] = &[
@@ -179,18 +178,15 @@ const COLUMNS: &[Column] = &[
     Column::text("link"),
 ];
 
-const fn view(name: &'static str, kind: &'static str, columns: &'static [Column]) -> View {
-    View { name, service: NAME, kind, columns, except_state: None }
-}
-
-const POSTS_VIEW: View = view("reddit_posts", "posts", COLUMNS);
-const COMMENTS_VIEW: View = view("reddit_comments", "comments", COLUMNS);
-const SAVED_VIEW: View = view("reddit_saved", "saved", COLUMNS);
-const UPVOTED_VIEW: View = view("reddit_upvoted", "upvoted", COLUMNS);
-const DOWNVOTED_VIEW: View = view("reddit_downvoted", "downvoted", COLUMNS);
-const HIDDEN_VIEW: View = view("reddit_hidden", "hidden", COLUMNS);
-const SUBREDDITS_VIEW: View = view(
+const POSTS_VIEW: View = View::of("reddit_posts", NAME, "posts", COLUMNS);
+const COMMENTS_VIEW: View = View::of("reddit_comments", NAME, "comments", COLUMNS);
+const SAVED_VIEW: View = View::of("reddit_saved", NAME, "saved", COLUMNS);
+const UPVOTED_VIEW: View = View::of("reddit_upvoted", NAME, "upvoted", COLUMNS);
+const DOWNVOTED_VIEW: View = View::of("reddit_downvoted", NAME, "downvoted", COLUMNS);
+const HIDDEN_VIEW: View = View::of("reddit_hidden", NAME, "hidden", COLUMNS);
+const SUBREDDITS_VIEW: View = View::of(
     "reddit_subreddits",
+    NAME,
     "subreddits",
     &[
         Column::text("name"),
@@ -199,8 +195,9 @@ const SUBREDDITS_VIEW: View = view(
         Column::text("type"),
     ],
 );
-const MESSAGES_VIEW: View = view(
+const MESSAGES_VIEW: View = View::of(
     "reddit_messages",
+    NAME,
     "messages",
     &[
         Column::text("id"),
@@ -212,21 +209,17 @@ const MESSAGES_VIEW: View = view(
     ],
 );
 
-const fn file(name: &'static str, view: &'static View) -> File {
-    File { name, file: name, is_snapshot: false, view }
-}
-
-/// Everything that can be taken out.
-pub const SHELF: Shelf = Shelf {
+/// Everything that can be exported.
+pub const EXPORTS: ServiceExports = ServiceExports {
     service: NAME,
     kinds: &[
-        file("posts", &POSTS_VIEW),
-        file("comments", &COMMENTS_VIEW),
-        file("saved", &SAVED_VIEW),
-        file("upvoted", &UPVOTED_VIEW),
-        file("downvoted", &DOWNVOTED_VIEW),
-        file("hidden", &HIDDEN_VIEW),
-        file("subreddits", &SUBREDDITS_VIEW),
-        file("messages", &MESSAGES_VIEW),
+        ExportKind::list("posts", &POSTS_VIEW),
+        ExportKind::list("comments", &COMMENTS_VIEW),
+        ExportKind::list("saved", &SAVED_VIEW),
+        ExportKind::list("upvoted", &UPVOTED_VIEW),
+        ExportKind::list("downvoted", &DOWNVOTED_VIEW),
+        ExportKind::list("hidden", &HIDDEN_VIEW),
+        ExportKind::list("subreddits", &SUBREDDITS_VIEW),
+        ExportKind::list("messages", &MESSAGES_VIEW),
     ],
 };

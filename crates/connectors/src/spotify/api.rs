@@ -1,49 +1,49 @@
-//! Asks Spotify, and reads what its refusals mean. Which paths an application may use is learned from
-//! the answers, because Spotify decides it for each client id.
+//! Requests to Spotify, and the meaning of its errors. Spotify decides per client id which paths an
+//! application may use, so this is learned from the responses.
 
 use hyper::Method;
 use serde_json::Value;
 
 use super::{NAME, SERVICE};
-use crate::Desk;
-use crate::fetch::{self, Patience, Question};
+use crate::ConnectorContext;
+use crate::fetch::{self, ApiRequest, WaitPolicy};
 use crate::http::Reply;
 use crate::personal::{Code, Problem, done, json_of, with_scopes};
 
 pub(super) async fn get(
-    desk: &Desk,
+    ctx: &ConnectorContext,
     segments: &[&str],
     query: &[(&str, &str)],
 ) -> Result<Value, Problem> {
-    get_with(desk, segments, query, Patience::SOON).await
+    get_with(ctx, segments, query, WaitPolicy::SOON).await
 }
 
 pub(super) async fn get_with(
-    desk: &Desk,
+    ctx: &ConnectorContext,
     segments: &[&str],
     query: &[(&str, &str)],
-    patience: Patience,
+    wait: WaitPolicy,
 ) -> Result<Value, Problem> {
-    let reply = fetch::get(desk, &SERVICE, segments, query, patience).await;
+    let reply = fetch::get(ctx, &SERVICE, segments, query, wait).await;
     let value = json_of(&SERVICE, reply, refusal);
-    let mut value = value.map_err(|problem| with_scopes(desk, &SERVICE, problem))?;
+    let mut value = value.map_err(|problem| with_scopes(ctx, &SERVICE, problem))?;
     leave_out_markets(&mut value);
     Ok(value)
 }
 
 pub(super) async fn send(
-    desk: &Desk,
+    ctx: &ConnectorContext,
     method: &Method,
     segments: &[&str],
     query: &[(&str, &str)],
     json: Option<&Value>,
 ) -> Result<(), Problem> {
-    let question = Question { method, segments, query, json };
-    let reply = fetch::ask(desk, &SERVICE, question, Patience::SOON).await;
-    done(&SERVICE, reply, refusal).map_err(|problem| with_scopes(desk, &SERVICE, problem))
+    let question = ApiRequest { method, segments, query, json };
+    let reply = fetch::ask(ctx, &SERVICE, question, WaitPolicy::SOON).await;
+    done(&SERVICE, reply, refusal).map_err(|problem| with_scopes(ctx, &SERVICE, problem))
 }
 
-/// Spotify tells most of its reasons apart only by their words.
+/// Most of Spotify's errors differ only in their text.
 pub(super) fn refusal(reply: &Reply, body: &Value) -> Option<Problem> {
     if reply.status != 403 {
         return None;
@@ -75,12 +75,12 @@ pub(super) fn refusal(reply: &Reply, body: &Value) -> Option<Problem> {
     Some(Problem::new(code, NAME, message, hint).status(reply.status))
 }
 
-/// Is the refusal one of the path or the thing itself, and not of the login or the application?
-pub(super) fn is_of_path(problem: &Problem) -> bool {
+/// Does the error concern the path or the item, not the login or the application?
+pub(super) fn is_path_error(problem: &Problem) -> bool {
     matches!(problem.code, Code::RestrictedResource | Code::NotFound)
 }
 
-/// What an application in Development Mode does not get any more.
+/// The error for an API that Spotify removed in Development Mode.
 pub(super) fn removed(what: &str, instead: &str) -> Problem {
     Problem::new(
         Code::RemovedByUpstream,
@@ -93,7 +93,7 @@ pub(super) fn removed(what: &str, instead: &str) -> Problem {
     .status(403)
 }
 
-/// Lists of two hundred countries in each track tell the owner nothing.
+/// Each track lists two hundred countries; remove them.
 fn leave_out_markets(value: &mut Value) {
     match value {
         Value::Array(list) => list.iter_mut().for_each(leave_out_markets),

@@ -1,5 +1,5 @@
-//! Spotify's own archives: the extended streaming history, every play since the account began, and
-//! the account data with the history of a year, the library and the playlists.
+//! Spotify's data exports: the extended streaming history with every play since the account began,
+//! and the account data with one year of history, the library and the playlists.
 
 mod library;
 #[cfg(test)]
@@ -8,20 +8,26 @@ mod tests;
 use serde_json::{Map, Value, json};
 use store::records::{Column, View};
 
-use super::{NAME, SERVICE};
-use crate::Desk;
-use crate::personal::archive::{self, Archive, Given, Intake, OpenFile, Stop, each_entry};
+use super::NAME;
+use super::mirror::MIRROR;
+use crate::ConnectorContext;
+use crate::personal::archive::{self, Archive, ImportInput, Intake, OpenFile, Stop, each_entry};
 use crate::personal::mirror::{Forgets, List, Stamp, at, columns};
-use crate::personal::{ArchiveError, Imported};
+use crate::personal::{ArchiveError, ArchiveImport, ImportReport};
+
+pub const IMPORT: ArchiveImport = ArchiveImport {
+    about: "Spotify's data export: the extended streaming history, or the account data",
+    import,
+};
 
 const ARCHIVE: Archive = Archive {
     wants: |path| File::of(path).is_some(),
     learn: None,
     read,
-    hint: "ask for the extended streaming history, or the account data, at https://www.spotify.com/account/privacy",
+    hint: "request the extended streaming history, or the account data, at https://www.spotify.com/account/privacy",
 };
 
-/// The files that are read. Spotify names them in English everywhere.
+/// The files to read. Spotify names them in English in every language.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum File {
     History,
@@ -45,9 +51,12 @@ impl File {
     }
 }
 
-/// Takes in what Spotify sends: the ZIP, or the folder it was unpacked to.
-pub fn import(desk: &Desk, given: &Given<'_>) -> Result<Imported, ArchiveError> {
-    archive::import(desk, &SERVICE, &ARCHIVE, given)
+/// Imports the ZIP that Spotify sends, or its unpacked folder.
+pub fn import(
+    ctx: &ConnectorContext,
+    given: &ImportInput<'_>,
+) -> Result<ImportReport, ArchiveError> {
+    archive::import(ctx, &MIRROR, &ARCHIVE, given)
 }
 
 fn read(file: &mut OpenFile<'_>, intake: &mut Intake<'_>) -> Result<(), Stop> {
@@ -68,8 +77,8 @@ fn read(file: &mut OpenFile<'_>, intake: &mut Intake<'_>) -> Result<(), Stop> {
     }
 }
 
-/// A play as the archive has it. It tells when a play ended and how much of it was heard, so it is
-/// not the same as a play of the API.
+/// A play in the archive. It has the end and the played time of a play, so it differs from a play of
+/// the API.
 pub(super) const STREAMS: List = List {
     kind: "streams",
     id: |stream| {
@@ -108,11 +117,11 @@ fn flat(stream: &Value) -> Map<String, Value> {
     ])
 }
 
-pub(super) const STREAMS_VIEW: View = View {
-    name: "spotify_streams",
-    service: NAME,
-    kind: "streams",
-    columns: &[
+pub(super) const STREAMS_VIEW: View = View::of(
+    "spotify_streams",
+    NAME,
+    "streams",
+    &[
         Column::text("ended_at"),
         Column::text("track_name"),
         Column::text("artist"),
@@ -128,10 +137,9 @@ pub(super) const STREAMS_VIEW: View = View {
         Column::bool("shuffle"),
         Column::bool("skipped"),
     ],
-    except_state: None,
-};
+);
 
-/// Brings both histories into the form of the extended one, without what says where the owner was.
+/// Converts both histories to the extended form, without members that show the owner's location.
 fn is_stream(item: &mut Value) -> bool {
     let Some(stream) = item.as_object_mut() else { return false };
     for name in ["ip_addr", "ip_addr_decrypted", "user_agent_decrypted", "username"] {

@@ -1,19 +1,84 @@
-//! Following and unfollowing: through the library, as since 2026, or by the older paths where an
+//! Following and unfollowing: through the library paths of 2026, or through the older paths where an
 //! application still has them.
 
 use hyper::Method;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-use super::api::{self, is_of_path, removed};
+use super::api::{self, is_path_error, removed};
 use super::{NAME, SERVICE};
-use crate::personal::{Code, Given, Outcome, Problem, is_id, is_known, remember};
-use crate::{Ask, Desk};
+use crate::arguments::{BadArgument, IgnoredSecret};
+use crate::personal::{Code, Problem, is_id, is_known, remember};
+use crate::tool::{Json, Success};
+use crate::{ConnectorContext, ToolCall};
 
-/// So many fit into one request.
+/// Spotify's limit per request.
 const URIS_MAX: usize = 40;
 const IDS_MAX: usize = 200;
 const OLD_FOLLOWING: &str = "following";
 const OLD_FOLLOWERS: &str = "playlist followers";
+
+#[derive(Deserialize, JsonSchema)]
+pub(super) struct FollowArgs {
+    /// Ids with commas between them; URIs and addresses are taken too.
+    ids: String,
+    #[schemars(extend("default" = "artist"))]
+    follow_type: Option<FollowType>,
+    #[serde(default, rename = "access_token")]
+    _access_token: IgnoredSecret,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub(super) enum FollowType {
+    #[default]
+    Artist,
+    User,
+}
+
+impl FollowType {
+    fn as_str(self) -> &'static str {
+        match self {
+            FollowType::Artist => "artist",
+            FollowType::User => "user",
+        }
+    }
+}
+
+#[derive(Deserialize, JsonSchema)]
+pub(super) struct FollowPlaylistArgs {
+    /// The playlist's id, URI or address.
+    playlist_id: String,
+    /// Whether others may see it; only applications with extended quota can say no.
+    #[schemars(extend("default" = true))]
+    public: Option<bool>,
+    #[serde(default, rename = "access_token")]
+    _access_token: IgnoredSecret,
+}
+
+#[derive(Deserialize, JsonSchema)]
+pub(super) struct UnfollowPlaylistArgs {
+    /// The playlist's id, URI or address.
+    playlist_id: String,
+    #[serde(default, rename = "access_token")]
+    _access_token: IgnoredSecret,
+}
+
+#[derive(Serialize, JsonSchema)]
+pub(super) struct ChangedPeople {
+    status: Success,
+    message: String,
+    follow_type: FollowType,
+    ids: Vec<String>,
+}
+
+#[derive(Serialize, JsonSchema)]
+pub(super) struct ChangedPlaylist {
+    status: Success,
+    message: String,
+    playlist_id: String,
+}
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Change {
@@ -31,9 +96,10 @@ impl Change {
     }
 }
 
-/// An id as people have it: alone, as `spotify:playlist:ID`, or as the address of its page.
-pub(super) fn id(given: &Given<'_>, name: &str, kind: &str) -> Result<String, Problem> {
-    bare(given.needed(name)?, kind).ok_or_else(|| given.wrong(name, "an id of Spotify's"))
+/// Accepts an id, `spotify:playlist:ID`, or the URL of its page.
+pub(super) fn id(said: &str, name: &str, kind: &str) -> Result<String, Problem> {
+    let wrong = || BadArgument::new(name, "an id of Spotify's").problem(NAME);
+    bare(said, kind).ok_or_else(wrong)
 }
 
 fn bare(said: &str, kind: &str) -> Option<String> {
@@ -47,37 +113,42 @@ fn bare(said: &str, kind: &str) -> Option<String> {
     is_id(id).then(|| id.to_owned())
 }
 
-pub(super) async fn people(ask: Ask<'_>, change: Change) -> Outcome {
-    let given = Given::new(NAME, ask.arguments);
-    let kind = given.word("follow_type", &["artist", "user"], "artist")?;
-    let said = given.needed("ids")?.split(',').filter(|id| !id.trim().is_empty());
+pub(super) async fn people(
+    call: ToolCall<'_>,
+    args: FollowArgs,
+    change: Change,
+) -> Result<Json<ChangedPeople>, Problem> {
+    let follow_type = args.follow_type.unwrap_or_default();
+    let kind = follow_type.as_str();
+    let said = args.ids.split(',').filter(|id| !id.trim().is_empty());
     let ids: Option<Vec<String>> = said.map(|id| bare(id, kind)).collect();
     let ids = ids.filter(|ids| (1..=IDS_MAX).contains(&ids.len()));
-    let ids = ids.ok_or_else(|| given.wrong("ids", "1 to 200 ids of Spotify's, with commas"))?;
+    let expected = "1 to 200 ids of Spotify's, with commas";
+    let ids = ids.ok_or_else(|| BadArgument::new("ids", expected).problem(NAME))?;
     for some in ids.chunks(URIS_MAX) {
-        some_people(ask.desk, change, kind, some).await?;
+        some_people(call.ctx, change, kind, some).await?;
     }
     let message = format!("{} {} {kind}(s)", change.done(), ids.len());
-    Ok(json!({ "status": "success", "message": message, "follow_type": kind, "ids": ids }))
+    Ok(Json(ChangedPeople { status: Success, message, follow_type, ids }))
 }
 
 async fn some_people(
-    desk: &Desk,
+    ctx: &ConnectorContext,
     change: Change,
     kind: &str,
     ids: &[String],
 ) -> Result<(), Problem> {
-    let Err(first) = in_library(desk, change, kind, ids).await else { return Ok(()) };
-    // The library takes users; whether it takes artists is for it to say.
-    if !is_of_path(&first) && !is_about_kind(&first) {
+    let Err(first) = in_library(ctx, change, kind, ids).await else { return Ok(()) };
+    // The library accepts users; for artists the response decides.
+    if !is_path_error(&first) && !is_about_kind(&first) {
         return Err(first);
     }
-    if !is_known(desk, &SERVICE, OLD_FOLLOWING) {
+    if !is_known(ctx, &SERVICE, OLD_FOLLOWING) {
         let ids = ids.join(",");
         let query = [("type", kind), ("ids", ids.as_str())];
-        match api::send(desk, &change.method(), &["me", "following"], &query, None).await {
+        match api::send(ctx, &change.method(), &["me", "following"], &query, None).await {
             Ok(()) => return Ok(()),
-            Err(problem) if is_of_path(&problem) => remember(desk, &SERVICE, OLD_FOLLOWING),
+            Err(problem) if is_path_error(&problem) => remember(ctx, &SERVICE, OLD_FOLLOWING),
             Err(problem) => return Err(problem),
         }
     }
@@ -90,13 +161,13 @@ async fn some_people(
     ))
 }
 
-/// Refusals that another path may not share.
+/// Refusals after which another path may still work.
 fn is_about_kind(problem: &Problem) -> bool {
     matches!(problem.code, Code::InvalidArgument | Code::InsufficientScope)
 }
 
 async fn in_library(
-    desk: &Desk,
+    ctx: &ConnectorContext,
     change: Change,
     kind: &str,
     ids: &[String],
@@ -104,22 +175,39 @@ async fn in_library(
     let uris: Vec<String> = ids.iter().map(|id| format!("spotify:{kind}:{id}")).collect();
     let uris = uris.join(",");
     let query = [("uris", uris.as_str())];
-    api::send(desk, &change.method(), &["me", "library"], &query, None).await
+    api::send(ctx, &change.method(), &["me", "library"], &query, None).await
 }
 
-pub(super) async fn playlist(ask: Ask<'_>, change: Change) -> Outcome {
-    let given = Given::new(NAME, ask.arguments);
-    let id = id(&given, "playlist_id", "playlist")?;
-    let public = given.flag("public", true)?;
+pub(super) async fn follow_playlist(
+    call: ToolCall<'_>,
+    args: FollowPlaylistArgs,
+) -> Result<Json<ChangedPlaylist>, Problem> {
+    playlist(call.ctx, &args.playlist_id, Change::Follow, args.public.unwrap_or(true)).await
+}
+
+pub(super) async fn unfollow_playlist(
+    call: ToolCall<'_>,
+    args: UnfollowPlaylistArgs,
+) -> Result<Json<ChangedPlaylist>, Problem> {
+    playlist(call.ctx, &args.playlist_id, Change::Unfollow, true).await
+}
+
+async fn playlist(
+    ctx: &ConnectorContext,
+    said: &str,
+    change: Change,
+    public: bool,
+) -> Result<Json<ChangedPlaylist>, Problem> {
+    let id = id(said, "playlist_id", "playlist")?;
     let message = format!("{} the playlist", change.done());
-    // Only the older path knows whether others may see it.
+    // Only the older path has the visibility flag.
     let is_old_first = change == Change::Follow && !public;
-    if is_old_first && old_playlist(ask.desk, change, &id, public).await? {
-        return Ok(json!({ "status": "success", "message": message, "playlist_id": id }));
+    if is_old_first && old_playlist(ctx, change, &id, public).await? {
+        return Ok(Json(ChangedPlaylist { status: Success, message, playlist_id: id }));
     }
-    if let Err(first) = in_library(ask.desk, change, "playlist", std::slice::from_ref(&id)).await {
-        let may_try = !is_old_first && (is_of_path(&first) || is_about_kind(&first));
-        if !may_try || !old_playlist(ask.desk, change, &id, public).await? {
+    if let Err(first) = in_library(ctx, change, "playlist", std::slice::from_ref(&id)).await {
+        let may_try = !is_old_first && (is_path_error(&first) || is_about_kind(&first));
+        if !may_try || !old_playlist(ctx, change, &id, public).await? {
             return Err(first);
         }
     }
@@ -128,25 +216,25 @@ pub(super) async fn playlist(ask: Ask<'_>, change: Change) -> Outcome {
     } else {
         message
     };
-    Ok(json!({ "status": "success", "message": message, "playlist_id": id }))
+    Ok(Json(ChangedPlaylist { status: Success, message, playlist_id: id }))
 }
 
-/// False when the application does not have the older path any more.
+/// False if the application no longer has the older path.
 async fn old_playlist(
-    desk: &Desk,
+    ctx: &ConnectorContext,
     change: Change,
     id: &str,
     public: bool,
 ) -> Result<bool, Problem> {
-    if is_known(desk, &SERVICE, OLD_FOLLOWERS) {
+    if is_known(ctx, &SERVICE, OLD_FOLLOWERS) {
         return Ok(false);
     }
     let body = (change == Change::Follow).then(|| json!({ "public": public }));
     let path = ["playlists", id, "followers"];
-    match api::send(desk, &change.method(), &path, &[], body.as_ref()).await {
+    match api::send(ctx, &change.method(), &path, &[], body.as_ref()).await {
         Ok(()) => Ok(true),
         Err(problem) if problem.code == Code::RestrictedResource => {
-            remember(desk, &SERVICE, OLD_FOLLOWERS);
+            remember(ctx, &SERVICE, OLD_FOLLOWERS);
             Ok(false)
         }
         Err(problem) if problem.code == Code::NotFound => Ok(false),
@@ -159,7 +247,7 @@ mod tests {
     use super::bare;
 
     #[test]
-    fn ids_are_taken_as_people_have_them() {
+    fn ids_uris_and_urls_are_accepted() {
         for (said, id) in [
             ("37i9dQZF1DXcBWIGoYBM5M", Some("37i9dQZF1DXcBWIGoYBM5M")),
             (" spotify:playlist:abc ", Some("abc")),

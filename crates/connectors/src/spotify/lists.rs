@@ -1,23 +1,104 @@
-//! What the owner has saved, loves and played, page by page.
+//! The owner's saved items, top items and plays, page by page.
 
-use serde_json::{Map, Value, json};
+use schemars::JsonSchema;
+use serde::Serialize;
+use serde_json::{Map, Value};
 
-use super::api::{self, is_of_path};
+use super::api::{self, is_path_error};
+use super::list_args::{
+    ArtistsArgs, ItemType, PAGE_MAX, PlaylistArgs, PlaysArgs, SpotifyPageArgs, SpotifyUserPageArgs,
+    TimeRange, TopArgs,
+};
 use super::{NAME, SERVICE, profile};
-use crate::Ask;
-use crate::personal::{Code, Given, Outcome, Problem, field, fit, is_known, remember};
+use crate::arguments::BadArgument;
+use crate::personal::{Code, Problem, field, is_known, remember, truncate};
+use crate::tool::{Json, Success};
+use crate::{ConnectorContext, ToolCall};
 
-/// No page of Spotify's is longer.
-const PAGE_MAX: usize = 50;
-const ITEMS_MAX: usize = 100;
 const OLD_ITEMS: &str = "playlist tracks";
 pub(super) const USERS: &str = "users";
 
-/// A list that is paged by an offset.
+// A page; the requested list follows the status.
+#[derive(Serialize, JsonSchema)]
+pub(super) struct Items<T> {
+    #[serde(flatten)]
+    cut: Option<TruncatedList>,
+    status: Success,
+    #[serde(flatten)]
+    of: T,
+    total: usize,
+    #[schemars(with = "Vec<Map<String, Value>>")]
+    items: Vec<Value>,
+    limit: usize,
+    offset: usize,
+    next_offset: Option<usize>,
+}
+
+#[derive(Serialize, JsonSchema)]
+struct TruncatedList {
+    truncated: bool,
+    hint: String,
+}
+
+#[derive(Serialize, JsonSchema)]
+pub(super) struct Library {}
+
+#[derive(Serialize, JsonSchema)]
+pub(super) struct Top {
+    item_type: ItemType,
+    time_range: TimeRange,
+}
+
+#[derive(Serialize, JsonSchema)]
+pub(super) struct OfPlaylist {
+    playlist_id: String,
+}
+
+#[derive(Serialize, JsonSchema)]
+pub(super) struct OfUser {
+    user_id: String,
+}
+
+#[derive(Serialize, JsonSchema)]
+pub(super) struct Artists {
+    status: Success,
+    total: Option<i64>,
+    artists: Vec<Map<String, Value>>,
+    next_after: Option<String>,
+}
+
+#[derive(Serialize, JsonSchema)]
+pub(super) struct Plays {
+    status: Success,
+    total_tracks: usize,
+    tracks: Vec<Play>,
+    next: Option<String>,
+    cursors: Option<Map<String, Value>>,
+}
+
+#[derive(Serialize, JsonSchema)]
+pub(super) struct Play {
+    track_name: Option<String>,
+    artists: String,
+    album: Option<String>,
+    played_at: Option<String>,
+    duration_ms: Option<i64>,
+    external_urls: Option<Map<String, Value>>,
+    track_id: Option<String>,
+}
+
+/// The part of a list that a call requests.
+#[derive(Clone, Copy)]
+struct OffsetRange {
+    limit: usize,
+    offset: usize,
+}
+
+/// A list that is paged by offset.
 struct Pages {
     total: usize,
     items: Vec<Value>,
-    /// Where each item stands in the whole list; entries that are gone leave gaps.
+    /// The index of each item in the whole list; removed entries leave gaps.
     places: Vec<usize>,
     limit: usize,
     offset: usize,
@@ -25,14 +106,12 @@ struct Pages {
 }
 
 async fn pages(
-    ask: &Ask<'_>,
+    ctx: &ConnectorContext,
     segments: &[&str],
     query: &[(&str, &str)],
-    limits: (usize, usize),
+    range: OffsetRange,
 ) -> Result<Pages, Problem> {
-    let given = Given::new(NAME, ask.arguments);
-    let limit = given.limit(limits.0, limits.1)?;
-    let offset = given.offset()?;
+    let OffsetRange { limit, offset } = range;
     let mut pages =
         Pages { total: 0, items: Vec::new(), places: Vec::new(), limit, offset, next_offset: None };
     let mut seen = 0;
@@ -41,11 +120,11 @@ async fn pages(
         let begin = (offset + seen).to_string();
         let mut query = query.to_vec();
         query.extend([("limit", wanted.as_str()), ("offset", begin.as_str())]);
-        let page = api::get(ask.desk, segments, &query).await?;
+        let page = api::get(ctx, segments, &query).await?;
         let Some(all) = page.get("items").and_then(Value::as_array) else {
             return Err(unreadable());
         };
-        // Entries that are gone are null; they still count for the offset.
+        // Removed entries are null; they still count for the offset.
         for (at, item) in all.iter().enumerate().filter(|(_, item)| item.is_object()) {
             pages.items.push(item.clone());
             pages.places.push(offset + seen + at);
@@ -65,129 +144,142 @@ async fn pages(
     Ok(pages)
 }
 
-fn told(mut pages: Pages, extra: &[(&str, Value)]) -> Value {
-    let mut out = Map::new();
-    fit::lighten(&mut pages.items);
-    let (shown, all) = (fit::fitting(&pages.items), pages.items.len());
-    if let Some(next) = pages.places.get(shown).copied() {
+fn items<T>(mut pages: Pages, of: T) -> Json<Items<T>> {
+    truncate::lighten(&mut pages.items);
+    let (shown, all) = (truncate::fitting(&pages.items), pages.items.len());
+    let cut = pages.places.get(shown).copied().map(|next| {
         pages.items.truncate(shown);
         pages.next_offset = Some(next);
-        out.insert("truncated".to_owned(), json!(true));
-        let hint = fit::hint(shown, all, "items", Some(next));
-        out.insert("hint".to_owned(), json!(hint));
-    }
-    out.insert("status".to_owned(), json!("success"));
-    out.extend(extra.iter().map(|(name, value)| ((*name).to_owned(), value.clone())));
-    out.insert("total".to_owned(), json!(pages.total));
-    out.insert("items".to_owned(), Value::Array(pages.items));
-    out.insert("limit".to_owned(), json!(pages.limit));
-    out.insert("offset".to_owned(), json!(pages.offset));
-    out.insert("next_offset".to_owned(), json!(pages.next_offset));
-    Value::Object(out)
+        TruncatedList { truncated: true, hint: truncate::hint(shown, all, "items", Some(next)) }
+    });
+    Json(Items {
+        cut,
+        status: Success,
+        of,
+        total: pages.total,
+        items: pages.items,
+        limit: pages.limit,
+        offset: pages.offset,
+        next_offset: pages.next_offset,
+    })
 }
 
 /// Saved tracks, albums, shows, episodes, audiobooks, and the owner's playlists.
-pub(super) async fn mine(ask: Ask<'_>, what: &'static str) -> Outcome {
-    let pages = pages(&ask, &["me", what], &[], (PAGE_MAX, PAGE_MAX)).await?;
-    Ok(told(pages, &[]))
+pub(super) async fn mine(
+    call: ToolCall<'_>,
+    args: SpotifyPageArgs,
+    what: &'static str,
+) -> Result<Json<Items<Library>>, Problem> {
+    let range = OffsetRange { limit: args.limit.get(), offset: args.offset.get() };
+    let pages = pages(call.ctx, &["me", what], &[], range).await?;
+    Ok(items(pages, Library {}))
 }
 
-pub(super) async fn top(ask: Ask<'_>) -> Outcome {
-    let given = Given::new(NAME, ask.arguments);
-    let kind = given.word("item_type", &["tracks", "artists"], "tracks")?;
-    let ranges = ["short_term", "medium_term", "long_term"];
-    let range = given.word("time_range", &ranges, "medium_term")?;
-    let limits = (PAGE_MAX, PAGE_MAX);
-    let pages = pages(&ask, &["me", "top", kind], &[("time_range", range)], limits).await?;
-    Ok(told(pages, &[("item_type", json!(kind)), ("time_range", json!(range))]))
+pub(super) async fn top(call: ToolCall<'_>, args: TopArgs) -> Result<Json<Items<Top>>, Problem> {
+    let range = OffsetRange { limit: args.limit.get(), offset: args.offset.get() };
+    let item_type = args.item_type.unwrap_or_default();
+    let time_range = args.time_range.unwrap_or_default();
+    let path = ["me", "top", item_type.as_str()];
+    let query = [("time_range", time_range.as_str())];
+    let pages = pages(call.ctx, &path, &query, range).await?;
+    Ok(items(pages, Top { item_type, time_range }))
 }
 
-pub(super) async fn followed_artists(ask: Ask<'_>) -> Outcome {
-    let given = Given::new(NAME, ask.arguments);
-    let limit = given.limit(PAGE_MAX, PAGE_MAX)?.to_string();
+pub(super) async fn followed_artists(
+    call: ToolCall<'_>,
+    args: ArtistsArgs,
+) -> Result<Json<Artists>, Problem> {
+    let limit = args.limit.get().to_string();
     let mut query = vec![("type", "artist"), ("limit", limit.as_str())];
-    query.extend(given.text("after")?.map(|after| ("after", after)));
-    let found = api::get(ask.desk, &["me", "following"], &query).await?;
+    query.extend(args.after.as_deref().map(|after| ("after", after)));
+    let found = api::get(call.ctx, &["me", "following"], &query).await?;
     if found.pointer("/artists/items").is_none_or(|items| !items.is_array()) {
         return Err(unreadable());
     }
-    Ok(json!({
-        "status": "success",
-        "total": field::whole(&found, "/artists/total"),
-        "artists": field::objects(&found, "/artists/items"),
-        "next_after": field::text(&found, "/artists/cursors/after"),
+    Ok(Json(Artists {
+        status: Success,
+        total: field::int(&found, "/artists/total"),
+        artists: field::maps(&found, "/artists/items"),
+        next_after: field::word(&found, "/artists/cursors/after"),
     }))
 }
 
-pub(super) async fn recently_played(ask: Ask<'_>) -> Outcome {
-    let given = Given::new(NAME, ask.arguments);
-    let limit = given.limit(PAGE_MAX, PAGE_MAX)?.to_string();
-    let (before, after) = (given.whole("before")?, given.whole("after")?);
-    if before.is_some() && after.is_some() {
-        return Err(given.wrong("before", "left out when `after` is given"));
-    }
-    let edge = before.map(|at| ("before", at)).or(after.map(|at| ("after", at)));
-    let edge = edge.map(|(name, at)| (name, at.to_string()));
+pub(super) async fn recently_played(
+    call: ToolCall<'_>,
+    args: PlaysArgs,
+) -> Result<Json<Plays>, Problem> {
+    let limit = args.limit.get().to_string();
+    let edge = match (args.before, args.after) {
+        (Some(_), Some(_)) => {
+            let expected = "left out when `after` is given";
+            return Err(BadArgument::new("before", expected).problem(NAME));
+        }
+        (Some(at), None) => Some(("before", at.to_string())),
+        (None, after) => after.map(|at| ("after", at.to_string())),
+    };
     let mut query = vec![("limit", limit.as_str())];
     query.extend(edge.iter().map(|(name, at)| (*name, at.as_str())));
-    let found = api::get(ask.desk, &["me", "player", "recently-played"], &query).await?;
-    let tracks: Vec<Value> = field::objects(&found, "/items").into_iter().map(play).collect();
-    Ok(json!({
-        "status": "success",
-        "total_tracks": tracks.len(),
-        "tracks": tracks,
-        "next": field::text(&found, "/next"),
-        "cursors": field::object(&found, "/cursors"),
+    let found = api::get(call.ctx, &["me", "player", "recently-played"], &query).await?;
+    let tracks: Vec<Play> = field::objects(&found, "/items").into_iter().map(play).collect();
+    Ok(Json(Plays {
+        status: Success,
+        total_tracks: tracks.len(),
+        tracks,
+        next: field::word(&found, "/next"),
+        cursors: field::map(&found, "/cursors"),
     }))
 }
 
 /// A play in a flat form.
-pub(super) fn play(play: &Value) -> Value {
-    let at = |pointer: &str| field::text(play, pointer);
+pub(super) fn play(play: &Value) -> Play {
     let artists = field::objects(play, "/track/artists");
     let names = artists.into_iter().filter_map(|artist| field::word(artist, "/name"));
-    json!({
-        "track_name": at("/track/name"),
-        "artists": names.collect::<Vec<_>>().join(", "),
-        "album": at("/track/album/name"),
-        "played_at": at("/played_at"),
-        "duration_ms": field::whole(play, "/track/duration_ms"),
-        "external_urls": field::object(play, "/track/external_urls"),
-        "track_id": at("/track/id"),
-    })
+    Play {
+        track_name: field::word(play, "/track/name"),
+        artists: names.collect::<Vec<_>>().join(", "),
+        album: field::word(play, "/track/album/name"),
+        played_at: field::word(play, "/played_at"),
+        duration_ms: field::int(play, "/track/duration_ms"),
+        external_urls: field::map(play, "/track/external_urls"),
+        track_id: field::word(play, "/track/id"),
+    }
 }
 
 /// The entries of a playlist: the path of 2026 first, the old one where that is refused.
-pub(super) async fn playlist_items(ask: Ask<'_>) -> Outcome {
-    let given = Given::new(NAME, ask.arguments);
-    let id = super::follow::id(&given, "playlist_id", "playlist")?;
-    let limits = (ITEMS_MAX, ITEMS_MAX);
-    let pages = match pages(&ask, &["playlists", &id, "items"], &[], limits).await {
-        Err(problem) if is_of_path(&problem) => match pages_of_old(&ask, &id, limits).await? {
-            Some(pages) => pages,
-            None if problem.code == Code::NotFound => return Err(problem),
-            None => return Err(not_yours()),
-        },
+pub(super) async fn playlist_items(
+    call: ToolCall<'_>,
+    args: PlaylistArgs,
+) -> Result<Json<Items<OfPlaylist>>, Problem> {
+    let id = super::follow::id(&args.playlist_id, "playlist_id", "playlist")?;
+    let range = OffsetRange { limit: args.limit.get(), offset: args.offset.get() };
+    let found = pages(call.ctx, &["playlists", &id, "items"], &[], range).await;
+    let mut pages = match found {
+        Err(problem) if is_path_error(&problem) => {
+            match pages_of_old(call.ctx, &id, range).await? {
+                Some(pages) => pages,
+                None if problem.code == Code::NotFound => return Err(problem),
+                None => return Err(not_yours()),
+            }
+        }
         pages => pages?,
     };
-    let mut pages = pages;
     pages.items.iter_mut().for_each(entry);
-    Ok(told(pages, &[("playlist_id", json!(id))]))
+    Ok(items(pages, OfPlaylist { playlist_id: id }))
 }
 
 async fn pages_of_old(
-    ask: &Ask<'_>,
+    ctx: &ConnectorContext,
     id: &str,
-    limits: (usize, usize),
+    range: OffsetRange,
 ) -> Result<Option<Pages>, Problem> {
-    if is_known(ask.desk, &SERVICE, OLD_ITEMS) {
+    if is_known(ctx, &SERVICE, OLD_ITEMS) {
         return Ok(None);
     }
-    match pages(ask, &["playlists", id, "tracks"], &[], limits).await {
+    match pages(ctx, &["playlists", id, "tracks"], &[], range).await {
         Ok(pages) => Ok(Some(pages)),
-        Err(problem) if is_of_path(&problem) => {
+        Err(problem) if is_path_error(&problem) => {
             if problem.code != Code::NotFound {
-                remember(ask.desk, &SERVICE, OLD_ITEMS);
+                remember(ctx, &SERVICE, OLD_ITEMS);
             }
             Ok(None)
         }
@@ -195,7 +287,7 @@ async fn pages_of_old(
     }
 }
 
-/// `item` is what `track` was called before 2026; agents know the older name.
+/// Spotify renamed `track` to `item` in 2026; the output keeps the older name.
 fn entry(entry: &mut Value) {
     let Some(entry) = entry.as_object_mut() else { return };
     if let Some(item) = entry.shift_remove("item") {
@@ -207,7 +299,7 @@ fn unreadable() -> Problem {
     Problem::new(
         Code::UpstreamError,
         NAME,
-        "Spotify answered with something that cannot be read",
+        "could not read Spotify's response",
         "call again in a minute",
     )
 }
@@ -222,23 +314,26 @@ fn not_yours() -> Problem {
     .status(403)
 }
 
-/// Another user's playlists, where Spotify still shows them; one's own always.
-pub(super) async fn playlists_of(ask: Ask<'_>) -> Outcome {
-    let given = Given::new(NAME, ask.arguments);
-    let id = super::follow::id(&given, "user_id", "user")?;
-    let limits = (PAGE_MAX, PAGE_MAX);
-    let extra = [("user_id", json!(id))];
-    if !is_known(ask.desk, &SERVICE, USERS) {
-        match pages(&ask, &["users", &id, "playlists"], &[], limits).await {
-            Err(problem) if is_of_path(&problem) => {
-                profile::learn_of_users(ask.desk, problem).await?;
+/// A user's playlists. Spotify shows those of others only to some applications.
+pub(super) async fn playlists_of(
+    call: ToolCall<'_>,
+    args: SpotifyUserPageArgs,
+) -> Result<Json<Items<OfUser>>, Problem> {
+    let ctx = call.ctx;
+    let id = super::follow::id(&args.user_id, "user_id", "user")?;
+    let range = OffsetRange { limit: args.limit.get(), offset: args.offset.get() };
+    if !is_known(ctx, &SERVICE, USERS) {
+        match pages(ctx, &["users", &id, "playlists"], &[], range).await {
+            Err(problem) if is_path_error(&problem) => {
+                profile::learn_of_users(ctx, problem).await?;
             }
-            pages => return Ok(told(pages?, &extra)),
+            pages => return Ok(items(pages?, OfUser { user_id: id })),
         }
     }
-    if profile::own_id(ask.desk).await?.as_deref() != Some(id.as_str()) {
+    if profile::own_id(ctx).await?.as_deref() != Some(id.as_str()) {
         let instead = "for your own playlists use get_current_user_playlists";
         return Err(api::removed("the playlists of other users", instead));
     }
-    Ok(told(pages(&ask, &["me", "playlists"], &[], limits).await?, &extra))
+    let pages = pages(ctx, &["me", "playlists"], &[], range).await?;
+    Ok(items(pages, OfUser { user_id: id }))
 }

@@ -1,19 +1,19 @@
-//! What is kept of Spotify: every play, which Spotify itself forgets after 50, the library, the
-//! playlists and the artists followed.
+//! The Spotify mirror: every play (Spotify itself keeps 50), the library, the playlists and followed
+//! artists.
 
 use serde_json::{Map, Value, json};
-use store::export::{Kind as File, Shelf};
+use store::export::{ExportKind, ServiceExports};
 use store::records::{Column, View};
 
 use super::api;
 use super::archive::{STREAMS, STREAMS_VIEW};
 use super::playlists::{self, PLAYLIST_ITEMS, PLAYLISTS};
 use super::{NAME, lists};
-use crate::Desk;
-use crate::fetch::Patience;
-use crate::personal::mirror::{Forgets, List, Page, Stamp, at, names, walk};
+use crate::ConnectorContext;
+use crate::fetch::WaitPolicy;
+use crate::personal::mirror::{Forgets, List, Page, Stamp, at, derived, names, walk};
 use crate::personal::{Problem, events};
-use crate::sync::{EventsAsked, Fault, Mirror, Resource, Turn};
+use crate::sync::{Mirror, ResourceError, SyncJob, SyncResource};
 
 const PAGE: &str = "50";
 const SAVED: &str = "/added_at";
@@ -21,57 +21,29 @@ const SAVED: &str = "/added_at";
 pub const MIRROR: Mirror = Mirror {
     service: NAME,
     resources: &[
-        Resource { name: "plays", since: None, fetch: |turn| Box::pin(plays(turn)) },
-        Resource {
-            name: "saved_tracks",
-            since: None,
-            fetch: |turn| Box::pin(saved(turn, &TRACKS, "tracks")),
-        },
-        Resource {
-            name: "saved_albums",
-            since: None,
-            fetch: |turn| Box::pin(saved(turn, &ALBUMS, "albums")),
-        },
-        Resource {
-            name: "saved_shows",
-            since: None,
-            fetch: |turn| Box::pin(saved(turn, &SHOWS, "shows")),
-        },
-        Resource {
-            name: "saved_episodes",
-            since: None,
-            fetch: |turn| Box::pin(saved(turn, &EPISODES, "episodes")),
-        },
-        Resource {
-            name: "saved_audiobooks",
-            since: None,
-            fetch: |turn| Box::pin(saved(turn, &AUDIOBOOKS, "audiobooks")),
-        },
-        Resource {
-            name: "followed_artists",
-            since: None,
-            fetch: |turn| {
-                Box::pin(walk(turn, &FOLLOWED_ARTISTS, |after| {
-                    playlists::artists_page(turn.desk, after)
-                }))
-            },
-        },
-        Resource {
-            name: "playlists",
-            since: None,
-            fetch: |turn| {
-                Box::pin(walk(turn, &PLAYLISTS, |offset| {
-                    playlists::playlists_page(turn.desk, offset)
-                }))
-            },
-        },
-        Resource {
-            name: "playlist_items",
-            since: None,
-            fetch: |turn| Box::pin(playlists::items(turn)),
-        },
+        SyncResource::list("plays", |job| Box::pin(plays(job))),
+        SyncResource::list("saved_tracks", |job| Box::pin(saved(job, &TRACKS, "tracks"))),
+        SyncResource::list("saved_albums", |job| Box::pin(saved(job, &ALBUMS, "albums"))),
+        SyncResource::list("saved_shows", |job| Box::pin(saved(job, &SHOWS, "shows"))),
+        SyncResource::list("saved_episodes", |job| Box::pin(saved(job, &EPISODES, "episodes"))),
+        SyncResource::list("saved_audiobooks", |job| {
+            Box::pin(saved(job, &AUDIOBOOKS, "audiobooks"))
+        }),
+        SyncResource::list("followed_artists", |job| {
+            Box::pin(walk(job, &FOLLOWED_ARTISTS, |after| playlists::artists_page(job.ctx, after)))
+        }),
+        SyncResource::list("playlists", |job| {
+            Box::pin(walk(job, &PLAYLISTS, |offset| playlists::playlists_page(job.ctx, offset)))
+        }),
+        SyncResource::list("playlist_items", |job| Box::pin(playlists::items(job))),
     ],
-    events: changed,
+    events: |ctx, asked| events(ctx, NAME, LISTS, asked),
+    export: &EXPORTS,
+    more_views: &[],
+    version: VERSION,
+    derive: |kind, raw| derived(LISTS, kind, raw),
+    offset_s: None,
+    doubtful: None,
 };
 
 pub(crate) const LISTS: &[&List] = &[
@@ -86,7 +58,7 @@ pub(crate) const LISTS: &[&List] = &[
     &PLAYLIST_ITEMS,
     &STREAMS,
 ];
-/// Grows when the columns do.
+/// Increase when the columns change.
 pub(crate) const VERSION: u32 = 2;
 
 const PLAYS: List = List {
@@ -98,7 +70,7 @@ const PLAYS: List = List {
     at: "/played_at",
     stamp: Stamp::Said,
     parent: None,
-    flat: |play| object(lists::play(play)),
+    flat: |play| object(serde_json::to_value(lists::play(play)).unwrap_or_default()),
     forgets: Forgets::Never,
 };
 pub(super) const TRACKS: List = List {
@@ -208,7 +180,7 @@ pub(super) const FOLLOWED_ARTISTS: List = List {
     forgets: Forgets::Missing,
 };
 
-/// Some answers hold the book in the entry, some are the book.
+/// Some responses wrap the book in an entry, some return the book itself.
 fn book(entry: &Value, name: &str) -> Value {
     let inside = entry.pointer(&format!("/audiobook/{name}"));
     inside.or_else(|| entry.get(name)).cloned().unwrap_or_default()
@@ -225,17 +197,17 @@ fn object(value: Value) -> Map<String, Value> {
     }
 }
 
-async fn plays(turn: &Turn<'_>) -> Result<Option<String>, Fault> {
-    let page = |before: Option<String>| plays_page(turn.desk, before);
-    walk(turn, &PLAYS, page).await
+async fn plays(job: &SyncJob<'_>) -> Result<Option<String>, ResourceError> {
+    let page = |before: Option<String>| plays_page(job.ctx, before);
+    walk(job, &PLAYS, page).await
 }
 
-/// Backwards in time; a page without a cursor is the last.
-async fn plays_page(desk: &Desk, before: Option<String>) -> Result<Page, Problem> {
+/// Newest first; a page without a cursor is the last.
+async fn plays_page(ctx: &ConnectorContext, before: Option<String>) -> Result<Page, Problem> {
     let mut query = vec![("limit", PAGE)];
     query.extend(before.as_deref().map(|before| ("before", before)));
     let path = ["me", "player", "recently-played"];
-    let found = api::get_with(desk, &path, &query, Patience::SYNC).await?;
+    let found = api::get_with(ctx, &path, &query, WaitPolicy::SYNC).await?;
     let items = items(&found);
     let before = found.pointer("/cursors/before").and_then(Value::as_str).map(str::to_owned);
     let next = before.filter(|_| !items.is_empty() && !at(&found, "/next").is_null());
@@ -243,21 +215,21 @@ async fn plays_page(desk: &Desk, before: Option<String>) -> Result<Page, Problem
 }
 
 async fn saved(
-    turn: &Turn<'_>,
+    job: &SyncJob<'_>,
     list: &'static List,
     what: &'static str,
-) -> Result<Option<String>, Fault> {
-    walk(turn, list, |offset| saved_page(turn.desk, what, offset)).await
+) -> Result<Option<String>, ResourceError> {
+    walk(job, list, |offset| saved_page(job.ctx, what, offset)).await
 }
 
 pub(super) async fn saved_page(
-    desk: &Desk,
+    ctx: &ConnectorContext,
     what: &'static str,
     offset: Option<String>,
 ) -> Result<Page, Problem> {
     let offset = offset.unwrap_or_else(|| "0".to_owned());
     let query = [("limit", PAGE), ("offset", offset.as_str())];
-    let found = api::get_with(desk, &["me", what], &query, Patience::SYNC).await?;
+    let found = api::get_with(ctx, &["me", what], &query, WaitPolicy::SYNC).await?;
     let items = items(&found);
     let begin: usize = offset.parse().unwrap_or_default();
     let is_last = items.is_empty() || at(&found, "/next").is_null();
@@ -269,21 +241,9 @@ pub(super) fn items(found: &Value) -> Vec<Value> {
     found.get("items").and_then(Value::as_array).cloned().unwrap_or_default()
 }
 
-fn changed(desk: &Desk, asked: &EventsAsked<'_>) -> Result<Value, Fault> {
-    let kinds: Vec<&'static str> = LISTS.iter().map(|list| list.kind).collect();
-    events(desk, NAME, &kinds, asked)
-}
-
-const fn view(name: &'static str, kind: &'static str, columns: &'static [Column]) -> View {
-    View { name, service: NAME, kind, columns, except_state: None }
-}
-
-const fn file(name: &'static str, view: &'static View) -> File {
-    File { name, file: name, is_snapshot: false, view }
-}
-
-const PLAYS_VIEW: View = view(
+const PLAYS_VIEW: View = View::of(
     "spotify_plays",
+    NAME,
     "plays",
     &[
         Column::text("played_at"),
@@ -294,8 +254,9 @@ const PLAYS_VIEW: View = view(
         Column::integer("duration_ms"),
     ],
 );
-const TRACKS_VIEW: View = view(
+const TRACKS_VIEW: View = View::of(
     "spotify_saved_tracks",
+    NAME,
     "saved_tracks",
     &[
         Column::text("id"),
@@ -306,8 +267,9 @@ const TRACKS_VIEW: View = view(
         Column::integer("duration_ms"),
     ],
 );
-const ALBUMS_VIEW: View = view(
+const ALBUMS_VIEW: View = View::of(
     "spotify_saved_albums",
+    NAME,
     "saved_albums",
     &[
         Column::text("id"),
@@ -318,8 +280,9 @@ const ALBUMS_VIEW: View = view(
         Column::integer("total_tracks"),
     ],
 );
-const SHOWS_VIEW: View = view(
+const SHOWS_VIEW: View = View::of(
     "spotify_saved_shows",
+    NAME,
     "saved_shows",
     &[
         Column::text("id"),
@@ -328,8 +291,9 @@ const SHOWS_VIEW: View = view(
         Column::integer("total_episodes"),
     ],
 );
-const EPISODES_VIEW: View = view(
+const EPISODES_VIEW: View = View::of(
     "spotify_saved_episodes",
+    NAME,
     "saved_episodes",
     &[
         Column::text("id"),
@@ -340,8 +304,9 @@ const EPISODES_VIEW: View = view(
         Column::integer("duration_ms"),
     ],
 );
-const AUDIOBOOKS_VIEW: View = view(
+const AUDIOBOOKS_VIEW: View = View::of(
     "spotify_saved_audiobooks",
+    NAME,
     "saved_audiobooks",
     &[
         Column::text("id"),
@@ -352,13 +317,15 @@ const AUDIOBOOKS_VIEW: View = view(
     ],
 );
 
-const FOLLOWED_ARTISTS_VIEW: View = view(
+const FOLLOWED_ARTISTS_VIEW: View = View::of(
     "spotify_followed_artists",
+    NAME,
     "followed_artists",
     &[Column::text("id"), Column::text("name"), Column::text("genres"), Column::text("uri")],
 );
-const PLAYLISTS_VIEW: View = view(
+const PLAYLISTS_VIEW: View = View::of(
     "spotify_playlists",
+    NAME,
     "playlists",
     &[
         Column::text("id"),
@@ -371,8 +338,9 @@ const PLAYLISTS_VIEW: View = view(
         Column::integer("total_items"),
     ],
 );
-const PLAYLIST_ITEMS_VIEW: View = view(
+const PLAYLIST_ITEMS_VIEW: View = View::of(
     "spotify_playlist_items",
+    NAME,
     "playlist_items",
     &[
         Column::text("playlist_id"),
@@ -387,19 +355,19 @@ const PLAYLIST_ITEMS_VIEW: View = view(
     ],
 );
 
-/// Everything that can be taken out.
-pub const SHELF: Shelf = Shelf {
+/// Everything that can be exported.
+pub const EXPORTS: ServiceExports = ServiceExports {
     service: NAME,
     kinds: &[
-        file("plays", &PLAYS_VIEW),
-        file("saved_tracks", &TRACKS_VIEW),
-        file("saved_albums", &ALBUMS_VIEW),
-        file("saved_shows", &SHOWS_VIEW),
-        file("saved_episodes", &EPISODES_VIEW),
-        file("saved_audiobooks", &AUDIOBOOKS_VIEW),
-        file("followed_artists", &FOLLOWED_ARTISTS_VIEW),
-        file("playlists", &PLAYLISTS_VIEW),
-        file("playlist_items", &PLAYLIST_ITEMS_VIEW),
-        file("streams", &STREAMS_VIEW),
+        ExportKind::list("plays", &PLAYS_VIEW),
+        ExportKind::list("saved_tracks", &TRACKS_VIEW),
+        ExportKind::list("saved_albums", &ALBUMS_VIEW),
+        ExportKind::list("saved_shows", &SHOWS_VIEW),
+        ExportKind::list("saved_episodes", &EPISODES_VIEW),
+        ExportKind::list("saved_audiobooks", &AUDIOBOOKS_VIEW),
+        ExportKind::list("followed_artists", &FOLLOWED_ARTISTS_VIEW),
+        ExportKind::list("playlists", &PLAYLISTS_VIEW),
+        ExportKind::list("playlist_items", &PLAYLIST_ITEMS_VIEW),
+        ExportKind::list("streams", &STREAMS_VIEW),
     ],
 };

@@ -1,19 +1,19 @@
-//! The owner's playlists, followed artists, and what is in the playlists, for the mirror.
+//! The owner's playlists with their entries, and followed artists, for the mirror.
 
 use std::collections::HashSet;
 
 use serde_json::{Value, json};
 
-use super::api::{self, is_of_path};
+use super::api::{self, is_path_error};
 use super::mirror::{items as items_of, saved_page};
-use crate::Desk;
-use crate::fetch::Patience;
+use crate::ConnectorContext;
+use crate::fetch::WaitPolicy;
 use crate::personal::Problem;
 use crate::personal::mirror::{
     Forgets, List, Page, Stamp, Whole, at, columns, forget_parts, id_of, is_same, keep_parts,
     names, newest, note_version, text_at,
 };
-use crate::sync::{Fault, Turn};
+use crate::sync::{ResourceError, SyncJob};
 
 /// Spotify lets a playlist have 10,000 entries.
 const PAGES_MAX: usize = 250;
@@ -68,9 +68,12 @@ pub(super) const PLAYLIST_ITEMS: List = List {
     forgets: Forgets::Missing,
 };
 
-/// A page of the owner's playlists, without the pictures: their addresses change by themselves.
-pub(super) async fn playlists_page(desk: &Desk, offset: Option<String>) -> Result<Page, Problem> {
-    let mut page = saved_page(desk, "playlists", offset).await?;
+/// A page of the owner's playlists, without pictures: their URLs change without a reason.
+pub(super) async fn playlists_page(
+    ctx: &ConnectorContext,
+    offset: Option<String>,
+) -> Result<Page, Problem> {
+    let mut page = saved_page(ctx, "playlists", offset).await?;
     page.items.retain(Value::is_object);
     for item in page.items.iter_mut().filter_map(Value::as_object_mut) {
         item.shift_remove("images");
@@ -78,11 +81,14 @@ pub(super) async fn playlists_page(desk: &Desk, offset: Option<String>) -> Resul
     Ok(page)
 }
 
-/// A page of the artists the owner follows, without what others do to them.
-pub(super) async fn artists_page(desk: &Desk, after: Option<String>) -> Result<Page, Problem> {
+/// A page of followed artists, without follower counts and popularity.
+pub(super) async fn artists_page(
+    ctx: &ConnectorContext,
+    after: Option<String>,
+) -> Result<Page, Problem> {
     let mut query = vec![("type", "artist"), ("limit", "50")];
     query.extend(after.as_deref().map(|after| ("after", after)));
-    let found = api::get_with(desk, &["me", "following"], &query, Patience::SYNC).await?;
+    let found = api::get_with(ctx, &["me", "following"], &query, WaitPolicy::SYNC).await?;
     let artists = found.get("artists").cloned().unwrap_or_default();
     let mut items = items_of(&artists);
     for item in items.iter_mut().filter_map(Value::as_object_mut) {
@@ -94,20 +100,20 @@ pub(super) async fn artists_page(desk: &Desk, after: Option<String>) -> Result<P
     Ok(Page { items, next, total: artists.get("total").and_then(Value::as_u64) })
 }
 
-/// The entries of every playlist whose version is not the one that is here.
-pub(super) async fn items(turn: &Turn<'_>) -> Result<Option<String>, Fault> {
+/// The entries of every playlist whose version differs from the mirrored one.
+pub(super) async fn items(job: &SyncJob<'_>) -> Result<Option<String>, ResourceError> {
     let mut parents = HashSet::new();
-    for playlist in mine(turn.desk).await? {
+    for playlist in mine(job.ctx).await? {
         let Some(id) = text_at(&playlist, "/id") else { continue };
         let version = text_at(&playlist, "/snapshot_id").unwrap_or_default();
         parents.insert(id.clone());
-        if !version.is_empty() && is_same(turn, &id, &version)? {
+        if !version.is_empty() && is_same(job, &id, &version)? {
             continue;
         }
-        let items = match entries(turn.desk, &id).await {
+        let items = match entries(job.ctx, &id).await {
             // Spotify shows the entries only of the owner's own playlists to most applications.
-            Err(problem) if is_of_path(&problem) => {
-                note_version(turn, &id, &version)?;
+            Err(problem) if is_path_error(&problem) => {
+                note_version(job, &id, &version)?;
                 continue;
             }
             items => items?,
@@ -115,17 +121,17 @@ pub(super) async fn items(turn: &Turn<'_>) -> Result<Option<String>, Fault> {
         let title = playlist.get("name").and_then(Value::as_str);
         let whole = Whole { parent: &id, title, items };
         let items = whole.marked(|item| text_at(item, "/item/uri"));
-        keep_parts(turn, &PLAYLIST_ITEMS, &id, &items)?;
-        note_version(turn, &id, &version)?;
+        keep_parts(job, &PLAYLIST_ITEMS, &id, &items)?;
+        note_version(job, &id, &version)?;
     }
-    forget_parts(turn, &PLAYLIST_ITEMS, &parents)?;
-    newest(turn, &PLAYLIST_ITEMS)
+    forget_parts(job, &PLAYLIST_ITEMS, &parents)?;
+    newest(job, &PLAYLIST_ITEMS)
 }
 
-async fn mine(desk: &Desk) -> Result<Vec<Value>, Problem> {
+async fn mine(ctx: &ConnectorContext) -> Result<Vec<Value>, Problem> {
     let (mut all, mut next) = (Vec::new(), None);
     for _ in 0..PAGES_MAX {
-        let page = playlists_page(desk, next).await?;
+        let page = playlists_page(ctx, next).await?;
         all.extend(page.items);
         next = page.next;
         if next.is_none() {
@@ -135,22 +141,22 @@ async fn mine(desk: &Desk) -> Result<Vec<Value>, Problem> {
     Ok(all)
 }
 
-/// By the path of 2026, or by the old one where an application has only that.
-async fn entries(desk: &Desk, id: &str) -> Result<Vec<Value>, Problem> {
-    match entries_at(desk, &["playlists", id, "items"]).await {
-        Err(problem) if is_of_path(&problem) => {
-            entries_at(desk, &["playlists", id, "tracks"]).await.map_err(|_| problem)
+/// Through the path of 2026, or the older one where an application has only that.
+async fn entries(ctx: &ConnectorContext, id: &str) -> Result<Vec<Value>, Problem> {
+    match entries_at(ctx, &["playlists", id, "items"]).await {
+        Err(problem) if is_path_error(&problem) => {
+            entries_at(ctx, &["playlists", id, "tracks"]).await.map_err(|_| problem)
         }
         entries => entries,
     }
 }
 
-async fn entries_at(desk: &Desk, path: &[&str]) -> Result<Vec<Value>, Problem> {
+async fn entries_at(ctx: &ConnectorContext, path: &[&str]) -> Result<Vec<Value>, Problem> {
     let mut all: Vec<Value> = Vec::new();
     for _ in 0..PAGES_MAX {
         let offset = all.len().to_string();
         let query = [("limit", "50"), ("offset", offset.as_str())];
-        let found = api::get_with(desk, path, &query, Patience::SYNC).await?;
+        let found = api::get_with(ctx, path, &query, WaitPolicy::SYNC).await?;
         let items = items_of(&found);
         let is_last = items.is_empty() || at(&found, "/next").is_null();
         all.extend(items);
@@ -162,7 +168,7 @@ async fn entries_at(desk: &Desk, path: &[&str]) -> Result<Vec<Value>, Problem> {
     Ok(all)
 }
 
-/// `track` is what `item` was called before 2026. Pictures, previews and fame are left out.
+/// Spotify renamed `track` to `item` in 2026. Pictures, previews and popularity are left out.
 fn brief(entry: &mut Value) {
     let Some(entry) = entry.as_object_mut() else { return };
     if let Some(track) = entry.shift_remove("track") {
@@ -178,6 +184,6 @@ fn brief(entry: &mut Value) {
     if let Some(album) = item.get_mut("album").and_then(Value::as_object_mut) {
         album.shift_remove("images");
     }
-    // A file of the owner's own has no id and is known by its address alone.
+    // A local file has no id, only a URI.
     item.entry("uri").or_insert(json!(null));
 }

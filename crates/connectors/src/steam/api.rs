@@ -1,28 +1,32 @@
-//! Asks Steam with the owner's key, which goes along in the address and never comes back out of it.
+//! Requests to Steam. The owner's key is part of the URL, so no error or log may show a URL.
 
 use hyper::Method;
 use serde_json::Value;
 
 use super::{NAME, SERVICE};
-use crate::Desk;
-use crate::fetch::{self, Patience, Question};
+use crate::ConnectorContext;
+use crate::fetch::{self, ApiRequest, WaitPolicy};
 use crate::http::Reply;
-use crate::personal::{Code, Given, Problem, field, from_fetch, json_of, value};
+use crate::personal::{Code, Problem, field, from_fetch, json_of, value};
 
-/// Summaries are given for so many at once.
+/// Steam's limit of summaries per request.
 const SUMMARIES_MAX: usize = 100;
 const SUMMARIES: [&str; 3] = ["ISteamUser", "GetPlayerSummaries", "v0002"];
 const DETAILS: &str = "Game details";
 
-async fn get(desk: &Desk, path: [&str; 3], query: &[(&str, &str)]) -> Result<Value, Problem> {
-    let Some(key) = value(desk, &SERVICE, "api_key") else { return Err(no_key()) };
+async fn get(
+    ctx: &ConnectorContext,
+    path: [&str; 3],
+    query: &[(&str, &str)],
+) -> Result<Value, Problem> {
+    let Some(key) = value(ctx, &SERVICE, "api_key") else { return Err(no_key()) };
     let [interface, method, version] = path;
     let segments = [interface, method, version, ""];
-    let question = Question { method: &Method::GET, segments: &segments, query, json: None };
-    let request = fetch::request(desk, &SERVICE, question);
+    let question = ApiRequest { method: &Method::GET, segments: &segments, query, json: None };
+    let request = fetch::request(ctx, &SERVICE, question);
     let request = request.map_err(|error| from_fetch(&SERVICE, &error))?;
     let request = request.query("format", "json").query("key", key.expose());
-    json_of(&SERVICE, fetch::send(desk, &SERVICE, request, Patience::SOON).await, refusal)
+    json_of(&SERVICE, fetch::send(ctx, &SERVICE, request, WaitPolicy::SOON).await, refusal)
 }
 
 fn refusal(reply: &Reply, _: &Value) -> Option<Problem> {
@@ -38,20 +42,20 @@ fn refusal(reply: &Reply, _: &Value) -> Option<Problem> {
     problem.map(|problem| problem.status(reply.status))
 }
 
-/// The same for what people can keep private. Steam refuses a private profile and a bad key with the
-/// same status; summaries are public, so asking for one tells which it was.
+/// The same for data that may be private. Steam refuses a private profile and a bad key with the
+/// same status; summaries are public, so a request for one shows which it was.
 async fn get_private(
-    desk: &Desk,
+    ctx: &ConnectorContext,
     path: [&str; 3],
     query: &[(&str, &str)],
     setting: &str,
 ) -> Result<Value, Problem> {
-    let refused = match get(desk, path, query).await {
+    let refused = match get(ctx, path, query).await {
         Err(problem) if problem.code == Code::AuthExpired => problem,
         answer => return answer,
     };
     let someone = query.iter().find(|(name, _)| *name == "steamid").map_or("", |(_, id)| *id);
-    get(desk, SUMMARIES, &[("steamids", someone)]).await.map_err(|problem| match problem.code {
+    get(ctx, SUMMARIES, &[("steamids", someone)]).await.map_err(|problem| match problem.code {
         Code::AuthExpired => refused.clone(),
         _ => problem,
     })?;
@@ -74,21 +78,28 @@ pub(super) fn private(message: &str, hint: &str) -> Problem {
 }
 
 /// The owner's own id.
-pub(super) async fn own_id(desk: &Desk) -> Result<String, Problem> {
-    let Some(said) = value(desk, &SERVICE, "user_id") else { return Err(no_key()) };
-    id_of(desk, said.expose(), "user_id").await
+pub(super) async fn own_id(ctx: &ConnectorContext) -> Result<String, Problem> {
+    let Some(said) = value(ctx, &SERVICE, "user_id") else { return Err(no_key()) };
+    id_of(ctx, said.expose(), "user_id").await
 }
 
-/// Whose profile an argument means; the owner's where it was left out.
-pub(super) async fn whose(desk: &Desk, given: &Given<'_>, name: &str) -> Result<String, Problem> {
-    match given.text(name)? {
-        Some(said) => id_of(desk, said, name).await,
-        None => own_id(desk).await,
+/// The id that an argument names; the owner's if it was left out.
+pub(super) async fn whose(
+    ctx: &ConnectorContext,
+    steamid: Option<&str>,
+) -> Result<String, Problem> {
+    match steamid {
+        Some(said) => id_of(ctx, said, "steamid").await,
+        None => own_id(ctx).await,
     }
 }
 
-/// The id of whom people name by id, by address or by the name in their address.
-pub(super) async fn id_of(desk: &Desk, said: &str, name: &str) -> Result<String, Problem> {
+/// The id for an id, a profile URL or the name in one.
+pub(super) async fn id_of(
+    ctx: &ConnectorContext,
+    said: &str,
+    name: &str,
+) -> Result<String, Problem> {
     let said = said.trim().trim_end_matches('/');
     let word = said.rsplit('/').next().unwrap_or(said);
     if is_id(word) {
@@ -109,7 +120,7 @@ pub(super) async fn id_of(desk: &Desk, said: &str, name: &str) -> Result<String,
         return Err(wrong());
     }
     let path = ["ISteamUser", "ResolveVanityURL", "v0001"];
-    let found = get(desk, path, &[("vanityurl", word)]).await?;
+    let found = get(ctx, path, &[("vanityurl", word)]).await?;
     let id = field::word(&found, "/response/steamid").filter(|id| is_id(id));
     id.ok_or_else(|| {
         Problem::new(
@@ -125,24 +136,24 @@ fn is_id(text: &str) -> bool {
     text.len() == 17 && text.bytes().all(|byte| byte.is_ascii_digit())
 }
 
-/// All games somebody has; a private library is empty of everything.
-pub(super) async fn owned(desk: &Desk, id: &str) -> Result<Vec<Value>, Problem> {
+/// All games of a player; a private library is empty.
+pub(super) async fn owned(ctx: &ConnectorContext, id: &str) -> Result<Vec<Value>, Problem> {
     let query = [("steamid", id), ("include_appinfo", "1"), ("include_played_free_games", "1")];
     let path = ["IPlayerService", "GetOwnedGames", "v0001"];
-    let body = get_private(desk, path, &query, DETAILS).await?;
+    let body = get_private(ctx, path, &query, DETAILS).await?;
     is_shown(&body, "the library is empty or private")?;
     Ok(list(&body, "/response/games"))
 }
 
-/// What was played in two weeks.
-pub(super) async fn recent(desk: &Desk, id: &str) -> Result<Vec<Value>, Problem> {
+/// The games of the last two weeks.
+pub(super) async fn recent(ctx: &ConnectorContext, id: &str) -> Result<Vec<Value>, Problem> {
     let path = ["IPlayerService", "GetRecentlyPlayedGames", "v0001"];
-    let body = get_private(desk, path, &[("steamid", id)], DETAILS).await?;
-    is_shown(&body, "what was played is private")?;
+    let body = get_private(ctx, path, &[("steamid", id)], DETAILS).await?;
+    is_shown(&body, "the play history is private")?;
     Ok(list(&body, "/response/games"))
 }
 
-/// Of what is private Steam says nothing at all, not even that there are none.
+/// For private data Steam returns an empty object, without even a count.
 fn is_shown(body: &Value, words: &str) -> Result<(), Problem> {
     let Some(response) = body.get("response").and_then(Value::as_object) else {
         return Err(unreadable());
@@ -157,15 +168,15 @@ fn unreadable() -> Problem {
     Problem::new(
         Code::UpstreamError,
         NAME,
-        "Steam answered with something that cannot be read",
+        "could not read Steam's response",
         "call again in a minute",
     )
 }
 
-pub(super) async fn friends(desk: &Desk, id: &str) -> Result<Vec<Value>, Problem> {
+pub(super) async fn friends(ctx: &ConnectorContext, id: &str) -> Result<Vec<Value>, Problem> {
     let path = ["ISteamUser", "GetFriendList", "v0001"];
     let query = [("steamid", id), ("relationship", "friend")];
-    let body = get_private(desk, path, &query, "Friends list").await?;
+    let body = get_private(ctx, path, &query, "Friends list").await?;
     if body.get("friendslist").is_none_or(|list| !list.is_object()) {
         return Err(private(
             "the list of friends is private",
@@ -177,11 +188,11 @@ pub(super) async fn friends(desk: &Desk, id: &str) -> Result<Vec<Value>, Problem
     Ok(friends)
 }
 
-/// The summaries of any number of people, in the order asked for; unknown ids are left out.
-pub(super) async fn players(desk: &Desk, ids: &[String]) -> Result<Vec<Value>, Problem> {
+/// The summaries of any number of players, in the given order; unknown ids are left out.
+pub(super) async fn players(ctx: &ConnectorContext, ids: &[String]) -> Result<Vec<Value>, Problem> {
     let mut found = Vec::new();
     for some in ids.chunks(SUMMARIES_MAX) {
-        let body = get(desk, SUMMARIES, &[("steamids", &some.join(","))]).await?;
+        let body = get(ctx, SUMMARIES, &[("steamids", &some.join(","))]).await?;
         found.append(&mut list(&body, "/response/players"));
     }
     let place = |player: &Value| {
@@ -193,23 +204,23 @@ pub(super) async fn players(desk: &Desk, ids: &[String]) -> Result<Vec<Value>, P
 }
 
 pub(super) async fn figures(
-    desk: &Desk,
+    ctx: &ConnectorContext,
     method: &str,
     version: &str,
     app_id: i64,
 ) -> Result<Value, Problem> {
-    let id = own_id(desk).await?;
+    let id = own_id(ctx).await?;
     let app = app_id.to_string();
     let path = ["ISteamUserStats", method, version];
     let query = [("steamid", id.as_str()), ("appid", app.as_str())];
-    let answer = get_private(desk, path, &query, DETAILS).await;
+    let answer = get_private(ctx, path, &query, DETAILS).await;
     let body = answer.map_err(|problem| match problem.upstream_status {
-        // Steam says 400 of a game without figures, and of one it does not know.
+        // Steam returns 400 for a game without statistics and for an unknown game.
         Some(400) => no_figures().status(400),
         _ => problem,
     })?;
     let found = body.get("playerstats").cloned().unwrap_or_default();
-    // Some games are refused in a sound answer.
+    // Some games are refused with status 200.
     match field::word(&found, "/error") {
         Some(words) if words.contains("not public") => Err(private(
             "this part of the profile is not public",
@@ -224,8 +235,8 @@ pub(super) fn no_figures() -> Problem {
     Problem::new(
         Code::NotFound,
         NAME,
-        "there are no such figures for this game",
-        "get_steam_library shows the games there are; not every game keeps figures",
+        "this game has no such statistics",
+        "get_steam_library lists the games; not every game has statistics",
     )
 }
 

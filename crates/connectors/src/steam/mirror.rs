@@ -1,38 +1,40 @@
-//! What is kept of Steam: the owner's games, with the time spent in each and when last.
+//! The Steam mirror: the owner's games, with the play time and the last play of each.
 
 use serde_json::{Map, Value, json};
-use store::export::{Kind as File, Shelf};
+use store::export::{ExportKind, ServiceExports};
 use store::records::{Column, View};
 
 use super::{NAME, api};
-use crate::Desk;
-use crate::personal::mirror::{Forgets, List, Page, Stamp, at, walk};
+use crate::ConnectorContext;
+use crate::personal::mirror::{Forgets, List, Page, Stamp, at, derived, walk};
 use crate::personal::{Problem, events};
-use crate::sync::{EventsAsked, Fault, Mirror, Resource};
+use crate::sync::{Mirror, SyncResource};
 use crate::when::utc_millis;
 
-/// Our own mark in an entry: when it last changed, as text.
+/// A field added to each entry: when it last changed, as text.
 const CHANGED: &str = "changed_at";
 
 pub const MIRROR: Mirror = Mirror {
     service: NAME,
-    resources: &[Resource {
-        name: "games",
-        since: None,
-        fetch: |turn| Box::pin(walk(turn, &GAMES, |_| page(turn.desk))),
-    }],
-    events: changed,
+    resources: &[SyncResource::list("games", |job| Box::pin(walk(job, &GAMES, |_| page(job.ctx))))],
+    events: |ctx, asked| events(ctx, NAME, LISTS, asked),
+    export: &EXPORTS,
+    more_views: &[],
+    version: VERSION,
+    derive: |kind, raw| derived(LISTS, kind, raw),
+    offset_s: None,
+    doubtful: None,
 };
 
 pub(crate) const LISTS: &[&List] = &[&GAMES];
-/// Grows when the columns do.
+/// Increase when the columns change.
 pub(crate) const VERSION: u32 = 1;
 
 const GAMES: List = List {
     kind: "games",
     id: |game| game.get("appid")?.as_i64().map(|id| id.to_string()),
     at: "/changed_at",
-    // A game that was bought and never started has no time of its own.
+    // A game that was never started has no time.
     stamp: Stamp::Seen,
     parent: None,
     flat,
@@ -52,9 +54,9 @@ fn flat(game: &Value) -> Map<String, Value> {
     columns.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
 }
 
-/// All games come in one page. What was never played is as old as can be.
-async fn page(desk: &Desk) -> Result<Page, Problem> {
-    let mut items = api::owned(desk, &api::own_id(desk).await?).await?;
+/// All games come in one page. A game that was never played gets the earliest time.
+async fn page(ctx: &ConnectorContext) -> Result<Page, Problem> {
+    let mut items = api::owned(ctx, &api::own_id(ctx).await?).await?;
     for game in items.iter_mut().filter_map(Value::as_object_mut) {
         let last_s = game.get("rtime_last_played").and_then(Value::as_i64).unwrap_or(0);
         let changed = utc_millis(last_s.saturating_mul(1_000_000));
@@ -64,26 +66,19 @@ async fn page(desk: &Desk) -> Result<Page, Problem> {
     Ok(Page { items, next: None, total })
 }
 
-fn changed(desk: &Desk, asked: &EventsAsked<'_>) -> Result<Value, Fault> {
-    events(desk, NAME, &[GAMES.kind], asked)
-}
+/// Everything that can be exported.
+pub const EXPORTS: ServiceExports =
+    ServiceExports { service: NAME, kinds: &[ExportKind::list("games", &GAMES_VIEW)] };
 
-/// Everything that can be taken out.
-pub const SHELF: Shelf = Shelf {
-    service: NAME,
-    kinds: &[File { name: "games", file: "games", is_snapshot: false, view: &GAMES_VIEW }],
-};
-
-const GAMES_VIEW: View = View {
-    name: "steam_games",
-    service: NAME,
-    kind: "games",
-    columns: &[
+const GAMES_VIEW: View = View::of(
+    "steam_games",
+    NAME,
+    "games",
+    &[
         Column::integer("app_id"),
         Column::text("name"),
         Column::integer("minutes_total"),
         Column::integer("minutes_2weeks"),
         Column::text("last_played_at"),
     ],
-    except_state: None,
-};
+);

@@ -1,29 +1,35 @@
-//! Whether Steam is set up, and whether it works.
+//! The tools that show and check the Steam set-up.
+
+use std::future::{Ready, ready};
 
 use super::people::name_of;
 use super::{SERVICE, api};
-use crate::Ask;
+use crate::ToolCall;
+use crate::arguments::NoArgs;
 use crate::personal::{Problem, value};
+use crate::tool::{NoData, Text};
 
-/// Tries the key for real. Nothing of it is shown.
-pub(super) async fn test(ask: Ask<'_>) -> Result<String, Problem> {
-    let id = api::own_id(ask.desk).await?;
-    let players = api::players(ask.desk, &[id]).await?;
-    Ok(match players.first() {
+/// Checks the key with a request. Never shows it.
+pub(super) async fn test(call: ToolCall<'_>, _: NoArgs) -> Result<Text<NoData>, Problem> {
+    let id = api::own_id(call.ctx).await?;
+    let players = api::players(call.ctx, &[id]).await?;
+    let text = match players.first() {
         Some(player) => format!("Steam works: the profile is {}.", name_of(player)),
         None => "Steam accepts the key, but knows no profile of that id; run `tollgate connect steam` with your SteamID64.".to_owned(),
-    })
+    };
+    Ok(text.into())
 }
 
-/// What is set up, without asking Steam and without showing any of it.
-pub(super) fn config(ask: &Ask<'_>) -> String {
-    let word = |name: &str| match value(ask.desk, &SERVICE, name) {
+/// Which settings exist, without a request and without their values.
+pub(super) fn config(call: ToolCall<'_>, _: NoArgs) -> Ready<Result<Text<NoData>, Problem>> {
+    let word = |name: &str| match value(call.ctx, &SERVICE, name) {
         Some(_) => "set",
         None => "not set",
     };
-    format!(
+    let text = format!(
         "Web API key: {}. SteamID64: {}. `tollgate connect steam` sets both.",
         word("api_key"),
         word("user_id")
-    )
+    );
+    ready(Ok(text.into()))
 }

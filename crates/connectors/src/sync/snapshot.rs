@@ -1,10 +1,10 @@
-//! Things of which there is one, such as a profile: a single row that changes when its content does,
-//! however the service orders its keys.
+//! Single records, such as a profile: one row that changes only when its content changes, whatever
+//! the order of keys.
 
 use policy::json::{Bounds, Doc, canonical};
 use sha2::{Digest, Sha256};
 
-/// The id of the one row.
+/// The id of the row.
 pub const CURRENT: &str = "current";
 
 /// The content of a snapshot, independent of the order of keys and of white space.
@@ -12,7 +12,7 @@ pub const CURRENT: &str = "current";
 pub struct Snapshot([u8; 32]);
 
 impl Snapshot {
-    /// Nothing when the text is not JSON.
+    /// `None` if the text is not JSON.
     pub fn of(text: &str) -> Option<Snapshot> {
         let doc = Doc::read(text.as_bytes(), &Bounds::ANSWER).ok()?;
         let mut bytes = Vec::with_capacity(text.len());
@@ -21,7 +21,7 @@ impl Snapshot {
     }
 }
 
-/// Do two texts say the same?
+/// Do two texts have the same content?
 pub fn is_same(one: &str, other: &str) -> bool {
     match (Snapshot::of(one), Snapshot::of(other)) {
         (Some(one), Some(other)) => one == other,

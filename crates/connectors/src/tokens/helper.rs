@@ -1,5 +1,5 @@
-//! Refreshes in a process of its own. When ours is killed between the service's answer and the disk,
-//! the only copy of a rotated token would go with it; the helper lives on and writes it down. It leaves
+//! Refreshes in a separate process. If ours is killed between the service's response and the disk,
+//! the only copy of a rotated token would be lost; the helper survives and stores it. It leaves
 //! our process tree before it sends anything, so that a kill of the whole tree does not reach it.
 
 use std::ffi::OsString;
@@ -14,14 +14,14 @@ use tokio::process::Command;
 use super::refresh::{self, Refresher};
 use super::{TokenError, not_connected};
 use crate::account::SignIn;
-use crate::{Desk, Service};
+use crate::{ConnectorContext, Service};
 
-/// Tells the helper which token is not wanted any more, by its digest.
+/// The variable with the digest of the token to replace.
 pub const STALE_VARIABLE: &str = "TOLLGATE_STALE_TOKEN";
-/// Longer than the lock and the request may take together.
+/// Longer than lock and request together.
 const WAIT_MAX: Duration = Duration::from_secs(90);
 
-/// The exit code of a helper that did not get as far as the service.
+/// The exit code of a helper that sent no request.
 const COULD_NOT: i32 = 2;
 
 /// How to start the helper: the program, and its arguments up to the name of the service.
@@ -31,92 +31,127 @@ pub struct Helper {
     pub args: Vec<OsString>,
 }
 
-/// What the helper says on its standard output, in one line of JSON.
+/// The helper's report on standard output, as one line of JSON.
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Told {
-    pub ended: Ended,
+pub struct RefreshReport {
+    pub ended: RefreshOutcome,
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub words: String,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Ended {
+pub enum RefreshOutcome {
     Refreshed,
     NotConnected,
     Dead,
     Outage,
-    /// It did not get as far as the service.
+    /// It sent no request.
     CouldNot,
 }
 
 /// The helper's side: one refresh.
-pub async fn serve(desk: &Desk, service: &'static Service, stale: Option<String>) -> Told {
-    let outcome = match Refresher::new(desk, service) {
+pub async fn serve(
+    ctx: &ConnectorContext,
+    service: &'static Service,
+    stale: Option<String>,
+) -> RefreshReport {
+    let outcome = match Refresher::new(ctx, service) {
         Ok(refresher) => refresher.run(stale).await,
         Err(error) => Err(error),
     };
     match outcome {
-        Ok(()) => Told { ended: Ended::Refreshed, words: String::new() },
+        Ok(()) => RefreshReport { ended: RefreshOutcome::Refreshed, words: String::new() },
         Err(TokenError::NotConnected { .. }) => {
-            Told { ended: Ended::NotConnected, words: String::new() }
+            RefreshReport { ended: RefreshOutcome::NotConnected, words: String::new() }
         }
-        Err(TokenError::Dead { words, .. }) => Told { ended: Ended::Dead, words },
-        Err(TokenError::Outage { words, .. }) => Told { ended: Ended::Outage, words },
-        Err(TokenError::Store(error)) => Told { ended: Ended::Outage, words: error.to_string() },
+        Err(TokenError::Dead { words, .. }) => RefreshReport { ended: RefreshOutcome::Dead, words },
+        Err(TokenError::Outage { words, .. }) => {
+            RefreshReport { ended: RefreshOutcome::Outage, words }
+        }
+        Err(TokenError::Store(error)) => {
+            RefreshReport { ended: RefreshOutcome::Outage, words: error.to_string() }
+        }
     }
 }
 
+/// How a helper ended.
+pub(crate) enum HelperOutcome {
+    Report(RefreshReport),
+    /// It sent no request, so the refresh can run in this process.
+    NotRun,
+    /// It is not known whether it sent a request.
+    Failed(String),
+}
+
 impl Helper {
-    /// Our side: starts the helper and waits for what it says. Without a helper to start the
-    /// refresh happens here.
+    /// Our side: refreshes the account of a service. Without a helper the refresh runs in this process.
     pub(super) async fn refresh(
         &self,
         refresher: Refresher,
         stale: Option<String>,
     ) -> Result<(), TokenError> {
         let service = refresher.service.name;
-        let child = match self.command(&refresher, stale.as_deref()).spawn() {
-            Ok(child) => child,
-            Err(error) => {
-                tracing::warn!(%error, "no helper can be started; refreshing in this process");
-                return refresh::apart(refresher, stale).await;
-            }
-        };
-        let outage = |words: &str| TokenError::Outage {
-            service: service.to_owned(),
-            words: words.to_owned(),
-        };
-        let output = tokio::time::timeout(WAIT_MAX, child.wait_with_output()).await;
-        let output = output.map_err(|_| outage("the helper takes too long"))?;
-        let output = output.map_err(|error| outage(&error.to_string()))?;
-        let told: Option<Told> = serde_json::from_slice(&output.stdout).ok();
-        let told = match (told, output.status.code()) {
-            // It could not even begin, so nothing was sent.
-            (Some(Told { ended: Ended::CouldNot, .. }), _) => {
-                return refresh::apart(refresher, stale).await;
-            }
-            (Some(told), _) => told,
-            (None, Some(COULD_NOT)) => return refresh::apart(refresher, stale).await,
-            (None, _) => return Err(outage("the helper ended without a word")),
+        let outage = |words: String| TokenError::Outage { service: service.to_owned(), words };
+        let told = match self.run(service, environment(&refresher), stale.as_deref()).await {
+            HelperOutcome::NotRun => return refresh::spawn(refresher, stale).await,
+            HelperOutcome::Failed(words) => return Err(outage(words)),
+            HelperOutcome::Report(told) => told,
         };
         match told.ended {
-            Ended::Refreshed => Ok(()),
-            Ended::NotConnected => Err(not_connected(service)),
-            Ended::Dead => Err(TokenError::Dead { service: service.to_owned(), words: told.words }),
-            Ended::Outage | Ended::CouldNot => Err(outage(&told.words)),
+            RefreshOutcome::Refreshed => Ok(()),
+            RefreshOutcome::NotConnected => Err(not_connected(service)),
+            RefreshOutcome::Dead => {
+                Err(TokenError::Dead { service: service.to_owned(), words: told.words })
+            }
+            RefreshOutcome::Outage | RefreshOutcome::CouldNot => Err(outage(told.words)),
         }
     }
 
-    fn command(&self, refresher: &Refresher, stale: Option<&str>) -> Command {
+    /// Starts the helper for the login of this name and waits for its report.
+    pub(crate) async fn run(
+        &self,
+        name: &str,
+        env: Vec<(&'static str, Secret)>,
+        stale: Option<&str>,
+    ) -> HelperOutcome {
+        let child = match self.command(name, env, stale).spawn() {
+            Ok(child) => child,
+            Err(error) => {
+                tracing::warn!(%error, "could not start the refresh helper; refreshing in this process");
+                return HelperOutcome::NotRun;
+            }
+        };
+        let output = match tokio::time::timeout(WAIT_MAX, child.wait_with_output()).await {
+            Err(_) => return HelperOutcome::Failed("the refresh helper timed out".to_owned()),
+            Ok(Err(error)) => return HelperOutcome::Failed(error.to_string()),
+            Ok(Ok(output)) => output,
+        };
+        let told: Option<RefreshReport> = serde_json::from_slice(&output.stdout).ok();
+        match (told, output.status.code()) {
+            (Some(RefreshReport { ended: RefreshOutcome::CouldNot, .. }), _)
+            | (None, Some(COULD_NOT)) => HelperOutcome::NotRun,
+            (Some(told), _) => HelperOutcome::Report(told),
+            (None, _) => {
+                HelperOutcome::Failed("the refresh helper exited without a report".to_owned())
+            }
+        }
+    }
+
+    fn command(
+        &self,
+        name: &str,
+        env: Vec<(&'static str, Secret)>,
+        stale: Option<&str>,
+    ) -> Command {
         let mut command = Command::new(&self.program);
-        command.args(&self.args).arg(refresher.service.name);
-        // A group of its own: what ends our group, such as ^C, does not end the helper. What runs here
-        // only starts the next one and ends; its output stays open until the last one has ended.
+        command.args(&self.args).arg(name);
+        // Its own process group: ^C ends our group, not the helper. This process only starts the next
+        // one and exits; the output stays open until the last one has exited.
         command.process_group(0).kill_on_drop(false);
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
-        for (name, value) in environment(refresher) {
-            command.env(name, value.expose());
+        for (variable, value) in env {
+            command.env(variable, value.expose());
         }
         match stale {
             Some(stale) => command.env(STALE_VARIABLE, stale),
@@ -126,7 +161,7 @@ impl Helper {
     }
 }
 
-/// The settings in force here, which may come from a file or a demonstration.
+/// The current settings, which may come from a file or the demo.
 fn environment(refresher: &Refresher) -> Vec<(&'static str, Secret)> {
     let Some(account) = refresher.service.account else { return Vec::new() };
     let settings = &refresher.settings;

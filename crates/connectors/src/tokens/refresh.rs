@@ -1,28 +1,28 @@
 //! One refresh, from lock to disk. A used refresh token is void at services that rotate, so the new
-//! one is on disk before anything relies on it, and nothing between answer and disk can be skipped.
+//! one is on disk before anything relies on it, and nothing between response and disk can be skipped.
 
 use std::time::Duration;
 
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use sha2::{Digest, Sha256};
-use store::accounts::{Account, Accounts, AccountsError, Locked, State};
+use store::accounts::{Account, AccountState, Accounts, AccountsError, LockedAccount};
 use store::clock::Clock;
 use store::secret::Secret;
 
 use super::{LOCK_PAUSE, LOCK_WAIT_MAX, TokenError, is_fresh, not_connected};
 use crate::account;
 use crate::http::Http;
-use crate::oauth::answer::{Refusal, Tokens};
 use crate::oauth::grant::{Form, Grant};
+use crate::oauth::token_response::{TokenRefusal, Tokens};
 use crate::settings::ServiceSettings;
-use crate::{Desk, Service};
+use crate::{ConnectorContext, Service};
 
-/// A full disk may have room again in a moment, and the token that was issued has no second copy.
+/// A full disk may recover, and the new token has no second copy.
 const SAVE_TRIES_MAX: u32 = 40;
 const SAVE_PAUSE: Duration = Duration::from_millis(250);
 
-/// Everything a refresh needs, owned, so that it goes on when whoever asked for it has gone.
+/// Everything a refresh needs, owned, so that it continues when its caller is cancelled.
 pub struct Refresher {
     pub(super) service: &'static Service,
     pub(super) settings: ServiceSettings,
@@ -34,29 +34,29 @@ pub struct Refresher {
 }
 
 impl Refresher {
-    pub fn new(desk: &Desk, service: &'static Service) -> Result<Refresher, TokenError> {
-        let (Some(account), Some(settings)) = (service.account, desk.settings.of(service)) else {
+    pub fn new(ctx: &ConnectorContext, service: &'static Service) -> Result<Refresher, TokenError> {
+        let (Some(account), Some(settings)) = (service.account, ctx.settings.of(service)) else {
             return Err(not_connected(service.name));
         };
         Ok(Refresher {
             service,
             settings: settings.clone(),
             account,
-            user_agent: desk.user_agent(service),
-            accounts: desk.accounts.clone(),
-            http: desk.http.clone(),
-            clock: desk.clock.clone(),
+            user_agent: ctx.user_agent(service),
+            accounts: ctx.accounts.clone(),
+            http: ctx.http.clone(),
+            clock: ctx.clock.clone(),
         })
     }
 
     /// Refreshes unless another process has done so: the token is still `stale`, or, without one,
-    /// about to end.
+    /// about to expire.
     pub async fn run(self, stale: Option<String>) -> Result<(), TokenError> {
         let locked = self.lock().await?;
         let Some(mut account) = locked.load()? else {
             return Err(not_connected(self.service.name));
         };
-        if let State::Dead { words, .. } = &account.state {
+        if let AccountState::Dead { words, .. } = &account.state {
             return Err(self.dead(words.clone()));
         }
         let is_stale = match (&stale, &account.access) {
@@ -68,11 +68,11 @@ impl Refresher {
         }
         let Some(refresh) = account.refresh.clone() else {
             return Err(
-                self.dead("it has run out and the service gave no refresh token".to_owned())
+                self.dead("it has expired and the service gave no refresh token".to_owned())
             );
         };
-        // Said before it is done: a process that finds this knows that a refresh was cut short. It
-        // also shows that the disk has room for what comes back.
+        // Written before the request: a process that finds this mark knows that a refresh was
+        // interrupted. It also shows that the disk has space for the new token.
         account.refreshing_us = Some(self.now_us());
         locked.save(&account)?;
         match self.ask(&account, &refresh).await {
@@ -84,7 +84,7 @@ impl Refresher {
         }
     }
 
-    async fn lock(&self) -> Result<Locked, TokenError> {
+    async fn lock(&self) -> Result<LockedAccount, TokenError> {
         let tries = LOCK_WAIT_MAX.as_millis() / LOCK_PAUSE.as_millis();
         for _ in 0..tries {
             if let Some(locked) = self.accounts.try_lock(self.service.name)? {
@@ -95,7 +95,7 @@ impl Refresher {
         Err(self.outage("another process has been refreshing it for too long".to_owned()))
     }
 
-    async fn ask(&self, account: &Account, refresh: &Secret) -> Result<Tokens, Refusal> {
+    async fn ask(&self, account: &Account, refresh: &Secret) -> Result<Tokens, TokenRefusal> {
         let grant = Grant::new(self.account, &self.settings, account)?.named(&self.user_agent);
         let mut form = Form::of("refresh_token");
         form.push("refresh_token", refresh.expose());
@@ -105,7 +105,7 @@ impl Refresher {
         grant.tokens(&self.http, form).await
     }
 
-    async fn save(&self, locked: &Locked, account: &Account) -> Result<(), TokenError> {
+    async fn save(&self, locked: &LockedAccount, account: &Account) -> Result<(), TokenError> {
         let mut tries = 0;
         loop {
             match locked.save(account) {
@@ -119,10 +119,10 @@ impl Refresher {
 
     fn refused(
         &self,
-        locked: &Locked,
+        locked: &LockedAccount,
         mut account: Account,
         sent: &Secret,
-        refusal: &Refusal,
+        refusal: &TokenRefusal,
     ) -> Result<(), TokenError> {
         if !refusal.is_dead(self.account.dead) {
             if refusal.was_answered() {
@@ -131,18 +131,18 @@ impl Refresher {
             }
             return Err(self.outage(refusal.to_string()));
         }
-        // A program that knows nothing of our lock may have put a newer token there.
+        // A program that ignores our lock may have written a newer token.
         let now = locked.load()?;
         if now.is_some_and(|now| now.refresh.is_some_and(|refresh| refresh != *sent)) {
             return Ok(());
         }
         let words = refusal.to_string();
         account.refreshing_us = None;
-        // Where consents end by themselves the token is worth nothing to anybody any more.
+        // Where consents expire, the token is worthless from now on.
         if self.account.consent_days_max.is_some() {
             account.refresh = None;
         }
-        account.state = State::Dead { since_us: self.now_us(), words: words.clone() };
+        account.state = AccountState::Dead { since_us: self.now_us(), words: words.clone() };
         locked.save(&account)?;
         Err(self.dead(words))
     }
@@ -160,8 +160,8 @@ impl Refresher {
     }
 }
 
-/// Runs a refresh in a task of its own: a call that is given up must not cut it short.
-pub(super) async fn apart(refresher: Refresher, stale: Option<String>) -> Result<(), TokenError> {
+/// Runs a refresh in its own task: cancelling a call must not interrupt it.
+pub(super) async fn spawn(refresher: Refresher, stale: Option<String>) -> Result<(), TokenError> {
     let service = refresher.service.name;
     match tokio::spawn(refresher.run(stale)).await {
         Ok(outcome) => outcome,
@@ -171,8 +171,8 @@ pub(super) async fn apart(refresher: Refresher, stale: Option<String>) -> Result
     }
 }
 
-/// Names a token without telling it.
-pub(super) fn digest(token: &Secret) -> String {
+/// Identifies a token without revealing it.
+pub(crate) fn digest(token: &Secret) -> String {
     let hash = Sha256::digest(token.expose().as_bytes());
     URL_SAFE_NO_PAD.encode(hash)
 }

@@ -7,7 +7,7 @@ use super::{DAY_US, midnight_us};
 
 pub(super) struct Iso {
     pub(super) instant_us: i64,
-    /// The date, when nothing else was written.
+    /// The date, if the text has no time.
     pub(super) bare_date: Option<Date>,
 }
 
@@ -36,7 +36,7 @@ fn read_any(text: &str) -> Option<Iso> {
     Some(Iso { instant_us, bare_date: None })
 }
 
-/// The form that WHOOP sends, `2026-04-14T01:02:06.740Z`, without a detour: a full sync reads some
+/// A fast path for the form that WHOOP sends, `2026-04-14T01:02:06.740Z`: a full sync reads some
 /// eighty thousand of them.
 fn usual(text: &str) -> Option<i64> {
     let bytes: &[u8; 24] = text.as_bytes().try_into().ok()?;
@@ -138,7 +138,7 @@ fn ordinal_date(year: i16, day: i64) -> Option<Date> {
     (day >= 1 && date.year() == year).then_some(date)
 }
 
-/// Splits `06:30+02:00` into the clock and how far it runs ahead of UTC.
+/// Splits `06:30+02:00` into the time and its offset from UTC.
 fn split_offset(text: &str) -> Option<(&str, i64)> {
     if let Some(clock) = text.strip_suffix('Z') {
         return Some((clock, 0));
@@ -193,7 +193,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_quick_way_reads_what_the_other_one_does_and_nothing_more() {
+    fn the_fast_path_agrees_with_the_full_parser() {
         let read = |text: &str| read_any(text).map(|iso| iso.instant_us);
         for text in [
             "2026-04-14T01:02:06.740Z",

@@ -1,15 +1,15 @@
-//! Dates in words. Every phrase is a stretch of time on the owner's clock: weeks begin on Monday,
+//! Dates in words. Every phrase is a span of time in the owner's zone: weeks begin on Monday,
 //! `last 30 days` reaches from the midnight thirty days back until now.
 
 use jiff::civil::{Date, Weekday};
 
 use super::{Here, Span, local_date, midnight_us};
 
-/// Shown when nothing fits.
+/// Shown if no phrase matches.
 pub const NATURAL_FORMS: &str =
     "`yesterday`, `3 days ago`, `last 30 days`, `this week`, `monday`, `2026-04`, `14 april 2026`";
 
-/// Longest stretch in words, so that no phrase leaves the calendar.
+/// The longest span, so that no phrase leaves the calendar.
 const COUNT_MAX: i64 = 100_000;
 const HOUR_US: i64 = 3_600_000_000;
 

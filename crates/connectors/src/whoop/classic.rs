@@ -3,152 +3,224 @@
 
 mod login;
 
-use serde_json::{Map, Value};
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
-use super::api::{self, Bounds, Endpoint, Patience};
+use super::api::{self, ApiPath, Bounds, WaitPolicy};
+use super::handler::ClassicFailure;
 use super::kind::Kind;
-use super::problem::Problem;
-use super::{here, keep, offset_s, single};
-use crate::coerce::{Arguments, Misread};
+use super::{here, mirror_writer, offset_s, single};
+use crate::tool::Json;
 use crate::when::{self, Span};
-use crate::{Answer, Ask, Desk};
+use crate::{ConnectorContext, ToolCall};
 
 pub(super) use login::{authorization_url, exchange, refresh, revoke, set_access_token};
 
-/// WHOOP gives no more on a page.
+/// WHOOP's page limit.
 const LIMIT_MAX: i64 = 25;
 
-pub(super) async fn snapshot(ask: Ask<'_>, kind: Kind) -> Answer {
-    let endpoint = if kind == Kind::Profile { Endpoint::Profile } else { Endpoint::Body };
-    as_sent(ask.desk, endpoint, &[]).await
+#[derive(Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct ClassicCycleArgs {
+    #[schemars(with = "f64")]
+    cycle_id: i64,
 }
 
-pub(super) async fn cycle(ask: Ask<'_>) -> Answer {
-    match cycle_id(ask.arguments) {
-        Ok(id) => as_sent(ask.desk, Endpoint::Cycle(id), &[]).await,
-        Err(misread) => misread_answer(misread),
+#[derive(Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct ClassicSleepArgs {
+    sleep_id: String,
+}
+
+#[derive(Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct ClassicWorkoutArgs {
+    workout_id: String,
+}
+
+#[derive(Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct ClassicPageArgs {
+    /// 1 to 25.
+    #[schemars(with = "Option<f64>")]
+    limit: Option<i64>,
+    /// Inclusive: ISO-8601; a bare date begins at your midnight.
+    start: Option<String>,
+    /// Exclusive: ISO-8601; a bare date ends with your day.
+    end: Option<String>,
+    /// `next_token` of the page before.
+    next_token: Option<String>,
+}
+
+/// A record as WHOOP sends it.
+#[derive(Serialize)]
+pub(super) struct RawRecord(Value);
+
+impl JsonSchema for RawRecord {
+    fn schema_name() -> std::borrow::Cow<'static, str> {
+        "RawRecord".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({
+            "type": "object",
+            "properties": {
+                "id": { "type": ["integer", "string"] },
+                "user_id": { "type": ["integer", "null"] },
+                "created_at": { "type": ["string", "null"] },
+                "updated_at": { "type": ["string", "null"] },
+                "start": { "type": ["string", "null"] },
+                "end": { "type": ["string", "null"] },
+                "score_state": { "type": ["string", "null"] },
+                "score": { "type": ["object", "null"] },
+            },
+        })
     }
 }
 
-pub(super) async fn cycle_sleep(ask: Ask<'_>) -> Answer {
-    match cycle_id(ask.arguments) {
-        Ok(id) => as_sent(ask.desk, Endpoint::CycleSleep(id), &[]).await,
-        Err(misread) => misread_answer(misread),
+/// A page of records as WHOOP sends it.
+#[derive(Serialize)]
+pub(super) struct RawPage(Value);
+
+impl JsonSchema for RawPage {
+    fn schema_name() -> std::borrow::Cow<'static, str> {
+        "RawPage".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({
+            "type": "object",
+            "properties": {
+                "records": { "type": "array", "items": { "type": "object" } },
+                "next_token": { "type": ["string", "null"] },
+            },
+        })
     }
 }
 
-pub(super) async fn cycle_recovery(ask: Ask<'_>) -> Answer {
-    match cycle_id(ask.arguments) {
-        Ok(id) => as_sent(ask.desk, Endpoint::CycleRecovery(id), &[]).await,
-        Err(misread) => misread_answer(misread),
-    }
+pub(super) async fn record(
+    call: ToolCall<'_>,
+    endpoint: ApiPath<'_>,
+) -> Result<Json<RawRecord>, ClassicFailure> {
+    Ok(Json(RawRecord(as_sent(call.ctx, endpoint, &[]).await?)))
 }
 
-fn cycle_id(arguments: &Map<String, Value>) -> Result<i64, Misread> {
-    Arguments(arguments).required_int("cycleId")
+pub(super) async fn cycle(
+    call: ToolCall<'_>,
+    args: ClassicCycleArgs,
+) -> Result<Json<RawRecord>, ClassicFailure> {
+    record(call, ApiPath::Cycle(args.cycle_id)).await
 }
 
-pub(super) async fn activity(ask: Ask<'_>, kind: Kind) -> Answer {
-    let name = if kind == Kind::Sleeps { "sleepId" } else { "workoutId" };
-    let arguments = Arguments(ask.arguments);
-    let id = match arguments.required_text(name) {
-        Ok(id) => id,
-        Err(misread) => return misread_answer(misread),
-    };
-    if let Err(words) = single::check_id(id) {
-        return misread_answer(Misread(format!("argument `{name}` {words}")));
-    }
-    let endpoint = if kind == Kind::Sleeps { Endpoint::Sleep(id) } else { Endpoint::Workout(id) };
-    as_sent(ask.desk, endpoint, &[]).await
+pub(super) async fn cycle_sleep(
+    call: ToolCall<'_>,
+    args: ClassicCycleArgs,
+) -> Result<Json<RawRecord>, ClassicFailure> {
+    record(call, ApiPath::CycleSleep(args.cycle_id)).await
 }
 
-pub(super) async fn collection(ask: Ask<'_>, kind: Kind) -> Answer {
-    learn_zone(&ask).await;
-    let query = match query(ask.desk, ask.arguments) {
-        Ok(query) => query,
-        Err(misread) => return misread_answer(misread),
-    };
+pub(super) async fn cycle_recovery(
+    call: ToolCall<'_>,
+    args: ClassicCycleArgs,
+) -> Result<Json<RawRecord>, ClassicFailure> {
+    record(call, ApiPath::CycleRecovery(args.cycle_id)).await
+}
+
+pub(super) async fn sleep(
+    call: ToolCall<'_>,
+    args: ClassicSleepArgs,
+) -> Result<Json<RawRecord>, ClassicFailure> {
+    check_id("sleepId", &args.sleep_id)?;
+    record(call, ApiPath::Sleep(&args.sleep_id)).await
+}
+
+pub(super) async fn workout(
+    call: ToolCall<'_>,
+    args: ClassicWorkoutArgs,
+) -> Result<Json<RawRecord>, ClassicFailure> {
+    check_id("workoutId", &args.workout_id)?;
+    record(call, ApiPath::Workout(&args.workout_id)).await
+}
+
+fn check_id(name: &str, id: &str) -> Result<(), ClassicFailure> {
+    let invalid = |words| ClassicFailure::invalid(format!("argument `{name}` {words}"));
+    single::check_id(id).map_err(invalid)
+}
+
+pub(super) async fn collection(
+    call: ToolCall<'_>,
+    args: ClassicPageArgs,
+    kind: Kind,
+) -> Result<Json<RawPage>, ClassicFailure> {
+    learn_zone(call.ctx, &args).await;
+    let query = query(call.ctx, args)?;
     let query: Vec<(&str, &str)> =
         query.iter().map(|(name, value)| (*name, value.as_str())).collect();
-    as_sent(ask.desk, Endpoint::List(kind), &query).await
+    Ok(Json(RawPage(as_sent(call.ctx, ApiPath::List(kind), &query).await?)))
 }
 
 fn query(
-    desk: &Desk,
-    arguments: &Map<String, Value>,
-) -> Result<Vec<(&'static str, String)>, Misread> {
-    let arguments = Arguments(arguments);
+    ctx: &ConnectorContext,
+    args: ClassicPageArgs,
+) -> Result<Vec<(&'static str, String)>, ClassicFailure> {
     let mut query = Vec::new();
-    if let Some(limit) = arguments.optional_int("limit")? {
+    if let Some(limit) = args.limit {
         if !(1..=LIMIT_MAX).contains(&limit) {
-            return Err(Misread(format!("argument `limit` must be between 1 and {LIMIT_MAX}")));
+            let words = format!("argument `limit` must be between 1 and {LIMIT_MAX}");
+            return Err(ClassicFailure::invalid(words));
         }
         query.push(("limit", limit.to_string()));
     }
-    if let Some(text) = arguments.optional_text("start")? {
-        query.push(("start", when::utc_millis(widened(desk, "start", text)?.from_us)));
+    if let Some(text) = args.start {
+        query.push(("start", when::utc_millis(widened(ctx, "start", &text)?.from_us)));
     }
-    if let Some(text) = arguments.optional_text("end")? {
-        query.push(("end", when::utc_millis(widened(desk, "end", text)?.to_us)));
+    if let Some(text) = args.end {
+        query.push(("end", when::utc_millis(widened(ctx, "end", &text)?.to_us)));
     }
-    if let Some(token) = arguments.optional_text("nextToken")?.filter(|token| !token.is_empty()) {
-        query.push(("nextToken", token.to_owned()));
-    }
+    query.extend(args.next_token.filter(|token| !token.is_empty()).map(|t| ("nextToken", t)));
     Ok(query)
 }
 
-/// A day is meant where the owner is. These tools read no mirror, so where they are all that is used
-/// it is empty, and WHOOP's newest cycles say where that is. Without them it is UTC.
-async fn learn_zone(ask: &Ask<'_>) {
+/// A day is in the owner's zone. These tools do not read the mirror, which may be empty, so WHOOP's
+/// newest cycles give the offset. Without them it is UTC.
+async fn learn_zone(ctx: &ConnectorContext, args: &ClassicPageArgs) {
     let is_instant =
-        |text: &str| when::instant_us(text).is_some() && when::day(text, here(ask.desk)).is_none();
-    let bounds = ["start", "end"].map(|name| Arguments(ask.arguments).optional_text(name));
-    if bounds.into_iter().flatten().flatten().all(is_instant)
-        || offset_s(&ask.desk.records).is_some()
-    {
+        |text: &str| when::instant_us(text).is_some() && when::day(text, here(ctx)).is_none();
+    let mut bounds = [&args.start, &args.end].into_iter().flatten();
+    if bounds.all(|text| is_instant(text)) || offset_s(&ctx.records).is_some() {
         return;
     }
     let anytime = Bounds { start: None, end: None };
-    if let Ok(page) = api::page(ask.desk, Kind::Cycles, anytime, None, Patience::PROMPT).await {
+    if let Ok(page) = api::page(ctx, Kind::Cycles, anytime, None, WaitPolicy::PROMPT).await {
         let raws: Vec<&str> = page.records.iter().map(|raw| raw.get()).collect();
-        if let Err(error) = keep::keep(ask.desk, Kind::Cycles, &raws) {
+        if let Err(error) = mirror_writer::store_page(ctx, Kind::Cycles, &raws) {
             tracing::warn!(%error, "the newest cycles were not kept");
         }
     }
 }
 
-/// A bare date is the whole day where the owner is: WHOOP itself answers 404 to one.
-fn widened(desk: &Desk, name: &str, text: &str) -> Result<Span, Misread> {
-    let here = here(desk);
+/// A bare date is the whole day in the owner's zone: WHOOP itself answers 404 to one.
+fn widened(ctx: &ConnectorContext, name: &str, text: &str) -> Result<Span, ClassicFailure> {
+    let here = here(ctx);
     if let Some(span) = when::day(text, here).and_then(|date| when::day_span(date, here.offset_s)) {
         return Ok(span);
     }
-    let wrong = |error: when::Unreadable| Misread(format!("argument `{name}` is {error}"));
+    let wrong =
+        |error: when::Unreadable| ClassicFailure::invalid(format!("argument `{name}` is {error}"));
     Ok(Span {
         from_us: when::start_us(text, here).map_err(wrong)?,
         to_us: when::end_us(text, here).map_err(wrong)?,
     })
 }
 
-/// WHOOP's answer, every key of it.
-async fn as_sent(desk: &Desk, endpoint: Endpoint<'_>, query: &[(&str, &str)]) -> Answer {
-    match api::get(desk, endpoint, query, Patience::PROMPT).await {
-        Ok(fetched) => match serde_json::from_str(fetched.text()) {
-            Ok(value) => Answer::Found(value),
-            Err(_) => failed("UPSTREAM_ERROR", "WHOOP's answer is not JSON"),
-        },
-        Err(problem) => problem_answer(&problem),
-    }
-}
-
-fn problem_answer(problem: &Problem) -> Answer {
-    failed(problem.code.as_str(), &problem.words)
-}
-
-fn misread_answer(Misread(words): Misread) -> Answer {
-    Answer::Failed { code: "invalid_arguments", words }
-}
-
-fn failed(code: &'static str, words: &str) -> Answer {
-    Answer::Failed { code, words: words.to_owned() }
+/// WHOOP's complete response.
+async fn as_sent(
+    ctx: &ConnectorContext,
+    endpoint: ApiPath<'_>,
+    query: &[(&str, &str)],
+) -> Result<Value, ClassicFailure> {
+    let fetched = api::get(ctx, endpoint, query, WaitPolicy::PROMPT).await?;
+    serde_json::from_str(fetched.text())
+        .map_err(|_| ClassicFailure::new("UPSTREAM_ERROR", "WHOOP's answer is not JSON"))
 }

@@ -1,21 +1,24 @@
 //! The summary of one day: cycle, recovery, sleep and workouts of a UTC day, or of the day the owner
-//! woke. Says which day it is, what is not scored yet and how fresh today is.
+//! woke. Also reports the date, pending scores and how fresh today is.
 
 pub(super) mod pick;
 
 use jiff::civil::Date;
-use serde_json::{Map, Value, json};
-use store::records::{RecordsError, Row, Window};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+use store::records::{RecordsError, StoredRecord, Window};
 
-use super::api::Endpoint;
+use super::api::ApiPath;
 use super::fill::{self, Stretch};
 use super::kind::Kind;
-use super::lists::{self, Found, Wanted};
-use super::problem::{Code, Problem};
-use super::{NAME, Outcome, Trouble, fit, here, single};
-use crate::coerce::Arguments;
+use super::lists::{self, ListRequest, ListResult};
+use super::problem::{WhoopCode, WhoopProblem};
+use super::records::{Cycle, Record, Recovery, Sleep, Workout};
+use super::{NAME, Trouble, here, single, truncate};
+use crate::tool::Json;
 use crate::when::{self, Here, Span};
-use crate::{Ask, Desk};
+use crate::{ConnectorContext, ToolCall};
 use pick::Picked;
 
 const ENDPOINT: &str = "/daily_summary";
@@ -28,58 +31,113 @@ enum Day {
     Local,
 }
 
-/// The three lists of a day and what went wrong with them.
+/// The three lists of a day and their problems.
 #[derive(Default)]
 struct Lists {
-    cycles: Vec<Row>,
-    sleeps: Vec<Row>,
-    workouts: Vec<Row>,
-    problems: Vec<(&'static str, Problem)>,
+    cycles: Vec<StoredRecord>,
+    sleeps: Vec<StoredRecord>,
+    workouts: Vec<StoredRecord>,
+    problems: Vec<(&'static str, WhoopProblem)>,
     warnings: Vec<String>,
-    /// Did WHOOP have to be asked?
+    /// Was a request to WHOOP needed?
     live: bool,
 }
 
-pub(super) async fn summary(ask: Ask<'_>) -> Outcome {
-    let arguments = Arguments(ask.arguments);
-    let text = arguments.required_text("date")?;
-    let fresh = arguments.flag("fresh", false)?;
-    let day = which(arguments.optional_text("day")?, text)?;
-    let here = by_clock_of(day, here(ask.desk));
+#[derive(Deserialize, JsonSchema)]
+pub(super) struct DailyArgs {
+    /// YYYY-MM-DD, or `today`, `yesterday`, a weekday.
+    date: String,
+    /// Ask WHOOP instead of the local mirror.
+    #[serde(default)]
+    fresh: bool,
+    /// `utc`: the day by UTC. `local`: the day you woke, on the clock you woke by. Without it a date is a UTC day, and words such as `today` are your own day.
+    #[serde(default)]
+    day: Option<String>,
+}
+
+#[derive(Serialize, JsonSchema)]
+pub(super) struct DailySummary {
+    date: String,
+    day: &'static str,
+    cycle: Option<Cycle>,
+    recovery: Option<Recovery>,
+    sleep: Option<Sleep>,
+    workouts: Vec<Workout>,
+    score_states: ScoreStates,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    naps: Vec<Sleep>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    other_sleeps: Vec<Sleep>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    other_cycles: Vec<Cycle>,
+    #[serde(flatten)]
+    age: Option<Age>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "String")]
+    stale_since: Option<String>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    notes: Vec<String>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    warnings: Vec<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "String")]
+    resolved_date: Option<String>,
+}
+
+#[derive(Serialize, JsonSchema)]
+struct ScoreStates {
+    cycle: Option<String>,
+    recovery: Option<String>,
+    sleep: Option<String>,
+}
+
+#[derive(Serialize, JsonSchema)]
+struct Age {
+    as_of: Option<String>,
+    age_seconds: Option<i64>,
+}
+
+pub(super) async fn summary(
+    call: ToolCall<'_>,
+    args: DailyArgs,
+) -> Result<Json<DailySummary>, Trouble> {
+    let (ctx, text, fresh) = (call.ctx, args.date.as_str(), args.fresh);
+    let day = which(args.day.as_deref(), text)?;
+    let here = by_clock_of(day, here(ctx));
     let date = when::day(text, here).ok_or_else(|| bad_date(text))?;
     let span = window(day, date).ok_or_else(|| bad_date(text))?;
-    let mut lists = fetch(ask.desk, span, fresh).await?;
+    let mut lists = fetch(ctx, span, fresh).await?;
     let mut picked = match day {
         Day::Utc => pick::utc(&lists.cycles, &lists.sleeps, &lists.workouts, span),
         Day::Local => pick::local(&lists.cycles, &lists.sleeps, &lists.workouts, date),
     };
-    let recovery = recovery(ask.desk, &mut lists, &picked, fresh).await;
+    let recovery = recovery(ctx, &mut lists, &picked, fresh).await;
     picked.recovery = recovery;
     let asked =
         AskedDay { text, day, is_today: is_today(date, here), span: shown_span(day, date, here) };
-    let mut answer = answer(ask.desk, asked, picked, &lists);
-    // `date` repeats what was said; who said `yesterday` wants to know which day that was.
-    if let (None, Some(answer)) = (when::strict_date(text), answer.as_object_mut()) {
-        answer.insert("resolved_date".into(), date.to_string().into());
+    let mut summary = answer(ctx, asked, picked, &lists);
+    // `date` repeats the argument; for words such as `yesterday` the date is added.
+    if when::strict_date(text).is_none() {
+        summary.resolved_date = Some(date.to_string());
     }
-    Ok(answer)
+    Ok(Json(summary))
 }
 
 /// A plain date is a UTC day, as documented. Words such as `today` are the owner's own day, unless the
-/// UTC day is asked for.
-fn which(day: Option<&str>, date: &str) -> Result<Day, Problem> {
+/// UTC day is requested.
+fn which(day: Option<&str>, date: &str) -> Result<Day, WhoopProblem> {
     match day {
         None if when::is_words(date) => Ok(Day::Local),
         None | Some("utc") => Ok(Day::Utc),
         Some("local") => Ok(Day::Local),
-        Some(_) => Err(Problem::invalid(ENDPOINT, "`day` must be `utc` or `local`")),
+        Some(_) => Err(WhoopProblem::invalid(ENDPOINT, "`day` must be `utc` or `local`")),
     }
 }
 
 fn bad_date(text: &str) -> Trouble {
     let words = if text.is_empty() { "`date` is empty" } else { "`date` is not a day" };
     let words = format!("{words}; write it as YYYY-MM-DD, or `today`, `yesterday`, a weekday");
-    Problem::invalid(ENDPOINT, words).into()
+    WhoopProblem::invalid(ENDPOINT, words).into()
 }
 
 /// The UTC day itself; for a local day every instant that can be part of it anywhere, and the night
@@ -92,8 +150,8 @@ fn window(day: Day, date: Date) -> Option<Span> {
     }
 }
 
-/// Words such as `today` are meant by the clock that the day is counted by. The owner's own, taken for
-/// a UTC day, names one that has not begun for hours wherever the owner is ahead.
+/// Words such as `today` use the clock of the requested day. The owner's date, taken as a UTC day,
+/// would be in the future for hours where the owner is ahead of UTC.
 fn by_clock_of(day: Day, here: Here) -> Here {
     match day {
         Day::Utc => Here { offset_s: 0, ..here },
@@ -105,15 +163,15 @@ fn is_today(date: Date, here: Here) -> bool {
     when::local_date(here.now_us, here.offset_s) == Some(date)
 }
 
-async fn fetch(desk: &Desk, span: Span, fresh: bool) -> Result<Lists, Trouble> {
-    // A mirror that cannot be read is as good as none.
-    if !fresh && let Ok(Some(lists)) = known(desk, span) {
+async fn fetch(ctx: &ConnectorContext, span: Span, fresh: bool) -> Result<Lists, Trouble> {
+    // A mirror that cannot be read counts as empty.
+    if !fresh && let Ok(Some(lists)) = known(ctx, span) {
         return Ok(lists);
     }
     let (cycles, sleeps, workouts) = tokio::join!(
-        part(desk, Kind::Cycles, span, fresh),
-        part(desk, Kind::Sleeps, span, fresh),
-        part(desk, Kind::Workouts, span, fresh),
+        part(ctx, Kind::Cycles, span, fresh),
+        part(ctx, Kind::Sleeps, span, fresh),
+        part(ctx, Kind::Workouts, span, fresh),
     );
     let mut lists = Lists { live: true, ..Lists::default() };
     lists.cycles = lists.take("cycle", cycles);
@@ -127,7 +185,11 @@ async fn fetch(desk: &Desk, span: Span, fresh: bool) -> Result<Lists, Trouble> {
 }
 
 impl Lists {
-    fn take(&mut self, name: &'static str, part: (Vec<Row>, Found)) -> Vec<Row> {
+    fn take(
+        &mut self,
+        name: &'static str,
+        part: (Vec<StoredRecord>, ListResult),
+    ) -> Vec<StoredRecord> {
         let (rows, found) = part;
         self.problems.extend(found.problem.map(|problem| (name, problem)));
         self.warnings.extend(found.warnings);
@@ -135,13 +197,13 @@ impl Lists {
     }
 }
 
-/// The lists of a day that was fetched whole, as of one moment; nothing when a part is missing.
-fn known(desk: &Desk, span: Span) -> Result<Option<Lists>, RecordsError> {
-    let now_us = desk.clock.now().wall_us;
+/// The lists of a completely fetched day from one snapshot; `None` if a part is missing.
+fn known(ctx: &ConnectorContext, span: Span) -> Result<Option<Lists>, RecordsError> {
+    let now_us = ctx.clock.now().wall_us;
     let stretch = Stretch::of(Some(span.from_us), Some(span.to_us), now_us);
-    let wanted = Wanted { from_us: Some(span.from_us), to_us: Some(span.to_us), limit: None };
-    let window = lists::window(desk, wanted);
-    desk.records.look(|look| {
+    let wanted = ListRequest { from_us: Some(span.from_us), to_us: Some(span.to_us), limit: None };
+    let window = lists::window(ctx, wanted);
+    ctx.records.snapshot(|look| {
         for kind in [Kind::Cycles, Kind::Sleeps, Kind::Workouts] {
             if !fill::is_whole(look, kind, stretch, now_us)? {
                 return Ok(None);
@@ -149,7 +211,7 @@ fn known(desk: &Desk, span: Span) -> Result<Option<Lists>, RecordsError> {
         }
         let rows = |kind: Kind| {
             let rows = look.window(NAME, kind.name(), &window)?;
-            Ok::<_, RecordsError>(told(kind, rows, Found::default()))
+            Ok::<_, RecordsError>(told(kind, rows, ListResult::default()))
         };
         let mut lists = Lists::default();
         lists.cycles = lists.take("cycle", rows(Kind::Cycles)?);
@@ -159,25 +221,30 @@ fn known(desk: &Desk, span: Span) -> Result<Option<Lists>, RecordsError> {
     })
 }
 
-/// One list of the day. Asked for fresh, it is WHOOP's own answer or nothing; otherwise the mirror
-/// stands in for WHOOP, and WHOOP for a mirror that cannot be read.
-async fn part(desk: &Desk, kind: Kind, span: Span, fresh: bool) -> (Vec<Row>, Found) {
-    let wanted = Wanted { from_us: Some(span.from_us), to_us: Some(span.to_us), limit: None };
+/// One list of the day. A fresh read is WHOOP's response or a failure; otherwise the mirror is the
+/// fallback for WHOOP, and WHOOP for an unreadable mirror.
+async fn part(
+    ctx: &ConnectorContext,
+    kind: Kind,
+    span: Span,
+    fresh: bool,
+) -> (Vec<StoredRecord>, ListResult) {
+    let wanted = ListRequest { from_us: Some(span.from_us), to_us: Some(span.to_us), limit: None };
     if !fresh {
-        match lists::mirrored(desk, kind, wanted).await {
+        match lists::mirrored(ctx, kind, wanted).await {
             Ok(found) => {
-                let rows = desk.records.window(NAME, kind.name(), &lists::window(desk, wanted));
+                let rows = ctx.records.window(NAME, kind.name(), &lists::window(ctx, wanted));
                 if let Ok(rows) = rows {
                     return told(kind, rows, found);
                 }
             }
-            Err(problem) if problem.code == Code::CacheError => {}
+            Err(problem) if problem.code == WhoopCode::CacheError => {}
             Err(problem) => return failed(problem),
         }
     }
-    match lists::live(desk, kind, wanted).await {
+    match lists::live(ctx, kind, wanted).await {
         Ok(mut found) => {
-            let now_us = desk.clock.now().wall_us;
+            let now_us = ctx.clock.now().wall_us;
             let rows = found.sent.drain(..).map(|shaped| pick::row(kind, shaped));
             (rows.filter(|row| touches(row, span, now_us)).collect(), found)
         }
@@ -185,9 +252,9 @@ async fn part(desk: &Desk, kind: Kind, span: Span, fresh: bool) -> (Vec<Row>, Fo
     }
 }
 
-/// Does a record lie in the window, at least partly? WHOOP counts an open cycle to every day to come;
-/// it ends now.
-fn touches(row: &Row, span: Span, now_us: i64) -> bool {
+/// Does a record overlap the window? WHOOP counts an open cycle to every later day; here it ends
+/// now.
+fn touches(row: &StoredRecord, span: Span, now_us: i64) -> bool {
     row.start_us.is_some_and(|start_us| {
         let open_end_us = now_us.min(start_us.saturating_add(lists::OPEN_LASTS_US_MAX));
         let end_us = row.end_us.unwrap_or(open_end_us);
@@ -195,49 +262,53 @@ fn touches(row: &Row, span: Span, now_us: i64) -> bool {
     })
 }
 
-fn failed(problem: Problem) -> (Vec<Row>, Found) {
-    (Vec::new(), Found { problem: Some(problem), ..Found::default() })
+fn failed(problem: WhoopProblem) -> (Vec<StoredRecord>, ListResult) {
+    (Vec::new(), ListResult { problem: Some(problem), ..ListResult::default() })
 }
 
 /// Names the rows of the mirror that cannot be read.
-fn told(kind: Kind, rows: Vec<Row>, mut found: Found) -> (Vec<Row>, Found) {
-    found.warnings.extend(rows.iter().filter_map(|row| fit::record(kind, &row.flat).err()));
+fn told(
+    kind: Kind,
+    rows: Vec<StoredRecord>,
+    mut found: ListResult,
+) -> (Vec<StoredRecord>, ListResult) {
+    found.warnings.extend(rows.iter().filter_map(|row| truncate::record(kind, &row.flat).err()));
     (rows, found)
 }
 
-/// One cause is told as itself; different ones are WHOOP's failure as a whole, and so is a list that
-/// WHOOP does not know: the day is not what was not found.
-fn all_failed(problems: &[(&'static str, Problem)]) -> Problem {
+/// A single cause is reported as itself; different ones become a general failure of WHOOP, and so
+/// does a 404 for a list: it does not mean that the day was not found.
+fn all_failed(problems: &[(&'static str, WhoopProblem)]) -> WhoopProblem {
     let lines: Vec<String> =
         problems.iter().map(|(name, problem)| warning(name, problem)).collect();
     let mut codes = problems.iter().map(|(_, problem)| problem.code);
-    let first = codes.next().unwrap_or(Code::UpstreamError);
-    let is_one = first != Code::NotFound && codes.all(|code| code == first);
-    let code = if is_one { first } else { Code::UpstreamError };
-    Problem::new(code, ENDPOINT, lines.join("; "))
+    let first = codes.next().unwrap_or(WhoopCode::UpstreamError);
+    let is_one = first != WhoopCode::NotFound && codes.all(|code| code == first);
+    let code = if is_one { first } else { WhoopCode::UpstreamError };
+    WhoopProblem::new(code, ENDPOINT, lines.join("; "))
 }
 
-fn warning(name: &str, problem: &Problem) -> String {
+fn warning(name: &str, problem: &WhoopProblem) -> String {
     format!("{name}: {} {}", problem.code.as_str(), problem.words)
 }
 
-/// The recovery of the chosen cycle, asked of WHOOP when the day was, too.
+/// The recovery of the chosen cycle, from WHOOP if the day was.
 async fn recovery(
-    desk: &Desk,
+    ctx: &ConnectorContext,
     lists: &mut Lists,
     picked: &Picked,
     fresh: bool,
 ) -> Option<Map<String, Value>> {
     let id = picked.cycle_id()?;
-    let row = desk.records.one(NAME, Kind::Recoveries.name(), &id.to_string()).ok().flatten();
+    let row = ctx.records.one(NAME, Kind::Recoveries.name(), &id.to_string()).ok().flatten();
     let is_settled = row.as_ref().is_some_and(|row| row.state.as_deref() == Some("SCORED"));
-    let ask_whoop = fresh || (!is_settled && (lists.live || !is_known(desk, picked)));
-    let known = row.as_ref().and_then(|row| fit::record(Kind::Recoveries, &row.flat).ok());
+    let ask_whoop = fresh || (!is_settled && (lists.live || !is_known(ctx, picked)));
+    let known = row.as_ref().and_then(|row| truncate::record(Kind::Recoveries, &row.flat).ok());
     if !ask_whoop {
         return known;
     }
-    match single::fetched(desk, Kind::Recoveries, Endpoint::CycleRecovery(id)).await {
-        Ok(value) => value.as_object().cloned(),
+    match single::fetched(ctx, Kind::Recoveries, ApiPath::CycleRecovery(id)).await {
+        Ok(flat) => Some(flat),
         Err(problem) => {
             if lists.live {
                 lists.problems.push(("recovery", problem));
@@ -248,13 +319,13 @@ async fn recovery(
 }
 
 /// Were all recoveries of the cycle's time fetched? Then a missing one is missing at WHOOP.
-fn is_known(desk: &Desk, picked: &Picked) -> bool {
+fn is_known(ctx: &ConnectorContext, picked: &Picked) -> bool {
     let Some((from_us, to_us)) = picked.cycle_times else { return false };
-    let stretch = Stretch::of(Some(from_us), to_us, desk.clock.now().wall_us);
-    fill::missing(desk, Kind::Recoveries, stretch).is_ok_and(|gaps| gaps.is_empty())
+    let stretch = Stretch::of(Some(from_us), to_us, ctx.clock.now().wall_us);
+    fill::missing(ctx, Kind::Recoveries, stretch).is_ok_and(|gaps| gaps.is_empty())
 }
 
-/// The day as it was asked for.
+/// The requested day.
 #[derive(Clone, Copy)]
 struct AskedDay<'a> {
     text: &'a str,
@@ -263,19 +334,19 @@ struct AskedDay<'a> {
     span: Option<Span>,
 }
 
-/// The hours of the day itself, on the clock that it is counted by.
+/// The hours of the day in its own zone.
 fn shown_span(day: Day, date: Date, here: Here) -> Option<Span> {
     when::day_span(date, if day == Day::Utc { 0 } else { here.offset_s })
 }
 
-/// Since when what is known of the day is out of date, and why.
-fn stale(desk: &Desk, asked: AskedDay<'_>, picked: &Picked) -> Option<(String, String)> {
-    let now_us = desk.clock.now().wall_us;
+/// Since when the data of the day is stale, and why.
+fn stale(ctx: &ConnectorContext, asked: AskedDay<'_>, picked: &Picked) -> Option<(String, String)> {
+    let now_us = ctx.clock.now().wall_us;
     let needed_us = asked.span?.to_us.min(now_us);
     if asked.span?.from_us >= now_us {
         return None;
     }
-    if let Some(as_of_us) = fill::as_of_us(desk, Kind::Cycles)
+    if let Some(as_of_us) = fill::as_of_us(ctx, Kind::Cycles)
         && needed_us - as_of_us > fill::FRESH_US
     {
         let since = when::utc_micros(as_of_us);
@@ -286,7 +357,7 @@ fn stale(desk: &Desk, asked: AskedDay<'_>, picked: &Picked) -> Option<(String, S
         return None;
     }
     let newest = Window { limit: Some(1), newest_first: true, ..Window::default() };
-    let rows = desk.records.window(NAME, Kind::Cycles.name(), &newest).ok()?;
+    let rows = ctx.records.window(NAME, Kind::Cycles.name(), &newest).ok()?;
     let start_us = rows.first().filter(|row| row.end_us.is_none())?.start_us?;
     if now_us.saturating_sub(start_us) <= lists::OPEN_LASTS_US_MAX {
         return None;
@@ -296,46 +367,54 @@ fn stale(desk: &Desk, asked: AskedDay<'_>, picked: &Picked) -> Option<(String, S
     Some((since, why))
 }
 
-fn answer(desk: &Desk, asked: AskedDay<'_>, picked: Picked, lists: &Lists) -> Value {
-    let AskedDay { text: date, day, is_today, .. } = asked;
-    let state = |part: &Option<Map<String, Value>>| {
-        part.as_ref().and_then(|part| part.get("score_state")).cloned().unwrap_or(Value::Null)
-    };
-    let mut answer = Map::new();
-    answer.insert("date".into(), date.into());
-    answer.insert("day".into(), if day == Day::Utc { "utc" } else { "local" }.into());
-    let states = json!({
-        "cycle": state(&picked.cycle), "recovery": state(&picked.recovery), "sleep": state(&picked.sleep),
-    });
-    let stale_since = stale(desk, asked, &picked);
-    let mut notes = picked.notes(is_today);
+fn answer(
+    ctx: &ConnectorContext,
+    asked: AskedDay<'_>,
+    picked: Picked,
+    lists: &Lists,
+) -> DailySummary {
+    let stale_since = stale(ctx, asked, &picked);
+    let mut notes = picked.notes(asked.is_today);
     notes.extend(stale_since.iter().map(|(_, why)| why.clone()));
-    answer.insert("cycle".into(), picked.cycle.map_or(Value::Null, Value::Object));
-    answer.insert("recovery".into(), picked.recovery.map_or(Value::Null, Value::Object));
-    answer.insert("sleep".into(), picked.sleep.map_or(Value::Null, Value::Object));
-    answer.insert("workouts".into(), Value::Array(picked.workouts));
-    answer.insert("score_states".into(), states);
-    for (name, others) in picked.others {
-        answer.insert(name.into(), Value::Array(others));
-    }
-    if is_today && let Some(as_of_us) = fill::as_of_us(desk, Kind::Cycles) {
-        let age_us = desk.clock.now().wall_us.saturating_sub(as_of_us).max(0);
-        answer.insert("as_of".into(), when::utc_micros(as_of_us).into());
-        answer.insert("age_seconds".into(), (age_us / 1_000_000).into());
-    }
-    if let Some((since, _)) = stale_since {
-        answer.insert("stale_since".into(), since.into());
-    }
-    if !notes.is_empty() {
-        answer.insert("notes".into(), json!(notes));
-    }
     let mut warnings: Vec<String> =
         lists.problems.iter().map(|(name, problem)| warning(name, problem)).collect();
     warnings.extend(lists.warnings.iter().cloned());
-    if !warnings.is_empty() {
-        answer.insert("warnings".into(), json!(warnings));
+    DailySummary {
+        date: asked.text.to_owned(),
+        day: if asked.day == Day::Utc { "utc" } else { "local" },
+        score_states: ScoreStates {
+            cycle: state(picked.cycle.as_ref()),
+            recovery: state(picked.recovery.as_ref()),
+            sleep: state(picked.sleep.as_ref()),
+        },
+        cycle: picked.cycle.and_then(Cycle::of),
+        recovery: picked.recovery.and_then(Recovery::of),
+        sleep: picked.sleep.and_then(Sleep::of),
+        workouts: records(picked.workouts),
+        naps: records(picked.naps),
+        other_sleeps: records(picked.other_sleeps),
+        other_cycles: records(picked.other_cycles),
+        age: age(ctx).filter(|_| asked.is_today),
+        stale_since: stale_since.map(|(since, _)| since),
+        notes,
+        warnings,
+        resolved_date: None,
     }
-    Value::Object(answer)
+}
+
+fn state(part: Option<&Map<String, Value>>) -> Option<String> {
+    Some(part?.get("score_state")?.as_str()?.to_owned())
+}
+
+fn records<T: Record>(flats: Vec<Map<String, Value>>) -> Vec<T> {
+    flats.into_iter().filter_map(T::of).collect()
+}
+
+/// The age of today's data.
+fn age(ctx: &ConnectorContext) -> Option<Age> {
+    let as_of_us = fill::as_of_us(ctx, Kind::Cycles)?;
+    let age_us = ctx.clock.now().wall_us.saturating_sub(as_of_us).max(0);
+    Some(Age { as_of: Some(when::utc_micros(as_of_us)), age_seconds: Some(age_us / 1_000_000) })
 }
 
 #[cfg(test)]

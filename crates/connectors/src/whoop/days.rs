@@ -5,10 +5,10 @@ use jiff::civil::Date;
 
 use crate::when::local_date;
 
-/// A cycle that begins in the evening belongs to the next day when no sleep tells.
+/// Without a sleep, a cycle that begins in the evening belongs to the next day.
 pub(super) const EVENING_US: i64 = 6 * 3_600_000_000;
 
-/// What a cycle's day depends on.
+/// The inputs for a cycle's day.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Turning {
     pub cycle_id: String,
@@ -16,7 +16,7 @@ pub struct Turning {
     pub offset_s: i32,
 }
 
-/// A sleep that is no nap.
+/// A sleep that is not a nap.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Night {
     pub cycle_id: String,
@@ -26,7 +26,7 @@ pub struct Night {
     pub in_bed_s: f64,
 }
 
-/// The main sleep of a cycle: the longest, and of equals the newest.
+/// The main sleep of a cycle: the longest, on a tie the newest.
 pub fn main_night<'a>(cycle_id: &str, nights: &'a [Night]) -> Option<&'a Night> {
     nights
         .iter()

@@ -1,73 +1,146 @@
-//! What changed in the mirror, by the time of the change at WHOOP. Pages are joined by a cursor that
-//! breaks ties, and what a sync brings in between, older than the cursor, comes with the next page.
+//! The changes of the mirror, by the time of the change at WHOOP. The cursor between pages breaks
+//! ties; older changes that a sync stores later come with the next page.
 
 mod cursor;
-mod late;
+mod late_changes;
 
-use serde_json::{Map, Value, json};
-use store::records::{After, RecordsError, Row};
+use std::future::{Ready, ready};
+
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::{Deserialize, Deserializer, Serialize};
+use serde_json::{Map, Value};
+use store::records::{ChangeCursor, RecordsError, StoredRecord};
 
 use super::kind::Kind;
-use super::problem::Problem;
+use super::problem::WhoopProblem;
 use super::shape::INVALID;
-use super::{NAME, Outcome, fit, here};
-use crate::coerce::Arguments;
-use crate::sync::EventsAsked;
-use crate::{Ask, Desk, Reader, when};
+use super::{NAME, Trouble, here, truncate};
+use crate::sync::EventsRequest;
+use crate::tool::{Json, Success};
+use crate::{Caller, ConnectorContext, ToolCall, when};
 use cursor::{Cursor, Since};
-use late::Mark;
-pub(crate) use late::Marks;
+use late_changes::Mark;
 
 const ENDPOINT: &str = "get_whoop_events";
 pub(super) const LIMIT_DEFAULT: i64 = 500;
 const LIMIT_MAX: i64 = 5000;
 
-/// A checked question.
+/// A validated request.
 struct Asked<'a> {
-    reader: &'a Reader,
+    caller: &'a Caller,
     since_text: &'a str,
     since: Since,
     until_text: String,
     until_us: i64,
     limit: usize,
-    /// Did the caller name the limit? Then it is not cut to what fits an agent.
+    /// Did the caller give a limit? Then the page is not cut to an agent's size.
     is_explicit: bool,
     kinds: Vec<&'static str>,
 }
 
-pub(super) fn events(ask: &Ask<'_>) -> Outcome {
-    let arguments = Arguments(ask.arguments);
-    let since = arguments.required_text("since")?;
-    let until = arguments.optional_text("until")?;
-    let resources = arguments.optional_names("resources")?;
-    let limit = arguments.int_or("limit", LIMIT_DEFAULT)?;
-    let is_explicit = ask.arguments.contains_key("limit");
-    let asked = EventsAsked { since, until, resources: resources.as_deref(), limit };
-    Ok(find(ask.desk, ask.reader, &asked, is_explicit)?)
+#[derive(Deserialize, JsonSchema)]
+pub(super) struct EventsArgs {
+    /// ISO-8601, or the `next_cursor` of the answer before.
+    since: String,
+    /// Exclusive; now unless said.
+    #[serde(default)]
+    until: Option<String>,
+    /// Some of cycles, recoveries, sleeps, workouts, body_measurement, profile.
+    #[serde(default)]
+    resources: Option<Vec<String>>,
+    /// 1 to 5000.
+    #[serde(default)]
+    limit: EventLimit,
 }
 
-/// Checks, then looks.
+/// A limit, and whether the caller gave it.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct EventLimit(Option<i64>);
+
+impl<'de> Deserialize<'de> for EventLimit {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<EventLimit, D::Error> {
+        i64::deserialize(deserializer).map(|limit| EventLimit(Some(limit)))
+    }
+}
+
+impl JsonSchema for EventLimit {
+    fn schema_name() -> std::borrow::Cow<'static, str> {
+        "EventLimit".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({ "type": "integer", "default": LIMIT_DEFAULT })
+    }
+}
+
+#[derive(Debug, Serialize, JsonSchema)]
+pub(super) struct Events {
+    status: Success,
+    count: usize,
+    since: String,
+    until: String,
+    events: Vec<Event>,
+    next_cursor: Option<String>,
+    #[serde(flatten)]
+    cut: Option<TruncatedEvents>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    warnings: Vec<String>,
+}
+
+impl Events {
+    pub(super) fn value(&self) -> Value {
+        serde_json::to_value(self).unwrap_or_default()
+    }
+}
+
+#[derive(Debug, Serialize, JsonSchema)]
+struct Event {
+    resource: String,
+    id: String,
+    updated_at: String,
+    record: Map<String, Value>,
+}
+
+#[derive(Debug, Serialize, JsonSchema)]
+struct TruncatedEvents {
+    truncated: bool,
+    hint: &'static str,
+}
+
+pub(super) fn events(call: ToolCall<'_>, args: EventsArgs) -> Ready<Result<Json<Events>, Trouble>> {
+    let EventsArgs { since, until, resources, limit: EventLimit(limit) } = args;
+    let asked = EventsRequest {
+        since: &since,
+        until: until.as_deref(),
+        resources: resources.as_deref(),
+        limit: limit.unwrap_or(LIMIT_DEFAULT),
+    };
+    let found = find(call.ctx, call.caller, &asked, limit.is_some());
+    ready(found.map(Json).map_err(Trouble::from))
+}
+
+/// Validates the request, then reads.
 pub(super) fn find(
-    desk: &Desk,
-    reader: &Reader,
-    asked: &EventsAsked<'_>,
+    ctx: &ConnectorContext,
+    caller: &Caller,
+    asked: &EventsRequest<'_>,
     is_explicit: bool,
-) -> Result<Value, Problem> {
-    let asked = checked(desk, reader, asked, is_explicit)?;
-    let found = desk.records.newest_seq().and_then(|seq| look(desk, &asked, seq));
-    found.map_err(|error| Problem::cache(ENDPOINT, &error))
+) -> Result<Events, WhoopProblem> {
+    let asked = checked(ctx, caller, asked, is_explicit)?;
+    let found = ctx.records.newest_seq().and_then(|seq| look(ctx, &asked, seq));
+    found.map_err(|error| WhoopProblem::cache(ENDPOINT, &error))
 }
 
 /// Checks in the documented order.
 fn checked<'a>(
-    desk: &Desk,
-    reader: &'a Reader,
-    asked: &EventsAsked<'a>,
+    ctx: &ConnectorContext,
+    caller: &'a Caller,
+    asked: &EventsRequest<'a>,
     is_explicit: bool,
-) -> Result<Asked<'a>, Problem> {
-    let EventsAsked { since: since_text, until, resources, limit } = *asked;
-    let invalid = |words: String| Problem::invalid(ENDPOINT, words);
-    let here = here(desk);
+) -> Result<Asked<'a>, WhoopProblem> {
+    let EventsRequest { since: since_text, until, resources, limit } = *asked;
+    let invalid = |words: String| WhoopProblem::invalid(ENDPOINT, words);
+    let here = here(ctx);
     let since = Since::read(since_text, here).ok_or_else(|| {
         invalid(format!("`since` is neither a cursor nor a time: {}", when::Unreadable))
     })?;
@@ -86,21 +159,24 @@ fn checked<'a>(
     }
     let limit = usize::try_from(limit).unwrap_or(1);
     let kinds = kinds(resources)?;
-    Ok(Asked { reader, since_text, since, until_text, until_us, limit, is_explicit, kinds })
+    Ok(Asked { caller, since_text, since, until_text, until_us, limit, is_explicit, kinds })
 }
 
-fn kinds(resources: Option<&[String]>) -> Result<Vec<&'static str>, Problem> {
+fn kinds(resources: Option<&[String]>) -> Result<Vec<&'static str>, WhoopProblem> {
     let Some(names) = resources else {
         return Ok(Kind::ALL.iter().map(|kind| kind.name()).collect());
     };
     if names.is_empty() {
-        return Err(Problem::invalid(ENDPOINT, "`resources` is empty; leave it out for all"));
+        return Err(WhoopProblem::invalid(ENDPOINT, "`resources` is empty; leave it out for all"));
     }
     let mut kinds = Vec::new();
     for name in names {
         let kind = Kind::parse(name).ok_or_else(|| {
             let known: Vec<&str> = Kind::ALL.iter().map(|kind| kind.name()).collect();
-            Problem::invalid(ENDPOINT, format!("unknown resource; there are {}", known.join(", ")))
+            WhoopProblem::invalid(
+                ENDPOINT,
+                format!("unknown resource; there are {}", known.join(", ")),
+            )
         })?;
         if !kinds.contains(&kind.name()) {
             kinds.push(kind.name());
@@ -109,35 +185,34 @@ fn kinds(resources: Option<&[String]>) -> Result<Vec<&'static str>, Problem> {
     Ok(kinds)
 }
 
-/// Looks at what the mirror held at its change number `seq`. What is written while we look waits for
-/// the next page, to which it is new: shown now, it would be shown there again.
-fn look(desk: &Desk, asked: &Asked<'_>, seq: i64) -> Result<Value, RecordsError> {
-    let mark = late::mark(desk, asked.reader, asked.since_text, &asked.since);
+/// Reads the mirror at its change number `seq`. A change that is written during the read comes with
+/// the next page; otherwise it would be delivered twice.
+fn look(ctx: &ConnectorContext, asked: &Asked<'_>, seq: i64) -> Result<Events, RecordsError> {
+    let mark = late_changes::mark(ctx, asked.caller, asked.since_text, &asked.since);
     let place = place(asked, mark.as_ref());
-    let mut rows = late::rows(desk, &asked.kinds, mark.as_ref(), &place, asked.until_us)?;
+    let mut rows = late_changes::rows(ctx, &asked.kinds, mark.as_ref(), &place, asked.until_us)?;
     let came = rows.len();
     rows.retain(|row| row.seq <= seq);
     let late = rows.len();
     let wanted = (asked.limit + 1).saturating_sub(late);
-    let changes =
-        desk.records.changes(NAME, &asked.kinds, place.after(), asked.until_us, wanted)?;
+    let changes = ctx.records.changes(NAME, &asked.kinds, place.after(), asked.until_us, wanted)?;
     let came = came + changes.len();
     rows.extend(changes.into_iter().filter(|row| row.seq <= seq));
     let is_waiting = rows.len() < came;
     let shown = asked.limit.min(if asked.is_explicit {
         usize::MAX
     } else {
-        fit::fitting_sizes(rows.iter().map(event_bytes)).max(1)
+        truncate::fitting_sizes(rows.iter().map(event_bytes)).max(1)
     });
     let is_cut = rows.len() > shown && shown < asked.limit;
     let has_more = rows.len() > shown || is_waiting;
     rows.truncate(shown);
-    // Where only late ones fitted, the place stays and the next page goes on behind the last of them.
+    // If only late changes truncate, the position stays and the next page continues after the last.
     let late_seq = rows.last().filter(|_| rows.len() <= late).map(|row| row.seq);
     rows.sort_unstable_by(|one, other| Cursor::order(one).cmp(&Cursor::order(other)));
     let next = rows.last().map(|last| Mark {
-        reader: asked.reader.clone(),
-        given_us: desk.clock.now().wall_us,
+        caller: asked.caller.clone(),
+        given_us: ctx.clock.now().wall_us,
         cursor: Cursor::of(last).text(),
         seq: late_seq.unwrap_or(seq),
         start_us: mark.as_ref().map_or(asked.since.instant_us(), |mark| mark.start_us),
@@ -145,12 +220,12 @@ fn look(desk: &Desk, asked: &Asked<'_>, seq: i64) -> Result<Value, RecordsError>
     });
     let next_cursor = next.as_ref().filter(|_| has_more).map(|mark| mark.cursor.clone());
     if let Some(mark) = next {
-        late::remember(desk, mark);
+        late_changes::remember(ctx, mark);
     }
     Ok(answer(asked, &rows, next_cursor, is_cut))
 }
 
-/// How far the reader has come: to its cursor, unless that is of a change that came late.
+/// The caller's position: its cursor, unless that is a late change.
 fn place(asked: &Asked<'_>, mark: Option<&Mark>) -> Since {
     let moved = mark.and_then(|mark| Cursor::read(mark.place.as_deref()?));
     moved.map_or_else(|| asked.since.clone(), Since::Cursor)
@@ -160,49 +235,47 @@ fn place_text<'a>(asked: &Asked<'a>, mark: Option<&'a Mark>) -> &'a str {
     mark.and_then(|mark| mark.place.as_deref()).unwrap_or(asked.since_text)
 }
 
-/// What an event takes in the answer, its keys included.
-fn event_bytes(row: &Row) -> usize {
+/// The bytes of an event in the response, with its keys.
+fn event_bytes(row: &StoredRecord) -> usize {
     const KEYS_BYTES: usize = 64;
     KEYS_BYTES + row.kind.len() + row.id.len() + row.updated.len() + row.flat.len()
 }
 
-fn answer(asked: &Asked<'_>, rows: &[Row], next: Option<String>, is_cut: bool) -> Value {
+fn answer(asked: &Asked<'_>, rows: &[StoredRecord], next: Option<String>, is_cut: bool) -> Events {
     let mut warnings = Vec::new();
     let mut events = Vec::new();
     for row in rows {
         let kind = Kind::parse(&row.kind).unwrap_or(Kind::Cycles);
-        match fit::record(kind, &row.flat) {
-            Ok(record) if row.state.as_deref() != Some(INVALID) => events.push(json!({
-                "resource": row.kind, "id": row.id, "updated_at": row.updated, "record": record,
-            })),
+        match truncate::record(kind, &row.flat) {
+            Ok(record) if row.state.as_deref() != Some(INVALID) => events.push(Event {
+                resource: row.kind.clone(),
+                id: row.id.clone(),
+                updated_at: row.updated.clone(),
+                record,
+            }),
             Ok(_) => {}
             Err(warning) => warnings.push(warning),
         }
     }
-    let mut answer = Map::new();
-    answer.insert("status".into(), "success".into());
-    answer.insert("count".into(), events.len().into());
-    answer.insert("since".into(), asked.since_text.into());
-    answer.insert("until".into(), asked.until_text.as_str().into());
-    answer.insert("events".into(), Value::Array(events));
-    answer.insert("next_cursor".into(), next.map_or(Value::Null, Value::from));
-    if is_cut {
-        answer.insert("truncated".into(), Value::Bool(true));
-        let hint = "pass next_cursor as since for the rest, or a limit to get that many at once";
-        answer.insert("hint".into(), hint.into());
+    let hint = "pass next_cursor as since for the rest, or a limit to get that many at once";
+    Events {
+        status: Success,
+        count: events.len(),
+        since: asked.since_text.to_owned(),
+        until: asked.until_text.clone(),
+        events,
+        next_cursor: next,
+        cut: is_cut.then_some(TruncatedEvents { truncated: true, hint }),
+        warnings,
     }
-    if !warnings.is_empty() {
-        answer.insert("warnings".into(), json!(warnings));
-    }
-    Value::Object(answer)
 }
 
 impl Since {
-    fn after(&self) -> After<'_> {
+    fn after(&self) -> ChangeCursor<'_> {
         match self {
-            Since::Instant(instant_us) => After::instant(*instant_us),
+            Since::Instant(instant_us) => ChangeCursor::instant(*instant_us),
             Since::Cursor(cursor) => {
-                After { updated_us: cursor.updated_us, kind: &cursor.kind, id: &cursor.id }
+                ChangeCursor { updated_us: cursor.updated_us, kind: &cursor.kind, id: &cursor.id }
             }
         }
     }
@@ -210,66 +283,67 @@ impl Since {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
+    #![allow(clippy::unwrap_used, reason = "tests")]
     use super::*;
-    use crate::whoop::keep::keep;
-    use crate::whoop::tests::stage;
+    use crate::whoop::mirror_writer::store_page;
+    use crate::whoop::tests::fixture;
+    use serde_json::json;
 
     #[tokio::test]
     async fn what_is_written_while_somebody_looks_comes_once() {
-        let stage = stage(1);
+        let fixture = fixture(1);
         let write = |n: u32| {
             let updated = format!("2026-04-10T00:0{n}:00.000Z");
             let workout = json!({"id": format!("w{n}"), "updated_at": updated}).to_string();
-            keep(&stage.desk, Kind::Workouts, &[workout]).unwrap();
+            store_page(&fixture.ctx, Kind::Workouts, &[workout]).unwrap();
         };
         let page = |since: &str, seq: i64| {
-            let asked = EventsAsked { since, until: None, resources: None, limit: 10 };
-            let reader = Reader::in_conversation("alice", 1);
-            let asked = checked(&stage.desk, &reader, &asked, true).unwrap();
-            let page = look(&stage.desk, &asked, seq).unwrap();
-            let events = page["events"].as_array().unwrap().clone();
-            let ids: Vec<_> = events.iter().map(|event| event["id"].to_string()).collect();
-            (ids.join(" "), page["next_cursor"].as_str().unwrap_or("none").to_owned())
+            let asked = EventsRequest { since, until: None, resources: None, limit: 10 };
+            let caller = Caller::in_session("alice", 1);
+            let asked = checked(&fixture.ctx, &caller, &asked, true).unwrap();
+            let page = look(&fixture.ctx, &asked, seq).unwrap();
+            let ids: Vec<_> = page.events.iter().map(|event| event.id.clone()).collect();
+            (ids.join(" "), page.next_cursor.unwrap_or_else(|| "none".to_owned()))
         };
-        let newest = || stage.desk.records.newest_seq().unwrap();
+        let newest = || fixture.ctx.records.newest_seq().unwrap();
         [1, 3].into_iter().for_each(write);
         let seq = newest();
         [2, 4].into_iter().for_each(write);
         let (first, next) = page("2026-04-01", seq);
-        assert_eq!(first, r#""w1" "w3""#);
+        assert_eq!(first, "w1 w3");
         let (second, end) = page(&next, newest());
-        assert_eq!((second.as_str(), end.as_str()), (r#""w2" "w4""#, "none"));
-        // A sync goes on while late ones are shown.
+        assert_eq!((second.as_str(), end.as_str()), ("w2 w4", "none"));
+        // A sync continues while late changes are delivered.
         let seq = newest();
         write(0);
         let after_w4 =
-            Cursor::of(&stage.desk.records.one(NAME, "workouts", "w4").unwrap().unwrap());
+            Cursor::of(&fixture.ctx.records.one(NAME, "workouts", "w4").unwrap().unwrap());
         assert_eq!(page(&after_w4.text(), seq).0, "");
-        assert_eq!(page(&after_w4.text(), newest()).0, r#""w0""#);
+        assert_eq!(page(&after_w4.text(), newest()).0, "w0");
     }
 
     #[tokio::test]
     async fn a_late_change_is_found_behind_any_number_of_newer_ones() {
-        let stage = stage(1);
+        let fixture = fixture(1);
         let workout =
             |id: &str, updated: &str| json!({"id": id, "updated_at": updated}).to_string();
-        let write = |texts: &[String]| drop(keep(&stage.desk, Kind::Workouts, texts).unwrap());
-        let reader = Reader::in_conversation("alice", 1);
+        let write =
+            |texts: &[String]| drop(store_page(&fixture.ctx, Kind::Workouts, texts).unwrap());
+        let caller = Caller::in_session("alice", 1);
         let page = |since: &str| {
-            let asked = EventsAsked { since, until: None, resources: None, limit: 1 };
-            find(&stage.desk, &reader, &asked, true).unwrap()
+            let asked = EventsRequest { since, until: None, resources: None, limit: 1 };
+            find(&fixture.ctx, &caller, &asked, true).unwrap()
         };
-        let ids = |page: &Value| page["events"][0]["id"].as_str().unwrap_or("none").to_owned();
+        let ids = |page: &Events| page.events.first().map_or("none", |one| &one.id).to_owned();
         write(&["a", "c"].map(|id| workout(id, "2026-04-10T00:00:00.000Z")));
         let first = page("2026-04-01");
         let newer: Vec<String> =
             (0..5_100).map(|n| workout(&format!("n{n}"), "2026-04-11T00:00:00.000Z")).collect();
         write(&newer);
         write(&[workout("late", "2026-04-09T00:00:00.000Z")]);
-        let second = page(first["next_cursor"].as_str().unwrap());
+        let second = page(first.next_cursor.as_deref().unwrap());
         assert_eq!((ids(&first).as_str(), ids(&second).as_str()), ("a", "late"));
-        let third = page(second["next_cursor"].as_str().unwrap());
+        let third = page(second.next_cursor.as_deref().unwrap());
         assert_eq!(ids(&third), "c", "the place stays while late ones come");
     }
 }

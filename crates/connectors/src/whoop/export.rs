@@ -1,22 +1,28 @@
-//! Exports for agents: the mirror's records in one of three formats, below the folder set aside for
-//! them.
+//! Exports for agents: the mirror's records in one of three formats, below the export folder.
 
 use std::borrow::Cow;
+use std::future::{Ready, ready};
 use std::path::{Path, PathBuf};
 
-use store::export::{Compression, CsvSafety, Fault, Kind as File, Order, Plan, Reach, Shelf};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use store::export::{
+    Compression, CsvSafety, ExportError, ExportJob, ExportKind as File, ExportOptions, PathScope,
+    ServiceExports, WrittenFile,
+};
 use store::records::{Records, RecordsError};
 
-use super::problem::{Code, Problem};
+use super::problem::{WhoopCode, WhoopProblem};
 use super::views::VIEWS;
-use super::{NAME, Outcome, Trouble, here};
-use crate::coerce::Arguments;
-use crate::{Ask, Desk, when};
+use super::{NAME, Trouble, here};
+use crate::connector::AgentExports;
+use crate::tool::{Json, Success};
+use crate::{ConnectorContext, ToolCall, when};
 
 const ENDPOINT: &str = "export_whoop";
 
-/// Everything that can be taken out, as commands and tools name it.
-pub const SHELF: Shelf = Shelf {
+/// Everything that can be exported, by the names of commands and tools.
+pub const EXPORTS: ServiceExports = ServiceExports {
     service: NAME,
     kinds: &[
         File { name: "cycles", file: "cycles", is_snapshot: false, view: VIEWS[0] },
@@ -33,79 +39,143 @@ pub const SHELF: Shelf = Shelf {
     ],
 };
 
-pub(super) fn export(ask: &Ask<'_>) -> Outcome {
-    let arguments = Arguments(ask.arguments);
-    let kind = arguments.required_text("kind")?;
-    let format = arguments.required_text("format")?;
-    let path = arguments.required_text("path")?;
-    let start = arguments.optional_text("start")?;
-    let end = arguments.optional_text("end")?;
-    let overwrite = arguments.flag("overwrite", false)?;
-    let is_safe = arguments.flag("safe", false)?;
-    let desk = ask.desk;
-    let plan = Plan::new(&SHELF, kind, format).map_err(|fault| told(&fault))?;
+#[derive(Deserialize, JsonSchema)]
+pub(super) struct ExportArgs {
+    /// cycles, recoveries, sleeps, workouts or all.
+    kind: String,
+    /// csv, jsonl or parquet.
+    format: String,
+    /// File, or folder for `all`; below the folder for agents' exports.
+    path: String,
+    /// First day, YYYY-MM-DD, or words such as `yesterday` or `last 30 days`.
+    #[serde(default)]
+    start: Option<String>,
+    /// Last day, included, written the same way.
+    #[serde(default)]
+    end: Option<String>,
+    #[serde(default)]
+    overwrite: bool,
+    /// CSV that no spreadsheet takes for formulas: an apostrophe before risky text.
+    #[serde(default)]
+    safe: bool,
+}
+
+#[derive(Serialize, JsonSchema)]
+pub(super) struct Exported {
+    status: Success,
+    kind: String,
+    format: &'static str,
+    files: Vec<ExportedFile>,
+    range: ExportRange,
+    warnings: Vec<String>,
+}
+
+#[derive(Serialize, JsonSchema)]
+struct ExportedFile {
+    resource: &'static str,
+    path: String,
+    records: u64,
+    bytes: u64,
+    saved_to: String,
+}
+
+impl From<WrittenFile> for ExportedFile {
+    fn from(file: WrittenFile) -> ExportedFile {
+        let WrittenFile { resource, path, records, bytes, saved_to } = file;
+        ExportedFile { resource, path, records, bytes, saved_to }
+    }
+}
+
+#[derive(Serialize, JsonSchema)]
+struct ExportRange {
+    start: Option<String>,
+    end: Option<String>,
+}
+
+pub(super) fn export(
+    call: ToolCall<'_>,
+    args: ExportArgs,
+) -> Ready<Result<Json<Exported>, Trouble>> {
+    ready(exported(call.ctx, args).map(Json))
+}
+
+fn exported(ctx: &ConnectorContext, args: ExportArgs) -> Result<Exported, Trouble> {
+    let ExportArgs { kind, format, path, start, end, overwrite, safe: is_safe } = args;
+    let (start, end) = (start.as_deref(), end.as_deref());
+    let plan = ExportJob::new(&EXPORTS, &kind, &format).map_err(|fault| told(&fault))?;
     // A record that ends with the midnight before still counts, unlike in lists.
-    let from_us = days(desk, start, "start")?.map(|span| span.from_us - 1);
-    let to_us = days(desk, end, "end")?.map(|span| span.to_us);
-    let whole = expanded(path, desk.tilde.as_deref());
-    let allowed = allowed_folder(desk);
+    let from_us = days(ctx, start, "start")?.map(|span| span.from_us - 1);
+    let to_us = days(ctx, end, "end")?.map(|span| span.to_us);
+    let whole = expanded(&path, ctx.tilde.as_deref());
+    let allowed = allowed_folder(ctx);
     let is_allowed =
         allowed.as_deref().is_some_and(|folder| Path::new(&*whole).starts_with(folder));
-    let folder = allowed.as_deref().filter(|_| is_allowed).unwrap_or(&desk.exports);
-    let order = Order {
+    let folder = allowed.as_deref().filter(|_| is_allowed).unwrap_or(&ctx.exports);
+    let order = ExportOptions {
         path: &whole,
         from_us,
         to_us,
-        now_us: desk.clock.now().wall_us,
+        now_us: ctx.clock.now().wall_us,
         overwrite,
         csv: if is_safe { CsvSafety::Neutral } else { CsvSafety::AsIs },
         compression: Compression::default(),
-        reach: Reach::Below(folder),
+        reach: PathScope::Below(folder),
     };
-    let mut done = plan.write(&desk.records, &order, &mut |_| {}).map_err(|fault| match fault {
-        Fault::Outside(_) => refused(&fault, allowed.as_deref()),
+    let mut done = plan.write(&ctx.records, &order, &mut |_| {}).map_err(|fault| match fault {
+        ExportError::Outside(_) => refused(&fault, allowed.as_deref()),
         fault => told(&fault),
     })?;
     for file in &mut done.files {
-        file.path = file.path.replacen(whole.as_ref(), path, 1);
+        file.path = file.path.replacen(whole.as_ref(), &path, 1);
     }
-    Ok(done.value(start, end))
+    Ok(Exported {
+        status: Success,
+        kind: done.kind,
+        format: done.format.as_str(),
+        files: done.files.into_iter().map(ExportedFile::from).collect(),
+        range: ExportRange { start: start.map(str::to_owned), end: end.map(str::to_owned) },
+        warnings: Vec::new(),
+    })
 }
 
-/// Keeps the folder that the owner chose when they connected; nothing means that they chose none.
+/// Stores the folder that the owner chose at sign-in; `None` means no folder.
 pub fn allow_folder(records: &Records, folder: &str) -> Result<(), RecordsError> {
     records.state_put(NAME, ALLOWED_KEY, folder)
 }
 
-/// Whether the owner was asked already.
+/// The question that `tollgate connect` asks once.
+pub const AGENT_EXPORTS: AgentExports =
+    AgentExports { example: "~/whoop", is_asked: is_folder_asked, allow: allow_folder };
+
+/// Whether the owner has answered.
 pub fn is_folder_asked(records: &Records) -> Result<bool, RecordsError> {
     Ok(records.state_get(NAME, ALLOWED_KEY)?.is_some())
 }
 
 const ALLOWED_KEY: &str = "exports_folder";
 
-/// The folder besides the usual one: what the settings say, or else what the owner chose.
-fn allowed_folder(desk: &Desk) -> Option<PathBuf> {
-    let chosen = || desk.records.state_get(NAME, ALLOWED_KEY).ok().flatten();
-    let text = desk.exports_allowed.clone().or_else(chosen).filter(|text| !text.is_empty())?;
-    let home = desk.tilde.as_deref().filter(|_| text == "~");
-    let folder = home
-        .map_or_else(|| PathBuf::from(&*expanded(&text, desk.tilde.as_deref())), Path::to_owned);
+/// The additional folder: from the settings, or else the owner's choice.
+fn allowed_folder(ctx: &ConnectorContext) -> Option<PathBuf> {
+    let chosen = || ctx.records.state_get(NAME, ALLOWED_KEY).ok().flatten();
+    let text = ctx.exports_allowed.clone().or_else(chosen).filter(|text| !text.is_empty())?;
+    let home = ctx.tilde.as_deref().filter(|_| text == "~");
+    let folder =
+        home.map_or_else(|| PathBuf::from(&*expanded(&text, ctx.tilde.as_deref())), Path::to_owned);
     folder.is_absolute().then_some(folder)
 }
 
-/// A path that is in no folder that agents may write to: says which there are and how there are more.
-fn refused(fault: &Fault, allowed: Option<&Path>) -> Problem {
+/// The error for a path outside the export folders: names them and how to add one.
+fn refused(fault: &ExportError, allowed: Option<&Path>) -> WhoopProblem {
     let also = allowed.map(|folder| format!(" or below `{}`", folder.display()));
     let words = format!(
         "{fault}{}; the owner allows another folder with `exports` of `[services.whoop]` in tollgate.toml",
         also.unwrap_or_default()
     );
-    Problem::new(Code::ExportError, ENDPOINT, words)
+    WhoopProblem::new(WhoopCode::ExportError, ENDPOINT, words)
 }
 
-/// `~/…` is below the owner's home folder, as in a shell. Whether an agent may write there is for the
-/// folder of exports to say.
+/// `~/…` is below the owner's home folder, as in a shell. The export folder still decides whether an
+/// agent may write there.
 fn expanded<'a>(path: &'a str, tilde: Option<&Path>) -> Cow<'a, str> {
     let below = path.strip_prefix("~/").zip(tilde.and_then(Path::to_str));
     match below {
@@ -115,21 +185,27 @@ fn expanded<'a>(path: &'a str, tilde: Option<&Path>) -> Cow<'a, str> {
 }
 
 /// The days that a bound names, both included: UTC for a date, the owner's own for words.
-fn days(desk: &Desk, text: Option<&str>, name: &str) -> Result<Option<when::Span>, Trouble> {
+fn days(
+    ctx: &ConnectorContext,
+    text: Option<&str>,
+    name: &str,
+) -> Result<Option<when::Span>, Trouble> {
     let Some(text) = text else { return Ok(None) };
-    when::days(text, here(desk)).map(Some).ok_or_else(|| {
+    when::days(text, here(ctx)).map(Some).ok_or_else(|| {
         let words = format!("`{name}` must be a day, YYYY-MM-DD, or words such as `yesterday`");
-        Problem::invalid(ENDPOINT, words).into()
+        WhoopProblem::invalid(ENDPOINT, words).into()
     })
 }
 
-fn told(fault: &Fault) -> Problem {
+fn told(fault: &ExportError) -> WhoopProblem {
     let code = match fault {
-        Fault::Asked(_) => Code::ValidationError,
-        Fault::Empty(_) => Code::CacheEmpty,
-        Fault::Exists(_) => Code::FileExists,
-        Fault::Refused(_) | Fault::Outside(_) | Fault::Write { .. } => Code::ExportError,
-        Fault::Records(_) => Code::CacheError,
+        ExportError::Invalid(_) => WhoopCode::ValidationError,
+        ExportError::Empty(_) => WhoopCode::CacheEmpty,
+        ExportError::Exists(_) => WhoopCode::FileExists,
+        ExportError::Refused(_) | ExportError::Outside(_) | ExportError::Write { .. } => {
+            WhoopCode::ExportError
+        }
+        ExportError::Records(_) => WhoopCode::CacheError,
     };
-    Problem::new(code, ENDPOINT, fault.to_string().replace("\nhint: ", "; "))
+    WhoopProblem::new(code, ENDPOINT, fault.to_string().replace("\nhint: ", "; "))
 }

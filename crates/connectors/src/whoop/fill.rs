@@ -1,30 +1,30 @@
-//! Makes sure that a stretch of the mirror is complete before it is read: only what was fetched
-//! whole counts as known, and the rest is asked of WHOOP, newest first, kept page by page.
+//! Completes a window of the mirror before it is read: only completely fetched spans count as known;
+//! gaps are fetched from WHOOP, newest first, and stored page by page.
 
-use store::records::{Look, RecordsError};
+use store::records::{RecordsError, RecordsSnapshot};
 
 use super::NAME;
-use super::api::{self, Bounds, Patience, Tokens};
-use super::fit::RECORDS_BYTES_MAX;
-use super::keep;
+use super::api::{self, Bounds, PageTokens, WaitPolicy};
 use super::kind::Kind;
-use super::problem::Problem;
+use super::mirror_writer;
+use super::problem::WhoopProblem;
 use super::shape::Shaped;
-use crate::Desk;
+use super::truncate::RECORDS_BYTES_MAX;
+use crate::ConnectorContext;
 use crate::when::utc_millis;
 
 /// 2010-01-01: WHOOP has nothing older.
 pub(super) const BEGINNING_US: i64 = 1_262_304_000_000_000;
-/// A mirror that was complete so recently counts as complete up to now.
+/// A mirror that was completed this recently counts as complete.
 pub(super) const FRESH_US: i64 = 3_600_000_000;
-/// What was fetched last is read again from this far back, because nights are scored late.
+/// Recent records are read again from this far back, because nights are scored late.
 const OVERLAP_US: i64 = 36 * 3_600_000_000;
 
 /// WHOOP finds a recovery by its night, the mirror by its cycle, which lasts a day longer: that of the
 /// cycle which is under way when a window begins only comes when it is asked for from further back.
 pub(super) const NIGHT_US: i64 = 48 * 3_600_000_000;
 
-/// A half-open stretch of time.
+/// A half-open time span.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Stretch {
     pub(super) from_us: i64,
@@ -34,8 +34,8 @@ pub(super) struct Stretch {
 }
 
 impl Stretch {
-    /// What of a window can hold records: nothing before WHOOP, and nothing after now, unless the
-    /// window lies in the future altogether.
+    /// The part of a window that can hold records: nothing before WHOOP, and nothing after now, unless
+    /// the whole window is in the future.
     pub(super) fn of(from_us: Option<i64>, to_us: Option<i64>, now_us: i64) -> Stretch {
         let is_open = to_us.is_none();
         let from_us = from_us.unwrap_or(BEGINNING_US).max(BEGINNING_US);
@@ -45,19 +45,19 @@ impl Stretch {
     }
 }
 
-/// The parts of a stretch that were never fetched whole, newest first.
+/// The gaps of a span that were never fetched completely, newest first.
 pub(super) fn missing(
-    desk: &Desk,
+    ctx: &ConnectorContext,
     kind: Kind,
     stretch: Stretch,
 ) -> Result<Vec<Stretch>, RecordsError> {
-    let covered = desk.records.coverage(NAME, kind.name())?;
-    Ok(gaps(&covered, stretch, desk.clock.now().wall_us))
+    let covered = ctx.records.coverage(NAME, kind.name())?;
+    Ok(gaps(&covered, stretch, ctx.clock.now().wall_us))
 }
 
-/// Was all of a stretch fetched?
+/// Was the whole span fetched?
 pub(super) fn is_whole(
-    look: &Look<'_>,
+    look: &RecordsSnapshot<'_>,
     kind: Kind,
     stretch: Stretch,
     now_us: i64,
@@ -83,25 +83,25 @@ fn gaps(covered: &[(i64, i64)], stretch: Stretch, now_us: i64) -> Vec<Stretch> {
     gaps
 }
 
-/// When the mirror was last complete up to the present; nothing before the first fetch.
-pub(super) fn as_of_us(desk: &Desk, kind: Kind) -> Option<i64> {
-    let covered = desk.records.coverage(NAME, kind.name()).ok()?;
+/// When the mirror was last complete; `None` before the first fetch.
+pub(super) fn as_of_us(ctx: &ConnectorContext, kind: Kind) -> Option<i64> {
+    let covered = ctx.records.coverage(NAME, kind.name()).ok()?;
     covered.last().map(|(_, to_us)| *to_us)
 }
 
-/// Fetches gaps, newest first, until `limit` records came or as many as an answer holds.
-/// Answers what came, in WHOOP's order.
+/// Fetches gaps, newest first, until there are `limit` records or a full response.
+/// Returns what came, in WHOOP's order.
 pub(super) async fn fill(
-    desk: &Desk,
+    ctx: &ConnectorContext,
     kind: Kind,
     stretch: Stretch,
     gaps: &[Stretch],
     limit: Option<usize>,
-) -> Result<Vec<Shaped>, Problem> {
+) -> Result<Vec<Shaped>, WhoopProblem> {
     let mut came = Vec::new();
     let mut left = Left::new(limit);
     for gap in gaps {
-        fill_gap(desk, kind, stretch, *gap, &mut left, &mut came).await?;
+        fill_gap(ctx, kind, stretch, *gap, &mut left, &mut came).await?;
         if left.is_nothing() {
             break;
         }
@@ -109,7 +109,7 @@ pub(super) async fn fill(
     Ok(came)
 }
 
-/// What may still be fetched.
+/// The remaining number of records to fetch.
 struct Left {
     records: Option<usize>,
     bytes: usize,
@@ -136,14 +136,14 @@ impl Left {
 }
 
 async fn fill_gap(
-    desk: &Desk,
+    ctx: &ConnectorContext,
     kind: Kind,
     stretch: Stretch,
     gap: Stretch,
     left: &mut Left,
     came: &mut Vec<Shaped>,
-) -> Result<(), Problem> {
-    let now_us = desk.clock.now().wall_us;
+) -> Result<(), WhoopProblem> {
+    let now_us = ctx.clock.now().wall_us;
     let is_tail = gap.to_us == now_us || gap.to_us == stretch.to_us;
     let back_us = if kind == Kind::Recoveries {
         NIGHT_US
@@ -155,38 +155,44 @@ async fn fill_gap(
     let start = (gap.from_us > BEGINNING_US).then(|| utc_millis(gap.from_us - back_us));
     let end = (!gap.is_open).then(|| utc_millis(gap.to_us));
     let bounds = Bounds { start: start.as_deref(), end: end.as_deref() };
-    let mut tokens = Tokens::new(kind);
+    let mut tokens = PageTokens::new(kind);
     loop {
-        let page = api::page(desk, kind, bounds, tokens.last(), Patience::PROMPT).await?;
+        let page = api::page(ctx, kind, bounds, tokens.last(), WaitPolicy::PROMPT).await?;
         let raws: Vec<&str> = page.records.iter().map(|raw| raw.get()).collect();
         let count = raws.len();
-        let kept = keep::keep(desk, kind, &raws).map_err(|e| Problem::cache(kind.path(), &e))?;
+        let kept = mirror_writer::store_page(ctx, kind, &raws)
+            .map_err(|e| WhoopProblem::cache(kind.path(), &e))?;
         left.take(&kept.shaped);
         came.extend(kept.shaped);
         if !tokens.advance(page.next, count)? {
-            return cover(desk, kind, gap.from_us, gap.to_us.min(now_us));
+            return cover(ctx, kind, gap.from_us, gap.to_us.min(now_us));
         }
         if left.is_nothing() {
-            // Complete down to the oldest that came; a recovery's start is its cycle's.
-            let oldest_us = came.last().and_then(|shaped| start_us(desk, kind, shaped));
+            // Complete down to the oldest received; a recovery's start is its cycle's.
+            let oldest_us = came.last().and_then(|shaped| start_us(ctx, kind, shaped));
             return match oldest_us {
-                Some(oldest_us) => cover(desk, kind, oldest_us, gap.to_us.min(now_us)),
+                Some(oldest_us) => cover(ctx, kind, oldest_us, gap.to_us.min(now_us)),
                 None => Ok(()),
             };
         }
     }
 }
 
-fn start_us(desk: &Desk, kind: Kind, shaped: &Shaped) -> Option<i64> {
+fn start_us(ctx: &ConnectorContext, kind: Kind, shaped: &Shaped) -> Option<i64> {
     shaped
         .start_us
-        .or_else(|| desk.records.one(NAME, kind.name(), shaped.id.as_deref()?).ok()??.start_us)
+        .or_else(|| ctx.records.one(NAME, kind.name(), shaped.id.as_deref()?).ok()??.start_us)
 }
 
-pub(super) fn cover(desk: &Desk, kind: Kind, from_us: i64, to_us: i64) -> Result<(), Problem> {
-    desk.records
+pub(super) fn cover(
+    ctx: &ConnectorContext,
+    kind: Kind,
+    from_us: i64,
+    to_us: i64,
+) -> Result<(), WhoopProblem> {
+    ctx.records
         .cover(NAME, kind.name(), from_us, to_us)
-        .map_err(|error| Problem::cache(kind.path(), &error))
+        .map_err(|error| WhoopProblem::cache(kind.path(), &error))
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! Takes over what the Python server `whoop-mcp` keeps in `~/.whoop-mcp-server`: the login and the
+//! Imports the data of the Python server `whoop-mcp` in `~/.whoop-mcp-server`: the login and the
 //! records. Its files are read and never written.
 
 mod fernet;
@@ -10,17 +10,17 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use store::accounts::AccountsError;
-use store::foreign::{Foreign, ForeignError};
 use store::records::RecordsError;
+use store::sqlite_copy::{SqliteCopy, SqliteCopyError};
 
 use super::SERVICE;
-use super::keep::{keep, keep_snapshot};
 use super::kind::{CURRENT, Kind};
-use super::takeout::Tally;
-use crate::Desk;
-use crate::member;
+use super::mirror_writer::{store_page, store_snapshot};
+use super::takeout::TakeoutCounts;
+use crate::ConnectorContext;
+use crate::identity;
 
-pub use login::{LocalTime, Login};
+pub use login::{LocalTime, LoginImport};
 
 const BATCH_ROWS: usize = 500;
 /// Tables of records, by the kind they hold.
@@ -40,7 +40,7 @@ pub enum LegacyError {
     #[error("cannot read `{}`: {source}", .path.display())]
     Io { path: PathBuf, source: io::Error },
     #[error(transparent)]
-    Database(#[from] ForeignError),
+    Database(#[from] SqliteCopyError),
     #[error(transparent)]
     Records(#[from] RecordsError),
     #[error(transparent)]
@@ -51,116 +51,121 @@ pub enum LegacyError {
     OtherPerson(PathBuf),
 }
 
-/// What was taken over.
+/// What was imported.
 #[derive(Debug)]
-pub struct Taken {
-    pub login: Login,
-    /// By kind; empty when there is no database.
-    pub kinds: BTreeMap<&'static str, Tally>,
+pub struct LegacyImport {
+    pub login: LoginImport,
+    /// By kind; empty without a database.
+    pub kinds: BTreeMap<&'static str, TakeoutCounts>,
     /// Records that could not be read; kept as they are.
     pub warnings: Vec<String>,
 }
 
-impl Taken {
-    /// There was a login, which cannot be opened, and nothing besides.
+impl LegacyImport {
+    /// There was only a login, which cannot be opened.
     pub fn took_nothing(&self) -> bool {
-        self.login == Login::Unreadable && self.kinds.values().all(Tally::is_nothing)
+        self.login == LoginImport::Unreadable && self.kinds.values().all(TakeoutCounts::is_nothing)
     }
 }
 
-/// Takes over a folder. `database` names the file when it lies elsewhere (`WHOOP_DB_PATH`).
+/// Imports a folder. `database` is the path of a database elsewhere (`WHOOP_DB_PATH`).
 pub fn import(
-    desk: &Desk,
+    ctx: &ConnectorContext,
     folder: &Path,
     database: Option<&Path>,
     local: LocalTime<'_>,
-) -> Result<Taken, LegacyError> {
+) -> Result<LegacyImport, LegacyError> {
     let usual = folder.join("whoop.db");
     let database = database.unwrap_or(&usual);
     let tokens = folder.join("tokens.json");
     if !database.is_file() && !tokens.is_file() {
         return Err(LegacyError::Nothing(folder.into()));
     }
-    let mut taken = Taken { login: Login::None, kinds: BTreeMap::new(), warnings: Vec::new() };
+    let mut taken =
+        LegacyImport { login: LoginImport::None, kinds: BTreeMap::new(), warnings: Vec::new() };
     if database.is_file() {
-        let foreign = Foreign::open(database, &desk.records, &desk.random)?;
-        same_person(desk, &foreign, database)?;
+        let foreign = SqliteCopy::open(database, &ctx.records, &ctx.random)?;
+        same_person(ctx, &foreign, database)?;
         for (kind, table) in TABLES {
-            let tally = records(desk, &foreign, kind, table, &mut taken.warnings)?;
+            let tally = records(ctx, &foreign, kind, table, &mut taken.warnings)?;
             taken.kinds.insert(kind.name(), tally);
         }
     }
     let (tokens, key) = (text(&tokens)?, text(&folder.join(".encryption_key"))?);
-    taken.login = login::take(desk, tokens.as_deref(), key.as_deref(), local)?;
+    taken.login = login::take(ctx, tokens.as_deref(), key.as_deref(), local)?;
     Ok(taken)
 }
 
-/// Its profile says whose records these are; without one nobody can tell.
-fn same_person(desk: &Desk, foreign: &Foreign, database: &Path) -> Result<(), LegacyError> {
+/// The person of the records, by its profile; unknown without one.
+fn same_person(
+    ctx: &ConnectorContext,
+    foreign: &SqliteCopy,
+    database: &Path,
+) -> Result<(), LegacyError> {
     foreign.column("profile_snapshots", "raw_json", |raw| {
-        member::compare(desk, &SERVICE, raw.as_bytes())
+        identity::compare(ctx, &SERVICE, raw.as_bytes())
             .map_err(|_| LegacyError::OtherPerson(database.into()))
     })
 }
 
-/// Their derived form is fixed when it is written and often old, so ours is made from the raw one.
+/// The stored derived form is often old, so ours is derived from the raw one.
 fn records(
-    desk: &Desk,
-    foreign: &Foreign,
+    ctx: &ConnectorContext,
+    foreign: &SqliteCopy,
     kind: Kind,
     table: &'static str,
     warnings: &mut Vec<String>,
-) -> Result<Tally, LegacyError> {
-    let mut tally = Tally::default();
+) -> Result<TakeoutCounts, LegacyError> {
+    let mut tally = TakeoutCounts::default();
     let mut batch: Vec<String> = Vec::new();
     foreign.column(table, "raw_json", |raw| {
         batch.push(raw);
         if batch.len() >= BATCH_ROWS {
-            put(desk, kind, &mut batch, &mut tally, warnings)?;
+            put(ctx, kind, &mut batch, &mut tally, warnings)?;
         }
         Ok::<(), LegacyError>(())
     })?;
-    put(desk, kind, &mut batch, &mut tally, warnings)?;
+    put(ctx, kind, &mut batch, &mut tally, warnings)?;
     Ok(tally)
 }
 
 fn put(
-    desk: &Desk,
+    ctx: &ConnectorContext,
     kind: Kind,
     batch: &mut Vec<String>,
-    tally: &mut Tally,
+    tally: &mut TakeoutCounts,
     warnings: &mut Vec<String>,
 ) -> Result<(), LegacyError> {
     let rows = std::mem::take(batch);
     tally.rows += rows.len();
     if kind.is_snapshot() {
-        return snapshot(desk, kind, &rows, tally);
+        return snapshot(ctx, kind, &rows, tally);
     }
-    let kept = keep(desk, kind, &rows)?;
+    let kept = store_page(ctx, kind, &rows)?;
     tally.written += kept.written;
     tally.unchanged += rows.len() - kept.written;
     warnings.extend(kept.warnings);
     Ok(())
 }
 
-/// A snapshot has no stamp that could say which is newer; one that is here came from WHOOP itself.
+/// A snapshot has no time of change; an existing one came from WHOOP itself and is kept.
 fn snapshot(
-    desk: &Desk,
+    ctx: &ConnectorContext,
     kind: Kind,
     rows: &[String],
-    tally: &mut Tally,
+    tally: &mut TakeoutCounts,
 ) -> Result<(), LegacyError> {
     for raw in rows {
-        if desk.records.one(SERVICE.name, kind.name(), CURRENT)?.is_some() {
+        if ctx.records.one(SERVICE.name, kind.name(), CURRENT)?.is_some() {
             tally.known += 1;
         } else {
-            tally.written += usize::from(keep_snapshot(desk, kind, raw)?);
+            tally.written += usize::from(store_snapshot(ctx, kind, raw)?);
         }
     }
     Ok(())
 }
 
-/// Nothing when the file is not there.
+/// `None` if the file does not exist.
 fn text(path: &Path) -> Result<Option<String>, LegacyError> {
     match fs::read_to_string(path) {
         Ok(text) => Ok(Some(text)),

@@ -1,26 +1,27 @@
-//! The documented answers while the login is sealed with a key that is not to be had.
+//! The documented results while the vault key is not available.
 
-use serde_json::json;
-
+use super::handler::Shown;
 use super::health;
 use super::kind::Kind;
-use super::problem::{Code, Problem};
+use super::problem::{WhoopCode, WhoopProblem};
+use super::status::AuthStatus;
 use super::table::CLASSIC;
-use crate::locked::WORDS;
+use crate::tool::Json;
+use crate::vault_locked::WORDS;
 use crate::{Answer, Tool};
 
 pub(crate) fn locked(tool: &Tool, now_us: i64) -> Answer {
     if tool.set == CLASSIC {
-        return Answer::Failed { code: Code::AuthFailed.as_str(), words: WORDS.to_owned() };
+        return Answer::Failed { code: WhoopCode::AuthFailed.as_str(), words: WORDS.to_owned() };
     }
     match tool.name {
-        "get_whoop_auth_status" => json!({"status": "no_tokens", "detail": WORDS}).into(),
-        "health_check" => health::locked(WORDS, now_us).into(),
-        name => Problem::new(Code::AuthFailed, endpoint(name), WORDS).envelope().into(),
+        "get_whoop_auth_status" => Json(AuthStatus::no_tokens(WORDS)).into_answer(),
+        "health_check" => Json(health::locked(WORDS, now_us)).into_answer(),
+        name => WhoopProblem::new(WhoopCode::AuthFailed, endpoint(name), WORDS).envelope().into(),
     }
 }
 
-/// Where the tool would have asked.
+/// The endpoint that the tool would have used.
 fn endpoint(tool: &'static str) -> &'static str {
     match tool {
         "sync_whoop" => "/sync",
@@ -31,7 +32,7 @@ fn endpoint(tool: &'static str) -> &'static str {
         "list_whoop_recoveries" | "get_whoop_cycle_recovery" => Kind::Recoveries.path(),
         "list_whoop_sleeps" | "get_whoop_sleep" | "get_whoop_cycle_sleep" => Kind::Sleeps.path(),
         "list_whoop_workouts" | "get_whoop_workout" => Kind::Workouts.path(),
-        // The others are called by their own names in errors.
+        // The others use their own names in errors.
         name => name,
     }
 }

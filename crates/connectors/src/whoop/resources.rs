@@ -1,4 +1,4 @@
-//! The mirror as readable addresses: snapshots, windows of records, the history of syncs, changes.
+//! The mirror as MCP resources: snapshots, windows of records, the history of syncs, changes.
 //! Nothing is fetched here.
 
 use serde_json::{Value, json};
@@ -6,11 +6,11 @@ use store::records::Window;
 
 use super::kind::{CURRENT, Kind};
 use super::lists::OPEN_LASTS_US_MAX;
-use super::problem::{Code, Problem};
+use super::problem::{WhoopCode, WhoopProblem};
 use super::shape::INVALID;
-use super::{NAME, events, fit};
-use crate::sync::EventsAsked;
-use crate::{Contents, Desk, Reader, Reading, Resource, Template, when};
+use super::{NAME, events, truncate};
+use crate::sync::EventsRequest;
+use crate::{Caller, ConnectorContext, Contents, Reading, Resource, Template, when};
 
 const JSON: &str = "application/json";
 const RUNS_MAX: i64 = 500;
@@ -22,7 +22,7 @@ pub(super) const RESOURCES: &[Resource] = &[
         title: "Profile",
         description: "Name and e-mail as last synced.",
         mime: JSON,
-        read: |desk, _, _| at_once(snapshot(desk, Kind::Profile)),
+        read: |ctx, _, _| at_once(snapshot(ctx, Kind::Profile)),
     },
     Resource {
         uri: "whoop://db/body_measurement",
@@ -30,7 +30,7 @@ pub(super) const RESOURCES: &[Resource] = &[
         title: "Body measurements",
         description: "Height, weight and maximum heart rate as last synced.",
         mime: JSON,
-        read: |desk, _, _| at_once(snapshot(desk, Kind::BodyMeasurement)),
+        read: |ctx, _, _| at_once(snapshot(ctx, Kind::BodyMeasurement)),
     },
 ];
 
@@ -41,7 +41,7 @@ pub(super) const TEMPLATES: &[Template] = &[
         title: "Cycles of a window",
         description: "Mirrored cycles between two UTC dates, the second excluded.",
         mime: JSON,
-        read: |desk, _, values| at_once(window(desk, Kind::Cycles, values)),
+        read: |ctx, _, values| at_once(window(ctx, Kind::Cycles, values)),
     },
     Template {
         uri: "whoop://db/recoveries/{start}/{end}",
@@ -49,7 +49,7 @@ pub(super) const TEMPLATES: &[Template] = &[
         title: "Recoveries of a window",
         description: "Mirrored recoveries between two UTC dates, the second excluded.",
         mime: JSON,
-        read: |desk, _, values| at_once(window(desk, Kind::Recoveries, values)),
+        read: |ctx, _, values| at_once(window(ctx, Kind::Recoveries, values)),
     },
     Template {
         uri: "whoop://db/sleeps/{start}/{end}",
@@ -57,7 +57,7 @@ pub(super) const TEMPLATES: &[Template] = &[
         title: "Sleeps of a window",
         description: "Mirrored sleeps between two UTC dates, the second excluded.",
         mime: JSON,
-        read: |desk, _, values| at_once(window(desk, Kind::Sleeps, values)),
+        read: |ctx, _, values| at_once(window(ctx, Kind::Sleeps, values)),
     },
     Template {
         uri: "whoop://db/workouts/{start}/{end}",
@@ -65,7 +65,7 @@ pub(super) const TEMPLATES: &[Template] = &[
         title: "Workouts of a window",
         description: "Mirrored workouts between two UTC dates, the second excluded.",
         mime: JSON,
-        read: |desk, _, values| at_once(window(desk, Kind::Workouts, values)),
+        read: |ctx, _, values| at_once(window(ctx, Kind::Workouts, values)),
     },
     Template {
         uri: "whoop://db/sync_runs/{limit}",
@@ -73,7 +73,7 @@ pub(super) const TEMPLATES: &[Template] = &[
         title: "History of syncs",
         description: "The newest runs, 1 to 500 of them.",
         mime: JSON,
-        read: |desk, _, values| at_once(runs(desk, values)),
+        read: |ctx, _, values| at_once(runs(ctx, values)),
     },
     Template {
         uri: "whoop://db/events/{since}",
@@ -81,7 +81,7 @@ pub(super) const TEMPLATES: &[Template] = &[
         title: "Changes",
         description: "What changed in the mirror since a time or a cursor.",
         mime: JSON,
-        read: |desk, reader, values| at_once(Ok(changes(desk, reader, values))),
+        read: |ctx, caller, values| at_once(Ok(changes(ctx, caller, values))),
     },
     Template {
         uri: "whoop://db/events/{since}/{until}",
@@ -89,32 +89,36 @@ pub(super) const TEMPLATES: &[Template] = &[
         title: "Changes between two times",
         description: "What changed in the mirror after one time and before another.",
         mime: JSON,
-        read: |desk, reader, values| at_once(Ok(changes(desk, reader, values))),
+        read: |ctx, caller, values| at_once(Ok(changes(ctx, caller, values))),
     },
 ];
 
-fn at_once<'a>(found: Result<Value, Problem>) -> Reading<'a> {
+fn at_once<'a>(found: Result<Value, WhoopProblem>) -> Reading<'a> {
     let value = found.unwrap_or_else(|problem| problem.bare_envelope());
     Box::pin(std::future::ready(Contents::Text(value.to_string())))
 }
 
-fn snapshot(desk: &Desk, kind: Kind) -> Result<Value, Problem> {
-    let row = desk
+fn snapshot(ctx: &ConnectorContext, kind: Kind) -> Result<Value, WhoopProblem> {
+    let row = ctx
         .records
         .one(NAME, kind.name(), CURRENT)
-        .map_err(|error| Problem::cache(kind.path(), &error))?;
-    let record = row.and_then(|row| fit::record(kind, &row.flat).ok());
+        .map_err(|error| WhoopProblem::cache(kind.path(), &error))?;
+    let record = row.and_then(|row| truncate::record(kind, &row.flat).ok());
     record.map(Value::Object).ok_or_else(|| {
-        Problem::new(Code::NotFound, kind.path(), "nothing is mirrored yet; run sync_whoop first")
+        WhoopProblem::new(
+            WhoopCode::NotFound,
+            kind.path(),
+            "nothing is mirrored yet; run sync_whoop first",
+        )
     })
 }
 
-fn window(desk: &Desk, kind: Kind, values: &[String]) -> Result<Value, Problem> {
+fn window(ctx: &ConnectorContext, kind: Kind, values: &[String]) -> Result<Value, WhoopProblem> {
     let bound = |at: usize| {
         let text = values.get(at).map_or("", String::as_str);
         let date = when::strict_date(text).and_then(|date| when::day_span(date, 0));
         date.map(|span| span.from_us).ok_or_else(|| {
-            Problem::invalid(kind.path(), "dates are written YYYY-MM-DD and must exist")
+            WhoopProblem::invalid(kind.path(), "dates are written YYYY-MM-DD and must exist")
         })
     };
     let window = Window {
@@ -122,28 +126,28 @@ fn window(desk: &Desk, kind: Kind, values: &[String]) -> Result<Value, Problem> 
         to_us: Some(bound(1)?),
         newest_first: true,
         overlap: true,
-        open_end_us: Some(desk.clock.now().wall_us),
+        open_end_us: Some(ctx.clock.now().wall_us),
         open_lasts_us_max: Some(OPEN_LASTS_US_MAX),
         limit: None,
         except_state: Some(INVALID),
     };
-    let texts = desk
+    let texts = ctx
         .records
         .window_flat(NAME, kind.name(), &window)
-        .map_err(|error| Problem::cache(kind.path(), &error))?;
-    let records = texts.iter().filter_map(|text| fit::record(kind, text).ok());
+        .map_err(|error| WhoopProblem::cache(kind.path(), &error))?;
+    let records = texts.iter().filter_map(|text| truncate::record(kind, text).ok());
     Ok(Value::Array(records.map(Value::Object).collect()))
 }
 
-fn runs(desk: &Desk, values: &[String]) -> Result<Value, Problem> {
+fn runs(ctx: &ConnectorContext, values: &[String]) -> Result<Value, WhoopProblem> {
     let limit = values.first().and_then(|text| text.trim().parse::<i64>().ok());
     let limit = limit.filter(|limit| (1..=RUNS_MAX).contains(limit)).ok_or_else(|| {
-        Problem::invalid("sync_runs", format!("the limit must be between 1 and {RUNS_MAX}"))
+        WhoopProblem::invalid("sync_runs", format!("the limit must be between 1 and {RUNS_MAX}"))
     })?;
-    let runs = desk
+    let runs = ctx
         .records
         .runs(NAME, usize::try_from(limit).unwrap_or(1))
-        .map_err(|error| Problem::cache("sync_runs", &error))?;
+        .map_err(|error| WhoopProblem::cache("sync_runs", &error))?;
     let rows: Vec<Value> = runs
         .iter()
         .map(|run| {
@@ -164,12 +168,13 @@ fn runs(desk: &Desk, values: &[String]) -> Result<Value, Problem> {
     Ok(Value::Array(rows))
 }
 
-fn changes(desk: &Desk, reader: &Reader, values: &[String]) -> Value {
-    let asked = EventsAsked {
+fn changes(ctx: &ConnectorContext, caller: &Caller, values: &[String]) -> Value {
+    let asked = EventsRequest {
         since: values.first().map_or("", String::as_str),
         until: values.get(1).map(String::as_str),
         resources: None,
         limit: events::LIMIT_DEFAULT,
     };
-    events::find(desk, reader, &asked, true).unwrap_or_else(|problem| problem.envelope())
+    let found = events::find(ctx, caller, &asked, true);
+    found.map_or_else(|problem| problem.envelope(), |events| events.value())
 }

@@ -1,9 +1,9 @@
-//! Derives the flat record from what WHOOP sent: seconds, kilocalories, local times, nulls for what
-//! is not scored. Pure, so a wrong view is mended by running it again over the raw records.
+//! Derives the flat record from WHOOP's: seconds, kilocalories, local times, nulls for unscored
+//! values. Pure, so a wrong view is fixed by running it again over the raw records.
 
 mod convert;
-mod part;
-mod placed;
+mod raw_fields;
+mod record_times;
 #[cfg(test)]
 mod tests;
 
@@ -11,21 +11,21 @@ use serde_json::{Map, Value, json};
 
 pub use super::kind::{CURRENT, Kind};
 use super::shape::convert::{calories, local_text, offset_seconds, percentage};
-use super::shape::part::Part;
+use super::shape::raw_fields::RawFields;
 use crate::when;
-pub use placed::Doubt;
-use placed::{Placed, day_of_cycle, day_of_end, day_of_start};
+pub use record_times::Doubt;
+use record_times::{Placed, day_of_cycle, day_of_end, day_of_start};
 
-/// Raised when the derived form changes, so that kept records are shaped again.
+/// Increase when the derived form changes, so that stored records are derived again.
 pub const VERSION: u32 = 2;
 
-/// The `state` column of a record that is kept raw but could not be read.
+/// The `state` column of an unreadable record, which is stored raw.
 pub const INVALID: &str = "INVALID";
 
-/// No flat record has more members; room for them is made once.
+/// The maximum number of members of a flat record, for one allocation.
 const MEMBERS_MAX: usize = 28;
 
-/// A raw record with everything the mirror wants to know about it.
+/// A raw record with its derived columns.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Shaped {
     /// None when WHOOP sent no key: such a record can be answered but not kept.
@@ -42,48 +42,48 @@ pub struct Shaped {
     pub parent: Option<String>,
     /// WHOOP's `score_state`, or `INVALID`.
     pub state: Option<String>,
-    /// What of its times cannot be. Without a start it belongs to no day.
+    /// The problem of its times. Without a start it belongs to no day.
     pub doubt: Option<Doubt>,
-    pub flat: Result<Map<String, Value>, Fault>,
+    pub flat: Result<Map<String, Value>, UnreadableField>,
 }
 
 /// Why a record cannot be read, naming the field and never its value.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("field `{field}` is not {expected}")]
-pub struct Fault {
+pub struct UnreadableField {
     pub field: String,
     pub expected: &'static str,
 }
 
 impl Shaped {
-    /// The derived text for the mirror. An unreadable record says so instead of vanishing.
+    /// The derived text for the mirror. For an unreadable record it states the problem.
     pub fn flat_text(&self) -> String {
         match &self.flat {
-            // Writing an object whose keys are texts cannot fail.
+            // Serializing an object with string keys cannot fail.
             Ok(flat) => serde_json::to_string(flat).unwrap_or_default(),
             Err(fault) => json!({"invalid": self.invalid_words(fault)}).to_string(),
         }
     }
 
-    /// What a sync says about a record whose times cannot be.
+    /// The warning about a record with impossible times.
     pub fn doubt_words(&self, kind: Kind) -> Option<String> {
         let doubt = self.doubt.filter(|_| self.flat.is_ok())?;
         let id = self.id.as_deref().unwrap_or("without id");
         Some(format!("{}: record {id} is kept with impossible times: {doubt}", kind.name()))
     }
 
-    /// What a list or a sync says about a record it could not read.
+    /// The warning about an unreadable record.
     pub fn warning(&self, kind: Kind) -> Option<String> {
         let fault = self.flat.as_ref().err()?;
         Some(format!("{}: {}", kind.name(), self.invalid_words(fault)))
     }
 
-    fn invalid_words(&self, fault: &Fault) -> String {
+    fn invalid_words(&self, fault: &UnreadableField) -> String {
         format!("record {} left out, {fault}", self.id.as_deref().unwrap_or("without id"))
     }
 }
 
-/// Shapes a record from its text. What is no JSON at all is a record that cannot be read.
+/// Derives a record from its text. Invalid JSON is an unreadable record.
 pub fn shape_text(kind: Kind, raw: &str) -> Shaped {
     shape(kind, &serde_json::from_str(raw).unwrap_or(Value::Null))
 }
@@ -91,9 +91,9 @@ pub fn shape_text(kind: Kind, raw: &str) -> Shaped {
 pub fn shape(kind: Kind, raw: &Value) -> Shaped {
     let empty = Map::new();
     let object = raw.as_object();
-    let part = Part::new(object.unwrap_or(&empty), "");
+    let part = RawFields::new(object.unwrap_or(&empty), "");
     let flat = match (object, kind) {
-        (None, _) => Err(Fault { field: "record".to_owned(), expected: "an object" }),
+        (None, _) => Err(UnreadableField { field: "record".to_owned(), expected: "an object" }),
         (_, Kind::Cycles) => cycle(&part),
         (_, Kind::Recoveries) => recovery(&part),
         (_, Kind::Sleeps) => sleep(&part),
@@ -104,8 +104,12 @@ pub fn shape(kind: Kind, raw: &Value) -> Shaped {
     columns(kind, &part, flat)
 }
 
-/// Reads the columns leniently whatever the verdict on the record, so that a broken one is still kept.
-fn columns(kind: Kind, part: &Part<'_>, flat: Result<Map<String, Value>, Fault>) -> Shaped {
+/// Reads the columns leniently even of an unreadable record, so that it can be stored.
+fn columns(
+    kind: Kind,
+    part: &RawFields<'_>,
+    flat: Result<Map<String, Value>, UnreadableField>,
+) -> Shaped {
     let key = if kind == Kind::Recoveries { "cycle_id" } else { "id" };
     let id = if kind.is_snapshot() { Some(CURRENT.to_owned()) } else { part.key(key) };
     let updated = part.plain("updated_at").map(str::to_owned);
@@ -130,9 +134,9 @@ fn columns(kind: Kind, part: &Part<'_>, flat: Result<Map<String, Value>, Fault>)
     }
 }
 
-type Flat = Result<Map<String, Value>, Fault>;
+type FlatResult = Result<Map<String, Value>, UnreadableField>;
 
-fn cycle(raw: &Part<'_>) -> Flat {
+fn cycle(raw: &RawFields<'_>) -> FlatResult {
     let mut flat = Map::with_capacity(MEMBERS_MAX);
     flat.insert("id".into(), raw.required_int("id")?);
     let (start, end) = times(raw, &mut flat)?;
@@ -144,7 +148,7 @@ fn cycle(raw: &Part<'_>) -> Flat {
     Ok(flat)
 }
 
-fn recovery(raw: &Part<'_>) -> Flat {
+fn recovery(raw: &RawFields<'_>) -> FlatResult {
     let mut flat = Map::with_capacity(MEMBERS_MAX);
     flat.insert("cycle_id".into(), raw.int("cycle_id")?);
     flat.insert("sleep_id".into(), raw.text("sleep_id")?);
@@ -159,14 +163,14 @@ fn recovery(raw: &Part<'_>) -> Flat {
         flat.insert(name.into(), score.float(source)?);
     }
     flat.insert("user_calibrating".into(), score.boolean("user_calibrating")?);
-    // It has no times of its own; the mirror puts those of its cycle here.
+    // It has no times of its own; the mirror sets those of its cycle here.
     for name in TIMES_OF_CYCLE {
         flat.insert(name.into(), Value::Null);
     }
     Ok(flat)
 }
 
-/// What a recovery shows of its cycle.
+/// The members of a recovery that come from its cycle.
 const TIMES_OF_CYCLE: [&str; 8] = [
     "start_utc",
     "end_utc",
@@ -178,7 +182,7 @@ const TIMES_OF_CYCLE: [&str; 8] = [
     "local_date",
 ];
 
-fn sleep(raw: &Part<'_>) -> Flat {
+fn sleep(raw: &RawFields<'_>) -> FlatResult {
     let mut flat = Map::with_capacity(MEMBERS_MAX);
     flat.insert("id".into(), raw.required_text("id")?);
     flat.insert("cycle_id".into(), raw.int("cycle_id")?);
@@ -238,7 +242,7 @@ const ZONES: [(&str, &str); 6] = [
     ("zone_five", "zone_five_milli"),
 ];
 
-fn workout(raw: &Part<'_>) -> Flat {
+fn workout(raw: &RawFields<'_>) -> FlatResult {
     let mut flat = Map::with_capacity(MEMBERS_MAX);
     flat.insert("id".into(), raw.required_text("id")?);
     let (start, end) = times(raw, &mut flat)?;
@@ -260,7 +264,7 @@ fn workout(raw: &Part<'_>) -> Flat {
     Ok(flat)
 }
 
-fn profile(raw: &Part<'_>) -> Flat {
+fn profile(raw: &RawFields<'_>) -> FlatResult {
     let mut flat = Map::with_capacity(MEMBERS_MAX);
     for name in ["email", "first_name", "last_name"] {
         flat.insert(name.into(), raw.text(name)?);
@@ -268,7 +272,7 @@ fn profile(raw: &Part<'_>) -> Flat {
     Ok(flat)
 }
 
-fn body(raw: &Part<'_>) -> Flat {
+fn body(raw: &RawFields<'_>) -> FlatResult {
     let mut flat = Map::with_capacity(MEMBERS_MAX);
     flat.insert("height_meter".into(), raw.float("height_meter")?);
     flat.insert("max_hr_bpm".into(), raw.int("max_heart_rate")?);
@@ -276,8 +280,11 @@ fn body(raw: &Part<'_>) -> Flat {
     Ok(flat)
 }
 
-/// WHOOP's own texts, and the same instants on the wearer's clock.
-fn times(raw: &Part<'_>, flat: &mut Map<String, Value>) -> Result<(Value, Value), Fault> {
+/// WHOOP's own texts, and the same instants in the wearer's zone.
+fn times(
+    raw: &RawFields<'_>,
+    flat: &mut Map<String, Value>,
+) -> Result<(Value, Value), UnreadableField> {
     let start = raw.text("start")?;
     let end = raw.text("end")?;
     let offset = raw.text("timezone_offset")?;
@@ -301,15 +308,21 @@ fn older_time_keys(start: Value, end: Value, flat: &mut Map<String, Value>) {
     flat.insert("end".into(), end);
 }
 
-/// The score, or nothing when the record is pending or unscorable whatever WHOOP put in it.
-fn score<'a>(raw: &Part<'a>, flat: &mut Map<String, Value>) -> Result<Part<'a>, Fault> {
+/// The score, or `None` for a pending or unscorable record.
+fn score<'a>(
+    raw: &RawFields<'a>,
+    flat: &mut Map<String, Value>,
+) -> Result<RawFields<'a>, UnreadableField> {
     let state = raw.text("score_state")?;
     let unscored = state.as_str().is_some_and(|state| state != "SCORED");
     flat.insert("score_state".into(), state);
-    if unscored { Ok(Part::absent()) } else { raw.part("score") }
+    if unscored { Ok(RawFields::absent()) } else { raw.part("score") }
 }
 
-fn heart_and_energy(score: &Part<'_>, flat: &mut Map<String, Value>) -> Result<(), Fault> {
+fn heart_and_energy(
+    score: &RawFields<'_>,
+    flat: &mut Map<String, Value>,
+) -> Result<(), UnreadableField> {
     flat.insert("avg_hr_bpm".into(), score.int("average_heart_rate")?);
     flat.insert("max_hr_bpm".into(), score.int("max_heart_rate")?);
     flat.insert("calories".into(), calories(&score.float("kilojoule")?));

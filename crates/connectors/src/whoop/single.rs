@@ -1,73 +1,130 @@
 //! Single records: from the mirror by id, otherwise from WHOOP and into the mirror.
 
-use serde_json::Value;
-use store::records::Row;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+use store::records::StoredRecord;
 
-use super::api::{self, Endpoint, Patience};
+use super::api::{self, ApiPath, WaitPolicy};
 use super::kind::{CURRENT, Kind};
-use super::problem::{Code, Problem};
+use super::problem::{WhoopCode, WhoopProblem};
+use super::records::{Cycle, Record, Recovery, Sleep, Workout};
 use super::shape::{INVALID, Shaped, shape_text};
-use super::{NAME, Outcome, daily::pick, fit, keep, lists};
-use crate::coerce::Arguments;
-use crate::{Ask, Desk};
+use super::{NAME, Trouble, daily::pick, lists, mirror_writer, truncate};
+use crate::tool::Json;
+use crate::{ConnectorContext, ToolCall};
 
-pub(super) async fn cycle(ask: Ask<'_>) -> Outcome {
-    let arguments = Arguments(ask.arguments);
-    let id = arguments.required_int("cycle_id")?;
-    let fresh = arguments.flag("fresh", false)?;
-    let find = |desk: &Desk| desk.records.one(NAME, Kind::Cycles.name(), &id.to_string());
-    let endpoint = Endpoint::Cycle(id);
-    let known = if fresh { None } else { mirrored(ask.desk, endpoint, find)? };
-    let mut cycle = or_fetched(ask.desk, Kind::Cycles, endpoint, known).await?;
-    if let Some(cycle) = cycle.as_object_mut()
-        && let Some(since) = lists::left_open_since(cycle, ask.desk.clock.now().wall_us)
-    {
-        cycle.insert("stale_since".into(), since.into());
-    }
-    Ok(cycle)
+#[derive(Deserialize, JsonSchema)]
+pub(super) struct FreshArgs {
+    /// Ask WHOOP instead of the local mirror.
+    #[serde(default)]
+    fresh: bool,
 }
 
-/// The main sleep of the cycle; its newest nap when there is nothing else.
-pub(super) async fn cycle_sleep(ask: Ask<'_>) -> Outcome {
-    let arguments = Arguments(ask.arguments);
-    let id = arguments.required_int("cycle_id")?;
-    let fresh = arguments.flag("fresh", false)?;
-    let endpoint = Endpoint::CycleSleep(id);
-    let find = |desk: &Desk| {
-        let rows = desk.records.by_parent(NAME, Kind::Sleeps.name(), &id.to_string())?;
-        let recovery = desk.records.one(NAME, Kind::Recoveries.name(), &id.to_string())?;
-        let recovery = recovery.and_then(|row| fit::record(Kind::Recoveries, &row.flat).ok());
+#[derive(Deserialize, JsonSchema)]
+pub(super) struct CycleArgs {
+    cycle_id: i64,
+    /// Ask WHOOP instead of the local mirror.
+    #[serde(default)]
+    fresh: bool,
+}
+
+#[derive(Deserialize, JsonSchema)]
+pub(super) struct SleepArgs {
+    /// The sleep's UUID.
+    sleep_id: String,
+    /// Ask WHOOP instead of the local mirror.
+    #[serde(default)]
+    fresh: bool,
+}
+
+#[derive(Deserialize, JsonSchema)]
+pub(super) struct WorkoutArgs {
+    /// The workout's UUID.
+    workout_id: String,
+    /// Ask WHOOP instead of the local mirror.
+    #[serde(default)]
+    fresh: bool,
+}
+
+#[derive(Serialize, JsonSchema)]
+pub(super) struct OneCycle {
+    #[serde(flatten)]
+    cycle: Cycle,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "String")]
+    stale_since: Option<String>,
+}
+
+pub(super) async fn cycle(call: ToolCall<'_>, args: CycleArgs) -> Result<Json<OneCycle>, Trouble> {
+    let id = args.cycle_id;
+    let find = |ctx: &ConnectorContext| ctx.records.one(NAME, Kind::Cycles.name(), &id.to_string());
+    let endpoint = ApiPath::Cycle(id);
+    let known = if args.fresh { None } else { mirrored(call.ctx, endpoint, find)? };
+    let flat = or_fetched(call.ctx, Kind::Cycles, endpoint, known).await?;
+    let stale_since = lists::left_open_since(&flat, call.ctx.clock.now().wall_us);
+    Ok(Json(OneCycle { cycle: typed(flat, endpoint)?, stale_since }))
+}
+
+/// The main sleep of the cycle; its newest nap if there is no other sleep.
+pub(super) async fn cycle_sleep(
+    call: ToolCall<'_>,
+    args: CycleArgs,
+) -> Result<Json<Sleep>, Trouble> {
+    let id = args.cycle_id;
+    let endpoint = ApiPath::CycleSleep(id);
+    let find = |ctx: &ConnectorContext| {
+        let rows = ctx.records.by_parent(NAME, Kind::Sleeps.name(), &id.to_string())?;
+        let recovery = ctx.records.one(NAME, Kind::Recoveries.name(), &id.to_string())?;
+        let recovery = recovery.and_then(|row| truncate::record(Kind::Recoveries, &row.flat).ok());
         let scored = recovery.and_then(|flat| Some(flat.get("sleep_id")?.as_str()?.to_owned()));
         Ok(pick::main_sleep(rows, scored.as_deref()))
     };
-    let known = if fresh { None } else { mirrored(ask.desk, endpoint, find)? };
-    Ok(or_fetched(ask.desk, Kind::Sleeps, endpoint, known).await?)
+    let known = if args.fresh { None } else { mirrored(call.ctx, endpoint, find)? };
+    record(call.ctx, endpoint, known).await
 }
 
-pub(super) async fn cycle_recovery(ask: Ask<'_>) -> Outcome {
-    let arguments = Arguments(ask.arguments);
-    let id = arguments.required_int("cycle_id")?;
-    let fresh = arguments.flag("fresh", false)?;
-    let endpoint = Endpoint::CycleRecovery(id);
-    let find = |desk: &Desk| desk.records.one(NAME, Kind::Recoveries.name(), &id.to_string());
-    let known = if fresh { None } else { mirrored(ask.desk, endpoint, find)? };
-    Ok(or_fetched(ask.desk, Kind::Recoveries, endpoint, known).await?)
+pub(super) async fn cycle_recovery(
+    call: ToolCall<'_>,
+    args: CycleArgs,
+) -> Result<Json<Recovery>, Trouble> {
+    let id = args.cycle_id;
+    let endpoint = ApiPath::CycleRecovery(id);
+    let find =
+        |ctx: &ConnectorContext| ctx.records.one(NAME, Kind::Recoveries.name(), &id.to_string());
+    let known = if args.fresh { None } else { mirrored(call.ctx, endpoint, find)? };
+    record(call.ctx, endpoint, known).await
+}
+
+pub(super) async fn sleep(call: ToolCall<'_>, args: SleepArgs) -> Result<Json<Sleep>, Trouble> {
+    let id = args.sleep_id.as_str();
+    activity(call.ctx, "sleep_id", id, ApiPath::Sleep(id), args.fresh).await
+}
+
+pub(super) async fn workout(
+    call: ToolCall<'_>,
+    args: WorkoutArgs,
+) -> Result<Json<Workout>, Trouble> {
+    let id = args.workout_id.as_str();
+    activity(call.ctx, "workout_id", id, ApiPath::Workout(id), args.fresh).await
 }
 
 /// A sleep or a workout by its own id.
-pub(super) async fn activity(ask: Ask<'_>, kind: Kind) -> Outcome {
-    let arguments = Arguments(ask.arguments);
-    let name = if kind == Kind::Sleeps { "sleep_id" } else { "workout_id" };
-    let id = arguments.required_text(name)?;
-    let fresh = arguments.flag("fresh", false)?;
-    let endpoint = if kind == Kind::Sleeps { Endpoint::Sleep(id) } else { Endpoint::Workout(id) };
-    check_id(id).map_err(|words| Problem::invalid(endpoint.path(), format!("`{name}` {words}")))?;
-    let find = |desk: &Desk| desk.records.one(NAME, kind.name(), id);
-    let known = if fresh { None } else { mirrored(ask.desk, endpoint, find)? };
-    Ok(or_fetched(ask.desk, kind, endpoint, known).await?)
+async fn activity<T: Record>(
+    ctx: &ConnectorContext,
+    name: &str,
+    id: &str,
+    endpoint: ApiPath<'_>,
+    fresh: bool,
+) -> Result<Json<T>, Trouble> {
+    check_id(id)
+        .map_err(|words| WhoopProblem::invalid(endpoint.path(), format!("`{name}` {words}")))?;
+    let find = |ctx: &ConnectorContext| ctx.records.one(NAME, T::KIND.name(), id);
+    let known = if fresh { None } else { mirrored(ctx, endpoint, find)? };
+    record(ctx, endpoint, known).await
 }
 
-/// An id is one segment of a path: whatever could be read as more than that is refused.
+/// An id must be one path segment; anything else is refused.
 pub(super) fn check_id(id: &str) -> Result<(), &'static str> {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | ':' | '.');
     if id.is_empty() {
@@ -79,57 +136,75 @@ pub(super) fn check_id(id: &str) -> Result<(), &'static str> {
     }
 }
 
-pub(super) async fn snapshot(ask: Ask<'_>, kind: Kind) -> Outcome {
-    let fresh = Arguments(ask.arguments).flag("fresh", false)?;
-    let endpoint = if kind == Kind::Profile { Endpoint::Profile } else { Endpoint::Body };
-    let find = |desk: &Desk| desk.records.one(NAME, kind.name(), CURRENT);
-    let known = if fresh { None } else { mirrored(ask.desk, endpoint, find)? };
-    Ok(or_fetched(ask.desk, kind, endpoint, known).await?)
+pub(super) async fn snapshot<T: Record>(
+    call: ToolCall<'_>,
+    args: FreshArgs,
+) -> Result<Json<T>, Trouble> {
+    let endpoint = if T::KIND == Kind::Profile { ApiPath::Profile } else { ApiPath::Body };
+    let find = |ctx: &ConnectorContext| ctx.records.one(NAME, T::KIND.name(), CURRENT);
+    let known = if args.fresh { None } else { mirrored(call.ctx, endpoint, find)? };
+    record(call.ctx, endpoint, known).await
 }
 
-/// What the mirror has, unless it could not be read: then WHOOP is asked again.
+async fn record<T: Record>(
+    ctx: &ConnectorContext,
+    endpoint: ApiPath<'_>,
+    known: Option<StoredRecord>,
+) -> Result<Json<T>, Trouble> {
+    let flat = or_fetched(ctx, T::KIND, endpoint, known).await?;
+    Ok(Json(typed(flat, endpoint)?))
+}
+
+fn typed<T: Record>(flat: Map<String, Value>, endpoint: ApiPath<'_>) -> Result<T, WhoopProblem> {
+    T::of(flat).ok_or_else(|| {
+        let words =
+            "the record in the mirror is damaged; `tollgate sync whoop --full` brings it again";
+        WhoopProblem::new(WhoopCode::CacheError, endpoint.path(), words)
+    })
+}
+
+/// The stored record, unless it is unreadable: then it is requested from WHOOP again.
 fn mirrored(
-    desk: &Desk,
-    endpoint: Endpoint<'_>,
-    find: impl FnOnce(&Desk) -> Result<Option<Row>, store::records::RecordsError>,
-) -> Result<Option<Row>, Problem> {
-    let row = find(desk).map_err(|error| Problem::cache(endpoint.path(), &error))?;
+    ctx: &ConnectorContext,
+    endpoint: ApiPath<'_>,
+    find: impl FnOnce(&ConnectorContext) -> Result<Option<StoredRecord>, store::records::RecordsError>,
+) -> Result<Option<StoredRecord>, WhoopProblem> {
+    let row = find(ctx).map_err(|error| WhoopProblem::cache(endpoint.path(), &error))?;
     Ok(row.filter(|row| row.state.as_deref() != Some(INVALID)))
 }
 
 async fn or_fetched(
-    desk: &Desk,
+    ctx: &ConnectorContext,
     kind: Kind,
-    endpoint: Endpoint<'_>,
-    known: Option<Row>,
-) -> Result<Value, Problem> {
+    endpoint: ApiPath<'_>,
+    known: Option<StoredRecord>,
+) -> Result<Map<String, Value>, WhoopProblem> {
     match known {
-        Some(row) => fit::record(kind, &row.flat)
-            .map(Value::Object)
-            .map_err(|words| Problem::new(Code::UpstreamError, endpoint.path(), words)),
-        None => fetched(desk, kind, endpoint).await,
+        Some(row) => truncate::record(kind, &row.flat)
+            .map_err(|words| WhoopProblem::new(WhoopCode::UpstreamError, endpoint.path(), words)),
+        None => fetched(ctx, kind, endpoint).await,
     }
 }
 
-/// Asks WHOOP for one record, keeps it and answers it flat.
+/// Fetches one record from WHOOP, stores it and returns it flat.
 pub(super) async fn fetched(
-    desk: &Desk,
+    ctx: &ConnectorContext,
     kind: Kind,
-    endpoint: Endpoint<'_>,
-) -> Result<Value, Problem> {
-    let fetched = match api::get(desk, endpoint, &[], Patience::PROMPT).await {
+    endpoint: ApiPath<'_>,
+) -> Result<Map<String, Value>, WhoopProblem> {
+    let fetched = match api::get(ctx, endpoint, &[], WaitPolicy::PROMPT).await {
         Ok(fetched) => fetched,
         Err(problem) => {
-            if problem.code == Code::NotFound {
-                forget(desk, kind, endpoint);
+            if problem.code == WhoopCode::NotFound {
+                forget(ctx, kind, endpoint);
             }
             return Err(problem);
         }
     };
     let kept = if kind.is_snapshot() {
-        keep::keep_snapshot(desk, kind, fetched.text()).map(drop)
+        mirror_writer::store_snapshot(ctx, kind, fetched.text()).map(drop)
     } else {
-        keep::keep(desk, kind, &[fetched.text()]).map(drop)
+        mirror_writer::store_page(ctx, kind, &[fetched.text()]).map(drop)
     };
     if let Err(error) = kept {
         tracing::warn!(kind = kind.name(), %error, "an answer of WHOOP was not kept");
@@ -137,53 +212,53 @@ pub(super) async fn fetched(
     let shaped = shape_text(kind, fetched.text());
     if let Err(fault) = &shaped.flat {
         let words = format!("WHOOP sent a record that cannot be read: {fault}");
-        return Err(Problem::new(Code::UpstreamError, endpoint.path(), words));
+        return Err(WhoopProblem::new(WhoopCode::UpstreamError, endpoint.path(), words));
     }
     if kind == Kind::Recoveries {
-        bring_cycle(desk, &shaped).await;
+        bring_cycle(ctx, &shaped).await;
     }
-    Ok(fit::record(kind, &dated_text(desk, kind, &shaped)).map_or(Value::Null, Value::Object))
+    Ok(truncate::record(kind, &dated_text(ctx, kind, &shaped)).unwrap_or_default())
 }
 
-/// A recovery takes its times from its cycle. One that is not here yet is asked for; without it the
+/// A recovery takes its times from its cycle. A missing cycle is fetched; without it the
 /// times stay empty.
-async fn bring_cycle(desk: &Desk, recovery: &Shaped) {
-    if !is_undated(desk, recovery) {
+async fn bring_cycle(ctx: &ConnectorContext, recovery: &Shaped) {
+    if !is_undated(ctx, recovery) {
         return;
     }
     let id = recovery.id.as_deref().unwrap_or_default();
-    let Some(endpoint) = Endpoint::of(Kind::Cycles, id) else { return };
-    let Ok(fetched) = api::get(desk, endpoint, &[], Patience::PROMPT).await else { return };
-    if let Err(error) = keep::keep(desk, Kind::Cycles, &[fetched.text()]) {
+    let Some(endpoint) = ApiPath::of(Kind::Cycles, id) else { return };
+    let Ok(fetched) = api::get(ctx, endpoint, &[], WaitPolicy::PROMPT).await else { return };
+    if let Err(error) = mirror_writer::store_page(ctx, Kind::Cycles, &[fetched.text()]) {
         tracing::warn!(%error, "the cycle of a recovery was not kept");
     }
 }
 
 /// Is it a recovery whose cycle is not in the mirror?
-pub(super) fn is_undated(desk: &Desk, recovery: &Shaped) -> bool {
+pub(super) fn is_undated(ctx: &ConnectorContext, recovery: &Shaped) -> bool {
     let id = recovery.id.as_deref().unwrap_or_default();
-    matches!(desk.records.one(NAME, Kind::Cycles.name(), id), Ok(None))
+    matches!(ctx.records.one(NAME, Kind::Cycles.name(), id), Ok(None))
 }
 
-/// The derived form of a record that WHOOP has just sent; a recovery as the mirror has it, with its
+/// The derived form of a fetched record; a recovery as stored in the mirror, with its
 /// times.
-pub(super) fn dated_text(desk: &Desk, kind: Kind, shaped: &Shaped) -> String {
+pub(super) fn dated_text(ctx: &ConnectorContext, kind: Kind, shaped: &Shaped) -> String {
     let id = shaped.id.as_deref().filter(|_| kind == Kind::Recoveries);
-    let row = id.and_then(|id| desk.records.one(NAME, kind.name(), id).ok().flatten());
-    // What came a moment later from elsewhere is another version; only this one is answered.
+    let row = id.and_then(|id| ctx.records.one(NAME, kind.name(), id).ok().flatten());
+    // A version that another process stored since is ignored; only this one is returned.
     let same = row.filter(|row| row.updated_us == shaped.updated_us);
     same.map_or_else(|| shaped.flat_text(), |row| row.flat)
 }
 
-/// WHOOP does not have it any more, so neither does the mirror.
-fn forget(desk: &Desk, kind: Kind, endpoint: Endpoint<'_>) {
+/// Deletes a record that WHOOP no longer has.
+fn forget(ctx: &ConnectorContext, kind: Kind, endpoint: ApiPath<'_>) {
     let id = match endpoint {
-        Endpoint::Cycle(id) | Endpoint::CycleRecovery(id) => id.to_string(),
-        Endpoint::Sleep(id) | Endpoint::Workout(id) => id.to_owned(),
+        ApiPath::Cycle(id) | ApiPath::CycleRecovery(id) => id.to_string(),
+        ApiPath::Sleep(id) | ApiPath::Workout(id) => id.to_owned(),
         _ => return,
     };
-    let now_us = desk.clock.now().wall_us;
-    if let Err(error) = desk.records.remove(NAME, kind.name(), &[id], now_us) {
+    let now_us = ctx.clock.now().wall_us;
+    if let Err(error) = ctx.records.remove(NAME, kind.name(), &[id], now_us) {
         tracing::warn!(kind = kind.name(), %error, "a deleted record stays in the mirror");
     }
 }

@@ -1,52 +1,52 @@
-//! The rows of WHOOP's tools: 17 of our own and the 16 that older policies and agents name.
+//! The rows of WHOOP's tools: the 17 documented ones, 11 with insights, and the 16 that older policies and
+//! agents use.
 
-use std::future::ready;
-
-use super::{answering, classic, daily, events, export, health, lists, schemas, single, status};
-use crate::whoop::kind::Kind;
-use crate::{Effect, MAIN_SET, Reach, Run, Tool};
+use super::api::ApiPath;
+use super::handler::handler;
+use super::kind::Kind;
+use super::records::{Body, Cycle, Profile, Recovery, Sleep, Workout};
+use super::{classic, daily, events, export, health, insights, list_tools, single, status};
+use crate::arguments::NoArgs;
+use crate::tool::Handler;
+use crate::{Effect, MAIN_SET, Reach, Tool};
 
 /// The set of the 16 older tools.
 pub(super) const CLASSIC: &str = "classic";
 
-/// What differs from row to row; the rest is the same for all tools of a set.
+/// The fields that differ; the rest is the same for all tools of a set.
 #[derive(Clone, Copy)]
-struct Row {
+struct WhoopToolRow {
     name: &'static str,
     title: &'static str,
     description: &'static str,
-    input: &'static str,
-    output: &'static str,
     effect: Effect,
     scopes: &'static [&'static str],
-    run: Run,
+    handler: Handler,
 }
 
-const fn tool(row: Row, set: &'static str) -> Tool {
+const fn tool(row: WhoopToolRow, set: &'static str) -> Tool {
     Tool {
         name: row.name,
         title: row.title,
         description: row.description,
-        input_schema: row.input,
-        output_schema: row.output,
         effect: row.effect,
         set,
-        // What needs no scope tells of the mirror or of the login, most of the time.
+        // A tool without a scope mostly reads only the mirror or the login.
         reach: if row.scopes.is_empty() { Reach::Here } else { Reach::Outside },
         scopes: row.scopes,
-        run: row.run,
+        handler: row.handler,
     }
 }
 
-const fn main(row: Row) -> Tool {
+const fn main(row: WhoopToolRow) -> Tool {
     tool(row, MAIN_SET)
 }
 
-const fn older(row: Row) -> Tool {
+const fn older(row: WhoopToolRow) -> Tool {
     tool(row, CLASSIC)
 }
 
-/// A row that asks WHOOP although it needs no scope there.
+/// A tool that sends requests to WHOOP although it needs no scope.
 const fn outside(tool: Tool) -> Tool {
     Tool { reach: Reach::Outside, ..tool }
 }
@@ -68,334 +68,356 @@ const EVERY: &[&str] = &[
 const DAY: &[&str] = &["read:cycles", "read:recovery", "read:sleep", "read:workout"];
 
 pub(super) const TOOLS: &[Tool] = &[
-    main(Row {
+    main(WhoopToolRow {
         name: "get_whoop_auth_status",
         title: "WHOOP sign-in",
         description: "Says whether WHOOP is signed in and until when. Call it first after AUTH_FAILED.",
-        input: schemas::NO_INPUT,
-        output: schemas::STATUS,
         effect: Effect::Reads,
         scopes: &[],
-        run: |ask| answering(ready(status::status(&ask))),
+        handler: handler!(status::status),
     }),
-    main(Row {
+    main(WhoopToolRow {
         name: "sync_whoop",
         title: "Sync WHOOP",
         description: "Brings the local mirror up to date. Run it once per session: lists and single records are read from the mirror.",
-        input: schemas::SYNC_INPUT,
-        output: schemas::SYNC,
         effect: Effect::Runs,
         scopes: EVERY,
-        run: |ask| answering(status::sync(ask)),
+        handler: handler!(status::sync),
     }),
-    main(Row {
+    main(WhoopToolRow {
         name: "get_whoop_profile",
         title: "WHOOP profile",
         description: "Name and e-mail of the WHOOP member.",
-        input: schemas::FRESH_INPUT,
-        output: schemas::PROFILE,
         effect: Effect::Reads,
         scopes: PROFILE,
-        run: |ask| answering(single::snapshot(ask, Kind::Profile)),
+        handler: handler!(single::snapshot::<Profile>),
     }),
-    main(Row {
+    main(WhoopToolRow {
         name: "get_whoop_body_measurement",
         title: "Body measurements",
         description: "Height in metres, weight in kilograms, maximum heart rate.",
-        input: schemas::FRESH_INPUT,
-        output: schemas::BODY,
         effect: Effect::Reads,
         scopes: BODY,
-        run: |ask| answering(single::snapshot(ask, Kind::BodyMeasurement)),
+        handler: handler!(single::snapshot::<Body>),
     }),
-    main(Row {
+    main(WhoopToolRow {
         name: "list_whoop_cycles",
         title: "List cycles",
         description: "Physiological days with strain and energy, newest first, between an inclusive start and an exclusive end. Read from the mirror where it is complete.",
-        input: schemas::LIST_INPUT,
-        output: schemas::CYCLES,
         effect: Effect::Reads,
         scopes: CYCLES,
-        run: |ask| answering(lists::list(ask, Kind::Cycles)),
+        handler: handler!(list_tools::list::<Cycle>),
     }),
-    main(Row {
+    main(WhoopToolRow {
         name: "list_whoop_recoveries",
         title: "List recoveries",
         description: "Recovery score, HRV and resting heart rate of each cycle, newest first, between an inclusive start and an exclusive end.",
-        input: schemas::LIST_INPUT,
-        output: schemas::RECOVERIES,
         effect: Effect::Reads,
         scopes: RECOVERY,
-        run: |ask| answering(lists::list(ask, Kind::Recoveries)),
+        handler: handler!(list_tools::list::<Recovery>),
     }),
-    main(Row {
+    main(WhoopToolRow {
         name: "list_whoop_sleeps",
         title: "List sleeps",
         description: "Sleeps and naps with their stages in seconds, newest first, between an inclusive start and an exclusive end.",
-        input: schemas::LIST_INPUT,
-        output: schemas::SLEEPS,
         effect: Effect::Reads,
         scopes: SLEEP,
-        run: |ask| answering(lists::list(ask, Kind::Sleeps)),
+        handler: handler!(list_tools::list::<Sleep>),
     }),
-    main(Row {
+    main(WhoopToolRow {
         name: "list_whoop_workouts",
         title: "List workouts",
         description: "Workouts with strain, heart-rate zones and distance, newest first, between an inclusive start and an exclusive end.",
-        input: schemas::LIST_INPUT,
-        output: schemas::WORKOUTS,
         effect: Effect::Reads,
         scopes: WORKOUT,
-        run: |ask| answering(lists::list(ask, Kind::Workouts)),
+        handler: handler!(list_tools::list::<Workout>),
     }),
-    main(Row {
+    main(WhoopToolRow {
         name: "get_whoop_cycle",
         title: "One cycle",
         description: "One cycle by its id.",
-        input: schemas::CYCLE_ID_INPUT,
-        output: schemas::CYCLE,
         effect: Effect::Reads,
         scopes: CYCLES,
-        run: |ask| answering(single::cycle(ask)),
+        handler: handler!(single::cycle),
     }),
-    main(Row {
+    main(WhoopToolRow {
         name: "get_whoop_cycle_sleep",
         title: "Sleep of a cycle",
         description: "The main sleep of a cycle.",
-        input: schemas::CYCLE_ID_INPUT,
-        output: schemas::SLEEP,
         effect: Effect::Reads,
         scopes: SLEEP,
-        run: |ask| answering(single::cycle_sleep(ask)),
+        handler: handler!(single::cycle_sleep),
     }),
-    main(Row {
+    main(WhoopToolRow {
         name: "get_whoop_cycle_recovery",
         title: "Recovery of a cycle",
         description: "The recovery that belongs to a cycle.",
-        input: schemas::CYCLE_ID_INPUT,
-        output: schemas::RECOVERY,
         effect: Effect::Reads,
         scopes: RECOVERY,
-        run: |ask| answering(single::cycle_recovery(ask)),
+        handler: handler!(single::cycle_recovery),
     }),
-    main(Row {
+    main(WhoopToolRow {
         name: "get_whoop_sleep",
         title: "One sleep",
         description: "One sleep or nap by its id.",
-        input: schemas::SLEEP_ID_INPUT,
-        output: schemas::SLEEP,
         effect: Effect::Reads,
         scopes: SLEEP,
-        run: |ask| answering(single::activity(ask, Kind::Sleeps)),
+        handler: handler!(single::sleep),
     }),
-    main(Row {
+    main(WhoopToolRow {
         name: "get_whoop_workout",
         title: "One workout",
         description: "One workout by its id.",
-        input: schemas::WORKOUT_ID_INPUT,
-        output: schemas::WORKOUT,
         effect: Effect::Reads,
         scopes: WORKOUT,
-        run: |ask| answering(single::activity(ask, Kind::Workouts)),
+        handler: handler!(single::workout),
     }),
-    main(Row {
+    main(WhoopToolRow {
         name: "get_whoop_daily_summary",
         title: "Summary of a day",
         description: "Cycle, morning recovery, longest sleep that is no nap, and workouts of one day: a UTC day, or with day=local the day you woke. Says which, and how fresh today is.",
-        input: schemas::DAILY_INPUT,
-        output: schemas::DAILY,
         effect: Effect::Reads,
         scopes: DAY,
-        run: |ask| answering(daily::summary(ask)),
+        handler: handler!(daily::summary),
     }),
-    main(Row {
+    main(WhoopToolRow {
         name: "get_whoop_events",
         title: "What changed",
         description: "What changed in the mirror since a time, oldest change first. Pass next_cursor back as since to go on.",
-        input: schemas::EVENTS_INPUT,
-        output: schemas::EVENTS,
         effect: Effect::Reads,
         scopes: &[],
-        run: |ask| answering(ready(events::events(&ask))),
+        handler: handler!(events::events),
     }),
-    main(Row {
+    main(WhoopToolRow {
         name: "export_whoop",
         title: "Export",
         description: "Writes the mirror to CSV, JSON lines or Parquet files. Run sync_whoop first.",
-        input: schemas::EXPORT_INPUT,
-        output: schemas::EXPORT,
         effect: Effect::Runs,
         scopes: &[],
-        run: |ask| answering(ready(export::export(&ask))),
+        handler: handler!(export::export),
     }),
-    outside(main(Row {
+    outside(main(WhoopToolRow {
         name: "health_check",
         title: "Health check",
         description: "Checks the sign-in, WHOOP itself and the local mirror. live=false stays offline.",
-        input: schemas::HEALTH_INPUT,
-        output: schemas::HEALTH,
         effect: Effect::Reads,
         scopes: &[],
-        run: |ask| answering(health::health(ask)),
+        handler: handler!(health::health),
     })),
-    older(Row {
+    main(WhoopToolRow {
+        name: "get_whoop_today",
+        title: "Today at a glance",
+        description: "Today's recovery, HRV, resting heart rate, sleep and load, each against its usual range, with the number of nights behind it. Reads the mirror: run sync_whoop first.",
+        effect: Effect::Reads,
+        scopes: &[],
+        handler: handler!(insights::today),
+    }),
+    main(WhoopToolRow {
+        name: "get_whoop_review",
+        title: "Weekly or monthly review",
+        description: "A week or a month against the one before: differences with intervals, claims that hold against chance, sleep regularity and debt, training load.",
+        effect: Effect::Reads,
+        scopes: &[],
+        handler: handler!(insights::review),
+    }),
+    main(WhoopToolRow {
+        name: "get_whoop_comparison",
+        title: "Compare two periods",
+        description: "Two periods of any length against each other: difference, 95 % interval, Hedges g, effective number of days.",
+        effect: Effect::Reads,
+        scopes: &[],
+        handler: handler!(insights::comparison),
+    }),
+    main(WhoopToolRow {
+        name: "get_whoop_trend",
+        title: "Trend of a metric",
+        description: "Slope with its interval and a test that allows for autocorrelation, and the daily values.",
+        effect: Effect::Reads,
+        scopes: &[],
+        handler: handler!(insights::trend),
+    }),
+    main(WhoopToolRow {
+        name: "get_whoop_baseline",
+        title: "Baseline and anomalies",
+        description: "The usual range of a metric over 14, 30 and 90 days, unusual episodes with their dates, and changes of level.",
+        effect: Effect::Reads,
+        scopes: &[],
+        handler: handler!(insights::baseline),
+    }),
+    main(WhoopToolRow {
+        name: "get_whoop_drivers",
+        title: "Drivers of recovery",
+        description: "What goes with recovery, HRV and sleep: sleep, strain of the day before, journal answers, travel. Only discoveries among all looks are claims; the rest is listed as unclear or as too little data.",
+        effect: Effect::Reads,
+        scopes: &[],
+        handler: handler!(insights::drivers),
+    }),
+    main(WhoopToolRow {
+        name: "get_whoop_relation",
+        title: "Relate two metrics",
+        description: "The correlation of any two metrics by local day with a lag, without the weekly rhythm, with the effective number of days.",
+        effect: Effect::Reads,
+        scopes: &[],
+        handler: handler!(insights::relation),
+    }),
+    main(WhoopToolRow {
+        name: "get_whoop_training_load",
+        title: "Training load",
+        description: "Fitness (CTL), fatigue (ATL), form (TSB), uncoupled acute to chronic ratio and monotony, from workout energy or zone minutes.",
+        effect: Effect::Reads,
+        scopes: &[],
+        handler: handler!(insights::training_load),
+    }),
+    main(WhoopToolRow {
+        name: "get_whoop_sleep_report",
+        title: "Sleep report",
+        description: "Sleep Regularity Index, mid-sleep and its spread, social jet lag, sleep against its need, debt.",
+        effect: Effect::Reads,
+        scopes: &[],
+        handler: handler!(insights::sleep_report),
+    }),
+    main(WhoopToolRow {
+        name: "get_whoop_records",
+        title: "Records and streaks",
+        description: "Highest, lowest and best days of a metric, current and longest streaks.",
+        effect: Effect::Reads,
+        scopes: &[],
+        handler: handler!(insights::records),
+    }),
+    main(WhoopToolRow {
+        name: "query_whoop",
+        title: "Query WHOOP with SQL",
+        description: "One read-only SELECT over the WHOOP views, with limits on rows, bytes and time.",
+        effect: Effect::Reads,
+        scopes: &[],
+        handler: handler!(insights::query),
+    }),
+    older(WhoopToolRow {
         name: "whoop-get-user-profile",
         title: "User profile",
         description: "The member's profile as WHOOP sends it.",
-        input: schemas::NO_INPUT,
-        output: schemas::CLASSIC_RECORD,
         effect: Effect::Reads,
         scopes: PROFILE,
-        run: |ask| Box::pin(classic::snapshot(ask, Kind::Profile)),
+        handler: handler!(|call, _: NoArgs| classic::record(call, ApiPath::Profile)),
     }),
-    older(Row {
+    older(WhoopToolRow {
         name: "whoop-get-user-body-measurements",
         title: "Body measurements",
         description: "The member's body measurements as WHOOP sends them.",
-        input: schemas::NO_INPUT,
-        output: schemas::CLASSIC_RECORD,
         effect: Effect::Reads,
         scopes: BODY,
-        run: |ask| Box::pin(classic::snapshot(ask, Kind::BodyMeasurement)),
+        handler: handler!(|call, _: NoArgs| classic::record(call, ApiPath::Body)),
     }),
-    outside(older(Row {
+    outside(older(WhoopToolRow {
         name: "whoop-revoke-user-access",
         title: "Revoke access",
         description: "Takes the consent back at WHOOP and forgets the login here.",
-        input: schemas::NO_INPUT,
-        output: schemas::CLASSIC_LOGIN,
         effect: Effect::Destroys,
         scopes: &[],
-        run: |ask| Box::pin(classic::revoke(ask)),
+        handler: handler!(classic::revoke),
     })),
-    older(Row {
+    older(WhoopToolRow {
         name: "whoop-get-cycle-by-id",
         title: "Cycle by id",
         description: "One cycle as WHOOP sends it.",
-        input: schemas::CLASSIC_CYCLE_INPUT,
-        output: schemas::CLASSIC_RECORD,
         effect: Effect::Reads,
         scopes: CYCLES,
-        run: |ask| Box::pin(classic::cycle(ask)),
+        handler: handler!(classic::cycle),
     }),
-    older(Row {
+    older(WhoopToolRow {
         name: "whoop-get-cycle-collection",
         title: "Cycles",
         description: "One page of cycles as WHOOP sends it.",
-        input: schemas::CLASSIC_LIST_INPUT,
-        output: schemas::CLASSIC_PAGE,
         effect: Effect::Reads,
         scopes: CYCLES,
-        run: |ask| Box::pin(classic::collection(ask, Kind::Cycles)),
+        handler: handler!(|call, args| classic::collection(call, args, Kind::Cycles)),
     }),
-    older(Row {
+    older(WhoopToolRow {
         name: "whoop-get-sleep-for-cycle",
         title: "Sleep of a cycle",
         description: "The sleep of a cycle as WHOOP sends it.",
-        input: schemas::CLASSIC_CYCLE_INPUT,
-        output: schemas::CLASSIC_RECORD,
         effect: Effect::Reads,
         scopes: SLEEP,
-        run: |ask| Box::pin(classic::cycle_sleep(ask)),
+        handler: handler!(classic::cycle_sleep),
     }),
-    older(Row {
+    older(WhoopToolRow {
         name: "whoop-get-recovery-collection",
         title: "Recoveries",
         description: "One page of recoveries as WHOOP sends it.",
-        input: schemas::CLASSIC_LIST_INPUT,
-        output: schemas::CLASSIC_PAGE,
         effect: Effect::Reads,
         scopes: RECOVERY,
-        run: |ask| Box::pin(classic::collection(ask, Kind::Recoveries)),
+        handler: handler!(|call, args| classic::collection(call, args, Kind::Recoveries)),
     }),
-    older(Row {
+    older(WhoopToolRow {
         name: "whoop-get-recovery-for-cycle",
         title: "Recovery of a cycle",
         description: "The recovery of a cycle as WHOOP sends it.",
-        input: schemas::CLASSIC_CYCLE_INPUT,
-        output: schemas::CLASSIC_RECORD,
         effect: Effect::Reads,
         scopes: RECOVERY,
-        run: |ask| Box::pin(classic::cycle_recovery(ask)),
+        handler: handler!(classic::cycle_recovery),
     }),
-    older(Row {
+    older(WhoopToolRow {
         name: "whoop-get-sleep-by-id",
         title: "Sleep by id",
         description: "One sleep as WHOOP sends it.",
-        input: schemas::CLASSIC_SLEEP_INPUT,
-        output: schemas::CLASSIC_RECORD,
         effect: Effect::Reads,
         scopes: SLEEP,
-        run: |ask| Box::pin(classic::activity(ask, Kind::Sleeps)),
+        handler: handler!(classic::sleep),
     }),
-    older(Row {
+    older(WhoopToolRow {
         name: "whoop-get-sleep-collection",
         title: "Sleeps",
         description: "One page of sleeps and naps as WHOOP sends it.",
-        input: schemas::CLASSIC_LIST_INPUT,
-        output: schemas::CLASSIC_PAGE,
         effect: Effect::Reads,
         scopes: SLEEP,
-        run: |ask| Box::pin(classic::collection(ask, Kind::Sleeps)),
+        handler: handler!(|call, args| classic::collection(call, args, Kind::Sleeps)),
     }),
-    older(Row {
+    older(WhoopToolRow {
         name: "whoop-get-workout-by-id",
         title: "Workout by id",
         description: "One workout as WHOOP sends it.",
-        input: schemas::CLASSIC_WORKOUT_INPUT,
-        output: schemas::CLASSIC_RECORD,
         effect: Effect::Reads,
         scopes: WORKOUT,
-        run: |ask| Box::pin(classic::activity(ask, Kind::Workouts)),
+        handler: handler!(classic::workout),
     }),
-    older(Row {
+    older(WhoopToolRow {
         name: "whoop-get-workout-collection",
         title: "Workouts",
         description: "One page of workouts as WHOOP sends it.",
-        input: schemas::CLASSIC_LIST_INPUT,
-        output: schemas::CLASSIC_PAGE,
         effect: Effect::Reads,
         scopes: WORKOUT,
-        run: |ask| Box::pin(classic::collection(ask, Kind::Workouts)),
+        handler: handler!(|call, args| classic::collection(call, args, Kind::Workouts)),
     }),
-    older(Row {
+    older(WhoopToolRow {
         name: "whoop-get-authorization-url",
         title: "Authorization address",
         description: "The address at which the owner consents, with `offline` and a fresh state.",
-        input: schemas::NO_INPUT,
-        output: schemas::CLASSIC_LOGIN,
         effect: Effect::Reads,
         scopes: &[],
-        run: |ask| Box::pin(classic::authorization_url(ask)),
+        handler: handler!(classic::authorization_url),
     }),
-    outside(older(Row {
+    outside(older(WhoopToolRow {
         name: "whoop-exchange-code-for-token",
         title: "Exchange a code",
         description: "Exchanges an authorization code and seals the login in the vault. No token is shown.",
-        input: schemas::CLASSIC_CODE_INPUT,
-        output: schemas::CLASSIC_LOGIN,
         effect: Effect::Destroys,
         scopes: &[],
-        run: |ask| Box::pin(classic::exchange(ask)),
+        handler: handler!(classic::exchange),
     })),
-    outside(older(Row {
+    outside(older(WhoopToolRow {
         name: "whoop-refresh-token",
         title: "Refresh the login",
         description: "Refreshes the login in the vault. No token is shown, and one that is passed is not used.",
-        input: schemas::CLASSIC_REFRESH_INPUT,
-        output: schemas::CLASSIC_LOGIN,
         effect: Effect::Adds,
         scopes: &[],
-        run: |ask| Box::pin(classic::refresh(ask)),
+        handler: handler!(classic::refresh),
     })),
-    outside(older(Row {
+    outside(older(WhoopToolRow {
         name: "whoop-set-access-token",
         title: "Set an access token",
         description: "Puts an access token into the vault. Refused unless the owner allows it: tokens should not travel through a conversation.",
-        input: schemas::CLASSIC_TOKEN_INPUT,
-        output: schemas::CLASSIC_LOGIN,
         effect: Effect::Destroys,
         scopes: &[],
-        run: |ask| Box::pin(classic::set_access_token(ask)),
+        handler: handler!(classic::set_access_token),
     })),
 ];

@@ -1,13 +1,13 @@
-//! Takes in WHOOP's own data export, the ZIP that the app sends. What the API also has is left to the
-//! API; the rest joins the mirror under ids of its own, and gives way when the API brings it later.
+//! Imports WHOOP's data export, the ZIP that the app sends. Records that the API has are left alone;
+//! the rest is stored under our own ids, and replaced when the API returns it later.
 
+mod api_matches;
 mod archive;
 mod cells;
 mod columns;
-mod journal;
+pub(crate) mod journal;
 mod merge;
 mod rows;
-mod twins;
 
 use std::collections::{BTreeMap, HashMap};
 use std::io::{Read, Seek};
@@ -15,19 +15,19 @@ use std::io::{Read, Seek};
 use jiff::tz::Offset;
 use store::records::RecordsError;
 
-use crate::Desk;
-use archive::Entry;
-use cells::Cells;
-use columns::{Column, Header, Table};
-use journal::Answer;
-use rows::{Day, Draft};
+use crate::ConnectorContext;
+use archive::TableFile;
+use cells::ExportRow;
+use columns::{Column, ExportTable, Header};
+use journal::JournalAnswer;
+use rows::{CycleRow, Draft};
 
+pub use api_matches::{give_way, give_way_to};
 pub use journal::{KIND as JOURNAL, VIEW as JOURNAL_VIEW};
-pub use twins::{give_way, give_way_to};
 
-/// Odd rows are named so often; then they are only counted.
+/// The number of invalid rows that are named; further ones are only counted.
 const ODD_NAMED_MAX: usize = 20;
-/// WHOOP's own first, then those of spreadsheets where the comma is of decimals. With a wrong one the
+/// WHOOP's separator first, then those of spreadsheets with decimal commas. With a wrong one the
 /// header is a single column that no table has.
 const SEPARATORS: [u8; 3] = [b',', b';', b'\t'];
 
@@ -47,29 +47,29 @@ pub enum TakeoutError {
     Records(#[from] RecordsError),
 }
 
-/// What an import did.
+/// The result of an import.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub struct Imported {
-    /// By kind, in the mirror's words.
-    pub kinds: BTreeMap<&'static str, Tally>,
-    /// Tables that are not ours to read.
+pub struct TakeoutReport {
+    /// By kind, with the mirror's names.
+    pub kinds: BTreeMap<&'static str, TakeoutCounts>,
+    /// Unknown tables.
     pub skipped: Vec<String>,
-    pub odd: Vec<Odd>,
+    pub odd: Vec<SkippedRow>,
     pub odd_count: usize,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Tally {
+pub struct TakeoutCounts {
     pub rows: usize,
     /// New in the mirror, or changed since an earlier import.
     pub written: usize,
-    /// Here already from an earlier import.
+    /// Unchanged since an earlier import.
     pub unchanged: usize,
-    /// The API has brought it, so the export's version was not needed.
+    /// Skipped, because the API has it.
     pub known: usize,
 }
 
-impl Tally {
+impl TakeoutCounts {
     pub fn is_nothing(&self) -> bool {
         self.written + self.unchanged + self.known == 0
     }
@@ -77,7 +77,7 @@ impl Tally {
 
 /// A row that could not be used.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Odd {
+pub struct SkippedRow {
     pub file: String,
     /// As a text editor counts.
     pub line: u64,
@@ -90,26 +90,29 @@ pub fn is_imported(id: &str) -> bool {
 }
 
 /// Imports an export. Importing it again changes nothing.
-pub fn import(desk: &Desk, source: impl Read + Seek) -> Result<Imported, TakeoutError> {
-    let mut imported = Imported::default();
+pub fn import(
+    ctx: &ConnectorContext,
+    source: impl Read + Seek,
+) -> Result<TakeoutReport, TakeoutError> {
+    let mut imported = TakeoutReport::default();
     let export = read(archive::tables(source)?, &mut imported)?;
-    merge::merge(desk, export, &mut imported)?;
+    merge::merge(ctx, export, &mut imported)?;
     Ok(imported)
 }
 
 /// An export that was read, table by table.
 #[derive(Default)]
 struct Export {
-    days: Vec<Day>,
+    days: Vec<CycleRow>,
     sleeps: Vec<Draft>,
     workouts: Vec<Draft>,
-    answers: Vec<Answer>,
+    answers: Vec<JournalAnswer>,
 }
 
-fn read(entries: Vec<Entry>, imported: &mut Imported) -> Result<Export, TakeoutError> {
+fn read(entries: Vec<TableFile>, imported: &mut TakeoutReport) -> Result<Export, TakeoutError> {
     let mut tables = Vec::new();
     for entry in entries {
-        match Sheet::read(&entry) {
+        match ParsedTable::read(&entry) {
             Some(sheet) => tables.push(sheet),
             None => imported.skipped.push(entry.name),
         }
@@ -129,36 +132,36 @@ fn read(entries: Vec<Entry>, imported: &mut Imported) -> Result<Export, TakeoutE
     Ok(export)
 }
 
-impl Imported {
-    /// There were rows, and none of them is in the mirror now.
+impl TakeoutReport {
+    /// There were rows, and none of them was stored.
     pub fn took_nothing(&self) -> bool {
-        self.odd_count > 0 && self.kinds.values().all(Tally::is_nothing)
+        self.odd_count > 0 && self.kinds.values().all(TakeoutCounts::is_nothing)
     }
 
     fn odd(&mut self, file: &str, line: u64, why: String) {
         self.odd_count += 1;
         if self.odd.len() < ODD_NAMED_MAX {
-            self.odd.push(Odd { file: file.to_owned(), line, why });
+            self.odd.push(SkippedRow { file: file.to_owned(), line, why });
         }
     }
 }
 
 /// One table, split into cells.
-struct Sheet {
+struct ParsedTable {
     name: String,
     header: Header,
     rows: Vec<(u64, csv::StringRecord)>,
 }
 
-impl Sheet {
-    /// Nothing when it is no table of ours.
-    fn read(entry: &Entry) -> Option<Sheet> {
+impl ParsedTable {
+    /// `None` for an unknown table.
+    fn read(entry: &TableFile) -> Option<ParsedTable> {
         let text = String::from_utf8_lossy(&entry.bytes);
         let text = text.strip_prefix('\u{feff}').unwrap_or(&text);
-        SEPARATORS.iter().find_map(|separator| Sheet::split(&entry.name, text, *separator))
+        SEPARATORS.iter().find_map(|separator| ParsedTable::split(&entry.name, text, *separator))
     }
 
-    fn split(name: &str, text: &str, separator: u8) -> Option<Sheet> {
+    fn split(name: &str, text: &str, separator: u8) -> Option<ParsedTable> {
         let mut reader = csv::ReaderBuilder::new();
         let reader = reader.flexible(true).delimiter(separator);
         let mut reader = reader.from_reader(text.as_bytes());
@@ -169,7 +172,7 @@ impl Sheet {
             rows.push((row.position().map_or(0, |at| line(text, at)), row));
         }
         header.learn_decimals(rows.iter().map(|(_, row)| row));
-        Some(Sheet { name: name.to_owned(), header, rows })
+        Some(ParsedTable { name: name.to_owned(), header, rows })
     }
 
     fn take(
@@ -178,11 +181,11 @@ impl Sheet {
         zones: &Zones,
         into: &mut Export,
     ) -> Result<(), String> {
-        let cells = Cells { header: &self.header, row };
+        let cells = ExportRow { header: &self.header, row };
         let linked = cells.text(Column::CycleStart).and_then(|start| zones.get(start).copied());
         let offset = cells.offset()?.or(linked).ok_or("the row says no time zone")?;
         match self.header.table {
-            Table::Cycles => {
+            ExportTable::Cycles => {
                 let day = rows::day(&cells, offset)?;
                 let is_open = day.cycle.end_us.is_none();
                 into.days.push(day);
@@ -191,29 +194,29 @@ impl Sheet {
                     return Err(why.to_owned());
                 }
             }
-            Table::Sleeps => into.sleeps.push(rows::sleep(&cells, offset)?),
-            Table::Workouts => into.workouts.push(rows::workout(&cells, offset)?),
-            Table::Journal => into.answers.push(journal::answer(&cells, offset)?),
+            ExportTable::Sleeps => into.sleeps.push(rows::sleep(&cells, offset)?),
+            ExportTable::Workouts => into.workouts.push(rows::workout(&cells, offset)?),
+            ExportTable::Journal => into.answers.push(journal::answer(&cells, offset)?),
         }
         Ok(())
     }
 }
 
-/// The line a row begins in. Where lines end with two characters the reader stops between them.
+/// The first line of a row. With CRLF the reader stops between the two characters.
 fn line(text: &str, at: &csv::Position) -> u64 {
     let next = usize::try_from(at.byte()).ok().and_then(|byte| text.as_bytes().get(byte));
     at.line() + u64::from(next == Some(&b'\n'))
 }
 
-/// Offsets by the start of a cycle as the tables write it.
+/// Offsets by the start of a cycle as written in the tables.
 type Zones = HashMap<String, Offset>;
 
 /// Some exports name the zone in one table only; the start of the cycle leads from the others to it.
-fn zones(sheets: &[Sheet]) -> Zones {
+fn zones(sheets: &[ParsedTable]) -> Zones {
     let mut zones = Zones::new();
     for sheet in sheets {
         for (_, row) in &sheet.rows {
-            let cells = Cells { header: &sheet.header, row };
+            let cells = ExportRow { header: &sheet.header, row };
             if let (Some(start), Ok(Some(offset))) =
                 (cells.text(Column::CycleStart), cells.offset())
             {

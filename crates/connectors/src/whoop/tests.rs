@@ -2,14 +2,15 @@
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
 
 mod answers;
-mod dated;
 mod days;
+mod insights;
 mod login;
 mod reads;
+mod record_times;
 
 use std::sync::Arc;
 
-use sandbox::{Config, Running, Sandbox, Time};
+use sandbox::{ClockMode, Config, Running, Sandbox};
 use serde_json::{Map, Value};
 use store::accounts::Account;
 use store::clock::{Clock, Now};
@@ -19,24 +20,24 @@ use store::secret::Secret;
 use store::vault::Vault;
 use tempfile::TempDir;
 
-use super::{NAME, SERVICE};
-use crate::oauth::answer::Tokens;
-use crate::{Answer, Ask, Contents, Desk, Reader, Settings};
+use super::NAME;
+use crate::oauth::token_response::Tokens;
+use crate::{Answer, Caller, ConnectorContext, Contents, ToolCall};
 
 /// Wednesday 15 April 2026, 10:00 UTC.
 pub(super) const NOW_US: i64 = 1_776_247_200_000_000;
 
-pub(super) struct Stage {
-    pub(super) desk: Desk,
+pub(super) struct WhoopFixture {
+    pub(super) ctx: ConnectorContext,
     pub(super) whoop: Running,
     pub(super) clock: Clock,
     _home: TempDir,
 }
 
 /// A signed-in owner with so many days of history at WHOOP and an empty mirror.
-pub(super) fn stage(days: u32) -> Stage {
+pub(super) fn fixture(days: u32) -> WhoopFixture {
     let mut config = Config::whoop(7, days, NOW_US);
-    config.time = Time::Stands;
+    config.time = ClockMode::Frozen;
     config.service.unlimit();
     let whoop = Sandbox::start(config).unwrap();
     let url = whoop.url().to_owned();
@@ -50,25 +51,26 @@ pub(super) fn stage(days: u32) -> Stage {
     let home = Home::create(&folder.path().join("home")).unwrap();
     let vault = Arc::new(Vault::from_key(Secret::new([7; 32])));
     let clock = Clock::set(Now { wall_us: NOW_US, steady_us: 1_000_000 });
-    let settings = Settings::read(&look).unwrap();
-    let desk = Desk::open(&home, vault, clock.clone(), Random::seeded(1), settings).unwrap();
-    let stage = Stage { desk, whoop, clock, _home: folder };
-    stage.sign_in();
-    stage
+    let settings = crate::read_settings(&look).unwrap();
+    let ctx =
+        ConnectorContext::open(&home, vault, clock.clone(), Random::seeded(1), settings).unwrap();
+    let fixture = WhoopFixture { ctx, whoop, clock, _home: folder };
+    fixture.sign_in();
+    fixture
 }
 
-impl Stage {
+impl WhoopFixture {
     fn sign_in(&self) {
         let tokens = self.whoop.control().tokens();
         let mut account = Account::new(NAME, NOW_US);
         Tokens::read(tokens.as_object().unwrap()).unwrap().apply(&mut account, NOW_US);
-        self.desk.accounts.lock(NAME).unwrap().save(&account).unwrap();
+        self.ctx.accounts.lock(NAME).unwrap().save(&account).unwrap();
     }
 
     pub(super) async fn call(&self, tool: &str, arguments: Value) -> Value {
         match self.answer(tool, arguments).await {
             Answer::Found(value) | Answer::Said { value, .. } | Answer::Refused(value) => value,
-            Answer::Written(written) => serde_json::from_str(written.plain()).unwrap(),
+            Answer::Json(written) => serde_json::from_str(written.plain()).unwrap(),
             Answer::Failed { code, words } => serde_json::json!({"failed": code, "words": words}),
         }
     }
@@ -76,13 +78,25 @@ impl Stage {
     pub(super) async fn answer(&self, tool: &str, arguments: Value) -> Answer {
         let none = Map::new();
         let arguments = arguments.as_object().unwrap_or(&none).clone();
-        let tool = SERVICE.tool(tool).unwrap();
-        let reader = &Reader::in_conversation("alice", 1);
-        (tool.run)(Ask { desk: &self.desk, reader, arguments: &arguments, told: None }).await
+        let tool = super::CONNECTOR.tool(tool).unwrap();
+        let caller = &Caller::in_session("alice", 1);
+        (tool.handler.run)(
+            ToolCall { ctx: &self.ctx, caller, on_progress: None, gate: None },
+            &arguments,
+        )
+        .await
     }
 
     pub(super) async fn read(&self, uri: &str) -> Option<Value> {
-        match crate::resource::read(&self.desk, &Reader::of_grant("alice"), &SERVICE, uri).await? {
+        match crate::resource::read(
+            &self.ctx,
+            &Caller::of_grant("alice"),
+            super::CONNECTOR.resources,
+            super::CONNECTOR.templates,
+            uri,
+        )
+        .await?
+        {
             (Contents::Text(text), _) => serde_json::from_str(&text).ok(),
             (Contents::Missing, _) => None,
         }

@@ -1,5 +1,5 @@
-//! Asks YouTube: public things with the owner's API key, or with the login where there is no key;
-//! the owner's own things with the login alone, because a key of another project is refused beside it.
+//! Requests to YouTube. Public data: with the owner's API key, else with the login. The owner's data:
+//! with the login alone, because Google refuses a key of another project together with it.
 
 use hyper::Method;
 use jiff::Timestamp;
@@ -7,47 +7,51 @@ use jiff::tz::TimeZone;
 use serde_json::Value;
 
 use super::{NAME, SERVICE};
-use crate::Desk;
-use crate::fetch::{self, Patience, Question};
+use crate::ConnectorContext;
+use crate::fetch::{self, ApiRequest, WaitPolicy};
 use crate::http::Reply;
 use crate::personal::{self, Code, Problem, from_fetch, json_of};
 
-/// Quotas are full again at midnight there.
+/// Google resets quotas at midnight in this zone.
 const PACIFIC: &str = "America/Los_Angeles";
 
-/// The owner's own things.
-pub(super) async fn own(desk: &Desk, what: &str, query: &[(&str, &str)]) -> Result<Value, Problem> {
-    own_with(desk, what, query, Patience::SOON).await
+/// The owner's data.
+pub(super) async fn own(
+    ctx: &ConnectorContext,
+    what: &str,
+    query: &[(&str, &str)],
+) -> Result<Value, Problem> {
+    own_with(ctx, what, query, WaitPolicy::SOON).await
 }
 
 pub(super) async fn own_with(
-    desk: &Desk,
+    ctx: &ConnectorContext,
     what: &str,
     query: &[(&str, &str)],
-    patience: Patience,
+    wait: WaitPolicy,
 ) -> Result<Value, Problem> {
-    let reply = fetch::get(desk, &SERVICE, &[what], query, patience).await;
-    json_of(&SERVICE, reply, |reply, body| refusal(desk, what, reply, body))
+    let reply = fetch::get(ctx, &SERVICE, &[what], query, wait).await;
+    json_of(&SERVICE, reply, |reply, body| refusal(ctx, what, reply, body))
 }
 
-/// What anybody may see.
+/// Public data.
 pub(super) async fn open(
-    desk: &Desk,
+    ctx: &ConnectorContext,
     what: &str,
     query: &[(&str, &str)],
 ) -> Result<Value, Problem> {
-    let Some(key) = personal::value(desk, &SERVICE, "api_key") else {
-        return own(desk, what, query).await.map_err(|problem| match problem.code {
+    let Some(key) = personal::value(ctx, &SERVICE, "api_key") else {
+        return own(ctx, what, query).await.map_err(|problem| match problem.code {
             Code::NotConfigured => no_key(),
             _ => problem,
         });
     };
-    let question = Question { method: &Method::GET, segments: &[what], query, json: None };
-    let request = fetch::request(desk, &SERVICE, question);
+    let question = ApiRequest { method: &Method::GET, segments: &[what], query, json: None };
+    let request = fetch::request(ctx, &SERVICE, question);
     let request = request.map_err(|error| from_fetch(&SERVICE, &error))?;
     let request = request.query("key", key.expose());
-    let reply = fetch::send(desk, &SERVICE, request, Patience::SOON).await;
-    json_of(&SERVICE, reply, |reply, body| refusal(desk, what, reply, body))
+    let reply = fetch::send(ctx, &SERVICE, request, WaitPolicy::SOON).await;
+    json_of(&SERVICE, reply, |reply, body| refusal(ctx, what, reply, body))
 }
 
 fn no_key() -> Problem {
@@ -65,14 +69,14 @@ const BAD_KEY: (Code, &str, &str) = (
     "put a valid key into `YOUTUBE_API_KEY`, or leave it out after `tollgate connect youtube`",
 );
 
-/// Google gives its reason as a word, at one of three places.
-fn refusal(desk: &Desk, what: &str, reply: &Reply, body: &Value) -> Option<Problem> {
+/// Google gives its reason as a word, in one of three members.
+fn refusal(ctx: &ConnectorContext, what: &str, reply: &Reply, body: &Value) -> Option<Problem> {
     let reasons = ["/error/errors/0/reason", "/error/details/0/reason", "/error/status"];
     let reason = reasons.iter().find_map(|place| body.pointer(place)?.as_str()).unwrap_or_default();
     let words = body.pointer("/error/message").and_then(Value::as_str).unwrap_or_default();
     let (code, message, hint) = match reason {
         "quotaExceeded" | "dailyLimitExceeded" | "RESOURCE_EXHAUSTED" => {
-            return Some(quota(desk, what, reply.status));
+            return Some(quota(ctx, what, reply.status));
         }
         "rateLimitExceeded" | "userRateLimitExceeded" | "RATE_LIMIT_EXCEEDED" => {
             (Code::RateLimited, "YouTube allows no more requests for now", "call again in a minute")
@@ -101,14 +105,14 @@ fn refusal(desk: &Desk, what: &str, reply: &Reply, body: &Value) -> Option<Probl
     Some(Problem::new(code, NAME, message, hint).status(reply.status).retry_after(wait_s))
 }
 
-fn quota(desk: &Desk, what: &str, status: u16) -> Problem {
-    let bucket = match what {
-        "search" => "the bucket of searches (100 a day unless Google granted more)",
-        _ => "the bucket of reads (10,000 units a day unless Google granted more)",
+fn quota(ctx: &ConnectorContext, what: &str, status: u16) -> Problem {
+    let quota = match what {
+        "search" => "the search quota (100 a day unless Google granted more)",
+        _ => "the read quota (10,000 units a day unless Google granted more)",
     };
-    let seconds = seconds_to_midnight(desk.clock.now().wall_us);
-    let hint = "it is full again at midnight Pacific time; the other bucket still works";
-    Problem::new(Code::QuotaExceeded, NAME, format!("{bucket} is empty"), hint)
+    let seconds = seconds_to_midnight(ctx.clock.now().wall_us);
+    let hint = "it is reset at midnight Pacific time; the other quota still works";
+    Problem::new(Code::QuotaExceeded, NAME, format!("{quota} is used up"), hint)
         .status(status)
         .retry_after(seconds)
 }
@@ -126,8 +130,8 @@ mod tests {
     use super::seconds_to_midnight;
 
     #[test]
-    fn quotas_are_full_again_at_midnight_in_california() {
-        // 2026-11-16T07:00:00Z is 23:00 there; without a time zone database nothing is said.
+    fn quotas_reset_at_midnight_pacific_time() {
+        // 2026-11-16T07:00:00Z is 23:00 there; without a time zone database the result is `None`.
         let seconds = seconds_to_midnight(1_794_812_400_000_000);
         assert!(matches!(seconds, Some(3600) | None), "{seconds:?}");
     }

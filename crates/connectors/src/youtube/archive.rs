@@ -1,28 +1,33 @@
-//! Google Takeout: what was watched and searched for, which the API does not offer, and the
-//! subscriptions, likes and playlists as they were. Google names files and columns in the owner's
-//! language and writes the history as HTML unless asked otherwise, so files are known by what is in
-//! them.
+//! Google Takeout: watch and search history, which the API does not offer, and subscriptions, likes
+//! and playlists. Google names files and columns in the owner's language and writes the history as
+//! HTML by default, so files are recognised by their content.
 
 mod activity;
-mod moment;
 mod tables;
 #[cfg(test)]
 mod tests;
+mod timestamp;
 
 use serde_json::{Value, json};
 use store::records::{Column, View};
 use url::Url;
 
-use super::{NAME, SERVICE};
-use crate::Desk;
-use crate::personal::archive::{self, Archive, Given, Intake, OpenFile, Stop, each_entry};
+use super::NAME;
+use super::mirror::MIRROR;
+use crate::ConnectorContext;
+use crate::personal::archive::{self, Archive, ImportInput, Intake, OpenFile, Stop, each_entry};
 use crate::personal::mirror::{Forgets, List, Stamp, at, columns};
-use crate::personal::{ArchiveError, Imported};
+use crate::personal::{ArchiveError, ArchiveImport, ImportReport};
 use crate::when::{instant_us, utc_seconds};
 
-/// Other products put other things into the same archive: a file in which so many entries are none
-/// of ours is not read further.
+/// The archive may hold files of other products. After so many foreign entries the rest of a file is
+/// skipped.
 const OTHERS_MAX: usize = 1_000;
+
+pub const IMPORT: ArchiveImport = ArchiveImport {
+    about: "Google Takeout of YouTube: history as HTML or JSON, subscriptions, playlists, likes",
+    import,
+};
 
 const ARCHIVE: Archive = Archive {
     wants: |name| [".json", ".html", ".htm", ".csv"].iter().any(|end| name.ends_with(end)),
@@ -34,9 +39,12 @@ const ARCHIVE: Archive = Archive {
     hint: "at https://takeout.google.com choose YouTube and YouTube Music with history, subscriptions and playlists, and give all parts of the archive",
 };
 
-/// Takes in what Google sends: ZIPs, or the folder they were unpacked to.
-pub fn import(desk: &Desk, given: &Given<'_>) -> Result<Imported, ArchiveError> {
-    archive::import(desk, &SERVICE, &ARCHIVE, given)
+/// Imports the ZIPs that Google sends, or their unpacked folder.
+pub fn import(
+    ctx: &ConnectorContext,
+    given: &ImportInput<'_>,
+) -> Result<ImportReport, ArchiveError> {
+    archive::import(ctx, &MIRROR, &ARCHIVE, given)
 }
 
 fn read(file: &mut OpenFile<'_>, intake: &mut Intake<'_>) -> Result<(), Stop> {
@@ -51,7 +59,7 @@ fn read(file: &mut OpenFile<'_>, intake: &mut Intake<'_>) -> Result<(), Stop> {
 fn histories(file: &mut OpenFile<'_>, intake: &mut Intake<'_>) -> Result<(), Stop> {
     let mut others = Others::default();
     each_entry(file, &mut |section, item| {
-        // A history is a list; an object of lists is something else.
+        // A history is a top-level list.
         if !section.is_empty() {
             return Err(Stop::Enough);
         }
@@ -59,16 +67,16 @@ fn histories(file: &mut OpenFile<'_>, intake: &mut Intake<'_>) -> Result<(), Sto
     })
 }
 
-/// How much of a file was not ours so far.
+/// How many entries of a file were foreign so far.
 #[derive(Default)]
 struct Others {
     is_ours: bool,
     count: usize,
 }
 
-/// Takes in an entry if it is of something watched or searched for.
+/// Imports an entry of the watch or search history.
 fn take(item: Value, intake: &mut Intake<'_>, others: &mut Others) -> Result<(), Stop> {
-    let list = match (asked(&item, "v"), asked(&item, "search_query")) {
+    let list = match (query_param(&item, "v"), query_param(&item, "search_query")) {
         (Some(_), _) => &WATCHES,
         (None, Some(_)) => &SEARCHES,
         (None, None) => {
@@ -87,14 +95,14 @@ fn take(item: Value, intake: &mut Intake<'_>, others: &mut Others) -> Result<(),
 
 pub(super) const WATCHES: List = List {
     kind: "watches",
-    id: |item| Some(format!("{} {}", second(item)?, asked(item, "v")?)),
+    id: |item| Some(format!("{} {}", second(item)?, query_param(item, "v")?)),
     at: "/time",
     stamp: Stamp::Said,
     parent: None,
     flat: |item| {
         columns([
             ("watched_at", at(item, "/time")),
-            ("video_id", json!(asked(item, "v"))),
+            ("video_id", json!(query_param(item, "v"))),
             ("title", title(item)),
             ("channel", at(item, "/subtitles/0/name")),
             ("channel_url", at(item, "/subtitles/0/url")),
@@ -106,31 +114,31 @@ pub(super) const WATCHES: List = List {
 };
 pub(super) const SEARCHES: List = List {
     kind: "searches",
-    id: |item| Some(format!("{} {}", second(item)?, asked(item, "search_query")?)),
+    id: |item| Some(format!("{} {}", second(item)?, query_param(item, "search_query")?)),
     at: "/time",
     stamp: Stamp::Said,
     parent: None,
     flat: |item| {
         columns([
             ("searched_at", at(item, "/time")),
-            ("query", json!(asked(item, "search_query"))),
+            ("query", json!(query_param(item, "search_query"))),
             ("product", at(item, "/header")),
         ])
     },
     forgets: Forgets::Never,
 };
 
-/// HTML has no parts of a second, JSON has; they tell of the same moment.
+/// Truncated to seconds, because HTML has no fractions and JSON has.
 fn second(item: &Value) -> Option<String> {
     let at_us = instant_us(item.get("time")?.as_str()?)?;
     Some(utc_seconds(at_us))
 }
 
-pub(super) const WATCHES_VIEW: View = View {
-    name: "youtube_watches",
-    service: NAME,
-    kind: "watches",
-    columns: &[
+pub(super) const WATCHES_VIEW: View = View::of(
+    "youtube_watches",
+    NAME,
+    "watches",
+    &[
         Column::text("watched_at"),
         Column::text("video_id"),
         Column::text("title"),
@@ -139,8 +147,7 @@ pub(super) const WATCHES_VIEW: View = View {
         Column::text("product"),
         Column::text("details"),
     ],
-    except_state: None,
-};
+);
 pub(super) const SEARCHES_VIEW: View = View {
     name: "youtube_searches",
     service: NAME,
@@ -149,8 +156,8 @@ pub(super) const SEARCHES_VIEW: View = View {
     except_state: None,
 };
 
-/// A field of the address that an entry leads to, if that is YouTube's.
-fn asked(item: &Value, name: &str) -> Option<String> {
+/// A query parameter of an entry's URL, if it is a YouTube URL.
+fn query_param(item: &Value, name: &str) -> Option<String> {
     let url = Url::parse(item.get("titleUrl")?.as_str()?).ok()?;
     let host = url.host_str()?;
     if host != "youtube.com" && !host.ends_with(".youtube.com") {
@@ -159,8 +166,8 @@ fn asked(item: &Value, name: &str) -> Option<String> {
     url.query_pairs().find(|(key, _)| key == name).map(|(_, value)| value.into_owned())
 }
 
-/// What Google says around a title, before and after it.
-const SAID: &[(&str, &str)] = &[
+/// The text that Google writes before and after a title.
+const TITLE_AFFIXES: &[(&str, &str)] = &[
     ("Watched ", ""),
     ("Vous avez regardé ", ""),
     ("Has visto ", ""),
@@ -173,11 +180,11 @@ const SAID: &[(&str, &str)] = &[
     ("", "을(를) 시청함"),
 ];
 
-/// Without the words that Google puts around it, where they are known.
+/// The title without that text, where it is known.
 fn title(item: &Value) -> Value {
     let said = item.get("title").and_then(Value::as_str).unwrap_or_default();
     let said = said.replace('\u{a0}', " ");
-    let bare = SAID.iter().find_map(|(before, after)| {
+    let bare = TITLE_AFFIXES.iter().find_map(|(before, after)| {
         let bare = said.strip_prefix(before)?.strip_suffix(after)?;
         (bare.len() < said.len()).then_some(bare)
     });

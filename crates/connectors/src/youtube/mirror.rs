@@ -1,64 +1,55 @@
-//! What is kept of YouTube: the owner's subscriptions and playlists, and the likes with the moment of
-//! each.
+//! The YouTube mirror: the owner's subscriptions and playlists, and the likes with the time of each.
 
 use serde_json::Value;
-use store::export::{Kind as File, Shelf};
+use store::export::{ExportKind, ServiceExports};
 use store::records::{Column, View};
 
 use super::archive::{SEARCHES, SEARCHES_VIEW, WATCHES, WATCHES_VIEW};
 use super::{NAME, api, playlists, public};
-use crate::Desk;
-use crate::fetch::Patience;
-use crate::personal::mirror::{Forgets, List, Page, Stamp, at, columns, id_of, text_at, walk};
+use crate::ConnectorContext;
+use crate::fetch::WaitPolicy;
+use crate::personal::mirror::{
+    Forgets, List, Page, Stamp, at, columns, derived, id_of, text_at, walk,
+};
 use crate::personal::{Problem, events};
-use crate::sync::{EventsAsked, Fault, Mirror, Resource};
+use crate::sync::{Mirror, SyncResource};
 
 const PUBLISHED: &str = "/snippet/publishedAt";
-/// The list of likes, which says when each was given.
+/// The playlist of likes, which has the time of each like.
 const LIKES_LIST: &str = "LL";
 
 pub const MIRROR: Mirror = Mirror {
     service: NAME,
     resources: &[
-        Resource {
-            name: "subscriptions",
-            since: None,
-            fetch: |turn| {
-                let query = &[("part", "snippet,contentDetails"), ("mine", "true")];
-                let page = |token| page(turn.desk, "subscriptions", query, token);
-                Box::pin(walk(turn, &SUBSCRIPTIONS, page))
-            },
-        },
-        Resource {
-            name: "likes",
-            since: None,
-            fetch: |turn| {
-                let query = &[("part", "snippet,contentDetails"), ("playlistId", LIKES_LIST)];
-                let page = |token| page(turn.desk, "playlistItems", query, token);
-                Box::pin(walk(turn, &LIKES, page))
-            },
-        },
-        Resource {
-            name: "playlists",
-            since: None,
-            fetch: |turn| {
-                let query = &[("part", "snippet,contentDetails,status"), ("mine", "true")];
-                let page = |token| page(turn.desk, "playlists", query, token);
-                Box::pin(walk(turn, &PLAYLISTS, page))
-            },
-        },
-        Resource {
-            name: "playlist_items",
-            since: None,
-            fetch: |turn| Box::pin(playlists::items(turn)),
-        },
+        SyncResource::list("subscriptions", |job| {
+            let query = &[("part", "snippet,contentDetails"), ("mine", "true")];
+            let page = |token| page(job.ctx, "subscriptions", query, token);
+            Box::pin(walk(job, &SUBSCRIPTIONS, page))
+        }),
+        SyncResource::list("likes", |job| {
+            let query = &[("part", "snippet,contentDetails"), ("playlistId", LIKES_LIST)];
+            let page = |token| page(job.ctx, "playlistItems", query, token);
+            Box::pin(walk(job, &LIKES, page))
+        }),
+        SyncResource::list("playlists", |job| {
+            let query = &[("part", "snippet,contentDetails,status"), ("mine", "true")];
+            let page = |token| page(job.ctx, "playlists", query, token);
+            Box::pin(walk(job, &PLAYLISTS, page))
+        }),
+        SyncResource::list("playlist_items", |job| Box::pin(playlists::items(job))),
     ],
-    events: changed,
+    events: |ctx, asked| events(ctx, NAME, LISTS, asked),
+    export: &EXPORTS,
+    more_views: &[],
+    version: VERSION,
+    derive: |kind, raw| derived(LISTS, kind, raw),
+    offset_s: None,
+    doubtful: None,
 };
 
 pub(crate) const LISTS: &[&List] =
     &[&SUBSCRIPTIONS, &LIKES, &PLAYLISTS, &PLAYLIST_ITEMS, &WATCHES, &SEARCHES];
-/// Grows when the columns do.
+/// Increase when the columns change.
 pub(crate) const VERSION: u32 = 2;
 
 pub(super) const SUBSCRIPTIONS: List = List {
@@ -132,7 +123,7 @@ pub(super) const PLAYLIST_ITEMS: List = List {
 };
 
 pub(super) async fn page(
-    desk: &Desk,
+    ctx: &ConnectorContext,
     what: &str,
     query: &[(&str, &str)],
     token: Option<String>,
@@ -140,27 +131,19 @@ pub(super) async fn page(
     let mut query = query.to_vec();
     query.push(("maxResults", "50"));
     query.extend(token.as_deref().map(|token| ("pageToken", token)));
-    let found = api::own_with(desk, what, &query, Patience::SYNC).await?;
+    let found = api::own_with(ctx, what, &query, WaitPolicy::SYNC).await?;
     let next = found.get("nextPageToken").and_then(Value::as_str).map(str::to_owned);
     let mut items = public::items(&found).to_vec();
     for item in items.iter_mut().filter_map(Value::as_object_mut) {
-        // It changes with things that nobody sees.
+        // The etag changes without a visible change.
         item.shift_remove("etag");
     }
-    Ok(Page { items, next, total: public::total(&found).as_u64() })
+    Ok(Page { items, next, total: u64::try_from(public::total(&found)).ok() })
 }
 
-fn changed(desk: &Desk, asked: &EventsAsked<'_>) -> Result<Value, Fault> {
-    let kinds: Vec<&'static str> = LISTS.iter().map(|list| list.kind).collect();
-    events(desk, NAME, &kinds, asked)
-}
-
-const fn view(name: &'static str, kind: &'static str, columns: &'static [Column]) -> View {
-    View { name, service: NAME, kind, columns, except_state: None }
-}
-
-const SUBSCRIPTIONS_VIEW: View = view(
+const SUBSCRIPTIONS_VIEW: View = View::of(
     "youtube_subscriptions",
+    NAME,
     "subscriptions",
     &[
         Column::text("channel_id"),
@@ -169,8 +152,9 @@ const SUBSCRIPTIONS_VIEW: View = view(
         Column::text("description"),
     ],
 );
-const LIKES_VIEW: View = view(
+const LIKES_VIEW: View = View::of(
     "youtube_likes",
+    NAME,
     "likes",
     &[
         Column::text("video_id"),
@@ -179,8 +163,9 @@ const LIKES_VIEW: View = view(
         Column::text("liked_at"),
     ],
 );
-const PLAYLISTS_VIEW: View = view(
+const PLAYLISTS_VIEW: View = View::of(
     "youtube_playlists",
+    NAME,
     "playlists",
     &[
         Column::text("playlist_id"),
@@ -191,8 +176,9 @@ const PLAYLISTS_VIEW: View = view(
         Column::integer("videos"),
     ],
 );
-const PLAYLIST_ITEMS_VIEW: View = view(
+const PLAYLIST_ITEMS_VIEW: View = View::of(
     "youtube_playlist_items",
+    NAME,
     "playlist_items",
     &[
         Column::text("playlist_id"),
@@ -205,19 +191,15 @@ const PLAYLIST_ITEMS_VIEW: View = view(
     ],
 );
 
-const fn file(name: &'static str, view: &'static View) -> File {
-    File { name, file: name, is_snapshot: false, view }
-}
-
-/// Everything that can be taken out.
-pub const SHELF: Shelf = Shelf {
+/// Everything that can be exported.
+pub const EXPORTS: ServiceExports = ServiceExports {
     service: NAME,
     kinds: &[
-        file("subscriptions", &SUBSCRIPTIONS_VIEW),
-        file("likes", &LIKES_VIEW),
-        file("playlists", &PLAYLISTS_VIEW),
-        file("playlist_items", &PLAYLIST_ITEMS_VIEW),
-        file("watches", &WATCHES_VIEW),
-        file("searches", &SEARCHES_VIEW),
+        ExportKind::list("subscriptions", &SUBSCRIPTIONS_VIEW),
+        ExportKind::list("likes", &LIKES_VIEW),
+        ExportKind::list("playlists", &PLAYLISTS_VIEW),
+        ExportKind::list("playlist_items", &PLAYLIST_ITEMS_VIEW),
+        ExportKind::list("watches", &WATCHES_VIEW),
+        ExportKind::list("searches", &SEARCHES_VIEW),
     ],
 };

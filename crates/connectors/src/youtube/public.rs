@@ -1,165 +1,281 @@
-//! What anybody may see: searches, videos, channels and charts.
+//! Public data: searches, videos, channels and charts.
 
-use serde_json::{Value, json};
+use std::future::{Ready, ready};
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 use super::{NAME, SERVICE, api};
-use crate::Ask;
-use crate::personal::{self, Code, Given, Outcome, Problem, field, is_id, standing};
+use crate::ToolCall;
+use crate::arguments::{BadArgument, Limit, NoArgs};
+use crate::personal::{self, Code, Problem, field, is_id, login_status};
+use crate::tool::{Json, NoData, Text};
 
-/// No page of YouTube's is longer.
+/// YouTube's page limit.
 pub(super) const PAGE_MAX: usize = 50;
 const DEFAULT: usize = 10;
 const DESCRIPTION_CHARS_MAX: usize = 200;
 const NOT_KNOWN: &str = "N/A";
 
-pub(super) async fn search(ask: Ask<'_>) -> Outcome {
-    let given = Given::new(NAME, ask.arguments);
-    let text = given.needed("query")?;
-    let limit = given.limit_of("max_results", DEFAULT, PAGE_MAX)?.to_string();
+#[derive(Deserialize, JsonSchema)]
+pub(super) struct SearchArgs {
+    /// What to look for.
+    query: String,
+    /// How many to return.
+    #[serde(default)]
+    max_results: Limit<DEFAULT, PAGE_MAX>,
+    /// next_page_token of an earlier answer.
+    page_token: Option<String>,
+}
+
+#[derive(Deserialize, JsonSchema)]
+pub(super) struct VideoArgs {
+    /// The video's id or address.
+    video_id: String,
+}
+
+#[derive(Deserialize, JsonSchema)]
+pub(super) struct ChannelArgs {
+    /// The channel's id, @handle or address.
+    channel_id: String,
+}
+
+#[derive(Deserialize, JsonSchema)]
+pub(super) struct RegionArgs {
+    /// Two letters, such as DE.
+    #[schemars(extend("default" = "US"))]
+    region_code: Option<String>,
+    /// How many to return.
+    #[serde(default)]
+    max_results: Limit<DEFAULT, PAGE_MAX>,
+    /// next_page_token of an earlier answer.
+    page_token: Option<String>,
+}
+
+#[derive(Serialize, JsonSchema)]
+pub(super) struct SearchResults {
+    query: String,
+    total_results: i64,
+    videos: Vec<SearchResult>,
+    next_page_token: Option<String>,
+}
+
+#[derive(Serialize, JsonSchema)]
+struct SearchResult {
+    video_id: String,
+    title: String,
+    channel: String,
+    description: String,
+    published_at: Option<String>,
+    thumbnail: Option<String>,
+    url: String,
+}
+
+#[derive(Serialize, JsonSchema)]
+pub(super) struct VideoDetails {
+    video_id: String,
+    title: Option<String>,
+    channel: Option<String>,
+    description: Option<String>,
+    published_at: Option<String>,
+    /// ISO 8601.
+    duration: Option<String>,
+    view_count: String,
+    like_count: String,
+    comment_count: String,
+    thumbnail: Option<String>,
+    url: String,
+    tags: Vec<String>,
+}
+
+#[derive(Serialize, JsonSchema)]
+pub(super) struct Channel {
+    channel_id: String,
+    title: Option<String>,
+    description: Option<String>,
+    published_at: Option<String>,
+    subscriber_count: String,
+    video_count: String,
+    view_count: String,
+    thumbnail: Option<String>,
+    url: String,
+    country: Option<String>,
+}
+
+#[derive(Serialize, JsonSchema)]
+pub(super) struct Trending {
+    region: String,
+    trending_videos: Vec<Video>,
+    next_page_token: Option<String>,
+}
+
+// A video in a list.
+#[derive(Serialize, JsonSchema)]
+pub(super) struct Video {
+    video_id: String,
+    title: Option<String>,
+    channel: Option<String>,
+    published_at: Option<String>,
+    view_count: String,
+    like_count: String,
+    thumbnail: Option<String>,
+    url: String,
+}
+
+pub(super) async fn search(
+    call: ToolCall<'_>,
+    args: SearchArgs,
+) -> Result<Json<SearchResults>, Problem> {
+    let limit = args.max_results.get().to_string();
     let mut query = vec![
-        ("q", text),
+        ("q", args.query.as_str()),
         ("part", "snippet"),
         ("type", "video"),
         ("maxResults", limit.as_str()),
         ("order", "relevance"),
     ];
-    query.extend(given.text("page_token")?.map(|token| ("pageToken", token)));
-    let found = api::open(ask.desk, "search", &query).await?;
-    let videos: Vec<Value> = things(&found).into_iter().filter_map(result).collect();
-    Ok(json!({
-        "query": text,
-        "total_results": total(&found),
-        "videos": videos,
-        "next_page_token": field::text(&found, "/nextPageToken"),
+    query.extend(args.page_token.as_deref().map(|token| ("pageToken", token)));
+    let found = api::open(call.ctx, "search", &query).await?;
+    Ok(Json(SearchResults {
+        query: args.query,
+        total_results: total(&found),
+        videos: things(&found).into_iter().filter_map(result).collect(),
+        next_page_token: field::word(&found, "/nextPageToken"),
     }))
 }
 
-/// A result that is no video is none.
-fn result(item: &Value) -> Option<Value> {
+/// `None` for a result that is not a video.
+fn result(item: &Value) -> Option<SearchResult> {
     let id = field::word(item, "/id/videoId")?;
-    Some(json!({
-        "video_id": id,
-        "title": plain(&text(item, "/snippet/title")),
-        "channel": plain(&text(item, "/snippet/channelTitle")),
-        "description": cut(&plain(&text(item, "/snippet/description"))),
-        "published_at": at(item, "/snippet/publishedAt"),
-        "thumbnail": thumbnail(item, "medium"),
-        "url": watch(&id),
-    }))
+    Some(SearchResult {
+        url: watch(&id),
+        video_id: id,
+        title: plain(&text(item, "/snippet/title")),
+        channel: plain(&text(item, "/snippet/channelTitle")),
+        description: cut(&plain(&text(item, "/snippet/description"))),
+        published_at: field::word(item, "/snippet/publishedAt"),
+        thumbnail: thumbnail(item, "medium"),
+    })
 }
 
-pub(super) async fn details(ask: Ask<'_>) -> Outcome {
-    let given = Given::new(NAME, ask.arguments);
-    let id = video_id(given.needed("video_id")?)
-        .ok_or_else(|| given.wrong("video_id", "the id of a video or its address"))?;
+pub(super) async fn details(
+    call: ToolCall<'_>,
+    args: VideoArgs,
+) -> Result<Json<VideoDetails>, Problem> {
+    let wrong = || BadArgument::new("video_id", "the id of a video or its address").problem(NAME);
+    let id = video_id(&args.video_id).ok_or_else(wrong)?;
     let query = [("id", id.as_str()), ("part", "snippet,statistics,contentDetails")];
-    let found = api::open(ask.desk, "videos", &query).await?;
+    let found = api::open(call.ctx, "videos", &query).await?;
     let video = things(&found).into_iter().next().ok_or_else(|| missing("video"))?;
-    Ok(json!({
-        "video_id": id,
-        "title": at(video, "/snippet/title"),
-        "channel": at(video, "/snippet/channelTitle"),
-        "description": at(video, "/snippet/description"),
-        "published_at": at(video, "/snippet/publishedAt"),
-        "duration": at(video, "/contentDetails/duration"),
-        "view_count": count(video, "viewCount", NOT_KNOWN),
-        "like_count": count(video, "likeCount", NOT_KNOWN),
-        "comment_count": count(video, "commentCount", NOT_KNOWN),
-        "thumbnail": thumbnail(video, "high"),
-        "url": watch(&id),
-        "tags": tags(video),
+    Ok(Json(VideoDetails {
+        url: watch(&id),
+        video_id: id,
+        title: field::word(video, "/snippet/title"),
+        channel: field::word(video, "/snippet/channelTitle"),
+        description: field::word(video, "/snippet/description"),
+        published_at: field::word(video, "/snippet/publishedAt"),
+        duration: field::word(video, "/contentDetails/duration"),
+        view_count: count(video, "viewCount", NOT_KNOWN),
+        like_count: count(video, "likeCount", NOT_KNOWN),
+        comment_count: count(video, "commentCount", NOT_KNOWN),
+        thumbnail: thumbnail(video, "high"),
+        tags: tags(video),
     }))
 }
 
-pub(super) async fn channel(ask: Ask<'_>) -> Outcome {
-    let given = Given::new(NAME, ask.arguments);
-    let said = given.needed("channel_id")?;
-    let (by, id) = channel_id(said)
-        .ok_or_else(|| given.wrong("channel_id", "the id of a channel, its handle or address"))?;
+pub(super) async fn channel(
+    call: ToolCall<'_>,
+    args: ChannelArgs,
+) -> Result<Json<Channel>, Problem> {
+    let expected = "the id of a channel, its handle or address";
+    let wrong = || BadArgument::new("channel_id", expected).problem(NAME);
+    let (by, id) = channel_id(&args.channel_id).ok_or_else(wrong)?;
     let query = [(by, id.as_str()), ("part", "snippet,statistics,contentDetails")];
-    let found = api::open(ask.desk, "channels", &query).await?;
+    let found = api::open(call.ctx, "channels", &query).await?;
     let channel = things(&found).into_iter().next().ok_or_else(|| missing("channel"))?;
     let id = field::word(channel, "/id").unwrap_or(id);
-    Ok(json!({
-        "channel_id": id,
-        "title": at(channel, "/snippet/title"),
-        "description": at(channel, "/snippet/description"),
-        "published_at": at(channel, "/snippet/publishedAt"),
-        "subscriber_count": count(channel, "subscriberCount", "Hidden"),
-        "video_count": count(channel, "videoCount", NOT_KNOWN),
-        "view_count": count(channel, "viewCount", NOT_KNOWN),
-        "thumbnail": thumbnail(channel, "high"),
-        "url": channel_url(&id),
-        "country": at(channel, "/snippet/country"),
+    Ok(Json(Channel {
+        url: channel_url(&id),
+        channel_id: id,
+        title: field::word(channel, "/snippet/title"),
+        description: field::word(channel, "/snippet/description"),
+        published_at: field::word(channel, "/snippet/publishedAt"),
+        subscriber_count: count(channel, "subscriberCount", "Hidden"),
+        video_count: count(channel, "videoCount", NOT_KNOWN),
+        view_count: count(channel, "viewCount", NOT_KNOWN),
+        thumbnail: thumbnail(channel, "high"),
+        country: field::word(channel, "/snippet/country"),
     }))
 }
 
-pub(super) async fn trending(ask: Ask<'_>) -> Outcome {
-    let given = Given::new(NAME, ask.arguments);
-    let region = given.text("region_code")?.unwrap_or("US").to_ascii_uppercase();
+pub(super) async fn trending(
+    call: ToolCall<'_>,
+    args: RegionArgs,
+) -> Result<Json<Trending>, Problem> {
+    let region = args.region_code.as_deref().unwrap_or("US").to_ascii_uppercase();
     if region.len() != 2 || !region.bytes().all(|byte| byte.is_ascii_uppercase()) {
-        return Err(given.wrong("region_code", "two letters, such as US or DE"));
+        let expected = "two letters, such as US or DE";
+        return Err(BadArgument::new("region_code", expected).problem(NAME));
     }
-    let limit = given.limit_of("max_results", DEFAULT, PAGE_MAX)?.to_string();
+    let limit = args.max_results.get().to_string();
     let mut query = vec![
         ("part", "snippet,statistics"),
         ("chart", "mostPopular"),
         ("regionCode", region.as_str()),
         ("maxResults", limit.as_str()),
     ];
-    query.extend(given.text("page_token")?.map(|token| ("pageToken", token)));
-    let found = api::open(ask.desk, "videos", &query).await?;
-    let videos: Vec<Value> = things(&found).into_iter().filter_map(video).collect();
-    Ok(json!({
-        "region": region,
-        "trending_videos": videos,
-        "next_page_token": field::text(&found, "/nextPageToken"),
+    query.extend(args.page_token.as_deref().map(|token| ("pageToken", token)));
+    let found = api::open(call.ctx, "videos", &query).await?;
+    Ok(Json(Trending {
+        trending_videos: things(&found).into_iter().filter_map(video).collect(),
+        next_page_token: field::word(&found, "/nextPageToken"),
+        region,
     }))
 }
 
-/// A video in a list.
-pub(super) fn video(item: &Value) -> Option<Value> {
+pub(super) fn video(item: &Value) -> Option<Video> {
     let id = field::word(item, "/id")?;
-    Some(json!({
-        "video_id": id,
-        "title": at(item, "/snippet/title"),
-        "channel": at(item, "/snippet/channelTitle"),
-        "published_at": at(item, "/snippet/publishedAt"),
-        "view_count": count(item, "viewCount", NOT_KNOWN),
-        "like_count": count(item, "likeCount", NOT_KNOWN),
-        "thumbnail": thumbnail(item, "medium"),
-        "url": watch(&id),
-    }))
+    Some(Video {
+        url: watch(&id),
+        video_id: id,
+        title: field::word(item, "/snippet/title"),
+        channel: field::word(item, "/snippet/channelTitle"),
+        published_at: field::word(item, "/snippet/publishedAt"),
+        view_count: count(item, "viewCount", NOT_KNOWN),
+        like_count: count(item, "likeCount", NOT_KNOWN),
+        thumbnail: thumbnail(item, "medium"),
+    })
 }
 
-fn tags(video: &Value) -> Vec<&str> {
+fn tags(video: &Value) -> Vec<String> {
     let tags = video.pointer("/snippet/tags").and_then(Value::as_array);
-    tags.into_iter().flatten().filter_map(Value::as_str).collect()
+    tags.into_iter().flatten().filter_map(Value::as_str).map(str::to_owned).collect()
 }
 
-/// Tries what there is for real: the login first, then the key.
-pub(super) async fn test(ask: Ask<'_>) -> Result<String, Problem> {
-    let key = personal::value(ask.desk, &SERVICE, "api_key").is_some();
-    let login = api::own(ask.desk, "channels", &[("part", "id"), ("mine", "true")]).await;
+/// Checks the login, else the key, with a request.
+pub(super) async fn test(call: ToolCall<'_>, _: NoArgs) -> Result<Text<NoData>, Problem> {
+    let key = personal::value(call.ctx, &SERVICE, "api_key").is_some();
+    let login = api::own(call.ctx, "channels", &[("part", "id"), ("mine", "true")]).await;
     match login {
-        Ok(_) => return Ok("YouTube works: the login was accepted.".to_owned()),
+        Ok(_) => return Ok("YouTube works: the login was accepted.".to_owned().into()),
         Err(problem) if problem.code != Code::NotConfigured || !key => return Err(problem),
         Err(_) => {}
     }
     let query = [("part", "id"), ("chart", "mostPopular"), ("maxResults", "1")];
-    api::open(ask.desk, "videos", &query).await?;
-    Ok("YouTube works with the API key: public tools only. `tollgate connect youtube` adds your subscriptions, playlists and likes.".to_owned())
+    api::open(call.ctx, "videos", &query).await?;
+    Ok("YouTube works with the API key: public tools only. `tollgate connect youtube` adds your subscriptions, playlists and likes.".to_owned().into())
 }
 
-/// What is set up, without asking Google and without showing any of it.
-pub(super) fn config(ask: &Ask<'_>) -> String {
-    let key = personal::value(ask.desk, &SERVICE, "api_key");
-    let status = standing(ask.desk, &SERVICE);
-    let login = status.pointer("/token_info/state").and_then(Value::as_str).unwrap_or_default();
+/// Which settings exist, without a request and without their values.
+pub(super) fn config(call: ToolCall<'_>, _: NoArgs) -> Ready<Result<Text<NoData>, Problem>> {
+    let key = personal::value(call.ctx, &SERVICE, "api_key");
+    let login = login_status(call.ctx, &SERVICE).token_info.state.as_str();
     let key = if key.is_some() { "set" } else { "not set" };
-    format!(
+    let text = format!(
         "API key: {key} (search, videos, channels, charts). Login: {login} (subscriptions, playlists, likes; public tools too). Google offers no watch history; `tollgate connect youtube` signs in."
-    )
+    );
+    ready(Ok(text.into()))
 }
 
 fn missing(what: &str) -> Problem {
@@ -171,7 +287,7 @@ fn missing(what: &str) -> Problem {
     )
 }
 
-/// A video's id, alone or in one of the addresses people copy.
+/// A video's id, alone or from one of the usual URLs.
 fn video_id(said: &str) -> Option<String> {
     let id = match url::Url::parse(said) {
         Err(_) => said.to_owned(),
@@ -188,7 +304,7 @@ fn video_id(said: &str) -> Option<String> {
     is_id(&id).then_some(id)
 }
 
-/// The parameter that finds a channel, and its value.
+/// The request parameter that selects a channel, and its value.
 fn channel_id(said: &str) -> Option<(&'static str, String)> {
     let said = said.split_once("youtube.com/").map_or(said, |(_, path)| path);
     let said = said.trim_start_matches("channel/").split(['/', '?']).next()?;
@@ -204,34 +320,30 @@ pub(super) fn items(found: &Value) -> &[Value] {
     found.get("items").and_then(Value::as_array).map_or(&[], Vec::as_slice)
 }
 
-/// Those that are something; what is gone may be null.
+/// The non-null items; removed ones may be null.
 pub(super) fn things(found: &Value) -> Vec<&Value> {
     field::objects(found, "/items")
 }
 
-pub(super) fn total(found: &Value) -> Value {
-    let told = field::int(found, "/pageInfo/totalResults");
-    told.map_or_else(|| json!(items(found).len()), |total| json!(total))
-}
-
-pub(super) fn at(item: &Value, pointer: &str) -> Value {
-    field::text(item, pointer)
+pub(super) fn total(found: &Value) -> i64 {
+    let listed = || i64::try_from(items(found).len()).unwrap_or(i64::MAX);
+    field::int(found, "/pageInfo/totalResults").unwrap_or_else(listed)
 }
 
 pub(super) fn text(item: &Value, pointer: &str) -> String {
     field::word(item, pointer).unwrap_or_default()
 }
 
-/// The picture of the size wanted, another one, or none: some items have no pictures at all.
-pub(super) fn thumbnail(item: &Value, size: &str) -> Value {
+/// The picture of the given size, else another one; some items have none.
+pub(super) fn thumbnail(item: &Value, size: &str) -> Option<String> {
     let sizes = [size, "high", "medium", "default"];
     let url = |size: &str| field::word(item, &format!("/snippet/thumbnails/{size}/url"));
-    json!(sizes.into_iter().find_map(url))
+    sizes.into_iter().find_map(url)
 }
 
-fn count(item: &Value, name: &str, otherwise: &str) -> Value {
+fn count(item: &Value, name: &str, otherwise: &str) -> String {
     let found = field::word(item, &format!("/statistics/{name}"));
-    json!(found.unwrap_or_else(|| otherwise.to_owned()))
+    found.unwrap_or_else(|| otherwise.to_owned())
 }
 
 fn watch(id: &str) -> String {
@@ -249,10 +361,10 @@ fn cut(text: &str) -> String {
     }
 }
 
-/// Search writes its texts for web pages.
+/// Search escapes its texts for HTML.
 fn plain(text: &str) -> String {
     let mut text = text.to_owned();
-    // The ampersand comes last, so that nothing is undone twice.
+    // The ampersand comes last, so that nothing is unescaped twice.
     for (written, meant) in
         [("&lt;", "<"), ("&gt;", ">"), ("&quot;", "\""), ("&#39;", "'"), ("&amp;", "&")]
     {
@@ -266,7 +378,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn videos_and_channels_are_found_as_people_name_them() {
+    fn videos_and_channels_are_found_by_id_handle_and_url() {
         for (said, id) in [
             ("dQw4w9WgXcQ", Some("dQw4w9WgXcQ")),
             ("https://www.youtube.com/watch?v=dQw4w9WgXcQ&t=1", Some("dQw4w9WgXcQ")),
@@ -291,7 +403,7 @@ mod tests {
     }
 
     #[test]
-    fn texts_of_web_pages_become_plain_and_long_ones_are_cut_between_letters() {
+    fn texts_are_unescaped_and_cut_at_character_boundaries() {
         assert_eq!(plain("A &amp; B: &quot;x&quot; &amp;lt;"), "A & B: \"x\" &lt;");
         assert_eq!(cut(&"ü".repeat(201)), format!("{}...", "ü".repeat(200)));
         assert_eq!(cut("short"), "short");

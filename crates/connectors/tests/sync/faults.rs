@@ -1,19 +1,19 @@
-//! WHOOP has a bad day. What can be got is got, what fails is said, and nothing is taken for deleted.
+//! Faults at WHOOP: the rest is synced, failures are reported, and nothing counts as deleted.
 
 use std::time::Duration;
 
-use connectors::fetch::{self, Patience};
+use connectors::fetch::{self, WaitPolicy};
 use connectors::http::Request;
-use connectors::sync::Asked;
+use connectors::sync::SyncRequest;
 use connectors::whoop::SERVICE;
-use sandbox::{Fault, What, Which};
+use sandbox::{Fault, FaultKind, TokenKind};
 
-use crate::stage::Stage;
+use crate::fixture::Fixture;
 
 const LISTS: &str = "/developer/v2/activity";
 
-fn status(code: u16, reset: Option<&str>) -> What {
-    What::Status { code, retry_after: None, reset: reset.map(str::to_owned), body: None }
+fn status(code: u16, reset: Option<&str>) -> FaultKind {
+    FaultKind::Status { code, retry_after: None, reset: reset.map(str::to_owned), body: None }
 }
 
 #[tokio::test]
@@ -22,30 +22,30 @@ async fn trouble_that_passes_is_waited_out() {
         status(429, Some("1")),
         status(429, None),
         status(503, None),
-        What::Cut { after_bytes: None },
-        What::HangUp,
-        What::Garbage,
-        What::Truncate,
-        What::Html,
-        What::Length { by: 40 },
+        FaultKind::Cut { after_bytes: None },
+        FaultKind::HangUp,
+        FaultKind::Garbage,
+        FaultKind::Truncate,
+        FaultKind::Html,
+        FaultKind::Length { by: 40 },
     ] {
-        let stage = Stage::new(60);
-        stage.sandbox.control().fault(Fault::on(LISTS, what.clone()).next(1).after(1));
-        let result = stage.full().await;
+        let fixture = Fixture::new(60);
+        fixture.sandbox.control().fault(Fault::on(LISTS, what.clone()).next(1).after(1));
+        let result = fixture.full().await;
         assert_eq!(result["status"], "success", "{what:?}: {result}");
-        stage.assert_equal();
+        fixture.assert_equal();
     }
 }
 
 #[tokio::test]
 async fn a_page_that_hangs_is_asked_for_again_by_a_sync_and_not_while_an_agent_waits() {
-    let stage = Stage::new(5);
-    let base = &stage.desk.settings.of(&SERVICE).unwrap().api_base;
+    let fixture = Fixture::new(5);
+    let base = &fixture.ctx.settings.of(&SERVICE).unwrap().api_base;
     let asked = || Request::get(base, &["cycle"]).wait_max(Duration::from_millis(300));
-    for (patience, is_answered) in [(Patience::SYNC, true), (Patience::SOON, false)] {
-        let hang = Fault::on("/developer/v2/cycle", What::Delay { ms: 1_000 }).next(1);
-        stage.sandbox.control().fault(hang);
-        let reply = fetch::send(&stage.desk, &SERVICE, asked(), patience).await;
+    for (wait, is_answered) in [(WaitPolicy::SYNC, true), (WaitPolicy::SOON, false)] {
+        let hang = Fault::on("/developer/v2/cycle", FaultKind::Delay { ms: 1_000 }).next(1);
+        fixture.sandbox.control().fault(hang);
+        let reply = fetch::send(&fixture.ctx, &SERVICE, asked(), wait).await;
         assert_eq!(reply.is_ok(), is_answered, "{:?}", reply.err());
     }
 }
@@ -55,16 +55,16 @@ async fn trouble_that_stays_fails_one_resource_and_removes_nothing() {
     for (what, code) in [
         (status(418, None), "UPSTREAM_ERROR"),
         (status(403, None), "UPSTREAM_ERROR"),
-        (What::Garbage, "UPSTREAM_ERROR"),
-        (What::RepeatToken, "UPSTREAM_ERROR"),
+        (FaultKind::Garbage, "UPSTREAM_ERROR"),
+        (FaultKind::RepeatToken, "UPSTREAM_ERROR"),
         (status(429, Some("86400")), "RATE_LIMITED"),
     ] {
-        let stage = Stage::new(90);
-        stage.full().await;
-        let before = stage.mirrored("sleeps");
+        let fixture = Fixture::new(90);
+        fixture.full().await;
+        let before = fixture.mirrored("sleeps");
         let fault = Fault::on("/developer/v2/activity/sleep", what.clone()).after(1);
-        stage.sandbox.control().fault(fault);
-        let result = stage.full().await;
+        fixture.sandbox.control().fault(fault);
+        let result = fixture.full().await;
         let part = &result["resources"]["sleeps"];
         assert_eq!(part["status"], "error", "{what:?}: {result}");
         let error = part["error"].as_str().unwrap();
@@ -72,40 +72,40 @@ async fn trouble_that_stays_fails_one_resource_and_removes_nothing() {
         assert!(part["cursor_after"].is_null());
         let warnings = result["warnings"].to_string();
         assert!(warnings.contains(&format!("sleeps: {code}")), "{warnings}");
-        assert_eq!(stage.mirrored("sleeps"), before, "{what:?}");
-        let run = &stage.desk.records.runs("whoop", 6).unwrap()[3];
+        assert_eq!(fixture.mirrored("sleeps"), before, "{what:?}");
+        let run = &fixture.ctx.records.runs("whoop", 6).unwrap()[3];
         assert_eq!((run.resource.as_str(), run.status.as_str()), ("sleeps", "error"));
         assert_eq!(run.error.as_deref(), Some(error));
         // A day later all is well.
-        stage.sandbox.control().clear_faults();
+        fixture.sandbox.control().clear_faults();
         if code != "RATE_LIMITED" {
-            assert_eq!(stage.full().await["status"], "success");
-            stage.assert_equal();
+            assert_eq!(fixture.full().await["status"], "success");
+            fixture.assert_equal();
         }
     }
 }
 
 #[tokio::test]
 async fn a_token_that_dies_in_the_middle_is_refreshed_once() {
-    let stage = Stage::new(400);
-    stage.sandbox.control().expire(Which::Access);
-    let result = stage.full().await;
+    let fixture = Fixture::new(400);
+    fixture.sandbox.control().expire(TokenKind::Access);
+    let result = fixture.full().await;
     assert_eq!(result["status"], "success", "{result}");
-    stage.assert_equal();
-    let counters = stage.sandbox.control().counters();
+    fixture.assert_equal();
+    let counters = fixture.sandbox.control().counters();
     assert_eq!((counters.refreshes, counters.refreshes_at_once_max), (1, 1));
 }
 
 #[tokio::test]
 async fn without_a_login_nothing_is_asked_and_the_way_in_is_said() {
-    let stage = Stage::new(30);
-    stage.desk.accounts.lock("whoop").unwrap().wipe().unwrap();
-    let result = stage.sync(&Asked::default()).await;
+    let fixture = Fixture::new(30);
+    fixture.ctx.accounts.lock("whoop").unwrap().wipe().unwrap();
+    let result = fixture.sync(&SyncRequest::default()).await;
     assert_eq!(result["status"], "error");
     let error = result["resources"]["profile"]["error"].as_str().unwrap();
     assert!(
         error.starts_with("AUTH_FAILED: ") && error.contains("tollgate connect whoop"),
         "{error}"
     );
-    assert_eq!(stage.sandbox.control().counters().requests, 0);
+    assert_eq!(fixture.sandbox.control().counters().requests, 0);
 }

@@ -9,10 +9,10 @@
 
 mod events;
 mod faults;
+mod fixture;
 mod imports;
 mod members;
 mod mirror;
 mod requests;
 mod resume;
-mod stage;
 mod webhooks;

@@ -1,9 +1,9 @@
-//! How many requests a sync costs, counted where they arrive.
+//! The number of requests of a sync, counted at the sandbox.
 
 use serde_json::json;
 use store::clock::Clock;
 
-use crate::stage::{DAY_US, KINDS, Stage};
+use crate::fixture::{DAY_US, Fixture, KINDS};
 
 /// The paths of the six resources.
 const PATHS: [&str; 6] = [
@@ -16,77 +16,77 @@ const PATHS: [&str; 6] = [
 ];
 
 /// Old records without a score, as years of use leave them.
-fn unscore(stage: &Stage, score_state: &str, step: usize) -> usize {
+fn unscore(fixture: &Fixture, score_state: &str, step: usize) -> usize {
     let mut count = 0;
     for (theirs, _) in KINDS {
         let key = if theirs == "recovery" { "sleep_id" } else { "id" };
-        for record in stage.sandbox.control().records(theirs).unwrap().iter().step_by(step) {
+        for record in fixture.sandbox.control().records(theirs).unwrap().iter().step_by(step) {
             let id = record[key].as_str().map_or_else(|| record[key].to_string(), str::to_owned);
-            stage.edit(theirs, &id, &json!({"score_state": score_state, "score": null}));
+            fixture.edit(theirs, &id, &json!({"score_state": score_state, "score": null}));
             count += 1;
         }
     }
     count
 }
 
-fn requests(stage: &Stage) -> u64 {
-    stage.sandbox.control().counters().requests
+fn requests(fixture: &Fixture) -> u64 {
+    fixture.sandbox.control().counters().requests
 }
 
 #[tokio::test]
 async fn a_sync_with_nothing_new_asks_once_for_each_resource() {
     let clock = Clock::set(Clock::System.now());
-    let stage = Stage::at(1_000, clock.clone());
-    assert!(unscore(&stage, "UNSCORABLE", 15) > 150);
-    stage.full().await;
-    stage.sandbox.control().reset_counters();
+    let fixture = Fixture::at(1_000, clock.clone());
+    assert!(unscore(&fixture, "UNSCORABLE", 15) > 150);
+    fixture.full().await;
+    fixture.sandbox.control().reset_counters();
     for round in 1..=3 {
-        stage.good().await;
-        let counters = stage.sandbox.control().counters();
+        fixture.good().await;
+        let counters = fixture.sandbox.control().counters();
         for path in PATHS {
             assert_eq!(counters.paths.get(path), Some(&round), "{path}: {:?}", counters.paths);
         }
         assert_eq!(counters.requests, 6 * round, "{:?}", counters.paths);
     }
-    // A day later some of the old ones are looked at again, and no more of them that day.
+    // A day later some of the old ones are requested again, and no more of them that day.
     clock.advance(DAY_US + 1);
-    let before = requests(&stage);
-    stage.good().await;
-    let first = requests(&stage) - before;
-    // Three of each list, and the token that expired meanwhile.
+    let before = requests(&fixture);
+    fixture.good().await;
+    let first = requests(&fixture) - before;
+    // Three of each list, and a refresh of the token, which has expired since.
     assert!((7..=6 + 12 + 1).contains(&first), "{first}");
-    stage.good().await;
-    assert_eq!(requests(&stage) - before - first, 6);
+    fixture.good().await;
+    assert_eq!(requests(&fixture) - before - first, 6);
 }
 
 #[tokio::test]
 async fn a_score_that_comes_late_is_found_within_the_same_requests() {
-    let stage = Stage::new(60);
-    let mut sleeps: Vec<_> = stage.upstream("sleep").into_iter().collect();
+    let fixture = Fixture::new(60);
+    let mut sleeps: Vec<_> = fixture.upstream("sleep").into_iter().collect();
     sleeps.sort_by_key(|(_, sleep)| sleep["start"].as_str().unwrap().to_owned());
     // Older than the week that every sync reads again.
     let (id, sleep) = sleeps[sleeps.len() - 14].clone();
-    stage.edit("sleep", &id, &json!({"score_state": "PENDING_SCORE", "score": null}));
-    stage.full().await;
-    stage.edit("sleep", &id, &json!({"score_state": "SCORED", "score": sleep["score"]}));
-    stage.sandbox.control().reset_counters();
-    stage.good().await;
-    assert_eq!(stage.mirrored("sleeps")[&id]["score_state"], "SCORED");
-    assert_eq!(requests(&stage), 6);
+    fixture.edit("sleep", &id, &json!({"score_state": "PENDING_SCORE", "score": null}));
+    fixture.full().await;
+    fixture.edit("sleep", &id, &json!({"score_state": "SCORED", "score": sleep["score"]}));
+    fixture.sandbox.control().reset_counters();
+    fixture.good().await;
+    assert_eq!(fixture.mirrored("sleeps")[&id]["score_state"], "SCORED");
+    assert_eq!(requests(&fixture), 6);
 }
 
 #[tokio::test]
 async fn a_full_sync_costs_pages_and_not_years() {
     for days in [20, 200, 900] {
-        let stage = Stage::new(days);
-        stage.full().await;
+        let fixture = Fixture::new(days);
+        fixture.full().await;
         let pages: usize =
-            KINDS.iter().map(|(theirs, _)| stage.upstream(theirs).len().div_ceil(25)).sum();
+            KINDS.iter().map(|(theirs, _)| fixture.upstream(theirs).len().div_ceil(25)).sum();
         // Two snapshots; at most one page too many where a year ends and where the history does.
         let years = usize::try_from(days).unwrap() / 365 + 1;
         let most = pages + 2 + KINDS.len() * 2 * years;
-        let asked = usize::try_from(requests(&stage)).unwrap();
+        let asked = usize::try_from(requests(&fixture)).unwrap();
         assert!(asked <= most, "{asked} requests for {pages} pages of {days} days");
-        stage.assert_equal();
+        fixture.assert_equal();
     }
 }

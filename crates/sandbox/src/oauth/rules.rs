@@ -1,23 +1,23 @@
-//! What differs between the providers of services, as data, and how it is changed while they run.
+//! What differs between OAuth providers, as data, and how to change it at run time.
 
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
-use crate::control::Trouble;
+use crate::error::ControlError;
 
-/// The application that is registered with the service.
+/// The registered application.
 #[derive(Clone, Debug)]
 pub struct Client {
     pub id: String,
     pub secret: String,
-    /// Registered redirect addresses; empty takes any.
+    /// Registered redirect URIs; empty accepts any.
     pub redirects: Vec<String>,
-    /// What the application may ask for.
+    /// The scopes that the application may request.
     pub scopes: Vec<String>,
 }
 
-/// Where the client secret has to be.
+/// Where the client sends its secret.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ClientAuth {
     Body,
@@ -25,19 +25,19 @@ pub enum ClientAuth {
     Either,
 }
 
-/// What a refresh does to the tokens before it.
+/// What a refresh does to the previous tokens.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Rotation {
-    /// Both old tokens are void at once.
+    /// Both old tokens are invalid at once.
     Strict,
-    /// A new refresh token comes, and the old ones stay good.
+    /// A new refresh token is issued; the old ones stay valid.
     Gentle,
-    /// No new refresh token comes; the old one stays.
+    /// No new refresh token is issued; the old one stays valid.
     Kept,
 }
 
-/// How a refresh token that is void, used or unknown is answered.
+/// The error code for an invalid, used or unknown refresh token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Reused {
@@ -58,16 +58,16 @@ impl Reused {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Consent {
-    /// Agrees before the page is seen.
+    /// Consents without seeing the page.
     AtOnce,
     /// Decides on a page with two buttons.
     Form,
     Refused,
 }
 
-/// Which tokens to make useless.
+/// Which tokens to invalidate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Which {
+pub enum TokenKind {
     Access,
     Refresh,
     All,
@@ -78,17 +78,17 @@ pub enum Which {
 pub enum Offline {
     /// Nothing.
     Always,
-    /// Ask for this scope.
+    /// Request this scope.
     Scope(&'static str),
     /// Send this field with this value to the authorisation page.
     Field(&'static str, &'static str),
 }
 
-/// Which redirect addresses a service takes at all.
+/// Which redirect URIs a service accepts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Redirects {
     Any,
-    /// https, or plain http to a loopback address in figures; the name `localhost` is refused.
+    /// https, or plain http to a loopback IP address; the name `localhost` is rejected.
     NoLocalhost,
 }
 
@@ -98,26 +98,26 @@ pub struct Rules {
     pub client_auth: ClientAuth,
     /// The status of `invalid_client`.
     pub client_status: u16,
-    /// An application whose access was taken away is `invalid_client` however well it signs.
+    /// False for an application whose access was revoked: it is always `invalid_client`.
     pub client_known: bool,
-    /// A code that was asked for with a PKCE challenge needs no secret.
+    /// A code requested with a PKCE challenge needs no secret.
     pub pkce_replaces_secret: bool,
     pub rotation: Rotation,
     /// The same for sign-ins without a secret.
     pub rotation_public: Rotation,
     pub reused: Reused,
-    /// The status of `invalid_grant` and its like.
+    /// The status of `invalid_grant` and similar errors.
     pub refusal_status: u16,
     pub consent: Consent,
     pub redirects: Redirects,
     pub offline: Offline,
     pub state_chars_min: usize,
-    /// As the answer writes it.
+    /// As written in the response.
     pub token_type: &'static str,
     pub expires_in_s: i64,
-    /// A consent ends after this long, however often its token is refreshed.
+    /// Consent expires after this time, even if its token is refreshed.
     pub refresh_life_s: Option<i64>,
-    /// Whether answers say how long it still lasts.
+    /// Whether responses include the remaining lifetime of the consent.
     pub refresh_life_told: bool,
     pub device: Option<DeviceRules>,
 }
@@ -146,23 +146,23 @@ impl Default for Rules {
     }
 }
 
-/// How one service does sign-in by a code typed elsewhere.
+/// How a service does the device sign-in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DeviceRules {
     pub life_s: i64,
     pub interval_s: i64,
-    /// Status while the owner has not decided, and when the client asks too often or was refused.
+    /// The status while the owner has not decided, and when the client polls too often or was denied.
     pub pending_status: u16,
     pub refused_status: u16,
-    /// The owner decides by themselves after so many answers of `authorization_pending`.
+    /// The owner decides automatically after this many `authorization_pending` responses.
     pub pending: Option<u32>,
-    /// What they decide then.
+    /// The automatic decision.
     pub lets_in: bool,
 }
 
 impl Rules {
-    /// Takes the settings that are a provider's out of `settings`.
-    pub(super) fn change(&mut self, settings: &mut Map<String, Value>) -> Result<(), Trouble> {
+    /// Applies and removes the provider's settings from `settings`.
+    pub(super) fn change(&mut self, settings: &mut Map<String, Value>) -> Result<(), ControlError> {
         take(settings, "expires_in_s", &mut self.expires_in_s)?;
         take(settings, "consent", &mut self.consent)?;
         take(settings, "reused", &mut self.reused)?;
@@ -187,9 +187,9 @@ fn take<T: DeserializeOwned>(
     settings: &mut Map<String, Value>,
     name: &str,
     into: &mut T,
-) -> Result<(), Trouble> {
+) -> Result<(), ControlError> {
     let Some(value) = settings.shift_remove(name) else { return Ok(()) };
     *into = serde_json::from_value(value)
-        .map_err(|error| Trouble::Bad(format!("`{name}`: {error}")))?;
+        .map_err(|error| ControlError::Bad(format!("`{name}`: {error}")))?;
     Ok(())
 }

@@ -7,8 +7,10 @@ use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 
-use super::{Client, ClientAuth, Consent, DeviceRules, Offline, Provider, Rotation, Rules, Which};
-use crate::http::{Asked, Reply};
+use super::{
+    Client, ClientAuth, Consent, DeviceRules, Offline, Provider, Rotation, Rules, TokenKind,
+};
+use crate::http::{Request, Response};
 
 const BACK: &str = "http://127.0.0.1:9/callback";
 
@@ -38,7 +40,7 @@ fn provider(rules: Rules) -> Provider {
     Provider::new(1, client, rules, "/auth")
 }
 
-fn ask(method: &str, query: &[(&str, &str)], form: &[(&str, &str)], bearer: &str) -> Asked {
+fn ask(method: &str, query: &[(&str, &str)], form: &[(&str, &str)], bearer: &str) -> Request {
     let owned = |pairs: &[(&str, &str)]| -> Vec<(String, String)> {
         pairs.iter().map(|(name, value)| ((*name).into(), (*value).into())).collect()
     };
@@ -48,7 +50,7 @@ fn ask(method: &str, query: &[(&str, &str)], form: &[(&str, &str)], bearer: &str
         headers.insert("authorization", bearer.parse().unwrap());
     }
     let body = url::form_urlencoded::Serializer::new(String::new()).extend_pairs(form).finish();
-    Asked {
+    Request {
         method: method.into(),
         path: "/".into(),
         query: owned(query),
@@ -57,22 +59,22 @@ fn ask(method: &str, query: &[(&str, &str)], form: &[(&str, &str)], bearer: &str
     }
 }
 
-fn said(reply: &Reply) -> Value {
-    serde_json::from_slice(&reply.body).unwrap()
+fn said(response: &Response) -> Value {
+    serde_json::from_slice(&response.body).unwrap()
 }
 
 fn text(value: &Value, name: &str) -> String {
     value.get(name).and_then(Value::as_str).unwrap().to_owned()
 }
 
-/// What came back with the browser.
-fn returned(reply: &Reply, name: &str) -> Option<String> {
-    let (_, to) = reply.headers.iter().find(|(name, _)| *name == "location")?;
+/// A parameter of the redirect.
+fn returned(response: &Response, name: &str) -> Option<String> {
+    let (_, to) = response.headers.iter().find(|(name, _)| *name == "location")?;
     let url = url::Url::parse(to).unwrap();
     url.query_pairs().find(|(key, _)| key == name).map(|(_, value)| value.into_owned())
 }
 
-fn authorise(provider: &Provider, more: &[(&str, &str)]) -> Reply {
+fn authorise(provider: &Provider, more: &[(&str, &str)]) -> Response {
     let mut query = vec![
         ("response_type", "code"),
         ("client_id", "app"),
@@ -85,38 +87,38 @@ fn authorise(provider: &Provider, more: &[(&str, &str)]) -> Reply {
     provider.authorise(&ask("GET", &query, &[], ""), 0)
 }
 
-fn token(provider: &Provider, form: &[(&str, &str)], now_us: i64) -> Reply {
+fn token(provider: &Provider, form: &[(&str, &str)], now_us: i64) -> Response {
     let mut form = form.to_vec();
     form.extend([("client_id", "app"), ("client_secret", "hush")]);
     provider.token(&ask("POST", &[], &form, ""), now_us)
 }
 
-fn exchange(provider: &Provider, code: &str, more: &[(&str, &str)]) -> Reply {
+fn exchange(provider: &Provider, code: &str, more: &[(&str, &str)]) -> Response {
     let mut form =
         vec![("grant_type", "authorization_code"), ("code", code), ("redirect_uri", BACK)];
     form.extend(more);
     token(provider, &form, 0)
 }
 
-fn refresh(provider: &Provider, refresh: &str) -> Reply {
+fn refresh(provider: &Provider, refresh: &str) -> Response {
     token(provider, &[("grant_type", "refresh_token"), ("refresh_token", refresh)], 0)
 }
 
-fn error(reply: &Reply) -> (u16, String) {
-    (reply.status, text(&said(reply), "error"))
+fn error(response: &Response) -> (u16, String) {
+    (response.status, text(&said(response), "error"))
 }
 
 fn good(provider: &Provider, access: &str, now_us: i64) -> bool {
-    provider.holder(&ask("GET", &[], &[], &format!("Bearer {access}")), now_us).is_some()
+    provider.authenticate(&ask("GET", &[], &[], &format!("Bearer {access}")), now_us).is_some()
 }
 
 #[test]
-fn a_code_is_good_once() {
+fn a_code_is_valid_once() {
     let provider = provider(rules());
-    let reply = authorise(&provider, &[]);
-    assert_eq!(reply.status, 302);
-    assert_eq!(returned(&reply, "state").as_deref(), Some("12345678"));
-    let code = returned(&reply, "code").unwrap();
+    let response = authorise(&provider, &[]);
+    assert_eq!(response.status, 302);
+    assert_eq!(returned(&response, "state").as_deref(), Some("12345678"));
+    let code = returned(&response, "code").unwrap();
     let body = said(&exchange(&provider, &code, &[]));
     assert_eq!(text(&body, "token_type"), "bearer");
     assert_eq!(text(&body, "scope"), "read offline");
@@ -125,7 +127,7 @@ fn a_code_is_good_once() {
 }
 
 #[test]
-fn what_is_wrong_with_a_request_goes_back_to_the_client_or_stays_on_the_page() {
+fn errors_of_a_request_go_to_the_client_or_stay_on_the_page() {
     let provider = provider(rules());
     for (change, error) in [
         (("state", "short"), "invalid_state"),
@@ -133,18 +135,18 @@ fn what_is_wrong_with_a_request_goes_back_to_the_client_or_stays_on_the_page() {
         (("response_type", "token"), "unsupported_response_type"),
         (("code_challenge", "x"), "invalid_request"),
     ] {
-        let reply = authorise(&provider, &[change]);
-        assert_eq!(returned(&reply, "error").as_deref(), Some(error), "{change:?}");
-        assert_eq!(returned(&reply, "code"), None);
+        let response = authorise(&provider, &[change]);
+        assert_eq!(returned(&response, "error").as_deref(), Some(error), "{change:?}");
+        assert_eq!(returned(&response, "code"), None);
     }
     for change in [("client_id", "other"), ("redirect_uri", "http://127.0.0.1:9/other")] {
-        let reply = authorise(&provider, &[change]);
-        assert_eq!((reply.status, returned(&reply, "error")), (400, None), "{change:?}");
+        let response = authorise(&provider, &[change]);
+        assert_eq!((response.status, returned(&response, "error")), (400, None), "{change:?}");
     }
 }
 
 #[test]
-fn a_challenge_that_was_sent_is_checked() {
+fn a_pkce_challenge_is_checked() {
     let provider = provider(rules());
     let verifier = "a-verifier-of-the-length-that-is-asked-for-0123456789";
     let challenge = URL_SAFE_NO_PAD.encode(Sha256::digest(verifier));
@@ -158,7 +160,7 @@ fn a_challenge_that_was_sent_is_checked() {
 }
 
 #[test]
-fn the_secret_has_to_be_where_the_rules_say() {
+fn the_secret_must_be_where_the_rules_say() {
     let basic = format!("Basic {}", STANDARD.encode("app:hush"));
     let form = [("grant_type", "refresh_token"), ("refresh_token", "unknown")];
     let in_body = [("client_id", "app"), ("client_secret", "hush")];
@@ -176,7 +178,7 @@ fn the_secret_has_to_be_where_the_rules_say() {
 }
 
 #[test]
-fn a_refresh_voids_what_the_rules_say() {
+fn a_refresh_invalidates_tokens_by_the_rules() {
     for (rotation, old_access, old_refresh, new_refresh) in [
         (Rotation::Strict, false, false, true),
         (Rotation::Gentle, true, true, true),
@@ -194,26 +196,26 @@ fn a_refresh_voids_what_the_rules_say() {
 }
 
 #[test]
-fn a_used_token_is_answered_as_set() {
+fn a_used_token_gets_the_configured_error() {
     let provider = provider(rules());
     provider.set(&serde_json::json!({ "reused": "invalid_request" })).unwrap();
     assert_eq!(error(&refresh(&provider, "unknown")), (400, "invalid_request".into()));
 }
 
 #[test]
-fn without_offline_there_is_nothing_to_refresh_with() {
+fn without_offline_access_there_is_no_refresh_token() {
     let provider = provider(rules());
     assert!(provider.grant(vec!["read".into()], 0).get("refresh_token").is_none());
 }
 
 #[test]
-fn tokens_end_by_time_and_by_hand() {
+fn tokens_expire_by_time_and_by_control() {
     let provider = provider(rules());
     let tokens = provider.grant(vec!["offline".into()], 0);
     let access = text(&tokens, "access_token");
     assert!(good(&provider, &access, 3_599_999_999));
     assert!(!good(&provider, &access, 3_600_000_000));
-    provider.expire(Which::Access);
+    provider.expire(TokenKind::Access);
     assert!(!good(&provider, &access, 0));
     assert_eq!(refresh(&provider, &text(&tokens, "refresh_token")).status, 200);
 }
@@ -231,10 +233,10 @@ fn the_owner_can_decide_on_a_page() {
 }
 
 #[test]
-fn a_device_waits_for_its_owner() {
+fn a_device_waits_for_the_owners_decision() {
     let provider = provider(rules());
-    let asked = ask("POST", &[], &[("client_id", "app"), ("scope", "offline")], "");
-    let start = said(&provider.device_code(&asked, 0));
+    let request = ask("POST", &[], &[("client_id", "app"), ("scope", "offline")], "");
+    let start = said(&provider.device_code(&request, 0));
     let code = text(&start, "device_code");
     let grant = "urn:ietf:params:oauth:grant-type:device_code";
     let poll = |at_s: i64| {

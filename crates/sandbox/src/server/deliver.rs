@@ -1,4 +1,4 @@
-//! Puts an answer on the wire, in one piece or in the broken way that a fault asks for.
+//! Sends a response, whole or broken in the way that a fault requires.
 
 use std::collections::VecDeque;
 use std::io;
@@ -7,16 +7,16 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use bytes::Bytes;
+use hyper::StatusCode;
 use hyper::body::{Body, Frame, SizeHint};
 use hyper::header::{CONTENT_LENGTH, HeaderName, HeaderValue};
-use hyper::{Response, StatusCode};
 use tokio::time::Sleep;
 
-use crate::faults::{Struck, What};
-use crate::http::Reply;
+use crate::faults::{ActiveFaults, FaultKind};
+use crate::http::Response;
 
-/// A body in steps. It never tells its length, so that the header alone decides what the client
-/// is led to expect.
+/// A body sent in steps. It reports no length, so that only the header tells the client what to
+/// expect.
 #[derive(Debug)]
 pub(crate) struct Outgoing {
     steps: VecDeque<Step>,
@@ -30,15 +30,15 @@ enum Step {
     Break,
 }
 
-pub(super) fn respond(reply: Reply, struck: &Struck) -> Response<Outgoing> {
-    let length = claimed_length(&reply, struck);
-    let bodiless = reply.status == 204 || reply.status == 304;
-    let outgoing = Outgoing { steps: steps(&reply.body, struck), waiting: None };
-    let mut response = Response::new(outgoing);
-    *response.status_mut() =
-        StatusCode::from_u16(reply.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
-    let headers = response.headers_mut();
-    for (name, value) in reply.headers {
+pub(super) fn respond(response: Response, active: &ActiveFaults) -> hyper::Response<Outgoing> {
+    let length = claimed_length(&response, active);
+    let bodiless = response.status == 204 || response.status == 304;
+    let outgoing = Outgoing { steps: steps(&response.body, active), waiting: None };
+    let mut sent = hyper::Response::new(outgoing);
+    *sent.status_mut() =
+        StatusCode::from_u16(response.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+    let headers = sent.headers_mut();
+    for (name, value) in response.headers {
         if let Ok(value) = HeaderValue::from_str(&value) {
             headers.append(HeaderName::from_static(name), value);
         }
@@ -46,32 +46,32 @@ pub(super) fn respond(reply: Reply, struck: &Struck) -> Response<Outgoing> {
     if !bodiless {
         headers.insert(CONTENT_LENGTH, HeaderValue::from(length));
     }
-    response
+    sent
 }
 
-fn claimed_length(reply: &Reply, struck: &Struck) -> u64 {
-    let wrong_by: i64 = struck
-        .ways()
+fn claimed_length(response: &Response, active: &ActiveFaults) -> u64 {
+    let wrong_by: i64 = active
+        .kinds()
         .iter()
-        .map(|what| match what {
-            What::Length { by } => *by,
+        .map(|kind| match kind {
+            FaultKind::Length { by } => *by,
             _ => 0,
         })
         .sum();
-    (reply.body.len() as u64).saturating_add_signed(wrong_by)
+    (response.body.len() as u64).saturating_add_signed(wrong_by)
 }
 
-fn steps(body: &Bytes, struck: &Struck) -> VecDeque<Step> {
+fn steps(body: &Bytes, active: &ActiveFaults) -> VecDeque<Step> {
     let mut steps = VecDeque::from([Step::Send(body.clone())]);
-    for what in struck.ways() {
-        match what {
-            What::Cut { after_bytes } => {
+    for kind in active.kinds() {
+        match kind {
+            FaultKind::Cut { after_bytes } => {
                 let kept = after_bytes.unwrap_or(body.len() / 2).min(body.len());
-                // The pause lets the first half leave before the connection goes.
+                // The pause lets the first half be sent before the connection closes.
                 let pause = Step::Wait(Duration::from_millis(5));
                 steps = VecDeque::from([Step::Send(body.slice(..kept)), pause, Step::Break]);
             }
-            What::Drip { bytes, every_ms } => steps = drip(body, *bytes, *every_ms),
+            FaultKind::Drip { bytes, every_ms } => steps = drip(body, *bytes, *every_ms),
             _ => {}
         }
     }
@@ -108,7 +108,7 @@ impl Body for Outgoing {
                 Some(Step::Send(bytes)) => return Poll::Ready(Some(Ok(Frame::data(bytes)))),
                 Some(Step::Wait(time)) => self.waiting = Some(Box::pin(tokio::time::sleep(time))),
                 Some(Step::Break) => {
-                    let error = io::Error::other("cut off, as a fault asked");
+                    let error = io::Error::other("truncated by a fault");
                     return Poll::Ready(Some(Err(error)));
                 }
                 None => return Poll::Ready(None),

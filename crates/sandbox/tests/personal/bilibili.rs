@@ -1,35 +1,34 @@
-//! Bilibili: the owner's lists, codes instead of statuses, and what nobody gets.
+//! Bilibili: the owner's lists, error codes, and unavailable endpoints.
 
 use std::collections::BTreeSet;
 
-use sandbox::Which;
+use sandbox::TokenKind;
 use serde_json::{Value, json};
 
-use crate::stage::{Stage, stage};
+use crate::service_test::{ServiceTest, start};
 use crate::wire::send;
 
-fn mid(stage: &Stage) -> i64 {
-    stage.json("/x/space/myinfo")["data"]["mid"].as_i64().unwrap()
+fn mid(test: &ServiceTest) -> i64 {
+    test.json("/x/space/myinfo")["data"]["mid"].as_i64().unwrap()
 }
 
 #[test]
 fn followings_and_favourites_are_read_page_by_page() {
-    let stage = stage("bilibili");
-    let me = mid(&stage);
+    let test = start("bilibili");
+    let me = mid(&test);
     let all: Vec<Value> = (1..=8)
         .flat_map(|page| {
             let path = format!("/x/relation/followings?vmid={me}&ps=20&pn={page}&order=desc");
-            stage.json(&path)["data"]["list"].as_array().unwrap().clone()
+            test.json(&path)["data"]["list"].as_array().unwrap().clone()
         })
         .collect();
-    assert_eq!(all.len(), stage.records("following").len());
+    assert_eq!(all.len(), test.records("following").len());
     let folders =
-        stage.json(&format!("/x/v3/fav/folder/created/list-all?up_mid={me}&type=2"))["data"]
-            .clone();
+        test.json(&format!("/x/v3/fav/folder/created/list-all?up_mid={me}&type=2"))["data"].clone();
     assert_eq!(folders["count"], json!(6));
     let first = folders["list"][0]["id"].as_i64().unwrap();
     let page = |number: u32| {
-        stage.json(&format!("/x/v3/fav/resource/list?media_id={first}&pn={number}&ps=20"))["data"]
+        test.json(&format!("/x/v3/fav/resource/list?media_id={first}&pn={number}&ps=20"))["data"]
             .clone()
     };
     assert_eq!(
@@ -40,13 +39,13 @@ fn followings_and_favourites_are_read_page_by_page() {
 }
 
 #[test]
-fn history_is_read_behind_its_cursor_to_the_end() {
-    let stage = stage("bilibili");
+fn history_is_read_by_cursor_to_the_end() {
+    let test = start("bilibili");
     let mut query = String::new();
     let mut seen = Vec::new();
     loop {
         let data =
-            stage.json(&format!("/x/web-interface/history/cursor?ps=30{query}"))["data"].clone();
+            test.json(&format!("/x/web-interface/history/cursor?ps=30{query}"))["data"].clone();
         let list = data["list"].as_array().unwrap().clone();
         if list.is_empty() {
             assert_eq!(data["cursor"]["max"], 0);
@@ -61,31 +60,30 @@ fn history_is_read_behind_its_cursor_to_the_end() {
             cursor["business"].as_str().unwrap()
         );
     }
-    assert_eq!(seen.len(), stage.records("history").len());
+    assert_eq!(seen.len(), test.records("history").len());
     let kinds: BTreeSet<&str> =
         seen.iter().map(|item| item["history"]["business"].as_str().unwrap()).collect();
     assert_eq!(kinds, BTreeSet::from(["archive", "article", "live", "pgc"]));
     assert!(seen.iter().any(|item| item["title"].as_str().unwrap().contains("<em")));
-    let live = stage.json("/x/web-interface/history/cursor?type=live")["data"]["list"].clone();
+    let live = test.json("/x/web-interface/history/cursor?type=live")["data"]["list"].clone();
     assert!(live.as_array().unwrap().iter().all(|item| item["history"]["business"] == "live"));
-    let old = stage.json("/x/v2/history?pn=2&ps=20")["data"].clone();
+    let old = test.json("/x/v2/history?pn=2&ps=20")["data"].clone();
     assert!(old[0].get("history").is_none() && old[0]["bvid"].is_string());
 }
 
 #[test]
-fn answers_carry_the_codes_of_the_service() {
-    let stage = stage("bilibili");
-    let me = mid(&stage);
-    let video = |number: usize| stage.records("video")[number]["bvid"].as_str().unwrap().to_owned();
+fn responses_have_the_codes_of_the_service() {
+    let test = start("bilibili");
+    let me = mid(&test);
+    let video = |number: usize| test.records("video")[number]["bvid"].as_str().unwrap().to_owned();
     let up = |number: usize| {
-        stage
-            .records("following")
+        test.records("following")
             .iter()
             .find(|one| one["uname"].as_str().unwrap().ends_with(&number.to_string()))
             .unwrap()["mid"]
             .clone()
     };
-    let code = |path: String| stage.json(&path)["code"].clone();
+    let code = |path: String| test.json(&path)["code"].clone();
     for (path, said) in [
         (format!("/x/web-interface/view?bvid={}", video(3)), 0),
         ("/x/web-interface/view?aid=113000000000000".to_owned(), 0),
@@ -108,15 +106,15 @@ fn answers_carry_the_codes_of_the_service() {
     ] {
         assert_eq!(code(path.clone()), json!(said), "{path}");
     }
-    let nobody = stage.get("/x/nowhere");
-    assert_eq!((nobody.status, nobody.json()["code"].clone()), (404, json!(-404)));
+    let missing = test.get("/x/nowhere");
+    assert_eq!((missing.status, missing.json()["code"].clone()), (404, json!(-404)));
 }
 
 #[test]
-fn without_cookies_only_the_public_is_there() {
-    let mut stage = stage("bilibili");
-    let me = mid(&stage);
-    let bare = |path: &str| send(stage.running.url(), "GET", path, &[], "").json();
+fn without_cookies_only_public_data_is_available() {
+    let mut test = start("bilibili");
+    let me = mid(&test);
+    let bare = |path: &str| send(test.running.url(), "GET", path, &[], "").json();
     for path in [
         "/x/space/myinfo",
         "/x/v2/history/toview",
@@ -128,22 +126,22 @@ fn without_cookies_only_the_public_is_there() {
     assert_eq!(bare("/x/web-interface/nav")["data"], json!({ "isLogin": false }));
     let folders = bare(&format!("/x/v3/fav/folder/created/list-all?up_mid={me}"));
     assert_eq!(folders["data"]["count"], json!(5));
-    let private = stage.records("folder")[5]["id"].to_string();
+    let private = test.records("folder")[5]["id"].to_string();
     assert_eq!(bare(&format!("/x/v3/fav/resource/list?media_id={private}"))["code"], json!(-403));
-    stage.running.control().expire(Which::Access);
-    assert_eq!(stage.json("/x/space/myinfo")["code"], json!(-101));
-    stage.sign_in();
-    assert_eq!(stage.json("/x/web-interface/nav")["data"]["isLogin"], json!(true));
+    test.running.control().expire(TokenKind::Access);
+    assert_eq!(test.json("/x/space/myinfo")["code"], json!(-101));
+    test.sign_in();
+    assert_eq!(test.json("/x/web-interface/nav")["data"]["isLogin"], json!(true));
 }
 
 #[test]
-fn risk_control_answers_for_everything() {
-    let stage = stage("bilibili");
+fn risk_control_applies_to_every_endpoint() {
+    let test = start("bilibili");
     for (risk, status) in [(-352, 200), (-412, 412), (-799, 200)] {
-        stage.set(&json!({ "risk": risk }));
-        let got = stage.get("/x/space/myinfo");
+        test.set(&json!({ "risk": risk }));
+        let got = test.get("/x/space/myinfo");
         assert_eq!((got.status, got.json()["code"].clone()), (status, json!(risk)));
     }
-    stage.set(&json!({ "risk": null }));
-    assert_eq!(stage.json("/x/space/myinfo")["code"], 0);
+    test.set(&json!({ "risk": null }));
+    assert_eq!(test.json("/x/space/myinfo")["code"], 0);
 }

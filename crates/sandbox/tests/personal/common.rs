@@ -1,17 +1,17 @@
-//! What holds for all five: faults, bytes that repeat, records changed by hand, time that passes.
+//! Tests for all five services: faults, reproducible bytes, manual edits, advancing time.
 
-use sandbox::{Fault, Service, What};
+use sandbox::{Fault, FaultKind, Service};
 use serde_json::{Value, json};
 
-use crate::stage::{DAY_US, Stage, of, stage};
+use crate::service_test::{DAY_US, ServiceTest, of, start};
 use crate::wire::{send, try_send};
 
-/// A path that answers with a list, the kind of records behind it, and where the list is.
-pub(crate) fn list_of(stage: &Stage, name: &str) -> (String, &'static str, &'static str) {
+/// A path with a list, its record kind, and the pointer to the list.
+pub(crate) fn list_of(test: &ServiceTest, name: &str) -> (String, &'static str, &'static str) {
     match name {
         "spotify" => ("/api/v1/me/tracks?limit=50".to_owned(), "saved_track", "/items"),
         "steam" => {
-            let id = &stage.records("player")[0]["steamid"];
+            let id = &test.records("player")[0]["steamid"];
             let id = id.as_str().unwrap();
             (
                 format!("/ISteamUser/GetFriendList/v0001/?steamid={id}"),
@@ -20,7 +20,7 @@ pub(crate) fn list_of(stage: &Stage, name: &str) -> (String, &'static str, &'sta
             )
         }
         "reddit" => {
-            let me = stage.json("/oauth/api/v1/me")["name"].as_str().unwrap().to_owned();
+            let me = test.json("/oauth/api/v1/me")["name"].as_str().unwrap().to_owned();
             (format!("/oauth/user/{me}/saved?limit=100"), "saved", "/data/children")
         }
         "youtube" => (
@@ -34,8 +34,8 @@ pub(crate) fn list_of(stage: &Stage, name: &str) -> (String, &'static str, &'sta
 
 pub(crate) const PERSONAL: &[&str] = &["spotify", "steam", "reddit", "youtube", "bilibili"];
 
-fn error(code: u16) -> What {
-    What::Status {
+fn error(code: u16) -> FaultKind {
+    FaultKind::Status {
         code,
         retry_after: (code == 429).then(|| "7".to_owned()),
         reset: None,
@@ -44,14 +44,14 @@ fn error(code: u16) -> What {
 }
 
 #[test]
-fn every_service_breaks_in_every_way_and_says_so_in_its_own_form() {
+fn every_service_supports_every_fault_in_its_own_error_format() {
     for name in PERSONAL {
-        let stage = stage(name);
-        let (path, ..) = list_of(&stage, name);
-        let control = stage.running.control();
+        let test = start(name);
+        let (path, ..) = list_of(&test, name);
+        let control = test.running.control();
         for code in [403, 404, 429, 500] {
             control.fault(Fault::on(path.split('?').next().unwrap(), error(code)).next(1));
-            let got = stage.get(&path);
+            let got = test.get(&path);
             assert_eq!(got.status, code, "{name}");
             assert_eq!(got.header("retry-after"), (code == 429).then_some("7"), "{name}");
             let form = match *name {
@@ -63,51 +63,51 @@ fn every_service_breaks_in_every_way_and_says_so_in_its_own_form() {
             };
             assert_eq!(form, json!(code), "{name}");
         }
-        control.fault(Fault::on("/", What::Html).next(1));
-        let page = stage.get(&path);
+        control.fault(Fault::on("/", FaultKind::Html).next(1));
+        let page = test.get(&path);
         assert_eq!((page.status, page.header("content-type")), (200, Some("text/html")), "{name}");
-        control.fault(Fault::on("/", What::Truncate).next(1));
-        let half = stage.get(&path);
+        control.fault(Fault::on("/", FaultKind::Truncate).next(1));
+        let half = test.get(&path);
         assert!(serde_json::from_slice::<Value>(&half.body).is_err(), "{name}");
-        control.fault(Fault::on("/", What::Pad { bytes: 3_000_000 }).next(1));
-        let huge = stage.get(&path);
-        assert!(huge.body.len() > 3_000_000 && huge.json() == stage.json(&path), "{name}");
-        control.fault(Fault::on("/", What::HangUp).next(1));
-        assert!(try_send(stage.running.url(), "GET", &path, &[], "").is_none(), "{name}");
-        assert_eq!(stage.get(&path).status, 200, "{name}");
+        control.fault(Fault::on("/", FaultKind::Pad { bytes: 3_000_000 }).next(1));
+        let huge = test.get(&path);
+        assert!(huge.body.len() > 3_000_000 && huge.json() == test.json(&path), "{name}");
+        control.fault(Fault::on("/", FaultKind::HangUp).next(1));
+        assert!(try_send(test.running.url(), "GET", &path, &[], "").is_none(), "{name}");
+        assert_eq!(test.get(&path).status, 200, "{name}");
     }
 }
 
 #[test]
-fn the_same_seed_gives_the_same_bytes_and_another_gives_others() {
+fn the_same_seed_gives_the_same_bytes() {
     for name in PERSONAL {
-        let text = |stage: &Stage| {
-            let (path, ..) = list_of(stage, name);
-            stage.get(&path).text().replace(stage.running.url(), "")
+        let text = |test: &ServiceTest| {
+            let (path, ..) = list_of(test, name);
+            test.get(&path).text().replace(test.running.url(), "")
         };
-        let first = text(&stage(name));
-        assert_eq!(first, text(&stage(name)), "{name}");
+        let first = text(&start(name));
+        assert_eq!(first, text(&start(name)), "{name}");
         let config =
-            sandbox::Config::of(Service::named(name).unwrap(), 43, 90, crate::stage::NOW_US);
+            sandbox::Config::of(Service::named(name).unwrap(), 43, 90, crate::service_test::NOW_US);
         let other = sandbox::Sandbox::start(config).unwrap();
-        let kind = list_of(&stage(name), name).1;
-        let (these, others) = (stage(name).records(kind), other.control().records(kind).unwrap());
+        let kind = list_of(&start(name), name).1;
+        let (these, others) = (start(name).records(kind), other.control().records(kind).unwrap());
         assert_ne!(these, others, "{name}");
     }
 }
 
 #[test]
-fn a_list_can_be_emptied_and_filled_by_hand() {
+fn a_list_can_be_cleared_and_filled_manually() {
     for name in PERSONAL {
-        let stage = stage(name);
-        let (path, kind, place) = list_of(&stage, name);
-        let length = || stage.json(&path).pointer(place).unwrap().as_array().unwrap().len();
+        let test = start(name);
+        let (path, kind, place) = list_of(&test, name);
+        let length = || test.json(&path).pointer(place).unwrap().as_array().unwrap().len();
         assert!(length() > 20, "{name}");
-        let control = stage.running.control();
+        let control = test.running.control();
         let added = control.add(kind, &json!({ "note": "by hand" })).unwrap();
         assert_eq!(control.records(kind).unwrap().last(), Some(&added), "{name}");
         let gone =
-            send(stage.running.url(), "DELETE", &format!("/_sandbox/records/{kind}"), &[], "");
+            send(test.running.url(), "DELETE", &format!("/_sandbox/records/{kind}"), &[], "");
         assert_eq!((gone.status, length()), (204, 0), "{name}");
         control.add(kind, &added).unwrap();
         assert_eq!(length(), 1, "{name}");
@@ -117,7 +117,7 @@ fn a_list_can_be_emptied_and_filled_by_hand() {
 }
 
 #[test]
-fn days_that_pass_bring_more() {
+fn advancing_days_adds_records() {
     for (name, kind) in [
         ("spotify", "play"),
         ("spotify", "saved_track"),
@@ -125,15 +125,15 @@ fn days_that_pass_bring_more() {
         ("youtube", "like"),
         ("bilibili", "history"),
     ] {
-        let stage = stage(name);
-        let before = stage.records(kind);
-        stage.running.control().advance(20 * DAY_US);
-        let after = stage.records(kind);
+        let test = start(name);
+        let before = test.records(kind);
+        test.running.control().advance(20 * DAY_US);
+        let after = test.records(kind);
         let new = after.iter().filter(|record| !before.contains(record)).count();
         let kept = after.iter().filter(|record| before.contains(record)).count();
         assert!(new > 2 && kept > 20, "{name} {kind}: {new} new, {kept} kept");
     }
-    let steam = stage("steam");
+    let steam = start("steam");
     let minutes = || -> i64 {
         steam.records("game").iter().filter_map(|game| game["playtime_forever"].as_i64()).sum()
     };
@@ -143,7 +143,7 @@ fn days_that_pass_bring_more() {
 }
 
 #[test]
-fn a_next_page_can_be_the_same_page_for_ever() {
+fn a_next_page_can_repeat_forever() {
     for (name, path, next, again) in [
         ("spotify", "/api/v1/me/tracks", "/next", "offset=20&limit=20"),
         ("reddit", "/oauth/subreddits/mine/subscriber", "/data/after", "after="),
@@ -155,49 +155,49 @@ fn a_next_page_can_be_the_same_page_for_ever() {
         ),
         ("bilibili", "/x/web-interface/history/cursor", "/data/cursor/view_at", "view_at="),
     ] {
-        let stage = stage(name);
+        let test = start(name);
         let said = |body: &Value| match body.pointer(next).unwrap() {
-            Value::String(text) => text.clone(),
+            Value::String(value) => value.clone(),
             other => other.to_string(),
         };
-        let first = said(&stage.json(path));
+        let first = said(&test.json(path));
         let mark = if path.contains('?') { '&' } else { '?' };
         let second = match name {
             "spotify" => format!("{path}?{again}"),
             _ => format!("{path}{mark}{again}{first}"),
         };
-        let moved = stage.json(&second);
+        let moved = test.json(&second);
         assert_ne!(said(&moved), first, "{name}");
-        stage.running.control().fault(Fault::on("/", What::RepeatToken));
-        assert!(said(&stage.json(&second)).ends_with(&first), "{name}");
+        test.running.control().fault(Fault::on("/", FaultKind::RepeatToken));
+        assert!(said(&test.json(&second)).ends_with(&first), "{name}");
     }
 }
 
 #[test]
-fn settings_that_do_not_exist_are_refused() {
+fn unknown_settings_are_refused() {
     for name in PERSONAL {
-        let stage = stage(name);
-        let control = stage.running.control();
+        let test = start(name);
+        let control = test.running.control();
         assert!(control.set(&json!({ "colour": "red" })).is_err(), "{name}");
         assert!(control.set(&json!({ "limits": "many" })).is_err(), "{name}");
         control.set(&json!({ "limits": [[1, 60]] })).unwrap();
-        let (path, ..) = list_of(&stage, name);
-        let second = stage.get(&path);
+        let (path, ..) = list_of(&test, name);
+        let second = test.get(&path);
         let refused = match *name {
             "bilibili" => {
                 second.json()["code"] == json!(-799)
-                    || stage.get(&path).json()["code"] == json!(-799)
+                    || test.get(&path).json()["code"] == json!(-799)
             }
-            _ => second.status == 429 || stage.get(&path).status == 429,
+            _ => second.status == 429 || test.get(&path).status == 429,
         };
         assert!(refused, "{name}");
         control.set(&json!({ "limits": null })).unwrap();
-        assert_eq!(stage.get(&path).status, 200, "{name}");
+        assert_eq!(test.get(&path).status, 200, "{name}");
     }
 }
 
 #[test]
-fn a_program_is_told_where_the_hosts_are_and_what_to_bring() {
+fn ready_lists_the_hosts_and_credentials() {
     for (name, host, value) in [
         ("spotify", "api.spotify.com", ""),
         ("steam", "api.steampowered.com", "STEAM_USER_ID"),
@@ -205,9 +205,9 @@ fn a_program_is_told_where_the_hosts_are_and_what_to_bring() {
         ("youtube", "oauth2.googleapis.com", "YOUTUBE_API_KEY"),
         ("bilibili", "api.bilibili.com", "BILIBILI_SESSDATA"),
     ] {
-        let stage = of(Service::named(name).unwrap());
-        let ready = stage.running.control().ready();
-        assert!(ready["hosts"][host].as_str().unwrap().starts_with(stage.running.url()), "{name}");
+        let test = of(Service::named(name).unwrap());
+        let ready = test.running.control().ready();
+        assert!(ready["hosts"][host].as_str().unwrap().starts_with(test.running.url()), "{name}");
         assert_eq!(ready["values"][value].is_string(), !value.is_empty(), "{name}");
         assert_eq!(ready["client_id"].is_string(), ready["tokens"].is_object(), "{name}");
     }

@@ -11,8 +11,8 @@ mod bilibili;
 mod common;
 mod oauth;
 mod reddit;
+mod service_test;
 mod spotify;
-mod stage;
 mod steam;
 mod youtube;
 

@@ -3,20 +3,20 @@
 use sandbox::{Service, spotify};
 use serde_json::{Value, json};
 
-use crate::stage::{Stage, of, stage};
+use crate::service_test::{ServiceTest, of, start};
 
 const V1: &str = "/api/v1";
 
 /// All items of a list, following `next` as a client does.
-fn read_all(stage: &Stage, path: &str) -> Vec<Value> {
+fn read_all(test: &ServiceTest, path: &str) -> Vec<Value> {
     let mut items = Vec::new();
     let mut path = path.to_owned();
     loop {
-        let body = stage.json(&path);
+        let body = test.json(&path);
         let page = body.get("artists").unwrap_or(&body);
         items.extend(page["items"].as_array().unwrap().clone());
         match page["next"].as_str() {
-            Some(next) => next.strip_prefix(stage.running.url()).unwrap().clone_into(&mut path),
+            Some(next) => next.strip_prefix(test.running.url()).unwrap().clone_into(&mut path),
             None => return items,
         }
     }
@@ -24,7 +24,7 @@ fn read_all(stage: &Stage, path: &str) -> Vec<Value> {
 
 #[test]
 fn every_list_is_read_to_its_end() {
-    let stage = stage("spotify");
+    let test = start("spotify");
     for (path, kind, more_than) in [
         ("/me/tracks?limit=50", "saved_track", 130),
         ("/me/albums", "saved_album", 50),
@@ -34,37 +34,37 @@ fn every_list_is_read_to_its_end() {
         ("/me/playlists?limit=50", "playlist", 50),
         ("/me/following?type=artist&limit=50", "followed_artist", 50),
     ] {
-        let items = read_all(&stage, &format!("{V1}{path}"));
-        assert_eq!(items.len(), stage.records(kind).len(), "{path}");
+        let items = read_all(&test, &format!("{V1}{path}"));
+        assert_eq!(items.len(), test.records(kind).len(), "{path}");
         assert!(items.len() > more_than, "{path}: {}", items.len());
     }
-    assert_eq!(read_all(&stage, "/api/v1/me/top/tracks?time_range=short_term").len(), 99);
+    assert_eq!(read_all(&test, "/api/v1/me/top/tracks?time_range=short_term").len(), 99);
 }
 
 #[test]
-fn no_more_than_fifty_plays_can_be_read() {
-    let stage = stage("spotify");
-    let plays = read_all(&stage, "/api/v1/me/player/recently-played?limit=20");
-    let known = stage.records("play");
+fn at_most_fifty_plays_are_readable() {
+    let test = start("spotify");
+    let plays = read_all(&test, "/api/v1/me/player/recently-played?limit=20");
+    let known = test.records("play");
     assert!(known.len() > 100);
     let newest: Vec<&Value> = known.iter().rev().take(50).collect();
     assert_eq!(
         plays.iter().map(|play| &play["played_at"]).collect::<Vec<_>>(),
         newest.iter().map(|play| &play["played_at"]).collect::<Vec<_>>()
     );
-    let first = stage.json("/api/v1/me/player/recently-played?limit=5");
+    let first = test.json("/api/v1/me/player/recently-played?limit=5");
     let after = first["cursors"]["before"].as_str().unwrap();
-    let newer = stage.json(&format!("/api/v1/me/player/recently-played?after={after}&limit=50"));
+    let newer = test.json(&format!("/api/v1/me/player/recently-played?after={after}&limit=50"));
     assert_eq!(newer["items"].as_array().unwrap().len(), 4);
-    let none = stage.json("/api/v1/me/player/recently-played?after=1900000000000");
+    let none = test.json("/api/v1/me/player/recently-played?after=1900000000000");
     assert_eq!((none["items"].clone(), none["cursors"].clone()), (json!([]), Value::Null));
 }
 
 #[test]
-fn refusals_have_the_status_the_service_gives() {
-    let stage = stage("spotify");
+fn errors_have_the_status_of_the_service() {
+    let test = start("spotify");
     let words = "/error/message";
-    stage.check(&[
+    test.check(&[
         ("/api/v1/me?x=1", 200, "/type", json!("user")),
         ("/api/v1/me/tracks?limit=51", 400, words, json!("Invalid limit")),
         ("/api/v1/me/tracks?limit=0", 400, words, json!("Invalid limit")),
@@ -81,12 +81,12 @@ fn refusals_have_the_status_the_service_gives() {
         ("/api/v1/nowhere", 404, "/error/status", json!(404)),
         ("/v1/me", 404, "", Value::Null),
     ]);
-    let mut stage = stage;
-    stage.bear("made-up");
-    stage.check(&[("/api/v1/me", 401, words, json!("Invalid access token"))]);
-    let narrow = stage.running.control().tokens_for(&["user-top-read"]);
-    stage.bear(narrow["access_token"].as_str().unwrap());
-    stage.check(&[
+    let mut test = test;
+    test.bear("made-up");
+    test.check(&[("/api/v1/me", 401, words, json!("Invalid access token"))]);
+    let narrow = test.running.control().tokens_for(&["user-top-read"]);
+    test.bear(narrow["access_token"].as_str().unwrap());
+    test.check(&[
         ("/api/v1/me/top/artists", 200, "/total", json!(64)),
         ("/api/v1/me/tracks", 403, words, json!("Insufficient client scope")),
         ("/api/v1/me/episodes", 403, words, json!("Insufficient client scope")),
@@ -94,10 +94,10 @@ fn refusals_have_the_status_the_service_gives() {
 }
 
 #[test]
-fn development_mode_has_lost_paths_and_fields() {
-    let stage = stage("spotify");
-    let user = stage.records("followed_user")[0]["id"].as_str().unwrap().to_owned();
-    let list = stage.records("playlist")[0]["id"].as_str().unwrap().to_owned();
+fn development_mode_lacks_paths_and_fields() {
+    let test = start("spotify");
+    let user = test.records("followed_user")[0]["id"].as_str().unwrap().to_owned();
+    let list = test.records("playlist")[0]["id"].as_str().unwrap().to_owned();
     let removed = [
         ("GET", format!("/api/v1/users/{user}")),
         ("GET", format!("/api/v1/users/{user}/playlists")),
@@ -107,38 +107,38 @@ fn development_mode_has_lost_paths_and_fields() {
         ("PUT", format!("/api/v1/playlists/{list}/followers")),
         ("DELETE", format!("/api/v1/playlists/{list}/followers")),
     ];
-    let statuses = |stage: &Stage| -> Vec<u16> {
-        removed.iter().map(|(method, path)| stage.ask(method, path).status).collect()
+    let statuses = |test: &ServiceTest| -> Vec<u16> {
+        removed.iter().map(|(method, path)| test.ask(method, path).status).collect()
     };
-    assert_eq!(statuses(&stage), [403; 7]);
-    stage.set(&json!({ "removed_status": 404 }));
-    assert_eq!(statuses(&stage), [404; 7]);
+    assert_eq!(statuses(&test), [403; 7]);
+    test.set(&json!({ "removed_status": 404 }));
+    assert_eq!(statuses(&test), [404; 7]);
     let gone = ["email", "country", "followers", "product", "explicit_content"];
-    let me = stage.json("/api/v1/me");
+    let me = test.json("/api/v1/me");
     assert!(gone.iter().all(|name| me.get(name).is_none()) && me["account_id"].is_string());
-    let track = stage.json("/api/v1/me/tracks?limit=1")["items"][0]["track"].clone();
+    let track = test.json("/api/v1/me/tracks?limit=1")["items"][0]["track"].clone();
     assert!(track.get("popularity").is_none() && track["album"].get("available_markets").is_none());
-    let lists = stage.json("/api/v1/me/playlists?limit=1")["items"][0].clone();
+    let lists = test.json("/api/v1/me/playlists?limit=1")["items"][0].clone();
     assert!(lists.get("tracks").is_none() && lists["items"]["total"] == json!(120));
 
-    stage.set(&json!({ "mode": "extended" }));
-    assert_eq!(statuses(&stage), [200, 200, 200, 204, 204, 200, 200]);
-    let me = stage.json("/api/v1/me");
+    test.set(&json!({ "mode": "extended" }));
+    assert_eq!(statuses(&test), [200, 200, 200, 204, 204, 200, 200]);
+    let me = test.json("/api/v1/me");
     assert!(gone.iter().all(|name| me.get(name).is_some()));
-    let track = stage.json("/api/v1/me/tracks?limit=1")["items"][0]["track"].clone();
+    let track = test.json("/api/v1/me/tracks?limit=1")["items"][0]["track"].clone();
     assert!(track["popularity"].is_number());
     let new = format!("/api/v1/playlists/{list}/items?limit=1");
-    assert_eq!(stage.get(&new).status, 200);
-    stage.set(&json!({ "mode": "old" }));
-    assert_eq!(stage.get(&new).status, 404);
-    assert_eq!(statuses(&stage), [200, 200, 200, 204, 204, 200, 200]);
+    assert_eq!(test.get(&new).status, 200);
+    test.set(&json!({ "mode": "old" }));
+    assert_eq!(test.get(&new).status, 404);
+    assert_eq!(statuses(&test), [200, 200, 200, 204, 204, 200, 200]);
 }
 
 #[test]
-fn a_playlist_holds_odd_entries_and_is_open_to_its_owner_only() {
-    let stage = stage("spotify");
-    let list = stage.records("playlist")[0]["id"].as_str().unwrap().to_owned();
-    let entries = read_all(&stage, &format!("/api/v1/playlists/{list}/items?limit=50"));
+fn a_playlist_has_special_entries_and_is_readable_by_its_owner_only() {
+    let test = start("spotify");
+    let list = test.records("playlist")[0]["id"].as_str().unwrap().to_owned();
+    let entries = read_all(&test, &format!("/api/v1/playlists/{list}/items?limit=50"));
     assert_eq!(entries.len(), 120);
     assert!(entries[0].get("track").is_none());
     assert_eq!(entries[1]["item"], Value::Null);
@@ -147,38 +147,37 @@ fn a_playlist_holds_odd_entries_and_is_open_to_its_owner_only() {
         (json!(true), Value::Null)
     );
     assert_eq!(entries[3]["item"]["type"], "episode");
-    let empty = stage.records("playlist")[1]["id"].as_str().unwrap().to_owned();
-    assert_eq!(read_all(&stage, &format!("/api/v1/playlists/{empty}/items")), Vec::<Value>::new());
-    let others = stage.records("other_playlist");
+    let empty = test.records("playlist")[1]["id"].as_str().unwrap().to_owned();
+    assert_eq!(read_all(&test, &format!("/api/v1/playlists/{empty}/items")), Vec::<Value>::new());
+    let others = test.records("other_playlist");
     let status = |list: &Value| {
-        stage.get(&format!("/api/v1/playlists/{}/items", list["id"].as_str().unwrap())).status
+        test.get(&format!("/api/v1/playlists/{}/items", list["id"].as_str().unwrap())).status
     };
     let closed = others.iter().find(|list| list["collaborative"] == json!(false)).unwrap();
     let open = others.iter().find(|list| list["collaborative"] == json!(true)).unwrap();
     assert_eq!((status(closed), status(open)), (403, 200));
-    stage.set(&json!({ "mode": "extended" }));
+    test.set(&json!({ "mode": "extended" }));
     assert_eq!(status(closed), 200);
-    let old = stage.json(&format!("/api/v1/playlists/{list}/tracks?limit=1"))["items"][0].clone();
+    let old = test.json(&format!("/api/v1/playlists/{list}/tracks?limit=1"))["items"][0].clone();
     assert!(old.get("item").is_none() && old["track"]["id"].is_string());
 }
 
 #[test]
-fn the_library_takes_addresses_and_forty_at_most() {
-    let stage = stage("spotify");
-    let list = stage.records("other_playlist")[12]["id"].as_str().unwrap().to_owned();
+fn the_library_accepts_at_most_forty_uris() {
+    let test = start("spotify");
+    let list = test.records("other_playlist")[12]["id"].as_str().unwrap().to_owned();
     let uri = format!("spotify:playlist:{list}");
-    let held =
-        |uri: &str| stage.json(&format!("/api/v1/me/library/contains?uris={uri}"))[0].clone();
+    let held = |uri: &str| test.json(&format!("/api/v1/me/library/contains?uris={uri}"))[0].clone();
     assert_eq!(held(&uri), json!(false));
-    assert_eq!(stage.ask("PUT", &format!("/api/v1/me/library?uris={uri}")).status, 200);
+    assert_eq!(test.ask("PUT", &format!("/api/v1/me/library?uris={uri}")).status, 200);
     assert_eq!(held(&uri), json!(true));
     assert_eq!(
-        stage.ask("DELETE", &format!("/api/v1/me/library?uris={uri},spotify:user:somebody")).status,
+        test.ask("DELETE", &format!("/api/v1/me/library?uris={uri},spotify:user:another")).status,
         200
     );
     assert_eq!(held(&uri), json!(false));
-    let artist = stage.records("followed_artist")[3]["uri"].as_str().unwrap().to_owned();
-    let put = |uris: &str| stage.ask("PUT", &format!("/api/v1/me/library?uris={uris}")).status;
+    let artist = test.records("followed_artist")[3]["uri"].as_str().unwrap().to_owned();
+    let put = |uris: &str| test.ask("PUT", &format!("/api/v1/me/library?uris={uris}")).status;
     let many = |count: usize| vec!["spotify:user:a"; count].join(",");
     for (uris, status) in [
         ("", 400),
@@ -190,31 +189,34 @@ fn the_library_takes_addresses_and_forty_at_most() {
     ] {
         assert_eq!(put(uris), status, "{uris}");
     }
-    stage.set(&json!({ "artist_uris": true }));
+    test.set(&json!({ "artist_uris": true }));
     assert_eq!(put(&artist), 200);
 }
 
 #[test]
-fn an_owner_without_premium_and_a_stranger_are_told_so() {
-    let stage = stage("spotify");
+fn missing_premium_and_unregistered_users_get_an_error() {
+    let test = start("spotify");
     for (setting, words) in
         [("premium", "premium subscription"), ("allowlisted", "not be registered")]
     {
-        stage.set(&json!({ setting: false }));
-        let got = stage.get("/api/v1/me");
+        test.set(&json!({ setting: false }));
+        let got = test.get("/api/v1/me");
         assert!(got.status == 403 && got.text().contains(words), "{setting}: {}", got.text());
-        stage.set(&json!({ setting: true }));
+        test.set(&json!({ setting: true }));
     }
-    assert_eq!(stage.get("/api/v1/me").status, 200);
+    assert_eq!(test.get("/api/v1/me").status, 200);
 }
 
 #[test]
-fn too_many_requests_are_told_when_to_come_back() {
+fn too_many_requests_get_a_retry_time() {
     let limits = vec![sandbox::Limit { requests: 2, window_s: 30 }];
-    let stage = of(Service::Spotify(spotify::Settings { limits, ..spotify::Settings::default() }));
-    let statuses: Vec<u16> = (0..3).map(|_| stage.get("/api/v1/me").status).collect();
+    let test = of(Service::Spotify(spotify::SpotifySettings {
+        limits,
+        ..spotify::SpotifySettings::default()
+    }));
+    let statuses: Vec<u16> = (0..3).map(|_| test.get("/api/v1/me").status).collect();
     assert_eq!(statuses, [200, 200, 429]);
-    assert_eq!(stage.get("/api/v1/me").header("retry-after"), Some("30"));
-    stage.running.control().advance(30_000_000);
-    assert_eq!(stage.get("/api/v1/me").status, 200);
+    assert_eq!(test.get("/api/v1/me").header("retry-after"), Some("30"));
+    test.running.control().advance(30_000_000);
+    assert_eq!(test.get("/api/v1/me").status, 200);
 }

@@ -1,62 +1,62 @@
-//! Steam: a library, friends, figures, and everything that is private.
+//! Steam: library, friends, statistics, and private data.
 
 use std::collections::BTreeSet;
 
-use sandbox::Which;
+use sandbox::TokenKind;
 use serde_json::{Value, json};
 
-use crate::stage::{Stage, stage};
+use crate::service_test::{ServiceTest, start};
 
-fn me(stage: &Stage) -> String {
-    stage.records("player")[0]["steamid"].as_str().unwrap().to_owned()
+fn me(test: &ServiceTest) -> String {
+    test.records("player")[0]["steamid"].as_str().unwrap().to_owned()
 }
 
-fn friend(stage: &Stage, number: usize) -> String {
-    stage.records("friend")[number - 1]["steamid"].as_str().unwrap().to_owned()
+fn friend(test: &ServiceTest, number: usize) -> String {
+    test.records("friend")[number - 1]["steamid"].as_str().unwrap().to_owned()
 }
 
-fn owned(stage: &Stage, id: &str, more: &str) -> Value {
-    stage.json(&format!("/IPlayerService/GetOwnedGames/v0001/?steamid={id}{more}"))["response"]
+fn owned(test: &ServiceTest, id: &str, more: &str) -> Value {
+    test.json(&format!("/IPlayerService/GetOwnedGames/v0001/?steamid={id}{more}"))["response"]
         .clone()
 }
 
 #[test]
-fn a_library_has_names_and_free_games_only_when_asked_for() {
-    let stage = stage("steam");
-    let id = me(&stage);
-    let all = owned(&stage, &id, "&include_appinfo=1&include_played_free_games=1");
-    let paid = owned(&stage, &id, "&include_appinfo=true");
-    let bare = owned(&stage, &id, "");
-    assert_eq!(all["games"].as_array().unwrap().len(), stage.records("game").len());
+fn a_library_has_names_and_free_games_only_on_request() {
+    let test = start("steam");
+    let id = me(&test);
+    let all = owned(&test, &id, "&include_appinfo=1&include_played_free_games=1");
+    let paid = owned(&test, &id, "&include_appinfo=true");
+    let bare = owned(&test, &id, "");
+    assert_eq!(all["games"].as_array().unwrap().len(), test.records("game").len());
     assert!(paid["game_count"].as_u64() < all["game_count"].as_u64());
     assert!(all["games"][0]["name"].is_string() && bare["games"][0].get("name").is_none());
-    let newer = stage.json(&format!("/IPlayerService/GetOwnedGames/v1?steamid={id}"));
+    let newer = test.json(&format!("/IPlayerService/GetOwnedGames/v1?steamid={id}"));
     assert_eq!(newer["response"], bare);
 }
 
 #[test]
-fn recent_games_are_those_of_two_weeks_and_none_have_no_list() {
-    let stage = stage("steam");
-    let path = format!("/IPlayerService/GetRecentlyPlayedGames/v0001/?steamid={}", me(&stage));
-    let recent = stage.json(&path)["response"].clone();
+fn recent_games_are_those_of_two_weeks() {
+    let test = start("steam");
+    let path = format!("/IPlayerService/GetRecentlyPlayedGames/v0001/?steamid={}", me(&test));
+    let recent = test.json(&path)["response"].clone();
     let games = recent["games"].as_array().unwrap();
     assert!(!games.is_empty() && recent["total_count"] == json!(games.len()));
     assert!(games.iter().all(|game| game["playtime_2weeks"].as_i64() > Some(0)));
-    let two = stage.json(&format!("{path}&count=2"))["response"].clone();
+    let two = test.json(&format!("{path}&count=2"))["response"].clone();
     assert_eq!(
         (two["games"].as_array().unwrap().len(), &two["total_count"]),
         (2, &recent["total_count"])
     );
-    stage.running.control().clear("game").unwrap();
-    assert_eq!(stage.json(&path), json!({ "response": { "total_count": 0 } }));
+    test.running.control().clear("game").unwrap();
+    assert_eq!(test.json(&path), json!({ "response": { "total_count": 0 } }));
 }
 
 #[test]
-fn friends_come_all_at_once_and_summaries_by_the_hundred() {
-    let stage = stage("steam");
-    let friends = stage.json(&format!(
+fn friends_are_one_list_and_summaries_come_by_the_hundred() {
+    let test = start("steam");
+    let friends = test.json(&format!(
         "/ISteamUser/GetFriendList/v0001/?steamid={}&relationship=friend",
-        me(&stage)
+        me(&test)
     ));
     let ids: Vec<&str> = friends["friendslist"]["friends"]
         .as_array()
@@ -66,7 +66,7 @@ fn friends_come_all_at_once_and_summaries_by_the_hundred() {
         .collect();
     assert_eq!(ids.len(), 120);
     let ask = |ids: &[&str]| {
-        stage.get(&format!("/ISteamUser/GetPlayerSummaries/v0002/?steamids={}", ids.join(",")))
+        test.get(&format!("/ISteamUser/GetPlayerSummaries/v0002/?steamids={}", ids.join(",")))
     };
     assert_eq!(ask(&ids).status, 400);
     let found: BTreeSet<String> = ids
@@ -79,39 +79,38 @@ fn friends_come_all_at_once_and_summaries_by_the_hundred() {
 }
 
 #[test]
-fn what_is_private_is_answered_as_steam_answers_it() {
-    let stage = stage("steam");
-    let id = me(&stage);
-    let with_stats = stage.records("game")[0]["appid"].clone();
+fn private_data_gets_steams_responses() {
+    let test = start("steam");
+    let id = me(&test);
+    let with_stats = test.records("game")[0]["appid"].clone();
     let paths = [
         format!("/IPlayerService/GetOwnedGames/v0001/?steamid={id}"),
         format!("/ISteamUser/GetFriendList/v0001/?steamid={id}"),
         format!("/ISteamUserStats/GetPlayerAchievements/v0001/?steamid={id}&appid={with_stats}"),
         format!("/ISteamUserStats/GetUserStatsForGame/v0002/?steamid={id}&appid={with_stats}"),
     ];
-    let statuses = || paths.each_ref().map(|path| stage.get(path).status);
+    let statuses = || paths.each_ref().map(|path| test.get(path).status);
     assert_eq!(statuses(), [200; 4]);
-    stage
-        .set(&json!({ "private_games": ["me"], "private_friends": [id], "private_stats": ["me"] }));
+    test.set(&json!({ "private_games": ["me"], "private_friends": [id], "private_stats": ["me"] }));
     assert_eq!(statuses(), [200, 401, 403, 403]);
-    assert_eq!(stage.json(&paths[0]), json!({ "response": {} }));
-    let said = stage.get(&paths[2]).json();
+    assert_eq!(test.json(&paths[0]), json!({ "response": {} }));
+    let said = test.get(&paths[2]).json();
     assert_eq!(
         said,
         json!({ "playerstats": { "error": "Profile is not public", "success": false } })
     );
-    // Every seventh friend is private without being asked.
-    assert_eq!(owned(&stage, &friend(&stage, 7), ""), json!({}));
-    assert!(owned(&stage, &friend(&stage, 8), "")["game_count"].as_u64() > Some(20));
-    assert_eq!(stage.records("player")[7]["communityvisibilitystate"], 1);
+    // Every seventh friend is generated as private.
+    assert_eq!(owned(&test, &friend(&test, 7), ""), json!({}));
+    assert!(owned(&test, &friend(&test, 8), "")["game_count"].as_u64() > Some(20));
+    assert_eq!(test.records("player")[7]["communityvisibilitystate"], 1);
 }
 
 #[test]
-fn figures_of_games_and_of_none() {
-    let stage = stage("steam");
-    let id = me(&stage);
+fn statistics_of_games_with_and_without_them() {
+    let test = start("steam");
+    let id = me(&test);
     let ask = |appid: &str| {
-        stage.get(&format!(
+        test.get(&format!(
             "/ISteamUserStats/GetPlayerAchievements/v0001/?steamid={id}&appid={appid}"
         ))
     };
@@ -123,7 +122,7 @@ fn figures_of_games_and_of_none() {
         .filter(|one| one["achieved"] == json!(1))
         .count();
     assert!(done > 0 && good["success"] == json!(true) && good["gameName"].is_string());
-    // Number 8 keeps no statistics, number 4 has nothing to achieve.
+    // Number 8 has no statistics, number 4 no achievements.
     let none = ask("210960");
     assert_eq!(
         (none.status, none.json()["playerstats"]["error"].clone()),
@@ -132,17 +131,16 @@ fn figures_of_games_and_of_none() {
     assert!(ask("205480").json()["playerstats"].get("achievements").is_none());
     assert_eq!(ask("1").status, 400);
     let stats = |appid: &str| {
-        stage
-            .get(&format!("/ISteamUserStats/GetUserStatsForGame/v0002/?steamid={id}&appid={appid}"))
+        test.get(&format!("/ISteamUserStats/GetUserStatsForGame/v0002/?steamid={id}&appid={appid}"))
     };
     assert_eq!(stats("200000").json()["playerstats"]["stats"].as_array().unwrap().len(), 5);
     assert_eq!((stats("210960").status, stats("210960").text()), (400, "{}".to_owned()));
 }
 
 #[test]
-fn refusals_are_web_pages() {
-    let mut stage = stage("steam");
-    let id = me(&stage);
+fn errors_are_web_pages() {
+    let mut test = start("steam");
+    let id = me(&test);
     for (path, status) in [
         ("/IPlayerService/GetOwnedGames/v0001/?steamid=12".to_owned(), 400),
         ("/IPlayerService/GetOwnedGames/v0001/".to_owned(), 400),
@@ -151,23 +149,23 @@ fn refusals_are_web_pages() {
         (format!("/ISteamUserStats/GetUserStatsForGame/v0002/?steamid={id}"), 400),
         ("/ISteamUser/GetEverything/v0001/".to_owned(), 404),
     ] {
-        let got = stage.get(&path);
+        let got = test.get(&path);
         assert!(got.status == status && got.text().starts_with("<html>"), "{path}: {}", got.status);
     }
-    assert_eq!(owned(&stage, "76561199999999999", ""), json!({}));
+    assert_eq!(owned(&test, "76561199999999999", ""), json!({}));
     let vanity = |name: &str| {
-        stage.json(&format!("/ISteamUser/ResolveVanityURL/v0001/?vanityurl={name}"))["response"]
+        test.json(&format!("/ISteamUser/ResolveVanityURL/v0001/?vanityurl={name}"))["response"]
             .clone()
     };
     assert_eq!(
-        (vanity("sandbox_player")["steamid"].clone(), vanity("nobody")["success"].clone()),
+        (vanity("sandbox_player")["steamid"].clone(), vanity("unknown")["success"].clone()),
         (json!(id), json!(42))
     );
     let path = format!("/ISteamUser/GetFriendList/v0001/?steamid={id}");
-    let without = crate::wire::send(stage.running.url(), "GET", &path, &[], "");
+    let without = crate::wire::send(test.running.url(), "GET", &path, &[], "");
     assert_eq!(without.status, 401);
-    stage.running.control().expire(Which::All);
-    assert_eq!(stage.get(&path).status, 403);
-    stage.sign_in();
-    assert_eq!(stage.get(&path).status, 200);
+    test.running.control().expire(TokenKind::All);
+    assert_eq!(test.get(&path).status, 403);
+    test.sign_in();
+    assert_eq!(test.get(&path).status, 200);
 }

@@ -1,13 +1,13 @@
-//! A client that takes what comes: one connection for each request, read to its end.
+//! An HTTP client without validation: one connection for each request, read to its end.
 
-#![allow(dead_code, reason = "not every set of tests looks at everything")]
+#![allow(dead_code, reason = "not every test target uses everything")]
 
 use std::io::{ErrorKind, Read as _, Write as _};
 use std::net::TcpStream;
 
 use serde_json::Value;
 
-/// An answer as far as it came.
+/// A response, possibly truncated.
 #[derive(Debug)]
 pub(crate) struct Got {
     pub(crate) status: u16,
@@ -28,7 +28,7 @@ impl Got {
         serde_json::from_slice(&self.body).unwrap_or_else(|_| panic!("no JSON: {}", self.text()))
     }
 
-    /// The length that was announced.
+    /// The content-length header.
     pub(crate) fn announced(&self) -> usize {
         self.header("content-length").unwrap().parse().unwrap()
     }
@@ -48,7 +48,7 @@ pub(crate) fn send(
     try_send(url, method, path, headers, body).unwrap_or_else(|| panic!("no answer to {path}"))
 }
 
-/// Nothing when the connection ends before an answer.
+/// None when the connection closes before a response.
 pub(crate) fn try_send(
     url: &str,
     method: &str,

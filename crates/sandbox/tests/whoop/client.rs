@@ -1,6 +1,6 @@
-//! A member of WHOOP to ask about, and the client that asks.
+//! A running WHOOP stand-in and a client for it.
 
-use sandbox::{Config, Running, Sandbox, Service, Time, whoop};
+use sandbox::{ClockMode, Config, Running, Sandbox, Service, whoop};
 
 #[path = "../socket/wire.rs"]
 mod wire;
@@ -10,12 +10,12 @@ pub(crate) use wire::{Got, get, send, try_send};
 /// 16 November 2026, 09:30 UTC.
 pub(crate) const NOW_US: i64 = 1_794_821_400_000_000;
 
-/// A member with 90 days, at a moment that stands still.
-pub(crate) fn start(change: impl FnOnce(&mut whoop::Settings)) -> Running {
-    let mut settings = whoop::Settings::default();
+/// A member with 90 days and a frozen clock.
+pub(crate) fn start(change: impl FnOnce(&mut whoop::WhoopSettings)) -> Running {
+    let mut settings = whoop::WhoopSettings::default();
     change(&mut settings);
     let service = Service::Whoop(settings);
-    let config = Config { service, time: Time::Stands, ..Config::whoop(42, 90, NOW_US) };
+    let config = Config { service, time: ClockMode::Frozen, ..Config::whoop(42, 90, NOW_US) };
     Sandbox::start(config).unwrap()
 }
 

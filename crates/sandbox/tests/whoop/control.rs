@@ -1,4 +1,4 @@
-//! The control endpoint as a test in another language uses it.
+//! The control endpoints, as a test in another language uses them.
 
 use std::io::{Read as _, Write as _};
 use std::net::TcpListener;
@@ -14,7 +14,7 @@ fn control(running: &Running, method: &str, path: &str, body: &Value) -> Got {
 }
 
 #[test]
-fn everything_in_the_list_is_there() {
+fn every_listed_endpoint_exists() {
     let running = start(|_| ());
     let list = control(&running, "GET", "/", &Value::Null).json();
     assert!(list.as_array().unwrap().len() > 15);
@@ -29,7 +29,7 @@ fn everything_in_the_list_is_there() {
 }
 
 #[test]
-fn a_program_gets_what_it_needs_to_begin() {
+fn ready_returns_everything_a_program_needs() {
     let running = start(|_| ());
     let ready = control(&running, "GET", "/ready", &Value::Null).json();
     assert_eq!(
@@ -42,7 +42,7 @@ fn a_program_gets_what_it_needs_to_begin() {
 }
 
 #[test]
-fn faults_counters_and_tokens_by_json() {
+fn faults_counters_and_tokens_over_json() {
     let running = start(|_| ());
     let bearer = token(&running);
     let fault =
@@ -67,7 +67,7 @@ fn faults_counters_and_tokens_by_json() {
 }
 
 #[test]
-fn records_can_be_changed_added_and_removed_and_stay_so() {
+fn manual_edits_of_records_persist() {
     let running = start(|settings| settings.limits.clear());
     let bearer = token(&running);
     let workouts = running.control().records("workout").unwrap();
@@ -88,7 +88,7 @@ fn records_can_be_changed_added_and_removed_and_stay_so() {
         assert_eq!(fetch(&id(0)).json(), changed);
         assert_eq!(fetch(&id(1)).status, 404);
         assert_eq!(fetch(added["id"].as_str().unwrap()).json(), added);
-        // A while later the rest is made anew.
+        // Later the rest is regenerated.
         running.control().advance(600_000_000);
     }
     let window =
@@ -97,7 +97,7 @@ fn records_can_be_changed_added_and_removed_and_stay_so() {
 }
 
 #[test]
-fn days_that_pass_bring_their_records() {
+fn advancing_days_adds_records() {
     let running = start(|settings| settings.limits.clear());
     let before = running.control().records("cycle").unwrap();
     let open = before.last().unwrap();

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use sandbox::{Fault, What, Which};
+use sandbox::{Fault, FaultKind, TokenKind};
 use serde_json::json;
 
 use crate::client::{get, send, start, token, try_send};
@@ -10,15 +10,16 @@ use crate::client::{get, send, start, token, try_send};
 const PROFILE: &str = "/developer/v2/user/profile/basic";
 
 #[test]
-fn an_answer_can_be_another_one_so_often() {
+fn a_response_can_be_replaced_a_limited_number_of_times() {
     let running = start(|_| ());
     let bearer = token(&running);
-    let what = What::Status { code: 503, retry_after: Some("2".into()), reset: None, body: None };
+    let what =
+        FaultKind::Status { code: 503, retry_after: Some("2".into()), reset: None, body: None };
     running.control().fault(Fault::on("/developer", what).after(1).next(2));
     let statuses: Vec<u16> = (0..4).map(|_| get(running.url(), PROFILE, &bearer).status).collect();
     assert_eq!(statuses, [200, 503, 503, 200]);
     assert_eq!(running.control().counters().faults, 2);
-    running.control().fault(Fault::on(PROFILE, What::Unauthorized));
+    running.control().fault(Fault::on(PROFILE, FaultKind::Unauthorized));
     assert_eq!(get(running.url(), PROFILE, &bearer).status, 401);
     assert_eq!(get(running.url(), "/developer/v2/cycle", &bearer).status, 200);
     running.control().clear_faults();
@@ -26,48 +27,48 @@ fn an_answer_can_be_another_one_so_often() {
 }
 
 #[test]
-fn a_body_can_come_short_wrong_or_late() {
+fn a_body_can_be_truncated_wrong_or_late() {
     let running = start(|_| ());
     let bearer = token(&running);
     let whole = get(running.url(), PROFILE, &bearer);
-    let with = |what: What| {
+    let with = |what: FaultKind| {
         running.control().fault(Fault::on(PROFILE, what).next(1));
         get(running.url(), PROFILE, &bearer)
     };
-    let cut = with(What::Cut { after_bytes: None });
+    let cut = with(FaultKind::Cut { after_bytes: None });
     assert_eq!((cut.announced(), cut.body.len()), (whole.body.len(), whole.body.len() / 2));
     assert!(whole.body.starts_with(&cut.body));
-    let cut = with(What::Cut { after_bytes: Some(7) });
+    let cut = with(FaultKind::Cut { after_bytes: Some(7) });
     assert_eq!(cut.body.len(), 7);
-    let truncated = with(What::Truncate);
+    let truncated = with(FaultKind::Truncate);
     assert_eq!(truncated.announced(), truncated.body.len());
     assert!(serde_json::from_slice::<serde_json::Value>(&truncated.body).is_err());
-    assert!(with(What::Garbage).text().contains("not json"));
-    let html = with(What::Html);
+    assert!(with(FaultKind::Garbage).text().contains("not json"));
+    let html = with(FaultKind::Html);
     assert_eq!((html.status, html.header("content-type")), (200, Some("text/html")));
-    let more = with(What::Length { by: 100 });
+    let more = with(FaultKind::Length { by: 100 });
     assert_eq!((more.announced(), more.body.len()), (whole.body.len() + 100, whole.body.len()));
-    let fewer = with(What::Length { by: -10 });
+    let fewer = with(FaultKind::Length { by: -10 });
     assert_eq!(
         (fewer.announced(), fewer.body.len()),
         (whole.body.len() - 10, whole.body.len() - 10)
     );
     let begun = Instant::now();
-    let dripped = with(What::Drip { bytes: 30, every_ms: 10 });
+    let dripped = with(FaultKind::Drip { bytes: 30, every_ms: 10 });
     assert_eq!(dripped.body, whole.body);
     assert!(begun.elapsed() >= Duration::from_millis(30));
     let begun = Instant::now();
-    assert_eq!(with(What::Delay { ms: 60 }).body, whole.body);
+    assert_eq!(with(FaultKind::Delay { ms: 60 }).body, whole.body);
     assert!(begun.elapsed() >= Duration::from_millis(60));
-    running.control().fault(Fault::on(PROFILE, What::HangUp).next(1));
+    running.control().fault(Fault::on(PROFILE, FaultKind::HangUp).next(1));
     assert!(try_send(running.url(), "GET", PROFILE, &[], "").is_none());
 }
 
 #[test]
-fn a_token_can_repeat_for_ever() {
+fn a_page_token_can_repeat_forever() {
     let running = start(|_| ());
     let bearer = token(&running);
-    running.control().fault(Fault::on("/developer/v2/cycle", What::RepeatToken));
+    running.control().fault(Fault::on("/developer/v2/cycle", FaultKind::RepeatToken));
     let first = get(running.url(), "/developer/v2/cycle?limit=5", &bearer).json();
     let next = first["next_token"].as_str().unwrap();
     let path = format!("/developer/v2/cycle?limit=5&nextToken={next}");
@@ -78,7 +79,7 @@ fn a_token_can_repeat_for_ever() {
 }
 
 #[test]
-fn a_refresh_whose_answer_is_lost_has_happened() {
+fn a_refresh_with_a_lost_response_has_happened() {
     let running = start(|_| ());
     let tokens = running.control().tokens();
     let ready = running.control().ready();
@@ -91,18 +92,18 @@ fn a_refresh_whose_answer_is_lost_has_happened() {
     );
     let kind = ("content-type", "application/x-www-form-urlencoded");
     let post = || try_send(running.url(), "POST", "/oauth/oauth2/token", &[kind], &form);
-    let busy = What::Status { code: 500, retry_after: None, reset: None, body: None };
+    let busy = FaultKind::Status { code: 500, retry_after: None, reset: None, body: None };
     running.control().fault(Fault::on("/oauth", busy).next(1));
     assert_eq!(post().unwrap().status, 500);
-    running.control().fault(Fault::on("/oauth", What::HangUp).next(1));
+    running.control().fault(Fault::on("/oauth", FaultKind::HangUp).next(1));
     assert!(post().is_none());
     assert_eq!(post().unwrap().json()["error"], "invalid_grant");
 }
 
 #[test]
-fn refreshes_at_one_moment_are_counted() {
+fn concurrent_refreshes_are_counted() {
     let running = start(|_| ());
-    running.control().fault(Fault::on("/oauth", What::Delay { ms: 150 }));
+    running.control().fault(Fault::on("/oauth", FaultKind::Delay { ms: 150 }));
     let kind = ("content-type", "application/x-www-form-urlencoded");
     std::thread::scope(|scope| {
         for _ in 0..3 {
@@ -118,10 +119,10 @@ fn refreshes_at_one_moment_are_counted() {
 }
 
 #[test]
-fn tokens_can_be_made_useless_at_once() {
+fn tokens_can_be_invalidated() {
     let running = start(|_| ());
     let bearer = token(&running);
-    running.control().expire(Which::Access);
+    running.control().expire(TokenKind::Access);
     assert_eq!(get(running.url(), PROFILE, &bearer).status, 401);
     let bearer = token(&running);
     running.control().advance(3_600_000_000);

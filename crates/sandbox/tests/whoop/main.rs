@@ -1,4 +1,4 @@
-//! The stand-in for WHOOP through a real socket, as a client meets it.
+//! The stand-in for WHOOP through a real socket.
 
 #![allow(
     clippy::unwrap_used,
@@ -35,7 +35,7 @@ fn read_all(url: &str, bearer: &str, path: &str, query: &str) -> Vec<Value> {
 }
 
 #[test]
-fn pages_over_the_socket_hold_every_record_once() {
+fn pages_contain_every_record_once() {
     let running = start(|settings| settings.limits.clear());
     let bearer = token(&running);
     for (path, kind, key) in [
@@ -53,14 +53,14 @@ fn pages_over_the_socket_hold_every_record_once() {
 }
 
 #[test]
-fn a_window_takes_what_touches_it() {
+fn a_window_includes_overlapping_records() {
     let running = start(|settings| settings.limits.clear());
     let bearer = token(&running);
     let cycles = running.control().records("cycle").unwrap();
     let [one, two] = [&cycles[40], &cycles[41]];
     let query = format!("&start={}&end={}", at(one, "start"), at(two, "start"));
     let found = read_all(running.url(), &bearer, "cycle", &query);
-    // The one before ended exactly where the window begins, and the begin is inclusive.
+    // The previous one ended exactly at the start of the window, which is inclusive.
     let ids: Vec<&Value> = found.iter().map(|cycle| &cycle["id"]).collect();
     assert_eq!(ids, [&one["id"], &cycles[39]["id"]]);
     let offset = at(one, "start").replace('Z', "%2B00:00");
@@ -92,8 +92,8 @@ fn single_records_are_found_by_their_id_and_by_their_cycle() {
 }
 
 #[test]
-fn an_old_id_leads_to_the_new_one() {
-    let settings = whoop::Settings { limits: Vec::new(), ..whoop::Settings::default() };
+fn a_v1_id_maps_to_the_new_one() {
+    let settings = whoop::WhoopSettings { limits: Vec::new(), ..whoop::WhoopSettings::default() };
     let service = Service::Whoop(settings);
     // 1 June 2025, when records still had both.
     let config = Config { service, ..Config::whoop(8, 20, 1_748_779_200_000_000) };
@@ -107,7 +107,7 @@ fn an_old_id_leads_to_the_new_one() {
 }
 
 #[test]
-fn refusals_have_the_status_the_service_gives() {
+fn errors_have_the_status_of_the_service() {
     let running = start(|_| ());
     let bearer = token(&running);
     let missing = "00000000-0000-4000-8000-000000000000";
@@ -139,7 +139,7 @@ fn refusals_have_the_status_the_service_gives() {
 }
 
 #[test]
-fn ten_records_come_without_a_limit_and_the_wrong_token_name_is_ignored() {
+fn the_default_limit_is_ten_and_a_wrong_token_name_is_ignored() {
     let running = start(|_| ());
     let bearer = token(&running);
     let first = get(running.url(), "/developer/v2/cycle", &bearer).json();
@@ -150,7 +150,7 @@ fn ten_records_come_without_a_limit_and_the_wrong_token_name_is_ignored() {
 }
 
 #[test]
-fn limits_are_told_and_kept() {
+fn limits_are_reported_and_enforced() {
     let two = vec![Limit { requests: 2, window_s: 60 }, Limit { requests: 50, window_s: 86_400 }];
     let running = start(|settings| settings.limits = two);
     let bearer = token(&running);
@@ -171,7 +171,7 @@ fn limits_are_told_and_kept() {
 }
 
 #[test]
-fn a_sign_in_goes_through_page_code_and_refresh() {
+fn a_sign_in_works_with_page_code_and_refresh() {
     let running = start(|_| ());
     let ready = running.control().ready();
     let (id, secret) = (at(&ready, "client_id"), at(&ready, "client_secret"));
@@ -217,7 +217,7 @@ fn a_sign_in_goes_through_page_code_and_refresh() {
 }
 
 #[test]
-fn access_that_is_given_back_is_gone() {
+fn revoked_access_is_invalid() {
     let running = start(|_| ());
     let bearer = token(&running);
     let header = ("authorization", format!("Bearer {bearer}"));
@@ -228,7 +228,7 @@ fn access_that_is_given_back_is_gone() {
 }
 
 #[test]
-fn a_night_streams_what_is_asked_for() {
+fn a_sleep_stream_has_the_requested_types() {
     let running = start(|_| ());
     let bearer = token(&running);
     let sleep = running.control().records("sleep").unwrap()[4].clone();
@@ -248,7 +248,7 @@ fn a_night_streams_what_is_asked_for() {
 }
 
 #[test]
-fn a_sandbox_listens_on_this_machine_only_and_stops_when_dropped() {
+fn a_sandbox_listens_on_loopback_only_and_stops_when_dropped() {
     let mut config = Config::whoop(1, 3, client::NOW_US);
     config.bind = "0.0.0.0:0".parse().unwrap();
     assert!(matches!(Sandbox::start(config), Err(StartError::NotLoopback(_))));

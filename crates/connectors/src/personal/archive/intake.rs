@@ -1,4 +1,4 @@
-//! Where the entries of an archive go: in batches into the mirror, each batch whole or not at all.
+//! Stores the entries of an archive in the mirror, in atomic batches.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -7,49 +7,49 @@ use serde_json::Value;
 use store::records::RecordsError;
 
 use super::meter::Meter;
-use super::{Given, Progress, Taken, Told};
+use super::{ImportInput, ImportProgress, KindCounts, OnImportProgress};
+use crate::ConnectorContext;
 use crate::personal::mirror::{FROM_ARCHIVE, Forgets, KEPT_PARENT, List, put, whole_us};
-use crate::{Desk, Service};
 
 /// Entries of one transaction.
 const BATCH_MAX: usize = 1_000;
 
 pub(crate) struct Intake<'a> {
-    pub(crate) desk: &'a Desk,
+    pub(crate) ctx: &'a ConnectorContext,
     pub(crate) zone: &'a TimeZone,
-    /// What was learned from some files about others.
+    /// Data from the first pass, by key.
     pub(crate) notes: HashMap<String, String>,
     service: &'static str,
-    told: Told<'a>,
+    on_progress: OnImportProgress<'a>,
     meter: &'a Meter,
     waiting: BTreeMap<&'static str, (&'static List, Vec<Value>)>,
     waiting_count: usize,
-    taken: BTreeMap<&'static str, Taken>,
-    /// Which lists the service has shown to their end.
+    taken: BTreeMap<&'static str, KindCounts>,
+    /// The lists that a sync has walked completely.
     known_whole: HashMap<&'static str, bool>,
-    progress: Progress,
+    progress: ImportProgress,
 }
 
 impl<'a> Intake<'a> {
     pub(super) fn new(
-        desk: &'a Desk,
-        service: &'static Service,
-        given: &Given<'a>,
+        ctx: &'a ConnectorContext,
+        service: &'static str,
+        given: &ImportInput<'a>,
         meter: &'a Meter,
         total_bytes: u64,
     ) -> Intake<'a> {
         Intake {
-            desk,
+            ctx,
             zone: given.zone,
             notes: HashMap::new(),
-            service: service.name,
-            told: given.told,
+            service,
+            on_progress: given.on_progress,
             meter,
             waiting: BTreeMap::new(),
             waiting_count: 0,
             taken: BTreeMap::new(),
             known_whole: HashMap::new(),
-            progress: Progress { done_bytes: 0, total_bytes, rows: 0 },
+            progress: ImportProgress { done_bytes: 0, total_bytes, rows: 0 },
         }
     }
 
@@ -60,7 +60,7 @@ impl<'a> Intake<'a> {
         if self.waiting_count >= BATCH_MAX { self.flush() } else { Ok(()) }
     }
 
-    /// The same for what the service also shows: there the archive only fills what is missing.
+    /// The same for lists that a sync also fills: the archive only adds missing entries.
     pub(crate) fn fill(
         &mut self,
         list: &'static List,
@@ -72,20 +72,20 @@ impl<'a> Intake<'a> {
         self.put(list, item)
     }
 
-    /// A row that cannot be used.
+    /// Counts an invalid row.
     pub(crate) fn odd(&mut self, list: &'static List) {
         let taken = self.taken.entry(list.kind).or_default();
         taken.rows += 1;
         taken.odd += 1;
     }
 
-    /// A file is through.
+    /// A file is complete.
     pub(super) fn passed(&mut self, bytes: u64) {
         self.progress.done_bytes = self.progress.done_bytes.saturating_add(bytes);
-        (self.told)(self.progress);
+        (self.on_progress)(self.progress);
     }
 
-    pub(super) fn finish(mut self) -> Result<BTreeMap<&'static str, Taken>, RecordsError> {
+    pub(super) fn finish(mut self) -> Result<BTreeMap<&'static str, KindCounts>, RecordsError> {
         self.flush()?;
         Ok(self.taken)
     }
@@ -97,7 +97,7 @@ impl<'a> Intake<'a> {
                 self.leave_stale(list, &mut items)?;
             }
             let fresh = items.len();
-            let put = put(self.desk, self.service, list, &items)?;
+            let put = put(self.ctx, self.service, list, &items)?;
             let taken = self.taken.entry(kind).or_default();
             taken.written += put.written;
             taken.stale += count - fresh;
@@ -106,11 +106,11 @@ impl<'a> Intake<'a> {
         self.progress.rows += self.waiting_count as u64;
         self.waiting_count = 0;
         let done_bytes = self.progress.done_bytes.saturating_add(self.meter.file_bytes());
-        (self.told)(Progress { done_bytes, ..self.progress });
+        (self.on_progress)(ImportProgress { done_bytes, ..self.progress });
         Ok(())
     }
 
-    /// Has the service shown the whole of a list that is kept as it is there now?
+    /// Was a list that follows the service walked completely?
     fn is_known_whole(&mut self, list: &'static List) -> Result<bool, RecordsError> {
         if list.forgets != Forgets::Missing {
             return Ok(false);
@@ -118,18 +118,18 @@ impl<'a> Intake<'a> {
         if let Some(known) = self.known_whole.get(list.kind) {
             return Ok(*known);
         }
-        let known = whole_us(self.desk, self.service, list.kind)?.is_some();
+        let known = whole_us(self.ctx, self.service, list.kind)?.is_some();
         self.known_whole.insert(list.kind, known);
         Ok(known)
     }
 
-    /// What the owner has taken back since is not brought back by an older archive.
+    /// An older archive must not restore items that the owner has removed since.
     fn leave_stale(&self, list: &List, items: &mut Vec<Value>) -> Result<(), RecordsError> {
         let mut fresh = Vec::with_capacity(items.len());
         for item in items.drain(..) {
             let is_here = match (list.id)(&item) {
                 Some(id) if id.starts_with(KEPT_PARENT) => true,
-                Some(id) => self.desk.records.one(self.service, list.kind, &id)?.is_some(),
+                Some(id) => self.ctx.records.one(self.service, list.kind, &id)?.is_some(),
                 None => true,
             };
             if is_here {

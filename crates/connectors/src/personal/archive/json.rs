@@ -1,4 +1,4 @@
-//! Reads a JSON file entry by entry, however long it is: the entries of a list, or those of the lists
+//! Streams a JSON file entry by entry: the entries of a list, or those of the lists
 //! in an object.
 
 use std::fmt;
@@ -13,7 +13,7 @@ use super::{OpenFile, Stop};
 
 const MARK: [u8; 3] = [0xef, 0xbb, 0xbf];
 
-/// Hands each entry to `take`, with the name of the list it is in; a list without name is the file.
+/// Passes each entry to `take`, with the name of its list; a top-level list has no name.
 pub(crate) fn each_entry(
     file: &mut OpenFile<'_>,
     take: &mut dyn FnMut(&str, Value) -> Result<(), Stop>,
@@ -39,7 +39,7 @@ pub(crate) fn each_entry(
     }
 }
 
-/// Without the mark that some programs put before a text.
+/// Skips a byte-order mark.
 pub(super) fn without_mark<'a>(reader: &'a mut dyn Read) -> Result<Box<dyn Read + 'a>, Stop> {
     let mut begin = Vec::new();
     let mut first = (&mut *reader).take(MARK.len() as u64);

@@ -1,5 +1,5 @@
-//! Counts what comes out of an archive. The sizes in a ZIP's directory are claims, and a small ZIP
-//! can hold very much of nothing; what counts is what is read.
+//! Bounds the unpacked size of an archive. The sizes in a ZIP's directory are claims, so the bytes
+//! are counted as they are read.
 
 use std::cell::Cell;
 use std::io::{self, Read};
@@ -9,11 +9,11 @@ const FILE_BYTES_MAX: u64 = 1 << 30;
 const TOTAL_BYTES_MAX: u64 = 8 << 30;
 /// One row, one entry. The longest post of Reddit has 40,000 characters.
 const PIECE_BYTES_MAX: u64 = 16 << 20;
-/// Tables and histories pack well, up to some fifty times; nothing real packs better than this.
+/// Tables and histories compress up to fifty times; no real archive compresses better than this.
 const PACKED_TIMES_MAX: u64 = 250;
 const SMALL_BYTES: u64 = 16 << 20;
 
-/// Which bound was met.
+/// The bound that was exceeded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Hit {
     File,
@@ -41,7 +41,7 @@ pub(crate) struct Meter {
 }
 
 impl Meter {
-    /// A new file begins, of which so many bytes lie in the archive.
+    /// Starts a new file of this compressed size.
     pub(super) fn begin(&self, packed_bytes: u64) {
         let most = packed_bytes.saturating_mul(PACKED_TIMES_MAX).max(SMALL_BYTES);
         self.file_left.set(most.min(FILE_BYTES_MAX));

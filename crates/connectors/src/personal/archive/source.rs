@@ -1,5 +1,5 @@
-//! Where an archive lies: a ZIP, the folder it was unpacked to, or a single file out of it. Names in
-//! a ZIP are looked at and never used as paths, so they lead nowhere.
+//! The source of an archive: a ZIP, its unpacked folder, or a single file of it. Names in a ZIP are
+//! never used as paths.
 
 use std::fs::{self, File};
 use std::io::{BufReader, Read, Seek, SeekFrom};
@@ -24,13 +24,13 @@ pub(super) enum Source {
 #[derive(Clone, Debug)]
 pub(super) struct Entry {
     pub(super) name: String,
-    /// As the directory says.
+    /// As the ZIP directory claims.
     pub(super) bytes: u64,
-    place: Place,
+    place: EntryLocation,
 }
 
 #[derive(Clone, Debug)]
-enum Place {
+enum EntryLocation {
     InZip(usize),
     At(PathBuf),
 }
@@ -47,14 +47,18 @@ impl Source {
             walk(path, path, 0, &mut entries).map_err(closed)?;
             return Ok(Source::Files(entries));
         }
-        let mut file = File::open(path).map_err(closed)?;
+        let mut file = store::files::open(path).map_err(closed)?;
         let mut begins = [0; 2];
         let is_zip = file.read_exact(&mut begins).is_ok() && begins == ZIP_BEGINS;
         file.seek(SeekFrom::Start(0)).map_err(closed)?;
         if !is_zip && is_loose(path) {
             let bytes = file.metadata().map_err(closed)?.len();
             let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
-            return Ok(Source::Files(vec![Entry { name, bytes, place: Place::At(path.into()) }]));
+            return Ok(Source::Files(vec![Entry {
+                name,
+                bytes,
+                place: EntryLocation::At(path.into()),
+            }]));
         }
         zip(file).map_err(|why| {
             if is_zip {
@@ -68,26 +72,26 @@ impl Source {
     pub(super) fn entries(&self, wants: fn(&str) -> bool) -> impl Iterator<Item = Entry> {
         let (Source::Zip { entries, .. } | Source::Files(entries)) = self;
         let wanted = move |entry: &&Entry| {
-            // What a Mac puts beside each file.
+            // Resource forks that macOS adds to each file.
             !base(&entry.name).starts_with("._") && wants(&entry.name.to_lowercase())
         };
         entries.iter().filter(wanted).cloned()
     }
 
-    /// Opens a file for `take`, which is also told how many bytes of the archive it fills.
+    /// Opens a file for `take`, with its compressed size.
     pub(super) fn with<T>(
         &mut self,
         entry: &Entry,
         take: impl FnOnce(&mut dyn Read, u64) -> T,
     ) -> Result<T, String> {
         match (self, &entry.place) {
-            (Source::Zip { zip, .. }, Place::InZip(index)) => {
+            (Source::Zip { zip, .. }, EntryLocation::InZip(index)) => {
                 let mut file = zip.by_index(*index).map_err(|error| error.to_string())?;
                 let packed_bytes = file.compressed_size();
                 Ok(take(&mut file, packed_bytes))
             }
-            (_, Place::At(path)) => {
-                let file = File::open(path).map_err(|error| error.to_string())?;
+            (_, EntryLocation::At(path)) => {
+                let file = store::files::open(path).map_err(|error| error.to_string())?;
                 Ok(take(&mut BufReader::with_capacity(READ_BYTES, file), entry.bytes))
             }
             _ => Err("it is not in the archive any more".to_owned()),
@@ -108,17 +112,17 @@ fn zip(file: File) -> Result<Source, String> {
     }
     let mut entries = Vec::new();
     for index in 0..zip.len() {
-        // Only the directory is read: what cannot be unpacked is said when it is wanted.
+        // Only the directory is read; errors of a file are reported when it is read.
         let Ok(file) = zip.by_index_raw(index) else { continue };
         if !file.is_dir() {
             let name = String::from_utf8_lossy(file.name_raw()).into_owned();
-            entries.push(Entry { name, bytes: file.size(), place: Place::InZip(index) });
+            entries.push(Entry { name, bytes: file.size(), place: EntryLocation::InZip(index) });
         }
     }
     Ok(Source::Zip { zip, entries })
 }
 
-/// Links are not followed: what was unpacked has none.
+/// Links are not followed: an unpacked archive has none.
 fn walk(root: &Path, folder: &Path, depth: usize, into: &mut Vec<Entry>) -> std::io::Result<()> {
     let mut found: Vec<_> = fs::read_dir(folder)?.collect::<Result<_, _>>()?;
     found.sort_by_key(fs::DirEntry::file_name);
@@ -132,7 +136,7 @@ fn walk(root: &Path, folder: &Path, depth: usize, into: &mut Vec<Entry>) -> std:
         } else if kind.is_file() {
             let name = path.strip_prefix(root).unwrap_or(&path).to_string_lossy().into_owned();
             let bytes = one.metadata()?.len();
-            into.push(Entry { name, bytes, place: Place::At(path) });
+            into.push(Entry { name, bytes, place: EntryLocation::At(path) });
         }
     }
     Ok(())

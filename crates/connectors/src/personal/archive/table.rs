@@ -1,11 +1,11 @@
-//! Reads a CSV file row by row. Bytes that are no UTF-8 become marks, rows of any length are taken.
+//! Reads a CSV file row by row. Invalid UTF-8 is replaced, and rows may have any number of cells.
 
 use std::io::Read;
 
 use super::json::without_mark;
 use super::{OpenFile, Stop};
 
-/// Hands each row to `take`, the first as any other.
+/// Passes each row to `take`, including the first.
 pub(crate) fn each_row(
     file: &mut OpenFile<'_>,
     take: &mut dyn FnMut(&[String]) -> Result<(), Stop>,
@@ -38,14 +38,14 @@ pub(crate) struct Cells<'a> {
 }
 
 impl<'a> Cells<'a> {
-    /// Nothing when the cell is empty or not there.
+    /// `None` if the cell is empty or missing.
     pub(crate) fn get(&self, column: &str) -> Option<&'a str> {
         let at = self.header.iter().position(|name| name == column)?;
         self.row.get(at).map(String::as_str).filter(|cell| !cell.is_empty())
     }
 }
 
-/// Hands each row below the first to `take`. A table without one of the columns is none of ours.
+/// Passes each row below the header to `take`. A table without one of the columns is refused.
 pub(crate) fn each_row_with_header(
     file: &mut OpenFile<'_>,
     needed: &[&str],

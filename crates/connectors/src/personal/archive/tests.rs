@@ -1,11 +1,11 @@
-//! What holds for every archive: what is refused, what is bounded, and that nothing leads elsewhere.
+//! Bounds and path safety of every archive.
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
 
 use std::fs;
 
 use super::ArchiveError;
-use super::parcel::{Parcel, owner};
-use crate::personal::stage::Stage;
+use crate::testing::Fixture;
+use crate::testing::archives::{ArchiveFiles, owner};
 use crate::{reddit, spotify};
 
 const POSTS: &str = "id,permalink,date,ip,subreddit,gildings,title,url,body\n\
@@ -13,38 +13,38 @@ const POSTS: &str = "id,permalink,date,ip,subreddit,gildings,title,url,body\n\
 
 #[test]
 fn what_is_no_archive_is_refused_with_what_to_do() {
-    let (stage, parcel) = (owner(&spotify::SERVICE), Parcel::new());
-    let import = |path| stage.import(spotify::archive::import, &[path]).unwrap_err();
-    let none = import(parcel.zip("none.zip", &[("a.txt", b"1")]));
+    let (fixture, archives) = (owner(&spotify::SERVICE), ArchiveFiles::new());
+    let import = |path| fixture.import(spotify::archive::import, &[path]).unwrap_err();
+    let none = import(archives.zip("none.zip", &[("a.txt", b"1")]));
     assert!(matches!(none, ArchiveError::NothingKnown(_)), "{none}");
-    let junk = import(parcel.file("junk.zip", b"junk"));
+    let junk = import(archives.file("junk.zip", b"junk"));
     assert!(matches!(junk, ArchiveError::NotAZip { .. }), "{junk}");
-    let missing = import(parcel.path("missing.zip"));
+    let missing = import(archives.path("missing.zip"));
     assert!(matches!(missing, ArchiveError::Closed { .. }), "{missing}");
-    let cut = import(parcel.zip("cut.zip", &[("endsong_0.json", b"[{\"ts\":")]));
+    let cut = import(archives.zip("cut.zip", &[("endsong_0.json", b"[{\"ts\":")]));
     assert!(matches!(cut, ArchiveError::Unreadable { .. }), "{cut}");
-    let whole = parcel.zip("whole.zip", &[("endsong_0.json", b"[]"), ("b.json", &[7; 4_000])]);
+    let whole = archives.zip("whole.zip", &[("endsong_0.json", b"[]"), ("b.json", &[7; 4_000])]);
     let bytes = fs::read(&whole).unwrap();
-    let truncated = import(parcel.file("truncated.zip", &bytes[..bytes.len() / 2]));
+    let truncated = import(archives.file("truncated.zip", &bytes[..bytes.len() / 2]));
     assert!(matches!(truncated, ArchiveError::Damaged { .. }), "{truncated}");
     assert!(truncated.to_string().contains("download it again"), "{truncated}");
 }
 
 #[test]
 fn a_file_that_unpacks_to_far_too_much_is_left_out_and_the_rest_is_taken() {
-    let (stage, parcel) = (owner(&reddit::SERVICE), Parcel::new());
+    let (fixture, archives) = (owner(&reddit::SERVICE), ArchiveFiles::new());
     let mut bomb = b"id,date,body\n1abc,2023-01-15 12:34:56 UTC,".to_vec();
     bomb.resize(20 << 20, b'a');
     let mut field = b"id,permalink\n".to_vec();
-    // Noise does not pack, so that only the length of the row is out of bounds.
+    // Noise does not compress, so only the length of the row is out of bounds.
     field
         .extend((0..17_u32 << 20).map(|n| b'a' + (n.wrapping_mul(2_654_435_761) >> 27) as u8 % 26));
-    let zip = parcel.zip(
+    let zip = archives.zip(
         "bomb.zip",
         &[("comments.csv", &bomb), ("hidden_posts.csv", &field), ("posts.csv", POSTS.as_bytes())],
     );
-    let imported = stage.import(reddit::archive::import, &[zip]).unwrap();
-    assert_eq!(Stage::counts(&imported, "posts"), (1, 1, 0, 0));
+    let imported = fixture.import(reddit::archive::import, &[zip]).unwrap();
+    assert_eq!(Fixture::counts(&imported, "posts"), (1, 1, 0, 0));
     assert_eq!(imported.problem_count, 2, "{:?}", imported.problems);
     let (name, why) = &imported.problems[0];
     assert_eq!(name, "comments.csv");
@@ -54,8 +54,8 @@ fn a_file_that_unpacks_to_far_too_much_is_left_out_and_the_rest_is_taken() {
 
 #[test]
 fn names_in_a_zip_lead_nowhere() {
-    let (stage, parcel) = (owner(&reddit::SERVICE), Parcel::new());
-    let zip = parcel.zip(
+    let (fixture, archives) = (owner(&reddit::SERVICE), ArchiveFiles::new());
+    let zip = archives.zip(
         "odd.zip",
         &[
             ("../../../../posts.csv", POSTS.as_bytes()),
@@ -64,23 +64,23 @@ fn names_in_a_zip_lead_nowhere() {
             ("__MACOSX/._comments.csv", b"\0\x05\x16\x07"),
         ],
     );
-    let before = fs::read_dir(parcel.path("")).unwrap().count();
-    let imported = stage.import(reddit::archive::import, &[zip]).unwrap();
+    let before = fs::read_dir(archives.path("")).unwrap().count();
+    let imported = fixture.import(reddit::archive::import, &[zip]).unwrap();
     for kind in ["posts", "saved", "hidden"] {
-        assert_eq!(Stage::counts(&imported, kind), (1, 1, 0, 0), "{kind}");
+        assert_eq!(Fixture::counts(&imported, kind), (1, 1, 0, 0), "{kind}");
     }
     assert_eq!(imported.problem_count, 0);
-    assert_eq!(fs::read_dir(parcel.path("")).unwrap().count(), before);
+    assert_eq!(fs::read_dir(archives.path("")).unwrap().count(), before);
 }
 
 #[cfg(unix)]
 #[test]
 fn a_folder_is_read_without_following_links() {
-    let (stage, parcel) = (owner(&reddit::SERVICE), Parcel::new());
-    let folder = parcel.unpacked("data", &[("export/posts.csv", POSTS.as_bytes())]);
-    parcel.file("elsewhere/saved_posts.csv", b"id,permalink\n9zz,/r/a/comments/9zz/t/\n");
-    std::os::unix::fs::symlink(parcel.path("elsewhere"), folder.join("link")).unwrap();
-    let imported = stage.import(reddit::archive::import, &[folder]).unwrap();
-    assert_eq!(Stage::counts(&imported, "posts"), (1, 1, 0, 0));
-    assert_eq!(Stage::counts(&imported, "saved"), (0, 0, 0, 0));
+    let (fixture, archives) = (owner(&reddit::SERVICE), ArchiveFiles::new());
+    let folder = archives.unpacked("data", &[("export/posts.csv", POSTS.as_bytes())]);
+    archives.file("elsewhere/saved_posts.csv", b"id,permalink\n9zz,/r/a/comments/9zz/t/\n");
+    std::os::unix::fs::symlink(archives.path("elsewhere"), folder.join("link")).unwrap();
+    let imported = fixture.import(reddit::archive::import, &[folder]).unwrap();
+    assert_eq!(Fixture::counts(&imported, "posts"), (1, 1, 0, 0));
+    assert_eq!(Fixture::counts(&imported, "saved"), (0, 0, 0, 0));
 }

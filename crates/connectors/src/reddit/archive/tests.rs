@@ -1,4 +1,4 @@
-//! Archives as Reddit sends them, alone and together with what Reddit itself shows.
+//! Imports of Reddit's data export, alone and together with a sync.
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
 
 use sandbox::Config;
@@ -7,11 +7,11 @@ use store::clock::Clock;
 use store::records::Window;
 
 use super::import;
-use crate::personal::archive::parcel::{Parcel, owner};
-use crate::personal::stage::{Stage, stranger};
 use crate::reddit::SERVICE;
 use crate::reddit::mirror::MIRROR;
-use crate::sync::{Asked, run};
+use crate::sync::{SyncRequest, run};
+use crate::testing::archives::{ArchiveFiles, owner};
+use crate::testing::{Fixture, signed_out_fixture};
 
 const POSTS: &str = "\u{feff}id,permalink,date,ip,subreddit,gildings,title,url,body\r\n\
 1abcd2,https://www.reddit.com/r/rust/comments/1abcd2/first/,2023-01-15 12:34:56 UTC,198.51.100.7,rust,0,\"First, really\",https://example.com/,\"two\r\nlines, \"\"quoted\"\"\"\r\n\
@@ -40,11 +40,11 @@ fn files() -> Vec<(&'static str, &'static [u8])> {
 
 #[test]
 fn every_table_is_taken_in_once_and_without_addresses() {
-    let (stage, parcel) = (owner(&SERVICE), Parcel::new());
-    let zip = parcel.zip("export_me_20261101.zip", &files());
-    let first = stage.import(import, std::slice::from_ref(&zip)).unwrap();
+    let (fixture, archives) = (owner(&SERVICE), ArchiveFiles::new());
+    let zip = archives.zip("export_me_20261101.zip", &files());
+    let first = fixture.import(import, std::slice::from_ref(&zip)).unwrap();
     assert_eq!(first.problem_count, 0, "{:?}", first.problems);
-    assert_eq!(Stage::counts(&first, "posts"), (4, 1, 2, 0));
+    assert_eq!(Fixture::counts(&first, "posts"), (4, 1, 2, 0));
     for (kind, rows) in [
         ("comments", 1),
         ("saved", 2),
@@ -54,23 +54,23 @@ fn every_table_is_taken_in_once_and_without_addresses() {
         ("subreddits", 2),
         ("messages", 1),
     ] {
-        assert_eq!(Stage::counts(&first, kind), (rows, rows, 0, 0), "{kind}");
+        assert_eq!(Fixture::counts(&first, kind), (rows, rows, 0, 0), "{kind}");
     }
-    let unpacked = parcel.unpacked("unpacked", &files());
+    let unpacked = archives.unpacked("unpacked", &files());
     for path in [zip, unpacked] {
-        let again = stage.import(import, &[path]).unwrap();
+        let again = fixture.import(import, &[path]).unwrap();
         assert!(again.kinds.values().all(|taken| taken.written == 0), "{again:?}");
     }
-    let post = &stage.flats("posts")[0];
+    let post = &fixture.flats("posts")[0];
     assert_eq!(post["id"], "t3_1abcd2");
     assert_eq!(post["title"], "First, really");
     assert_eq!(post["text"], "two\r\nlines, \"quoted\"");
     assert_eq!(post["created_at"], "2023-01-15T12:34:56.000Z");
-    assert_eq!(stage.flats("comments")[0]["text"], "caf\u{fffd} \u{1f980}");
-    let saved = stage.flats("saved");
+    assert_eq!(fixture.flats("comments")[0]["text"], "caf\u{fffd} \u{1f980}");
+    let saved = fixture.flats("saved");
     assert!(saved.iter().all(|thing| thing["subreddit"] == "pics"), "{saved:?}");
-    assert_eq!(stage.flats("messages")[0]["subject"], "hello");
-    let rows = |kind| stage.desk.records.window("reddit", kind, &Window::default()).unwrap();
+    assert_eq!(fixture.flats("messages")[0]["subject"], "hello");
+    let rows = |kind| fixture.ctx.records.window("reddit", kind, &Window::default()).unwrap();
     for kind in ["posts", "messages"] {
         assert!(
             rows(kind).iter().all(|row| !row.raw.contains("198.51") && !row.raw.contains("203.0"))
@@ -80,17 +80,17 @@ fn every_table_is_taken_in_once_and_without_addresses() {
 
 #[test]
 fn a_table_with_other_columns_is_named_and_the_rest_is_taken() {
-    let (stage, parcel) = (owner(&SERVICE), Parcel::new());
+    let (fixture, archives) = (owner(&SERVICE), ArchiveFiles::new());
     let youtube = b"Comment ID,Channel ID,Comment Text\nUg1,UCa,hi\n".as_slice();
     let zip =
-        parcel.zip("mixed.zip", &[("comments.csv", youtube), ("posts.csv", POSTS.as_bytes())]);
-    let imported = stage.import(import, &[zip]).unwrap();
+        archives.zip("mixed.zip", &[("comments.csv", youtube), ("posts.csv", POSTS.as_bytes())]);
+    let imported = fixture.import(import, &[zip]).unwrap();
     assert_eq!(imported.problems[0].0, "comments.csv");
     assert!(imported.problems[0].1.contains("no column `id`"), "{:?}", imported.problems);
-    assert_eq!(Stage::counts(&imported, "posts").1, 1);
+    assert_eq!(Fixture::counts(&imported, "posts").1, 1);
 }
 
-fn signed_in() -> Stage {
+fn signed_in() -> Fixture {
     fn look(name: &str, url: &str) -> Option<String> {
         Some(match name {
             "REDDIT_API_BASE_URL" => format!("{url}/oauth"),
@@ -100,61 +100,61 @@ fn signed_in() -> Stage {
             _ => return None,
         })
     }
-    stranger(&SERVICE, Config::reddit(7, 20, Clock::System.now().wall_us), look).sign_in()
+    signed_out_fixture(&SERVICE, Config::reddit(7, 20, Clock::System.now().wall_us), look).sign_in()
 }
 
-async fn sync(stage: &Stage) -> Value {
-    let full = Asked { full: true, ..Asked::default() };
-    let result = run(&stage.desk, &MIRROR, &full, &|_| {}).await.unwrap();
+async fn sync(fixture: &Fixture) -> Value {
+    let full = SyncRequest { full: true, ..SyncRequest::default() };
+    let result = run(&fixture.ctx, &MIRROR, &full, &|_| {}).await.unwrap().value();
     assert_eq!(result["status"], "success", "{result}");
     result
 }
 
-/// An archive with something that Reddit shows, too, and something that only it has.
-fn overlapping(stage: &Stage, parcel: &Parcel) -> (std::path::PathBuf, String) {
-    let saved = stage.sandbox.control().records("saved").unwrap();
+/// An archive with one post that Reddit also shows and one that only the archive has.
+fn overlapping(fixture: &Fixture, archives: &ArchiveFiles) -> (std::path::PathBuf, String) {
+    let saved = fixture.sandbox.control().records("saved").unwrap();
     let posts = saved.iter().filter_map(|thing| thing["data"]["name"].as_str());
     let name = posts.into_iter().find(|name| name.starts_with("t3_")).unwrap().to_owned();
     let text =
         format!("id,permalink\n{},/r/x/comments/y/z/\nonlyhere,/r/x/comments/q/z/\n", &name[3..]);
-    (parcel.zip("both.zip", &[("saved_posts.csv", text.as_bytes())]), name)
+    (archives.zip("both.zip", &[("saved_posts.csv", text.as_bytes())]), name)
 }
 
 #[tokio::test]
 async fn what_reddit_shows_itself_is_fuller_whichever_comes_first() {
     for archive_first in [true, false] {
-        let (stage, parcel) = (signed_in(), Parcel::new());
-        let (zip, name) = overlapping(&stage, &parcel);
+        let (fixture, archives) = (signed_in(), ArchiveFiles::new());
+        let (zip, name) = overlapping(&fixture, &archives);
         if archive_first {
-            stage.import(import, std::slice::from_ref(&zip)).unwrap();
+            fixture.import(import, std::slice::from_ref(&zip)).unwrap();
         }
-        sync(&stage).await;
-        let there = stage.sandbox.control().records("saved").unwrap().len();
-        let imported = stage.import(import, std::slice::from_ref(&zip)).unwrap();
+        sync(&fixture).await;
+        let there = fixture.sandbox.control().records("saved").unwrap().len();
+        let imported = fixture.import(import, std::slice::from_ref(&zip)).unwrap();
         let written = usize::from(!archive_first);
-        assert_eq!(Stage::counts(&imported, "saved"), (2, written, 0, 0));
-        let kept = stage.flats("saved");
+        assert_eq!(Fixture::counts(&imported, "saved"), (2, written, 0, 0));
+        let kept = fixture.flats("saved");
         assert_eq!(kept.len(), there + 1, "no duplicates");
-        let row = stage.desk.records.one("reddit", "saved", &name).unwrap().unwrap();
+        let row = fixture.ctx.records.one("reddit", "saved", &name).unwrap().unwrap();
         assert!(!row.raw.contains("from_archive") && row.state.is_none(), "{}", row.raw);
-        // What only the archive has stays, also after Reddit was asked again.
-        let again = sync(&stage).await;
+        // Records from the archive remain after another sync.
+        let again = sync(&fixture).await;
         assert_eq!(again["resources"]["saved"]["records_removed"], json!(null), "{again}");
-        assert!(stage.desk.records.one("reddit", "saved", "t3_onlyhere").unwrap().is_some());
+        assert!(fixture.ctx.records.one("reddit", "saved", "t3_onlyhere").unwrap().is_some());
     }
 }
 
 #[tokio::test]
 async fn an_older_archive_does_not_bring_back_what_was_taken_back() {
-    let (stage, parcel) = (signed_in(), Parcel::new());
-    let (zip, name) = overlapping(&stage, &parcel);
-    sync(&stage).await;
-    stage.sandbox.control().remove("saved", &name).unwrap();
-    sync(&stage).await;
-    stage.import(import, std::slice::from_ref(&zip)).unwrap();
-    assert!(stage.desk.records.one("reddit", "saved", &name).unwrap().is_none());
+    let (fixture, archives) = (signed_in(), ArchiveFiles::new());
+    let (zip, name) = overlapping(&fixture, &archives);
+    sync(&fixture).await;
+    fixture.sandbox.control().remove("saved", &name).unwrap();
+    sync(&fixture).await;
+    fixture.import(import, std::slice::from_ref(&zip)).unwrap();
+    assert!(fixture.ctx.records.one("reddit", "saved", &name).unwrap().is_none());
     let list = b"subreddit\nleft_long_ago\n".as_slice();
-    let zip = parcel.zip("subreddits.zip", &[("subscribed_subreddits.csv", list)]);
-    let imported = stage.import(import, &[zip]).unwrap();
-    assert_eq!(Stage::counts(&imported, "subreddits"), (1, 0, 0, 1));
+    let zip = archives.zip("subreddits.zip", &[("subscribed_subreddits.csv", list)]);
+    let imported = fixture.import(import, &[zip]).unwrap();
+    assert_eq!(Fixture::counts(&imported, "subreddits"), (1, 0, 0, 1));
 }

@@ -1,5 +1,5 @@
-//! The library and the playlists of the account data. They hold no times of saving; what the API
-//! says of the same things is fuller and is left as it is.
+//! The library and the playlists of the account data. They lack the time of saving; records from the
+//! API have more fields, so an import does not overwrite them.
 
 use std::collections::HashMap;
 
@@ -9,11 +9,11 @@ use store::records::{ARCHIVED, RecordsError, Window};
 use super::super::NAME;
 use super::super::mirror::{ALBUMS, EPISODES, FOLLOWED_ARTISTS, SHOWS, TRACKS};
 use super::super::playlists::{PLAYLIST_ITEMS, PLAYLISTS};
-use crate::Desk;
+use crate::ConnectorContext;
 use crate::personal::archive::{Intake, OpenFile, Stop, each_entry, short_digest};
 use crate::personal::mirror::{List, Whole, text_at};
 
-/// One entry of `YourLibrary.json`; `section` says of which list.
+/// One entry of `YourLibrary.json`; `section` names its list.
 pub(super) fn saved(
     section: &str,
     item: &Value,
@@ -55,7 +55,7 @@ pub(super) fn saved(
     Ok(())
 }
 
-/// `spotify:track:ID`; files of the owner's own have none.
+/// `spotify:track:ID`; local files have none.
 fn id_of(uri: &str) -> Option<&str> {
     let mut fields = uri.split(':');
     let (scheme, kind, id) = (fields.next()?, fields.next()?, fields.next()?);
@@ -65,7 +65,7 @@ fn id_of(uri: &str) -> Option<&str> {
 
 /// `Playlist1.json`: the playlists with their entries, by name only.
 pub(super) fn playlists(file: &mut OpenFile<'_>, intake: &mut Intake<'_>) -> Result<(), Stop> {
-    let known = known(intake.desk)?;
+    let known = known(intake.ctx)?;
     each_entry(file, &mut |section, playlist| {
         let name = playlist.get("name").and_then(Value::as_str).unwrap_or_default();
         if section != "playlists" || name.is_empty() {
@@ -94,7 +94,7 @@ pub(super) fn playlists(file: &mut OpenFile<'_>, intake: &mut Intake<'_>) -> Res
     })
 }
 
-/// An entry as the API has it.
+/// An entry in the form of the API.
 fn entry(entry: &Value) -> Option<Value> {
     let text = |pointer: &str| entry.pointer(pointer).and_then(Value::as_str);
     let added = text("/addedDate");
@@ -116,11 +116,11 @@ fn entry(entry: &Value) -> Option<Value> {
     Some(json!({ "added_at": added, "item": item }))
 }
 
-/// The playlists that Spotify has shown, by name; nothing where two have the same.
-fn known(desk: &Desk) -> Result<HashMap<String, Option<String>>, RecordsError> {
+/// The synced playlists by name; `None` where two have the same name.
+fn known(ctx: &ConnectorContext) -> Result<HashMap<String, Option<String>>, RecordsError> {
     let mut known = HashMap::new();
     let window = Window { except_state: Some(ARCHIVED), ..Window::default() };
-    for row in desk.records.window(NAME, PLAYLISTS.kind, &window)? {
+    for row in ctx.records.window(NAME, PLAYLISTS.kind, &window)? {
         let raw: Value = serde_json::from_str(&row.raw).unwrap_or_default();
         let Some(name) = text_at(&raw, "/name") else { continue };
         known.entry(name).and_modify(|id| *id = None).or_insert(Some(row.id));
@@ -128,7 +128,7 @@ fn known(desk: &Desk) -> Result<HashMap<String, Option<String>>, RecordsError> {
     Ok(known)
 }
 
-/// A playlist of which only the name is known; it goes when Spotify has shown the playlists.
+/// A placeholder id for a playlist known only by name; a sync replaces it.
 fn unnamed(name: &str) -> String {
     format!("archive:{}", short_digest(name))
 }

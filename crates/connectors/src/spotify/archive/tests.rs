@@ -1,4 +1,4 @@
-//! Both archives of Spotify, alone and beside a synced library.
+//! Imports of both Spotify archives, alone and together with a synced library.
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
 
 use sandbox::Config;
@@ -7,15 +7,15 @@ use store::clock::Clock;
 use store::records::Window;
 
 use super::import;
-use crate::personal::archive::parcel::{Parcel, owner};
-use crate::personal::stage::{Stage, stranger};
 use crate::spotify::SERVICE;
 use crate::spotify::mirror::MIRROR;
-use crate::sync::{Asked, run};
+use crate::sync::{SyncRequest, run};
+use crate::testing::archives::{ArchiveFiles, owner};
+use crate::testing::{Fixture, signed_out_fixture};
 
 #[test]
-fn both_histories_are_taken_in_once_and_without_addresses() {
-    let (stage, parcel) = (owner(&SERVICE), Parcel::new());
+fn both_histories_are_imported_once_and_without_ip_addresses() {
+    let (fixture, archives) = (owner(&SERVICE), ArchiveFiles::new());
     let long = json!([
         { "ts": "2019-05-09T21:15:02Z", "ms_played": 180_000, "ip_addr": "198.51.100.7",
           "conn_country": "DE", "master_metadata_track_name": "Slow Light",
@@ -36,17 +36,17 @@ fn both_histories_are_taken_in_once_and_without_addresses() {
         ("MyData/Payments.json", b"{\"card\":\"no\"}"),
         ("__MACOSX/._Streaming_History_Audio_2019_0.json", b"junk"),
     ];
-    let zip = parcel.zip("my_spotify_data.zip", &files);
-    let taken = stage.import(import, std::slice::from_ref(&zip)).unwrap();
-    assert_eq!(Stage::counts(&taken, "streams"), (5, 4, 1, 0));
-    let again = stage.import(import, &[zip, parcel.unpacked("MyData", &files)]).unwrap();
-    assert_eq!(Stage::counts(&again, "streams"), (10, 0, 2, 0));
-    let flats = stage.flats("streams");
+    let zip = archives.zip("my_spotify_data.zip", &files);
+    let taken = fixture.import(import, std::slice::from_ref(&zip)).unwrap();
+    assert_eq!(Fixture::counts(&taken, "streams"), (5, 4, 1, 0));
+    let again = fixture.import(import, &[zip, archives.unpacked("MyData", &files)]).unwrap();
+    assert_eq!(Fixture::counts(&again, "streams"), (10, 0, 2, 0));
+    let flats = fixture.flats("streams");
     assert_eq!(flats[0]["ended_at"], "2018-01-02T03:04:00Z");
     assert_eq!(flats[1]["show_name"], "P");
     assert_eq!(flats[2]["track_name"], "Slow Light");
     assert_eq!(flats[3]["show_name"], "Show");
-    let rows = stage.desk.records.window("spotify", "streams", &Window::default()).unwrap();
+    let rows = fixture.ctx.records.window("spotify", "streams", &Window::default()).unwrap();
     assert!(rows.iter().all(|row| !row.raw.contains("198.51.100.7")));
 }
 
@@ -77,9 +77,9 @@ fn account_data(playlist: &str, track: &str) -> (String, String) {
     (library.to_string(), playlists.to_string())
 }
 
-fn zip(parcel: &Parcel, playlist: &str, track: &str) -> std::path::PathBuf {
+fn zip(archives: &ArchiveFiles, playlist: &str, track: &str) -> std::path::PathBuf {
     let (library, playlists) = account_data(playlist, track);
-    parcel.zip(
+    archives.zip(
         "my_spotify_data.zip",
         &[
             ("Spotify Account Data/YourLibrary.json", library.as_bytes()),
@@ -89,26 +89,26 @@ fn zip(parcel: &Parcel, playlist: &str, track: &str) -> std::path::PathBuf {
 }
 
 #[test]
-fn the_library_and_the_playlists_of_the_account_data_are_taken_in() {
-    let (stage, parcel) = (owner(&SERVICE), Parcel::new());
-    let zip = zip(&parcel, "Road trip", TRACK);
-    let taken = stage.import(import, std::slice::from_ref(&zip)).unwrap();
-    assert_eq!(Stage::counts(&taken, "saved_tracks"), (2, 1, 1, 0), "an own file has no id");
+fn the_library_and_playlists_of_the_account_data_are_imported() {
+    let (fixture, archives) = (owner(&SERVICE), ArchiveFiles::new());
+    let zip = zip(&archives, "Road trip", TRACK);
+    let taken = fixture.import(import, std::slice::from_ref(&zip)).unwrap();
+    assert_eq!(Fixture::counts(&taken, "saved_tracks"), (2, 1, 1, 0), "an own file has no id");
     for kind in ["saved_albums", "saved_shows", "saved_episodes", "followed_artists", "playlists"] {
-        assert_eq!(Stage::counts(&taken, kind), (1, 1, 0, 0), "{kind}");
+        assert_eq!(Fixture::counts(&taken, kind), (1, 1, 0, 0), "{kind}");
     }
-    assert_eq!(Stage::counts(&taken, "playlist_items"), (4, 4, 0, 0));
-    let again = stage.import(import, &[zip]).unwrap();
+    assert_eq!(Fixture::counts(&taken, "playlist_items"), (4, 4, 0, 0));
+    let again = fixture.import(import, &[zip]).unwrap();
     assert!(again.kinds.values().all(|taken| taken.written == 0), "{again:?}");
-    let items = stage.flats("playlist_items");
+    let items = fixture.flats("playlist_items");
     let names: Vec<_> = items.iter().map(|item| item["name"].as_str().unwrap()).collect();
     assert_eq!(names, ["Never", "Ep", "spotify:local:Me::Own+file:100", "Never"]);
     assert!(items.iter().all(|item| item["playlist"] == "Road trip"), "{items:?}");
-    assert_eq!(stage.flats("saved_tracks")[0]["artists"], "Rick");
+    assert_eq!(fixture.flats("saved_tracks")[0]["artists"], "Rick");
 }
 
 #[tokio::test]
-async fn what_spotify_shows_itself_is_left_as_it_is() {
+async fn an_import_does_not_overwrite_synced_records() {
     fn look(name: &str, url: &str) -> Option<String> {
         Some(match name {
             "SPOTIFY_API_BASE_URL" => format!("{url}/api"),
@@ -119,22 +119,24 @@ async fn what_spotify_shows_itself_is_left_as_it_is() {
         })
     }
     let config = Config::spotify(7, 5, Clock::System.now().wall_us);
-    let (stage, parcel) = (stranger(&SERVICE, config, look).sign_in(), Parcel::new());
-    let saved = stage.sandbox.control().records("saved_track").unwrap()[0].clone();
+    let (fixture, archives) =
+        (signed_out_fixture(&SERVICE, config, look).sign_in(), ArchiveFiles::new());
+    let saved = fixture.sandbox.control().records("saved_track").unwrap()[0].clone();
     let track = saved["track"]["id"].as_str().unwrap();
-    let playlist = stage.sandbox.control().records("playlist").unwrap()[0].clone();
-    let zip = zip(&parcel, playlist["name"].as_str().unwrap(), track);
-    let first = stage.import(import, std::slice::from_ref(&zip)).unwrap();
-    assert_eq!(Stage::counts(&first, "saved_tracks").1, 1);
-    let result = run(&stage.desk, &MIRROR, &Asked::default(), &|_| {}).await.unwrap();
+    let playlist = fixture.sandbox.control().records("playlist").unwrap()[0].clone();
+    let zip = zip(&archives, playlist["name"].as_str().unwrap(), track);
+    let first = fixture.import(import, std::slice::from_ref(&zip)).unwrap();
+    assert_eq!(Fixture::counts(&first, "saved_tracks").1, 1);
+    let result =
+        run(&fixture.ctx, &MIRROR, &SyncRequest::default(), &|_| {}).await.unwrap().value();
     assert_eq!(result["status"], "success", "{result}");
-    let row = stage.desk.records.one("spotify", "saved_tracks", track).unwrap().unwrap();
+    let row = fixture.ctx.records.one("spotify", "saved_tracks", track).unwrap().unwrap();
     assert!(row.raw.contains("added_at") && row.state.is_none(), "{}", row.raw);
-    // The playlist that only the archive named has become the one that Spotify names.
-    let playlists = stage.flats("playlists");
-    assert_eq!(playlists.len(), stage.sandbox.control().records("playlist").unwrap().len());
+    // The placeholder playlist of the archive was replaced by the synced one.
+    let playlists = fixture.flats("playlists");
+    assert_eq!(playlists.len(), fixture.sandbox.control().records("playlist").unwrap().len());
     assert!(playlists.iter().all(|one| !one["id"].as_str().unwrap().starts_with("archive:")));
-    let again = stage.import(import, &[zip]).unwrap();
+    let again = fixture.import(import, &[zip]).unwrap();
     assert!(again.kinds.values().all(|taken| taken.written == 0), "{again:?}");
-    assert_eq!(Stage::counts(&again, "followed_artists"), (1, 0, 0, 1), "followed no more");
+    assert_eq!(Fixture::counts(&again, "followed_artists"), (1, 0, 0, 1), "followed no more");
 }

@@ -1,30 +1,33 @@
-//! Chooses what belongs to a day among the records around it.
+//! Selects the records of a day.
 
 use jiff::civil::Date;
 use serde_json::{Map, Value};
-use store::records::Row;
+use store::records::StoredRecord;
 
 use crate::when::{Span, local_date};
 use crate::whoop::days::{self, Night, Turning};
 use crate::whoop::kind::Kind;
 use crate::whoop::shape::Shaped;
-use crate::whoop::{NAME, fit};
+use crate::whoop::{NAME, truncate};
 
-type Flat = Map<String, Value>;
+type FlatRecord = Map<String, Value>;
 
 const DAY_US: i64 = 86_400_000_000;
 
 /// The parts of a day.
 #[derive(Debug, Default)]
 pub(super) struct Picked {
-    pub(super) cycle: Option<Flat>,
+    pub(super) cycle: Option<FlatRecord>,
     /// Start and end of the cycle; no end while it is open.
     pub(super) cycle_times: Option<(i64, Option<i64>)>,
-    pub(super) recovery: Option<Flat>,
-    pub(super) sleep: Option<Flat>,
-    pub(super) workouts: Vec<Value>,
-    /// What else a local day has: a second cycle, the other parts of a split night, naps.
-    pub(super) others: Vec<(&'static str, Vec<Value>)>,
+    pub(super) recovery: Option<FlatRecord>,
+    pub(super) sleep: Option<FlatRecord>,
+    pub(super) workouts: Vec<FlatRecord>,
+    /// Further parts of a local day.
+    pub(super) naps: Vec<FlatRecord>,
+    /// The other parts of a split night.
+    pub(super) other_sleeps: Vec<FlatRecord>,
+    pub(super) other_cycles: Vec<FlatRecord>,
 }
 
 impl Picked {
@@ -32,7 +35,7 @@ impl Picked {
         self.cycle.as_ref()?.get("id")?.as_i64()
     }
 
-    /// What a reader should know before trusting the numbers.
+    /// Warnings about the numbers.
     pub(super) fn notes(&self, is_today: bool) -> Vec<String> {
         let parts = [("cycle", &self.cycle), ("recovery", &self.recovery), ("sleep", &self.sleep)];
         let mut notes = Vec::new();
@@ -66,7 +69,7 @@ impl Picked {
         notes
     }
 
-    fn set_cycle(&mut self, row: &Row) {
+    fn set_cycle(&mut self, row: &StoredRecord) {
         self.cycle = flat(Kind::Cycles, row);
         self.cycle_times = row.start_us.map(|start_us| (start_us, row.end_us));
     }
@@ -74,14 +77,20 @@ impl Picked {
 
 /// The UTC day as documented: the cycle that starts on it, or the newest that touches it, with the
 /// longest of its sleeps that touch the day.
-pub(super) fn utc(cycles: &[Row], sleeps: &[Row], workouts: &[Row], span: Span) -> Picked {
-    let starts_here = |row: &&Row| {
+pub(super) fn utc(
+    cycles: &[StoredRecord],
+    sleeps: &[StoredRecord],
+    workouts: &[StoredRecord],
+    span: Span,
+) -> Picked {
+    let starts_here = |row: &&StoredRecord| {
         row.start_us.is_some_and(|start_us| (span.from_us..span.to_us).contains(&start_us))
     };
-    let cycles: Vec<&Row> = cycles.iter().filter(|row| flat(Kind::Cycles, row).is_some()).collect();
+    let cycles: Vec<&StoredRecord> =
+        cycles.iter().filter(|row| flat(Kind::Cycles, row).is_some()).collect();
     let mut picked = Picked::default();
-    // A cycle that was left open answers for the day after it began, and not for later ones.
-    let is_left = |row: &&&Row| {
+    // A cycle that was left open counts for the day after its start, not for later ones.
+    let is_left = |row: &&&StoredRecord| {
         row.end_us.is_none() && row.start_us.is_none_or(|us| us < span.from_us - DAY_US)
     };
     let latest = || cycles.iter().find(|row| !is_left(row));
@@ -96,7 +105,12 @@ pub(super) fn utc(cycles: &[Row], sleeps: &[Row], workouts: &[Row], span: Span) 
 }
 
 /// The day the owner woke: the cycle whose main sleep ended on it, on the sleeper's own clock.
-pub(super) fn local(cycles: &[Row], sleeps: &[Row], workouts: &[Row], date: Date) -> Picked {
+pub(super) fn local(
+    cycles: &[StoredRecord],
+    sleeps: &[StoredRecord],
+    workouts: &[StoredRecord],
+    date: Date,
+) -> Picked {
     let turnings: Vec<Turning> = cycles.iter().filter_map(turning).collect();
     let nights: Vec<Night> = sleeps.iter().filter_map(night).collect();
     let mut of_day = days::cycles_of(date, &turnings, &nights)
@@ -105,14 +119,13 @@ pub(super) fn local(cycles: &[Row], sleeps: &[Row], workouts: &[Row], date: Date
     let mut picked = Picked::default();
     if let Some(row) = of_day.next() {
         picked.set_cycle(row);
-        let own: Vec<&Row> = sleeps.iter().filter(|s| s.parent.as_ref() == Some(&row.id)).collect();
+        let own: Vec<&StoredRecord> =
+            sleeps.iter().filter(|s| s.parent.as_ref() == Some(&row.id)).collect();
         picked.sleep = longest(own.iter().copied());
         picked.put_other_sleeps(&own);
     }
-    let more: Vec<Value> =
-        of_day.filter_map(|row| flat(Kind::Cycles, row)).map(Value::Object).collect();
-    picked.put("other_cycles", more);
-    let is_here = |row: &&Row| match (row.start_us, row.offset_s) {
+    picked.other_cycles = of_day.filter_map(|row| flat(Kind::Cycles, row)).collect();
+    let is_here = |row: &&StoredRecord| match (row.start_us, row.offset_s) {
         (Some(start_us), offset_s) => local_date(start_us, offset_s.unwrap_or(0)) == Some(date),
         _ => false,
     };
@@ -121,30 +134,21 @@ pub(super) fn local(cycles: &[Row], sleeps: &[Row], workouts: &[Row], date: Date
 }
 
 impl Picked {
-    fn put_other_sleeps(&mut self, own: &[&Row]) {
+    fn put_other_sleeps(&mut self, own: &[&StoredRecord]) {
         let main = self.sleep.as_ref().and_then(|sleep| sleep.get("id")).cloned();
-        let (mut naps, mut parts) = (Vec::new(), Vec::new());
         for sleep in own.iter().filter_map(|row| flat(Kind::Sleeps, row)) {
             if is_nap(&sleep) {
-                naps.push(Value::Object(sleep));
+                self.naps.push(sleep);
             } else if sleep.get("id") != main.as_ref() {
-                parts.push(Value::Object(sleep));
+                self.other_sleeps.push(sleep);
             }
-        }
-        self.put("naps", naps);
-        self.put("other_sleeps", parts);
-    }
-
-    fn put(&mut self, name: &'static str, values: Vec<Value>) {
-        if !values.is_empty() {
-            self.others.push((name, values));
         }
     }
 }
 
-/// A record that WHOOP has just sent, as a row of the mirror would have it.
-pub(super) fn row(kind: Kind, shaped: Shaped) -> Row {
-    Row {
+/// A received record in the form of a mirror row.
+pub(super) fn row(kind: Kind, shaped: Shaped) -> StoredRecord {
+    StoredRecord {
         service: NAME.to_owned(),
         kind: kind.name().to_owned(),
         flat: shaped.flat_text(),
@@ -161,26 +165,29 @@ pub(super) fn row(kind: Kind, shaped: Shaped) -> Row {
     }
 }
 
-fn flat(kind: Kind, row: &Row) -> Option<Flat> {
-    fit::record(kind, &row.flat).ok()
+fn flat(kind: Kind, row: &StoredRecord) -> Option<FlatRecord> {
+    truncate::record(kind, &row.flat).ok()
 }
 
-fn shown_workout(row: &Row) -> Option<Value> {
-    flat(Kind::Workouts, row).map(Value::Object)
+fn shown_workout(row: &StoredRecord) -> Option<FlatRecord> {
+    flat(Kind::Workouts, row)
 }
 
-fn is_nap(sleep: &Flat) -> bool {
+fn is_nap(sleep: &FlatRecord) -> bool {
     sleep.get("nap") == Some(&Value::Bool(true))
 }
 
-fn in_bed_s(sleep: &Flat) -> f64 {
+fn in_bed_s(sleep: &FlatRecord) -> f64 {
     sleep.get("in_bed_seconds").and_then(Value::as_f64).unwrap_or(0.0)
 }
 
-/// The main sleep among those of one cycle, newest first: the one that its recovery was made from, or
-/// else the longest. Naps count when there is nothing else.
-pub(in crate::whoop) fn main_sleep(rows: Vec<Row>, scored: Option<&str>) -> Option<Row> {
-    let readable: Vec<(Row, Flat)> = rows
+/// The main sleep among those of one cycle, newest first: the one its recovery is based on, or
+/// else the longest. Naps count only without another sleep.
+pub(in crate::whoop) fn main_sleep(
+    rows: Vec<StoredRecord>,
+    scored: Option<&str>,
+) -> Option<StoredRecord> {
+    let readable: Vec<(StoredRecord, FlatRecord)> = rows
         .into_iter()
         .filter_map(|row| flat(Kind::Sleeps, &row).map(|sleep| (row, sleep)))
         .collect();
@@ -191,16 +198,16 @@ pub(in crate::whoop) fn main_sleep(rows: Vec<Row>, scored: Option<&str>) -> Opti
     main.or(readable.first()).map(|(row, _)| row.clone())
 }
 
-/// A sleep that is not scored has no time in bed; its length on the clock stands in.
-fn lasted_s((row, sleep): &(Row, Flat)) -> f64 {
+/// An unscored sleep has no time in bed; its duration is used instead.
+fn lasted_s((row, sleep): &(StoredRecord, FlatRecord)) -> f64 {
     #[expect(clippy::cast_precision_loss, reason = "a night in microseconds is far below 2^53")]
     let clock_s = row.start_us.zip(row.end_us).map(|(start, end)| (end - start) as f64 / 1e6);
     sleep.get("in_bed_seconds").and_then(Value::as_f64).or(clock_s).unwrap_or(0.0)
 }
 
-/// The longest sleep that is no nap; rows come newest first, so of equals the newest stays.
-fn longest<'a>(rows: impl Iterator<Item = &'a Row>) -> Option<Flat> {
-    let mut best: Option<Flat> = None;
+/// The longest sleep that is not a nap; rows are newest first, so on a tie the newest wins.
+fn longest<'a>(rows: impl Iterator<Item = &'a StoredRecord>) -> Option<FlatRecord> {
+    let mut best: Option<FlatRecord> = None;
     for sleep in rows.filter_map(|row| flat(Kind::Sleeps, row)).filter(|sleep| !is_nap(sleep)) {
         if best.as_ref().is_none_or(|best| in_bed_s(&sleep) > in_bed_s(best)) {
             best = Some(sleep);
@@ -209,7 +216,7 @@ fn longest<'a>(rows: impl Iterator<Item = &'a Row>) -> Option<Flat> {
     best
 }
 
-fn turning(row: &Row) -> Option<Turning> {
+fn turning(row: &StoredRecord) -> Option<Turning> {
     flat(Kind::Cycles, row)?;
     Some(Turning {
         cycle_id: row.id.clone(),
@@ -218,8 +225,8 @@ fn turning(row: &Row) -> Option<Turning> {
     })
 }
 
-/// A night that is not scored has no time in bed; its length on the clock stands in.
-fn night(row: &Row) -> Option<Night> {
+/// An unscored night has no time in bed; its duration is used instead.
+fn night(row: &StoredRecord) -> Option<Night> {
     let sleep = flat(Kind::Sleeps, row)?;
     if is_nap(&sleep) {
         return None;

@@ -1,9 +1,9 @@
-//! A place in the order of changes, as an opaque text: URL-safe base64 with padding of
+//! A position in the order of changes as an opaque string: URL-safe base64 with padding of
 //! `updated_at|resource|id`.
 
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE;
-use store::records::Row;
+use store::records::StoredRecord;
 
 use crate::when::{self, Here};
 use crate::whoop::kind::Kind;
@@ -16,7 +16,7 @@ pub(super) struct Cursor {
     pub(super) id: String,
 }
 
-/// Where a reader left off.
+/// A reader's position.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Since {
     Instant(i64),
@@ -24,7 +24,7 @@ pub(super) enum Since {
 }
 
 impl Since {
-    /// A time is tried first: no cursor of ours reads as one.
+    /// A time is tried first: no cursor parses as one.
     pub(super) fn read(text: &str, here: Here) -> Option<Since> {
         if let Some(instant_us) = when::instant_us(text) {
             return Some(Since::Instant(instant_us));
@@ -44,7 +44,7 @@ impl Since {
 }
 
 impl Cursor {
-    pub(super) fn of(row: &Row) -> Cursor {
+    pub(super) fn of(row: &StoredRecord) -> Cursor {
         Cursor {
             updated: row.updated.clone(),
             updated_us: row.updated_us,
@@ -70,18 +70,18 @@ impl Cursor {
         })
     }
 
-    /// Where a record stands in the order of changes.
-    pub(super) fn order(row: &Row) -> (i64, &str, &str) {
+    /// The position of a record in the order of changes.
+    pub(super) fn order(row: &StoredRecord) -> (i64, &str, &str) {
         (row.updated_us, &row.kind, &row.id)
     }
 
-    /// Where it stands itself in that order.
+    /// Its own sort key in that order.
     pub(super) fn place(&self) -> (i64, &str, &str) {
         (self.updated_us, &self.kind, &self.id)
     }
 
-    /// Does a record come at or before this place?
-    pub(super) fn is_past(&self, row: &Row) -> bool {
+    /// Is a record at or before this position?
+    pub(super) fn is_past(&self, row: &StoredRecord) -> bool {
         Cursor::order(row) <= self.place()
     }
 }

@@ -18,10 +18,10 @@ const VECTOR_BYTES: usize = 16;
 const MAC_BYTES: usize = 32;
 const HALF_BYTES: usize = 16;
 
-/// Every token begins so: the version and the first bytes of a stamp of our times.
+/// Prefix of every token: the version and the first bytes of a current timestamp.
 pub(super) const START: &str = "gAAAAA";
 
-/// Some write the padding, some do not.
+/// Padding is optional.
 const BASE64: GeneralPurpose = GeneralPurpose::new(
     &alphabet::URL_SAFE,
     GeneralPurposeConfig::new().with_decode_padding_mode(DecodePaddingMode::Indifferent),
@@ -36,7 +36,7 @@ impl Key {
         (bytes.expose().len() == 2 * HALF_BYTES).then_some(Key(bytes))
     }
 
-    /// Nothing when the token is not one, or was not made with this key.
+    /// `None` if it is not a token, or was made with another key.
     pub(super) fn open(&self, token: &str) -> Option<Secret> {
         let bytes = BASE64.decode(token.trim()).ok()?;
         let (signing, encrypting) = self.0.expose().split_at_checked(HALF_BYTES)?;

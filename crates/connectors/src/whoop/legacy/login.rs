@@ -1,42 +1,42 @@
-//! The login of the Python server, in both forms in which it was ever kept.
+//! The login of the Python server, in both of its stored forms.
 
 use serde::Deserialize;
 use store::accounts::{Account, AccountsError};
 use store::secret::Secret;
 
 use super::fernet::{Key, START};
-use crate::Desk;
+use crate::ConnectorContext;
 use crate::whoop::SERVICE;
 
-/// Turns a time without a zone, as that server writes it, into an instant. Where the owner is, is
-/// the caller's knowledge.
+/// Converts a time without a zone, as that server writes it, to an instant. The caller knows the
+/// owner's zone.
 pub type LocalTime<'a> = &'a dyn Fn(&str) -> Option<i64>;
 
-/// What became of the login.
+/// The result for the login.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Login {
-    /// There was none to take.
+pub enum LoginImport {
+    /// There was none.
     None,
-    Taken,
-    /// An account is connected here already, and was left as it is.
+    Imported,
+    /// An account is already connected, and was not changed.
     KeptOurs,
     /// Without its key it cannot be opened.
     Unreadable,
 }
 
-impl Login {
+impl LoginImport {
     pub fn as_str(self) -> &'static str {
         match self {
-            Login::None => "none",
-            Login::Taken => "taken",
-            Login::KeptOurs => "kept_ours",
-            Login::Unreadable => "unreadable",
+            LoginImport::None => "none",
+            LoginImport::Imported => "taken",
+            LoginImport::KeptOurs => "kept_ours",
+            LoginImport::Unreadable => "unreadable",
         }
     }
 }
 
 #[derive(Deserialize)]
-struct Tokens {
+struct LegacyTokens {
     access_token: String,
     #[serde(default)]
     refresh_token: Option<String>,
@@ -49,33 +49,33 @@ struct Tokens {
 }
 
 pub(super) fn take(
-    desk: &Desk,
+    ctx: &ConnectorContext,
     tokens: Option<&str>,
     key: Option<&str>,
     local: LocalTime<'_>,
-) -> Result<Login, AccountsError> {
-    let Some(tokens) = tokens else { return Ok(Login::None) };
-    let locked = desk.accounts.lock(SERVICE.name)?;
+) -> Result<LoginImport, AccountsError> {
+    let Some(tokens) = tokens else { return Ok(LoginImport::None) };
+    let locked = ctx.accounts.lock(SERVICE.name)?;
     let present = locked.load()?;
     if present.as_ref().is_some_and(|account| account.refresh.is_some() || account.access.is_some())
     {
-        // Ours may have been refreshed since; theirs would then be void, and so would ours be.
-        return Ok(Login::KeptOurs);
+        // Ours may have been refreshed since; using theirs would void both.
+        return Ok(LoginImport::KeptOurs);
     }
     let key = key.and_then(Key::read);
-    let Some(tokens) = read(tokens, key.as_ref()) else { return Ok(Login::Unreadable) };
-    let now_us = desk.clock.now().wall_us;
-    let account = account(desk, present, tokens, now_us, local);
+    let Some(tokens) = read(tokens, key.as_ref()) else { return Ok(LoginImport::Unreadable) };
+    let now_us = ctx.clock.now().wall_us;
+    let account = account(ctx, present, tokens, now_us, local);
     locked.save(&account)?;
-    Ok(Login::Taken)
+    Ok(LoginImport::Imported)
 }
 
 /// A JSON object with sealed members, or the whole object sealed.
-fn read(text: &str, key: Option<&Key>) -> Option<Tokens> {
+fn read(text: &str, key: Option<&Key>) -> Option<LegacyTokens> {
     let text = text.trim();
     let whole = if text.starts_with(START) { Some(key?.open(text)?) } else { None };
     let text = whole.as_ref().map_or(text, |whole| whole.expose());
-    let mut tokens: Tokens = serde_json::from_str(text).ok()?;
+    let mut tokens: LegacyTokens = serde_json::from_str(text).ok()?;
     let open = |token: String| {
         if !token.starts_with(START) {
             return Some(token);
@@ -91,14 +91,14 @@ fn read(text: &str, key: Option<&Key>) -> Option<Tokens> {
 }
 
 fn account(
-    desk: &Desk,
+    ctx: &ConnectorContext,
     present: Option<Account>,
-    tokens: Tokens,
+    tokens: LegacyTokens,
     now_us: i64,
     local: LocalTime<'_>,
 ) -> Account {
     let mut account = present.unwrap_or_else(|| Account::new(SERVICE.name, now_us));
-    let settings = desk.settings.of(&SERVICE);
+    let settings = ctx.settings.of(&SERVICE);
     if account.client_id.is_none() {
         account.client_id = settings.and_then(|s| s.client_id.clone());
     }
@@ -112,13 +112,13 @@ fn account(
     }
     account.scopes = match (&tokens.scope, SERVICE.account) {
         (Some(scope), _) => scope.split_whitespace().map(str::to_owned).collect(),
-        // That server asked for all of them and noted none.
+        // That server requested all of them and recorded none.
         (None, Some(known)) => known.scopes.iter().map(|scope| (*scope).to_owned()).collect(),
         (None, None) => Vec::new(),
     };
     // A time that cannot be read counts as past: the first use refreshes.
     account.expires_us = Some(tokens.expires_at.as_deref().and_then(local).unwrap_or(0));
-    account.state = store::accounts::State::Live;
+    account.state = store::accounts::AccountState::Live;
     account
 }
 

@@ -1,5 +1,5 @@
-//! Fetches a list, part by part and page by page. Each page is kept as it comes; a part that came
-//! completely also shows what WHOOP has deleted.
+//! Fetches a list, part by part and page by page. Each page is stored at once; a complete part also
+//! shows which records WHOOP has deleted.
 
 use std::collections::{HashSet, VecDeque};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -10,50 +10,50 @@ use store::records::{Records, RecordsError, Window};
 
 use super::position::{self, Gap, Position};
 use super::reread;
-use super::segment::{EDGE_US, FirstPage, Part, Segment};
-use super::{Reach, reach};
-use crate::sync::{Fault, Turn, as_they_come};
+use super::segment::{EDGE_US, FirstPage, Segment, SegmentPart};
+use super::{FetchStart, reach};
+use crate::sync::{ResourceError, SyncJob, as_they_come};
 use crate::when::{self, utc_millis};
 use crate::whoop::SERVICE;
-use crate::whoop::api::{self, Bounds, Page, Patience, Tokens};
-use crate::whoop::keep::{Fetched, KeptPage};
+use crate::whoop::api::{self, Bounds, PageTokens, RecordPage, WaitPolicy};
 use crate::whoop::kind::Kind;
-use crate::whoop::problem::{Code, Problem};
+use crate::whoop::mirror_writer::{FetchedPage, StoredPage};
+use crate::whoop::problem::{WhoopCode, WhoopProblem};
 use crate::whoop::takeout;
 
-/// Parts of one list that are fetched side by side; four lists make twenty requests at a time, and ten
-/// years come in two turns.
+/// Parts of one list that are fetched concurrently; four lists make twenty requests at a time, and ten
+/// years take two rounds.
 const PARTS_AT_ONCE: usize = 5;
 
-pub(super) async fn fetch(turn: &Turn<'_>, kind: Kind) -> Result<Option<String>, Fault> {
-    let (records, now_us) = (&turn.desk.records, turn.started_us);
-    let Some(reach) = reach(turn.desk, kind, turn.asked, now_us)? else {
+pub(super) async fn fetch(job: &SyncJob<'_>, kind: Kind) -> Result<Option<String>, ResourceError> {
+    let (records, now_us) = (&job.ctx.records, job.started_us);
+    let Some(reach) = reach(job.ctx, kind, job.asked, now_us)? else {
         let words =
             "`since` is not a time; write 2026-04-01, 2026-04-01T08:00:00Z or `last 30 days`";
-        return Err(Problem::new(Code::ValidationError, "/sync", words).into());
+        return Err(WhoopProblem::new(WhoopCode::ValidationError, "/sync", words).into());
     };
     let left_off_us = position::left_off_us(records, kind)?;
     let (position, gaps) = position::begin(records, kind, reach, now_us)?;
     let from_us = position.from_us;
-    let walk = Walk::new(turn, kind, &gaps, position)?;
+    let walk = Walk::new(job, kind, &gaps, position)?;
     as_they_come(PARTS_AT_ONCE, || walk.next().map(|segment| walk.part(segment))).await?;
-    if let Reach::Recent { .. } = reach {
+    if let FetchStart::Recent { .. } = reach {
         let oldest_us = gaps.iter().map(|gap| gap.0).min().unwrap_or(now_us);
-        reread::unscored(turn, kind, oldest_us).await?;
+        reread::unscored(job, kind, oldest_us).await?;
     }
     let newest = records.newest_updated(SERVICE.name, kind.name())?;
-    // What is uploaded late lies after the newest record, not after this moment.
+    // Late uploads are after the newest record, not after the current time.
     let to_us = newest.as_ref().map_or(now_us, |(_, newest_us)| now_us.min(*newest_us));
     position::end(records, kind, left_off_us, (from_us, to_us))?;
     Ok(newest.map(|(updated, _)| updated))
 }
 
-/// One list on its way here. Parts of it are fetched at the same time; each finds out on its first
-/// page whether there is an older one.
+/// One list during a sync. Its parts are fetched concurrently; the first page of each shows
+/// whether there is an older one.
 struct Walk<'a> {
-    turn: &'a Turn<'a>,
+    job: &'a SyncJob<'a>,
     kind: Kind,
-    /// Taken before the first page: what another process adds later is not a deletion.
+    /// Read before the first page: a record that another process adds later is not a deletion.
     known: HashSet<String>,
     position: Arc<Mutex<Position>>,
     waiting: Mutex<VecDeque<Segment>>,
@@ -61,7 +61,7 @@ struct Walk<'a> {
 
 impl<'a> Walk<'a> {
     fn new(
-        turn: &'a Turn<'a>,
+        job: &'a SyncJob<'a>,
         kind: Kind,
         gaps: &[Gap],
         position: Position,
@@ -69,41 +69,41 @@ impl<'a> Walk<'a> {
         let mut known = HashSet::new();
         for (from_us, to_us) in gaps {
             let window = Window { from_us: Some(*from_us), to_us: *to_us, ..Window::default() };
-            known.extend(turn.desk.records.ids_in(SERVICE.name, kind.name(), &window)?);
+            known.extend(job.ctx.records.ids_in(SERVICE.name, kind.name(), &window)?);
         }
-        // What people ask about comes before what was years ago.
+        // Recent records first.
         let waiting = gaps.iter().rev().map(|gap| Segment::of(*gap)).collect();
         let position = Arc::new(Mutex::new(position));
-        Ok(Walk { turn, kind, known, position, waiting: Mutex::new(waiting) })
+        Ok(Walk { job, kind, known, position, waiting: Mutex::new(waiting) })
     }
 
     fn next(&self) -> Option<Segment> {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner).pop_front()
     }
 
-    async fn part(&self, segment: Segment) -> Result<(), Fault> {
-        let (turn, kind) = (self.turn, self.kind);
+    async fn part(&self, segment: Segment) -> Result<(), ResourceError> {
+        let (job, kind) = (self.job, self.kind);
         let first = self.page(segment, None).await?;
         let newest_us = first.records.first().and_then(|raw| began_us(raw));
         let shown = FirstPage { newest_us, has_next: first.next.is_some() };
-        let part = segment.part(shown, turn.started_us);
+        let part = segment.part(shown, job.started_us);
         if let Some(older) = part.older() {
             self.waiting.lock().unwrap_or_else(PoisonError::into_inner).push_back(older);
         }
-        turn.expect_us(part.length_us(turn.started_us));
+        job.expect_us(part.length_us(job.started_us));
         let seen = self.pages(segment, part, first).await?;
-        let known = turn.desk.records.ids_in(SERVICE.name, kind.name(), &in_charge(kind, part))?;
+        let known = job.ctx.records.ids_in(SERVICE.name, kind.name(), &in_charge(kind, part))?;
         let is_imported = known.iter().any(|id| takeout::is_imported(id));
         let is_gone = |id: &String| {
             self.known.contains(id) && !seen.contains(id) && !takeout::is_imported(id)
         };
         let gone: Vec<String> = known.into_iter().filter(is_gone).collect();
-        let started_us = turn.started_us;
+        let started_us = job.started_us;
         let remove =
             move |records: &Records| records.remove(SERVICE.name, kind.name(), &gone, started_us);
-        turn.removed(turn.keeper.then(remove).await?);
+        job.removed(job.writer.then(remove).await?);
         if is_imported {
-            takeout::give_way(turn.desk, kind, part.from_us, part.to_us)?;
+            takeout::give_way(job.ctx, kind, part.from_us, part.to_us)?;
         }
         let (from_us, to_us) = part.covers(started_us);
         let position = Arc::clone(&self.position);
@@ -112,33 +112,33 @@ impl<'a> Walk<'a> {
             let mut position = position.lock().unwrap_or_else(PoisonError::into_inner);
             position::note_done(records, kind, &mut position, (from_us, to_us))
         };
-        turn.keeper.then(cover).await
+        job.writer.then(cover).await
     }
 
-    async fn page(&self, segment: Segment, next: Option<&str>) -> Result<Page, Problem> {
+    async fn page(&self, segment: Segment, next: Option<&str>) -> Result<RecordPage, WhoopProblem> {
         let start = utc_millis(segment.floor_us);
         let end = segment.ask_to_us().map(utc_millis);
         let bounds = Bounds { start: Some(&start), end: end.as_deref() };
-        api::page(self.turn.desk, self.kind, bounds, next, Patience::SYNC).await
+        api::page(self.job.ctx, self.kind, bounds, next, WaitPolicy::SYNC).await
     }
 
-    /// Fetches and keeps every page of a part; answers the ids that came. While a page is kept, the
-    /// next one is on its way.
+    /// Fetches and stores every page of a part; returns the received ids. While a page is stored, the
+    /// next one is fetched.
     async fn pages(
         &self,
         segment: Segment,
-        part: Part,
-        first: Page,
-    ) -> Result<HashSet<String>, Fault> {
-        let turn = self.turn;
-        let mut tokens = Tokens::new(self.kind);
-        let mut progress = Progress::new(turn, part);
+        part: SegmentPart,
+        first: RecordPage,
+    ) -> Result<HashSet<String>, ResourceError> {
+        let job = self.job;
+        let mut tokens = PageTokens::new(self.kind);
+        let mut progress = PartProgress::new(job, part);
         let mut page = first;
         loop {
             let oldest_us = page.records.last().and_then(|raw| began_us(raw));
             let has_next = tokens.advance(page.next, page.records.len())?;
             let is_last = !has_next || part.ends_with(oldest_us);
-            let keeping = turn.keeper.keep(Fetched::new(self.kind, page.records));
+            let keeping = job.writer.keep(FetchedPage::new(self.kind, page.records));
             if is_last {
                 let (fetched, kept) = keeping.await?;
                 progress.kept(fetched.kept(&kept), is_last);
@@ -152,7 +152,7 @@ impl<'a> Walk<'a> {
     }
 }
 
-/// When a record began, or later. A recovery does not say when its night began; it was created after
+/// When a record began, or later. A recovery has no start of its night; it was created after
 /// that.
 fn began_us(raw: &RawValue) -> Option<i64> {
     #[derive(Deserialize)]
@@ -164,42 +164,42 @@ fn began_us(raw: &RawValue) -> Option<i64> {
     when::instant_us(&times.start.or(times.created_at)?)
 }
 
-/// The records that a complete part must have brought again if they still exist. A recovery is listed
-/// by its night and kept by its cycle.
-fn in_charge(kind: Kind, part: Part) -> Window {
+/// The records that a complete part must contain if they still exist. A recovery is listed
+/// by its night and stored by its cycle.
+fn in_charge(kind: Kind, part: SegmentPart) -> Window {
     let is_cut = kind == Kind::Recoveries && part.is_lowest();
     let from_us = part.from_us + if is_cut { EDGE_US } else { 0 };
     Window { from_us: Some(from_us), to_us: part.to_us, ..Window::default() }
 }
 
-/// How far a part has come.
-struct Progress<'a> {
-    turn: &'a Turn<'a>,
-    part: Part,
+/// Progress of a part.
+struct PartProgress<'a> {
+    job: &'a SyncJob<'a>,
+    part: SegmentPart,
     seen: HashSet<String>,
     reached_us: i64,
 }
 
-impl<'a> Progress<'a> {
-    fn new(turn: &'a Turn<'a>, part: Part) -> Progress<'a> {
-        let (_, reached_us) = part.covers(turn.started_us);
-        Progress { turn, part, seen: HashSet::new(), reached_us }
+impl<'a> PartProgress<'a> {
+    fn new(job: &'a SyncJob<'a>, part: SegmentPart) -> PartProgress<'a> {
+        let (_, reached_us) = part.covers(job.started_us);
+        PartProgress { job, part, seen: HashSet::new(), reached_us }
     }
 
-    /// Counts a page that was kept.
-    fn kept(&mut self, kept: KeptPage, is_last: bool) {
-        let turn = self.turn;
-        turn.doubtful(kept.doubtful);
+    /// Counts a stored page.
+    fn kept(&mut self, kept: StoredPage, is_last: bool) {
+        let job = self.job;
+        job.doubtful(kept.doubtful);
         for warning in kept.warnings {
-            turn.warn(warning);
+            job.warn(warning);
         }
         let ids = || kept.shaped.iter().filter_map(|shaped| shaped.id.as_deref());
-        turn.nameless(kept.shaped.len() - ids().count());
+        job.nameless(kept.shaped.len() - ids().count());
         let oldest_us = kept.shaped.iter().filter_map(|shaped| shaped.start_us).min();
         let from_us = self.part.from_us;
         let down_to_us = if is_last { from_us } else { oldest_us.unwrap_or(self.reached_us) };
         let down_to_us = down_to_us.clamp(from_us, self.reached_us);
-        turn.page(ids(), kept.written, self.reached_us - down_to_us);
+        job.page(ids(), kept.written, self.reached_us - down_to_us);
         self.reached_us = down_to_us;
         self.seen.extend(ids().map(str::to_owned));
     }

@@ -1,55 +1,55 @@
-//! How far a sync of a list has come, kept so that one that was interrupted is finished by the next,
-//! however that one is asked.
+//! The stored position of a list's sync, so that the next sync of any kind completes an interrupted
+//! one.
 
 use serde::{Deserialize, Serialize};
 use store::records::{Records, RecordsError};
 
-use super::{DAY_US, OVERLAP_US, Reach};
+use super::{DAY_US, FetchStart, OVERLAP_US};
 use crate::whoop::SERVICE;
 use crate::whoop::kind::Kind;
 
-/// What was fetched longer ago is fetched again rather than trusted.
+/// A part that was fetched longer ago is fetched again.
 const TRUSTED_US: i64 = DAY_US;
 
-/// A sync that has not ended yet.
+/// An unfinished sync.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Position {
     pub(super) from_us: i64,
     began_us: i64,
-    /// Parts that are completely here since `began_us`.
+    /// Parts that were completed since `began_us`.
     done: Vec<(i64, i64)>,
 }
 
-/// A part of time to fetch; without an end it goes on to now.
+/// A time span to fetch; without an end up to now.
 pub(super) type Gap = (i64, Option<i64>);
 
 pub(super) fn pending(records: &Records, kind: Kind) -> Result<Option<Position>, RecordsError> {
     let text = records.state_get(SERVICE.name, &key(kind))?;
-    // Something else under that name is as good as nothing: everything is fetched.
+    // An unreadable value counts as none: everything is fetched.
     Ok(text.and_then(|text| serde_json::from_str(&text).ok()))
 }
 
-/// Where the work starts, and what there is to do. Noted before anything is fetched.
+/// The start and the parts of the work. Stored before anything is fetched.
 pub(super) fn begin(
     records: &Records,
     kind: Kind,
-    reach: Reach,
+    reach: FetchStart,
     now_us: i64,
 ) -> Result<(Position, Vec<Gap>), RecordsError> {
     let pending = pending(records, kind)?;
     let (position, gaps) = match reach {
-        Reach::Recent { from_us, again_us } => {
+        FetchStart::Recent { from_us, again_us } => {
             let covered = records.coverage(SERVICE.name, kind.name())?;
             let gaps = gaps(from_us, again_us, &covered);
             (Position { from_us, began_us: now_us, done: Vec::new() }, gaps)
         }
-        Reach::Asked(from_us) => resumed(pending, from_us, now_us),
+        FetchStart::Asked(from_us) => resumed(pending, from_us, now_us),
     };
     put(records, kind, &position)?;
     Ok((position, gaps))
 }
 
-/// The same sync asked again goes on where it was; another one does its own work and the rest of
+/// A repeated request continues where it stopped; another one does its own work and the rest of
 /// the first.
 fn resumed(pending: Option<Position>, from_us: i64, now_us: i64) -> (Position, Vec<Gap>) {
     let fresh = Position { from_us, began_us: now_us, done: Vec::new() };
@@ -72,8 +72,8 @@ pub(super) fn note_done(
     put(records, kind, position)
 }
 
-/// Ends a sync that brought the time from `done.0` to `done.1`. One that began later than where the
-/// last one left off has skipped what lies between, and the next goes back for it.
+/// Completes a sync of the span from `done.0` to `done.1`. If it began after the end of the last one,
+/// the next sync fetches the gap.
 pub(super) fn end(
     records: &Records,
     kind: Kind,
@@ -86,13 +86,13 @@ pub(super) fn end(
     records.state_drop(SERVICE.name, &key(kind))
 }
 
-/// Up to when everything new was brought by syncs, without a hole.
+/// The end of the span that syncs have completed without a gap.
 pub(super) fn synced_us(records: &Records, kind: Kind) -> Result<Option<i64>, RecordsError> {
     let text = records.state_get(SERVICE.name, &synced_key(kind))?;
     Ok(text.and_then(|text| text.parse().ok()))
 }
 
-/// The same, by the newest record where no sync has noted it.
+/// The same, or the newest record if no sync has stored it.
 pub(super) fn left_off_us(records: &Records, kind: Kind) -> Result<Option<i64>, RecordsError> {
     if let Some(synced_us) = synced_us(records, kind)? {
         return Ok(Some(synced_us));

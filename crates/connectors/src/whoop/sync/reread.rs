@@ -1,5 +1,5 @@
-//! Asks again for records outside the window that have no score. Scores come late, and WHOOP cannot be
-//! asked for what changed. Most of these records never get a score, so the requests are rationed.
+//! Re-reads unscored records outside the sync window. Scores come late, and WHOOP has no filter by
+//! change time. Most of these records never get a score, so the requests are limited.
 
 use std::collections::BTreeMap;
 
@@ -7,12 +7,12 @@ use serde::{Deserialize, Serialize};
 use store::records::{Records, RecordsError, Unsettled};
 
 use super::DAY_US;
-use crate::sync::{Fault, Turn, some_at_a_time};
+use crate::sync::{ResourceError, SyncJob, some_at_a_time};
 use crate::whoop::SERVICE;
-use crate::whoop::api::{self, Endpoint, Patience};
-use crate::whoop::keep::keep;
+use crate::whoop::api::{self, ApiPath, WaitPolicy};
 use crate::whoop::kind::Kind;
-use crate::whoop::problem::{Code, Problem};
+use crate::whoop::mirror_writer::store_page;
+use crate::whoop::problem::{WhoopCode, WhoopProblem};
 use crate::whoop::shape::INVALID;
 use crate::whoop::takeout;
 
@@ -20,29 +20,33 @@ pub(super) const SCORED: &str = "SCORED";
 pub(super) const PENDING: &str = "PENDING_SCORE";
 
 const AT_ONCE: usize = 4;
-/// A pending record that WHOOP changed within this time is being worked on there.
+/// A pending record that WHOOP changed within this time is active.
 const LIVELY_US: i64 = 7 * DAY_US;
-/// How long one of those is left alone after it was asked for.
+/// The minimum interval between requests for an active record.
 const LIVELY_PAUSE_US: i64 = 6 * 3_600_000_000;
 const LIVELY_MAX: usize = 4;
-/// The others are asked for in turn, this many of each list a day.
+/// The others are requested in turn, this many per list and day.
 const OTHERS_A_DAY_MAX: usize = 3;
 
-/// What was asked for so far, kept for each list.
+/// The requests so far, stored per list.
 #[derive(Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 struct Ration {
-    /// When some of the others were last asked for, or when there was first reason to.
+    /// When some of the others were last requested, or first became due.
     began_us: i64,
-    /// The last of the others that was asked for; the next turn goes on behind it.
+    /// The last requested id of the others; the next round continues after it.
     last: String,
-    /// When each lively record was asked for.
+    /// When each active record was requested.
     asked: BTreeMap<String, i64>,
 }
 
-/// Reads some of what is not scored and began before `before_us`, each by its id.
-pub(super) async fn unscored(turn: &Turn<'_>, kind: Kind, before_us: i64) -> Result<(), Fault> {
-    let ids = due(&turn.desk.records, kind, before_us, turn.started_us)?;
-    some_at_a_time(AT_ONCE, ids.iter().map(|id| again(turn, kind, id))).await
+/// Re-reads some unscored records that began before `before_us`, each by its id.
+pub(super) async fn unscored(
+    job: &SyncJob<'_>,
+    kind: Kind,
+    before_us: i64,
+) -> Result<(), ResourceError> {
+    let ids = due(&job.ctx.records, kind, before_us, job.started_us)?;
+    some_at_a_time(AT_ONCE, ids.iter().map(|id| again(job, kind, id))).await
 }
 
 fn due(
@@ -62,7 +66,7 @@ fn due(
     if rows.is_empty() && text.is_none() {
         return Ok(Vec::new());
     }
-    // Older versions kept only an id there: the first round begins a day from now.
+    // Older versions stored only an id there: the first round begins a day from now.
     let known: Option<Ration> = text.as_deref().and_then(|text| serde_json::from_str(text).ok());
     let mut ration = known.unwrap_or_else(|| Ration { began_us: now_us, ..Ration::default() });
     let ids = ration.take(&rows, now_us);
@@ -74,7 +78,7 @@ fn due(
 }
 
 impl Ration {
-    /// The records to ask for now.
+    /// The records to request now.
     fn take(&mut self, rows: &[Unsettled], now_us: i64) -> Vec<String> {
         let is_lively = |row: &&Unsettled| {
             row.state.as_deref() == Some(PENDING) && now_us - row.updated_us < LIVELY_US
@@ -109,29 +113,29 @@ impl Ration {
     }
 }
 
-async fn again(turn: &Turn<'_>, kind: Kind, id: &str) -> Result<(), Fault> {
-    let Some(endpoint) = Endpoint::of(kind, id) else { return Ok(()) };
-    match api::get(turn.desk, endpoint, &[], Patience::SYNC).await {
+async fn again(job: &SyncJob<'_>, kind: Kind, id: &str) -> Result<(), ResourceError> {
+    let Some(endpoint) = ApiPath::of(kind, id) else { return Ok(()) };
+    match api::get(job.ctx, endpoint, &[], WaitPolicy::SYNC).await {
         Ok(fetched) => {
-            let kept = keep(turn.desk, kind, &[fetched.text()])?;
-            turn.page([id], kept.written, 0);
-            turn.doubtful(kept.doubtful);
+            let kept = store_page(job.ctx, kind, &[fetched.text()])?;
+            job.page([id], kept.written, 0);
+            job.doubtful(kept.doubtful);
             for warning in kept.warnings {
-                turn.warn(warning);
+                job.warn(warning);
             }
             Ok(())
         }
-        Err(Problem { code: Code::NotFound, .. }) => {
+        Err(WhoopProblem { code: WhoopCode::NotFound, .. }) => {
             let ids = [id.to_owned()];
             let removed =
-                turn.desk.records.remove(SERVICE.name, kind.name(), &ids, turn.started_us)?;
-            turn.removed(removed);
+                job.ctx.records.remove(SERVICE.name, kind.name(), &ids, job.started_us)?;
+            job.removed(removed);
             Ok(())
         }
-        Err(problem) if problem.code == Code::AuthFailed => Err(problem.into()),
-        // The list itself came; one old record that did not is no reason to call it failed.
+        Err(problem) if problem.code == WhoopCode::AuthFailed => Err(problem.into()),
+        // The list itself is complete; one failed old record does not fail it.
         Err(problem) => {
-            turn.warn(format!("{}: record {id} was not re-read: {}", kind.name(), problem.line()));
+            job.warn(format!("{}: record {id} was not re-read: {}", kind.name(), problem.line()));
             Ok(())
         }
     }

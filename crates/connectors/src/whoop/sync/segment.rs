@@ -1,4 +1,4 @@
-//! Cuts a long time into parts that are fetched side by side. Where a part ends is only known from its
+//! Splits a long window into parts that are fetched concurrently. The end of a part is only known from its
 //! first page, so years without records cost no request.
 
 use super::DAY_US;
@@ -6,31 +6,31 @@ use super::position::Gap;
 
 /// Some fifteen pages. Shorter parts would waste a page each on their last one.
 const PART_US: i64 = 365 * DAY_US;
-/// Up to here one part is enough.
+/// A window up to this length is one part.
 const WHOLE_US: i64 = 400 * DAY_US;
-/// No record lasts longer than this but the odd one, and a night belongs to its cycle's day. Each part
+/// Almost no record lasts longer than this, and a night belongs to its cycle's day. Each part
 /// reads so far beyond its edges that a record across an edge is in one of them.
 pub(super) const EDGE_US: i64 = 2 * DAY_US;
 
-/// A time whose records were not asked for yet.
+/// A time span that was not requested yet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Segment {
-    /// Nothing older is wanted.
+    /// The lower bound.
     pub(super) floor_us: i64,
-    /// Without an end it goes on to now.
+    /// `None` means now.
     pub(super) to_us: Option<i64>,
 }
 
 /// The part of a segment that one list of pages is responsible for.
 #[expect(clippy::struct_field_names, reason = "units stand last in names")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Part {
+pub(super) struct SegmentPart {
     pub(super) from_us: i64,
     pub(super) to_us: Option<i64>,
     floor_us: i64,
 }
 
-/// What the first page of a segment shows.
+/// Facts from the first page of a segment.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct FirstPage {
     /// When its newest record took place, or later.
@@ -43,27 +43,27 @@ impl Segment {
         Segment { floor_us, to_us }
     }
 
-    /// The upper bound to ask for.
+    /// The upper bound of the request.
     pub(super) fn ask_to_us(self) -> Option<i64> {
         self.to_us.map(|to_us| to_us + EDGE_US)
     }
 
-    /// How much of the segment its own pages bring. A year, counted from the newest record, and all of
-    /// it when that is little more than a year or when there is no second page.
-    pub(super) fn part(self, first: FirstPage, now_us: i64) -> Part {
+    /// The span that its own pages cover: a year, counted from the newest record, or the whole
+    /// segment if that is little more than a year or if there is no second page.
+    pub(super) fn part(self, first: FirstPage, now_us: i64) -> SegmentPart {
         let Segment { floor_us, to_us } = self;
         let upper_us = to_us.unwrap_or(now_us);
         let newest_us = first.newest_us.map_or(upper_us, |newest_us| newest_us.min(upper_us));
         let is_long = newest_us.saturating_sub(floor_us) > WHOLE_US;
         let from_us = if first.has_next && is_long { newest_us - PART_US } else { floor_us };
-        Part { from_us, to_us, floor_us }
+        SegmentPart { from_us, to_us, floor_us }
     }
 }
 
-impl Part {
-    /// What is left of the segment below this part.
+impl SegmentPart {
+    /// The rest of the segment below this part.
     pub(super) fn older(self) -> Option<Segment> {
-        let Part { from_us, floor_us, .. } = self;
+        let SegmentPart { from_us, floor_us, .. } = self;
         (from_us > floor_us).then_some(Segment { floor_us, to_us: Some(from_us) })
     }
 
@@ -73,8 +73,8 @@ impl Part {
         self.from_us > self.floor_us && oldest_us.is_some_and(|oldest_us| oldest_us < end_us)
     }
 
-    /// The time that is completely here once the part was fetched at `now_us`; none of it when the
-    /// part lies ahead.
+    /// The span that is complete once the part was fetched at `now_us`; empty if the part is in the
+    /// future.
     pub(super) fn covers(self, now_us: i64) -> (i64, i64) {
         (self.from_us, self.to_us.unwrap_or(now_us).max(self.from_us))
     }

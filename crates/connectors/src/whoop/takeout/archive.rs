@@ -1,24 +1,24 @@
 //! Opens the export: a ZIP with a few tables in it. Nothing is unpacked to disk, and a file that
-//! grows past what an export can be is refused before it fills the memory.
+//! exceeds the size bounds is refused before it fills the memory.
 
 use std::borrow::Cow;
 use std::io::{Read, Seek};
 
 use super::TakeoutError;
 
-/// Ten years of a very active owner are a few megabytes; these leave room and still end a bomb.
+/// Ten years of a very active owner are a few megabytes; these bounds still stop a ZIP bomb.
 const ENTRIES_MAX: usize = 1_000;
 const ENTRY_BYTES_MAX: u64 = 64 * 1024 * 1024;
 const TOTAL_BYTES_MAX: u64 = 256 * 1024 * 1024;
 
 /// One table of the export.
-pub(super) struct Entry {
+pub(super) struct TableFile {
     pub(super) name: String,
     pub(super) bytes: Vec<u8>,
 }
 
 /// Every `.csv` in the archive, in its order.
-pub(super) fn tables(source: impl Read + Seek) -> Result<Vec<Entry>, TakeoutError> {
+pub(super) fn tables(source: impl Read + Seek) -> Result<Vec<TableFile>, TakeoutError> {
     let mut archive =
         zip::ZipArchive::new(source).map_err(|e| TakeoutError::NotAZip(e.to_string()))?;
     if archive.len() > ENTRIES_MAX {
@@ -37,7 +37,7 @@ pub(super) fn tables(source: impl Read + Seek) -> Result<Vec<Entry>, TakeoutErro
     Ok(entries)
 }
 
-/// The copies that macOS adds beside each file are no tables, whatever their name says.
+/// Skips the resource forks that macOS adds to each file.
 fn is_table(name: &str) -> bool {
     let base = name.rsplit(['/', '\\']).next().unwrap_or(name);
     base.to_ascii_lowercase().ends_with(".csv")
@@ -45,14 +45,14 @@ fn is_table(name: &str) -> bool {
         && !name.starts_with("__MACOSX")
 }
 
-/// The size in the archive's directory is a claim; what counts is what comes out.
-fn read(name: String, file: impl Read, bytes_max: u64) -> Result<Entry, TakeoutError> {
+/// The size in the ZIP directory is a claim, so the unpacked bytes are counted.
+fn read(name: String, file: impl Read, bytes_max: u64) -> Result<TableFile, TakeoutError> {
     let mut bytes = Vec::new();
     file.take(bytes_max + 1).read_to_end(&mut bytes).map_err(|e| unreadable(&name, &e))?;
     if bytes.len() as u64 > bytes_max {
         return Err(TakeoutError::TooMuch);
     }
-    Ok(Entry { name, bytes })
+    Ok(TableFile { name, bytes })
 }
 
 fn unreadable(name: &str, why: &dyn std::error::Error) -> TakeoutError {

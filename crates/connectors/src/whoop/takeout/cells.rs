@@ -1,5 +1,5 @@
-//! One row of an export table, read cell by cell. An empty cell is nothing, never zero; a cell that
-//! cannot be read is said with its column, so that the owner can find it.
+//! One row of an export table, read cell by cell. An empty cell is `None`, never zero; an error names
+//! the column, so that the owner can find the cell.
 
 use jiff::Timestamp;
 use jiff::civil::DateTime;
@@ -8,19 +8,19 @@ use jiff::tz::{Offset, TimeZone};
 use super::columns::{Column, Decimals, Header};
 
 /// A row under its header.
-pub(super) struct Cells<'a> {
+pub(super) struct ExportRow<'a> {
     pub(super) header: &'a Header,
     pub(super) row: &'a csv::StringRecord,
 }
 
-/// An instant together with the offset the owner lived in.
+/// An instant with the owner's offset.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Moment {
     pub(super) at: Timestamp,
     pub(super) offset: Offset,
 }
 
-impl Cells<'_> {
+impl ExportRow<'_> {
     pub(super) fn text(&self, column: Column) -> Option<&str> {
         let text = self.row.get(self.header.place(column)?)?.trim();
         (!text.is_empty()).then_some(text)
@@ -69,7 +69,7 @@ impl Moment {
         self.at.as_microsecond()
     }
 
-    /// As the API writes it.
+    /// In the API's form.
     pub(super) fn utc(self) -> String {
         format!("{:.3}", self.at)
     }

@@ -1,7 +1,7 @@
-//! The columns of the export under the names each language gives them. A table is known by its
+//! The columns of the export by their names in each language. A table is recognised by its
 //! columns, because its file name depends on the language of the account.
 
-/// What a column means.
+/// The meaning of a column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Column {
     CycleStart,
@@ -49,7 +49,7 @@ pub(super) enum Column {
     Notes,
 }
 
-/// Names as the exports of 2026 have them, English first, then Spanish.
+/// Column names of the exports of 2026, English first, then Spanish.
 const NAMES: &[(Column, &[&str])] = &[
     (Column::CycleStart, &["Cycle start time", "Hora de inicio del ciclo"]),
     (Column::CycleEnd, &["Cycle end time", "Hora de finalización del ciclo"]),
@@ -101,7 +101,7 @@ const NAMES: &[(Column, &[&str])] = &[
 
 /// The four tables.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Table {
+pub(super) enum ExportTable {
     Cycles,
     Sleeps,
     Workouts,
@@ -113,20 +113,20 @@ pub(super) enum Table {
 pub(super) enum Decimals {
     Point,
     Comma,
-    /// Every comma has three digits behind it, so it may as well be of thousands.
+    /// Every comma has three digits after it, so it may be a thousands separator.
     Unclear,
 }
 
-/// A header row that was understood.
+/// A recognised header row.
 #[derive(Debug)]
 pub(super) struct Header {
-    pub(super) table: Table,
+    pub(super) table: ExportTable,
     pub(super) decimals: Decimals,
     places: Vec<Option<Column>>,
 }
 
 impl Header {
-    /// Nothing when the columns are those of no table we know.
+    /// `None` if the columns match no known table.
     pub(super) fn read<'a>(names: impl Iterator<Item = &'a str>) -> Option<Header> {
         let places: Vec<Option<Column>> = names.map(column).collect();
         let has = |column| places.contains(&Some(column));
@@ -134,27 +134,27 @@ impl Header {
             return None;
         }
         let table = if has(Column::Question) {
-            Table::Journal
+            ExportTable::Journal
         } else if has(Column::WorkoutStart) {
-            Table::Workouts
+            ExportTable::Workouts
         } else if has(Column::Nap) && has(Column::SleepOnset) {
-            Table::Sleeps
+            ExportTable::Sleeps
         } else if has(Column::Recovery) || has(Column::DayStrain) {
-            Table::Cycles
+            ExportTable::Cycles
         } else {
             return None;
         };
         Some(Header { table, decimals: Decimals::Point, places })
     }
 
-    /// Where a column stands in a row.
+    /// The index of a column.
     pub(super) fn place(&self, column: Column) -> Option<usize> {
         self.places.iter().position(|place| *place == Some(column))
     }
 }
 
 impl Header {
-    /// Learns from all rows together how numbers are written. A point anywhere settles it.
+    /// Detects the number format from all rows. A decimal point anywhere decides it.
     pub(super) fn learn_decimals<'a>(&mut self, rows: impl Iterator<Item = &'a csv::StringRecord>) {
         let numbers = rows.flat_map(|row| row.iter().zip(&self.places));
         let numbers = numbers.filter(|(_, place)| place.is_some_and(Column::is_number));
@@ -198,7 +198,7 @@ impl Column {
 }
 
 impl std::fmt::Display for Column {
-    /// As English exports call it.
+    /// The English name.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let named = NAMES.iter().find(|(column, _)| column == self);
         let name = named.and_then(|(_, names)| names.first()).copied().unwrap_or_default();
@@ -239,13 +239,19 @@ mod tests {
         };
         check(
             "Cycle start time,Cycle end time,Cycle timezone,Recovery score %",
-            Some(Table::Cycles),
+            Some(ExportTable::Cycles),
         );
-        check("Cycle start time,Cycle timezone,Sleep onset,Wake onset,Nap", Some(Table::Sleeps));
-        check("cycle start time,workout start time,GPS Enabled", Some(Table::Workouts));
-        check("\u{feff}Cycle start time,Question text,Answered yes,Notes", Some(Table::Journal));
-        check("Hora de inicio del ciclo,Inicio del sueño,Siesta", Some(Table::Sleeps));
-        check("Hora de inicio del ciclo,Esfuerzo del día", Some(Table::Cycles));
+        check(
+            "Cycle start time,Cycle timezone,Sleep onset,Wake onset,Nap",
+            Some(ExportTable::Sleeps),
+        );
+        check("cycle start time,workout start time,GPS Enabled", Some(ExportTable::Workouts));
+        check(
+            "\u{feff}Cycle start time,Question text,Answered yes,Notes",
+            Some(ExportTable::Journal),
+        );
+        check("Hora de inicio del ciclo,Inicio del sueño,Siesta", Some(ExportTable::Sleeps));
+        check("Hora de inicio del ciclo,Esfuerzo del día", Some(ExportTable::Cycles));
         check("date,steps", None);
     }
 }

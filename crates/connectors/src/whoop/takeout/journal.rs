@@ -1,20 +1,20 @@
-//! Journal entries: what the owner answered about a day. Only the export has them, so they are a
-//! kind of their own.
+//! Journal entries: the owner's answers about a day. Only the export has them, so they are a
+//! separate kind.
 
 use jiff::tz::Offset;
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 use store::records::{Column as Shown, View};
 
-use super::cells::{Cells, Moment};
+use super::cells::{ExportRow, Moment};
 use super::columns::Column;
 use super::rows::ID_PREFIX;
 
 /// The kind in the mirror.
 pub const KIND: &str = "journal";
 
-/// The answers as a table. They are no part of an export of everything, which is six files for all
-/// who read them.
+/// The answers as a table. They are not part of an export of everything, which programs expect to be
+/// six files.
 pub const VIEW: View = View {
     name: "whoop_journal",
     service: "whoop",
@@ -33,7 +33,7 @@ pub const VIEW: View = View {
 
 /// One answer, with the row it came from.
 #[derive(Debug)]
-pub(super) struct Answer {
+pub(super) struct JournalAnswer {
     pub(super) id: String,
     pub(super) start: Moment,
     pub(super) end: Option<Moment>,
@@ -41,7 +41,7 @@ pub(super) struct Answer {
     pub(super) flat: String,
 }
 
-pub(super) fn answer(cells: &Cells<'_>, offset: Offset) -> Result<Answer, String> {
+pub(super) fn answer(cells: &ExportRow<'_>, offset: Offset) -> Result<JournalAnswer, String> {
     let start = cells.moment(Column::CycleStart, offset)?.ok_or("CycleStart is empty")?;
     let end = cells.moment(Column::CycleEnd, offset)?;
     let question = cells.text(Column::Question).ok_or("Question is empty")?;
@@ -56,7 +56,13 @@ pub(super) fn answer(cells: &Cells<'_>, offset: Offset) -> Result<Answer, String
         "answered_yes": answered,
         "notes": cells.text(Column::Notes),
     });
-    Ok(Answer { id: id(start, question), start, end, raw: raw.to_string(), flat: flat.to_string() })
+    Ok(JournalAnswer {
+        id: id(start, question),
+        start,
+        end,
+        raw: raw.to_string(),
+        flat: flat.to_string(),
+    })
 }
 
 /// One question is asked once a cycle, so both together name the answer whatever it says.

@@ -1,13 +1,13 @@
-//! Turns rows of the export into records as the API would have sent them. What the export does not
-//! say stays null; the row itself is kept inside the record, so that nothing of it is lost.
+//! Converts rows of the export to records in the API's form. Missing values are null; the row itself
+//! is kept inside the record.
 
 use jiff::tz::Offset;
 use serde_json::{Map, Value, json};
 
-use super::cells::{Cells, Moment};
+use super::cells::{ExportRow, Moment};
 use super::columns::Column;
 
-/// Ids of our own begin so; WHOOP's are UUIDs and positive numbers.
+/// Prefix of our own ids; WHOOP's are UUIDs and positive numbers.
 pub(super) const ID_PREFIX: &str = "zip:";
 /// The export counts kilocalories, the API kilojoules; the same factor leads back.
 const KILOCALORIES_PER_KILOJOULE: f64 = 0.239_006;
@@ -18,23 +18,23 @@ const MINUTE_MS: f64 = 60_000.0;
 pub(super) struct Draft {
     pub(super) start: Moment,
     pub(super) end_us: Option<i64>,
-    /// When the cycle of the row began, which is how the export links its tables.
+    /// The start of the row's cycle, which links the tables of the export.
     pub(super) cycle_start: Moment,
     pub(super) raw: Value,
 }
 
-/// A cycle and the recovery that stands in the same row.
-pub(super) struct Day {
+/// A cycle and the recovery in the same row.
+pub(super) struct CycleRow {
     pub(super) cycle: Draft,
     pub(super) recovery: Option<Draft>,
 }
 
-/// The id of a cycle that only the export knows: negative, so that it never meets one of WHOOP's.
+/// The id of a cycle that only the export has: negative, so that it never equals one of WHOOP's.
 pub(super) fn cycle_id(start: Moment) -> i64 {
     -start.at.as_second()
 }
 
-pub(super) fn day(cells: &Cells<'_>, offset: Offset) -> Result<Day, String> {
+pub(super) fn day(cells: &ExportRow<'_>, offset: Offset) -> Result<CycleRow, String> {
     let start = required(cells, Column::CycleStart, offset)?;
     let end = after(start, cells.moment(Column::CycleEnd, offset)?)?;
     let strain = cells.number(Column::DayStrain)?;
@@ -54,10 +54,10 @@ pub(super) fn day(cells: &Cells<'_>, offset: Offset) -> Result<Day, String> {
     times(&mut raw, start, end);
     scored(&mut raw, state, score);
     let cycle = finish(cells, raw, start, end, start);
-    Ok(Day { recovery: recovery(cells, &cycle, offset)?, cycle })
+    Ok(CycleRow { recovery: recovery(cells, &cycle, offset)?, cycle })
 }
 
-fn recovery(cells: &Cells<'_>, cycle: &Draft, offset: Offset) -> Result<Option<Draft>, String> {
+fn recovery(cells: &ExportRow<'_>, cycle: &Draft, offset: Offset) -> Result<Option<Draft>, String> {
     let Some(value) = cells.number(Column::Recovery)? else { return Ok(None) };
     let sleep = cells.moment(Column::SleepOnset, offset)?;
     let score = json!({
@@ -83,7 +83,7 @@ fn recovery(cells: &Cells<'_>, cycle: &Draft, offset: Offset) -> Result<Option<D
     }))
 }
 
-pub(super) fn sleep(cells: &Cells<'_>, offset: Offset) -> Result<Draft, String> {
+pub(super) fn sleep(cells: &ExportRow<'_>, offset: Offset) -> Result<Draft, String> {
     let cycle = required(cells, Column::CycleStart, offset)?;
     let start = required(cells, Column::SleepOnset, offset)?;
     let end = after(start, Some(required(cells, Column::WakeOnset, offset)?))?;
@@ -97,7 +97,7 @@ pub(super) fn sleep(cells: &Cells<'_>, offset: Offset) -> Result<Draft, String> 
         "sleep_cycle_count": null,
         "disturbance_count": null,
     });
-    // The export gives the need as one sum, of which only the debt can be told.
+    // The export has the need as one sum; only the debt is known separately.
     let needed =
         millis(cells, Column::SleepDebt)?.map(|debt| json!({ "need_from_sleep_debt_milli": debt }));
     let score = json!({
@@ -118,7 +118,7 @@ pub(super) fn sleep(cells: &Cells<'_>, offset: Offset) -> Result<Draft, String> 
     Ok(finish(cells, raw, start, end, cycle))
 }
 
-pub(super) fn workout(cells: &Cells<'_>, offset: Offset) -> Result<Draft, String> {
+pub(super) fn workout(cells: &ExportRow<'_>, offset: Offset) -> Result<Draft, String> {
     let cycle = required(cells, Column::CycleStart, offset)?;
     let start = required(cells, Column::WorkoutStart, offset)?;
     let end = after(start, Some(required(cells, Column::WorkoutEnd, offset)?))?;
@@ -143,8 +143,12 @@ pub(super) fn workout(cells: &Cells<'_>, offset: Offset) -> Result<Draft, String
     Ok(finish(cells, raw, start, end, cycle))
 }
 
-/// Shares of the workout as times in each zone; what no zone claims was below the first.
-fn zones(cells: &Cells<'_>, start: Moment, end: Option<Moment>) -> Result<Option<Value>, String> {
+/// Zone percentages as times; the rest was below the first zone.
+fn zones(
+    cells: &ExportRow<'_>,
+    start: Moment,
+    end: Option<Moment>,
+) -> Result<Option<Value>, String> {
     const ZONES: [(Column, &str); 5] = [
         (Column::Zone1, "zone_one_milli"),
         (Column::Zone2, "zone_two_milli"),
@@ -177,7 +181,7 @@ fn slug(name: &str) -> String {
     parts.map(str::to_lowercase).collect::<Vec<_>>().join("-")
 }
 
-fn required(cells: &Cells<'_>, column: Column, offset: Offset) -> Result<Moment, String> {
+fn required(cells: &ExportRow<'_>, column: Column, offset: Offset) -> Result<Moment, String> {
     cells.moment(column, offset)?.ok_or_else(|| format!("{column} is empty"))
 }
 
@@ -201,9 +205,9 @@ fn scored(raw: &mut Map<String, Value>, state: &str, score: Value) {
     }
 }
 
-/// The export says nothing of updates: a record counts as written when it ended.
+/// The export has no update times: the end of a record is used.
 fn finish(
-    cells: &Cells<'_>,
+    cells: &ExportRow<'_>,
     mut raw: Map<String, Value>,
     start: Moment,
     end: Option<Moment>,
@@ -216,15 +220,15 @@ fn finish(
     Draft { start, end_us, cycle_start, raw: Value::Object(raw) }
 }
 
-fn kilojoule(cells: &Cells<'_>) -> Result<Option<f64>, String> {
+fn kilojoule(cells: &ExportRow<'_>) -> Result<Option<f64>, String> {
     Ok(cells.number(Column::Energy)?.map(|calories| calories / KILOCALORIES_PER_KILOJOULE))
 }
 
-fn whole(cells: &Cells<'_>, column: Column) -> Result<Option<i64>, String> {
+fn whole(cells: &ExportRow<'_>, column: Column) -> Result<Option<i64>, String> {
     Ok(cells.number(column)?.map(rounded))
 }
 
-fn millis(cells: &Cells<'_>, column: Column) -> Result<Option<i64>, String> {
+fn millis(cells: &ExportRow<'_>, column: Column) -> Result<Option<i64>, String> {
     Ok(cells.number(column)?.map(|minutes| rounded(minutes * MINUTE_MS)))
 }
 

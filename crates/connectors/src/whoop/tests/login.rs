@@ -1,25 +1,25 @@
 //! The login as agents see it, the health check, and the older tools.
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
 
-use sandbox::{Fault, What};
+use sandbox::{Fault, FaultKind};
 use serde_json::json;
 
-use super::{NOW_US, code, stage};
+use super::{NOW_US, code, fixture};
 use crate::Answer;
 use crate::when;
 
 #[tokio::test]
 async fn the_status_follows_the_tokens() {
-    let stage = stage(3);
-    let valid = stage.call("get_whoop_auth_status", json!({})).await;
+    let fixture = fixture(3);
+    let valid = fixture.call("get_whoop_auth_status", json!({})).await;
     assert_eq!(valid["status"], "valid");
     assert_eq!(valid["expires_at"], when::utc_micros(NOW_US + 3_600_000_000));
     assert_eq!(valid["has_refresh_token"], true);
-    stage.clock.advance(2 * 3_600_000_000);
-    assert_eq!(stage.call("get_whoop_auth_status", json!({})).await["status"], "expired");
-    stage.desk.accounts.lock("whoop").unwrap().wipe().unwrap();
-    assert_eq!(stage.call("get_whoop_auth_status", json!({})).await["status"], "no_tokens");
-    let refused = stage.call("get_whoop_profile", json!({"fresh": true})).await;
+    fixture.clock.advance(2 * 3_600_000_000);
+    assert_eq!(fixture.call("get_whoop_auth_status", json!({})).await["status"], "expired");
+    fixture.ctx.accounts.lock("whoop").unwrap().wipe().unwrap();
+    assert_eq!(fixture.call("get_whoop_auth_status", json!({})).await["status"], "no_tokens");
+    let refused = fixture.call("get_whoop_profile", json!({"fresh": true})).await;
     assert_eq!(
         (code(&refused), &refused["error"]["endpoint"]),
         ("AUTH_FAILED", &json!("/user/profile/basic"))
@@ -28,93 +28,95 @@ async fn the_status_follows_the_tokens() {
 
 #[tokio::test]
 async fn health_is_the_worst_of_its_checks_and_asks_no_third_party() {
-    let stage = stage(3);
-    let offline = stage.call("health_check", json!({"live": "false"})).await;
+    let fixture = fixture(3);
+    let offline = fixture.call("health_check", json!({"live": "false"})).await;
     assert_eq!(offline["status"], "healthy", "{offline}");
     assert_eq!(offline["checks"]["api_reachable"]["status"], "skipped");
     assert_eq!(offline["checks"]["pypi_update_available"]["status"], "skipped");
     assert_eq!(offline["checks"]["cache_readable"]["rows_total"], 0);
     assert_eq!(offline["timestamp"], when::utc_micros(NOW_US));
-    let live = stage.call("health_check", json!({})).await;
+    let live = fixture.call("health_check", json!({})).await;
     assert_eq!(live["checks"]["api_reachable"]["detail"], "reachable");
-    stage.whoop.control().fault(Fault::on(
+    fixture.whoop.control().fault(Fault::on(
         "/developer",
-        What::Status { code: 403, retry_after: None, reset: None, body: None },
+        FaultKind::Status { code: 403, retry_after: None, reset: None, body: None },
     ));
-    let broken = stage.call("health_check", json!({})).await;
+    let broken = fixture.call("health_check", json!({})).await;
     assert_eq!(broken["status"], "unhealthy");
-    stage.desk.accounts.lock("whoop").unwrap().wipe().unwrap();
-    let signed_out = stage.call("health_check", json!({})).await;
+    fixture.ctx.accounts.lock("whoop").unwrap().wipe().unwrap();
+    let signed_out = fixture.call("health_check", json!({})).await;
     assert_eq!(signed_out["checks"]["api_reachable"]["detail"], "auth failed (401)");
     assert_eq!(signed_out["checks"]["auth"]["status"], "fail");
 }
 
 #[tokio::test]
 async fn older_tools_give_whoops_json_as_sent() {
-    let stage = stage(10);
-    let page =
-        stage.call("whoop-get-cycle-collection", json!({"limit": 3, "start": "2026-04-10"})).await;
+    let fixture = fixture(10);
+    let page = fixture
+        .call("whoop-get-cycle-collection", json!({"limit": 3, "start": "2026-04-10"}))
+        .await;
     assert_eq!(page["records"].as_array().unwrap().len(), 3, "{page}");
     let record = &page["records"][0];
     assert!(record["user_id"].is_i64() && record.get("score").is_some(), "{record}");
-    let same = stage.call("whoop-get-cycle-by-id", json!({"cycleId": record["id"]})).await;
+    let same = fixture.call("whoop-get-cycle-by-id", json!({"cycleId": record["id"]})).await;
     assert_eq!(&same, record);
-    assert!(stage.call("whoop-get-user-profile", json!({})).await["user_id"].is_i64());
+    assert!(fixture.call("whoop-get-user-profile", json!({})).await["user_id"].is_i64());
     assert!(
-        stage.call("whoop-get-user-body-measurements", json!({})).await["max_heart_rate"].is_i64()
+        fixture.call("whoop-get-user-body-measurements", json!({})).await["max_heart_rate"]
+            .is_i64()
     );
-    let missing = stage.answer("whoop-get-cycle-by-id", json!({"cycleId": 1})).await;
+    let missing = fixture.answer("whoop-get-cycle-by-id", json!({"cycleId": 1})).await;
     let Answer::Failed { code: "NOT_FOUND", words } = &missing else { unreachable!("{missing:?}") };
     assert_eq!(words, "resource not found", "the code is said once");
-    let bad = stage.answer("whoop-get-sleep-collection", json!({"limit": 26})).await;
+    let bad = fixture.answer("whoop-get-sleep-collection", json!({"limit": 26})).await;
     assert!(matches!(bad, Answer::Failed { .. }), "{bad:?}");
 }
 
 #[tokio::test]
 async fn a_bare_date_of_the_older_tools_is_the_owners_day_before_there_is_a_mirror() {
-    let stage = stage(10);
-    let newest = stage.whoop.control().records("cycle").unwrap();
+    let fixture = fixture(10);
+    let newest = fixture.whoop.control().records("cycle").unwrap();
     let newest = newest.iter().max_by_key(|cycle| cycle["start"].to_string()).unwrap();
     let id = newest["id"].to_string();
     let patch = json!({"timezone_offset": "+05:45"});
-    stage.whoop.control().edit("cycle", &id, &patch).unwrap();
+    fixture.whoop.control().edit("cycle", &id, &patch).unwrap();
     let days = json!({"start": "2026-04-10", "end": "2026-04-10"});
-    let nights = stage.call("whoop-get-sleep-collection", days.clone()).await;
+    let nights = fixture.call("whoop-get-sleep-collection", days.clone()).await;
     let instants = json!({"start": "2026-04-09T18:15:00Z", "end": "2026-04-10T18:15:00Z"});
-    assert_eq!(nights, stage.call("whoop-get-sleep-collection", instants).await);
-    let before = stage.requests();
-    stage.call("whoop-get-sleep-collection", days).await;
-    assert_eq!(stage.requests(), before + 1, "where the owner is was asked once");
+    assert_eq!(nights, fixture.call("whoop-get-sleep-collection", instants).await);
+    let before = fixture.requests();
+    fixture.call("whoop-get-sleep-collection", days).await;
+    assert_eq!(fixture.requests(), before + 1, "where the owner is was asked once");
 }
 
 #[tokio::test]
 async fn no_token_appears_in_an_answer_of_the_older_tools() {
-    let stage = stage(3);
-    let before = stage.desk.accounts.load("whoop").unwrap().unwrap();
-    let url = stage.answer("whoop-get-authorization-url", json!({})).await;
+    let fixture = fixture(3);
+    let before = fixture.ctx.accounts.load("whoop").unwrap().unwrap();
+    let url = fixture.answer("whoop-get-authorization-url", json!({})).await;
     let Answer::Said { text, .. } = &url else { unreachable!("{url:?}") };
     assert!(
         text.starts_with("Authorization URL: ")
             && text.contains("offline")
             && text.contains("state=")
     );
-    let refreshed = stage.call("whoop-refresh-token", json!({"refreshToken": "mine"})).await;
+    let refreshed = fixture.call("whoop-refresh-token", json!({"refreshToken": "mine"})).await;
     assert_eq!(refreshed["status"], "success", "{refreshed}");
-    let after = stage.desk.accounts.load("whoop").unwrap().unwrap();
+    let after = fixture.ctx.accounts.load("whoop").unwrap().unwrap();
     assert_ne!(before.refresh, after.refresh, "the rotated token is kept");
-    let set = stage.call("whoop-set-access-token", json!({"accessToken": "x"})).await;
+    let set = fixture.call("whoop-set-access-token", json!({"accessToken": "x"})).await;
     assert_eq!(set["failed"], "AUTH_FAILED", "{set}");
-    assert_eq!(stage.desk.accounts.load("whoop").unwrap().unwrap(), after, "nothing changed");
+    assert_eq!(fixture.ctx.accounts.load("whoop").unwrap().unwrap(), after, "nothing changed");
     let shown = [text.clone(), refreshed.to_string(), set.to_string()].join("\n");
     for secret in before.secrets().chain(after.secrets()) {
         assert!(!shown.contains(secret.expose().as_str()));
     }
-    let revoked = stage.answer("whoop-revoke-user-access", json!({})).await;
+    let revoked = fixture.answer("whoop-revoke-user-access", json!({})).await;
     let Answer::Said { text, .. } = &revoked else { unreachable!("{revoked:?}") };
     assert_eq!(text, "User access revoked successfully");
-    assert_eq!(stage.desk.accounts.load("whoop").unwrap(), None);
+    assert_eq!(fixture.ctx.accounts.load("whoop").unwrap(), None);
     assert_eq!(
-        stage.call("get_whoop_profile", json!({"fresh": true})).await["error"]["code"],
+        fixture.call("get_whoop_profile", json!({"fresh": true})).await["error"]["code"],
         json!("AUTH_FAILED")
     );
 }
@@ -134,48 +136,48 @@ fn code_of(url: &str) -> String {
 
 #[tokio::test]
 async fn a_code_is_exchanged_into_the_vault_and_a_wrong_one_changes_nothing() {
-    let stage = stage(3);
-    stage.call("sync_whoop", json!({})).await;
-    let before = stage.desk.accounts.load("whoop").unwrap().unwrap();
-    let wrong = stage.answer("whoop-exchange-code-for-token", json!({"code": "nonsense"})).await;
+    let fixture = fixture(3);
+    fixture.call("sync_whoop", json!({})).await;
+    let before = fixture.ctx.accounts.load("whoop").unwrap().unwrap();
+    let wrong = fixture.answer("whoop-exchange-code-for-token", json!({"code": "nonsense"})).await;
     let Answer::Failed { code: "AUTH_FAILED", words } = &wrong else { unreachable!("{wrong:?}") };
     assert!(words.contains("invalid_grant") && !words.contains("nonsense"), "{words}");
-    assert_eq!(stage.desk.accounts.load("whoop").unwrap().unwrap(), before);
-    let missing = stage.answer("whoop-exchange-code-for-token", json!({})).await;
+    assert_eq!(fixture.ctx.accounts.load("whoop").unwrap().unwrap(), before);
+    let missing = fixture.answer("whoop-exchange-code-for-token", json!({})).await;
     assert!(matches!(missing, Answer::Failed { code: "invalid_arguments", .. }), "{missing:?}");
 
-    let url = stage.call("whoop-get-authorization-url", json!({})).await;
+    let url = fixture.call("whoop-get-authorization-url", json!({})).await;
     let code = code_of(url["url"].as_str().unwrap());
-    let told = stage.call("whoop-exchange-code-for-token", json!({"code": code})).await;
+    let told = fixture.call("whoop-exchange-code-for-token", json!({"code": code})).await;
     assert_eq!(told["status"], "success", "{told}");
     assert_eq!(told["expires_at"], when::utc_micros(NOW_US + 3_600_000_000));
     assert!(told["scopes"].as_array().unwrap().contains(&json!("offline")), "{told}");
-    let after = stage.desk.accounts.load("whoop").unwrap().unwrap();
+    let after = fixture.ctx.accounts.load("whoop").unwrap().unwrap();
     assert_ne!(after.access, before.access);
     assert_ne!(after.refresh, before.refresh);
     for secret in after.secrets().chain(before.secrets()) {
         assert!(!told.to_string().contains(secret.expose().as_str()));
     }
-    let profile = stage.call("get_whoop_profile", json!({"fresh": true})).await;
+    let profile = fixture.call("get_whoop_profile", json!({"fresh": true})).await;
     assert!(profile["email"].is_string(), "{profile}");
     // A code works once.
-    let again = stage.answer("whoop-exchange-code-for-token", json!({"code": code})).await;
+    let again = fixture.answer("whoop-exchange-code-for-token", json!({"code": code})).await;
     assert!(matches!(again, Answer::Failed { .. }), "{again:?}");
 }
 
 #[tokio::test]
 async fn an_access_token_that_the_owner_lets_through_is_set_if_it_works() {
-    let stage = stage(3);
-    let before = stage.desk.accounts.load("whoop").unwrap().unwrap();
-    let tokens = stage.whoop.control().tokens();
+    let fixture = fixture(3);
+    let before = fixture.ctx.accounts.load("whoop").unwrap().unwrap();
+    let tokens = fixture.whoop.control().tokens();
     let token = tokens["access_token"].as_str().unwrap();
-    let set = stage.answer("whoop-set-access-token", json!({"accessToken": token})).await;
+    let set = fixture.answer("whoop-set-access-token", json!({"accessToken": token})).await;
     let Answer::Said { text, value } = &set else { unreachable!("{set:?}") };
     assert_eq!(text, "Access token set successfully");
     assert!(!value.to_string().contains(token));
-    let after = stage.desk.accounts.load("whoop").unwrap().unwrap();
+    let after = fixture.ctx.accounts.load("whoop").unwrap().unwrap();
     assert_eq!(after.access.unwrap().expose(), token);
     assert_eq!(after.refresh, before.refresh);
-    let odd = stage.answer("whoop-set-access-token", json!({"accessToken": "a b"})).await;
+    let odd = fixture.answer("whoop-set-access-token", json!({"accessToken": "a b"})).await;
     assert!(matches!(odd, Answer::Failed { .. }), "{odd:?}");
 }

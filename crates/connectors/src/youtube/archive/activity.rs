@@ -1,19 +1,19 @@
-//! The history as HTML, the form Google sends unless asked for JSON: a page of cells, each with what
-//! was done, a link, and the moment in the owner's language.
+//! The history as HTML, Google's default: a page of cells, each with an action, a link, and the time
+//! in the owner's language.
 
 use html5gum::{HtmlString, IoReader, StartTag, Token, Tokenizer};
 use serde_json::{Value, json};
 
-use super::{Others, SEARCHES, WATCHES, asked, moment, take};
+use super::{Others, SEARCHES, WATCHES, query_param, take, timestamp};
 use crate::personal::archive::{Intake, OpenFile, Stop};
 
 pub(super) fn read(file: &mut OpenFile<'_>, intake: &mut Intake<'_>) -> Result<(), Stop> {
     let meter = file.meter;
-    let mut page = Page::default();
+    let mut page = PageParser::default();
     let mut others = Others::default();
     for token in Tokenizer::new(IoReader::new(&mut *file.reader)) {
         let token = token.map_err(|error| Stop::File(error.to_string()))?;
-        if let Some(cell) = page.see(&token) {
+        if let Some(cell) = page.process(&token) {
             meter.piece();
             cell.put(intake, &mut others)?;
         }
@@ -24,16 +24,16 @@ pub(super) fn read(file: &mut OpenFile<'_>, intake: &mut Intake<'_>) -> Result<(
     }
 }
 
-/// Where in the page the reader is.
+/// The parser's position in the page.
 #[derive(Default)]
-struct Page {
+struct PageParser {
     cell: Option<Cell>,
-    part: Part,
+    part: CellPart,
     link: Option<usize>,
 }
 
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
-enum Part {
+enum CellPart {
     #[default]
     Elsewhere,
     Header,
@@ -54,13 +54,13 @@ struct Link {
     text: String,
 }
 
-impl Page {
-    /// Takes in a token; answers the cell that it ends.
-    fn see(&mut self, token: &Token) -> Option<Cell> {
+impl PageParser {
+    /// Processes a token; returns the cell that it completes.
+    fn process(&mut self, token: &Token) -> Option<Cell> {
         match token {
             Token::StartTag(tag) => return self.begin(tag),
             Token::EndTag(tag) if is(&tag.name, "a") => self.link = None,
-            Token::String(text) => self.hear(&String::from_utf8_lossy(text)),
+            Token::String(text) => self.push_text(&String::from_utf8_lossy(text)),
             _ => {}
         }
         None
@@ -77,18 +77,18 @@ impl Page {
             let class = attribute("class").unwrap_or_default();
             self.link = None;
             if class.contains("outer-cell") {
-                self.part = Part::Elsewhere;
+                self.part = CellPart::Elsewhere;
                 return self.cell.replace(Cell::default());
             }
             self.part = self.part_of(&class);
         } else if is(&tag.name, "br") {
             let (part, cell) = (self.part, self.cell.as_mut()?);
             match part {
-                Part::Body => cell.lines.push(String::new()),
-                Part::Caption => cell.caption.push(String::new()),
+                CellPart::Body => cell.lines.push(String::new()),
+                CellPart::Caption => cell.caption.push(String::new()),
                 _ => {}
             }
-        } else if is(&tag.name, "a") && self.part == Part::Body {
+        } else if is(&tag.name, "a") && self.part == CellPart::Body {
             let cell = self.cell.as_mut()?;
             self.link = Some(cell.links.len());
             let address = attribute("href").unwrap_or_default();
@@ -97,26 +97,26 @@ impl Page {
         None
     }
 
-    fn part_of(&self, class: &str) -> Part {
+    fn part_of(&self, class: &str) -> CellPart {
         let has_body = self.cell.as_ref().is_some_and(|cell| !cell.lines.is_empty());
         if class.contains("header-cell") {
-            Part::Header
+            CellPart::Header
         } else if class.contains("caption") {
-            Part::Caption
+            CellPart::Caption
         } else if class.contains("content-cell") && !class.contains("text-right") && !has_body {
-            Part::Body
+            CellPart::Body
         } else {
-            Part::Elsewhere
+            CellPart::Elsewhere
         }
     }
 
-    fn hear(&mut self, text: &str) {
+    fn push_text(&mut self, text: &str) {
         let Some(cell) = self.cell.as_mut() else { return };
         match self.part {
-            Part::Elsewhere => {}
-            Part::Header => cell.header.push_str(text),
-            Part::Caption => add(&mut cell.caption, text),
-            Part::Body => match self.link.and_then(|at| cell.links.get_mut(at)) {
+            CellPart::Elsewhere => {}
+            CellPart::Header => cell.header.push_str(text),
+            CellPart::Caption => add(&mut cell.caption, text),
+            CellPart::Body => match self.link.and_then(|at| cell.links.get_mut(at)) {
                 Some(link) => link.text.push_str(text),
                 None => add(&mut cell.lines, text),
             },
@@ -136,7 +136,7 @@ fn is(name: &HtmlString, word: &str) -> bool {
 }
 
 impl Cell {
-    /// As the same entry reads in JSON.
+    /// The same entry in the JSON form.
     fn put(self, intake: &mut Intake<'_>, others: &mut Others) -> Result<(), Stop> {
         let Some(link) = self.links.first() else { return Ok(()) };
         let mut item = json!({
@@ -144,7 +144,7 @@ impl Cell {
             "title": link.text.trim(),
             "titleUrl": link.address,
         });
-        let list = match (asked(&item, "v"), asked(&item, "search_query")) {
+        let list = match (query_param(&item, "v"), query_param(&item, "search_query")) {
             (Some(_), _) => &WATCHES,
             (None, Some(_)) => &SEARCHES,
             (None, None) => return take(item, intake, others),
@@ -167,14 +167,14 @@ impl Cell {
         take(item, intake, others)
     }
 
-    /// The last line that is a moment.
+    /// The last line that is a timestamp.
     fn time(&self, intake: &Intake<'_>) -> Option<String> {
-        let at_s = self.lines.iter().rev().find_map(|line| moment::read(line, intake.zone))?;
+        let at_s = self.lines.iter().rev().find_map(|line| timestamp::read(line, intake.zone))?;
         Some(crate::when::utc_seconds(at_s.saturating_mul(1_000_000)))
     }
 
-    /// Under the last title of the caption, when there are three: products, details, and why the
-    /// entry is here. Only what Google's advertisers showed has details.
+    /// The section under the last caption title, if there are three: products, details, and why the
+    /// entry is here. Only ads have details.
     fn details(&self) -> Option<Value> {
         let lines = self.caption.iter().map(|line| line.trim()).filter(|line| !line.is_empty());
         let found = lines.into_iter().find(|line| line.contains("Google") && line.len() < 80);

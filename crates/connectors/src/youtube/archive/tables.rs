@@ -1,5 +1,5 @@
-//! The tables of Takeout: subscriptions, playlists and what is in them. Their names and columns are
-//! in the owner's language, so a row is known by its shape.
+//! The CSV tables of Takeout: subscriptions, playlists and their entries. Names and columns are in
+//! the owner's language, so a row is recognised by its shape.
 
 use serde_json::{Value, json};
 
@@ -8,44 +8,44 @@ use crate::personal::archive::{Intake, OpenFile, Stop, each_row, short_digest};
 use crate::personal::mirror::KEPT_PARENT;
 use crate::when::{instant_us, utc_seconds};
 
-/// A table in which so many rows in a row are none of ours is not read further.
+/// After so many consecutive foreign rows the rest of a table is skipped.
 const OTHERS_MAX: usize = 200;
-/// The list of likes of an account.
+/// The id prefix of the playlist of likes.
 const LIKES_BEGIN: &str = "LL";
 const LIKES_NAMES: &[&str] =
     &["likedvideos", "likedmusic", "videosquemegustan", "vídeosquemegustan"];
 
-/// What a row of a table is.
+/// A recognised row.
 #[derive(Debug, PartialEq, Eq)]
-enum Row<'a> {
+enum TakeoutRow<'a> {
     Subscription { channel: &'a str, title: &'a str },
     Playlist { id: &'a str },
     Item { video: &'a str, added_us: i64 },
     Other,
 }
 
-fn row(cells: &[String]) -> Row<'_> {
+fn row(cells: &[String]) -> TakeoutRow<'_> {
     let cell = |at: usize| cells.get(at).map_or("", String::as_str);
     if let Some(found) = subscription(cells) {
         return found;
     }
     if cells.len() >= 4 && is_playlist(cell(0)) {
-        return Row::Playlist { id: cell(0) };
+        return TakeoutRow::Playlist { id: cell(0) };
     }
     match moment_us(cell(1)) {
-        Some(added_us) if is_video(cell(0)) => Row::Item { video: cell(0), added_us },
-        _ => Row::Other,
+        Some(added_us) if is_video(cell(0)) => TakeoutRow::Item { video: cell(0), added_us },
+        _ => TakeoutRow::Other,
     }
 }
 
-/// Three cells in any order: the id of a channel, its address, and its title.
-fn subscription(cells: &[String]) -> Option<Row<'_>> {
+/// Three cells in any order: channel id, URL and title.
+fn subscription(cells: &[String]) -> Option<TakeoutRow<'_>> {
     let [_, _, _] = cells else { return None };
     let channel = cells.iter().find(|cell| is_channel(cell))?;
     let is_address = |cell: &str| cell.contains("youtube.com/channel/") && cell.ends_with(channel);
     let address = cells.iter().find(|cell| is_address(cell))?;
     let title = cells.iter().find(|cell| *cell != channel && *cell != address)?;
-    Some(Row::Subscription { channel, title })
+    Some(TakeoutRow::Subscription { channel, title })
 }
 
 fn is_word(text: &str) -> bool {
@@ -71,7 +71,7 @@ fn moment_us(text: &str) -> Option<i64> {
     instant_us(text.strip_suffix(" UTC").unwrap_or(text)).filter(|_| begins)
 }
 
-/// Notes which playlist has which title: the files of their entries are named by it.
+/// Records the playlist titles: the files of their entries are named by title.
 pub(super) fn learn(file: &mut OpenFile<'_>, intake: &mut Intake<'_>) -> Result<(), Stop> {
     let mut header: Vec<String> = Vec::new();
     let mut is_first = true;
@@ -80,11 +80,11 @@ pub(super) fn learn(file: &mut OpenFile<'_>, intake: &mut Intake<'_>) -> Result<
             header = cells.to_vec();
             return if header.len() < 4 { Err(Stop::Enough) } else { Ok(()) };
         }
-        let Row::Playlist { id } = row(cells) else { return Err(Stop::Enough) };
+        let TakeoutRow::Playlist { id } = row(cells) else { return Err(Stop::Enough) };
         if let Some(title) = title_of(&header, cells) {
             let note = intake.notes.entry(plain(title)).or_insert_with(|| id.to_owned());
             if note != id {
-                // Two playlists of one name cannot be told apart by it.
+                // Two playlists with one title are ambiguous.
                 note.clear();
             }
         }
@@ -92,7 +92,7 @@ pub(super) fn learn(file: &mut OpenFile<'_>, intake: &mut Intake<'_>) -> Result<
     })
 }
 
-/// Words for a title, and for its language, which stands in a column of its own.
+/// Words for a title column, and for its language column.
 const TITLES: &[&str] = &[
     "title",
     "titel",
@@ -122,20 +122,20 @@ fn title_of<'a>(header: &[String], cells: &'a [String]) -> Option<&'a str> {
     cells.get(at).map(String::as_str).filter(|title| !title.is_empty())
 }
 
-/// Letters and digits alone: in the name of a file the others are replaced.
+/// Letters and digits only: a file name replaces all others.
 fn plain(title: &str) -> String {
     title.chars().filter(|letter| letter.is_alphanumeric()).flat_map(char::to_lowercase).collect()
 }
 
 pub(super) fn read(file: &mut OpenFile<'_>, intake: &mut Intake<'_>) -> Result<(), Stop> {
-    let mut sheet = Sheet::named(file.base(), intake);
+    let mut sheet = TableReader::named(file.base(), intake);
     each_row(file, &mut |cells| sheet.take(cells, intake))
 }
 
-/// One table while it is read.
-struct Sheet {
+/// The table being read.
+struct TableReader {
     header: Vec<String>,
-    /// The playlist that its entries are of, by the name of the file.
+    /// The playlist of its entries, from the file name.
     playlist: String,
     title: String,
     place: u64,
@@ -143,8 +143,8 @@ struct Sheet {
     others: usize,
 }
 
-impl Sheet {
-    fn named(file: &str, intake: &Intake<'_>) -> Sheet {
+impl TableReader {
+    fn named(file: &str, intake: &Intake<'_>) -> TableReader {
         let whole = file.rsplit_once('.').map_or(file, |(name, _)| name);
         // `Road trip-videos`, `Mis favoritos videos`; older archives have the title alone.
         let cut = |mark| whole.rsplit_once(mark).map(|(title, _): (&str, &str)| title);
@@ -158,27 +158,27 @@ impl Sheet {
             (unnamed(title), title.to_owned())
         });
         let seen = std::collections::HashMap::new();
-        Sheet { header: Vec::new(), playlist, title, place: 0, seen, others: 0 }
+        TableReader { header: Vec::new(), playlist, title, place: 0, seen, others: 0 }
     }
 
     fn take(&mut self, cells: &[String], intake: &mut Intake<'_>) -> Result<(), Stop> {
         match row(cells) {
-            Row::Subscription { channel, title } => {
+            TakeoutRow::Subscription { channel, title } => {
                 let item = json!({
                     "snippet": { "title": title, "resourceId": { "channelId": channel } },
                 });
                 intake.fill(&SUBSCRIPTIONS, item)?;
             }
-            Row::Playlist { id } => {
+            TakeoutRow::Playlist { id } => {
                 id.clone_into(&mut self.playlist);
                 if let Some(title) = title_of(&self.header, cells) {
                     title.clone_into(&mut self.title);
                 }
                 intake.fill(&PLAYLISTS, playlist(id, &self.title, cells))?;
             }
-            Row::Item { video, added_us } => self.entry(video, added_us, intake)?,
-            Row::Other => {
-                // Above each part of a table stand the names of its columns.
+            TakeoutRow::Item { video, added_us } => self.entry(video, added_us, intake)?,
+            TakeoutRow::Other => {
+                // Each part of a table begins with its column names.
                 self.header = cells.to_vec();
                 self.others += 1;
                 return if self.others > OTHERS_MAX { Err(Stop::Enough) } else { Ok(()) };
@@ -210,7 +210,7 @@ impl Sheet {
     }
 }
 
-/// A list that Takeout has and the API does not name, such as the one of videos to watch later.
+/// A placeholder id for a list that only Takeout has, such as the watch-later list.
 fn unnamed(title: &str) -> String {
     format!("{KEPT_PARENT}{}", short_digest(&plain(title)))
 }

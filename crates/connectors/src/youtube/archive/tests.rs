@@ -1,4 +1,4 @@
-//! Takeout in the forms and languages it comes in.
+//! Takeout in its formats and languages.
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
 
 use sandbox::Config;
@@ -6,9 +6,9 @@ use serde_json::{Value, json};
 use store::clock::Clock;
 
 use super::import;
-use crate::personal::archive::parcel::{Parcel, owner};
-use crate::personal::stage::{Stage, stranger};
-use crate::sync::{Asked, run};
+use crate::sync::{SyncRequest, run};
+use crate::testing::archives::{ArchiveFiles, owner};
+use crate::testing::{Fixture, signed_out_fixture};
 use crate::youtube::SERVICE;
 use crate::youtube::mirror::MIRROR;
 
@@ -84,31 +84,31 @@ fn the_history_is_the_same_as_html_and_as_json() {
     let json_file =
         ("Takeout/YouTube und YouTube Music/Verlauf/Wiedergabeverlauf.json", history.as_bytes());
     for first_is_html in [true, false] {
-        let (stage, parcel) = (owner(&SERVICE), Parcel::new());
-        let of_html = parcel.zip("html.zip", &[html_file]);
-        let of_json = parcel
+        let (fixture, archives) = (owner(&SERVICE), ArchiveFiles::new());
+        let of_html = archives.zip("html.zip", &[html_file]);
+        let of_json = archives
             .zip("json.zip", &[json_file, ("Takeout/Chrome/Bookmarks.json", b"{\"roots\":[{}]}")]);
         let order = if first_is_html { [of_html, of_json] } else { [of_json, of_html] };
         for path in &order {
-            stage.import(import, std::slice::from_ref(path)).unwrap();
+            fixture.import(import, std::slice::from_ref(path)).unwrap();
         }
-        let watches = stage.flats("watches");
+        let watches = fixture.flats("watches");
         assert_eq!(watches.len(), 2, "{watches:?}");
         assert_eq!(watches[0]["title"], "Rust & crabs");
         assert_eq!(watches[0]["channel"], "A & B");
         assert_eq!(watches[0]["video_id"], "dQw4w9WgXcQ");
         assert_eq!(watches[0]["watched_at"], "2023-11-05T20:15:30.678Z", "the finer time wins");
         assert_eq!(watches[1]["details"], "From Google Ads");
-        assert_eq!(stage.flats("searches").len(), 1);
-        assert_eq!(stage.flats("searches")[0]["query"], "chess openings");
-        let again = stage.import(import, &order).unwrap();
-        assert_eq!(Stage::counts(&again, "watches"), (4, 0, 1, 0));
+        assert_eq!(fixture.flats("searches").len(), 1);
+        assert_eq!(fixture.flats("searches")[0]["query"], "chess openings");
+        let again = fixture.import(import, &order).unwrap();
+        assert_eq!(Fixture::counts(&again, "watches"), (4, 0, 1, 0));
     }
 }
 
 #[test]
-fn a_german_archive_of_several_parts_is_read_by_what_is_in_it() {
-    let (stage, parcel) = (owner(&SERVICE), Parcel::new());
+fn a_german_archive_of_several_parts_is_recognised_by_content() {
+    let (fixture, archives) = (owner(&SERVICE), ArchiveFiles::new());
     let root = "Takeout/YouTube und YouTube Music";
     let verlauf = page(&[cell(
         "YouTube",
@@ -126,7 +126,7 @@ fn a_german_archive_of_several_parts_is_read_by_what_is_in_it() {
     let likes = "Video-ID,Zeitstempel der Erstellung\nlikelikelik,2022-02-02T10:00:00+00:00\n";
     let later = "Video-ID,Zeitstempel der Erstellung\nlaterlaterl,2022-03-02T10:00:00+00:00\n";
     let name = |file: &str| format!("{root}/{file}");
-    let one = parcel.zip(
+    let one = archives.zip(
         "takeout-001.zip",
         &[
             (&name("Playlists/Auto _ Reise-Videos.csv"), entries.as_bytes()),
@@ -134,7 +134,7 @@ fn a_german_archive_of_several_parts_is_read_by_what_is_in_it() {
             (&name("Playlists/Später ansehen-Videos.csv"), later.as_bytes()),
         ],
     );
-    let two = parcel.zip(
+    let two = archives.zip(
         "takeout-002.zip",
         &[
             (&name("Verlauf/Wiedergabeverlauf.html"), verlauf.as_bytes()),
@@ -143,14 +143,14 @@ fn a_german_archive_of_several_parts_is_read_by_what_is_in_it() {
             ("Takeout/archive_browser.html", b"<html><body><p>Ihr Archiv</p></body></html>"),
         ],
     );
-    let imported = stage.import(import, &[one, two]).unwrap();
+    let imported = fixture.import(import, &[one, two]).unwrap();
     assert_eq!(imported.problem_count, 0, "{:?}", imported.problems);
-    assert_eq!(stage.flats("watches")[0]["watched_at"], "2023-11-05T20:15:30Z");
-    assert_eq!(stage.flats("watches")[0]["title"], "Schach");
-    assert_eq!(stage.flats("subscriptions")[0]["channel_title"], "Kanal, der erste");
-    assert_eq!(stage.flats("likes")[0]["video_id"], "likelikelik");
-    assert_eq!(stage.flats("playlists").len(), 2);
-    let items = stage.flats("playlist_items");
+    assert_eq!(fixture.flats("watches")[0]["watched_at"], "2023-11-05T20:15:30Z");
+    assert_eq!(fixture.flats("watches")[0]["title"], "Schach");
+    assert_eq!(fixture.flats("subscriptions")[0]["channel_title"], "Kanal, der erste");
+    assert_eq!(fixture.flats("likes")[0]["video_id"], "likelikelik");
+    assert_eq!(fixture.flats("playlists").len(), 2);
+    let items = fixture.flats("playlist_items");
     let of = |title: &str| {
         let all = items.iter().filter(|item| item["playlist"] == title);
         all.map(|item| item["video_id"].as_str().unwrap()).collect::<Vec<_>>()
@@ -162,33 +162,33 @@ fn a_german_archive_of_several_parts_is_read_by_what_is_in_it() {
 
 #[test]
 fn older_tables_have_the_playlist_above_its_entries() {
-    let (stage, parcel) = (owner(&SERVICE), Parcel::new());
+    let (fixture, archives) = (owner(&SERVICE), ArchiveFiles::new());
     let old = b"Playlist Id,Channel Id,Time Created,Time Updated,Title,Description,Visibility\n\
         PLold00000000000000000000000000000,UCabcdefghijklmnopqrstuv,2012-01-01 00:00:00 UTC,2013-01-01 00:00:00 UTC,Road trip,,Private\n\n\
         Video Id,Time Added\nabcdefghijk,2012-02-01 00:00:00 UTC\n";
-    let file = parcel.file("Road trip.csv", old);
-    stage.import(import, &[file]).unwrap();
-    let item = &stage.flats("playlist_items")[0];
+    let file = archives.file("Road trip.csv", old);
+    fixture.import(import, &[file]).unwrap();
+    let item = &fixture.flats("playlist_items")[0];
     assert_eq!(item["playlist_id"], "PLold00000000000000000000000000000");
     assert_eq!(item["playlist"], "Road trip");
     assert_eq!(item["added_at"], "2012-02-01T00:00:00Z");
 }
 
 #[test]
-fn pages_that_are_cut_off_give_what_is_whole() {
-    let (stage, parcel) = (owner(&SERVICE), Parcel::new());
+fn a_truncated_page_yields_its_complete_entries() {
+    let (fixture, archives) = (owner(&SERVICE), ArchiveFiles::new());
     let whole = page(&[
         cell("YouTube", &watched("One", "aaaaaaaaaaa", "5 Nov 2023, 20:15:30 UTC"), ""),
         cell("YouTube", &watched("Two", "bbbbbbbbbbb", "5 Nov 2023, 20:16:30 UTC"), ""),
     ]);
     let cut = whole.find("bbbbbbbbbbb").unwrap() + 20;
-    let file = parcel.file("watch-history.html", &whole.as_bytes()[..cut]);
-    let imported = stage.import(import, &[file]).unwrap();
-    assert_eq!(Stage::counts(&imported, "watches").1, 1);
+    let file = archives.file("watch-history.html", &whole.as_bytes()[..cut]);
+    let imported = fixture.import(import, &[file]).unwrap();
+    assert_eq!(Fixture::counts(&imported, "watches").1, 1);
 }
 
 #[tokio::test]
-async fn an_archive_fills_what_was_not_synced_and_leaves_the_rest() {
+async fn an_import_adds_missing_records_and_keeps_synced_ones() {
     fn look(name: &str, url: &str) -> Option<String> {
         Some(match name {
             "YOUTUBE_API_BASE_URL" => format!("{url}/www"),
@@ -199,8 +199,9 @@ async fn an_archive_fills_what_was_not_synced_and_leaves_the_rest() {
         })
     }
     let config = Config::youtube(7, 5, Clock::System.now().wall_us);
-    let (stage, parcel) = (stranger(&SERVICE, config, look).sign_in(), Parcel::new());
-    let channel = stage.sandbox.control().records("subscription").unwrap()[0].clone();
+    let (fixture, archives) =
+        (signed_out_fixture(&SERVICE, config, look).sign_in(), ArchiveFiles::new());
+    let channel = fixture.sandbox.control().records("subscription").unwrap()[0].clone();
     let channel = channel["snippet"]["resourceId"]["channelId"].as_str().unwrap().to_owned();
     let text = format!(
         "Channel Id,Channel Url,Channel Title\n\
@@ -211,25 +212,26 @@ async fn an_archive_fills_what_was_not_synced_and_leaves_the_rest() {
         b"Video ID,Playlist Video Creation Timestamp\nlaterlaterl,2022-03-02T10:00:00+00:00\n";
     let files: [(&str, &[u8]); 2] =
         [("subscriptions.csv", text.as_bytes()), ("Watch later-videos.csv", later)];
-    let zip = parcel.zip("takeout.zip", &files);
-    let first = stage.import(import, std::slice::from_ref(&zip)).unwrap();
-    assert_eq!(Stage::counts(&first, "subscriptions"), (2, 2, 0, 0));
-    let result = run(&stage.desk, &MIRROR, &Asked::default(), &|_| {}).await.unwrap();
+    let zip = archives.zip("takeout.zip", &files);
+    let first = fixture.import(import, std::slice::from_ref(&zip)).unwrap();
+    assert_eq!(Fixture::counts(&first, "subscriptions"), (2, 2, 0, 0));
+    let result =
+        run(&fixture.ctx, &MIRROR, &SyncRequest::default(), &|_| {}).await.unwrap().value();
     assert_eq!(result["status"], "success", "{result}");
     assert_eq!(result["resources"]["subscriptions"]["records_removed"], 1, "{result}");
-    let row = stage.desk.records.one("youtube", "subscriptions", &channel).unwrap().unwrap();
+    let row = fixture.ctx.records.one("youtube", "subscriptions", &channel).unwrap().unwrap();
     assert!(!row.raw.contains("As it was"), "{}", row.raw);
-    // The list of videos to watch later is nowhere in the API, and stays.
-    let later = |stage: &Stage| {
-        stage
+    // The API does not offer the watch-later list, so it stays.
+    let later = |fixture: &Fixture| {
+        fixture
             .flats("playlist_items")
             .iter()
             .filter(|item| item["video_id"] == "laterlaterl")
             .count()
     };
-    assert_eq!(later(&stage), 1);
-    let again = stage.import(import, &[zip]).unwrap();
-    assert_eq!(Stage::counts(&again, "subscriptions"), (2, 0, 0, 1));
-    assert_eq!(Stage::counts(&again, "playlist_items"), (1, 0, 0, 0));
-    assert_eq!(later(&stage), 1);
+    assert_eq!(later(&fixture), 1);
+    let again = fixture.import(import, &[zip]).unwrap();
+    assert_eq!(Fixture::counts(&again, "subscriptions"), (2, 0, 0, 1));
+    assert_eq!(Fixture::counts(&again, "playlist_items"), (1, 0, 0, 0));
+    assert_eq!(later(&fixture), 1);
 }

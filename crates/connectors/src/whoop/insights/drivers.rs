@@ -1,0 +1,109 @@
+//! What goes with what: the survey of all looks, and one pair of metrics.
+
+use insights::correlation::{Correlation, correlation};
+use insights::survey::{Claims, Survey};
+use insights::{Day, Finding};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::daily::DailyData;
+use super::metrics::{MAIN, OUTCOMES, PAIRS, VITALS};
+use super::{ENDPOINT, MetricInfo, NOTE, SURVEY_DAYS, ToolCall, Trouble, data, days, metric};
+use crate::tool::Json;
+use crate::whoop::problem::WhoopProblem;
+
+const LAG_DAYS_MAX: i64 = 14;
+
+/// All looks at the data.
+pub(crate) fn survey(data: &DailyData) -> Survey {
+    let looked_at = |name: &str| {
+        MAIN.contains(&name) || VITALS.contains(&name) || PAIRS.iter().any(|pair| pair.x == name)
+    };
+    let mut measured = data.measured();
+    measured.retain(|own| looked_at(own.metric.name));
+    Survey {
+        measured,
+        behaviours: data.behaviours.clone(),
+        outcomes: OUTCOMES.to_vec(),
+        pairs: PAIRS.to_vec(),
+        vitals: VITALS.to_vec(),
+    }
+}
+
+#[derive(Deserialize, JsonSchema)]
+pub(crate) struct DriversArgs {
+    /// How many days back, 365 where it is missing.
+    #[serde(default)]
+    days: Option<i64>,
+}
+
+#[derive(Serialize, JsonSchema)]
+pub(crate) struct Drivers {
+    from: Day,
+    to: Day,
+    /// Journal questions that have answers.
+    behaviours: Vec<String>,
+    #[serde(flatten)]
+    claims: Claims,
+    note: &'static str,
+}
+
+pub(crate) async fn drivers(
+    call: ToolCall<'_>,
+    args: DriversArgs,
+) -> Result<Json<Drivers>, Trouble> {
+    let days = days(args.days, SURVEY_DAYS)?;
+    let data = data(call.ctx, Some(days))?;
+    let (from, to) = (data.today.plus(1 - days), data.today);
+    Ok(Json(Drivers {
+        from,
+        to,
+        behaviours: data.behaviours.iter().map(|own| own.name.clone()).collect(),
+        claims: survey(&data).claims(from, to),
+        note: NOTE,
+    }))
+}
+
+#[derive(Deserialize, JsonSchema)]
+pub(crate) struct RelationArgs {
+    /// The metric that may come first, such as `strain`.
+    x: String,
+    /// The metric that may follow, such as `recovery`.
+    y: String,
+    /// Days from `x` to `y`: 0 where it is missing, up to 14. A night and its recovery have the same day; strain and the next recovery are 1 apart.
+    #[serde(default)]
+    lag_days: Option<i64>,
+    /// How many days back, 365 where it is missing.
+    #[serde(default)]
+    days: Option<i64>,
+}
+
+#[derive(Serialize, JsonSchema)]
+pub(crate) struct Relation {
+    x: MetricInfo,
+    y: MetricInfo,
+    /// Without weekday means. HRV is the logarithm.
+    relation: Finding<Correlation>,
+    /// One look. Of twenty pairs without a relation, one has a p below 5 %.
+    looks: usize,
+    note: &'static str,
+}
+
+pub(crate) async fn relation(
+    call: ToolCall<'_>,
+    args: RelationArgs,
+) -> Result<Json<Relation>, Trouble> {
+    let (x, y) = (metric(&args.x)?, metric(&args.y)?);
+    let lag = args.lag_days.unwrap_or(0);
+    let lag = i32::try_from(lag).ok().filter(|_| (0..=LAG_DAYS_MAX).contains(&lag));
+    let lag =
+        lag.ok_or_else(|| WhoopProblem::invalid(ENDPOINT, "`lag_days` must be from 0 to 14"))?;
+    let days = days(args.days, SURVEY_DAYS)?;
+    let data = data(call.ctx, Some(days))?;
+    let tested = |name: &str| {
+        let measured = data.measured().into_iter().find(|own| own.metric.name == name);
+        measured.map(|own| own.tested()).unwrap_or_default().last_days(data.today, days)
+    };
+    let relation = correlation(&tested(x.name), &tested(y.name), lag);
+    Ok(Json(Relation { x: x.into(), y: y.into(), relation, looks: 1, note: NOTE }))
+}

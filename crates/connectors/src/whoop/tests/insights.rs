@@ -1,0 +1,134 @@
+//! The insight tools on a synced mirror, against numbers computed here from the lists.
+
+use serde_json::{Value, json};
+
+use super::{WhoopFixture, code, fixture};
+
+const TOOLS: &[(&str, &str)] = &[
+    ("get_whoop_today", "{}"),
+    ("get_whoop_review", r#"{"period":"month"}"#),
+    ("get_whoop_trend", r#"{"metric":"hrv"}"#),
+    ("get_whoop_baseline", r#"{"metric":"resting_heart_rate"}"#),
+    ("get_whoop_drivers", "{}"),
+    ("get_whoop_relation", r#"{"x":"strain","y":"recovery","lag_days":1}"#),
+    ("get_whoop_training_load", r#"{"unit":"zone_minutes"}"#),
+    ("get_whoop_sleep_report", "{}"),
+    ("get_whoop_records", "{}"),
+];
+
+async fn synced(days: u32) -> WhoopFixture {
+    let fixture = fixture(days);
+    fixture.call("sync_whoop", json!({})).await;
+    fixture
+}
+
+fn arguments(text: &str) -> Value {
+    serde_json::from_str(text).unwrap()
+}
+
+#[tokio::test]
+async fn every_insight_answers_compactly_and_says_its_n() {
+    let fixture = synced(200).await;
+    for (tool, args) in TOOLS {
+        let answer = fixture.call(tool, arguments(args)).await;
+        assert_eq!(code(&answer), "none", "{tool}: {answer}");
+        let text = answer.to_string();
+        assert!(text.contains("\"n\":") && text.contains("\"n_eff\":"), "{tool}: {text}");
+        assert!(text.len() < 40_000, "{tool}: {} bytes", text.len());
+    }
+}
+
+#[tokio::test]
+async fn an_empty_mirror_says_to_sync_and_a_short_one_what_is_missing() {
+    let empty = fixture(5);
+    for (tool, args) in TOOLS {
+        assert_eq!(code(&empty.call(tool, arguments(args)).await), "CACHE_EMPTY", "{tool}");
+    }
+    let short = synced(6).await;
+    let trend = short.call("get_whoop_trend", json!({"metric": "recovery"})).await;
+    assert_eq!(trend["trend"]["status"], "not_enough_data", "{trend}");
+    assert!(trend["trend"]["missing"].as_u64().unwrap() >= 15, "{trend}");
+}
+
+#[tokio::test]
+async fn a_recovery_is_on_the_day_of_its_local_summary() {
+    let fixture = synced(40).await;
+    let trend = fixture.call("get_whoop_trend", json!({"metric": "recovery", "days": 30})).await;
+    let values = trend["values"].as_array().unwrap();
+    assert!(values.len() > 20, "{trend}");
+    for pair in values.iter().take(10) {
+        let asked = json!({"date": pair[0], "day": "local"});
+        let summary = fixture.call("get_whoop_daily_summary", asked).await;
+        assert_eq!(summary["recovery"]["recovery_score"], pair[1], "{summary}");
+    }
+}
+
+#[tokio::test]
+async fn a_baseline_is_the_median_of_the_listed_recoveries() {
+    let fixture = synced(120).await;
+    let found = fixture.call("get_whoop_baseline", json!({"metric": "recovery"})).await;
+    let month = &found["baselines"][1];
+    assert_eq!(month["status"], "found", "{found}");
+    let sql = "select recovery_score from whoop_recoveries where score_state = 'SCORED' \
+               order by start_utc desc";
+    let rows = fixture.call("query_whoop", json!({"sql": sql})).await;
+    let n = usize::try_from(month["n"].as_u64().unwrap()).unwrap();
+    let newest = rows["rows"].as_array().unwrap().iter().take(n);
+    let mut scores: Vec<f64> = newest.map(|row| row[0].as_f64().unwrap()).collect();
+    scores.sort_by(f64::total_cmp);
+    let middle = f64::midpoint(scores[(n - 1) / 2], scores[n / 2]);
+    assert!((month["median"].as_f64().unwrap() - middle).abs() < 1e-9, "{month} {middle}");
+}
+
+#[tokio::test]
+async fn a_query_reads_the_whoop_views_and_nothing_else() {
+    let fixture = synced(20).await;
+    let ask = |sql: &str| json!({ "sql": sql });
+    let good = fixture.call("query_whoop", ask("select count(*) as n from whoop_sleeps")).await;
+    assert_eq!(good["columns"], json!(["n"]), "{good}");
+    assert!(good["rows"][0][0].as_i64().unwrap() >= 18, "{good}");
+    let few = json!({"sql": "select id from whoop_cycles", "limit": 3});
+    let few = fixture.call("query_whoop", few).await;
+    assert_eq!((few["rows"].as_array().unwrap().len(), &few["truncated"]), (3, &json!(true)));
+    let endless =
+        "with recursive n(i) as (select 1 union all select i + 1 from n) select count(*) from n";
+    for refused in [
+        "select * from record",
+        "select * from sqlite_master",
+        "select count(*) from record",
+        "select * from whoop_profile",
+        "select * from spotify_plays",
+        "delete from whoop_cycles",
+        "pragma user_version",
+        "attach database 'x' as y",
+        "select 1; select 2",
+        endless,
+    ] {
+        let answer = fixture.call("query_whoop", ask(refused)).await;
+        assert_eq!(code(&answer), "VALIDATION_ERROR", "{refused}: {answer}");
+    }
+}
+
+#[tokio::test]
+async fn wrong_arguments_are_named() {
+    let fixture = synced(10).await;
+    for (tool, args) in [
+        ("get_whoop_trend", json!({"metric": "mood"})),
+        ("get_whoop_trend", json!({"metric": "hrv", "days": 0})),
+        ("get_whoop_review", json!({"period": "year"})),
+        ("get_whoop_relation", json!({"x": "hrv", "y": "strain", "lag_days": -1})),
+        ("get_whoop_training_load", json!({"unit": "strain"})),
+        ("query_whoop", json!({"sql": "select 1", "limit": 0})),
+    ] {
+        let answer = fixture.call(tool, args).await;
+        assert_eq!(code(&answer), "VALIDATION_ERROR", "{tool}: {answer}");
+    }
+}
+
+#[tokio::test]
+async fn two_equal_periods_do_not_differ() {
+    let fixture = synced(100).await;
+    let same = json!({"first_from": "2026-02-01", "first_to": "2026-03-01", "second_from": "2026-02-01", "second_to": "2026-03-01"});
+    let answer = fixture.call("get_whoop_comparison", same).await;
+    assert_eq!(answer["metrics"][0]["difference"], 0.0, "{answer}");
+}
