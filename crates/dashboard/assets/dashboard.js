@@ -1,0 +1,119 @@
+// Live updates, keyboard and copy buttons. Every page works without this file.
+const badge = document.querySelector('[data-live="approvals"]');
+const list = document.querySelector('[data-live-list]');
+let known = badge ? Number(badge.textContent) : 0;
+
+function show(count) {
+  if (badge) { badge.textContent = String(count); badge.hidden = count === 0; }
+  document.title = document.title.replace(/^\(\d+\) /, '');
+  if (count > 0) document.title = `(${count}) ${document.title}`;
+  if (count > known && 'Notification' in window && Notification.permission === 'granted') {
+    new Notification('tollgate', { body: `${count} waiting for approval`, tag: 'tollgate-approvals' });
+  }
+  known = count;
+}
+
+// Entries that are still there stay untouched, with their focus and what is typed in them. New ones come at
+// the end, and those that no longer wait keep their place without their buttons: nothing may move under the
+// pointer, or a click would approve another call.
+function merge(fresh) {
+  const entries = [...fresh.querySelector('[data-live-list]').children];
+  const ids = new Set(entries.map((entry) => entry.id));
+  for (const entry of [...list.children]) {
+    if (entry.hasAttribute('data-incomplete')) entry.remove();
+    else if (!ids.has(entry.id)) entry.inert = true;
+  }
+  for (const entry of entries) {
+    if (!document.getElementById(entry.id)) list.append(document.importNode(entry, true));
+  }
+  for (const part of fresh.querySelectorAll('[data-live-part]')) {
+    document.getElementById(part.id)?.replaceWith(document.importNode(part, true));
+  }
+  // The arguments of a call are stored a moment after the call is.
+  if (list.querySelector('[data-incomplete]')) setTimeout(refresh, 300);
+}
+
+// XMLHttpRequest parses the page without a Trusted Types policy.
+let request;
+function refresh() {
+  request?.abort();
+  request = new XMLHttpRequest();
+  request.responseType = 'document';
+  request.onload = ({ target }) => {
+    if (target.status !== 200) return;
+    // The page may be newer than the last event: title and list must not disagree.
+    const count = target.response.querySelector('[data-live="approvals"]');
+    if (count) show(Number(count.textContent));
+    merge(target.response);
+  };
+  request.open('GET', location.pathname);
+  request.send();
+}
+
+// New rows come on top, and rows whose outcome is known now are replaced; at most one request a second.
+const log = document.querySelector('[data-live-table] tbody');
+const LOG_ROWS_MAX = 300;
+let logTimer;
+function followLog() {
+  logTimer ??= setTimeout(() => {
+    const page = new XMLHttpRequest();
+    page.responseType = 'document';
+    page.onload = () => {
+      logTimer = undefined;
+      if (page.status !== 200) return;
+      const fresh = [...page.response.querySelectorAll('[data-live-table] tbody tr')].reverse();
+      for (const row of fresh) {
+        const known = document.getElementById(row.id);
+        const copy = document.importNode(row, true);
+        if (!known) log.prepend(copy);
+        else if (!known.contains(document.activeElement)) known.replaceWith(copy);
+      }
+      while (log.children.length > LOG_ROWS_MAX) log.lastElementChild.remove();
+    };
+    page.onerror = () => { logTimer = undefined; };
+    page.open('GET', location.href);
+    page.send();
+  }, 1000);
+}
+
+const events = new EventSource(log ? '/events?audit=1' : '/events');
+events.onmessage = (event) => {
+  const news = JSON.parse(event.data);
+  show(news.approvals);
+  if (list) refresh();
+  if (log && news.audit) followLog();
+};
+
+// Work in the background: the page is loaded again until it has ended.
+const poll = Number(document.querySelector('[data-poll]')?.dataset.poll ?? 0);
+if (poll > 0) setTimeout(() => location.reload(), poll);
+
+for (const code of document.querySelectorAll('[data-copy]')) {
+  const button = document.createElement('button');
+  button.type = 'button';
+  button.textContent = 'Copy';
+  button.addEventListener('click', async () => {
+    await navigator.clipboard.writeText(code.textContent);
+    button.textContent = 'Copied';
+  });
+  code.closest('pre').after(button);
+}
+
+// j and k move through rows, Enter opens the first link of a row. Keys do nothing while typing.
+const rows = [...document.querySelectorAll('table.keys tbody tr')];
+let at = -1;
+function select(next) {
+  if (!rows[next]) return;
+  rows[at]?.removeAttribute('aria-selected');
+  at = next;
+  rows[at].setAttribute('aria-selected', 'true');
+  rows[at].querySelector('a')?.focus();
+}
+document.addEventListener('keydown', (event) => {
+  if (event.ctrlKey || event.metaKey || event.altKey || event.repeat) return;
+  if (event.target.closest('input, textarea, select')) return;
+  if (event.key === 'j') select(at + 1);
+  else if (event.key === 'k') select(at - 1);
+  else if (event.key === 'a') document.querySelector('[data-key="a"]')?.focus();
+  else if (event.key === 'd') { document.querySelector('[data-key-focus="d"]')?.focus(); event.preventDefault(); }
+});

@@ -1,0 +1,194 @@
+//! What every page uses: the stores, the clock, and one registry per acting person, so that audit rows name
+//! who changed something.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use jiff::tz::TimeZone;
+use store::clock::Clock;
+use store::effective::Effective;
+use store::home::Home;
+use store::ledger::{Ledger, Reader};
+use store::random::Random;
+use store::registry::Registry;
+
+use crate::Live;
+use crate::accounts::AccountWork;
+use crate::client_documents::ClientDocuments;
+use crate::pending::PendingServers;
+use crate::problem::Problem;
+use crate::verification::Verifier;
+use store::approval::ApprovalState;
+use store::tool_class::ClassCache;
+
+/// What the dashboard is made of.
+pub struct Options {
+    pub home: Home,
+    pub registry: Arc<Registry>,
+    pub ledger: Arc<Ledger>,
+    pub clock: Clock,
+    pub random: Random,
+    /// Times are shown in this zone.
+    pub zone: TimeZone,
+    pub live: Arc<dyn Live>,
+    pub documents: Arc<dyn ClientDocuments>,
+}
+
+pub(crate) struct App {
+    pub(crate) home: Home,
+    pub(crate) registry: Arc<Registry>,
+    pub(crate) ledger: Arc<Ledger>,
+    pub(crate) zone: TimeZone,
+    pub(crate) live: Arc<dyn Live>,
+    pub(crate) documents: Arc<dyn ClientDocuments>,
+    pub(crate) pending: PendingServers,
+    pub(crate) classes: ClassCache,
+    clock: Clock,
+    random: Random,
+    /// By the name of the person.
+    acting: Mutex<HashMap<String, Arc<Registry>>>,
+    pub(crate) verifier: Verifier,
+    pub(crate) account_work: AccountWork,
+}
+
+impl App {
+    pub(crate) fn new(options: Options) -> App {
+        App {
+            home: options.home,
+            registry: options.registry,
+            ledger: options.ledger,
+            zone: options.zone,
+            live: options.live,
+            documents: options.documents,
+            pending: PendingServers::default(),
+            classes: ClassCache::default(),
+            clock: options.clock,
+            random: options.random,
+            acting: Mutex::default(),
+            verifier: Verifier::default(),
+            account_work: AccountWork::default(),
+        }
+    }
+
+    pub(crate) fn now_us(&self) -> i64 {
+        self.clock.now().wall_us
+    }
+
+    /// A name that nobody can guess.
+    pub(crate) fn random_id(&self) -> Result<String, Problem> {
+        self.random.name().map_err(|error| Problem::internal(error.to_string()))
+    }
+
+    /// The ledger's own time, which approvals expire by.
+    pub(crate) fn ledger_time(&self) -> u64 {
+        self.ledger.time(self.clock.now())
+    }
+
+    /// What streams to open pages check.
+    pub(crate) fn watched(&self) -> Watched {
+        Watched {
+            ledger: Arc::clone(&self.ledger),
+            registry: Arc::clone(&self.registry),
+            clock: self.clock.clone(),
+        }
+    }
+
+    pub(crate) fn effective(&self) -> Result<Effective, Problem> {
+        Ok(Effective::merge_closed(self.registry.snapshot()?, self.live.settings()))
+    }
+
+    /// A folder for one export, which is deleted when it was sent.
+    pub(crate) fn export_folder(&self) -> Result<tempfile::TempDir, Problem> {
+        let made = tempfile::Builder::new().prefix("export-").tempdir_in(self.home.path());
+        made.map_err(|error| Problem::internal(format!("no folder for the export: {error}")))
+    }
+
+    /// Starts a check of the whole audit log in the background.
+    pub(crate) fn start_verification(&self) -> Result<(), Problem> {
+        self.verifier.start(self.audit()?, self.clock.clone());
+        Ok(())
+    }
+
+    pub(crate) fn audit(&self) -> Result<Reader, Problem> {
+        Ok(Reader::open(&self.home.audit())?)
+    }
+
+    /// Runs a change of the registry in the name of a person, and records it in the audit log.
+    pub(crate) fn act<T>(
+        &self,
+        person: &str,
+        change: impl FnOnce(&Registry, i64) -> Result<T, store::registry::RegistryError>,
+    ) -> Result<T, Problem> {
+        let registry = self.registry_of(person)?;
+        self.change(&registry, change)
+    }
+
+    /// The same for a registry of a given actor.
+    pub(crate) fn change<T>(
+        &self,
+        registry: &Registry,
+        change: impl FnOnce(&Registry, i64) -> Result<T, store::registry::RegistryError>,
+    ) -> Result<T, Problem> {
+        self.ledger.poll().map_err(|error| {
+            Problem::internal(format!(
+                "nothing was changed, because the audit log could not record it: {error}"
+            ))
+        })?;
+        let now_us = self.now_us();
+        let done = change(registry, now_us)?;
+        let recorded = registry.record_acts(&self.ledger, now_us);
+        // The page that reports the change is sent after the gate has applied it.
+        self.live.apply_changes();
+        recorded.map_err(|error| {
+            tracing::warn!(%error, "a change is not in the audit log yet");
+            Problem::internal("the change was made, but the audit log could not be written; it is recorded as soon as it can be")
+        })?;
+        Ok(done)
+    }
+
+    fn registry_of(&self, person: &str) -> Result<Arc<Registry>, Problem> {
+        let mut acting = self.acting.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(registry) = acting.get(person) {
+            return Ok(Arc::clone(registry));
+        }
+        let vault = Arc::clone(self.registry.vault());
+        let registry =
+            Registry::open(&self.home, vault, self.random.clone())?.acting_as(&actor(person));
+        let registry = Arc::new(registry);
+        acting.insert(person.to_owned(), Arc::clone(&registry));
+        Ok(registry)
+    }
+}
+
+/// The approvals of the ledger, as an open page watches them.
+pub(crate) struct Watched {
+    ledger: Arc<Ledger>,
+    registry: Arc<Registry>,
+    clock: Clock,
+}
+
+impl Watched {
+    /// Whether the session of an open page has not ended.
+    pub(crate) fn is_signed_in(&self, cookie: &str) -> bool {
+        let session = self.registry.browser_session(cookie, self.clock.now().wall_us);
+        session.is_ok_and(|session| session.is_some())
+    }
+
+    /// Changes with every change of an approval.
+    pub(crate) fn generation(&self) -> u64 {
+        self.ledger.generation()
+    }
+
+    /// The number of calls that wait for an approval.
+    pub(crate) fn pending_count(&self) -> usize {
+        let time = self.ledger.time(self.clock.now());
+        let approvals = self.ledger.approvals().unwrap_or_default();
+        let is_waiting = |state| state == ApprovalState::Waiting;
+        approvals.iter().filter(|approval| is_waiting(ApprovalState::of(approval, time))).count()
+    }
+}
+
+/// How audit rows name a person who acted here.
+pub(crate) fn actor(person: &str) -> String {
+    format!("{person} (dashboard)")
+}

@@ -1,0 +1,160 @@
+//! The OpenAPI document of the JSON twins, made from the table of routes.
+
+use http::Method;
+use serde_json::{Map, Value, json};
+
+use crate::access::Access;
+use crate::app::App;
+use crate::problem::Problem;
+use crate::request::Visit;
+use crate::response::Response;
+use crate::routes::{ROUTES, Route};
+
+#[expect(clippy::unnecessary_wraps, reason = "every page has this signature")]
+pub(crate) fn show(_app: &App, _visit: &Visit) -> Result<Response, Problem> {
+    Ok(Response::json(http::StatusCode::OK, document().to_string()))
+}
+
+pub(crate) fn document() -> Value {
+    let mut paths: Map<String, Value> = Map::new();
+    for route in ROUTES.iter().filter(|route| route.has_twin()) {
+        let methods = paths.entry(twin(route.path)).or_insert_with(|| json!({}));
+        let method = route.method.as_str().to_ascii_lowercase();
+        if let Some(methods) = methods.as_object_mut() {
+            methods.insert(method, operation(route));
+        }
+    }
+    json!({
+        "openapi": "3.1.0",
+        "info": {
+            "title": "tollgate dashboard",
+            "version": env!("CARGO_PKG_VERSION"),
+            "description": "The JSON twin of every page. Forms need the field `csrf` of the session and an `Origin` header of this address.",
+        },
+        "paths": paths,
+        "components": {
+            "securitySchemes": {
+                "session": { "type": "apiKey", "in": "cookie", "name": crate::request::COOKIE_NAME },
+            },
+            "schemas": {
+                "Problem": {
+                    "type": "object",
+                    "required": ["error"],
+                    "properties": {
+                        "error": { "type": "string" },
+                        "hint": { "type": ["string", "null"] },
+                    },
+                },
+            },
+        },
+        "security": [{ "session": [] }],
+    })
+}
+
+/// The address of the JSON twin.
+fn twin(path: &str) -> String {
+    if path == "/" { "/index.json".to_owned() } else { format!("{path}.json") }
+}
+
+fn operation(route: &Route) -> Value {
+    let names = names(route.path);
+    let parameters: Vec<Value> = names
+        .iter()
+        .map(|name| {
+            json!({ "name": name, "in": "path", "required": true, "schema": { "type": "string" } })
+        })
+        .collect();
+    let mut operation = json!({
+        "operationId": operation_id(route),
+        "summary": summary(route),
+        "parameters": parameters,
+        "responses": responses(route),
+    });
+    if route.method == Method::POST
+        && let Some(fields) = operation.as_object_mut()
+    {
+        let form = json!({
+            "type": "object",
+            "required": ["csrf"],
+            "properties": { "csrf": { "type": "string" } },
+            "additionalProperties": { "type": "string" },
+        });
+        let content = json!({ "application/x-www-form-urlencoded": { "schema": form } });
+        fields.insert("requestBody".to_owned(), json!({ "required": true, "content": content }));
+    }
+    operation
+}
+
+fn responses(route: &Route) -> Value {
+    let page = json!({ "application/json": { "schema": { "type": "object" } } });
+    let problem =
+        json!({ "application/json": { "schema": { "$ref": "#/components/schemas/Problem" } } });
+    let said = |words: &str| json!({ "description": words, "content": problem });
+    let mut responses = json!({
+        "200": { "description": "The page as JSON.", "content": page },
+        "401": said("There is no session."),
+        "404": said("There is no such thing."),
+    });
+    if route.method == Method::POST
+        && let Some(fields) = responses.as_object_mut()
+    {
+        fields
+            .insert("303".to_owned(), json!({ "description": "Done; the page is at `Location`." }));
+        fields
+            .insert("403".to_owned(), said("The role, the origin or the token does not allow it."));
+        fields.insert("422".to_owned(), said("A field is wrong; nothing was changed."));
+    }
+    responses
+}
+
+/// The names in the path, in their order.
+fn names(path: &str) -> Vec<&str> {
+    let parts = path.split('/');
+    parts.filter_map(|part| part.strip_prefix('{')?.strip_suffix('}')).collect()
+}
+
+fn operation_id(route: &Route) -> String {
+    let words: Vec<&str> =
+        route.path.split(['/', '-', '{', '}']).filter(|word| !word.is_empty()).collect();
+    let words = if words.is_empty() { "overview".to_owned() } else { words.join("_") };
+    format!("{}_{words}", route.method.as_str().to_ascii_lowercase())
+}
+
+fn summary(route: &Route) -> String {
+    let who = match route.access {
+        Access::Read => "any role",
+        Access::WritePolicies => "roles `admin` and `policy_manager`",
+        Access::Administer => "role `admin`",
+    };
+    format!("{} {} ({who})", route.method, route.path)
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
+    use super::*;
+
+    #[test]
+    fn every_route_with_a_twin_is_in_the_document_once() {
+        let document = document();
+        let paths = document["paths"].as_object().unwrap();
+        let mut ids = Vec::new();
+        for route in ROUTES.iter().filter(|route| route.has_twin()) {
+            let method = route.method.as_str().to_ascii_lowercase();
+            let operation = &paths[&twin(route.path)][&method];
+            ids.push(operation["operationId"].as_str().unwrap().to_owned());
+            let given: Vec<&str> = operation["parameters"]
+                .as_array()
+                .unwrap()
+                .iter()
+                .map(|parameter| parameter["name"].as_str().unwrap())
+                .collect();
+            assert_eq!(given, names(route.path), "{}", route.path);
+        }
+        let count = ids.len();
+        ids.sort();
+        ids.dedup();
+        assert_eq!(ids.len(), count, "operation ids are unique");
+        assert_eq!(document["openapi"], "3.1.0");
+    }
+}
