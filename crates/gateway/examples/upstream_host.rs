@@ -1,17 +1,17 @@
-//! A gate in miniature, for the tests of child processes: it keeps one child running behind its own
-//! binary as the guard, until somebody kills it.
+//! A minimal gate for the tests of child processes: it keeps one child running, with its own binary
+//! as the guard, until it is killed.
 //!
 //! `upstream_host run PROGRAM ARGS…` keeps the child; `upstream_host __child …` is the guard.
 
 use std::ffi::OsString;
 use std::process::ExitCode;
 
-use gateway::upstream::{ChildOptions, Shim, StdioLink, base_env, shim};
+use gateway::upstream::{ChildOptions, GuardProgram, StdioLink, base_env, guard};
 
 fn main() -> ExitCode {
     let words: Vec<OsString> = std::env::args_os().collect();
     match words.as_slice() {
-        [_, word, ..] if word == "__child" => shim::run(words),
+        [_, word, ..] if word == "__child" => guard::run(words),
         [_, word, program, args @ ..] if word == "run" => keep(program, args),
         _ => ExitCode::from(2),
     }
@@ -24,12 +24,12 @@ fn keep(program: &OsString, args: &[OsString]) -> ExitCode {
         return ExitCode::FAILURE;
     };
     runtime.block_on(async {
-        let shim = Shim {
+        let guard_program = GuardProgram {
             program: "/proc/self/exe".into(),
             args: vec!["__child".into()],
             files_max: None,
         };
-        let mut options = ChildOptions::new(shim, program);
+        let mut options = ChildOptions::new(guard_program, program);
         options.args = args.to_vec();
         options.env = base_env(std::env::vars_os(), []);
         let _link = StdioLink::start(options);

@@ -1,18 +1,18 @@
 //! How much an HTTP link costs over a bare socket: the same few bytes there and back, on one thread
 //! each side. Run it with `cargo run --release -p gateway --example upstream_speed`.
-#![expect(clippy::print_stdout, reason = "the figures are for people")]
+#![expect(clippy::print_stdout, reason = "the figures are printed for people")]
 
 use std::error::Error;
 use std::net::TcpListener;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use gateway::upstream::{HttpLink, HttpOptions, HttpServer, Outgoing, Pass, Reply};
-use gateway::wire::{Id, request_body};
+use gateway::upstream::{HttpLink, HttpOptions, HttpServer, Permit, Reply, UpstreamMessage};
 use http_body_util::{BodyExt, Full};
 use hyper::service::service_fn;
 use hyper::{Request, Response};
 use hyper_util::rt::TokioIo;
+use mcp::{Id, request_body};
 use store::clock::Clock;
 use store::ledger::{Facts, Ledger, Options};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -31,13 +31,13 @@ fn main() -> Result<(), Failure> {
     std::thread::spawn(move || runtime()?.block_on(echo(bare)));
     let folder = std::env::temp_dir().join(format!("upstream-speed-{}", std::process::id()));
     let ledger = Ledger::open(&folder, Clock::System, Options::default())?;
-    let pass = ledger.own_act(&Facts::default())?;
+    let permit = ledger.admit_without_policy(&Facts::default())?;
     runtime()?.block_on(async {
         show("bare socket", bare_calls(TcpStream::connect(bare_address).await?).await?);
-        show("http link", link_calls(&pass, &url).await?);
+        show("http link", link_calls(&permit, &url).await?);
         Ok::<(), Failure>(())
     })?;
-    drop(pass);
+    drop(permit);
     drop(ledger);
     std::fs::remove_dir_all(folder)?;
     Ok(())
@@ -76,14 +76,14 @@ async fn bare_calls(mut socket: TcpStream) -> Result<Vec<Duration>, Failure> {
     Ok(waits.split_off(WARM_UP))
 }
 
-async fn link_calls(pass: &Pass, url: &str) -> Result<Vec<Duration>, Failure> {
+async fn link_calls(permit: &Permit, url: &str) -> Result<Vec<Duration>, Failure> {
     let link = HttpLink::new(HttpServer::new(HttpOptions::new(url.parse()?))?);
     let mut waits = Vec::with_capacity(CALLS);
     for number in 0..WARM_UP + CALLS {
         let (id, body) = body(number);
-        let out = Outgoing::request(id, body);
+        let out = UpstreamMessage::request(id, body);
         let began = Instant::now();
-        let Reply::One { .. } = link.request(pass, out).await? else {
+        let Reply::One { .. } = link.request(permit, out).await? else {
             return Err("not one answer".into());
         };
         waits.push(began.elapsed());
@@ -91,7 +91,7 @@ async fn link_calls(pass: &Pass, url: &str) -> Result<Vec<Duration>, Failure> {
     Ok(waits.split_off(WARM_UP))
 }
 
-/// Answers with what it was asked.
+/// Echoes the request body.
 async fn serve(listener: TcpListener) -> Result<(), Failure> {
     listener.set_nonblocking(true)?;
     let listener = tokio::net::TcpListener::from_std(listener)?;

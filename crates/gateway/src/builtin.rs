@@ -1,44 +1,48 @@
-//! Shows a table of the connectors room as an MCP server, in both eras, without a process or a socket.
+//! Presents a connector's table of tools as an MCP server of both eras, without a process or a
+//! socket.
 
+mod blocking;
 mod describe;
-mod desk;
-mod heavy;
-mod stopped;
-mod told;
+mod progress;
+mod unavailable;
 
 use std::sync::{Arc, OnceLock};
 
-use connectors::{Admitted, Answer, Ask, Contents, Effect, Reader, Service, Tool};
+use connectors::{
+    Admitted, Answer, Caller, Connector, Contents, Effect, GateStores, LazyContext, NoContext,
+    Tool, ToolCall,
+};
 use serde_json::{Map, Value, json};
 use store::registry::{Origin, PolicyText};
 
-pub use desk::{LazyDesk, NoDesk};
-pub use stopped::Stopped;
-pub(crate) use told::{Told, Work};
+pub(crate) use progress::{ProgressFeed, RunningCall};
+pub use unavailable::UnavailableServer;
 
-/// A set of this name stands for every tool there is.
+/// The name of the set with every tool.
 const ALL_TOOLS: &str = "all";
 const METHOD_NOT_FOUND: i64 = -32601;
 const INVALID_PARAMS: i64 = -32602;
-/// As the older era says it; the newer one is translated to.
+/// The legacy code; the caller translates it for modern clients.
 const RESOURCE_NOT_FOUND: i64 = -32002;
 const INTERNAL_ERROR: i64 = -32603;
 
-/// A service as a server: the tools of it that are shown, and the desk it works at.
+/// A service as a server: its visible tools and the connector context they run in.
 pub(crate) struct Builtin {
-    pub(crate) service: &'static Service,
-    shown: Vec<&'static Tool>,
-    desk: Arc<LazyDesk>,
-    /// The list of tools is the same every time.
+    pub(crate) connector: &'static Connector,
+    visible: Vec<&'static Tool>,
+    ctx: Arc<LazyContext>,
+    /// For the operator server only.
+    gate: Option<Arc<GateStores>>,
+    /// The serialized `tools/list` result, which never changes.
     tools: OnceLock<String>,
 }
 
-/// Who asks a built-in server, and who hears how far it has come.
+/// The caller of a built-in server and where progress of the call is reported.
 #[derive(Clone, Copy)]
 pub(crate) struct Call<'a> {
     pub(crate) admitted: &'a Admitted,
-    pub(crate) reader: &'a Reader,
-    pub(crate) told: Option<&'a Told>,
+    pub(crate) caller: &'a Caller,
+    pub(crate) progress: Option<&'a ProgressFeed>,
 }
 
 /// A protocol error of a built-in server.
@@ -56,33 +60,39 @@ impl RpcError {
 }
 
 impl Builtin {
-    /// `words` are names of sets or of tools; without any the usual ones are shown.
+    /// `words` are names of sets or tools. An empty list selects the main set.
     pub(crate) fn new(
-        service: &'static Service,
+        connector: &'static Connector,
         words: &[String],
-        desk: Arc<LazyDesk>,
+        ctx: Arc<LazyContext>,
     ) -> Result<Builtin, String> {
-        check_sets(service, words)?;
-        let is_shown = |tool: &&Tool| match words {
+        check_sets(connector, words)?;
+        let is_visible = |tool: &&Tool| match words {
             [] => tool.set == connectors::MAIN_SET,
-            words => words.iter().any(|word| is_of(service, tool, word)),
+            words => words.iter().any(|word| selects(connector, tool, word)),
         };
-        let shown = service.tools.iter().filter(is_shown).collect();
-        Ok(Builtin { service, shown, desk, tools: OnceLock::new() })
+        let visible = connector.tools.iter().filter(is_visible).collect();
+        Ok(Builtin { connector, visible, ctx, gate: None, tools: OnceLock::new() })
     }
 
-    /// What the service says about itself, in the shape of an initialize result.
-    pub(crate) fn greeting(&self, revision: &str) -> Value {
-        describe::greeting(self.service, revision)
+    /// Gives the stores of the gate to the operator server, and to no other.
+    pub(crate) fn with_gate(self, gate: &Arc<GateStores>) -> Builtin {
+        let gate = self.connector.needs_operator.then(|| Arc::clone(gate));
+        Builtin { gate, ..self }
     }
 
-    /// The one reader at the other end of a new conversation.
-    pub(crate) fn new_reader(&self, grant: &str) -> Reader {
-        Reader::in_conversation(grant, self.desk.next_conversation())
+    /// Name, capabilities and instructions of the service, as an initialize result.
+    pub(crate) fn initialize_result(&self, revision: &str) -> Value {
+        describe::initialize_result(self.connector, revision)
     }
 
-    /// Answers one request as the service's own server would: the result as JSON text, after what `out`
-    /// holds. Both eras share the shapes; the caller adds what only one of them has.
+    /// A caller with a session number of its own.
+    pub(crate) fn new_caller(&self, grant: &str) -> Caller {
+        Caller::in_session(grant, self.ctx.next_session())
+    }
+
+    /// Appends the result of one request to `out` as JSON text. The result is valid in both eras;
+    /// the caller adds members that only one of them has.
     pub(crate) async fn answer(
         &self,
         call: &Call<'_>,
@@ -90,23 +100,23 @@ impl Builtin {
         params: &Map<String, Value>,
         out: &mut Vec<u8>,
     ) -> Result<(), RpcError> {
-        let found = match method {
+        let result = match method {
             "tools/call" => return self.call(call, params, out).await,
             "tools/list" => self.tools().to_owned(),
             "initialize" => self.initialize(params).to_string(),
             "ping" | "logging/setLevel" => "{}".to_owned(),
-            "resources/list" => describe::resources(self.service).to_string(),
-            "resources/templates/list" => describe::templates(self.service).to_string(),
+            "resources/list" => describe::resources(self.connector).to_string(),
+            "resources/templates/list" => describe::templates(self.connector).to_string(),
             "resources/read" => self.read(call, params).await?.to_string(),
             "prompts/list" => json!({ "prompts": [] }).to_string(),
             _ => return Err(RpcError::new(METHOD_NOT_FOUND, "method not found")),
         };
-        out.extend_from_slice(found.as_bytes());
+        out.extend_from_slice(result.as_bytes());
         Ok(())
     }
 
     fn tools(&self) -> &str {
-        self.tools.get_or_init(|| describe::tools(&self.shown).to_string())
+        self.tools.get_or_init(|| describe::tools(&self.visible).to_string())
     }
 
     fn initialize(&self, params: &Map<String, Value>) -> Value {
@@ -114,7 +124,7 @@ impl Builtin {
         const KNOWN: [&str; 4] = ["2024-11-05", "2025-03-26", "2025-06-18", NEWEST_WITH_HANDSHAKE];
         let asked = params.get("protocolVersion").and_then(Value::as_str).unwrap_or_default();
         let known = KNOWN.iter().find(|known| **known == asked);
-        self.greeting(known.unwrap_or(&NEWEST_WITH_HANDSHAKE))
+        self.initialize_result(known.unwrap_or(&NEWEST_WITH_HANDSHAKE))
     }
 
     async fn call(
@@ -124,54 +134,61 @@ impl Builtin {
         out: &mut Vec<u8>,
     ) -> Result<(), RpcError> {
         let name = params.get("name").and_then(Value::as_str).unwrap_or_default();
-        let Some(tool) = self.shown.iter().find(|tool| tool.name == name) else {
+        let Some(tool) = self.visible.iter().find(|tool| tool.name == name) else {
             return Err(RpcError::new(INVALID_PARAMS, format!("Unknown tool: {name}")));
         };
         let none = Map::new();
         let arguments = params.get("arguments").and_then(Value::as_object).unwrap_or(&none);
-        let answer = match self.desk.get() {
-            Ok(desk) => {
-                let hear = |step: connectors::sync::Step<'_>| {
-                    if let Some(told) = call.told {
-                        told.hear(step);
+        let answer = match self.ctx.get() {
+            Ok(ctx) => {
+                let report = |step: connectors::sync::SyncProgress<'_>| {
+                    if let Some(progress) = call.progress {
+                        progress.record(step);
                     }
                 };
-                let told: connectors::sync::Told<'_> = &hear;
-                let ask = Ask { desk: &desk, reader: call.reader, arguments, told: Some(told) };
-                worked(call.admitted, tool, ask).await
+                let on_progress: connectors::sync::OnProgress<'_> = &report;
+                let tool_call = ToolCall {
+                    ctx: &ctx,
+                    caller: call.caller,
+                    gate: self.gate.as_deref(),
+                    on_progress: Some(on_progress),
+                };
+                run_tool(call.admitted, tool, tool_call, arguments).await
             }
-            Err(NoDesk::Locked(locked)) => locked.answer(call.admitted, self.service, tool),
-            Err(NoDesk::Failed(words)) => Answer::Failed { code: "store_unavailable", words },
+            Err(NoContext::VaultLocked(locked)) => {
+                locked.answer(call.admitted, self.connector, tool)
+            }
+            Err(NoContext::Failed(words)) => Answer::Failed { code: "store_unavailable", words },
         };
         match answer {
-            Answer::Found(found) => shown(&found, false, out),
-            Answer::Written(both) => {
-                result(Text::Quoted(both.quoted()), Some(both.plain()), false, out);
+            Answer::Found(found) => write_value(&found, false, out),
+            Answer::Json(both) => {
+                write_result(Text::Quoted(both.quoted()), Some(both.plain()), false, out);
             }
             Answer::Said { text, value } => {
                 let structured = value.is_object().then(|| value.to_string());
-                result(Text::Plain(&text), structured.as_deref(), false, out);
+                write_result(Text::Plain(&text), structured.as_deref(), false, out);
             }
-            Answer::Failed { code, words } => failed(code, &words, out),
-            Answer::Refused(value) => shown(&value, true, out),
+            Answer::Failed { code, words } => write_failure(code, &words, out),
+            Answer::Refused(value) => write_value(&value, true, out),
         }
         Ok(())
     }
 
-    /// Whether a message calls a tool that may take long and can say how far it has come.
-    pub(crate) fn tells_progress(&self, body: &[u8]) -> bool {
+    /// Whether a message calls a long-running tool that reports progress.
+    pub(crate) fn reports_progress(&self, body: &[u8]) -> bool {
         let message: Value = serde_json::from_slice(body).unwrap_or_default();
         let name = message.pointer("/params/name").and_then(Value::as_str).unwrap_or_default();
         let is_long = |tool: &&&Tool| tool.name == name && tool.effect == Effect::Runs;
         message.get("method").and_then(Value::as_str) == Some("tools/call")
-            && self.shown.iter().find(is_long).is_some()
+            && self.visible.iter().find(is_long).is_some()
     }
 
     async fn read(&self, call: &Call<'_>, params: &Map<String, Value>) -> Result<Value, RpcError> {
         let uri = params.get("uri").and_then(Value::as_str).unwrap_or_default();
-        let no_desk = |why: NoDesk| RpcError::new(INTERNAL_ERROR, why.to_string());
-        let desk = self.desk.get().map_err(no_desk)?;
-        match connectors::read(call.admitted, &desk, call.reader, self.service, uri).await {
+        let no_context = |why: NoContext| RpcError::new(INTERNAL_ERROR, why.to_string());
+        let ctx = self.ctx.get().map_err(no_context)?;
+        match connectors::read(call.admitted, &ctx, call.caller, self.connector, uri).await {
             Some((Contents::Text(text), mime)) => {
                 Ok(json!({ "contents": [{ "uri": uri, "mimeType": mime, "text": text }] }))
             }
@@ -183,51 +200,56 @@ impl Builtin {
     }
 }
 
-async fn worked(admitted: &Admitted, tool: &Tool, ask: Ask<'_>) -> Answer {
-    let working = connectors::run(admitted, tool, ask);
+async fn run_tool(
+    admitted: &Admitted,
+    tool: &Tool,
+    call: ToolCall<'_>,
+    arguments: &Map<String, Value>,
+) -> Answer {
+    let working = connectors::run(admitted, tool, call, arguments);
     match tool.effect {
-        // Syncs and exports work through much; others must get their turn meanwhile.
-        Effect::Runs => heavy::in_long_steps(working).await,
+        // Syncs and exports run long, so other tasks of this thread move to another one.
+        Effect::Runs => blocking::run(working).await,
         _ => working.await,
     }
 }
 
-/// A value as text, and structured as well: the protocol takes nothing but an object there.
-fn shown(value: &Value, is_error: bool, out: &mut Vec<u8>) {
+/// A value as text. Only an object may also be structured content.
+fn write_value(value: &Value, is_error: bool, out: &mut Vec<u8>) {
     let text = value.to_string();
-    result(Text::Plain(&text), value.is_object().then_some(&text), is_error, out);
+    write_result(Text::Plain(&text), value.is_object().then_some(&text), is_error, out);
 }
 
-fn failed(code: &str, words: &str, out: &mut Vec<u8>) {
-    result(Text::Plain(&format!("{code}: {words}")), None, true, out);
+fn write_failure(code: &str, words: &str, out: &mut Vec<u8>) {
+    write_result(Text::Plain(&format!("{code}: {words}")), None, true, out);
 }
 
-/// How the result of a tool that failed ends, and no other result of ours.
+/// The end of every failed tool result, and of no other result of ours.
 const FAILURE_END: &str = r#","isError":true}"#;
 
 pub(crate) fn is_failure(result: &[u8]) -> bool {
     result.ends_with(FAILURE_END.as_bytes())
 }
 
-/// For what stands around texts in a result, and for the end of the message and of its line.
-const ROOM_BYTES: usize = 256;
+/// Bytes around the texts of a result, including the end of the message and of its line.
+const ENVELOPE_BYTES: usize = 256;
 
-/// What a result says in words.
+/// The text content of a result.
 #[derive(Clone, Copy)]
 enum Text<'a> {
     Plain(&'a str),
-    /// As it stands between the quotes of a JSON string.
+    /// Already escaped, as between the quotes of a JSON string.
     Quoted(&'a [u8]),
 }
 
-/// Put together as text, because a long answer should not be taken apart again to be written.
-/// `structured` is JSON already.
-fn result(text: Text<'_>, structured: Option<&str>, is_error: bool, out: &mut Vec<u8>) {
+/// Writes the result directly, so that a long text is not parsed and serialized again. `structured`
+/// is JSON.
+fn write_result(text: Text<'_>, structured: Option<&str>, is_error: bool, out: &mut Vec<u8>) {
     let text_bytes = match text {
         Text::Plain(text) => text.len() + text.len() / 4,
         Text::Quoted(quoted) => quoted.len(),
     };
-    out.reserve(text_bytes + structured.map_or(0, str::len) + ROOM_BYTES);
+    out.reserve(text_bytes + structured.map_or(0, str::len) + ENVELOPE_BYTES);
     out.extend_from_slice(br#"{"content":[{"type":"text","text":"#);
     match text {
         Text::Plain(text) => policy::json::write_string(text, out),
@@ -245,37 +267,35 @@ fn result(text: Text<'_>, structured: Option<&str>, is_error: bool, out: &mut Ve
     out.extend_from_slice(if is_error { FAILURE_END } else { r#","isError":false}"# }.as_bytes());
 }
 
-fn is_of(service: &Service, tool: &Tool, word: &str) -> bool {
-    word == ALL_TOOLS || service.means(word, tool)
+fn selects(connector: &Connector, tool: &Tool, word: &str) -> bool {
+    word == ALL_TOOLS || connector.selects(word, tool)
 }
 
-/// Whether each word names a set or a tool of the service; otherwise what there is.
-pub fn check_sets(service: &Service, words: &[String]) -> Result<(), String> {
-    let unknown = |word: &&String| !service.tools.iter().any(|tool| is_of(service, tool, word));
+/// Checks that each word names a set or a tool of the service. The error lists the sets.
+pub fn check_sets(connector: &Connector, words: &[String]) -> Result<(), String> {
+    let unknown =
+        |word: &&String| !connector.tools.iter().any(|tool| selects(connector, tool, word));
     let Some(word) = words.iter().find(unknown) else { return Ok(()) };
     let mut sets: Vec<&str> = Vec::new();
-    for tool in service.tools {
+    for tool in connector.tools {
         if !sets.contains(&tool.set) {
             sets.push(tool.set);
         }
     }
-    if service.name == connectors::personal::NAME {
-        sets.extend(connectors::Profile::ALL.map(connectors::Profile::name));
-    }
+    sets.extend(connector.profiles.iter().map(|profile| profile.name));
     sets.push(ALL_TOOLS);
-    let (service, sets) = (service.name, sets.join("`, `"));
-    Err(format!("`{service}` has no set of tools and no tool `{word}`\nhint: sets are `{sets}`"))
+    let (name, sets) = (connector.name(), sets.join("`, `"));
+    Err(format!("`{name}` has no set of tools and no tool `{word}`\nhint: sets are `{sets}`"))
 }
 
-/// The policy that a service brings along, for where the owner named none. Only one that shows what is
-/// the owner's has one: its reads are what it was connected for.
-pub fn own_policy(service: &Service) -> Option<PolicyText> {
-    service.is_owners().then(|| PolicyText {
-        name: format!("{} (built in)", service.name),
+/// The default policy of a service, used where the owner named none.
+pub fn own_policy(connector: &Connector) -> Option<PolicyText> {
+    connector.default_policy().map(|source| PolicyText {
+        name: format!("{} (built in)", connector.name()),
         version: 0,
-        sha256: catalog::pins::fingerprint_of_canonical(service.policy).to_string(),
+        sha256: catalog::pins::fingerprint_of_canonical(source).to_string(),
         format: policy::Format::Json,
-        source: service.policy.to_owned(),
+        source: source.to_owned(),
         origin: Origin::File,
     })
 }
@@ -287,9 +307,9 @@ mod tests {
 
     fn shown(words: &[&str]) -> Result<usize, String> {
         let words: Vec<String> = words.iter().map(|word| (*word).to_owned()).collect();
-        let desk = Arc::new(LazyDesk::new(|| Err("no desk here".to_owned())));
-        let demo = connectors::service("demo").unwrap();
-        Ok(Builtin::new(demo, &words, desk)?.shown.len())
+        let ctx = Arc::new(LazyContext::new(|| Err("no context here".to_owned())));
+        let demo = connectors::connector("demo").unwrap();
+        Ok(Builtin::new(demo, &words, ctx)?.visible.len())
     }
 
     fn read(write: impl FnOnce(&mut Vec<u8>)) -> Value {
@@ -299,10 +319,10 @@ mod tests {
     }
 
     #[test]
-    fn a_text_is_quoted_so_that_it_reads_back_as_it_was() {
+    fn a_text_reads_back_unchanged_after_quoting() {
         let every_ascii: String = (0..=127_u8).map(char::from).collect();
         for text in ["", "plain", r#"{"a":"\"é😀"}"#, "\n\r\t\u{8}\u{c}\u{1f}\\", &every_ascii] {
-            let result = read(|out| super::result(Text::Plain(text), Some("{}"), false, out));
+            let result = read(|out| super::write_result(Text::Plain(text), Some("{}"), false, out));
             assert_eq!(result.pointer("/content/0/text"), Some(&Value::from(text)));
             assert_eq!(result.get("structuredContent"), Some(&json!({})));
             assert_eq!(result.get("isError"), Some(&Value::from(false)));
@@ -322,19 +342,19 @@ mod tests {
 
     #[test]
     fn a_plain_value_is_not_structured_content() {
-        let plain = read(|out| super::shown(&json!(7), false, out));
+        let plain = read(|out| super::write_value(&json!(7), false, out));
         assert!(plain.get("structuredContent").is_none());
         assert_eq!(plain.pointer("/content/0/text"), Some(&json!("7")));
-        let said = read(|out| result(Text::Plain("said"), Some(r#"{"a":1}"#), false, out));
+        let said = read(|out| write_result(Text::Plain("said"), Some(r#"{"a":1}"#), false, out));
         assert_eq!(said.pointer("/structuredContent/a"), Some(&json!(1)));
         assert_eq!(said.pointer("/content/0/text"), Some(&json!("said")));
     }
 
     #[test]
     fn the_demonstration_brings_no_policy_of_its_own() {
-        assert!(own_policy(connectors::service("demo").unwrap()).is_none());
-        for service in connectors::ALL.iter().filter(|service| service.is_owners()) {
-            let text = own_policy(service).unwrap();
+        assert!(own_policy(connectors::connector("demo").unwrap()).is_none());
+        for connector in connectors::ALL.iter().filter(|connector| connector.is_owners()) {
+            let text = own_policy(connector).unwrap();
             policy::Policy::load(&text.source, text.format).unwrap();
         }
     }

@@ -1,125 +1,144 @@
-//! Conversations of clients from before 2026-07-28: who opened one, what is in flight in it, and which
-//! servers it talks to. A session id is an address, never a credential: every request brings its grant.
+//! Sessions of legacy clients (before 2026-07-28): the client, its requests in flight and its
+//! servers. A session id is an address, never a credential: every request is authenticated by its
+//! grant.
 
-mod all;
-mod flights;
-mod opening;
+mod disconnect;
+mod elicitations;
+mod in_flight_requests;
+pub(crate) mod list_changes;
+mod pending_peer;
+mod sessions;
 
-use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering};
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bytes::Bytes;
-use hashbrown::HashMap;
+use hashbrown::{HashMap, HashSet};
+use policy::json::Value;
 use tokio::sync::{mpsc, watch};
 
-use crate::client::Client;
-use crate::flow::Tail;
-use crate::peer::Peer;
-use crate::wire::{Id, Revision, Takes};
+use crate::upstream::peer::Peer;
+use mcp::ClientInfo;
+use mcp::{ClientCapabilities, Id, Revision};
 
-pub(crate) use all::Sessions;
-pub(crate) use flights::{Flights, InFlight};
-pub(crate) use opening::{Opener, Opening};
+pub(crate) use in_flight_requests::{InFlightGuard, InFlightRequests};
+pub(crate) use pending_peer::{Opener, Opening};
+pub(crate) use sessions::Sessions;
 
-/// Messages from servers that wait for the client to open its stream; the oldest goes first.
+/// Server messages queued until the client opens its stream; beyond this the oldest is dropped.
 const UNDELIVERED_MAX: usize = 256;
-/// And the bytes of all of them.
+/// Bytes of all of them.
 const UNDELIVERED_BYTES_MAX: usize = 256 << 10;
-/// Requests of one session that may wait for a lost stream to be taken up again.
+/// Requests of one session that may wait for a broken stream to be resumed.
 const DETACHED_MAX: usize = 64;
-/// Questions of servers that a session's client may owe answers to; one more is refused.
-const ASKED_MAX: usize = 1024;
+/// Server requests that the client has not answered; one more is refused.
+const SERVER_REQUESTS_MAX: usize = 1024;
 
-/// One conversation.
+/// A session of a legacy client.
 pub(crate) struct Session {
     pub(crate) id: String,
     pub(crate) grant: String,
     /// The server of `/mcp/<server>`, or none for `/mcp`.
     pub(crate) server: Option<String>,
     pub(crate) revision: Revision,
-    /// The client's own name and version, as it gave them.
-    pub(crate) client: Client,
-    /// The client's `params` of initialize, word for word: what its servers are greeted with.
-    pub(crate) greeting: String,
-    pub(crate) takes: Takes,
-    /// The capabilities that its servers are greeted with.
-    pub(crate) greeted: Takes,
-    pub(crate) flights: Arc<Flights>,
-    state: Mutex<State>,
+    /// Name and version of the client.
+    pub(crate) client: ClientInfo,
+    /// The client's `params` of initialize, unchanged; the handshake with its servers uses them.
+    pub(crate) initialize_params: String,
+    pub(crate) client_capabilities: ClientCapabilities,
+    /// The capabilities in `initialize_params`, as announced to its servers.
+    pub(crate) announced_capabilities: ClientCapabilities,
+    pub(crate) client_requests: Arc<InFlightRequests>,
+    state: Mutex<SessionState>,
     ended: watch::Sender<bool>,
     used_at_us: AtomicI64,
-    /// What it keeps of its client's words and of what its servers said of themselves.
+    /// Whether a server runs, or ran, a task for it.
+    has_task: AtomicBool,
+    /// Memory for the client's handshake and its servers' initialize results.
     kept_bytes: AtomicUsize,
 }
 
 #[derive(Default)]
-struct State {
+struct SessionState {
     peers: BTreeMap<String, Arc<Peer>>,
-    /// Servers whose conversation is being opened.
+    /// Servers that are being connected.
     openings: HashMap<String, Opening>,
-    asked: HashMap<Id, Asked>,
-    stream: Option<mpsc::Sender<Outgoing>>,
-    /// Whether the client ever opened a stream, and since when it has had neither one nor a request.
-    had_stream: bool,
+    server_requests: HashMap<Id, PendingServerRequest>,
+    /// Server and `elicitationId` of elicitations sent to the client, oldest first.
+    elicited: VecDeque<(String, String)>,
+    stream: Option<mpsc::Sender<ClientMessage>>,
+    /// Since when the client has had neither a stream nor a request.
     gone_since_us: Option<i64>,
-    undelivered: Vec<Outgoing>,
-    next_ask: u64,
+    undelivered: Vec<ClientMessage>,
+    next_id: u64,
     log_level: Option<String>,
-    /// Requests whose stream was lost; their answers may come on another one.
-    detached: HashMap<Id, Tail>,
-    /// Servers that are heard, and whether they have anything to say; nothing until they told.
-    heard: HashMap<String, watch::Sender<Option<bool>>>,
-    /// Streams of single resources, kept open for a client that subscribed to them.
+    /// Requests whose stream broke; their responses may arrive on another one.
+    detached: HashMap<Id, Box<dyn DetachedCall>>,
+    /// Servers whose own stream was requested.
+    server_streams: HashSet<String>,
+    /// Resource streams kept open for a client that subscribed to them.
     subscriptions: HashMap<String, tokio::task::AbortHandle>,
 }
 
-impl State {
+impl SessionState {
     fn undelivered_bytes(&self) -> usize {
         self.undelivered.iter().map(|waiting| waiting.message.len()).sum()
     }
 }
 
-/// A message for the client outside any request of its own.
+/// A message to the client that is not a direct response.
 #[derive(Clone, Debug)]
-pub(crate) struct Outgoing {
+pub(crate) struct ClientMessage {
     pub(crate) message: Bytes,
     pub(crate) event_id: Option<String>,
     pub(crate) retry_ms: Option<u64>,
 }
 
-impl Outgoing {
-    pub(crate) fn plain(message: impl Into<Bytes>) -> Outgoing {
-        Outgoing { message: message.into(), event_id: None, retry_ms: None }
+impl ClientMessage {
+    pub(crate) fn plain(message: impl Into<Bytes>) -> ClientMessage {
+        ClientMessage { message: message.into(), event_id: None, retry_ms: None }
     }
 }
 
-/// A server's question to the client: where the answer goes.
-pub(crate) struct Asked {
-    pub(crate) to: AnswerTo,
+/// A server request that waits for the client's response.
+pub(crate) struct PendingServerRequest {
+    pub(crate) to: ResponseTarget,
 }
 
-impl Asked {
+impl PendingServerRequest {
     fn is_waited_for(&self) -> bool {
         match &self.to {
-            AnswerTo::Server { .. } => true,
-            AnswerTo::Call(waiting) => !waiting.is_closed(),
+            ResponseTarget::Server { .. } => true,
+            ResponseTarget::Call(waiting) => !waiting.is_closed(),
         }
     }
 }
 
-pub(crate) enum AnswerTo {
-    /// Back to a server that asks for itself, under the id it used.
+pub(crate) enum ResponseTarget {
+    /// A server's own request, with the id it used.
     Server { peer: Arc<Peer>, id: Id },
-    /// To a call of ours that waits for it (a server of 2026-07-28 behind an older client).
-    Call(tokio::sync::oneshot::Sender<ClientAnswer>),
+    /// A call of ours that waits (a modern server behind a legacy client).
+    Call(tokio::sync::oneshot::Sender<ClientResponse>),
 }
 
-/// What a client answered to a server's question.
+/// The client's response to a server request.
 #[derive(Debug)]
-pub(crate) enum ClientAnswer {
+pub(crate) enum ClientResponse {
     Result(String),
     Error(String),
+}
+
+/// A call whose stream broke. Its response may arrive on another stream of its session. It must not
+/// hold the session, which holds it.
+pub(crate) trait DetachedCall: Send {
+    /// The response as the client may receive it.
+    fn finish(
+        self: Box<Self>,
+        session: &Arc<Session>,
+        message: &Bytes,
+        root: Value<'_>,
+    ) -> Option<Bytes>;
 }
 
 pub(crate) struct NewSession {
@@ -127,9 +146,9 @@ pub(crate) struct NewSession {
     pub(crate) grant: String,
     pub(crate) server: Option<String>,
     pub(crate) revision: Revision,
-    pub(crate) client: Client,
-    pub(crate) greeting: String,
-    pub(crate) takes: Takes,
+    pub(crate) client: ClientInfo,
+    pub(crate) initialize_params: String,
+    pub(crate) client_capabilities: ClientCapabilities,
     pub(crate) now_us: i64,
 }
 
@@ -140,19 +159,20 @@ impl Session {
             grant: new.grant,
             server: new.server,
             revision: new.revision,
-            kept_bytes: AtomicUsize::new(new.greeting.len() + new.client.text().len()),
-            greeted: Takes::of_handshake(&new.greeting),
-            greeting: new.greeting,
+            kept_bytes: AtomicUsize::new(new.initialize_params.len() + new.client.text().len()),
+            announced_capabilities: ClientCapabilities::of_handshake(&new.initialize_params),
+            initialize_params: new.initialize_params,
             client: new.client,
-            takes: new.takes,
-            flights: Arc::default(),
+            client_capabilities: new.client_capabilities,
+            client_requests: Arc::default(),
             state: Mutex::default(),
             ended: watch::Sender::new(false),
             used_at_us: AtomicI64::new(new.now_us),
+            has_task: AtomicBool::new(false),
         }
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, SessionState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -168,12 +188,12 @@ impl Session {
         self.ended.subscribe()
     }
 
-    /// Ends every stream of the session and returns its servers' links to be closed.
+    /// Ends every stream of the session and returns its peers to be closed.
     pub(crate) fn end(&self) -> Vec<Arc<Peer>> {
         self.ended.send_replace(true);
         let mut state = self.state();
         state.stream = None;
-        state.asked.clear();
+        state.server_requests.clear();
         state.detached.clear();
         for (_, subscription) in state.subscriptions.drain() {
             subscription.abort();
@@ -189,63 +209,50 @@ impl Session {
         self.state().peers.values().cloned().collect()
     }
 
-    /// How many processes it keeps running.
+    /// The number of its child processes.
     fn commands(&self) -> usize {
         self.state().peers.values().filter(|peer| peer.is_child()).count()
     }
 
-    /// Adds a conversation with a server; false if the session has ended.
+    /// Adds the connection to a server; false if the session has ended.
     pub(crate) fn add_peer(&self, peer: Arc<Peer>) -> bool {
         let mut state = self.state();
         if *self.ended.borrow() {
             return false;
         }
-        self.kept_bytes.fetch_add(peer.greeting_bytes(), Ordering::Relaxed);
+        self.kept_bytes.fetch_add(peer.initialize_result_bytes(), Ordering::Relaxed);
         let before = state.peers.insert(peer.server.name.clone(), peer);
-        let bytes = before.map_or(0, |before| before.greeting_bytes());
+        let bytes = before.map_or(0, |before| before.initialize_result_bytes());
         self.kept_bytes.fetch_sub(bytes, Ordering::Relaxed);
         true
     }
 
-    /// About how much memory it keeps as long as it is open.
+    /// About how much memory it uses while it is open.
     fn kept_bytes(&self) -> usize {
         self.kept_bytes.load(Ordering::Relaxed)
     }
 
-    /// For how long a client that had a stream has had neither a stream nor a request; looked at now and
-    /// then. A client that never opened a stream may well come back after a long pause.
-    pub(crate) fn gone_us(&self, now_us: i64) -> i64 {
+    /// Registers a server request. With `keep_id` the client sees the server's own id; otherwise
+    /// one of ours, because two servers may use the same. None when too many are pending.
+    pub(crate) fn add_server_request(&self, keep_id: Option<Id>, to: ResponseTarget) -> Option<Id> {
         let mut state = self.state();
-        let is_heard = state.stream.as_ref().is_some_and(|stream| !stream.is_closed());
-        if is_heard || !state.had_stream || !self.flights.is_empty() {
-            state.gone_since_us = None;
-            return 0;
+        if state.server_requests.len() >= SERVER_REQUESTS_MAX {
+            state.server_requests.retain(|_, server_requests| server_requests.is_waited_for());
         }
-        let since_us = *state.gone_since_us.get_or_insert(now_us);
-        now_us.saturating_sub(since_us.max(self.used_at_us()))
-    }
-
-    /// Remembers a server's question. With `keep_id` the client sees the server's own id; otherwise
-    /// one of ours, because two servers may use the same. Nothing when too many wait for their answers.
-    pub(crate) fn ask(&self, keep_id: Option<Id>, to: AnswerTo) -> Option<Id> {
-        let mut state = self.state();
-        if state.asked.len() >= ASKED_MAX {
-            state.asked.retain(|_, asked| asked.is_waited_for());
-        }
-        if state.asked.len() >= ASKED_MAX {
-            tracing::warn!(session = %self.id, "a client owes {ASKED_MAX} answers; a server's question is refused");
+        if state.server_requests.len() >= SERVER_REQUESTS_MAX {
+            tracing::warn!(session = %self.id, "refused a server request: the client has {SERVER_REQUESTS_MAX} unanswered ones");
             return None;
         }
         let id = keep_id.unwrap_or_else(|| {
-            state.next_ask += 1;
-            Id::minted("ask", state.next_ask)
+            state.next_id += 1;
+            Id::generated("ask", state.next_id)
         });
-        state.asked.insert(id.clone(), Asked { to });
+        state.server_requests.insert(id.clone(), PendingServerRequest { to });
         Some(id)
     }
 
-    pub(crate) fn answered(&self, id: &Id) -> Option<Asked> {
-        self.state().asked.remove(id)
+    pub(crate) fn take_server_request(&self, id: &Id) -> Option<PendingServerRequest> {
+        self.state().server_requests.remove(id)
     }
 
     pub(crate) fn log_level(&self) -> Option<String> {
@@ -256,52 +263,41 @@ impl Session {
         self.state().log_level = Some(level.to_owned());
     }
 
-    /// The place to tell whether a server has a stream, for the first who asks.
-    pub(crate) fn hearing(&self, server: &str) -> Option<watch::Sender<Option<bool>>> {
-        let mut state = self.state();
-        if state.heard.contains_key(server) {
-            return None;
-        }
-        let told = watch::Sender::new(None);
-        state.heard.insert(server.to_owned(), told.clone());
-        Some(told)
+    /// Registers the stream of a server; false if it was requested before.
+    pub(crate) fn add_server_stream(&self, server: &str) -> bool {
+        self.state().server_streams.insert(server.to_owned())
     }
 
-    /// Whether a server was asked for its stream.
-    pub(crate) fn is_hearing(&self, server: &str) -> bool {
-        self.state().heard.contains_key(server)
+    /// Whether the stream of a server was requested.
+    pub(crate) fn has_server_stream(&self, server: &str) -> bool {
+        self.state().server_streams.contains(server)
     }
 
-    /// A server is no longer heard.
-    pub(crate) fn unheard(&self, server: &str) {
-        self.state().heard.remove(server);
+    /// Forgets the stream of a server.
+    pub(crate) fn remove_server_stream(&self, server: &str) {
+        self.state().server_streams.remove(server);
     }
 
-    /// Whether a server that was asked has a stream, as far as is known.
-    pub(crate) fn hears(&self, server: &str) -> bool {
-        self.state().heard.get(server).is_some_and(|told| *told.borrow() != Some(false))
-    }
-
-    /// Keeps a request whose stream was lost, until its answer comes on another stream.
-    pub(crate) fn detach(&self, tail: Tail) {
+    /// Keeps a request whose stream broke, until its response arrives on another stream.
+    pub(crate) fn detach(&self, sent_id: Id, call: Box<dyn DetachedCall>) {
         let mut state = self.state();
         if state.detached.len() < DETACHED_MAX {
-            state.detached.insert(tail.sent_id.clone(), tail);
+            state.detached.insert(sent_id, call);
         }
     }
 
-    pub(crate) fn reattach(&self, sent_id: &Id) -> Option<Tail> {
+    pub(crate) fn reattach(&self, sent_id: &Id) -> Option<Box<dyn DetachedCall>> {
         self.state().detached.remove(sent_id)
     }
 
-    /// Remembers a stream for one resource; one that was there before ends.
+    /// Registers the stream of one resource and aborts the previous one.
     pub(crate) fn subscribe(&self, uri: &str, stream: tokio::task::AbortHandle) {
         if let Some(before) = self.state().subscriptions.insert(uri.to_owned(), stream) {
             before.abort();
         }
     }
 
-    /// The same where there are not so many yet.
+    /// The same, unless there are `streams_max` already.
     pub(crate) fn subscribe_within(
         &self,
         name: &str,
@@ -320,14 +316,14 @@ impl Session {
         }
     }
 
-    /// The id of a server's event as the client sees it. Where several servers share the session it names
-    /// its server, so that no other one is asked to go on after it.
+    /// The id of a server's event as the client sees it. Where several servers share the session it
+    /// contains the server, so that only that one is asked to resume.
     pub(crate) fn event_id(&self, server: &str, id: Option<&str>) -> Option<String> {
         let id = id?;
         Some(if self.server.is_none() { format!("{server}/{id}") } else { id.to_owned() })
     }
 
-    /// The server that a `Last-Event-ID` is about, and the id that it knows.
+    /// The server of a `Last-Event-ID` and the server's own id.
     pub(crate) fn resumed<'i>(&'i self, last: &'i str) -> Option<(&'i str, &'i str)> {
         match &self.server {
             Some(server) => Some((server, last)),
@@ -335,32 +331,31 @@ impl Session {
         }
     }
 
-    /// Opens the client's own stream; one that was open before ends.
-    pub(crate) fn open_stream(&self) -> mpsc::Receiver<Outgoing> {
+    /// Opens the client's stream and closes the previous one.
+    pub(crate) fn open_stream(&self) -> mpsc::Receiver<ClientMessage> {
         let (sender, receiver) = mpsc::channel(UNDELIVERED_MAX);
         let mut state = self.state();
         for waiting in std::mem::take(&mut state.undelivered) {
-            // The channel holds as many as may wait, so this never fails.
+            // The channel has the capacity of the queue, so this never fails.
             let _ = sender.try_send(waiting);
         }
         state.stream = Some(sender);
-        state.had_stream = true;
         receiver
     }
 
-    pub(crate) fn is_listened_to(&self) -> bool {
+    pub(crate) fn has_stream(&self) -> bool {
         self.state().stream.as_ref().is_some_and(|stream| !stream.is_closed())
     }
 
-    /// Hands a message to the client's stream, or keeps it until there is one.
-    pub(crate) fn deliver(&self, outgoing: Outgoing) {
+    /// Sends a message to the client's stream, or queues it until there is one.
+    pub(crate) fn deliver(&self, outgoing: ClientMessage) {
         let mut state = self.state();
         let unsent = match &state.stream {
             None => Some(outgoing),
             Some(stream) => match stream.try_send(outgoing) {
                 Ok(()) => None,
                 Err(mpsc::error::TrySendError::Full(lost)) => {
-                    tracing::warn!(session = %self.id, bytes = lost.message.len(), "client reads too slowly, message dropped");
+                    tracing::warn!(session = %self.id, bytes = lost.message.len(), "dropped a message: the client reads its stream too slowly");
                     None
                 }
                 Err(mpsc::error::TrySendError::Closed(outgoing)) => Some(outgoing),
@@ -370,7 +365,7 @@ impl Session {
         state.stream = None;
         let bytes = outgoing.message.len();
         if bytes > UNDELIVERED_BYTES_MAX {
-            tracing::warn!(session = %self.id, bytes, "no stream is open and the message is too large to wait for one; dropped");
+            tracing::warn!(session = %self.id, bytes, "dropped a message: no stream is open and it is too large to queue");
             return;
         }
         while state.undelivered.len() >= UNDELIVERED_MAX
@@ -390,24 +385,24 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_client_owes_so_many_answers_and_those_nobody_waits_for_are_forgotten() {
+    fn pending_server_requests_are_bounded_and_those_of_ended_calls_removed() {
         let session = Session::new(NewSession {
             id: "s".to_owned(),
             grant: "g".to_owned(),
             server: None,
             revision: Revision::LEGACY_NEWEST,
-            client: Client::default(),
-            greeting: "{}".to_owned(),
-            takes: Takes::default(),
+            client: ClientInfo::default(),
+            initialize_params: "{}".to_owned(),
+            client_capabilities: ClientCapabilities::default(),
             now_us: 0,
         });
         let ask = || {
             let (answer, waiting) = oneshot::channel();
-            session.ask(None, AnswerTo::Call(answer)).map(|_| waiting)
+            session.add_server_request(None, ResponseTarget::Call(answer)).map(|_| waiting)
         };
-        let mut waiting: Vec<_> = (0..ASKED_MAX).map(|_| ask().unwrap()).collect();
+        let mut waiting: Vec<_> = (0..SERVER_REQUESTS_MAX).map(|_| ask().unwrap()).collect();
         assert!(ask().is_none());
         waiting.pop();
-        assert!(ask().is_some(), "a call that ended waits for nothing");
+        assert!(ask().is_some(), "a call that ended does not wait");
     }
 }

@@ -1,38 +1,51 @@
-//! The links to other people's MCP servers: pooled HTTP connections and supervised child processes.
-//! Messages are opaque bytes here; nothing leaves without a pass.
+//! Links to MCP servers: pooled HTTP connections and supervised child processes. Messages are opaque bytes
+//! here, and nothing is sent without a permit.
 
 mod backoff;
 mod body;
+mod builtin_request;
 mod child;
+mod classify;
 mod connection;
+mod connection_limits;
 mod deadline;
 mod dial;
 mod error;
 mod events;
+mod fast_path;
+pub mod guard;
 mod headers;
+pub(crate) mod health;
 mod http;
-mod inflight;
-mod legacy;
-mod lines;
+mod line_reader;
+pub(crate) mod lists;
+pub(crate) mod log_levels;
+mod login;
 mod mask;
 mod message;
+pub(crate) mod open;
 mod options;
-mod pass;
-mod places;
-mod plain;
+pub(crate) mod own_messages;
+pub(crate) mod peer;
+mod pending_requests;
+mod permitted;
+pub(crate) mod pins;
 mod pool;
+mod preread;
 mod queue;
-mod replay;
-mod ring;
+mod restore;
 mod route;
-pub mod shim;
+pub(crate) mod server;
+pub(crate) mod server_requests;
+pub(crate) mod shared_stream;
 mod socket;
-mod spoken;
+mod sse_channel;
+mod stderr_lines;
+mod stderr_tail;
 mod stdio;
 mod supervise;
 mod tls;
 mod waiter;
-mod wishes;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -45,97 +58,101 @@ pub use error::{Excess, Stage, UpstreamError};
 pub use events::{Event, Events};
 pub use headers::HeaderRefused;
 pub use http::{HttpLink, HttpServer};
+pub use login::ServerLogin;
 pub use mask::{Mask, can_be_masked};
-pub use message::{Kind, Outgoing, Patience};
+pub use message::{MessageKind, SharedPause, UpstreamMessage};
 pub use options::{
-    BASE_ENV_NAMES, ChildBounds, ChildOptions, HttpBounds, HttpOptions, Shim, Waits, base_env,
+    BASE_ENV_NAMES, ChildBounds, ChildOptions, GuardProgram, HttpBounds, HttpOptions, Waits,
+    base_env,
 };
-pub use pass::{Pass, Passed};
+pub use permitted::{Permit, PermittedRequest};
+pub use restore::RestoreState;
 pub use stdio::StdioLink;
-pub use supervise::State;
-pub use tls::{TlsError, client_config};
-pub use wishes::Wishes;
+pub use supervise::ChildState;
+pub use tls::{CaError, client_config};
 
-/// What came back for a request.
+/// The reply to a request.
 pub enum Reply {
-    /// One message. The status is HTTP's; a child's answer has 200.
+    /// One message. The status is for HTTP; replies of a child have 200.
     One { status: u16, body: Bytes },
-    /// A result that one of our own servers wrote: whole, in one reading, and to what was asked. It may
-    /// say that the tool failed.
-    Ours { body: Bytes, failed: bool },
-    /// A stream that ends with the answer.
+    /// A result of a built-in server: complete, valid, with the right id. `failed` if the tool failed.
+    Builtin { body: Bytes, failed: bool },
+    /// A stream that ends with the response.
     Many(Events),
-    /// Taken, and nothing to say (HTTP 202).
+    /// Accepted without a response (HTTP 202).
     Accepted,
 }
 
 impl Reply {
-    /// The same without these secrets.
+    /// The reply without these secrets.
     async fn masked(self, mask: &Arc<Mask>) -> Reply {
         match self {
             Reply::One { status, body } => Reply::One { status, body: mask.message(body).await },
             Reply::Many(events) => Reply::Many(events.masked(mask)),
-            reply @ (Reply::Ours { .. } | Reply::Accepted) => reply,
+            reply @ (Reply::Builtin { .. } | Reply::Accepted) => reply,
         }
     }
 }
 
-/// What came back for a wish to hear what the server says on its own.
-pub enum Listening {
+/// The stream of messages that a server sends outside its responses.
+pub enum ServerStream {
     Open(Events),
     /// The server has no such stream (HTTP 405).
     NotOffered,
 }
 
-impl Listening {
-    fn masked(self, mask: &Arc<Mask>) -> Listening {
+impl ServerStream {
+    fn masked(self, mask: &Arc<Mask>) -> ServerStream {
         match self {
-            Listening::Open(events) => Listening::Open(events.masked(mask)),
-            Listening::NotOffered => Listening::NotOffered,
+            ServerStream::Open(events) => ServerStream::Open(events.masked(mask)),
+            ServerStream::NotOffered => ServerStream::NotOffered,
         }
     }
 }
 
-/// One conversation with one server.
+/// A connection to one server: an HTTP session or a child process.
 pub enum Link {
     Http(Box<HttpLink>),
     Stdio(StdioLink),
 }
 
 impl Link {
-    /// Sends a request and waits for the first thing that comes back.
-    pub async fn request(&self, pass: &Pass, out: Outgoing) -> Result<Reply, UpstreamError> {
+    /// Sends a request and waits for the start of the reply.
+    pub async fn request(
+        &self,
+        permit: &Permit,
+        out: UpstreamMessage,
+    ) -> Result<Reply, UpstreamError> {
         match self {
             Link::Http(link) => {
-                let outcome = link.request_unmasked(pass, out).await;
+                let outcome = link.request_unmasked(permit, out).await;
                 if link.has_secrets() { Box::pin(link.masked(outcome)).await } else { outcome }
             }
-            Link::Stdio(link) => link.request(pass, out).await,
+            Link::Stdio(link) => link.request(permit, out).await,
         }
     }
 
-    /// Sends a notification or a response; nothing comes back.
-    pub async fn send(&self, pass: &Pass, out: Outgoing) -> Result<(), UpstreamError> {
+    /// Sends a notification or a response.
+    pub async fn send(&self, permit: &Permit, out: UpstreamMessage) -> Result<(), UpstreamError> {
         match self {
-            Link::Http(link) => link.send(pass, out).await,
-            Link::Stdio(link) => link.send(pass, out).await,
+            Link::Http(link) => link.send(permit, out).await,
+            Link::Stdio(link) => link.send(permit, out).await,
         }
     }
 
-    /// What the server says on its own: the GET stream, or a child's messages that belong to no request.
+    /// Messages outside responses: the GET stream, or messages of a child that belong to no request.
     pub async fn listen(
         &self,
-        pass: &Pass,
+        permit: &Permit,
         last_event_id: Option<&str>,
-    ) -> Result<Listening, UpstreamError> {
+    ) -> Result<ServerStream, UpstreamError> {
         match self {
-            Link::Http(link) => link.listen(pass, last_event_id).await,
-            Link::Stdio(link) => link.listen(pass).await,
+            Link::Http(link) => link.listen(permit, last_event_id).await,
+            Link::Stdio(link) => link.listen(permit).await,
         }
     }
 
-    /// Whether all that the server says comes on one stream, where nothing may tell about which request
-    /// it is.
+    /// Whether all messages of the server come on one stream and may not name their request.
     pub fn shares_stream(&self) -> bool {
         match self {
             Link::Http(link) => link.shares_stream(),
@@ -143,15 +160,15 @@ impl Link {
         }
     }
 
-    /// What the server is told again when it has forgotten it.
-    pub fn wishes(&self) -> &Wishes {
+    /// What is restored in a server after its restart.
+    pub fn restore_state(&self) -> &RestoreState {
         match self {
-            Link::Http(link) => link.wishes(),
-            Link::Stdio(link) => link.wishes(),
+            Link::Http(link) => link.restore_state(),
+            Link::Stdio(link) => link.restore_state(),
         }
     }
 
-    /// Ends the conversation: deletes the session, or stops the child and all it started.
+    /// Closes the link: deletes the session, or stops the child and its descendants.
     pub async fn close(&self) {
         match self {
             Link::Http(link) => link.close().await,
@@ -160,7 +177,7 @@ impl Link {
     }
 }
 
-/// How long a wait was, for people.
+/// A duration for error texts.
 fn in_seconds(wait: Duration) -> String {
     format!("{} s", wait.as_secs_f64())
 }

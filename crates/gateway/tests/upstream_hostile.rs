@@ -1,5 +1,5 @@
-//! Servers that hang, drip, lie and flood: each is cut off with the right name for what it did, and
-//! nothing of it reaches the next request.
+//! Servers that hang, drip, lie and flood: each gets the right error, and nothing of it reaches the
+//! next request.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -12,8 +12,8 @@
 
 #[path = "upstream_support/fake.rs"]
 mod fake;
-#[path = "upstream_support/pass.rs"]
-mod pass;
+#[path = "upstream_support/permit.rs"]
+mod permit;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -21,7 +21,7 @@ use std::time::{Duration, Instant};
 
 use fake::{Fake, answer, many, one, request};
 use gateway::upstream::{Excess, HttpLink, HttpOptions, HttpServer, Stage, UpstreamError};
-use pass::pass;
+use permit::permit;
 
 const MIB: usize = 1024 * 1024;
 
@@ -31,14 +31,14 @@ fn link_with(fake: &Fake, change: impl FnOnce(&mut HttpOptions)) -> HttpLink {
     HttpLink::new(HttpServer::new(options).unwrap())
 }
 
-/// What a server that says these bytes after a request comes to.
+/// The result of a request to a server that responds with these bytes.
 async fn fate(bytes: &'static [u8]) -> Result<(u16, String), UpstreamError> {
     let fake = Fake::new(move |mut wire| async move {
         wire.request().await.unwrap();
         wire.say(bytes).await;
     })
     .await;
-    fake.link().request(&pass(), request(1)).await.map(one)
+    fake.link().request(&permit(), request(1)).await.map(one)
 }
 
 #[tokio::test]
@@ -49,7 +49,7 @@ async fn a_closed_port_means_never_sent() {
     };
     let url = format!("http://127.0.0.1:{port}/mcp").parse().unwrap();
     let link = HttpLink::new(HttpServer::new(HttpOptions::new(url)).unwrap());
-    let error = link.request(&pass(), request(1)).await.err().unwrap();
+    let error = link.request(&permit(), request(1)).await.err().unwrap();
     assert!(
         matches!(error, UpstreamError::NeverSent { .. }) && !error.may_have_happened(),
         "{error}"
@@ -57,7 +57,7 @@ async fn a_closed_port_means_never_sent() {
 }
 
 #[tokio::test]
-async fn an_answer_cut_off_anywhere_is_lost() {
+async fn a_response_cut_off_anywhere_is_lost() {
     const WHOLE: &[u8] =
         b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 4\r\n\r\n\"ab\"";
     for cut in 0..WHOLE.len() {
@@ -73,13 +73,13 @@ async fn a_request_that_was_read_is_never_sent_again() {
     let fake = Fake::new(|mut wire| async move {
         let first = wire.request().await.unwrap();
         wire.json(&first.body).await;
-        // The second on this connection is read and not answered.
+        // The second request on this connection is read and not answered.
         wire.request().await;
     })
     .await;
     let link = fake.link();
-    one(link.request(&pass(), request(1)).await.unwrap());
-    let error = link.request(&pass(), request(2)).await.err().unwrap();
+    one(link.request(&permit(), request(1)).await.unwrap());
+    let error = link.request(&permit(), request(2)).await.err().unwrap();
     assert!(matches!(error, UpstreamError::Lost { .. }), "{error}");
     assert_eq!(fake.seen().len(), 2);
 }
@@ -100,7 +100,7 @@ async fn broken_http_is_garbled() {
     for bytes in CASES {
         let error = fate(bytes).await.unwrap_err();
         let said = String::from_utf8_lossy(bytes);
-        assert!(matches!(error, UpstreamError::Garbled { .. }), "{said}: {error}");
+        assert!(matches!(error, UpstreamError::Malformed { .. }), "{said}: {error}");
     }
 }
 
@@ -112,8 +112,8 @@ async fn a_head_without_end_is_garbled() {
         while wire.say(format!("x-more: {}\r\n", "x".repeat(1000))).await {}
     })
     .await;
-    let error = fake.link().request(&pass(), request(1)).await.err().unwrap();
-    assert!(matches!(error, UpstreamError::Garbled { .. }), "{error}");
+    let error = fake.link().request(&permit(), request(1)).await.err().unwrap();
+    assert!(matches!(error, UpstreamError::Malformed { .. }), "{error}");
 }
 
 #[tokio::test]
@@ -140,11 +140,11 @@ async fn bytes_after_the_answer_never_become_the_next_answer() {
         })
         .await;
         let link = fake.link();
-        assert_eq!(one(link.request(&pass(), request(1)).await.unwrap()).1, answer(1));
+        assert_eq!(one(link.request(&permit(), request(1)).await.unwrap()).1, answer(1));
         if !at_once {
             tokio::time::sleep(Duration::from_millis(50)).await;
         }
-        assert_eq!(one(link.request(&pass(), request(2)).await.unwrap()).1, answer(2));
+        assert_eq!(one(link.request(&permit(), request(2)).await.unwrap()).1, answer(2));
         assert_eq!(fake.connections(), 2);
     }
 }
@@ -158,7 +158,7 @@ async fn a_server_that_says_nothing_times_out() {
     .await;
     let link =
         link_with(&fake, |options| options.waits.first_byte_max = Duration::from_millis(100));
-    let error = link.request(&pass(), request(1)).await.err().unwrap();
+    let error = link.request(&permit(), request(1)).await.err().unwrap();
     assert!(matches!(error, UpstreamError::TimedOut { stage: Stage::FirstByte, .. }), "{error}");
     assert!(error.may_have_happened());
 }
@@ -175,7 +175,7 @@ async fn a_server_that_stops_in_the_middle_times_out() {
         })
         .await;
         let link = link_with(&fake, |options| options.waits.idle_max = Duration::from_millis(100));
-        let error = match link.request(&pass(), request(1)).await {
+        let error = match link.request(&permit(), request(1)).await {
             Ok(reply) => many(reply).next().await.unwrap().unwrap_err(),
             Err(error) => error,
         };
@@ -199,7 +199,7 @@ async fn a_server_that_drips_times_out_in_the_end() {
             options.waits.total_max = Duration::from_millis(200);
         });
         let began = Instant::now();
-        let error = match link.request(&pass(), request(1)).await {
+        let error = match link.request(&permit(), request(1)).await {
             Ok(reply) => many(reply).next().await.unwrap().unwrap_err(),
             Err(error) => error,
         };
@@ -225,7 +225,7 @@ async fn a_stream_meant_to_stay_open_may_be_quiet() {
     });
     let mut out = request(1);
     out.stays_open = true;
-    let mut events = many(link.request(&pass(), out).await.unwrap());
+    let mut events = many(link.request(&permit(), out).await.unwrap());
     for _ in 0..2 {
         events.next().await.unwrap().unwrap();
     }
@@ -241,14 +241,14 @@ async fn an_announced_flood_is_refused_unread() {
         wire.is_hung_up().await;
     })
     .await;
-    let error = fake.link().request(&pass(), request(1)).await.err().unwrap();
+    let error = fake.link().request(&permit(), request(1)).await.err().unwrap();
     assert!(
         matches!(error, UpstreamError::TooLarge { what: Excess::Answer, bytes_max } if bytes_max == 32 * MIB),
         "{error}"
     );
 }
 
-/// Says chunk after chunk for ever, and counts how many somebody took.
+/// Sends chunks forever and counts the bytes that were accepted.
 async fn flood(head: &'static str, chunk: &'static str) -> (Fake, Arc<AtomicUsize>) {
     let taken = Arc::new(AtomicUsize::new(0));
     let count = Arc::clone(&taken);
@@ -271,7 +271,7 @@ async fn flood(head: &'static str, chunk: &'static str) -> (Fake, Arc<AtomicUsiz
 async fn an_unannounced_flood_is_cut_at_the_bound() {
     let (fake, taken) = flood("200 OK\r\ncontent-type: application/json", "x").await;
     let link = link_with(&fake, |options| options.bounds.answer_bytes_max = 4 * MIB);
-    let error = link.request(&pass(), request(1)).await.err().unwrap();
+    let error = link.request(&permit(), request(1)).await.err().unwrap();
     assert!(matches!(error, UpstreamError::TooLarge { what: Excess::Answer, .. }), "{error}");
     assert!(taken.load(Ordering::Relaxed) < 16 * MIB);
 }
@@ -280,7 +280,7 @@ async fn an_unannounced_flood_is_cut_at_the_bound() {
 async fn a_line_without_end_is_cut_at_the_bound() {
     let (fake, taken) = flood("200 OK\r\ncontent-type: text/event-stream", "data:xxx").await;
     let link = link_with(&fake, |options| options.bounds.event_bytes_max = MIB);
-    let mut events = many(link.request(&pass(), request(1)).await.unwrap());
+    let mut events = many(link.request(&permit(), request(1)).await.unwrap());
     let error = events.next().await.unwrap().unwrap_err();
     assert!(matches!(error, UpstreamError::TooLarge { what: Excess::Event, .. }), "{error}");
     assert!(events.next().await.is_none());
@@ -290,14 +290,14 @@ async fn a_line_without_end_is_cut_at_the_bound() {
 #[tokio::test]
 async fn a_refusal_without_end_is_cut() {
     let (fake, taken) = flood("500 Oops\r\ncontent-type: text/html", "<h1>").await;
-    let error = fake.link().request(&pass(), request(1)).await.err().unwrap();
+    let error = fake.link().request(&permit(), request(1)).await.err().unwrap();
     let UpstreamError::Status { status: 500, body } = error else { panic!("{error}") };
     assert_eq!(body.len(), 64 * 1024);
     assert!(taken.load(Ordering::Relaxed) < 16 * MIB);
 }
 
 #[tokio::test]
-async fn a_stream_that_does_not_end_after_its_answer_is_closed() {
+async fn a_stream_that_stays_open_after_its_response_is_closed() {
     let (told, mut heard) = tokio::sync::mpsc::channel(1);
     let fake = Fake::new(move |mut wire| {
         let told = told.clone();
@@ -311,14 +311,14 @@ async fn a_stream_that_does_not_end_after_its_answer_is_closed() {
     .await;
     let link =
         link_with(&fake, |options| options.bounds.ending_wait_max = Duration::from_millis(50));
-    let mut events = many(link.request(&pass(), request(1)).await.unwrap());
+    let mut events = many(link.request(&permit(), request(1)).await.unwrap());
     events.next().await.unwrap().unwrap();
     events.finish();
     assert!(heard.recv().await.unwrap());
 }
 
-/// Hostile servers of all kinds, and beside them one that must stay quick. Floods are sent from a
-/// thread apart, so that only what we do with them is measured.
+/// Hostile servers of all kinds, and an honest one that must stay fast. Floods are sent from a
+/// separate runtime, so that only our handling is measured.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_hostile_server_does_not_slow_another() {
     let apart =
@@ -336,7 +336,7 @@ async fn a_hostile_server_does_not_slow_another() {
         for id in 0..4 {
             let link = HttpLink::new(Arc::clone(&server));
             hostile.push(tokio::spawn(async move {
-                while link.request(&pass(), request(id)).await.is_err() {}
+                while link.request(&permit(), request(id)).await.is_err() {}
             }));
         }
     }
@@ -344,12 +344,12 @@ async fn a_hostile_server_does_not_slow_another() {
     let mut waits: Vec<Duration> = Vec::new();
     for id in 0..100 {
         let began = Instant::now();
-        one(link.request(&pass(), request(id)).await.unwrap());
+        one(link.request(&permit(), request(id)).await.unwrap());
         waits.push(began.elapsed());
     }
     waits.sort();
     hostile.iter().for_each(tokio::task::JoinHandle::abort);
     apart.shutdown_background();
-    // The machine is busy with the flood itself, so this says only that nobody waits for anybody.
+    // The machine is busy with the flood, so this only shows that no call waits for another.
     assert!(waits[50] < Duration::from_millis(250), "half of the calls took {:?}", waits[50]);
 }

@@ -1,4 +1,4 @@
-//! Honest servers over HTTP: connections are reused, streams keep their order, headers are ours.
+//! Well-behaved HTTP servers: connections are reused, streams keep their order, headers are ours.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -11,46 +11,46 @@
 
 #[path = "upstream_support/fake.rs"]
 mod fake;
-#[path = "upstream_support/pass.rs"]
-mod pass;
+#[path = "upstream_support/permit.rs"]
+mod permit;
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use fake::{Fake, answer, many, one, request};
-use gateway::Account;
+use gateway::BufferQuota;
 use gateway::upstream::{
-    HttpLink, HttpOptions, HttpServer, Listening, Outgoing, Reply, Stage, TargetRefused,
-    UpstreamError,
+    HttpLink, HttpOptions, HttpServer, Reply, ServerStream, Stage, TargetRefused, UpstreamError,
+    UpstreamMessage,
 };
 use hyper::header::{HeaderName, HeaderValue};
-use pass::pass;
+use permit::permit;
 
-async fn settled(check: impl Fn() -> bool) {
+async fn until(check: impl Fn() -> bool) {
     for _ in 0..500 {
         if check() {
             return;
         }
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
-    panic!("it did not come to pass in five seconds");
+    panic!("the condition did not hold within five seconds");
 }
 
 #[tokio::test]
-async fn requests_one_after_another_share_a_connection() {
+async fn sequential_requests_share_a_connection() {
     let fake = Fake::echo().await;
     let link = fake.link();
     for id in 0..50 {
         let out = request(id);
         let sent = String::from_utf8(out.body.to_vec()).unwrap();
-        assert_eq!(one(link.request(&pass(), out).await.unwrap()), (200, sent));
+        assert_eq!(one(link.request(&permit(), out).await.unwrap()), (200, sent));
     }
     assert_eq!(fake.connections(), 1);
 }
 
 #[tokio::test]
-async fn answers_of_every_shape_share_a_connection_and_each_request_is_sent_once() {
-    /// What a server does with an answer: in one piece, in two, in chunks, after an interim one.
+async fn responses_of_every_framing_share_a_connection_and_each_request_is_sent_once() {
+    /// Framings of a response: in one write, in two, in chunks, after an interim response.
     const SHAPES: [&str; 5] = ["plain", "split", "chunked", "continue", "long"];
     let order =
         || (0..SHAPES.len()).flat_map(|first| [first; 5]).chain(0..SHAPES.len()).chain([0, 2]);
@@ -74,8 +74,8 @@ async fn answers_of_every_shape_share_a_connection_and_each_request_is_sent_once
                     wire.say(format!("HTTP/1.1 100 Continue\r\n\r\n{head}{length}{body}")).await;
                 }
                 "long" => {
-                    let room = " ".repeat(20_000);
-                    wire.json(&format!("{body}{room}")).await;
+                    let padding = " ".repeat(20_000);
+                    wire.json(&format!("{body}{padding}")).await;
                 }
                 _ => {
                     wire.json(&body).await;
@@ -89,7 +89,7 @@ async fn answers_of_every_shape_share_a_connection_and_each_request_is_sent_once
     for (id, _) in order().enumerate() {
         let out = request(id as u64);
         sent.push(String::from_utf8(out.body.to_vec()).unwrap());
-        let (status, body) = one(link.request(&pass(), out).await.unwrap());
+        let (status, body) = one(link.request(&permit(), out).await.unwrap());
         assert_eq!((status, body.trim_end()), (200, sent.last().unwrap().as_str()));
     }
     assert_eq!(fake.connections(), 1);
@@ -98,7 +98,7 @@ async fn answers_of_every_shape_share_a_connection_and_each_request_is_sent_once
 }
 
 #[tokio::test]
-async fn requests_at_once_have_a_connection_each_and_leave_it_for_the_next() {
+async fn concurrent_requests_get_a_connection_each_and_leave_it_for_reuse() {
     let fake = Fake::new(|mut wire| async move {
         while let Some(seen) = wire.request().await {
             tokio::time::sleep(Duration::from_millis(50)).await;
@@ -111,7 +111,7 @@ async fn requests_at_once_have_a_connection_each_and_leave_it_for_the_next() {
         let calls: Vec<_> = (0..8)
             .map(|id| {
                 let link = HttpLink::new(Arc::clone(&server));
-                tokio::spawn(async move { link.request(&pass(), request(id)).await.unwrap() })
+                tokio::spawn(async move { link.request(&permit(), request(id)).await.unwrap() })
             })
             .collect();
         for (id, call) in (0..8).zip(calls) {
@@ -131,16 +131,16 @@ async fn a_connection_closed_while_idle_is_replaced_without_sending_twice() {
     .await;
     let link = fake.link();
     for id in 0..20 {
-        one(link.request(&pass(), request(id)).await.unwrap());
-        // The server closes without a word; its end of the line is there before we ask again.
+        one(link.request(&permit(), request(id)).await.unwrap());
+        // The server closes silently; that must arrive before the next request.
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
     assert_eq!((fake.connections(), fake.seen().len()), (20, 20));
 }
 
-/// The runtime learns of the closing only when it next looks at its sockets; the kernel knows before.
+/// The runtime notices the close only when it next polls its sockets; the kernel knows earlier.
 #[tokio::test]
-async fn a_connection_closed_behind_the_runtimes_back_is_not_written_to() {
+async fn a_connection_closed_unnoticed_by_the_runtime_is_not_written_to() {
     use std::io::{Read, Write};
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();
@@ -156,15 +156,15 @@ async fn a_connection_closed_behind_the_runtimes_back_is_not_written_to() {
     let url = format!("http://127.0.0.1:{port}/").parse().unwrap();
     let link = HttpLink::new(HttpServer::new(HttpOptions::new(url)).unwrap());
     for id in 0..10 {
-        one(link.request(&pass(), request(id)).await.unwrap());
-        // This holds up the runtime's only thread.
+        one(link.request(&permit(), request(id)).await.unwrap());
+        // This blocks the runtime's only thread.
         std::thread::sleep(Duration::from_millis(20));
     }
     server.join().unwrap();
 }
 
 #[tokio::test]
-async fn a_server_that_closes_after_each_answer_gets_a_connection_each() {
+async fn a_server_that_closes_after_each_response_gets_a_connection_each() {
     let fake = Fake::new(|mut wire| async move {
         let seen = wire.request().await.unwrap();
         let body = seen.body;
@@ -174,13 +174,13 @@ async fn a_server_that_closes_after_each_answer_gets_a_connection_each() {
     .await;
     let link = fake.link();
     for id in 0..20 {
-        one(link.request(&pass(), request(id)).await.unwrap());
+        one(link.request(&permit(), request(id)).await.unwrap());
     }
     assert_eq!((fake.connections(), fake.seen().len()), (20, 20));
 }
 
 #[tokio::test]
-async fn an_answer_that_ends_with_the_connection_is_whole() {
+async fn a_response_that_ends_with_the_connection_is_complete() {
     let fake = Fake::new(|mut wire| async move {
         wire.request().await.unwrap();
         wire.say("HTTP/1.1 200 OK\r\ncontent-type: application/json; charset=utf-8\r\n\r\n{\"a\":")
@@ -188,7 +188,7 @@ async fn an_answer_that_ends_with_the_connection_is_whole() {
         wire.say("1}").await;
     })
     .await;
-    assert_eq!(one(fake.link().request(&pass(), request(1)).await.unwrap()).1, "{\"a\":1}");
+    assert_eq!(one(fake.link().request(&permit(), request(1)).await.unwrap()).1, "{\"a\":1}");
 }
 
 #[tokio::test]
@@ -206,10 +206,10 @@ async fn a_burst_of_progress_keeps_its_order_and_its_connection() {
     })
     .await;
     let link = fake.link();
-    // The connection comes back whether the stream is read to its end, finished, or dropped after
-    // its answer.
+    // The connection is reused whether the stream is read to its end, finished, or dropped after
+    // its response.
     for round in 0..3 {
-        let mut events = many(link.request(&pass(), request(1)).await.unwrap());
+        let mut events = many(link.request(&permit(), request(1)).await.unwrap());
         for n in 0..BURST {
             let event = events.next().await.unwrap().unwrap();
             assert_eq!(event.message, format!("{{\"n\":{n}}}"));
@@ -221,19 +221,19 @@ async fn a_burst_of_progress_keeps_its_order_and_its_connection() {
             1 => events.finish(),
             _ => drop(events),
         }
-        // The end may still be on its way.
+        // The end may still be in transit.
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
     one_more_on_the_same(&fake, &link).await;
 }
 
 async fn one_more_on_the_same(fake: &Fake, link: &HttpLink) {
-    drop(link.request(&pass(), request(1)).await.unwrap());
+    drop(link.request(&permit(), request(1)).await.unwrap());
     assert_eq!(fake.connections(), 1);
 }
 
 #[tokio::test]
-async fn a_stream_dropped_before_its_answer_is_closed() {
+async fn a_stream_dropped_before_its_response_is_closed() {
     let (told, mut heard) = tokio::sync::mpsc::channel(1);
     let fake = Fake::new(move |mut wire| {
         let told = told.clone();
@@ -245,14 +245,14 @@ async fn a_stream_dropped_before_its_answer_is_closed() {
         }
     })
     .await;
-    let mut events = many(fake.link().request(&pass(), request(1)).await.unwrap());
+    let mut events = many(fake.link().request(&permit(), request(1)).await.unwrap());
     events.next().await.unwrap().unwrap();
     drop(events);
     assert!(heard.recv().await.unwrap());
 }
 
 #[tokio::test]
-async fn a_request_dropped_before_its_head_is_closed() {
+async fn a_request_dropped_before_its_response_head_is_closed() {
     let (told, mut heard) = tokio::sync::mpsc::channel(1);
     let fake = Fake::new(move |mut wire| {
         let told = told.clone();
@@ -264,14 +264,14 @@ async fn a_request_dropped_before_its_head_is_closed() {
     })
     .await;
     let link = fake.link();
-    let call = tokio::spawn(async move { link.request(&pass(), request(1)).await.map(|_| ()) });
+    let call = tokio::spawn(async move { link.request(&permit(), request(1)).await.map(|_| ()) });
     assert!(heard.recv().await.unwrap());
     call.abort();
     assert!(heard.recv().await.unwrap());
 }
 
 #[tokio::test]
-async fn the_headers_are_ours_and_the_owners_and_nobody_elses() {
+async fn only_our_headers_and_the_owners_are_sent() {
     let fake = Fake::new(|mut wire| async move {
         while let Some(seen) = wire.request().await {
             let body = seen.body;
@@ -287,7 +287,7 @@ async fn the_headers_are_ours_and_the_owners_and_nobody_elses() {
     let link = HttpLink::new(HttpServer::new(options).unwrap());
     let mut hello = request(0);
     hello.opens_session = true;
-    one(link.request(&pass(), hello).await.unwrap());
+    one(link.request(&permit(), hello).await.unwrap());
     link.set_protocol_version("2025-11-25");
     assert_eq!(link.session().as_deref(), Some("s-1"));
 
@@ -306,7 +306,7 @@ async fn the_headers_are_ours_and_the_owners_and_nobody_elses() {
     ]
     .map(|(name, value)| (HeaderName::from_static(name), HeaderValue::from_static(value)))
     .to_vec();
-    one(link.request(&pass(), out).await.unwrap());
+    one(link.request(&permit(), out).await.unwrap());
 
     let [first, second] = &fake.seen()[..] else { panic!("two requests") };
     assert_eq!((second.method.as_str(), second.target.as_str()), ("POST", "/mcp?key=1"));
@@ -330,7 +330,7 @@ async fn the_headers_are_ours_and_the_owners_and_nobody_elses() {
 }
 
 #[tokio::test]
-async fn only_the_opening_answer_gives_a_session_and_closing_ends_it() {
+async fn only_the_handshake_response_opens_a_session_and_closing_ends_it() {
     let fake = Fake::new(|mut wire| async move {
         while let Some(seen) = wire.request().await {
             let id = if seen.body.contains("\"id\":7") { "opened" } else { "stray" };
@@ -342,14 +342,14 @@ async fn only_the_opening_answer_gives_a_session_and_closing_ends_it() {
     })
     .await;
     let link = fake.link();
-    one(link.request(&pass(), request(1)).await.unwrap());
+    one(link.request(&permit(), request(1)).await.unwrap());
     assert_eq!(link.session(), None);
     link.close().await;
     assert_eq!(fake.seen().len(), 1, "there was no session to end");
     let mut hello = request(7);
     hello.opens_session = true;
-    one(link.request(&pass(), hello).await.unwrap());
-    one(link.request(&pass(), request(8)).await.unwrap());
+    one(link.request(&permit(), hello).await.unwrap());
+    one(link.request(&permit(), request(8)).await.unwrap());
     assert_eq!(link.session().as_deref(), Some("opened"));
     link.close().await;
     let last = fake.seen().pop().unwrap();
@@ -360,7 +360,7 @@ async fn only_the_opening_answer_gives_a_session_and_closing_ends_it() {
     assert_eq!(link.session(), None);
 }
 
-/// A server with one session at a time, which it forgets before the third message of each.
+/// A server with one session at a time, which it loses before the third message of each.
 async fn forgetful(refusal: &'static str) -> Fake {
     let forgets = Arc::new(std::sync::Mutex::new((0, 0)));
     Fake::new(move |mut wire| {
@@ -395,23 +395,24 @@ async fn forgetful(refusal: &'static str) -> Fake {
 }
 
 #[tokio::test]
-async fn a_server_that_lost_the_session_is_greeted_again_and_asked_once_more() {
+async fn a_server_that_lost_the_session_gets_a_new_handshake_and_the_request_again() {
     let json = "content-type: application/json\r\n";
-    let nobodys = r#"{"jsonrpc":"2.0","id":null,"error":{"code":-32001,"message":"no session"}}"#;
-    let length = nobodys.len();
+    let no_session =
+        r#"{"jsonrpc":"2.0","id":null,"error":{"code":-32001,"message":"no session"}}"#;
+    let length = no_session.len();
     let refusals = [
         "HTTP/1.1 404 Not Found\r\ncontent-length: 0\r\n\r\n".to_owned(),
-        format!("HTTP/1.1 404 Not Found\r\n{json}content-length: {length}\r\n\r\n{nobodys}"),
-        format!("HTTP/1.1 400 Bad Request\r\n{json}content-length: {length}\r\n\r\n{nobodys}"),
+        format!("HTTP/1.1 404 Not Found\r\n{json}content-length: {length}\r\n\r\n{no_session}"),
+        format!("HTTP/1.1 400 Bad Request\r\n{json}content-length: {length}\r\n\r\n{no_session}"),
     ];
     for refusal in refusals {
         let fake = forgetful(refusal.leak()).await;
         let link = fake.link();
         let mut hello = request(7);
         hello.opens_session = true;
-        one(link.request(&pass(), hello).await.unwrap());
+        one(link.request(&permit(), hello).await.unwrap());
         for id in [1, 2, 3] {
-            assert_eq!(one(link.request(&pass(), request(id)).await.unwrap()).0, 200);
+            assert_eq!(one(link.request(&permit(), request(id)).await.unwrap()).0, 200);
         }
         let said = |seen: &fake::Seen| {
             let is_told = seen.body.contains("notifications/initialized");
@@ -435,7 +436,7 @@ async fn a_server_that_lost_the_session_is_greeted_again_and_asked_once_more() {
 }
 
 #[tokio::test]
-async fn a_refusal_that_answers_the_request_is_no_lost_session() {
+async fn an_error_response_to_the_request_is_not_a_lost_session() {
     let fake = Fake::new(|mut wire| async move {
         while let Some(seen) = wire.request().await {
             let head = "content-type: application/json\r\nmcp-session-id: s\r\n";
@@ -450,13 +451,13 @@ async fn a_refusal_that_answers_the_request_is_no_lost_session() {
     let link = fake.link();
     let mut hello = request(7);
     hello.opens_session = true;
-    one(link.request(&pass(), hello).await.unwrap());
-    assert_eq!(one(link.request(&pass(), request(1)).await.unwrap()), (404, answer(1)));
+    one(link.request(&permit(), hello).await.unwrap());
+    assert_eq!(one(link.request(&permit(), request(1)).await.unwrap()), (404, answer(1)));
     assert_eq!(fake.seen().len(), 2);
 }
 
 #[tokio::test]
-async fn a_farewell_that_nobody_takes_is_short() {
+async fn closing_an_unresponsive_session_times_out() {
     let fake = Fake::new(|mut wire| async move {
         let seen = wire.request().await.unwrap();
         let head = "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\nmcp-session-id: s\r\n";
@@ -466,16 +467,16 @@ async fn a_farewell_that_nobody_takes_is_short() {
     })
     .await;
     let mut options = fake.options();
-    options.waits.farewell_max = Duration::from_millis(50);
+    options.waits.delete_session_max = Duration::from_millis(50);
     let link = HttpLink::new(HttpServer::new(options).unwrap());
     let mut hello = request(1);
     hello.opens_session = true;
-    one(link.request(&pass(), hello).await.unwrap());
+    one(link.request(&permit(), hello).await.unwrap());
     tokio::time::timeout(Duration::from_secs(2), link.close()).await.unwrap();
 }
 
 #[tokio::test]
-async fn a_notification_is_taken_and_a_request_may_be_too() {
+async fn a_notification_or_a_request_may_be_accepted_without_a_response() {
     let fake = Fake::new(|mut wire| async move {
         while wire.request().await.is_some() {
             wire.say("HTTP/1.1 202 Accepted\r\ncontent-length: 0\r\n\r\n").await;
@@ -483,13 +484,13 @@ async fn a_notification_is_taken_and_a_request_may_be_too() {
     })
     .await;
     let link = fake.link();
-    link.send(&pass(), Outgoing::notification("{}".into())).await.unwrap();
-    assert!(matches!(link.request(&pass(), request(1)).await, Ok(Reply::Accepted)));
+    link.send(&permit(), UpstreamMessage::notification("{}".into())).await.unwrap();
+    assert!(matches!(link.request(&permit(), request(1)).await, Ok(Reply::Accepted)));
     assert_eq!(fake.connections(), 1);
 }
 
 #[tokio::test]
-async fn listening_gives_events_and_can_go_on_after_one() {
+async fn listening_gives_events_and_can_resume_after_one() {
     let fake = Fake::new(|mut wire| async move {
         while let Some(seen) = wire.request().await {
             assert_eq!(seen.method, "GET");
@@ -503,7 +504,7 @@ async fn listening_gives_events_and_can_go_on_after_one() {
     .await;
     let link = fake.link();
     for (last, from) in [(None, "none"), (Some("e-9"), "e-9")] {
-        let Listening::Open(mut events) = link.listen(&pass(), last).await.unwrap() else {
+        let ServerStream::Open(mut events) = link.listen(&permit(), last).await.unwrap() else {
             panic!("it listens")
         };
         let priming = events.next().await.unwrap().unwrap();
@@ -517,7 +518,7 @@ async fn listening_gives_events_and_can_go_on_after_one() {
 }
 
 #[tokio::test]
-async fn a_server_without_a_stream_of_its_own_says_405() {
+async fn a_server_without_a_stream_of_its_own_responds_405() {
     let fake = Fake::new(|mut wire| async move {
         while wire.request().await.is_some() {
             wire.say("HTTP/1.1 405 Method Not Allowed\r\ncontent-length: 4\r\n\r\nnope").await;
@@ -525,13 +526,13 @@ async fn a_server_without_a_stream_of_its_own_says_405() {
     })
     .await;
     let link = fake.link();
-    assert!(matches!(link.listen(&pass(), None).await, Ok(Listening::NotOffered)));
-    assert!(matches!(link.listen(&pass(), None).await, Ok(Listening::NotOffered)));
+    assert!(matches!(link.listen(&permit(), None).await, Ok(ServerStream::NotOffered)));
+    assert!(matches!(link.listen(&permit(), None).await, Ok(ServerStream::NotOffered)));
     assert_eq!(fake.connections(), 1);
 }
 
 #[tokio::test]
-async fn refusals_are_answers_only_in_the_words_of_json_rpc() {
+async fn an_error_status_is_a_response_only_with_a_json_rpc_body() {
     let error = "{\"jsonrpc\":\"2.0\",\"id\":1,\"error\":{\"code\":-32001,\"message\":\"gone\"}}";
     let cases = [
         ("404 Not Found", "application/json", error, Some(404)),
@@ -550,7 +551,7 @@ async fn refusals_are_answers_only_in_the_words_of_json_rpc() {
         })
         .await;
         let number: u16 = status[..3].parse().unwrap();
-        match (fake.link().request(&pass(), request(1)).await, expected) {
+        match (fake.link().request(&permit(), request(1)).await, expected) {
             (Ok(reply), Some(expected)) => assert_eq!(one(reply), (expected, body.to_owned())),
             (Err(UpstreamError::Status { status, body: kept }), None) => {
                 assert_eq!((status, kept), (number, body.into()));
@@ -562,7 +563,7 @@ async fn refusals_are_answers_only_in_the_words_of_json_rpc() {
 }
 
 #[tokio::test]
-async fn one_connection_too_many_waits_and_one_waiter_too_many_is_refused() {
+async fn a_connection_over_the_limit_waits_and_a_waiter_over_the_limit_is_refused() {
     let (go, gone) = tokio::sync::watch::channel(false);
     let fake = Fake::new(move |mut wire| {
         let mut gone = gone.clone();
@@ -581,10 +582,10 @@ async fn one_connection_too_many_waits_and_one_waiter_too_many_is_refused() {
     let server = HttpServer::new(options).unwrap();
     let spawn = |id| {
         let link = HttpLink::new(Arc::clone(&server));
-        tokio::spawn(async move { link.request(&pass(), request(id)).await.map(one) })
+        tokio::spawn(async move { link.request(&permit(), request(id)).await.map(one) })
     };
     let first = spawn(1);
-    settled(|| fake.seen().len() == 1).await;
+    until(|| fake.seen().len() == 1).await;
     let second = spawn(2);
     tokio::time::sleep(Duration::from_millis(50)).await;
     let third = spawn(3).await.unwrap().unwrap_err();
@@ -600,7 +601,7 @@ async fn one_connection_too_many_waits_and_one_waiter_too_many_is_refused() {
 }
 
 #[tokio::test]
-async fn one_grant_has_half_of_the_connections() {
+async fn one_grant_may_use_half_of_the_connections() {
     let fake = Fake::new(|mut wire| async move {
         while let Some(seen) = wire.request().await {
             if seen.body.contains("\"id\":9") {
@@ -615,42 +616,42 @@ async fn one_grant_has_half_of_the_connections() {
     options.bounds.connections_max = 6;
     options.waits.queue_max = Duration::from_millis(300);
     let server = HttpServer::new(options).unwrap();
-    let (one_grant, other) = (Account::default(), Account::default());
-    // Each of another conversation, as those of its sessions are.
-    let link = |account: &Account| HttpLink::new(Arc::clone(&server)).on(account.clone());
+    let (one_grant, other) = (BufferQuota::default(), BufferQuota::default());
+    // Separate links, like those of separate sessions.
+    let link = |account: &BufferQuota| HttpLink::new(Arc::clone(&server)).on(account.clone());
     let spawn = |id| {
         let link = link(&one_grant);
-        tokio::spawn(async move { link.request(&pass(), request(id)).await.map(one) })
+        tokio::spawn(async move { link.request(&permit(), request(id)).await.map(one) })
     };
     let calls: Vec<_> = (1..=3).map(spawn).collect();
-    settled(|| fake.seen().len() == 3).await;
+    until(|| fake.seen().len() == 3).await;
     let fourth = spawn(9).await.unwrap().unwrap_err();
     assert!(matches!(fourth, UpstreamError::TimedOut { stage: Stage::Queue, .. }), "{fourth}");
-    one(link(&other).request(&pass(), request(9)).await.unwrap());
+    one(link(&other).request(&permit(), request(9)).await.unwrap());
 
     for call in calls {
         call.abort();
         let _ = call.await;
     }
-    one(link(&one_grant).request(&pass(), request(9)).await.unwrap());
+    one(link(&one_grant).request(&permit(), request(9)).await.unwrap());
 }
 
 #[tokio::test]
-async fn an_idle_connection_is_closed_in_time() {
+async fn an_idle_connection_is_closed_after_the_timeout() {
     let fake = Fake::echo().await;
     let mut options = fake.options();
     options.bounds.idle_keep_max = Duration::from_millis(100);
     let server = HttpServer::new(options).unwrap();
     let link = HttpLink::new(Arc::clone(&server));
-    one(link.request(&pass(), request(1)).await.unwrap());
+    one(link.request(&permit(), request(1)).await.unwrap());
     assert_eq!(server.idle_connections(), 1);
-    settled(|| server.idle_connections() == 0).await;
-    one(link.request(&pass(), request(2)).await.unwrap());
+    until(|| server.idle_connections() == 0).await;
+    one(link.request(&permit(), request(2)).await.unwrap());
     assert_eq!(fake.connections(), 2);
 }
 
 #[tokio::test]
-async fn a_server_that_keeps_connections_shortly_is_believed() {
+async fn a_short_keep_alive_of_the_server_is_respected() {
     let fake = Fake::new(|mut wire| async move {
         while let Some(seen) = wire.request().await {
             let head =
@@ -662,12 +663,12 @@ async fn a_server_that_keeps_connections_shortly_is_believed() {
     .await;
     let server = HttpServer::new(fake.options()).unwrap();
     let link = HttpLink::new(Arc::clone(&server));
-    one(link.request(&pass(), request(1)).await.unwrap());
+    one(link.request(&permit(), request(1)).await.unwrap());
     assert_eq!(server.idle_connections(), 0);
 }
 
 #[test]
-fn addresses_that_cannot_be_used_are_refused_before_anything_is_sent() {
+fn unusable_addresses_are_refused_before_anything_is_sent() {
     let refuse = |url: &str| HttpServer::new(HttpOptions::new(url.parse().unwrap())).err().unwrap();
     assert!(matches!(refuse("http://192.0.2.1/mcp"), TargetRefused::PlainHttp(_)));
     assert!(matches!(refuse("http://[2001:db8::1]/mcp"), TargetRefused::PlainHttp(_)));
@@ -683,10 +684,10 @@ fn addresses_that_cannot_be_used_are_refused_before_anything_is_sent() {
 }
 
 #[tokio::test]
-async fn a_name_is_used_only_if_it_means_this_machine() {
+async fn a_name_of_this_machine_may_use_plain_http() {
     let fake = Fake::echo().await;
     let mut options = fake.options();
     options.url = format!("http://localhost:{}/mcp", fake.port).parse().unwrap();
     let link = HttpLink::new(HttpServer::new(options).unwrap());
-    one(link.request(&pass(), request(1)).await.unwrap());
+    one(link.request(&permit(), request(1)).await.unwrap());
 }

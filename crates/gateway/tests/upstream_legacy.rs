@@ -1,4 +1,4 @@
-//! Servers that speak HTTP+SSE of 2024-11-05: found out by their refusal, and then like any other.
+//! HTTP+SSE servers of 2024-11-05: detected by their refusal, then used like any other.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -11,18 +11,18 @@
 
 #[path = "upstream_support/fake.rs"]
 mod fake;
-#[path = "upstream_support/pass.rs"]
-mod pass;
+#[path = "upstream_support/permit.rs"]
+mod permit;
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use fake::{Fake, Wire, answer, many, one, request};
-use gateway::upstream::{HttpLink, HttpServer, Listening, Outgoing, UpstreamError};
-use pass::pass;
+use gateway::upstream::{HttpLink, HttpServer, ServerStream, UpstreamError, UpstreamMessage};
+use permit::permit;
 use tokio::sync::broadcast;
 
-/// What the server does with a message: the events it says on its stream.
+/// The events that the server sends in response to a message.
 fn events_for(body: &str) -> Vec<String> {
     let message: serde_json::Value = serde_json::from_str(body).unwrap();
     let Some(id) = message["id"].as_u64() else { return Vec::new() };
@@ -78,39 +78,39 @@ async fn server(endpoint: &'static str) -> (Fake, broadcast::Sender<String>) {
     (fake, said)
 }
 
-fn hello(id: u64) -> Outgoing {
+fn hello(id: u64) -> UpstreamMessage {
     let mut out = request(id);
     out.opens_session = true;
     out
 }
 
 #[tokio::test]
-async fn a_refused_handshake_is_said_again_the_older_way() {
+async fn a_refused_handshake_is_repeated_over_http_sse() {
     let (fake, _) = server("/messages?session=1").await;
     let server = HttpServer::new(fake.options()).unwrap();
     let link = HttpLink::new(Arc::clone(&server));
-    assert_eq!(one(link.request(&pass(), hello(1)).await.unwrap()).1, answer(1));
+    assert_eq!(one(link.request(&permit(), hello(1)).await.unwrap()).1, answer(1));
     assert!(link.shares_stream(), "so what it says may be about any request");
-    assert_eq!(one(link.request(&pass(), request(2)).await.unwrap()).1, answer(2));
-    link.send(&pass(), Outgoing::notification("{}".into())).await.unwrap();
+    assert_eq!(one(link.request(&permit(), request(2)).await.unwrap()).1, answer(2));
+    link.send(&permit(), UpstreamMessage::notification("{}".into())).await.unwrap();
 
     let mut out = request(5);
     out.progress_token = Some("55".into());
-    let mut events = many(link.request(&pass(), out).await.unwrap());
+    let mut events = many(link.request(&permit(), out).await.unwrap());
     let mut taken = Vec::new();
     while let Some(event) = events.next().await {
         taken.push(event.unwrap().message);
     }
     assert_eq!((taken.len(), &taken[2]), (3, &answer(5).into()));
 
-    // Another conversation does not try the newer way first.
+    // A second link does not try streamable HTTP first.
     let tried = fake
         .seen()
         .iter()
         .filter(|seen| seen.target == "/mcp?key=1" && seen.method == "POST")
         .count();
     let second = HttpLink::new(server);
-    assert_eq!(one(second.request(&pass(), hello(3)).await.unwrap()).1, answer(3));
+    assert_eq!(one(second.request(&permit(), hello(3)).await.unwrap()).1, answer(3));
     let tried_now = fake
         .seen()
         .iter()
@@ -120,11 +120,11 @@ async fn a_refused_handshake_is_said_again_the_older_way() {
 }
 
 #[tokio::test]
-async fn what_belongs_to_no_request_goes_to_the_listener_and_a_dropped_request_is_cancelled() {
+async fn unrelated_messages_reach_the_listener_and_a_dropped_request_is_cancelled() {
     let (fake, said) = server("/messages?session=1").await;
     let link = fake.link();
-    one(link.request(&pass(), hello(1)).await.unwrap());
-    let Listening::Open(mut listener) = link.listen(&pass(), None).await.unwrap() else {
+    one(link.request(&permit(), hello(1)).await.unwrap());
+    let ServerStream::Open(mut listener) = link.listen(&permit(), None).await.unwrap() else {
         panic!("it listens")
     };
     said.send("{\"method\":\"notifications/message\"}".to_owned()).unwrap();
@@ -132,7 +132,7 @@ async fn what_belongs_to_no_request_goes_to_the_listener_and_a_dropped_request_i
         listener.next().await.unwrap().unwrap().message,
         "{\"method\":\"notifications/message\"}"
     );
-    tokio::time::timeout(Duration::from_millis(100), link.request(&pass(), request(7)))
+    tokio::time::timeout(Duration::from_millis(100), link.request(&permit(), request(7)))
         .await
         .err()
         .unwrap();
@@ -146,33 +146,33 @@ async fn what_belongs_to_no_request_goes_to_the_listener_and_a_dropped_request_i
 }
 
 #[tokio::test]
-async fn when_the_stream_ends_what_was_sent_is_lost_and_the_next_handshake_opens_another() {
+async fn when_the_stream_ends_pending_requests_are_lost_and_a_handshake_opens_another() {
     let (fake, said) = server("/messages?session=1").await;
     let link = fake.link();
-    one(link.request(&pass(), hello(1)).await.unwrap());
-    let permit = pass();
+    one(link.request(&permit(), hello(1)).await.unwrap());
+    let own = permit();
     let ending = async {
         tokio::time::sleep(Duration::from_millis(50)).await;
         said.send("bye".to_owned()).unwrap();
     };
-    let (lost, ()) = tokio::join!(link.request(&permit, request(7)), ending);
+    let (lost, ()) = tokio::join!(link.request(&own, request(7)), ending);
     let lost = lost.err().unwrap();
     assert!(matches!(lost, UpstreamError::Lost { .. }), "{lost}");
-    let unsent = link.request(&pass(), request(8)).await.err().unwrap();
+    let unsent = link.request(&permit(), request(8)).await.err().unwrap();
     assert!(matches!(unsent, UpstreamError::NeverSent { .. }), "{unsent}");
-    assert_eq!(one(link.request(&pass(), hello(9)).await.unwrap()).1, answer(9));
+    assert_eq!(one(link.request(&permit(), hello(9)).await.unwrap()).1, answer(9));
 }
 
 #[tokio::test]
-async fn a_conversation_whose_stream_ended_begins_anew_with_a_request() {
+async fn a_request_reopens_a_session_whose_stream_ended() {
     let (fake, said) = server("/messages?session=1").await;
     let link = fake.link();
-    one(link.request(&pass(), hello(10)).await.unwrap());
+    one(link.request(&permit(), hello(10)).await.unwrap());
     said.send("bye".to_owned()).unwrap();
     let mut answered = None;
     for _ in 0..500 {
-        // What is sent while the stream ends may be lost.
-        if let Ok(reply) = link.request(&pass(), request(2)).await {
+        // A request sent while the stream ends may be lost.
+        if let Ok(reply) = link.request(&permit(), request(2)).await {
             answered = Some(one(reply).1);
             break;
         }
@@ -182,7 +182,7 @@ async fn a_conversation_whose_stream_ended_begins_anew_with_a_request() {
     let seen = fake.seen();
     let greeted = seen.iter().filter(|seen| seen.body.contains("\"id\":10")).count();
     let told = seen.iter().filter(|seen| seen.body.contains("notifications/initialized")).count();
-    // The first handshake was refused at the newer address before it was said at the older one.
+    // The first handshake was refused over streamable HTTP before it was sent over HTTP+SSE.
     assert_eq!((greeted, told), (3, 1));
 }
 
@@ -190,11 +190,11 @@ async fn a_conversation_whose_stream_ended_begins_anew_with_a_request() {
 async fn an_address_of_another_server_is_not_used() {
     let (fake, _) = server("http://192.0.2.1/messages?session=1").await;
     let link = fake.link();
-    // The first handshake finds out what the server is; the second asks for its stream at once.
+    // The first handshake detects the transport; the second requests the stream at once.
     for seen in [2, 3] {
-        let error = link.request(&pass(), hello(1)).await.err().unwrap();
+        let error = link.request(&permit(), hello(1)).await.err().unwrap();
         assert!(matches!(error, UpstreamError::NeverSent { .. }), "{error}");
-        assert!(error.to_string().contains("an address of another server"), "{error}");
+        assert!(error.to_string().contains("an endpoint of another server"), "{error}");
         assert_eq!(fake.seen().len(), seen);
     }
 }
@@ -202,7 +202,7 @@ async fn an_address_of_another_server_is_not_used() {
 #[tokio::test]
 async fn a_refusal_of_anything_but_the_handshake_stays_a_refusal() {
     let (fake, _) = server("/messages?session=1").await;
-    let error = fake.link().request(&pass(), request(1)).await.err().unwrap();
+    let error = fake.link().request(&permit(), request(1)).await.err().unwrap();
     assert!(matches!(error, UpstreamError::Status { status: 405, .. }), "{error}");
     assert_eq!(fake.seen().len(), 1);
 }

@@ -11,22 +11,22 @@
 
 #[path = "upstream_support/children.rs"]
 mod children;
-#[path = "upstream_support/pass.rs"]
-mod pass;
+#[path = "upstream_support/permit.rs"]
+mod permit;
 
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use children::{host, options, processes_that, processes_with, python, request, within};
-use gateway::upstream::{Reply, State, StdioLink};
-use pass::pass;
+use gateway::upstream::{ChildState, Reply, StdioLink};
+use permit::permit;
 use rustix::process::{Pid, Signal, kill_process};
 
 const LONG: Duration = Duration::from_secs(15);
 
-/// A child that starts one process beside it, one that left its group and session, and one whose
-/// parent is gone; all of them never end by themselves and carry the mark, which is a number. None of them cares about
-/// TERM or the end of its input.
+/// A child that starts one process directly, one in its own group and session, and one whose parent
+/// is gone. All run forever, carry the mark, which is a number, and ignore TERM and the end of
+/// their input.
 fn family(mark: &str) -> [String; 2] {
     let script = format!(
         "trap '' TERM HUP; sleep 3600.{mark} & setsid sleep 3600.{mark} & \
@@ -36,8 +36,8 @@ fn family(mark: &str) -> [String; 2] {
     ["-c".to_owned(), script]
 }
 
-/// How often `sleep` runs when all are there. Shells on their way to become another are not counted, or
-/// the family would seem whole while some of it is still to come.
+/// The number of `sleep` processes when all are running. Shells before their `exec` do not count,
+/// or the family would seem complete too early.
 const SLEEPERS: usize = 5;
 
 fn is_whole(mark: &str) -> bool {
@@ -68,7 +68,7 @@ async fn after_kill_9_of_the_gate_nothing_is_left_within_two_seconds() {
         let marks: Vec<String> =
             (0..GATES).map(|gate| format!("9{}{round}{gate}", std::process::id())).collect();
         let mut gates: Vec<Child> = marks.iter().map(|mark| start_gate(mark)).collect();
-        // Some are killed with the whole family running, some while it is still starting.
+        // Some are killed with the whole family running, some during its start.
         if round % 2 == 0 {
             for mark in &marks {
                 assert!(within(LONG, || is_whole(mark)).await, "{mark} did not start");
@@ -82,11 +82,11 @@ async fn after_kill_9_of_the_gate_nothing_is_left_within_two_seconds() {
             gate.wait().unwrap();
         }
         for mark in &marks {
-            let words = format!("3600.{mark}");
+            let command = format!("3600.{mark}");
             assert!(
-                within(Duration::from_secs(2), || processes_with(&words).is_empty()).await,
+                within(Duration::from_secs(2), || processes_with(&command).is_empty()).await,
                 "left over: {:?}",
-                processes_with(&words)
+                processes_with(&command)
             );
         }
         slowest = slowest.max(began.elapsed());
@@ -98,7 +98,7 @@ async fn after_kill_9_of_the_gate_nothing_is_left_within_two_seconds() {
     }
 }
 
-/// A link to the family, all of it running, and the words by which its members are found.
+/// A link to the family with all processes running, and the command line of its members.
 async fn linked_family(mark: u8) -> (StdioLink, String) {
     let mark = format!("{mark}{}", std::process::id());
     let words = family(&mark);
@@ -115,7 +115,7 @@ async fn closing_ends_the_child_and_all_it_started() {
     let (link, sleeping) = linked_family(1).await;
     tokio::time::timeout(Duration::from_secs(3), link.close()).await.unwrap();
     assert_eq!(processes_with(&sleeping), Vec::<u32>::new());
-    assert_eq!(link.state(), State::Stopped);
+    assert_eq!(link.state(), ChildState::Stopped);
 }
 
 #[tokio::test]
@@ -126,12 +126,12 @@ async fn dropping_the_link_is_enough() {
 }
 
 #[tokio::test]
-async fn the_end_of_a_guard_is_noticed_although_what_is_left_holds_the_pipes() {
+async fn the_end_of_a_guard_is_noticed_although_orphans_hold_the_pipes() {
     let (link, sleeping) = linked_family(3).await;
-    let State::Running { pid, run } = link.state() else { panic!("it runs") };
+    let ChildState::Running { pid, run } = link.state() else { panic!("it runs") };
     let left = processes_with(&sleeping);
     kill(pid, Signal::KILL);
-    let began_anew = || matches!(link.state(), State::Running { run: now, .. } if now > run);
+    let began_anew = || matches!(link.state(), ChildState::Running { run: now, .. } if now > run);
     let noticed = within(LONG, began_anew).await;
     for pid in left {
         kill(pid, Signal::KILL);
@@ -142,16 +142,16 @@ async fn the_end_of_a_guard_is_noticed_although_what_is_left_holds_the_pipes() {
 }
 
 #[tokio::test]
-async fn a_gentle_child_ends_at_the_end_of_its_input() {
+async fn a_well_behaved_child_exits_at_the_end_of_its_input() {
     let link = python(|_| {});
-    let Reply::One { .. } = link.request(&pass(), request(1, "echo", "{}")).await.unwrap() else {
+    let Reply::One { .. } = link.request(&permit(), request(1, "echo", "{}")).await.unwrap() else {
         panic!("one")
     };
     let began = Instant::now();
     link.close().await;
     assert!(
         began.elapsed() < Duration::from_millis(1500),
-        "it had to be told: {:?}",
+        "it had to be killed: {:?}",
         began.elapsed()
     );
 }
@@ -159,7 +159,7 @@ async fn a_gentle_child_ends_at_the_end_of_its_input() {
 #[tokio::test]
 async fn after_a_crash_nothing_of_the_family_is_left() {
     let link = python(|_| {});
-    let Reply::One { body, .. } = link.request(&pass(), request(1, "fork", "{}")).await.unwrap()
+    let Reply::One { body, .. } = link.request(&permit(), request(1, "fork", "{}")).await.unwrap()
     else {
         panic!("one")
     };
@@ -167,22 +167,22 @@ async fn after_a_crash_nothing_of_the_family_is_left() {
     let plain = body["result"]["plain"].as_u64().unwrap();
     let alive = |pid: u64| std::path::Path::new(&format!("/proc/{pid}")).exists();
     assert!(alive(plain));
-    link.request(&pass(), request(2, "crash", "{}")).await.err().unwrap();
+    link.request(&permit(), request(2, "crash", "{}")).await.err().unwrap();
     assert!(!alive(plain), "the crash is told only when everything has ended");
     assert!(link.ready(LONG).await.unwrap() == 2);
 }
 
 #[tokio::test]
-async fn a_killed_guard_takes_its_child_along_and_both_come_back() {
+async fn a_killed_guard_takes_its_child_along_and_both_are_restarted() {
     let link = python(|_| {});
     let Reply::One { body, .. } =
-        link.request(&pass(), request(1, "stubborn", "{}")).await.unwrap()
+        link.request(&permit(), request(1, "stubborn", "{}")).await.unwrap()
     else {
         panic!("one")
     };
     let body: serde_json::Value = serde_json::from_slice(&body).unwrap();
     let child = body["result"]["pid"].as_u64().unwrap();
-    let State::Running { pid: guard, .. } = link.state() else { panic!("it runs") };
+    let ChildState::Running { pid: guard, .. } = link.state() else { panic!("it runs") };
     assert_ne!(u64::from(guard), child);
     kill(guard, Signal::KILL);
     assert!(within(LONG, || !std::path::Path::new(&format!("/proc/{child}")).exists()).await);
@@ -190,16 +190,16 @@ async fn a_killed_guard_takes_its_child_along_and_both_come_back() {
 }
 
 #[tokio::test]
-async fn a_guard_told_to_end_ends_the_child() {
+async fn a_terminated_guard_ends_the_child() {
     let link = python(|options| options.bounds.term_wait_max = Duration::from_millis(200));
     let Reply::One { body, .. } =
-        link.request(&pass(), request(1, "stubborn", "{}")).await.unwrap()
+        link.request(&permit(), request(1, "stubborn", "{}")).await.unwrap()
     else {
         panic!("one")
     };
     let body: serde_json::Value = serde_json::from_slice(&body).unwrap();
     let child = body["result"]["pid"].as_u64().unwrap();
-    let State::Running { pid: guard, .. } = link.state() else { panic!("it runs") };
+    let ChildState::Running { pid: guard, .. } = link.state() else { panic!("it runs") };
     kill(guard, Signal::TERM);
     assert!(within(LONG, || !std::path::Path::new(&format!("/proc/{child}")).exists()).await);
 }
@@ -227,7 +227,7 @@ fn the_guard_is_small() {
     };
     gate.kill().unwrap();
     gate.wait().unwrap();
-    // What the guard does not share with the gate's own pages.
+    // Memory that the guard does not share with the gate.
     assert!(kib("RssAnon") < 1024, "{status}");
     assert_eq!(kib("Threads"), 1);
 }

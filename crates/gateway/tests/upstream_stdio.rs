@@ -1,5 +1,5 @@
-//! Child processes that speak MCP over their pipes: every request gets its own messages in order,
-//! whatever else the child says or does.
+//! Child processes that speak MCP over pipes: every request gets its own messages in order,
+//! whatever else the child does.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -12,17 +12,18 @@
 
 #[path = "upstream_support/children.rs"]
 mod children;
-#[path = "upstream_support/pass.rs"]
-mod pass;
+#[path = "upstream_support/permit.rs"]
+mod permit;
 
 use std::ops::Range;
 use std::time::Duration;
 
 use children::{options, python, request, within};
 use gateway::upstream::{
-    Events, Excess, Listening, Outgoing, Reply, Stage, State, StdioLink, UpstreamError,
+    ChildState, Events, Excess, Reply, ServerStream, Stage, StdioLink, UpstreamError,
+    UpstreamMessage,
 };
-use pass::pass;
+use permit::permit;
 use serde_json::{Value, json};
 
 const LONG: Duration = Duration::from_secs(10);
@@ -33,10 +34,10 @@ async fn ask(
     method: &str,
     params: Value,
 ) -> Result<Reply, UpstreamError> {
-    link.request(&pass(), request(id, method, &params.to_string())).await
+    link.request(&permit(), request(id, method, &params.to_string())).await
 }
 
-/// The result of a request that is answered at once.
+/// The result of a request with a single response.
 async fn result(link: &StdioLink, id: u64, method: &str, params: Value) -> Value {
     match ask(link, id, method, params).await.unwrap() {
         Reply::One { status: 200, body } => parsed(&body)["result"].clone(),
@@ -54,21 +55,21 @@ async fn next(events: &mut Events) -> Value {
 }
 
 async fn listener(link: &StdioLink) -> Events {
-    match link.listen(&pass()).await.unwrap() {
-        Listening::Open(events) => events,
-        Listening::NotOffered => panic!("a child can always be listened to"),
+    match link.listen(&permit()).await.unwrap() {
+        ServerStream::Open(events) => events,
+        ServerStream::NotOffered => panic!("a child can always be listened to"),
     }
 }
 
 fn pid(link: &StdioLink) -> u32 {
     match link.state() {
-        State::Running { pid, .. } => pid,
+        ChildState::Running { pid, .. } => pid,
         other => panic!("{other:?}"),
     }
 }
 
 #[tokio::test]
-async fn answers_find_their_requests_in_any_order() {
+async fn responses_are_matched_to_requests_in_any_order() {
     let link = python(|_| {});
     let calls = (0..100).map(|id| {
         let link = &link;
@@ -79,7 +80,7 @@ async fn answers_find_their_requests_in_any_order() {
     }
 }
 
-/// Runs futures together, in one task.
+/// Runs futures concurrently in one task.
 async fn futures_of<F: Future>(futures: impl Iterator<Item = F>) -> Vec<F::Output> {
     let mut running: Vec<_> = futures.map(|future| (Box::pin(future), None)).collect();
     std::future::poll_fn(|cx| {
@@ -99,25 +100,29 @@ async fn futures_of<F: Future>(futures: impl Iterator<Item = F>) -> Vec<F::Outpu
 }
 
 #[tokio::test]
-async fn a_message_over_several_lines_arrives_as_one() {
+async fn a_multi_line_message_arrives_as_one() {
     let link = python(|_| {});
     let mut out = request(1, "echo", "{}");
     out.body =
         "{\r\n\"jsonrpc\":\"2.0\",\n\"id\":1,\n\"method\":\"echo\",\"params\":{\"a\":\"b\\nc\"}\n}"
             .into();
-    let Reply::One { body, .. } = link.request(&pass(), out).await.unwrap() else { panic!("one") };
+    let Reply::One { body, .. } = link.request(&permit(), out).await.unwrap() else {
+        panic!("one")
+    };
     assert_eq!(parsed(&body)["result"], json!({ "a": "b\nc" }));
 }
 
 #[tokio::test]
-async fn a_burst_of_progress_comes_whole_and_in_order_before_the_answer() {
+async fn a_burst_of_progress_is_complete_and_in_order_before_the_response() {
     const BURST: u64 = 5000;
     let link = python(|_| {});
     let token = "a \u{e9} token";
     let params = json!({ "count": BURST, "_meta": { "progressToken": token } });
     let mut out = request(1, "progress", &params.to_string());
     out.progress_token = Some(json!(token).to_string().into());
-    let Reply::Many(mut events) = link.request(&pass(), out).await.unwrap() else { panic!("many") };
+    let Reply::Many(mut events) = link.request(&permit(), out).await.unwrap() else {
+        panic!("many")
+    };
     for n in 0..BURST {
         assert_eq!(next(&mut events).await["params"]["progress"], n);
     }
@@ -127,7 +132,7 @@ async fn a_burst_of_progress_comes_whole_and_in_order_before_the_answer() {
 }
 
 #[tokio::test]
-async fn a_reader_that_stops_reading_loses_its_request_and_nobody_elses() {
+async fn a_reader_that_stops_reading_loses_only_its_own_request() {
     let link = python(|options| {
         options.bounds.backlog_max = 10;
         options.bounds.slow_reader_wait_max = Duration::from_millis(100);
@@ -135,7 +140,7 @@ async fn a_reader_that_stops_reading_loses_its_request_and_nobody_elses() {
     let params = json!({ "count": 100, "_meta": { "progressToken": 1 } });
     let mut out = request(1, "progress", &params.to_string());
     out.progress_token = Some("1".into());
-    let Reply::Many(mut slow) = link.request(&pass(), out).await.unwrap() else { panic!("many") };
+    let Reply::Many(mut slow) = link.request(&permit(), out).await.unwrap() else { panic!("many") };
     assert_eq!(result(&link, 2, "echo", json!({})).await, json!({}));
     let mut taken = 0;
     let error = loop {
@@ -149,8 +154,8 @@ async fn a_reader_that_stops_reading_loses_its_request_and_nobody_elses() {
 }
 
 #[tokio::test]
-async fn what_belongs_to_nobody_waits_for_a_listener_and_the_oldest_go_first() {
-    let link = python(|options| options.bounds.unheard_max = 10);
+async fn unrelated_messages_wait_for_a_listener_and_the_oldest_are_dropped() {
+    let link = python(|options| options.bounds.unclaimed_max = 10);
     result(&link, 1, "say", json!({ "times": 25 })).await;
     let mut events = listener(&link).await;
     for n in 15..25 {
@@ -165,7 +170,7 @@ async fn what_belongs_to_nobody_waits_for_a_listener_and_the_oldest_go_first() {
 }
 
 #[tokio::test]
-async fn what_belongs_to_nobody_goes_to_the_newest_request_if_so_told() {
+async fn unrelated_messages_go_to_the_newest_request_if_configured() {
     let link = python(|options| options.route_to_request = true);
     let Reply::Many(mut events) = ask(&link, 1, "say", json!({ "times": 2 })).await.unwrap() else {
         panic!("many")
@@ -177,11 +182,13 @@ async fn what_belongs_to_nobody_goes_to_the_newest_request_if_so_told() {
 }
 
 #[tokio::test]
-async fn what_a_subscription_says_goes_to_it() {
+async fn messages_of_a_subscription_go_to_it() {
     let link = python(|_| {});
     let mut out = request(7, "tagged", "{}");
     out.stays_open = true;
-    let Reply::Many(mut events) = link.request(&pass(), out).await.unwrap() else { panic!("many") };
+    let Reply::Many(mut events) = link.request(&permit(), out).await.unwrap() else {
+        panic!("many")
+    };
     for _ in 0..2 {
         assert_eq!(next(&mut events).await["method"], "notifications/tools/list_changed");
     }
@@ -199,7 +206,7 @@ async fn a_dropped_request_is_cancelled_and_a_handshake_is_not() {
         let mut out = request(id, "hang", "{}");
         out.opens_session = opens_session;
         let waited =
-            tokio::time::timeout(Duration::from_millis(50), link.request(&pass(), out)).await;
+            tokio::time::timeout(Duration::from_millis(50), link.request(&permit(), out)).await;
         assert!(waited.is_err());
     }
     let heard = result(&link, 4, "heard", json!({})).await;
@@ -207,7 +214,7 @@ async fn a_dropped_request_is_cancelled_and_a_handshake_is_not() {
     assert_eq!(heard[0]["params"]["requestId"], 2);
 }
 
-/// The result of a request that a busy child may need to be asked several times; each has its own id.
+/// The result of a request that may time out on a busy machine; each attempt has its own id.
 async fn patiently(link: &StdioLink, ids: Range<u64>, method: &str) -> Value {
     for id in ids {
         match ask(link, id, method, json!({})).await {
@@ -239,13 +246,13 @@ async fn an_id_in_use_is_not_sent_again() {
         ask(&link, 1, "echo", json!({})).await.err().unwrap()
     };
     tokio::select! {
-        _ = hanging => panic!("nobody answers this"),
+        _ = hanging => panic!("this request has no response"),
         error = second => assert!(matches!(error, UpstreamError::NeverSent { .. }), "{error}"),
     }
 }
 
 #[tokio::test]
-async fn noise_is_counted_and_passed_over() {
+async fn noise_is_counted_and_ignored() {
     let link = python(|_| {});
     assert_eq!(result(&link, 1, "noise", json!({})).await, json!({}));
     assert_eq!(link.noise_lines(), 3);
@@ -272,7 +279,7 @@ async fn a_line_over_the_bound_fails_its_own_request() {
         90_000
     );
     assert_eq!(pid(&link), first);
-    // A line that nobody can be found for takes the child with it.
+    // A line without an id ends the child.
     let error =
         ask(&link, 4, "giant", json!({ "bytes": 3_000_000, "where": "none" })).await.err().unwrap();
     assert!(matches!(error, UpstreamError::Lost { .. }), "{error}");
@@ -288,7 +295,7 @@ async fn the_end_of_stderr_is_kept() {
 }
 
 #[tokio::test]
-async fn a_child_gets_a_clean_world_and_its_own_words() {
+async fn a_child_gets_a_clean_environment_and_its_own_arguments() {
     let folder = tempfile::tempdir().unwrap();
     let home = folder.path().canonicalize().unwrap();
     let link = python(|options| {
@@ -303,7 +310,7 @@ async fn a_child_gets_a_clean_world_and_its_own_words() {
     assert_eq!(world["argv"], json!(["one", "two words"]));
     let env = &world["env"];
     assert_eq!((&env["HOME"], &env["TOKEN"]), (&json!("/elsewhere"), &json!("given")));
-    // Seen on the guard, because what starts Python may add variables of its own.
+    // Read from the guard, because the Python launcher may add variables.
     let given = std::fs::read_to_string(format!("/proc/{}/environ", pid(&link))).unwrap();
     let names: Vec<&str> =
         given.split('\0').filter_map(|pair| Some(pair.split_once('=')?.0)).collect();
@@ -315,7 +322,7 @@ async fn a_child_gets_a_clean_world_and_its_own_words() {
 }
 
 #[tokio::test]
-async fn a_crash_loses_what_was_sent_and_the_child_comes_back() {
+async fn a_crash_loses_pending_requests_and_the_child_is_restarted() {
     let link = python(|_| {});
     let first = pid(&link);
     for (id, method) in [(1, "crash"), (2, "abort")] {
@@ -332,10 +339,10 @@ async fn a_crash_loses_what_was_sent_and_the_child_comes_back() {
     }
 }
 
-/// Requests may hear of the end before all is known about it.
+/// Requests may fail before the exit is fully processed.
 #[tokio::test]
-async fn a_run_that_has_ended_is_not_ready_whatever_is_still_to_be_told() {
-    let link = python(|options| options.bounds.last_word_wait_max = Duration::ZERO);
+async fn an_ended_run_is_not_ready_even_before_its_exit_is_reported() {
+    let link = python(|options| options.bounds.exit_status_wait_max = Duration::ZERO);
     ask(&link, 1, "crash", json!({})).await.err().unwrap();
     assert_eq!(link.ready(LONG).await.unwrap(), 2);
 }
@@ -348,12 +355,12 @@ async fn a_message_for_an_earlier_run_is_not_sent() {
     link.ready(LONG).await.unwrap();
     let mut out = request(2, "echo", "{}");
     out.run = Some(run);
-    let error = link.request(&pass(), out).await.err().unwrap();
+    let error = link.request(&permit(), out).await.err().unwrap();
     assert!(matches!(error, UpstreamError::NeverSent { .. }), "{error}");
 }
 
 #[tokio::test]
-async fn a_child_that_cannot_start_is_tried_again_after_growing_pauses() {
+async fn a_child_that_cannot_start_is_retried_with_back_off() {
     for (mut options, why) in [
         (options("no-such-command-here", &[]), "`no-such-command-here` is not on the gate's PATH"),
         (options("sh", &["-c", "exit 7"]), "it ended with exit code 7"),
@@ -371,16 +378,16 @@ async fn a_child_that_cannot_start_is_tried_again_after_growing_pauses() {
         options.bounds.backoff_max = Duration::from_millis(60);
         let link = StdioLink::start(options);
         let error = ask(&link, 1, "echo", json!({})).await.err().unwrap().to_string();
-        assert!(error.contains(why), "who asks at once hears why: {error}");
+        assert!(error.contains(why), "the first request gets the reason: {error}");
         let mut watch = link.watch();
         let mut pauses = Vec::new();
         while pauses.len() < 4 {
             let state = watch
-                .wait_for(|state| matches!(state, State::Backoff { .. }))
+                .wait_for(|state| matches!(state, ChildState::Backoff { .. }))
                 .await
                 .unwrap()
                 .clone();
-            let State::Backoff { until, reason } = state else { unreachable!() };
+            let ChildState::Backoff { until, reason } = state else { unreachable!() };
             assert!(reason.contains(why), "{reason}");
             pauses.push(until);
             let error = ask(&link, 1, "echo", json!({})).await.err().unwrap();
@@ -394,14 +401,14 @@ async fn a_child_that_cannot_start_is_tried_again_after_growing_pauses() {
             "{gaps:?}"
         );
         link.close().await;
-        assert_eq!(link.state(), State::Stopped);
+        assert_eq!(link.state(), ChildState::Stopped);
         let error = ask(&link, 1, "echo", json!({})).await.err().unwrap();
         assert!(matches!(error, UpstreamError::Closed), "{error}");
     }
 }
 
 #[tokio::test]
-async fn a_child_that_does_not_read_holds_up_nobody_for_long() {
+async fn a_child_that_does_not_read_delays_other_requests_only_briefly() {
     let link = python(|options| {
         options.waits.queue_max = Duration::from_millis(200);
         options.waits.first_byte_max = Duration::from_millis(400);
@@ -411,7 +418,7 @@ async fn a_child_that_does_not_read_holds_up_nobody_for_long() {
     let large = json!({ "text": "x".repeat(200_000) });
     let (first, second) = tokio::join!(deaf, async {
         tokio::time::sleep(Duration::from_millis(50)).await;
-        // The pipe takes a part of the first; the rest of it and the second wait in the queue.
+        // The pipe takes a part of the first; its rest and the second are queued.
         tokio::join!(ask(&link, 2, "echo", large.clone()), ask(&link, 3, "echo", large.clone()))
     });
     assert!(matches!(
@@ -428,7 +435,7 @@ async fn a_child_that_does_not_read_holds_up_nobody_for_long() {
 }
 
 #[tokio::test]
-async fn what_is_still_unwritten_when_its_time_is_over_was_never_sent() {
+async fn an_unwritten_request_that_times_out_was_never_sent() {
     let link = python(|options| options.waits.first_byte_max = Duration::from_millis(400));
     let large = json!({ "text": "x".repeat(300_000) });
     let (deaf, begun, queued) = tokio::join!(
@@ -444,7 +451,7 @@ async fn what_is_still_unwritten_when_its_time_is_over_was_never_sent() {
 }
 
 #[tokio::test]
-async fn what_a_crash_finds_unwritten_was_never_sent() {
+async fn an_unwritten_request_at_a_crash_was_never_sent() {
     let link = python(|_| {});
     result(&link, 1, "echo", json!({})).await;
     let guard = rustix::process::Pid::from_raw(i32::try_from(pid(&link)).unwrap()).unwrap();
@@ -466,10 +473,10 @@ async fn what_a_crash_finds_unwritten_was_never_sent() {
 }
 
 #[tokio::test]
-async fn a_child_that_closes_its_output_is_given_up_on_at_once() {
+async fn a_child_that_closes_its_output_is_ended_at_once() {
     let mut options = options("sh", &["-c", "exec >&-; trap '' TERM; while :; do sleep 1; done"]);
-    options.bounds.last_word_wait_max = Duration::from_millis(100);
-    // So long that a busy machine cannot be mistaken for it.
+    options.bounds.exit_status_wait_max = Duration::from_millis(100);
+    // Long enough that a busy machine cannot be the cause.
     options.bounds.end_wait_max = Duration::from_mins(1);
     let link = StdioLink::start(options);
     let began = std::time::Instant::now();
@@ -486,11 +493,14 @@ async fn notifications_and_responses_go_out_in_order() {
     let link = python(|_| {});
     for n in 0..20 {
         let body = format!("{{\"jsonrpc\":\"2.0\",\"method\":\"notifications/x\",\"params\":{n}}}");
-        link.send(&pass(), Outgoing::notification(body.into())).await.unwrap();
+        link.send(&permit(), UpstreamMessage::notification(body.into())).await.unwrap();
     }
-    link.send(&pass(), Outgoing::response("{\"jsonrpc\":\"2.0\",\"id\":9,\"result\":{}}".into()))
-        .await
-        .unwrap();
+    link.send(
+        &permit(),
+        UpstreamMessage::response("{\"jsonrpc\":\"2.0\",\"id\":9,\"result\":{}}".into()),
+    )
+    .await
+    .unwrap();
     let heard = result(&link, 1, "heard", json!({})).await;
     let heard = heard.as_array().unwrap();
     assert!(heard[..20].iter().enumerate().all(|(n, message)| message["params"] == n));

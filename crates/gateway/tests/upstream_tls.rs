@@ -1,4 +1,4 @@
-//! Servers over https: trusted by the owner's own CA, or not spoken to at all.
+//! HTTPS servers: trusted through the owner's CA, or not contacted at all.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -11,8 +11,8 @@
 
 #[path = "upstream_support/fake.rs"]
 mod fake;
-#[path = "upstream_support/pass.rs"]
-mod pass;
+#[path = "upstream_support/permit.rs"]
+mod permit;
 
 use std::path::Path;
 use std::sync::Arc;
@@ -20,10 +20,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use fake::{one, request};
-use gateway::upstream::{
-    HttpLink, HttpOptions, HttpServer, TlsError, UpstreamError, client_config,
-};
-use pass::pass;
+use gateway::upstream::{CaError, HttpLink, HttpOptions, HttpServer, UpstreamError, client_config};
+use permit::permit;
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
 use rustls::pki_types::PrivateKeyDer;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -82,7 +80,7 @@ impl TlsServer {
     }
 }
 
-/// Answers every request on a connection with the same few bytes.
+/// Sends the same small response to every request on a connection.
 async fn serve(acceptor: TlsAcceptor, socket: tokio::net::TcpStream) {
     let Ok(mut stream) = acceptor.accept(socket).await else { return };
     let mut buffer = vec![0; 64 * 1024];
@@ -98,7 +96,7 @@ async fn the_owners_ca_is_trusted_and_the_connection_reused() {
     let server = TlsServer::start().await;
     let link = server.link("localhost", Some(server.ca_file.path()));
     for id in 0..10 {
-        assert_eq!(one(link.request(&pass(), request(id)).await.unwrap()).1, "{}");
+        assert_eq!(one(link.request(&permit(), request(id)).await.unwrap()).1, "{}");
     }
     assert_eq!(server.connections.load(Ordering::SeqCst), 1);
 }
@@ -110,7 +108,7 @@ async fn an_unknown_ca_or_another_name_gets_no_request() {
         (server.link("localhost", None), "`SSL_CERT_FILE`"),
         (server.link("127.0.0.1", Some(server.ca_file.path())), "not valid for name"),
     ] {
-        let error = link.request(&pass(), request(1)).await.err().unwrap();
+        let error = link.request(&permit(), request(1)).await.err().unwrap();
         assert!(matches!(error, UpstreamError::NeverSent { .. }), "{error}");
         assert!(error.to_string().contains("certificate"), "{error}");
         assert!(error.to_string().contains(words), "{error}");
@@ -118,21 +116,21 @@ async fn an_unknown_ca_or_another_name_gets_no_request() {
 }
 
 #[tokio::test]
-async fn a_server_that_never_shakes_hands_is_given_up_on() {
+async fn a_server_without_a_tls_handshake_times_out() {
     let listener = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
     let port = listener.local_addr().unwrap().port();
     let mut options = HttpOptions::new(format!("https://localhost:{port}/").parse().unwrap());
     options.tls = Some(client_config(None).unwrap());
     options.waits.connect_max = Duration::from_millis(100);
     let link = HttpLink::new(HttpServer::new(options).unwrap());
-    let error = link.request(&pass(), request(1)).await.err().unwrap();
+    let error = link.request(&permit(), request(1)).await.err().unwrap();
     assert!(matches!(error, UpstreamError::NeverSent { .. }), "{error}");
 }
 
 #[test]
-fn a_ca_file_must_hold_a_certificate() {
+fn a_ca_file_must_contain_a_certificate() {
     let empty = tempfile::NamedTempFile::new().unwrap();
     for path in [empty.path(), Path::new("/nowhere/ca.pem")] {
-        assert!(matches!(client_config(Some(path)), Err(TlsError::CaFile { .. })));
+        assert!(matches!(client_config(Some(path)), Err(CaError::CaFile { .. })));
     }
 }

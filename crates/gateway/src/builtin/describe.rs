@@ -1,27 +1,27 @@
-//! The tables of a service in the words of MCP.
+//! Descriptions of a service's tools and resources as MCP objects.
 
-use connectors::{Reach, Resource, Service, Template, Tool};
+use connectors::{Connector, Reach, Resource, Template, Tool};
 use serde_json::{Value, json};
 
-/// What a service says about itself.
-pub(super) fn greeting(service: &Service, revision: &str) -> Value {
+/// Name, capabilities and instructions of a service.
+pub(super) fn initialize_result(connector: &Connector, revision: &str) -> Value {
     let mut capabilities = json!({ "tools": { "listChanged": false } });
-    let has_resources = !service.resources.is_empty() || !service.templates.is_empty();
+    let has_resources = !connector.resources.is_empty() || !connector.templates.is_empty();
     if let (true, Value::Object(fields)) = (has_resources, &mut capabilities) {
         let resources = json!({ "subscribe": false, "listChanged": false });
         fields.insert("resources".to_owned(), resources);
-        // There are none, and clients that ask are told so.
+        // There are no prompts, but some clients list them without checking.
         fields.insert("prompts".to_owned(), json!({ "listChanged": false }));
     }
     json!({
         "protocolVersion": revision,
         "capabilities": capabilities,
         "serverInfo": {
-            "name": service.name,
-            "title": service.title,
+            "name": connector.name(),
+            "title": connector.title(),
             "version": env!("CARGO_PKG_VERSION"),
         },
-        "instructions": service.instructions,
+        "instructions": connector.instructions,
     })
 }
 
@@ -35,8 +35,8 @@ fn describe(tool: &Tool) -> Value {
         "name": tool.name,
         "title": tool.title,
         "description": tool.description,
-        "inputSchema": schema(tool.input_schema),
-        "outputSchema": schema(tool.output_schema),
+        "inputSchema": tool.input_schema(),
+        "outputSchema": tool.output_schema(),
         "annotations": {
             "title": tool.title,
             "readOnlyHint": hints.read_only,
@@ -47,12 +47,7 @@ fn describe(tool: &Tool) -> Value {
     })
 }
 
-/// The schemas are constants that a test of the connectors room reads.
-fn schema(text: &str) -> Value {
-    serde_json::from_str(text).unwrap_or_else(|_| json!({ "type": "object" }))
-}
-
-pub(super) fn resources(service: &Service) -> Value {
+pub(super) fn resources(connector: &Connector) -> Value {
     let describe = |resource: &Resource| {
         json!({
             "uri": resource.uri,
@@ -62,10 +57,10 @@ pub(super) fn resources(service: &Service) -> Value {
             "mimeType": resource.mime,
         })
     };
-    json!({ "resources": service.resources.iter().map(describe).collect::<Vec<_>>() })
+    json!({ "resources": connector.resources.iter().map(describe).collect::<Vec<_>>() })
 }
 
-pub(super) fn templates(service: &Service) -> Value {
+pub(super) fn templates(connector: &Connector) -> Value {
     let describe = |template: &Template| {
         json!({
             "uriTemplate": template.uri,
@@ -75,5 +70,5 @@ pub(super) fn templates(service: &Service) -> Value {
             "mimeType": template.mime,
         })
     };
-    json!({ "resourceTemplates": service.templates.iter().map(describe).collect::<Vec<_>>() })
+    json!({ "resourceTemplates": connector.templates.iter().map(describe).collect::<Vec<_>>() })
 }

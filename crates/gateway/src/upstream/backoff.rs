@@ -1,10 +1,10 @@
-//! How long to wait before a child that ended is started again.
+//! Back-off before a child is restarted.
 
 use std::time::Duration;
 
 use super::options::ChildBounds;
 
-/// The pauses of one child: each twice the one before, until it has been healthy for a while.
+/// The back-off of one child: doubles until the child has been healthy for a while.
 pub(crate) struct Backoff {
     next: Duration,
     min: Duration,
@@ -18,7 +18,7 @@ impl Backoff {
         Backoff { next: min, min, max, healthy_after: bounds.healthy_after }
     }
 
-    /// The pause after a run that lasted so long.
+    /// The back-off after a run of this length.
     pub(crate) fn pause_after(&mut self, ran: Duration) -> Duration {
         let pause = if ran >= self.healthy_after { self.min } else { self.next };
         self.next = (pause * 2).min(self.max);

@@ -1,4 +1,4 @@
-//! Starts a child process behind the guard that ends it.
+//! Starts a child process behind its guard.
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::fs::PermissionsExt as _;
@@ -7,10 +7,10 @@ use std::process::Stdio;
 
 use tokio::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command};
 
+use super::guard::GuardArgs;
 use super::options::ChildOptions;
-use super::shim::GuardWords;
 
-/// A child that runs, with its three pipes. Dropping the input tells the guard to end it.
+/// A running child with its three pipes. Dropping the input tells the guard to stop it.
 pub(super) struct Spawned {
     pub(super) process: Child,
     pub(super) pid: u32,
@@ -19,19 +19,19 @@ pub(super) struct Spawned {
     pub(super) stderr: ChildStderr,
 }
 
-/// Starts the child, or says why it cannot be.
+/// Starts the child, or returns why it cannot be started.
 pub(super) fn spawn(options: &ChildOptions) -> Result<Spawned, String> {
     let program = find(options)?;
-    let words = GuardWords {
+    let args = GuardArgs {
         gate: std::process::id(),
         end_wait: options.bounds.end_wait_max,
         term_wait: options.bounds.term_wait_max,
-        files_max: options.shim.files_max,
+        files_max: options.guard_program.files_max,
     };
-    let mut command = Command::new(&options.shim.program);
+    let mut command = Command::new(&options.guard_program.program);
     command
-        .args(&options.shim.args)
-        .args(words.words())
+        .args(&options.guard_program.args)
+        .args(args.args())
         .arg(program)
         .args(&options.args)
         .env_clear()
@@ -39,7 +39,7 @@ pub(super) fn spawn(options: &ChildOptions) -> Result<Spawned, String> {
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
-        // A Ctrl-C at our terminal is for us; we end the child in our own time.
+        // A Ctrl-C at the terminal is for the gate, which stops the child itself.
         .process_group(0);
     if let Some(cwd) = &options.cwd {
         if !cwd.is_dir() {
@@ -47,9 +47,9 @@ pub(super) fn spawn(options: &ChildOptions) -> Result<Spawned, String> {
         }
         command.current_dir(cwd);
     }
-    let mut process = command
-        .spawn()
-        .map_err(|error| format!("cannot start `{}`: {error}", options.shim.program.display()))?;
+    let mut process = command.spawn().map_err(|error| {
+        format!("cannot start `{}`: {error}", options.guard_program.program.display())
+    })?;
     let pipes = (process.stdin.take(), process.stdout.take(), process.stderr.take());
     match (process.id(), pipes) {
         (Some(pid), (Some(input), Some(output), Some(stderr))) => {
@@ -59,8 +59,8 @@ pub(super) fn spawn(options: &ChildOptions) -> Result<Spawned, String> {
     }
 }
 
-/// The program by its path, looked up as a shell would, in the child's own environment. Looking first
-/// makes a missing command a certain failure instead of a child that dies at once.
+/// The path of the program, looked up like in a shell, in the child's environment. A missing program is an
+/// error here instead of a child that exits at once.
 fn find(options: &ChildOptions) -> Result<PathBuf, String> {
     let program = Path::new(&options.program);
     let missing = || {

@@ -1,5 +1,5 @@
-//! One HTTP/1.1 connection, driven by the task that uses it: no task of its own, so an answer
-//! costs one wake-up. What is plain is spoken plainly; for what is not, hyper takes over.
+//! One HTTP/1.1 connection, driven by the task that uses it, so that a response costs one wake-up. Small
+//! exchanges use the fast path; hyper handles all others.
 
 use std::future::{Future, poll_fn};
 use std::pin::{Pin, pin};
@@ -16,240 +16,242 @@ use hyper::{HeaderMap, Request, Response};
 use hyper_util::rt::TokioIo;
 use tokio::task::coop::unconstrained;
 
-use super::body::Source;
+use super::body::BodySource;
 use super::deadline::Deadline;
 use super::error::UpstreamError;
+use super::fast_path::FastPathClient;
 use super::options::{HttpBounds, Waits};
-use super::plain::Plain;
-use super::replay::Replay;
-use super::socket::{Stream, Tap};
+use super::preread::PrereadStream;
+use super::socket::{SocketMonitor, TcpOrTls};
 
-/// A server on this machine answers within the time it takes to go to sleep and be woken again, so a
-/// lone request looks for so long before its thread sleeps.
-const LOOK_FOR: Duration = Duration::from_micros(400);
-/// The last part of that, in which whoever else is ready to run on this core goes first: after 60 µs
-/// without an answer the server may be waiting for the very core that looks for it.
-const LOOK_POLITELY_FOR: Duration = Duration::from_micros(340);
+/// After this time a busy-poll yields the core between polls: the server may be waiting for this core.
+const YIELD_AFTER: Duration = Duration::from_micros(60);
 
-/// After so many exchanges in a row that were not plain, hyper keeps the connection: taking it over for
-/// each costs more than it would save.
-const ODD_MAX: u32 = 3;
-/// After so many answers that were small and of announced length, a connection that hyper keeps is tried
-/// plainly once more: many conversations that begin together have all their long lists in a row.
-const APT_MAX: u32 = 32;
+/// After this many exchanges in a row that needed hyper, it keeps the connection, because switching costs more
+/// than it saves.
+const HYPER_STREAK_MAX: u32 = 3;
+/// After this many small responses of announced length, a connection in hyper tries the fast path again.
+const SMALL_RESPONSES_MIN: u32 = 32;
 
-/// With its head it is shorter than what is read plainly.
-const APT_BYTES_MAX: u64 = 4 * 1024;
+/// With its head, such a response fits into the fast path's buffer.
+const SMALL_RESPONSE_BYTES_MAX: u64 = 4 * 1024;
 
-/// A connection with at most one request on it.
+/// A connection with at most one request.
 pub(super) struct Connection {
-    way: Way,
-    /// The exchanges since the last plain one that hyper had to be asked for.
-    odd: u32,
-    /// The answers since then that may have been plain.
-    apt: u32,
-    /// All its exchanges are hyper's.
+    protocol: Protocol,
+    /// Exchanges in hyper since the last one on the fast path.
+    hyper_streak: u32,
+    /// Responses since then that would have fit the fast path.
+    small_responses: u32,
+    /// TLS always uses hyper.
     encrypted: bool,
-    sizes: Sizes,
-    tap: Arc<Tap>,
-    /// The thread whose runtime watches the socket.
-    pub(super) home: ThreadId,
-    /// How long the server says it keeps the connection idle.
-    pub(super) keeps: Option<Duration>,
-    /// Of the exchange that is under way, or was the last.
+    sizes: BufferSizes,
+    monitor: Arc<SocketMonitor>,
+    /// The thread whose runtime polls the socket.
+    pub(super) home_thread: ThreadId,
+    /// The keep-alive time that the server announced.
+    pub(super) keep_alive: Option<Duration>,
+    /// The timeouts of the current exchange.
     pub(super) deadline: Deadline,
-    /// An empty table for the headers of the next request.
-    pub(super) table: HeaderMap,
+    /// An empty header map for the next request.
+    pub(super) header_buffer: HeaderMap,
 }
 
-enum Way {
-    Plain(Plain),
-    Hyper(Spoken),
-    /// Between the two; nothing can be sent.
-    Gone,
+enum Protocol {
+    FastPath(FastPathClient),
+    Hyper(HyperPath),
+    /// While switching. Nothing can be sent.
+    Closed,
 }
 
-/// What hyper speaks.
-struct Spoken {
+/// The connection in hyper.
+struct HyperPath {
     sender: SendRequest<Full<Bytes>>,
-    /// Gone once it has finished; a finished driver must not be polled again.
+    /// None once it has finished: a finished driver must not be polled again.
     driver: Option<Box<Driver>>,
 }
 
-type Driver = http1::Connection<TokioIo<Replay>, Full<Bytes>>;
+type Driver = http1::Connection<TokioIo<PrereadStream>, Full<Bytes>>;
 
 #[derive(Clone, Copy)]
-struct Sizes {
+struct BufferSizes {
     read_bytes_max: usize,
     head_bytes_max: usize,
 }
 
 /// Why a request has no response.
 pub(super) enum Failure {
-    /// Not one byte of it left, so it may be sent again elsewhere.
+    /// No byte was written, so it may be sent on another connection.
     Unsent(String),
     Failed(UpstreamError),
 }
 
-/// What came of a request on a connection that is spoken plainly.
-enum Plainly {
-    Answer(Response<Source>),
-    /// It or its answer is not plain; whether it left.
-    Not(Request<Bytes>, bool),
+/// The outcome of a request on the fast path.
+enum FastOutcome {
+    Response(Response<BodySource>),
+    /// The request or its response does not fit the fast path. True if it was sent.
+    Fallback(Request<Bytes>, bool),
 }
 
-/// For looking without being told of changes.
-fn unheard() -> Context<'static> {
+/// For polling without a wake-up.
+fn noop_context() -> Context<'static> {
     Context::from_waker(Waker::noop())
 }
 
-impl Spoken {
+impl HyperPath {
     async fn open(
-        stream: Stream,
-        tap: &Arc<Tap>,
+        stream: TcpOrTls,
+        monitor: &Arc<SocketMonitor>,
         read: Bytes,
-        sizes: Sizes,
-    ) -> Result<Spoken, hyper::Error> {
+        sizes: BufferSizes,
+    ) -> Result<HyperPath, hyper::Error> {
         let (sender, driver) = http1::Builder::new()
             .max_buf_size(sizes.read_bytes_max.max(8192))
             .max_header_size(sizes.head_bytes_max)
-            .handshake(TokioIo::new(Replay::new(stream, Arc::clone(tap), read)))
+            .handshake(TokioIo::new(PrereadStream::new(stream, Arc::clone(monitor), read)))
             .await?;
-        Ok(Spoken { sender, driver: Some(Box::new(driver)) })
+        Ok(HyperPath { sender, driver: Some(Box::new(driver)) })
     }
 }
 
 impl Connection {
     pub(super) async fn open(
-        stream: Stream,
-        tap: Arc<Tap>,
+        stream: TcpOrTls,
+        monitor: Arc<SocketMonitor>,
         bounds: &HttpBounds,
         waits: &Waits,
     ) -> Result<Connection, hyper::Error> {
-        let sizes =
-            Sizes { read_bytes_max: bounds.read_bytes_max, head_bytes_max: bounds.head_bytes_max };
-        let encrypted = matches!(stream, Stream::Tls(_));
-        let way = match stream {
-            Stream::Plain(socket) => Way::Plain(Plain::new(socket)),
-            Stream::Tls(_) => Way::Hyper(Spoken::open(stream, &tap, Bytes::new(), sizes).await?),
+        let sizes = BufferSizes {
+            read_bytes_max: bounds.read_bytes_max,
+            head_bytes_max: bounds.head_bytes_max,
+        };
+        let encrypted = matches!(stream, TcpOrTls::Tls(_));
+        let protocol = match stream {
+            TcpOrTls::Plain(socket) => Protocol::FastPath(FastPathClient::new(socket)),
+            TcpOrTls::Tls(_) => {
+                Protocol::Hyper(HyperPath::open(stream, &monitor, Bytes::new(), sizes).await?)
+            }
         };
         Ok(Connection {
-            way,
-            odd: 0,
-            apt: 0,
+            protocol,
+            hyper_streak: 0,
+            small_responses: 0,
             encrypted,
             sizes,
-            tap,
-            home: std::thread::current().id(),
-            keeps: None,
+            monitor,
+            home_thread: std::thread::current().id(),
+            keep_alive: None,
             deadline: Deadline::new(waits),
-            table: HeaderMap::new(),
+            header_buffer: HeaderMap::new(),
         })
     }
 
-    /// Lets go of the task that used it, and says whether it can take another request, as far as can
-    /// be seen.
-    pub(super) fn comes_to_rest(&mut self) -> bool {
+    /// Releases the task that used it. True if it can take another request.
+    pub(super) fn prepare_for_idle(&mut self) -> bool {
         self.deadline.rest();
-        match &mut self.way {
-            Way::Plain(plain) => plain.is_quiet(&mut unheard()),
-            Way::Hyper(spoken) => {
-                drive(&mut spoken.driver, &mut unheard());
-                self.tap.set_left(false);
-                let rests = spoken.driver.is_some() && spoken.sender.is_ready();
-                if rests && self.goes_back() {
-                    return self.take_back();
+        match &mut self.protocol {
+            Protocol::FastPath(plain) => plain.is_quiet(&mut noop_context()),
+            Protocol::Hyper(hyper) => {
+                drive(&mut hyper.driver, &mut noop_context());
+                self.monitor.set_sent_before(false);
+                let is_idle = hyper.driver.is_some() && hyper.sender.is_ready();
+                if is_idle && self.may_use_fast_path() {
+                    return self.leave_hyper();
                 }
-                rests
+                is_idle
             }
-            Way::Gone => false,
+            Protocol::Closed => false,
         }
     }
 
-    /// Whether the next exchange may be plain, as far as the last ones tell.
-    fn goes_back(&self) -> bool {
-        !self.encrypted && (self.odd < ODD_MAX || self.apt >= APT_MAX)
+    /// Whether the next exchange may use the fast path.
+    fn may_use_fast_path(&self) -> bool {
+        !self.encrypted
+            && (self.hyper_streak < HYPER_STREAK_MAX || self.small_responses >= SMALL_RESPONSES_MIN)
     }
 
-    /// Takes the connection from hyper, which was needed for one exchange, and says whether it rests.
-    fn take_back(&mut self) -> bool {
-        let Way::Hyper(spoken) = std::mem::replace(&mut self.way, Way::Gone) else { return false };
-        let Some(parts) = spoken.driver.map(|driver| driver.into_parts()) else { return false };
+    /// Takes the connection back from hyper. True if it is idle.
+    fn leave_hyper(&mut self) -> bool {
+        let Protocol::Hyper(hyper) = std::mem::replace(&mut self.protocol, Protocol::Closed) else {
+            return false;
+        };
+        let Some(parts) = hyper.driver.map(|driver| driver.into_parts()) else { return false };
         let Some(socket) = parts.io.into_inner().into_socket() else { return false };
-        let mut plain = Plain::new(socket);
-        let rests = parts.read_buf.is_empty() && plain.is_quiet(&mut unheard());
-        self.way = Way::Plain(plain);
-        rests
+        let mut plain = FastPathClient::new(socket);
+        let is_idle = parts.read_buf.is_empty() && plain.is_quiet(&mut noop_context());
+        self.protocol = Protocol::FastPath(plain);
+        is_idle
     }
 
-    /// Makes the next request look whether the peer closed the connection while it was idle.
-    pub(super) fn distrust(&self) {
-        self.tap.probe_next();
+    /// Makes the next request check whether the server closed the idle connection.
+    pub(super) fn probe_before_use(&self) {
+        self.monitor.probe_next();
     }
 
-    /// Lets the connection work; its state tells what came of it.
+    /// Drives the connection.
     pub(super) fn drive(&mut self, cx: &mut Context<'_>) {
-        if let Way::Hyper(spoken) = &mut self.way {
-            drive(&mut spoken.driver, cx);
+        if let Protocol::Hyper(hyper) = &mut self.protocol {
+            drive(&mut hyper.driver, cx);
         }
     }
 
-    /// Sends one request and waits for the head of its answer, by the deadline. Dropping this closes
-    /// the connection together with its owner.
+    /// Sends one request and waits for the head of its response. Dropping this closes the connection.
     pub(super) async fn exchange(
         &mut self,
         request: Request<Bytes>,
-        calm: bool,
-    ) -> Result<Response<Source>, Failure> {
-        let written_before = self.tap.written_bytes();
-        let mut looks = calm.then(|| Instant::now() + LOOK_FOR);
-        match self.plainly(request, &mut looks, written_before).await? {
-            Plainly::Answer(response) => Ok(response),
-            Plainly::Not(request, left) => {
-                self.hand_over(left).await?;
-                self.spoken(request, looks, written_before).await
+        busy_poll_max: Duration,
+    ) -> Result<Response<BodySource>, Failure> {
+        let written_before = self.monitor.written_bytes();
+        let mut busy_poll = BusyPoll::start(busy_poll_max);
+        match self.exchange_fast(request, &mut busy_poll, written_before).await? {
+            FastOutcome::Response(response) => Ok(response),
+            FastOutcome::Fallback(request, was_sent) => {
+                self.enter_hyper(was_sent).await?;
+                self.exchange_hyper(request, busy_poll, written_before).await
             }
         }
     }
 
-    async fn plainly(
+    async fn exchange_fast(
         &mut self,
         mut request: Request<Bytes>,
-        looks: &mut Option<Instant>,
+        busy_poll: &mut Option<BusyPoll>,
         written_before: u64,
-    ) -> Result<Plainly, Failure> {
-        let Way::Plain(plain) = &mut self.way else { return Ok(Plainly::Not(request, false)) };
+    ) -> Result<FastOutcome, Failure> {
+        let Protocol::FastPath(plain) = &mut self.protocol else {
+            return Ok(FastOutcome::Fallback(request, false));
+        };
         if !plain.begin(&request) {
-            return Ok(Plainly::Not(request, false));
+            return Ok(FastOutcome::Fallback(request, false));
         }
-        let mut looked = false;
+        let mut checked = false;
         let outcome = poll_fn(|cx| {
-            if !std::mem::replace(&mut looked, true) && !plain.is_quiet(cx) {
+            if !std::mem::replace(&mut checked, true) && !plain.is_quiet(cx) {
                 let closed = std::io::ErrorKind::ConnectionAborted;
                 return Poll::Ready(Ok(Err(closed.into())));
             }
             if let Poll::Ready(came) = plain.poll(cx, request.body()) {
                 return Poll::Ready(Ok(came));
             }
-            look_again(looks, cx);
+            BusyPoll::poll_again(busy_poll, cx);
             self.deadline.poll(cx).map(Err)
         })
         .await;
         match outcome {
             Ok(Ok(())) => {
-                let mut table = std::mem::take(request.headers_mut());
-                table.clear();
-                match plain.answer(table) {
+                let mut header_buffer = std::mem::take(request.headers_mut());
+                header_buffer.clear();
+                match plain.response(header_buffer) {
                     Some(response) => {
                         self.deadline.touch();
-                        self.odd = 0;
-                        self.apt = 0;
-                        Ok(Plainly::Answer(response.map(Source::Whole)))
+                        self.hyper_streak = 0;
+                        self.small_responses = 0;
+                        Ok(FastOutcome::Response(response.map(BodySource::Whole)))
                     }
-                    None => Ok(Plainly::Not(request, true)),
+                    None => Ok(FastOutcome::Fallback(request, true)),
                 }
             }
-            Ok(Err(error)) if self.tap.written_bytes() == written_before => {
+            Ok(Err(error)) if self.monitor.written_bytes() == written_before => {
                 Err(Failure::Unsent(error.to_string()))
             }
             Ok(Err(error)) => Err(Failure::Failed(UpstreamError::lost(error.to_string()))),
@@ -257,57 +259,59 @@ impl Connection {
         }
     }
 
-    /// From now on hyper speaks, if it does not yet: of a request that left, it reads the answer.
-    async fn hand_over(&mut self, left: bool) -> Result<(), Failure> {
-        if matches!(self.way, Way::Hyper(_)) {
+    /// Switches to hyper. If the request was sent already, hyper reads its response.
+    async fn enter_hyper(&mut self, was_sent: bool) -> Result<(), Failure> {
+        if matches!(self.protocol, Protocol::Hyper(_)) {
             return Ok(());
         }
-        let Way::Plain(plain) = std::mem::replace(&mut self.way, Way::Gone) else {
+        let Protocol::FastPath(plain) = std::mem::replace(&mut self.protocol, Protocol::Closed)
+        else {
             return Err(Failure::Unsent("the connection is closed".to_owned()));
         };
-        self.odd = self.odd.saturating_add(1);
-        self.apt = 0;
-        self.tap.set_left(left);
+        self.hyper_streak = self.hyper_streak.saturating_add(1);
+        self.small_responses = 0;
+        self.monitor.set_sent_before(was_sent);
         let (socket, read) = plain.into_parts();
-        let opened = Spoken::open(Stream::Plain(socket), &self.tap, read, self.sizes);
-        // Boxed, because most answers are plain.
-        let spoken = Box::pin(opened).await;
+        let opened = HyperPath::open(TcpOrTls::Plain(socket), &self.monitor, read, self.sizes);
+        // Boxed, because most responses use the fast path.
+        let hyper = Box::pin(opened).await;
         let failed = |error| Failure::Failed(UpstreamError::from_hyper(&error));
-        self.way = Way::Hyper(spoken.map_err(failed)?);
+        self.protocol = Protocol::Hyper(hyper.map_err(failed)?);
         Ok(())
     }
 
-    async fn spoken(
+    async fn exchange_hyper(
         &mut self,
         request: Request<Bytes>,
-        mut looks: Option<Instant>,
+        mut busy_poll: Option<BusyPoll>,
         written_before: u64,
-    ) -> Result<Response<Source>, Failure> {
-        let Way::Hyper(Spoken { sender, driver }) = &mut self.way else {
+    ) -> Result<Response<BodySource>, Failure> {
+        let Protocol::Hyper(HyperPath { sender, driver }) = &mut self.protocol else {
             return Err(Failure::Unsent("the connection is closed".to_owned()));
         };
-        // Only driving the connection, here and below, brings the answer. So nobody need be woken for
-        // it, and it is always looked at, whatever the task's budget.
+        // Only driving the connection delivers the response, so no wake-up is needed, and it is polled
+        // whatever the task's budget is.
         let mut answer = pin!(unconstrained(sender.try_send_request(request.map(Full::new))));
         let outcome = poll_fn(|cx| {
             drive(driver, cx);
-            if let Poll::Ready(outcome) = answer.as_mut().poll(&mut unheard()) {
+            if let Poll::Ready(outcome) = answer.as_mut().poll(&mut noop_context()) {
                 return Poll::Ready(Ok(outcome));
             }
-            look_again(&mut looks, cx);
+            BusyPoll::poll_again(&mut busy_poll, cx);
             self.deadline.poll(cx).map(Err)
         })
         .await;
         match outcome {
             Ok(Ok(response)) => {
                 self.deadline.touch();
-                self.apt = self.apt.saturating_add(may_be_plain(&response).into());
-                Ok(response.map(Source::Incoming))
+                self.small_responses =
+                    self.small_responses.saturating_add(fits_fast_path(&response).into());
+                Ok(response.map(BodySource::Incoming))
             }
             Ok(Err(mut error)) => {
-                let unsent = !self.tap.has_left()
+                let unsent = !self.monitor.was_sent_before()
                     && (error.take_message().is_some()
-                        || self.tap.written_bytes() == written_before);
+                        || self.monitor.written_bytes() == written_before);
                 let error = error.into_error();
                 Err(if unsent {
                     Failure::Unsent(error.to_string())
@@ -320,13 +324,13 @@ impl Connection {
     }
 }
 
-/// Whether an answer is in the shape that is read plainly, if it came in one piece.
-fn may_be_plain(response: &Response<Incoming>) -> bool {
+/// Whether a response would fit the fast path.
+fn fits_fast_path(response: &Response<Incoming>) -> bool {
     let bytes = response.body().size_hint().exact();
-    bytes.is_some_and(|bytes| (1..=APT_BYTES_MAX).contains(&bytes))
+    bytes.is_some_and(|bytes| (1..=SMALL_RESPONSE_BYTES_MAX).contains(&bytes))
 }
 
-/// Lets hyper work, unless it has finished.
+/// Drives hyper, unless it has finished.
 fn drive(driver: &mut Option<Box<Driver>>, cx: &mut Context<'_>) {
     if let Some(connection) = driver
         && Pin::new(connection).poll(cx).is_ready()
@@ -335,12 +339,26 @@ fn drive(driver: &mut Option<Box<Driver>>, cx: &mut Context<'_>) {
     }
 }
 
-/// Looks again at once, as long as there is time for it.
-fn look_again(until: &mut Option<Instant>, cx: &Context<'_>) {
-    let now = Instant::now();
-    *until = until.filter(|until| now < *until);
-    if let Some(until) = *until {
-        if until.saturating_duration_since(now) < LOOK_POLITELY_FOR {
+/// A request that polls for its response instead of sleeping.
+struct BusyPoll {
+    began: Instant,
+    max: Duration,
+}
+
+impl BusyPoll {
+    fn start(max: Duration) -> Option<BusyPoll> {
+        (!max.is_zero()).then(|| BusyPoll { began: Instant::now(), max })
+    }
+
+    /// Wakes the task for another poll, until the time is over.
+    fn poll_again(this: &mut Option<BusyPoll>, cx: &Context<'_>) {
+        let Some(busy_poll) = this else { return };
+        let elapsed = busy_poll.began.elapsed();
+        if elapsed >= busy_poll.max {
+            *this = None;
+            return;
+        }
+        if elapsed >= YIELD_AFTER {
             std::thread::yield_now();
         }
         cx.waker().wake_by_ref();
@@ -356,11 +374,22 @@ mod tests {
     use super::super::socket::Socket;
     use super::*;
 
+    #[test]
+    fn busy_polling_is_off_by_default_and_ends_after_its_time() {
+        assert!(BusyPoll::start(Waits::default().busy_poll_max).is_none());
+        let mut busy_poll = BusyPoll::start(Duration::from_hours(1));
+        BusyPoll::poll_again(&mut busy_poll, &noop_context());
+        assert!(busy_poll.is_some());
+        let mut over = Some(BusyPoll { began: Instant::now(), max: Duration::ZERO });
+        BusyPoll::poll_again(&mut over, &noop_context());
+        assert!(over.is_none());
+    }
+
     const PLAIN: &str = "HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n{}";
     const CHUNKED: &str =
         "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n2\r\n{}\r\n0\r\n\r\n";
 
-    /// A connection to a server that gives one of these answers after the other.
+    /// A connection to a server that sends these responses in order.
     async fn connected(answers: Vec<&'static str>) -> Connection {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let at = listener.local_addr().unwrap();
@@ -370,19 +399,19 @@ mod tests {
                 let _ = peer.read(&mut [0; 1024]).await.unwrap();
                 peer.write_all(answer.as_bytes()).await.unwrap();
             }
-            // Open for as long as the client is.
+            // Open as long as the client is.
             let _ = peer.read(&mut [0; 1]).await;
         });
-        let (socket, tap) = Socket::new(TcpStream::connect(at).await.unwrap());
+        let (socket, monitor) = Socket::new(TcpStream::connect(at).await.unwrap());
         let (bounds, waits) = (HttpBounds::default(), Waits::default());
-        Connection::open(Stream::Plain(socket), tap, &bounds, &waits).await.unwrap()
+        Connection::open(TcpOrTls::Plain(socket), monitor, &bounds, &waits).await.unwrap()
     }
 
     /// One exchange, read to the end.
     async fn exchange(connection: &mut Connection) {
         let request = Request::post("/mcp").header("host", "a").body(Bytes::from("{}")).unwrap();
-        let response = connection.exchange(request, false).await.ok().unwrap();
-        if let Source::Incoming(mut body) = response.into_body() {
+        let response = connection.exchange(request, Duration::ZERO).await.ok().unwrap();
+        if let BodySource::Incoming(mut body) = response.into_body() {
             let read = poll_fn(|cx| {
                 connection.drive(cx);
                 while let Poll::Ready(frame) = Pin::new(&mut body).poll_frame(cx) {
@@ -394,19 +423,20 @@ mod tests {
             });
             read.await;
         }
-        assert!(connection.comes_to_rest());
+        assert!(connection.prepare_for_idle());
     }
 
     #[tokio::test]
     async fn hyper_keeps_what_is_never_plain_and_gives_back_what_may_be() {
-        let apt = APT_MAX as usize;
-        // What the server says, how often, and how often before the connection is plain or hyper's.
+        let small_responses = SMALL_RESPONSES_MIN as usize;
+        // Response, how often, whether the connection is on the fast path afterwards, and from which
+        // repetition on.
         let script: [(&'static str, usize, bool, usize); 7] = [
             (CHUNKED, 2, true, 1),
             (CHUNKED, 6, false, 1),
-            (PLAIN, apt, true, apt),
+            (PLAIN, small_responses, true, small_responses),
             (CHUNKED, 1, false, 1),
-            (PLAIN, apt, true, apt),
+            (PLAIN, small_responses, true, small_responses),
             (PLAIN, 1, true, 1),
             (CHUNKED, 2, true, 1),
         ];
@@ -415,7 +445,7 @@ mod tests {
         for (step, (_, times, plain, from)) in script.into_iter().enumerate() {
             for n in 1..=times {
                 exchange(&mut connection).await;
-                let is_plain = matches!(connection.way, Way::Plain(_));
+                let is_plain = matches!(connection.protocol, Protocol::FastPath(_));
                 assert_eq!(is_plain == plain, n >= from, "step {step}, answer {n}");
             }
         }

@@ -1,4 +1,4 @@
-//! The waits of one exchange as one timer: it moves when something arrives, and never past the total.
+//! The timeouts of one exchange as one timer. It is extended when data arrives, but never beyond the total.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -8,12 +8,11 @@ use std::time::Duration;
 use tokio::time::{Instant, Sleep, sleep_until};
 
 use super::error::{Stage, UpstreamError};
-use super::message::{Patience, Pause};
+use super::message::{Pause, SharedPause};
 use super::options::Waits;
 
-/// The timer of a connection, for one exchange after the other. Setting a timer costs more than an
-/// exchange takes that is answered at once, so it is set when there is something to wait for, and moves
-/// later only when it fires.
+/// The timer of a connection, reused for every exchange. Setting a timer costs more than a fast exchange, so it
+/// is set only when the task waits, and extended only when it fires.
 pub(super) struct Deadline {
     sleep: Option<Pin<Box<Sleep>>>,
     stage: Stage,
@@ -24,18 +23,18 @@ pub(super) struct Deadline {
     due: Instant,
     ends: Instant,
     stays_open: bool,
-    patience: Option<Patience>,
-    /// What of the client's time the patience knew of when the wait for the first byte began.
+    client_pause: Option<SharedPause>,
+    /// The client's share of the time when the wait for the first byte started.
     renewed_at: Duration,
-    /// While the client is asked something on the stream of the answer.
+    /// Active while the client answers a server request.
     pause: Pause,
     last_seen: Option<Instant>,
-    /// Something arrived since the clock was last read.
+    /// Data arrived since the clock was last read.
     touched: bool,
 }
 
 impl Deadline {
-    /// As if the wait for the first byte of something had just begun.
+    /// As if the wait for a first byte had just started.
     pub(super) fn new(waits: &Waits) -> Deadline {
         let now = Instant::now();
         let (stage, after) = first_wait(waits);
@@ -48,7 +47,7 @@ impl Deadline {
             due: now + after,
             ends: now + waits.total_max,
             stays_open: false,
-            patience: None,
+            client_pause: None,
             renewed_at: Duration::ZERO,
             pause: Pause::default(),
             last_seen: None,
@@ -56,62 +55,61 @@ impl Deadline {
         }
     }
 
-    /// Starts for the next exchange, with the wait for its first byte. What went before, such as the wait
-    /// for a connection, is a part of the total.
+    /// Starts the next exchange with the wait for its first byte. Earlier waits count towards the total.
     pub(super) fn start(
         &mut self,
         waits: &Waits,
         began: Instant,
         stays_open: bool,
-        patience: Option<&Patience>,
+        client_pause: Option<&SharedPause>,
     ) {
         let now = Instant::now();
         (self.stage, self.after) = first_wait(waits);
         self.due = now + self.after;
         self.ends = began + waits.total_max;
         self.stays_open = stays_open;
-        self.patience = patience.cloned();
-        self.renewed_at = patience.map_or(Duration::ZERO, Patience::waited);
+        self.client_pause = client_pause.cloned();
+        self.renewed_at = client_pause.map_or(Duration::ZERO, SharedPause::waited);
         self.pause = Pause::default();
         self.last_seen = None;
         self.touched = false;
     }
 
-    /// Lets go of the task that waited.
+    /// Releases the waiting task.
     pub(super) fn rest(&mut self) {
         if let Some(sleep) = &mut self.sleep {
-            // Whether it has fired shows when it is next waited for.
+            // The next poll shows whether it has fired.
             let _ = sleep.as_mut().poll(&mut Context::from_waker(Waker::noop()));
         }
     }
 
-    /// Something arrived.
+    /// Data arrived.
     pub(super) fn touch(&mut self) {
         self.touched = true;
     }
 
-    /// Says whether the client is being asked something. No wait ends while it is.
-    pub(super) fn set_asking(&mut self, asking: bool) {
-        self.pause.set(asking);
+    /// Pauses all timeouts while the client answers a server request.
+    pub(super) fn set_waiting_for_client(&mut self, paused: bool) {
+        self.pause.set(paused);
         self.touch();
     }
 
-    /// The total, where it is over; for a server that never makes us wait.
-    pub(super) fn overdue(&self) -> Option<UpstreamError> {
-        let is_over = !self.stays_open && !self.is_asking() && self.total_ends() <= Instant::now();
+    /// The total timeout, for a server that never makes the task wait.
+    pub(super) fn check_total_timeout(&self) -> Option<UpstreamError> {
+        let is_over = !self.stays_open && !self.is_paused() && self.total_ends() <= Instant::now();
         is_over.then_some(UpstreamError::TimedOut { stage: Stage::Total, after: self.total_max })
     }
 
-    fn is_asking(&self) -> bool {
-        self.pause.is_on() || self.patience.as_ref().is_some_and(Patience::is_asking)
+    fn is_paused(&self) -> bool {
+        self.pause.is_on() || self.client_pause.as_ref().is_some_and(SharedPause::is_paused)
     }
 
     fn total_ends(&self) -> Instant {
-        let asked = self.patience.as_ref().map_or(Duration::ZERO, Patience::waited);
-        self.ends + self.pause.waited + asked
+        let paused_for = self.client_pause.as_ref().map_or(Duration::ZERO, SharedPause::waited);
+        self.ends + self.pause.waited + paused_for
     }
 
-    /// Ready when a wait is over. Registers for a wake-up otherwise.
+    /// Ready when a timeout is over. Otherwise registers for a wake-up.
     pub(super) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<UpstreamError> {
         let Some(end) = self.next_end() else {
             return Poll::Pending;
@@ -132,12 +130,12 @@ impl Deadline {
         Poll::Pending
     }
 
-    /// When the wait that holds now ends, or never.
+    /// When the current timeout ends, if there is one.
     fn next_end(&mut self) -> Option<Instant> {
         if std::mem::take(&mut self.touched) {
             self.last_seen = Some(Instant::now());
         }
-        if self.is_asking() {
+        if self.is_paused() {
             return None;
         }
         let next = match self.last_seen {
@@ -156,18 +154,18 @@ impl Deadline {
         Some(ends)
     }
 
-    /// A server that waited for its client has all of this wait again.
+    /// After a pause for its client, a server has the full time again.
     fn first_byte_due(&mut self) -> Instant {
-        let asked = self.patience.as_ref().map_or(Duration::ZERO, Patience::waited);
-        if asked > self.renewed_at {
-            self.renewed_at = asked;
+        let paused_for = self.client_pause.as_ref().map_or(Duration::ZERO, SharedPause::waited);
+        if paused_for > self.renewed_at {
+            self.renewed_at = paused_for;
             self.due = Instant::now() + self.after;
         }
         self.due
     }
 }
 
-/// The wait for the first byte, or for all where that is shorter.
+/// The timeout for the first byte, or the total if that is shorter.
 fn first_wait(waits: &Waits) -> (Stage, Duration) {
     if waits.first_byte_max <= waits.total_max {
         (Stage::FirstByte, waits.first_byte_max)
@@ -190,14 +188,14 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_server_that_waited_for_its_client_has_all_of_its_time_again() {
-        let (waits, patience) = (Waits::default(), Patience::default());
+        let (waits, client_pause) = (Waits::default(), SharedPause::default());
         let mut deadline = Deadline::new(&waits);
-        deadline.start(&waits, Instant::now(), false, Some(&patience));
-        // Its client is asked, and thinks for longer than the server has.
-        patience.set_asking(true);
+        deadline.start(&waits, Instant::now(), false, Some(&client_pause));
+        // The client takes longer than the server's timeout.
+        client_pause.set_waiting_for_client(true);
         advance(waits.first_byte_max * 2).await;
         assert!(!is_over(&mut deadline).await);
-        patience.set_asking(false);
+        client_pause.set_waiting_for_client(false);
         assert!(!is_over(&mut deadline).await);
         advance(waits.first_byte_max / 2).await;
         assert!(!is_over(&mut deadline).await);
@@ -210,24 +208,24 @@ mod tests {
         let second = Duration::from_secs(1);
         let waits = Waits { total_max: 20 * second, ..Waits::default() };
         let mut deadline = Deadline::new(&waits);
-        // Three seconds went by before there was a connection.
+        // Three seconds passed before there was a connection.
         let began = Instant::now();
         advance(3 * second).await;
         deadline.start(&waits, began, false, None);
         for _ in 0..16 {
             advance(second).await;
             deadline.touch();
-            assert!(!is_over(&mut deadline).await && deadline.overdue().is_none());
+            assert!(!is_over(&mut deadline).await && deadline.check_total_timeout().is_none());
         }
-        deadline.set_asking(true);
+        deadline.set_waiting_for_client(true);
         advance(100 * second).await;
-        assert!(!is_over(&mut deadline).await && deadline.overdue().is_none());
-        deadline.set_asking(false);
+        assert!(!is_over(&mut deadline).await && deadline.check_total_timeout().is_none());
+        deadline.set_waiting_for_client(false);
         deadline.touch();
-        assert!(!is_over(&mut deadline).await && deadline.overdue().is_none());
+        assert!(!is_over(&mut deadline).await && deadline.check_total_timeout().is_none());
         advance(second).await;
         deadline.touch();
-        assert!(deadline.overdue().is_some(), "also if it is never waited for");
+        assert!(deadline.check_total_timeout().is_some(), "also if it is never waited for");
         assert!(is_over(&mut deadline).await);
     }
 }

@@ -1,4 +1,4 @@
-//! Makes connections to one server: look up, check, connect, encrypt.
+//! Opens connections to one server: resolve, check, connect, encrypt.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -17,14 +17,14 @@ use super::connection::Connection;
 use super::error::UpstreamError;
 use super::in_seconds;
 use super::options::{HttpBounds, HttpOptions, Waits};
-use super::socket::{Socket, Stream};
+use super::socket::{Socket, TcpOrTls};
 
-/// The kernel asks a silent peer for a sign of life after so long.
+/// TCP keep-alive starts after this idle time.
 const TCP_KEEP_ALIVE: Duration = Duration::from_mins(1);
 
-/// So long an address has for itself before the next of the same name is tried beside it.
+/// How long to wait for one address before trying the next in parallel.
 const HEAD_START: Duration = Duration::from_millis(250);
-/// Of a name with more addresses, the first ones are tried.
+/// Addresses tried per name.
 const ADDRESSES_MAX: usize = 8;
 
 /// Why an address cannot be used at all.
@@ -37,24 +37,24 @@ pub enum TargetRefused {
     #[error("`{0}` is not a name that TLS can check")]
     Name(String),
     #[error(
-        "`{0}` is reached over plain http, where anybody on the way can read and change it\nhint: use https, or allow plain http for this server"
+        "`{0}` uses plain http, which anyone on the network can read and change\nhint: use https, or allow plain http for this server"
     )]
     PlainHttp(String),
     #[error("https needs a TLS configuration\nhint: make one with `client_config`")]
     NoTls,
     #[error(
-        "the address holds a user name or password\nhint: set an `authorization` header instead"
+        "the address contains a user name or password\nhint: set an `authorization` header instead"
     )]
     Credentials,
     #[error(transparent)]
     Header(#[from] super::headers::HeaderRefused),
 }
 
-/// Where to connect, and how.
+/// Where and how to connect.
 pub(super) struct Dialer {
     host: Host<String>,
     port: u16,
-    /// What the `host` header says.
+    /// The `host` header.
     pub(super) authority: HeaderValue,
     tls: Option<(TlsConnector, ServerName<'static>)>,
     loopback_only: bool,
@@ -90,7 +90,7 @@ impl Dialer {
         })
     }
 
-    /// A fresh connection, or why it certainly was not made.
+    /// A new connection, or why there certainly is none.
     pub(super) async fn dial(&self) -> Result<Connection, UpstreamError> {
         let why = match tokio::time::timeout(self.waits.connect_max, self.connect()).await {
             Ok(Ok(connection)) => return Ok(connection),
@@ -106,15 +106,15 @@ impl Dialer {
 
     async fn connect(&self) -> Result<Connection, String> {
         let stream = self.tcp().await?;
-        let (socket, tap) = Socket::new(stream);
+        let (socket, monitor) = Socket::new(stream);
         let stream = match &self.tls {
-            None => Stream::Plain(socket),
+            None => TcpOrTls::Plain(socket),
             Some((connector, name)) => {
                 let stream = connector.connect(name.clone(), socket).await;
-                Stream::Tls(Box::new(stream.map_err(|error| why_no_tls(&error))?))
+                TcpOrTls::Tls(Box::new(stream.map_err(|error| tls_error_text(&error))?))
             }
         };
-        Connection::open(stream, tap, &self.bounds, &self.waits)
+        Connection::open(stream, monitor, &self.bounds, &self.waits)
             .await
             .map_err(|error| error.to_string())
     }
@@ -122,15 +122,9 @@ impl Dialer {
     async fn tcp(&self) -> Result<TcpStream, String> {
         let mut addresses = self.addresses().await?;
         if self.loopback_only {
-            // The address that was checked is the address that is used.
-            addresses.retain(|address| address.ip().is_loopback());
-            if addresses.is_empty() {
-                return Err(
-                    "it is not on this machine, and plain http is not allowed for it".into()
-                );
-            }
+            addresses = on_this_machine(addresses)?;
         }
-        prepared(first_to_answer(addresses).await?)
+        prepared(connect_first(addresses).await?)
     }
 
     async fn addresses(&self) -> Result<Vec<SocketAddr>, String> {
@@ -145,9 +139,17 @@ impl Dialer {
     }
 }
 
-/// Connects to the first address that takes us. One that says nothing, such as one of a network that leads
-/// nowhere, holds up the next for a moment only.
-async fn first_to_answer(addresses: Vec<SocketAddr>) -> Result<TcpStream, String> {
+/// The loopback addresses of a name. The address that is checked is the address that is used.
+fn on_this_machine(mut addresses: Vec<SocketAddr>) -> Result<Vec<SocketAddr>, String> {
+    addresses.retain(|address| address.ip().is_loopback());
+    if addresses.is_empty() {
+        return Err("it is not on this machine, and plain http is not allowed for it".into());
+    }
+    Ok(addresses)
+}
+
+/// Connects to the first address that accepts. An unresponsive address delays the next one only briefly.
+async fn connect_first(addresses: Vec<SocketAddr>) -> Result<TcpStream, String> {
     let mut last = "the name has no address".to_owned();
     let mut trying = JoinSet::new();
     let mut addresses = addresses.into_iter().take(ADDRESSES_MAX);
@@ -169,18 +171,18 @@ async fn first_to_answer(addresses: Vec<SocketAddr>) -> Result<TcpStream, String
     }
 }
 
-/// What went wrong with TLS; of a certificate that nobody vouches for, what can be done.
-fn why_no_tls(error: &std::io::Error) -> String {
+/// The TLS error. For an unknown CA, also what to do.
+fn tls_error_text(error: &std::io::Error) -> String {
     let inner = error.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>());
     match inner {
         Some(rustls::Error::InvalidCertificate(rustls::CertificateError::UnknownIssuer)) => {
-            "nobody that this machine trusts vouches for its certificate; install its CA here, or name the CA's file in `SSL_CERT_FILE`".to_owned()
+            "its certificate is not signed by a CA that this machine trusts; install the CA, or name its file in `SSL_CERT_FILE`".to_owned()
         }
         _ => error.to_string(),
     }
 }
 
-/// Small messages leave at once, and a peer that vanished is noticed.
+/// Disables Nagle's algorithm and enables keep-alive.
 fn prepared(stream: TcpStream) -> Result<TcpStream, String> {
     stream.set_nodelay(true).map_err(|error| error.to_string())?;
     sockopt::set_socket_keepalive(&stream, true)
@@ -189,7 +191,7 @@ fn prepared(stream: TcpStream) -> Result<TcpStream, String> {
     Ok(stream)
 }
 
-/// Names are checked again by address when they are looked up.
+/// Names are checked again by address when they are resolved.
 fn may_be_loopback(host: &Host<String>) -> bool {
     match host {
         Host::Ipv4(ip) => ip.is_loopback(),
@@ -232,34 +234,57 @@ mod tests {
 
     const SOON: Duration = Duration::from_secs(5);
 
-    /// An address that says nothing to who connects, as long as what comes with it is kept.
-    async fn silent() -> (SocketAddr, TcpListener, Vec<TcpStream>) {
+    /// An address that accepts no connection, as long as the returned values live.
+    async fn unresponsive() -> (SocketAddr, TcpListener, Vec<TcpStream>) {
         let socket = TcpSocket::new_v4().unwrap();
         socket.bind("127.0.0.1:0".parse().unwrap()).unwrap();
         let listener = socket.listen(1).unwrap();
         let at = listener.local_addr().unwrap();
         let mut waiting = Vec::new();
-        // When its queue is full, the system does not answer for it any more.
+        // Once its backlog is full, connections get no response.
         while let Ok(stream) = timeout(HEAD_START, TcpStream::connect(at)).await {
             waiting.push(stream.unwrap());
         }
         (at, listener, waiting)
     }
 
+    #[test]
+    fn a_name_is_used_only_if_it_means_this_machine() {
+        let here = ["127.0.0.1:80", "127.8.9.10:80", "[::1]:80"];
+        let elsewhere = [
+            "192.0.2.1:80",
+            "10.0.0.1:80",
+            "0.0.0.0:80",
+            "[2001:db8::1]:80",
+            "[::ffff:127.0.0.1]:80",
+        ];
+        let parsed = |texts: &[&str]| -> Vec<SocketAddr> {
+            texts.iter().map(|text| text.parse().unwrap()).collect()
+        };
+        assert_eq!(on_this_machine(parsed(&here)).unwrap(), parsed(&here));
+        // A name may have both kinds: the others are dropped.
+        let mixed = parsed(&[elsewhere[0], here[0], elsewhere[3], here[2]]);
+        assert_eq!(on_this_machine(mixed).unwrap(), parsed(&[here[0], here[2]]));
+        for address in elsewhere {
+            let refused = on_this_machine(parsed(&[address])).unwrap_err();
+            assert!(refused.contains("not on this machine"), "{address}: {refused}");
+        }
+    }
+
     #[tokio::test]
     async fn an_address_that_says_nothing_does_not_hide_the_next() {
-        let (nowhere, _listener, _waiting) = silent().await;
+        let (nowhere, _listener, _waiting) = unresponsive().await;
         let closed = TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap();
         let open = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let at = open.local_addr().unwrap();
         for addresses in [vec![nowhere, closed, at], vec![closed, nowhere, at], vec![at, nowhere]] {
             let began = Instant::now();
-            let stream = first_to_answer(addresses.clone()).await.unwrap();
+            let stream = connect_first(addresses.clone()).await.unwrap();
             assert_eq!(stream.peer_addr().unwrap(), at);
             assert!(began.elapsed() < SOON, "{addresses:?}");
         }
-        let refused = first_to_answer(vec![closed, closed]).await.unwrap_err();
+        let refused = connect_first(vec![closed, closed]).await.unwrap_err();
         assert!(refused.contains("refused"), "{refused}");
-        assert!(first_to_answer(Vec::new()).await.unwrap_err().contains("no address"));
+        assert!(connect_first(Vec::new()).await.unwrap_err().contains("no address"));
     }
 }

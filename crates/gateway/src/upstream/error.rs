@@ -1,4 +1,4 @@
-//! What can go wrong on the way to a server and back, and whether the call may have happened.
+//! What can fail between the gate and a server, and whether the call may have happened.
 
 use std::fmt;
 use std::time::Duration;
@@ -6,38 +6,48 @@ use std::time::Duration;
 use bytes::Bytes;
 
 use super::in_seconds;
-use crate::room::NoRoom;
+use crate::runtime::response_buffer::BufferFull;
 
-/// Why there is no (further) answer. No variant holds a header value or a message of ours.
+/// Why there is no (further) response. No variant contains a header value or a message of the gate.
 #[derive(Debug, thiserror::Error)]
 pub enum UpstreamError {
-    /// It certainly did not happen: the connection was never made, or the child does not run.
+    /// The call certainly did not happen: no connection was made, or the child is not running.
     #[error("the message was not sent: {why}")]
     NeverSent { why: String },
-    /// It was sent, at least in part, and the answer did not come back whole.
-    #[error("the answer was lost: {why}")]
+    /// An edit changed the method, name or target of the message, so it was not sent.
+    #[error("the message was not sent: after editing it is no longer the call that was judged")]
+    NotAsJudged,
+    /// It was sent, at least in part, and the response is not complete.
+    #[error("the response was lost: {why}")]
     Lost { why: String },
     #[error("{stage} took longer than {}", in_seconds(*after))]
     TimedOut { stage: Stage, after: Duration },
     #[error("{what} is larger than {bytes_max} bytes")]
     TooLarge { what: Excess, bytes_max: usize },
-    /// The server refused in HTTP's words, not in JSON-RPC's. The body is cut at a bound.
-    #[error("the server answered with status {status}{}", meaning(*status))]
+    /// The server refused with an HTTP status instead of a JSON-RPC error. The body is cut off at a limit.
+    #[error("the server responded with status {status}{}", status_hint(*status))]
     Status { status: u16, body: Bytes },
-    /// The server broke the protocol.
-    #[error("the answer cannot be read: {why}")]
-    Garbled { why: String },
-    /// The link was closed on our side.
+    /// The server violated the protocol.
+    #[error("the response is invalid: {why}")]
+    Malformed { why: String },
+    /// The owner must sign in to the server or allow more; the server did nothing. `page` is where that is done
+    /// for one grant.
+    #[error("{why}")]
+    SignIn { why: String, page: Option<String> },
+    /// The gate closed the link.
     #[error("the link is closed")]
     Closed,
 }
 
 impl UpstreamError {
-    /// Whether the server may have acted. Only a `false` here makes a second try harmless.
+    /// Whether the server may have acted. Only `false` makes a retry safe.
     pub fn may_have_happened(&self) -> bool {
         !matches!(
             self,
-            UpstreamError::NeverSent { .. } | UpstreamError::TimedOut { stage: Stage::Queue, .. }
+            UpstreamError::NeverSent { .. }
+                | UpstreamError::NotAsJudged
+                | UpstreamError::SignIn { .. }
+                | UpstreamError::TimedOut { stage: Stage::Queue, .. }
         )
     }
 
@@ -49,15 +59,15 @@ impl UpstreamError {
         UpstreamError::Lost { why: why.into() }
     }
 
-    pub(super) fn no_room(why: &NoRoom) -> UpstreamError {
+    pub(super) fn buffer_full(why: &BufferFull) -> UpstreamError {
         UpstreamError::lost(why.to_string())
     }
 
     pub(super) fn garbled(why: impl Into<String>) -> UpstreamError {
-        UpstreamError::Garbled { why: why.into() }
+        UpstreamError::Malformed { why: why.into() }
     }
 
-    /// Reads hyper's words for a failure after the request went out.
+    /// Maps an error of hyper after the request was sent.
     pub(super) fn from_hyper(error: &hyper::Error) -> UpstreamError {
         if error.is_parse_too_large() {
             return UpstreamError::garbled("its head is too large");
@@ -69,17 +79,17 @@ impl UpstreamError {
     }
 }
 
-/// What a status means for one who has just added the server.
-fn meaning(status: u16) -> &'static str {
+/// What a status means to an owner who has just added the server.
+fn status_hint(status: u16) -> &'static str {
     match status {
-        401 => ": it wants you to sign in (OAuth), or a token",
-        403 => ": it does not let this token in",
+        401 => ": it requires a sign-in (OAuth) or a token",
+        403 => ": it does not accept this token",
         404 => ": there is no MCP server at this address",
         _ => "",
     }
 }
 
-/// Whether the body's framing (chunk sizes, trailers) was wrong, as opposed to cut off.
+/// Whether the body's framing (chunk sizes, trailers) was invalid, as opposed to cut off.
 fn broken_framing(error: &hyper::Error) -> bool {
     use std::io::ErrorKind::{InvalidData, InvalidInput};
     let mut source = std::error::Error::source(error);
@@ -92,7 +102,7 @@ fn broken_framing(error: &hyper::Error) -> bool {
     false
 }
 
-/// The deepest cause, which is the one that says something.
+/// The innermost cause, which is the most specific.
 fn innermost(error: &hyper::Error) -> String {
     let mut deepest: &dyn std::error::Error = error;
     while let Some(inner) = deepest.source() {
@@ -101,14 +111,14 @@ fn innermost(error: &hyper::Error) -> String {
     deepest.to_string()
 }
 
-/// Where the time went.
+/// Which timeout ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stage {
-    /// Waiting for room to send; nothing was sent.
+    /// Waiting to send; nothing was sent.
     Queue,
-    /// From sending to the first sign of an answer.
+    /// From sending to the first byte of the response.
     FirstByte,
-    /// Between two parts of an answer.
+    /// Between two parts of a response.
     Idle,
     /// The whole exchange.
     Total,
@@ -117,10 +127,10 @@ pub enum Stage {
 impl fmt::Display for Stage {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Stage::Queue => "the wait for room to send",
-            Stage::FirstByte => "the wait for an answer",
-            Stage::Idle => "a pause in the answer",
-            Stage::Total => "the whole answer",
+            Stage::Queue => "waiting to send",
+            Stage::FirstByte => "waiting for a response",
+            Stage::Idle => "a pause in the response",
+            Stage::Total => "the whole response",
         })
     }
 }
@@ -128,23 +138,23 @@ impl fmt::Display for Stage {
 /// What was too large.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Excess {
-    /// A whole answer.
+    /// A whole response.
     Answer,
     /// One event of a stream.
     Event,
     /// One line of a child's output.
     Line,
-    /// What waits for a reader that does not read.
+    /// Unread messages of a slow reader.
     Backlog,
 }
 
 impl fmt::Display for Excess {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Excess::Answer => "the answer",
-            Excess::Event => "an event of the answer",
-            Excess::Line => "a line of the answer",
-            Excess::Backlog => "what waits to be read",
+            Excess::Answer => "the response",
+            Excess::Event => "an event of the response",
+            Excess::Line => "a line of the response",
+            Excess::Backlog => "the backlog of unread messages",
         })
     }
 }

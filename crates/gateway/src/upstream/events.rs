@@ -1,4 +1,4 @@
-//! What a server sends piece by piece, whichever way it comes.
+//! A stream of messages from a server, independent of the transport.
 
 use std::sync::Arc;
 
@@ -6,64 +6,63 @@ use bytes::Bytes;
 
 use super::body::Body;
 use super::error::{Excess, UpstreamError};
-use super::inflight::Item;
 use super::mask::Mask;
 use super::options::HttpBounds;
+use super::pending_requests::InboundMessage;
 use super::route::{self, Inbound};
-use super::waiter::{Listener, Waiter};
-use crate::aside::LARGE_BYTES;
-use crate::builtin::Work;
-use crate::room::{Account, ROOM_WAIT_MAX, Share};
-use crate::wire::Id;
-use crate::wire::sse::{self, Decoder};
+use super::waiter::{ResponseWaiter, UnclaimedListener};
+use crate::builtin::RunningCall;
+use crate::runtime::offload::LARGE_BYTES;
+use crate::runtime::response_buffer::{BUFFER_WAIT_MAX, BufferQuota, Share};
+use mcp::Id;
+use mcp::sse::{self, Decoder};
 
-/// One message of a stream, or a sign that comes without one.
+/// One message of a stream, or an event without a message.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Event {
-    /// Empty if the event only tells its id or how long to wait before asking again.
+    /// Empty if the event only contains an id or a retry time.
     pub message: Bytes,
     pub id: Option<String>,
     pub retry_ms: Option<u64>,
 }
 
-/// A stream of messages. Dropping it ends the stream: the connection is closed, a child is told that
-/// the request is cancelled.
+/// A stream of messages. Dropping it closes the connection, or cancels the request of a child.
 pub struct Events {
-    source: Source,
-    /// The secrets that the server knows, where it knows any.
+    source: EventSource,
+    /// The secrets of the server.
     mask: Option<Arc<Mask>>,
-    /// An event that was received and is searched for secrets; dropping `next` must not lose it.
+    /// A received event that is being masked. Dropping `next` must not lose it.
     received: Option<Event>,
 }
 
-enum Source {
-    Stream(Box<Stream>),
-    Request(Box<Waiter>),
-    Listener(Listener),
-    /// A tool of our own.
-    Work(Box<Work>),
+enum EventSource {
+    SseStream(Box<SseStream>),
+    Request(Box<ResponseWaiter>),
+    UnclaimedListener(UnclaimedListener),
+    /// A built-in tool.
+    Work(Box<RunningCall>),
 }
 
 impl Events {
-    /// A stream over HTTP; the id is that of the request it answers, if it answers one.
+    /// A stream over HTTP, with the id of the request that it responds to.
     pub(super) fn of_stream(
         body: Body,
         answers: Option<Id>,
         bounds: &HttpBounds,
-        account: &Account,
+        quota: &BufferQuota,
     ) -> Events {
-        Events::new(Source::Stream(Box::new(Stream::new(body, answers, bounds, account))))
+        Events::new(EventSource::SseStream(Box::new(SseStream::new(body, answers, bounds, quota))))
     }
 
-    pub(super) fn of_request(waiter: Waiter) -> Events {
-        Events::new(Source::Request(Box::new(waiter)))
+    pub(super) fn of_request(waiter: ResponseWaiter) -> Events {
+        Events::new(EventSource::Request(Box::new(waiter)))
     }
 
-    pub(super) fn of_listener(listener: Listener) -> Events {
-        Events::new(Source::Listener(listener))
+    pub(super) fn of_listener(listener: UnclaimedListener) -> Events {
+        Events::new(EventSource::UnclaimedListener(listener))
     }
 
-    fn new(source: Source) -> Events {
+    fn new(source: EventSource) -> Events {
         Events { source, mask: None, received: None }
     }
 
@@ -72,11 +71,11 @@ impl Events {
         Events { mask: Some(Arc::clone(mask)), ..self }
     }
 
-    pub(crate) fn of_work(work: Work) -> Events {
-        Events::new(Source::Work(Box::new(work)))
+    pub(crate) fn of_work(work: RunningCall) -> Events {
+        Events::new(EventSource::Work(Box::new(work)))
     }
 
-    /// The next event, in the order the server sent them. After a failure comes nothing more.
+    /// The next event, in order. None after a failure.
     pub async fn next(&mut self) -> Option<Result<Event, UpstreamError>> {
         let Some(mask) = self.mask.clone() else { return self.receive().await };
         if self.received.is_none() {
@@ -94,56 +93,58 @@ impl Events {
 
     async fn receive(&mut self) -> Option<Result<Event, UpstreamError>> {
         match &mut self.source {
-            Source::Stream(stream) => stream.next().await.transpose(),
-            Source::Request(waiter) => {
+            EventSource::SseStream(stream) => stream.next().await.transpose(),
+            EventSource::Request(waiter) => {
                 if let Some(message) = waiter.first.take() {
-                    return Some(Ok(bare(message)));
+                    return Some(Ok(message_event(message)));
                 }
-                waiter.next().await.map(|next| next.map(|item: Item| bare(item.message)))
+                waiter
+                    .next()
+                    .await
+                    .map(|next| next.map(|item: InboundMessage| message_event(item.message)))
             }
-            Source::Listener(listener) => {
-                listener.next().await.map(|next| next.map(|item: Item| bare(item.message)))
-            }
-            Source::Work(work) => work.next().await.map(|message| Ok(bare(message))),
+            EventSource::UnclaimedListener(listener) => listener
+                .next()
+                .await
+                .map(|next| next.map(|item: InboundMessage| message_event(item.message))),
+            EventSource::Work(work) => work.next().await.map(|message| Ok(message_event(message))),
         }
     }
 
-    /// Says whether the client is being asked something. When it has answered, the next event is waited
-    /// for as if one had just come.
-    pub fn set_asking(&mut self, asking: bool) {
+    /// Pauses the timeouts while the client answers a server request. The idle timeout then starts again.
+    pub fn set_waiting_for_client(&mut self, waiting: bool) {
         match &mut self.source {
-            Source::Stream(stream) => {
+            EventSource::SseStream(stream) => {
                 if let Some(body) = &mut stream.body {
-                    body.set_asking(asking);
+                    body.set_waiting_for_client(waiting);
                 }
             }
-            Source::Request(waiter) => waiter.set_asking(asking),
-            Source::Listener(_) | Source::Work(_) => {}
+            EventSource::Request(waiter) => waiter.set_waiting_for_client(waiting),
+            EventSource::UnclaimedListener(_) | EventSource::Work(_) => {}
         }
     }
 
-    /// Says that the answer was among the events taken, so that the connection can be used again once
-    /// the server ends the stream. Dropping does the same after it has read the last event to see
-    /// whether it was the answer; this saves the reading.
+    /// Says that the response was read, so that the connection can be reused once the server ends the stream.
+    /// Dropping does the same after parsing the last event again; this saves the parsing.
     pub fn finish(mut self) {
-        if let Source::Stream(stream) = &mut self.source {
+        if let EventSource::SseStream(stream) = &mut self.source {
             stream.finish();
         }
     }
 }
 
-fn bare(message: Bytes) -> Event {
+fn message_event(message: Bytes) -> Event {
     Event { message, ..Event::default() }
 }
 
 /// An event stream over HTTP.
-pub(super) struct Stream {
-    /// Gone once it has failed.
+pub(super) struct SseStream {
+    /// None once it has failed.
     body: Option<Body>,
     decoder: Decoder,
-    /// Came, and waits for room; whoever stops waiting for an event must not lose it.
-    piece: Option<Bytes>,
-    /// The part of the room for large answers that the event being read takes.
+    /// A received chunk that waits for buffer quota. Dropping `next` must not lose it.
+    chunk: Option<Bytes>,
+    /// The share of the buffer quota for the event being read.
     share: Share,
     answers: Option<Id>,
     /// The last message, unless it is large.
@@ -151,29 +152,29 @@ pub(super) struct Stream {
     bounds: HttpBounds,
 }
 
-impl Drop for Stream {
+impl Drop for SseStream {
     fn drop(&mut self) {
         if self.body.is_none() || self.answers.is_none() {
             return;
         }
-        if matches!(route::read(&self.last), Some(Inbound::Answer(id)) if Some(&id) == self.answers.as_ref())
+        if matches!(route::read(&self.last), Some(Inbound::Response(id)) if Some(&id) == self.answers.as_ref())
         {
             self.finish();
         }
     }
 }
 
-impl Stream {
+impl SseStream {
     pub(super) fn new(
         body: Body,
         answers: Option<Id>,
         bounds: &HttpBounds,
-        account: &Account,
-    ) -> Stream {
+        quota: &BufferQuota,
+    ) -> SseStream {
         let decoder = Decoder::new(bounds.event_bytes_max);
         let (body, last) = (Some(body), Bytes::new());
-        let share = Share::new(account);
-        Stream { body, decoder, piece: None, share, answers, last, bounds: bounds.clone() }
+        let share = Share::new(quota);
+        SseStream { body, decoder, chunk: None, share, answers, last, bounds: bounds.clone() }
     }
 
     fn finish(&mut self) {
@@ -182,7 +183,7 @@ impl Stream {
         }
     }
 
-    /// The next event that is a message or tells something about the stream.
+    /// The next event with a message, an id or a retry time.
     pub(super) async fn next(&mut self) -> Result<Option<Event>, UpstreamError> {
         loop {
             let Some(event) = self.next_named().await? else {
@@ -190,7 +191,7 @@ impl Stream {
             };
             if event.event.as_deref().is_none_or(|name| name == "message") {
                 let message = self.share.take().of(event.data);
-                // A large one is not worth keeping, or reading again, for a connection.
+                // A large message is not parsed again only to reuse a connection.
                 self.last =
                     if message.len() <= LARGE_BYTES { message.clone() } else { Bytes::new() };
                 return Ok(Some(Event { message, id: event.id, retry_ms: event.retry_ms }));
@@ -212,25 +213,25 @@ impl Stream {
                     break UpstreamError::TooLarge { what: Excess::Event, bytes_max };
                 }
             }
-            if self.piece.is_none() {
-                let piece = tokio::select! {
+            if self.chunk.is_none() {
+                let chunk = tokio::select! {
                     biased;
-                    piece = body.piece() => piece,
-                    why = self.share.outstays() => Some(Err(UpstreamError::no_room(&why))),
+                    chunk = body.chunk() => chunk,
+                    why = self.share.evicted() => Some(Err(UpstreamError::buffer_full(&why))),
                 };
-                match piece {
-                    Some(Ok(piece)) => self.piece = Some(piece),
+                match chunk {
+                    Some(Ok(chunk)) => self.chunk = Some(chunk),
                     Some(Err(error)) => break error,
                     None => return Ok(None),
                 }
             }
-            let piece_bytes = self.piece.as_ref().map_or(0, Bytes::len);
-            let held_bytes = self.decoder.held_bytes() + piece_bytes;
-            if let Err(why) = self.share.grow_to(held_bytes, ROOM_WAIT_MAX).await {
-                break UpstreamError::no_room(&why);
+            let chunk_bytes = self.chunk.as_ref().map_or(0, Bytes::len);
+            let held_bytes = self.decoder.held_bytes() + chunk_bytes;
+            if let Err(why) = self.share.grow_to(held_bytes, BUFFER_WAIT_MAX).await {
+                break UpstreamError::buffer_full(&why);
             }
-            if let Some(piece) = self.piece.take() {
-                self.decoder.feed(&piece);
+            if let Some(chunk) = self.chunk.take() {
+                self.decoder.feed(&chunk);
             }
         };
         self.body = None;

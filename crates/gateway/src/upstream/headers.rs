@@ -1,10 +1,10 @@
-//! The headers of an upstream request, always made afresh: a client's `Authorization`, `Cookie` or
-//! hop-by-hop headers have no way in.
+//! The headers of an upstream request, always built new: a client's `Authorization`, `Cookie` or hop-by-hop
+//! headers are never forwarded.
 
 use hyper::HeaderMap;
 use hyper::header::{
     ACCEPT, CONNECTION, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, EXPECT, HOST, HeaderName,
-    HeaderValue, TE, TRAILER, TRANSFER_ENCODING, UPGRADE,
+    HeaderValue, TE, TRAILER, TRANSFER_ENCODING, UPGRADE, WWW_AUTHENTICATE,
 };
 
 pub(super) const SESSION_ID: HeaderName = HeaderName::from_static("mcp-session-id");
@@ -20,14 +20,14 @@ pub(super) const STREAM_FIRST: HeaderValue =
 pub(super) const EITHER: HeaderValue =
     HeaderValue::from_static("application/json, text/event-stream");
 
-/// The owner set a header that is ours to set.
+/// The configuration sets a header that only the gate may set.
 #[derive(Debug, thiserror::Error)]
 #[error(
     "the header `{0}` is set by the gate and cannot be configured\nhint: remove it from the server's headers"
 )]
 pub struct HeaderRefused(HeaderName);
 
-/// The headers that the owner configured, checked once and marked so that no log shows a value.
+/// The configured headers, checked once and marked sensitive, so that no log shows a value.
 pub(super) fn configured(
     headers: Vec<(HeaderName, HeaderValue)>,
 ) -> Result<HeaderMap, HeaderRefused> {
@@ -57,20 +57,21 @@ pub(super) fn configured(
     Ok(map)
 }
 
-/// Whether the core may send this header along with a message.
-pub(super) fn may_travel(name: &HeaderName) -> bool {
+/// Whether a message may carry this header.
+pub(super) fn is_forwarded(name: &HeaderName) -> bool {
     const TRACE: [&str; 3] = ["traceparent", "tracestate", "baggage"];
     let name = name.as_str();
     name != SESSION_ID.as_str() && (name.starts_with("mcp-") || TRACE.contains(&name))
 }
 
-/// Whether anybody reads this header of an answer.
+/// Whether this response header is used.
 pub(super) fn is_read(name: &HeaderName) -> bool {
-    const READ: [HeaderName; 4] = [CONTENT_TYPE, CONTENT_ENCODING, SESSION_ID, KEEP_ALIVE];
+    const READ: [HeaderName; 5] =
+        [CONTENT_TYPE, CONTENT_ENCODING, SESSION_ID, KEEP_ALIVE, WWW_AUTHENTICATE];
     READ.contains(name)
 }
 
-/// A media type without its parameters, in lower case.
+/// The media type without parameters.
 pub(super) fn media_type(headers: &HeaderMap) -> Option<Media> {
     let value = headers.get(CONTENT_TYPE)?.to_str().ok()?;
     let essence = value.split(';').next().unwrap_or_default().trim();
@@ -83,7 +84,7 @@ pub(super) fn media_type(headers: &HeaderMap) -> Option<Media> {
     })
 }
 
-/// What an answer claims to be.
+/// The media type of a response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Media {
     Json,
@@ -91,7 +92,7 @@ pub(super) enum Media {
     Other,
 }
 
-/// How long the server says it keeps an idle connection, in seconds.
+/// The announced keep-alive time in seconds.
 pub(super) fn keep_alive_seconds(headers: &HeaderMap) -> Option<u64> {
     let value = headers.get(KEEP_ALIVE)?.to_str().ok()?;
     value.split(',').find_map(|part| part.trim().strip_prefix("timeout=")?.parse().ok())

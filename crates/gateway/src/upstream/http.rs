@@ -1,7 +1,8 @@
-//! The link to a server over HTTP: bytes out, bytes back, and one session remembered.
+//! The link to a server over HTTP, with its session.
 
-mod renewal;
+mod reinitialize;
 mod server;
+mod signed_in;
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -13,239 +14,277 @@ use tokio::time::Instant;
 pub use server::HttpServer;
 
 use super::body::Body;
+use super::connection_limits::GrantLimits;
 use super::error::UpstreamError;
-use super::events::{Events, Stream};
+use super::events::{Events, SseStream};
 use super::headers::{EITHER, EVENT_STREAM, LAST_EVENT_ID, Media, SESSION_ID, media_type};
-use super::legacy::{Channel, may_mean_legacy};
-use super::message::{Kind, Outgoing};
-use super::pass::{Pass, Passed};
-use super::places::Part;
-use super::waiter::{Listener, Shared};
-use super::wishes::Wishes;
-use super::{Listening, Reply};
-use crate::room::Account;
-use crate::wire::Id;
-use renewal::is_lost;
-use server::Conversation;
+use super::login::LinkLogin;
+use super::mask::Mask;
+use super::message::{MessageKind, UpstreamMessage};
+use super::permitted::{Permit, PermittedRequest};
+use super::restore::RestoreState;
+use super::sse_channel::{SseChannel, may_mean_legacy};
+use super::waiter::{SharedLink, UnclaimedListener};
+use super::{Reply, ServerStream};
+use crate::runtime::response_buffer::BufferQuota;
+use mcp::Id;
+use reinitialize::is_session_lost;
+use server::SessionHeaders;
+use signed_in::BodylessRequest;
 
-/// One conversation with an HTTP server.
+/// A link to an HTTP server.
 pub struct HttpLink {
     server: Arc<HttpServer>,
     state: Mutex<State>,
-    /// Held by the one that greets the server again.
-    greeting: tokio::sync::Mutex<()>,
-    wishes: Wishes,
-    account: Account,
-    part: Arc<Part>,
+    /// Held while the session is initialized again.
+    reinitializing: tokio::sync::Mutex<()>,
+    restore_state: RestoreState,
+    quota: BufferQuota,
+    limits: Arc<GrantLimits>,
+    /// None for a server whose token the owner configured as a header.
+    login: Option<LinkLogin>,
 }
 
 #[derive(Default)]
 struct State {
-    talk: Conversation,
-    /// What opened the session.
-    hello: Option<Box<Outgoing>>,
-    /// The stream of a server that speaks HTTP+SSE of 2024-11-05.
-    channel: Option<Arc<Channel>>,
+    session_headers: SessionHeaders,
+    /// The request that opened the session.
+    initialize_request: Option<Box<UpstreamMessage>>,
+    /// The stream of a server with HTTP+SSE of 2024-11-05.
+    channel: Option<Arc<SseChannel>>,
 }
 
 impl HttpLink {
     pub fn new(server: Arc<HttpServer>) -> HttpLink {
-        let (state, greeting) = (Mutex::default(), tokio::sync::Mutex::default());
-        let (wishes, account) = (Wishes::default(), Account::default());
-        let part = server.part_of(&account);
-        HttpLink { server, state, greeting, wishes, account, part }
+        let (state, reinitializing) = (Mutex::default(), tokio::sync::Mutex::default());
+        let (restore_state, quota) = (RestoreState::default(), BufferQuota::default());
+        let limits = server.grant_limits(&quota);
+        HttpLink { server, state, reinitializing, restore_state, quota, limits, login: None }
     }
 
-    /// The same with its large answers and its connections on this account.
+    /// Uses the login of this grant.
     #[must_use]
-    pub fn on(self, account: Account) -> HttpLink {
-        HttpLink { part: self.server.part_of(&account), account, ..self }
+    pub fn with_login_of(self, grant: &str) -> HttpLink {
+        HttpLink { login: self.server.login.as_ref().map(|login| login.of_grant(grant)), ..self }
     }
 
-    pub fn wishes(&self) -> &Wishes {
-        &self.wishes
+    /// Uses this quota for large responses and connections.
+    #[must_use]
+    pub fn on(self, quota: BufferQuota) -> HttpLink {
+        HttpLink { limits: self.server.grant_limits(&quota), quota, ..self }
     }
 
-    /// The session the server gave us, if it did.
+    pub fn restore_state(&self) -> &RestoreState {
+        &self.restore_state
+    }
+
+    /// The session id from the server.
     pub fn session(&self) -> Option<String> {
         let state = self.lock();
-        state.talk.session.as_ref().and_then(|id| id.to_str().ok()).map(str::to_owned)
+        state.session_headers.session.as_ref().and_then(|id| id.to_str().ok()).map(str::to_owned)
     }
 
-    /// The revision that was agreed on; from now on every request names it.
+    /// Sets the negotiated revision, which every later request names.
     pub fn set_protocol_version(&self, version: &str) {
-        self.lock().talk.version = HeaderValue::try_from(version).ok();
+        self.lock().session_headers.version = HeaderValue::try_from(version).ok();
     }
 
-    /// Names the gates that its messages came through, on every request from now on.
+    /// Sets the `Via` header of every later request.
     pub fn set_via(&self, via: HeaderValue) {
-        self.lock().talk.via = Some(via);
+        self.lock().session_headers.via = Some(via);
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn talk(&self) -> Conversation {
-        self.lock().talk.clone()
+    fn session_headers(&self) -> SessionHeaders {
+        self.lock().session_headers.clone()
     }
 
-    fn channel(&self) -> Option<Arc<Channel>> {
+    fn channel(&self) -> Option<Arc<SseChannel>> {
         self.lock().channel.clone()
     }
 
-    /// Whether the server is one of 2024-11-05, which says everything on the stream it began with.
+    /// Whether the server uses HTTP+SSE of 2024-11-05, with one stream for all messages.
     pub fn shares_stream(&self) -> bool {
         self.lock().channel.is_some()
     }
 
-    /// Sends a request. The reply still has the secrets that the server repeats; [`Link`](super::Link)
-    /// takes them out, and does it there to keep the state of a call small.
+    /// Sends a request. The reply is not masked yet; [`Link`](super::Link) does that, which keeps the future of
+    /// a call small.
     pub(super) fn request_unmasked<'a>(
         &'a self,
-        _pass: &Pass,
-        out: Outgoing,
+        _permit: &Permit,
+        out: UpstreamMessage,
     ) -> impl Future<Output = Result<Reply, UpstreamError>> + use<'a> {
         self.exchange(out)
     }
 
-    pub async fn request(&self, pass: &Pass, out: Outgoing) -> Result<Reply, UpstreamError> {
-        self.masked(self.request_unmasked(pass, out).await).await
+    pub async fn request(
+        &self,
+        permit: &Permit,
+        out: UpstreamMessage,
+    ) -> Result<Reply, UpstreamError> {
+        self.masked(self.request_unmasked(permit, out).await).await
     }
 
-    /// The same for a request that may be waited for without its pass.
-    pub async fn request_passed(&self, passed: Passed) -> Result<Reply, UpstreamError> {
-        self.masked(self.exchange(passed.0).await).await
+    /// The same for a request that was permitted before.
+    pub async fn request_permitted(
+        &self,
+        permitted: PermittedRequest,
+    ) -> Result<Reply, UpstreamError> {
+        self.masked(self.exchange(permitted.0).await).await
     }
 
-    /// What came back, without the secrets that the server was given.
+    /// The outcome without the server's secrets.
     pub(super) async fn masked(
         &self,
         outcome: Result<Reply, UpstreamError>,
     ) -> Result<Reply, UpstreamError> {
-        match (&self.server.mask, outcome) {
-            (None, outcome) => outcome,
-            (Some(mask), Ok(reply)) => Ok(reply.masked(mask).await),
-            (Some(mask), Err(error)) => Err(mask.error(error)),
+        let mut outcome = outcome;
+        for mask in self.masks() {
+            outcome = match outcome {
+                Ok(reply) => Ok(reply.masked(&mask).await),
+                Err(error) => Err(mask.error(error)),
+            };
         }
+        outcome
+    }
+
+    /// The configured secrets, and those of the login.
+    fn masks(&self) -> impl Iterator<Item = Arc<Mask>> + use<> {
+        let of_login = self.login.as_ref().and_then(LinkLogin::mask);
+        self.server.mask.clone().into_iter().chain(of_login)
+    }
+
+    fn without_secrets(&self, error: UpstreamError) -> UpstreamError {
+        self.masks().fold(error, |error, mask| mask.error(error))
     }
 
     pub(super) fn has_secrets(&self) -> bool {
-        self.server.mask.is_some()
+        self.server.mask.is_some() || self.login.as_ref().is_some_and(LinkLogin::is_used)
     }
 
-    async fn exchange(&self, mut out: Outgoing) -> Result<Reply, UpstreamError> {
+    async fn exchange(&self, mut out: UpstreamMessage) -> Result<Reply, UpstreamError> {
         out.began.get_or_insert_with(Instant::now);
-        // What is rare is boxed, so that a call holds little memory while it is away.
+        // Rare paths are boxed, so that a call in flight takes little memory.
         if out.opens_session && self.server.is_legacy() {
             Box::pin(self.open_channel()).await?;
         }
         if let Some(channel) = self.channel() {
             return Box::pin(self.request_on(channel, &out)).await;
         }
-        let talk = self.talk();
-        let error = match self.post_request(&talk, &out).await {
-            outcome if talk.session.is_some() && is_lost(&outcome, &out) => {
-                return Box::pin(self.ask_again(&talk, &out)).await;
+        let session_headers = self.session_headers();
+        let error = match self.post_request(&session_headers, &out).await {
+            outcome if session_headers.session.is_some() && is_session_lost(&outcome, &out) => {
+                return Box::pin(self.retry_in_new_session(&session_headers, &out)).await;
             }
             Err(error) if out.opens_session && may_mean_legacy(&error) => error,
             outcome => return outcome,
         };
         match Box::pin(self.open_channel()).await {
             Ok(channel) => Box::pin(self.request_on(channel, &out)).await,
-            // It is such a server, so this says what is wrong with it.
+            // It uses HTTP+SSE, so this error is the relevant one.
             Err(why) if self.server.is_legacy() => Err(why),
             Err(_) => Err(error),
         }
     }
 
-    pub async fn send(&self, _pass: &Pass, out: Outgoing) -> Result<(), UpstreamError> {
+    pub async fn send(&self, _permit: &Permit, out: UpstreamMessage) -> Result<(), UpstreamError> {
         let sent = Box::pin(self.send_unmasked(out)).await;
-        sent.map_err(|error| self.server.without_secrets(error))
+        sent.map_err(|error| self.without_secrets(error))
     }
 
-    async fn send_unmasked(&self, out: Outgoing) -> Result<(), UpstreamError> {
+    async fn send_unmasked(&self, out: UpstreamMessage) -> Result<(), UpstreamError> {
         if let Some(channel) = self.channel() {
             return channel.send(&out).await;
         }
-        self.server.taken(self.server.post(&self.part, &self.talk(), &out).await?).await
+        let response = self.post(&self.session_headers(), &out).await?;
+        self.check_accepted(response).await
     }
 
-    /// The stream of what the server says on its own, from after an event on if one is named.
+    /// The stream of messages outside responses, from after an event id if one is given.
     pub async fn listen(
         &self,
-        _pass: &Pass,
+        _permit: &Permit,
         last_event_id: Option<&str>,
-    ) -> Result<Listening, UpstreamError> {
-        match (Box::pin(self.listen_unmasked(last_event_id)).await, &self.server.mask) {
-            (Ok(listening), Some(mask)) => Ok(listening.masked(mask)),
-            (Err(error), _) => Err(self.server.without_secrets(error)),
-            (listening, None) => listening,
+    ) -> Result<ServerStream, UpstreamError> {
+        match Box::pin(self.listen_unmasked(last_event_id)).await {
+            Ok(listening) => {
+                Ok(self.masks().fold(listening, |listening, mask| listening.masked(&mask)))
+            }
+            Err(error) => Err(self.without_secrets(error)),
         }
     }
 
     async fn listen_unmasked(
         &self,
         last_event_id: Option<&str>,
-    ) -> Result<Listening, UpstreamError> {
+    ) -> Result<ServerStream, UpstreamError> {
         if let Some(channel) = self.channel() {
-            let listener = Listener::enter(Shared::Channel(channel))?;
-            return Ok(Listening::Open(Events::of_listener(listener)));
+            let listener = UnclaimedListener::enter(SharedLink::SseChannel(channel))?;
+            return Ok(ServerStream::Open(Events::of_listener(listener)));
         }
         let last_event_id = last_event_id
             .map(|id| HeaderValue::try_from(id).map(|id| (LAST_EVENT_ID, id)))
             .transpose()
-            .map_err(|_| UpstreamError::never_sent("the event id is not fit for a header"))?;
-        let talk = self.talk();
-        let response = self
-            .server
-            .ask(&self.part, &Method::GET, &EVENT_STREAM, &talk, last_event_id.as_ref())
-            .await?;
+            .map_err(|_| UpstreamError::never_sent("the event id is not a valid header value"))?;
+        let session_headers = self.session_headers();
+        let get = BodylessRequest {
+            method: Method::GET,
+            accept: EVENT_STREAM,
+            more: last_event_id.as_ref(),
+        };
+        let response = self.request_without_body(&session_headers, &get).await?;
         if response.status() == StatusCode::METHOD_NOT_ALLOWED {
             response.into_body().finish(&self.server.bounds);
-            return Ok(Listening::NotOffered);
+            return Ok(ServerStream::NotOffered);
         }
         let body = self.stream_of(response).await?;
-        Ok(Listening::Open(Events::of_stream(body, None, &self.server.bounds, &self.account)))
+        Ok(ServerStream::Open(Events::of_stream(body, None, &self.server.bounds, &self.quota)))
     }
 
-    /// Tells the server that the session is over, if there is one. It need not care.
+    /// Deletes the session. Errors are ignored.
     pub async fn close(&self) {
-        let talk = {
+        let session_headers = {
             let mut state = self.lock();
             state.channel = None;
-            std::mem::take(&mut state.talk)
+            std::mem::take(&mut state.session_headers)
         };
-        if talk.session.is_none() {
+        if session_headers.session.is_none() {
             return;
         }
-        let farewell = async {
-            let response =
-                self.server.ask(&self.part, &Method::DELETE, &EITHER, &talk, None).await?;
-            self.server.taken(response).await
+        let delete = async {
+            let delete = BodylessRequest { method: Method::DELETE, accept: EITHER, more: None };
+            let response = self.request_without_body(&session_headers, &delete).await?;
+            self.server.check_accepted(response).await
         };
-        let said = tokio::time::timeout(self.server.waits.farewell_max, farewell).await;
+        let said = tokio::time::timeout(self.server.waits.delete_session_max, delete).await;
         if !matches!(said, Ok(Ok(()))) {
-            tracing::debug!("a server did not take the end of its session");
+            tracing::debug!("a server did not accept the end of its session");
         }
     }
 
     async fn post_request(
         &self,
-        talk: &Conversation,
-        out: &Outgoing,
+        session_headers: &SessionHeaders,
+        out: &UpstreamMessage,
     ) -> Result<Reply, UpstreamError> {
-        let response = self.server.post(&self.part, talk, out).await?;
+        let response = match self.login_in_use() {
+            None => self.server.post(&self.limits, session_headers, out).await?,
+            Some(login) => Box::pin(self.post_signed_in(login, session_headers, out)).await?,
+        };
         if out.opens_session
             && let Some(id) = response.headers().get(SESSION_ID)
         {
             let mut state = self.lock();
-            state.talk.session = Some(id.clone());
-            state.hello = Some(Box::new(out.clone()));
+            state.session_headers.session = Some(id.clone());
+            state.initialize_request = Some(Box::new(out.clone()));
         }
         let answers = match &out.kind {
-            Kind::Request(id) => Some(id.clone()),
-            Kind::Notification | Kind::Response => None,
+            MessageKind::Request(id) => Some(id.clone()),
+            MessageKind::Notification | MessageKind::Response => None,
         };
         self.reply(response, answers).await
     }
@@ -268,52 +307,54 @@ impl HttpLink {
                 response.into_body(),
                 answers,
                 bounds,
-                &self.account,
+                &self.quota,
             ))),
             Some(Media::Json) => {
-                let body =
-                    Body::of(response).collect(bounds.answer_bytes_max, &self.account).await?;
+                let body = Body::of(response).collect(bounds.answer_bytes_max, &self.quota).await?;
                 Ok(Reply::One { status: status.as_u16(), body })
             }
             _ => Err(wrong_type()),
         }
     }
 
-    /// A refusal in JSON-RPC's words is an answer; any other is a status, and so is a redirection:
-    /// nobody follows it, and the client must not read it as the gate's own.
+    /// A JSON-RPC error is a response. Anything else is a status error, also a redirect, which is never
+    /// followed or forwarded.
     async fn refused_reply(&self, response: Response<Body>) -> Result<Reply, UpstreamError> {
+        if let Some(error) = self.login_refusal(&response).await {
+            response.into_body().finish(&self.server.bounds);
+            return Err(error);
+        }
         let elsewhere = response.status().is_redirection();
         let status = response.status().as_u16();
         if elsewhere || understood(response.headers())? != Some(Media::Json) {
             return Err(self.server.refusal(response).await);
         }
-        let body = response
-            .into_body()
-            .collect(self.server.bounds.answer_bytes_max, &self.account)
-            .await?;
+        let body =
+            response.into_body().collect(self.server.bounds.answer_bytes_max, &self.quota).await?;
         if is_message(&body) {
             return Ok(Reply::One { status, body });
         }
         Err(UpstreamError::Status { status, body })
     }
 
-    /// Opens the stream of a server that speaks HTTP+SSE of 2024-11-05, if it is one.
-    async fn open_channel(&self) -> Result<Arc<Channel>, UpstreamError> {
+    /// Opens the stream of a server with HTTP+SSE of 2024-11-05.
+    async fn open_channel(&self) -> Result<Arc<SseChannel>, UpstreamError> {
         let server = &self.server;
-        let talk = Conversation::default();
-        let response = server.ask(&self.part, &Method::GET, &EVENT_STREAM, &talk, None).await?;
+        let session_headers = SessionHeaders::default();
+        let get = BodylessRequest { method: Method::GET, accept: EVENT_STREAM, more: None };
+        let response = self.request_without_body(&session_headers, &get).await?;
         let stream =
-            Stream::new(self.stream_of(response).await?, None, &server.bounds, &self.account);
-        let part = Arc::clone(&self.part);
-        let channel = Channel::open(Arc::clone(server), part, stream, &server.waits).await?;
+            SseStream::new(self.stream_of(response).await?, None, &server.bounds, &self.quota);
+        let limits = Arc::clone(&self.limits);
+        let channel = SseChannel::open(Arc::clone(server), limits, stream, &server.waits).await?;
         self.lock().channel = Some(Arc::clone(&channel));
         Ok(channel)
     }
 
-    /// The body of an answer that must be an event stream.
+    /// The body of a response that must be an event stream.
     async fn stream_of(&self, response: Response<Body>) -> Result<Body, UpstreamError> {
         if !response.status().is_success() {
-            return Err(self.server.refusal(response).await);
+            return Err(self.refusal(response).await);
         }
         match understood(response.headers())? {
             Some(Media::EventStream) => Ok(response.into_body()),
@@ -322,11 +363,11 @@ impl HttpLink {
     }
 }
 
-/// What the answer claims to be. We asked for no encoding, so an encoded one is not understood.
+/// The media type of a response. No encoding was requested, so an encoded response is an error.
 fn understood(headers: &HeaderMap) -> Result<Option<Media>, UpstreamError> {
     match headers.get(CONTENT_ENCODING) {
         Some(encoding) if encoding != "identity" => {
-            Err(UpstreamError::garbled("it is encoded, which was not asked for"))
+            Err(UpstreamError::garbled("it has a content encoding, which was not requested"))
         }
         _ => Ok(media_type(headers)),
     }

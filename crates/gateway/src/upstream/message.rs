@@ -1,4 +1,4 @@
-//! A message on its way out, and the little that routing needs to know of it.
+//! A message for a server, with what its transport needs to know.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -7,61 +7,61 @@ use bytes::Bytes;
 use hyper::header::{HeaderName, HeaderValue};
 use tokio::time::Instant;
 
-use crate::wire::{Id, Takes, Target};
+use mcp::{ClientCapabilities, Id, JudgedTarget};
 
-/// What kind of JSON-RPC message the body is.
+/// The kind of JSON-RPC message.
 #[derive(Clone, Debug)]
-pub enum Kind {
+pub enum MessageKind {
     Request(Id),
     Notification,
     Response,
 }
 
-/// One message for a server. The bytes go out as they are.
+/// A message for a server. The bytes are sent unchanged.
 #[derive(Clone, Debug)]
-pub struct Outgoing {
+pub struct UpstreamMessage {
     pub body: Bytes,
-    pub kind: Kind,
-    /// Protocol headers to send along (`mcp-*`, `traceparent`, `tracestate`, `baggage`); a link
-    /// sends no other, and a child gets none.
+    pub kind: MessageKind,
+    /// Protocol headers (`mcp-*`, `traceparent`, `tracestate`, `baggage`). Others are not sent, and a child
+    /// gets none.
     pub headers: Vec<(HeaderName, HeaderValue)>,
-    /// The progress token as written in the body, so that progress finds its request.
+    /// The progress token in the body, to route progress notifications.
     pub progress_token: Option<Box<str>>,
-    /// What its client can be asked meanwhile; nothing where the gate asks for itself.
-    pub takes: Option<Takes>,
-    /// An `initialize`: the session id of its answer becomes the link's, and it is never cancelled.
+    /// The capabilities of the client, to route server requests. None for requests of the gate.
+    pub client_capabilities: Option<ClientCapabilities>,
+    /// An `initialize` request: the link takes the session id of its response, and it is never cancelled.
     pub opens_session: bool,
-    /// The client names event streams before JSON; some servers answer by that order.
+    /// The client prefers event streams over JSON; some servers follow that order.
     pub prefers_stream: bool,
-    /// A stream meant to stay open (`subscriptions/listen`): no idle and no total wait.
+    /// A stream that stays open (`subscriptions/listen`): no idle and no total timeout.
     pub stays_open: bool,
-    /// Where its client may be asked something before its answer begins: has all of its time again then.
-    pub patience: Option<Patience>,
-    /// What a client's message was judged as, where the gate edited it since; it must still say that.
-    pub edited: Option<Box<Target>>,
-    /// When the call began that this is a further round of; its total time counts from then.
+    /// Pauses the timeouts while the client answers a server request before the response starts.
+    pub client_pause: Option<SharedPause>,
+    /// What the message was judged as, if the gate edited it. It must still name that.
+    pub edited: Option<Box<JudgedTarget>>,
+    /// The start of the call that this is a further round of. The total timeout counts from there.
     pub began: Option<Instant>,
-    /// Send it only if the child is still in this run; a restarted child knows nothing of the
-    /// conversation before. See [`State::Running`](super::State::Running).
+    /// Send it only in this run of the child: a restarted child has a new session. See
+    /// [`ChildState::Running`](super::ChildState::Running).
     pub run: Option<u64>,
 }
 
-/// Stops the clock of a server while its client is asked something. Afterwards the wait for the first byte
-/// begins again, and the total is longer by the time that the client took.
+/// Pauses a server's timeouts while its client answers a server request. Afterwards the wait for the first byte
+/// starts again, and the total is extended by the pause.
 #[derive(Clone, Debug, Default)]
-pub struct Patience(Arc<Mutex<Pause>>);
+pub struct SharedPause(Arc<Mutex<Pause>>);
 
-impl Patience {
-    pub fn set_asking(&self, asking: bool) {
-        self.lock().set(asking);
+impl SharedPause {
+    pub fn set_waiting_for_client(&self, paused: bool) {
+        self.lock().set(paused);
     }
 
-    /// Whether the client is asked now.
-    pub(super) fn is_asking(&self) -> bool {
+    /// Whether it is paused now.
+    pub(super) fn is_paused(&self) -> bool {
         self.lock().is_on()
     }
 
-    /// How long the client was asked in all.
+    /// The total time of all pauses.
     pub(super) fn waited(&self) -> Duration {
         self.lock().waited
     }
@@ -71,7 +71,7 @@ impl Patience {
     }
 }
 
-/// The time in which a client was asked something.
+/// The time in which a client answered server requests.
 #[derive(Debug, Default)]
 pub(super) struct Pause {
     since: Option<Instant>,
@@ -79,8 +79,8 @@ pub(super) struct Pause {
 }
 
 impl Pause {
-    pub(super) fn set(&mut self, asking: bool) {
-        if asking {
+    pub(super) fn set(&mut self, paused: bool) {
+        if paused {
             self.since.get_or_insert_with(Instant::now);
         } else if let Some(since) = self.since.take() {
             self.waited += since.elapsed();
@@ -92,37 +92,37 @@ impl Pause {
     }
 }
 
-impl Outgoing {
-    pub fn request(id: Id, body: Bytes) -> Outgoing {
-        Outgoing::new(Kind::Request(id), body)
+impl UpstreamMessage {
+    pub fn request(id: Id, body: Bytes) -> UpstreamMessage {
+        UpstreamMessage::new(MessageKind::Request(id), body)
     }
 
-    pub fn notification(body: Bytes) -> Outgoing {
-        Outgoing::new(Kind::Notification, body)
+    pub fn notification(body: Bytes) -> UpstreamMessage {
+        UpstreamMessage::new(MessageKind::Notification, body)
     }
 
-    pub fn response(body: Bytes) -> Outgoing {
-        Outgoing::new(Kind::Response, body)
+    pub fn response(body: Bytes) -> UpstreamMessage {
+        UpstreamMessage::new(MessageKind::Response, body)
     }
 
-    fn new(kind: Kind, body: Bytes) -> Outgoing {
-        Outgoing {
+    fn new(kind: MessageKind, body: Bytes) -> UpstreamMessage {
+        UpstreamMessage {
             body,
             kind,
             headers: Vec::new(),
             progress_token: None,
-            takes: None,
+            client_capabilities: None,
             opens_session: false,
             prefers_stream: false,
             stays_open: false,
-            patience: None,
+            client_pause: None,
             edited: None,
             began: None,
             run: None,
         }
     }
 
-    /// Whether the bytes that leave say what was judged. Bytes that were not edited since do.
+    /// Whether the bytes still name what was judged. Unedited bytes do.
     pub fn says_what_was_judged(&self) -> bool {
         self.edited.as_ref().is_none_or(|judged| judged.is_of(&self.body))
     }

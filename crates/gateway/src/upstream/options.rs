@@ -1,4 +1,4 @@
-//! What a link is told when it is made, and every size and wait of it with what happens at the number.
+//! Options of links: every size and timeout, and what happens at the limit.
 
 use std::ffi::{OsStr, OsString};
 use std::path::PathBuf;
@@ -9,36 +9,39 @@ use hyper::header::{HeaderName, HeaderValue};
 use tokio::sync::mpsc;
 use url::Url;
 
+use super::login::ServerLogin;
 use super::mask::Mask;
-use super::ring::{Ring, STDERR_BYTES_MAX};
-use crate::room::Account;
+use super::stderr_tail::{STDERR_BYTES_MAX, StderrTail};
+use crate::runtime::response_buffer::BufferQuota;
 
 const KIB: usize = 1024;
 const MIB: usize = 1024 * KIB;
 
-/// A server that sends without a pause lets others have their turn after so much of it.
+/// A server that sends without a pause yields to other tasks after this much.
 pub(super) const TURN_BYTES: usize = 64 * KIB;
-/// An answer of more than this is read with pauses while others ask on the same thread, at some thirty
-/// megabytes a second: at full speed it would be the thread's whole work.
+/// A larger response is read with pauses while other clients on this thread are active (about 30 MB/s), because
+/// at full speed it would block them.
 pub(super) const LARGE_BYTES: usize = 512 * KIB;
-/// One pause, after each turn.
+/// The pause after each turn.
 pub(super) const LARGE_PAUSE: Duration = Duration::from_millis(2);
 
-/// How long a message may take. Each wait ends in `TimedOut`, except connecting: `NeverSent`.
+/// Timeouts of a message. Each ends in `TimedOut`, except connecting, which ends in `NeverSent`.
 #[derive(Clone, Debug)]
 pub struct Waits {
-    /// For room to send: a connection of a busy server, or a child that reads slowly.
+    /// Waiting to send: for a connection to a busy server, or for a child that reads slowly.
     pub queue_max: Duration,
-    /// Name look-up, TCP and TLS handshake together.
+    /// DNS, TCP and TLS handshake together.
     pub connect_max: Duration,
-    /// From sending to the first byte of the answer.
+    /// From sending to the first byte of the response.
     pub first_byte_max: Duration,
-    /// Between two parts of an answer; a keep-alive comment counts as a part.
+    /// Between two parts of a response. A keep-alive comment counts as a part.
     pub idle_max: Duration,
-    /// The whole exchange. Neither this nor the idle wait holds for streams meant to stay open.
+    /// The whole exchange. This and the idle timeout do not apply to streams that stay open.
     pub total_max: Duration,
-    /// For the goodbye of a session when a link closes.
-    pub farewell_max: Duration,
+    /// Deleting the session when a link closes.
+    pub delete_session_max: Duration,
+    /// How long the only request in flight polls for its response; zero turns busy-polling off.
+    pub busy_poll_max: Duration,
 }
 
 impl Default for Waits {
@@ -49,38 +52,39 @@ impl Default for Waits {
             first_byte_max: Duration::from_mins(5),
             idle_max: Duration::from_mins(5),
             total_max: Duration::from_hours(1),
-            farewell_max: Duration::from_secs(2),
+            delete_session_max: Duration::from_secs(2),
+            busy_poll_max: Duration::ZERO,
         }
     }
 }
 
-/// What one HTTP server may take of us.
+/// Limits of one HTTP server.
 #[derive(Clone, Debug)]
 pub struct HttpBounds {
-    /// A JSON answer; a larger one is `TooLarge` and its connection is closed.
+    /// A JSON response. A larger one is `TooLarge` and closes the connection.
     pub answer_bytes_max: usize,
-    /// One event of an event stream; a larger one is `TooLarge`.
+    /// One event of a stream. A larger one is `TooLarge`.
     pub event_bytes_max: usize,
-    /// The head of an answer; a larger one is `Garbled`.
+    /// The head of a response. A larger one is `Malformed`.
     pub head_bytes_max: usize,
-    /// What is kept of an answer that is not JSON-RPC and has a status of refusal; the rest is not read.
+    /// What is kept of the body of an HTTP error.
     pub refusal_bytes_max: usize,
-    /// One read of the socket; also what a connection may hold in its buffer.
+    /// Bytes per read, and the size of a connection's buffer.
     pub read_bytes_max: usize,
-    /// Connections with a request on them, half of them for one grant; one more waits.
+    /// Connections with a request, half of them for one grant. Further requests wait.
     pub connections_max: usize,
-    /// Streams we listen on, apart from requests, half of them for one grant; one more waits.
+    /// Open streams besides requests, half of them for one grant. Further ones wait.
     pub listens_max: usize,
-    /// Requests that wait for a connection, of one grant or of all; one more is `NeverSent`.
+    /// Requests that wait for a connection, per grant and in total. One more is `NeverSent`.
     pub waiting_max: usize,
-    /// Connections kept for the next request; one more is closed.
+    /// Idle connections. Further ones are closed.
     pub idle_max: usize,
-    /// An idle connection is closed after so long. Common servers close theirs after 5 s, and a
-    /// request that meets the closing door is lost, so we close first.
+    /// The idle time of a connection. Common servers close idle connections after 5 s, and a request on a
+    /// connection that is being closed is lost, so the gate closes first.
     pub idle_keep_max: Duration,
-    /// After its answer an event stream may take so long to end before its connection is closed.
+    /// How long an event stream may take to end after its response, before its connection is closed.
     pub ending_wait_max: Duration,
-    /// And send so much.
+    /// How much it may still send.
     pub ending_bytes_max: usize,
 }
 
@@ -103,15 +107,17 @@ impl Default for HttpBounds {
     }
 }
 
-/// A server reached over HTTP. Not for showing: the address and the headers may hold secrets.
+/// A server reached over HTTP. No `Debug`: the address and the headers may contain secrets.
 #[derive(Clone)]
 pub struct HttpOptions {
     pub url: Url,
-    /// Headers the owner set, such as a token. They are marked sensitive, so that no log shows them.
+    /// Configured headers, such as a token. They are marked sensitive, so that no log shows them.
     pub headers: Vec<(HeaderName, HeaderValue)>,
-    /// The secrets among them, and in the address; they are replaced in what the server says.
+    /// The secrets in headers and address, which are masked in the server's messages.
     pub mask: Option<Arc<Mask>>,
-    /// Plain `http` goes to loopback only, unless the owner allowed it for this server.
+    /// Its logins; none for a server whose token the owner configured as a header.
+    pub login: Option<ServerLogin>,
+    /// Plain `http` is limited to loopback, unless the owner allowed it for this server.
     pub allow_plain_http: bool,
     /// From [`client_config`](super::client_config); needed for `https`.
     pub tls: Option<Arc<rustls::ClientConfig>>,
@@ -125,6 +131,7 @@ impl HttpOptions {
             url,
             headers: Vec::new(),
             mask: None,
+            login: None,
             allow_plain_http: false,
             tls: None,
             waits: Waits::default(),
@@ -133,36 +140,36 @@ impl HttpOptions {
     }
 }
 
-/// What one child process may take of us.
+/// Limits of one child process.
 #[derive(Clone, Debug)]
 pub struct ChildBounds {
-    /// One line of its output; a longer one is dropped and its request is `TooLarge`.
+    /// One line of output. A longer one is dropped and its request is `TooLarge`.
     pub line_bytes_max: usize,
-    /// Lines waiting to be written, in bytes; one more waits.
+    /// Bytes queued for writing. Further lines wait.
     pub write_bytes_max: usize,
-    /// And in number.
+    /// Lines queued for writing.
     pub writes_max: usize,
-    /// Messages that wait for the reader of one request; then the child's output is not read on.
+    /// Messages queued for the reader of one request. Then the child's output is not read.
     pub backlog_max: usize,
-    /// And in bytes.
+    /// The same in bytes.
     pub backlog_bytes_max: usize,
-    /// A reader that takes nothing for so long loses its request, so that others are served.
+    /// A reader that takes nothing for this long loses its request, so that others are served.
     pub slow_reader_wait_max: Duration,
-    /// Messages of the server's own kept while nobody listens; then the oldest is dropped.
-    pub unheard_max: usize,
-    /// And in bytes.
-    pub unheard_bytes_max: usize,
-    /// The first pause before a restart; each further one is twice as long.
+    /// Messages that belong to no request, queued for a listener. Then the oldest is dropped.
+    pub unclaimed_max: usize,
+    /// The same in bytes.
+    pub unclaimed_bytes_max: usize,
+    /// The first back-off before a restart. It doubles each time.
     pub backoff_min: Duration,
     pub backoff_max: Duration,
-    /// A child that ran for so long is healthy, and the next pause is the first again.
+    /// A child that ran this long is healthy, which resets the back-off.
     pub healthy_after: Duration,
-    /// After its stdin is closed, a child has so long to end; then it gets TERM.
+    /// Time to exit after its stdin is closed; then it gets TERM.
     pub end_wait_max: Duration,
-    /// After TERM it has so long; then it and all it started get KILL.
+    /// Time to exit after TERM; then it and its descendants get KILL.
     pub term_wait_max: Duration,
-    /// Once its output has ended, requests wait so long to be told how it ended.
-    pub last_word_wait_max: Duration,
+    /// How long requests wait for the exit status after the output has ended.
+    pub exit_status_wait_max: Duration,
 }
 
 impl Default for ChildBounds {
@@ -174,61 +181,61 @@ impl Default for ChildBounds {
             backlog_max: 1024,
             backlog_bytes_max: 64 * MIB,
             slow_reader_wait_max: Duration::from_secs(5),
-            unheard_max: 256,
-            unheard_bytes_max: 16 * MIB,
+            unclaimed_max: 256,
+            unclaimed_bytes_max: 16 * MIB,
             backoff_min: Duration::from_millis(200),
             backoff_max: Duration::from_secs(30),
             healthy_after: Duration::from_mins(1),
             end_wait_max: Duration::from_secs(2),
             term_wait_max: Duration::from_secs(2),
-            // The guard gives what the child left behind a third of a second to end before it ends itself;
-            // the rest is for a machine that is busy.
-            last_word_wait_max: Duration::from_millis(1500),
+            // The guard waits a third of a second for descendants of the child; the rest is for a busy
+            // machine.
+            exit_status_wait_max: Duration::from_millis(1500),
         }
     }
 }
 
-/// The program that stands between us and a child, so that nothing outlives us: our own binary with
-/// the words that lead it to [`shim::run`](super::shim::run).
+/// The guard program between the gate and a child, so that no child outlives the gate: this binary, with the
+/// arguments that lead it to [`guard::run`](super::guard::run).
 #[derive(Clone, Debug)]
-pub struct Shim {
+pub struct GuardProgram {
     pub program: PathBuf,
     pub args: Vec<OsString>,
-    /// How many open files a child may have, where we asked for more for ourselves.
+    /// The limit of open files for a child, if the gate raised its own.
     pub files_max: Option<u64>,
 }
 
-/// A server that is a child process. Not for showing: its environment may hold secrets.
+/// A server that is a child process. No `Debug`: its environment may contain secrets.
 #[derive(Clone)]
 pub struct ChildOptions {
-    /// What the log calls it.
+    /// The name in the log.
     pub name: String,
-    pub shim: Shim,
+    pub guard_program: GuardProgram,
     pub program: OsString,
     pub args: Vec<OsString>,
     /// The whole environment of the child; see [`base_env`].
     pub env: Vec<(OsString, OsString)>,
-    /// The owner's secrets in its environment; they are replaced in what the child says.
+    /// The secrets in its environment, which are masked in its messages.
     pub mask: Option<Arc<Mask>>,
     pub cwd: Option<PathBuf>,
-    /// Whether what the server says on its own goes to the newest request instead of the listener.
+    /// Whether messages that belong to no request go to the newest request instead of the listener.
     pub route_to_request: bool,
     pub waits: Waits,
     pub bounds: ChildBounds,
-    /// What its processes say on stderr, of all that are started with these options.
-    pub(super) stderr: Arc<Ring>,
-    /// Who hears what its processes say on stderr as they say it, if anybody does.
+    /// The stderr of all processes with these options.
+    pub(super) stderr: Arc<StderrTail>,
+    /// Receives the lines of stderr as they are written.
     pub stderr_to: Option<mpsc::Sender<String>>,
-    /// Whose its large answers are.
-    pub account: Account,
+    /// The buffer quota for its large responses.
+    pub quota: BufferQuota,
 }
 
 impl ChildOptions {
-    pub fn new(shim: Shim, program: impl Into<OsString>) -> ChildOptions {
+    pub fn new(guard_program: GuardProgram, program: impl Into<OsString>) -> ChildOptions {
         let program = program.into();
         ChildOptions {
             name: program.to_string_lossy().into_owned(),
-            shim,
+            guard_program,
             program,
             args: Vec::new(),
             env: Vec::new(),
@@ -237,22 +244,22 @@ impl ChildOptions {
             route_to_request: false,
             waits: Waits::default(),
             bounds: ChildBounds::default(),
-            stderr: Arc::new(Ring::new(STDERR_BYTES_MAX)),
+            stderr: Arc::new(StderrTail::new(STDERR_BYTES_MAX)),
             stderr_to: None,
-            account: Account::default(),
+            quota: BufferQuota::default(),
         }
     }
 
-    /// What its processes said last on stderr, for the owner's eyes: it may quote an agent's arguments.
-    pub fn last_words(&self) -> Option<String> {
-        self.stderr.last_words(self.mask.as_deref())
+    /// The last lines of stderr, for the owner only: they may quote an agent's arguments.
+    pub fn last_stderr(&self) -> Option<String> {
+        self.stderr.last_stderr(self.mask.as_deref())
     }
 }
 
-/// The variables of our own environment that a child may have.
+/// The variables of the gate's environment that a child inherits.
 pub const BASE_ENV_NAMES: [&str; 5] = ["PATH", "HOME", "LANG", "TMPDIR", "USER"];
 
-/// The clean base of a child's environment, with what the owner configured on top.
+/// The base environment of a child with the configured variables added.
 pub fn base_env(
     ours: impl IntoIterator<Item = (OsString, OsString)>,
     configured: impl IntoIterator<Item = (OsString, OsString)>,

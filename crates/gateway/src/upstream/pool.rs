@@ -1,4 +1,4 @@
-//! The connections to one server: kept while idle, bounded in number, and never trusted after a rest.
+//! The connection pool of one server: limited in number, and checked after idling.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
@@ -8,52 +8,52 @@ use bytes::Bytes;
 use hyper::{HeaderMap, Request, Response};
 use tokio::time::Instant;
 
-use super::body::{Body, Source};
+use super::body::{Body, BodySource};
 use super::connection::{Connection, Failure};
+use super::connection_limits::{ConnectionLimits, ConnectionSlot, GrantLimits, SlotKind};
 use super::dial::Dialer;
 use super::error::UpstreamError;
 use super::headers::keep_alive_seconds;
-use super::message::Patience;
+use super::message::SharedPause;
 use super::options::{HttpBounds, Waits};
-use super::places::{Part, Place, Places, Purpose};
 
-/// Under load the runtime has looked at a socket that rested less than this since its last answer, so a
-/// server that hung up was noticed; after a longer rest the socket itself is asked.
-const TRUSTED_FOR: Duration = Duration::from_millis(1);
+/// A connection that idled for less is not probed: under load the runtime has polled its socket, so a close was
+/// noticed.
+const TRUSTED_IDLE: Duration = Duration::from_millis(1);
 
 /// The connections to one server.
 pub(super) struct Pool {
     dialer: Dialer,
-    idle: Mutex<Vec<Idle>>,
-    pub(super) places: Places,
+    idle: Mutex<Vec<IdleConnection>>,
+    pub(super) limits: ConnectionLimits,
     sweeping: AtomicBool,
     waits: Waits,
     bounds: HttpBounds,
 }
 
-struct Idle {
+struct IdleConnection {
     connection: Box<Connection>,
     since: Instant,
     until: Instant,
 }
 
-/// A connection in use, and its place in the count.
-pub(super) struct Lease {
+/// A connection in use, with its slot.
+pub(super) struct PooledConnection {
     connection: Box<Connection>,
     pool: Arc<Pool>,
-    place: Place,
+    slot: ConnectionSlot,
 }
 
-impl Lease {
+impl PooledConnection {
     pub(super) fn connection(&mut self) -> &mut Connection {
         &mut self.connection
     }
 
-    /// Returns a connection whose answer was read to the end, if it is fit for another request.
-    pub(super) fn give_back(mut self) {
-        if self.connection.comes_to_rest() {
-            let Lease { connection, pool, place } = self;
-            drop(place);
+    /// Returns a connection after its response was read, if it can be reused.
+    pub(super) fn release(mut self) {
+        if self.connection.prepare_for_idle() {
+            let PooledConnection { connection, pool, slot } = self;
+            drop(slot);
             pool.keep(connection);
         }
     }
@@ -64,7 +64,7 @@ impl Pool {
         Arc::new(Pool {
             dialer,
             idle: Mutex::new(Vec::new()),
-            places: Places::new(waits, bounds),
+            limits: ConnectionLimits::new(waits, bounds),
             sweeping: AtomicBool::new(false),
             waits: waits.clone(),
             bounds: bounds.clone(),
@@ -75,89 +75,87 @@ impl Pool {
         &self.dialer
     }
 
-    /// Connections kept for the next request.
+    /// Idle connections.
     pub(super) fn idle_count(&self) -> usize {
         self.idle.lock().unwrap_or_else(PoisonError::into_inner).len()
     }
 
-    /// Sends a request on a kept connection or a fresh one; it is made with an empty table for its
-    /// headers. It is made again, on a fresh connection and once, only if not one byte of it left on
-    /// the kept one.
+    /// Sends a request on an idle connection or a new one. It is sent again, once and on a new connection, only
+    /// if no byte of it was written. `make_request` gets an empty header map.
     pub(super) async fn exchange(
         self: &Arc<Pool>,
-        part: &Part,
-        purpose: Purpose,
+        limits: &GrantLimits,
+        kind: SlotKind,
         stays_open: bool,
-        (began, patience): (Instant, Option<&Patience>),
+        (began, client_pause): (Instant, Option<&SharedPause>),
         make_request: impl Fn(HeaderMap) -> Request<Bytes>,
     ) -> Result<Response<Body>, UpstreamError> {
-        let place = self.places.take(part, purpose).await?;
+        let slot = self.limits.take(limits, kind).await?;
         if let Some(mut connection) = self.take_idle() {
-            connection.deadline.start(&self.waits, began, stays_open, patience);
-            let table = std::mem::take(&mut connection.table);
-            match connection.exchange(make_request(table), self.is_calm()).await {
-                Ok(response) => return Ok(self.leased(response, connection, place)),
+            connection.deadline.start(&self.waits, began, stays_open, client_pause);
+            let header_buffer = std::mem::take(&mut connection.header_buffer);
+            match connection.exchange(make_request(header_buffer), self.busy_poll_max()).await {
+                Ok(response) => return Ok(self.pool_response(response, connection, slot)),
                 Err(Failure::Failed(error)) => return Err(error),
                 Err(Failure::Unsent(_)) => {}
             }
         }
-        // In one place as long as it lives: it changes hands several times for each request.
+        // Boxed once, because it is moved several times per request.
         let mut connection = Box::new(Box::pin(self.dialer.dial()).await?);
-        connection.deadline.start(&self.waits, began, stays_open, patience);
-        match connection.exchange(make_request(HeaderMap::new()), self.is_calm()).await {
-            Ok(response) => Ok(self.leased(response, connection, place)),
+        connection.deadline.start(&self.waits, began, stays_open, client_pause);
+        match connection.exchange(make_request(HeaderMap::new()), self.busy_poll_max()).await {
+            Ok(response) => Ok(self.pool_response(response, connection, slot)),
             Err(Failure::Failed(error)) => Err(error),
             Err(Failure::Unsent(why)) => Err(UpstreamError::never_sent(why)),
         }
     }
 
-    /// Whether this is the only request under way, so that nobody is kept waiting by one that looks
-    /// for its answer for a moment instead of going to sleep.
-    fn is_calm(&self) -> bool {
-        self.places.is_calm()
+    /// How long a request may busy-poll. Only the one request in flight may, so that it delays no other.
+    fn busy_poll_max(&self) -> Duration {
+        if self.limits.is_lightly_loaded() { self.waits.busy_poll_max } else { Duration::ZERO }
     }
 
-    fn leased(
+    fn pool_response(
         self: &Arc<Pool>,
-        response: Response<Source>,
+        response: Response<BodySource>,
         mut connection: Box<Connection>,
-        place: Place,
+        slot: ConnectionSlot,
     ) -> Response<Body> {
-        // A second less than announced, for the way there.
-        connection.keeps = keep_alive_seconds(response.headers())
+        // A second less than announced, for the latency.
+        connection.keep_alive = keep_alive_seconds(response.headers())
             .map(|seconds| Duration::from_secs(seconds.saturating_sub(1)));
-        let lease = Lease { connection, pool: Arc::clone(self), place };
-        response.map(|source| Body::new(source, lease))
+        let pooled = PooledConnection { connection, pool: Arc::clone(self), slot };
+        response.map(|source| Body::new(source, pooled))
     }
 
-    /// The connection used last, which is the one least likely to have been closed; of those opened on
-    /// this thread, because one of another thread would wake that thread for every answer.
+    /// The connection used last, which is least likely to be closed. Only connections of this thread, because
+    /// others would wake up their thread for every response.
     fn take_idle(&self) -> Option<Box<Connection>> {
         let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
         let here = std::thread::current().id();
-        let place = idle.iter().rposition(|kept| kept.connection.home == here)?;
-        let newest = idle.remove(place);
+        let slot = idle.iter().rposition(|kept| kept.connection.home_thread == here)?;
+        let newest = idle.remove(slot);
         let now = Instant::now();
-        if now.saturating_duration_since(newest.since) > TRUSTED_FOR {
-            newest.connection.distrust();
+        if now.saturating_duration_since(newest.since) > TRUSTED_IDLE {
+            newest.connection.probe_before_use();
         }
         (newest.until > now).then_some(newest.connection)
     }
 
     fn keep(self: &Arc<Pool>, connection: Box<Connection>) {
         let keep_max = self.bounds.idle_keep_max;
-        let keep = connection.keeps.map_or(keep_max, |keeps| keeps.min(keep_max));
+        let keep = connection.keep_alive.map_or(keep_max, |keep_alive| keep_alive.min(keep_max));
         let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
         if keep.is_zero() || idle.len() >= self.bounds.idle_max {
             return;
         }
         let since = Instant::now();
-        idle.push(Idle { connection, since, until: since + keep });
+        idle.push(IdleConnection { connection, since, until: since + keep });
         drop(idle);
         self.sweep_later();
     }
 
-    /// Closes what nobody came back for. One sweeper lives while anything is idle.
+    /// Closes idle connections later. One sweeper runs while there are any.
     fn sweep_later(self: &Arc<Pool>) {
         if self.sweeping.swap(true, Ordering::AcqRel) {
             return;
@@ -166,13 +164,13 @@ impl Pool {
         tokio::spawn(sweep(pool, self.bounds.idle_keep_max));
     }
 
-    /// Whether anything is left to sweep later.
+    /// Closes expired connections. True if any are left.
     fn sweep(&self) -> bool {
         let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
         let now = Instant::now();
         idle.retain(|kept| kept.until > now);
         if idle.is_empty() {
-            // Under the lock, so that whoever keeps the next one starts a new sweeper.
+            // Under the lock, so that the next idle connection starts a new sweeper.
             self.sweeping.store(false, Ordering::Release);
         }
         !idle.is_empty()

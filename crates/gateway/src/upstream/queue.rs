@@ -1,5 +1,5 @@
-//! A line of messages for one reader, bounded in number and in bytes. It keeps order and loses
-//! nothing that it took, unless it was told to drop the oldest.
+//! A message queue for one reader, limited in number and bytes. It keeps the order and drops nothing, except
+//! where it is told to drop the oldest.
 
 use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -10,60 +10,60 @@ use tokio::sync::Notify;
 
 use super::error::UpstreamError;
 
-/// What has a size.
-pub(super) trait Weighed {
+/// The size of an item.
+pub(super) trait ByteSize {
     fn bytes(&self) -> usize;
 }
 
-/// How much a queue holds. A single item is always taken, whatever its size.
+/// The limits of a queue. A single item is always accepted.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Room {
+pub(super) struct QueueBounds {
     pub(super) items_max: usize,
     pub(super) bytes_max: usize,
 }
 
-/// A bounded line with one reader.
+/// A bounded queue with one reader.
 pub(super) struct Queue<T> {
-    room: Room,
+    bounds: QueueBounds,
     state: Mutex<State<T>>,
-    /// There may be something to read.
+    /// Notifies the reader.
     filled: Notify,
-    /// There may be room to write.
+    /// Notifies the writer.
     drained: Notify,
 }
 
 struct State<T> {
     items: VecDeque<T>,
     bytes: usize,
-    ending: Ending,
+    end: QueueEnd,
 }
 
-enum Ending {
+enum QueueEnd {
     Open,
-    /// Nothing more comes; after the items, this.
+    /// No further items. The reason follows the last item.
     Closed(Option<UpstreamError>),
 }
 
-/// Why an item was not taken.
+/// Why an item was refused.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Refused {
-    /// The reader took nothing for too long.
+pub(super) enum PushError {
+    /// The reader was too slow.
     Full,
     Closed,
 }
 
-impl<T: Weighed> Queue<T> {
-    pub(super) fn new(room: Room) -> Queue<T> {
-        let state = State { items: VecDeque::new(), bytes: 0, ending: Ending::Open };
-        Queue { room, state: Mutex::new(state), filled: Notify::new(), drained: Notify::new() }
+impl<T: ByteSize> Queue<T> {
+    pub(super) fn new(bounds: QueueBounds) -> Queue<T> {
+        let state = State { items: VecDeque::new(), bytes: 0, end: QueueEnd::Open };
+        Queue { bounds, state: Mutex::new(state), filled: Notify::new(), drained: Notify::new() }
     }
 
     fn lock(&self) -> MutexGuard<'_, State<T>> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Adds at the end, waiting for room at most so long.
-    pub(super) async fn push(&self, item: T, wait_max: Duration) -> Result<(), Refused> {
+    /// Appends an item. Waits a limited time for space.
+    pub(super) async fn push(&self, item: T, wait_max: Duration) -> Result<(), PushError> {
         let Some(mut item) = self.try_push(item)? else {
             return Ok(());
         };
@@ -76,16 +76,16 @@ impl<T: Weighed> Queue<T> {
                 }
             }
         };
-        tokio::time::timeout(wait_max, waiting).await.unwrap_or(Err(Refused::Full))
+        tokio::time::timeout(wait_max, waiting).await.unwrap_or(Err(PushError::Full))
     }
 
-    /// Adds at the end, or hands the item back if there is no room now.
-    fn try_push(&self, item: T) -> Result<Option<T>, Refused> {
+    /// Appends an item, or returns it if there is no space.
+    fn try_push(&self, item: T) -> Result<Option<T>, PushError> {
         let mut state = self.lock();
-        if matches!(state.ending, Ending::Closed(_)) {
-            return Err(Refused::Closed);
+        if matches!(state.end, QueueEnd::Closed(_)) {
+            return Err(PushError::Closed);
         }
-        if !state.items.is_empty() && !state.has_room(self.room, &item) {
+        if !state.items.is_empty() && !state.fits(self.bounds, &item) {
             return Ok(Some(item));
         }
         state.put(item);
@@ -94,14 +94,14 @@ impl<T: Weighed> Queue<T> {
         Ok(None)
     }
 
-    /// Adds at the end and drops from the front what no longer fits; says how many.
+    /// Appends an item and drops the oldest ones that no longer fit. Returns how many.
     pub(super) fn push_dropping_oldest(&self, item: T) -> usize {
         let mut state = self.lock();
-        if matches!(state.ending, Ending::Closed(_)) {
+        if matches!(state.end, QueueEnd::Closed(_)) {
             return 1;
         }
         let mut dropped = 0;
-        while !state.items.is_empty() && !state.has_room(self.room, &item) {
+        while !state.items.is_empty() && !state.fits(self.bounds, &item) {
             state.take();
             dropped += 1;
         }
@@ -111,7 +111,7 @@ impl<T: Weighed> Queue<T> {
         dropped
     }
 
-    /// The next item; after the last of a closed queue its reason once, then nothing.
+    /// The next item. After the last item of a closed queue its reason once, then nothing.
     pub(super) async fn pop(&self) -> Option<Result<T, UpstreamError>> {
         loop {
             if let Poll::Ready(next) = self.try_pop() {
@@ -128,17 +128,17 @@ impl<T: Weighed> Queue<T> {
             self.drained.notify_one();
             return Poll::Ready(Some(Ok(item)));
         }
-        match &mut state.ending {
-            Ending::Open => Poll::Pending,
-            Ending::Closed(reason) => Poll::Ready(reason.take().map(Err)),
+        match &mut state.end {
+            QueueEnd::Open => Poll::Pending,
+            QueueEnd::Closed(reason) => Poll::Ready(reason.take().map(Err)),
         }
     }
 
-    /// Lets the reader take what is there, then the reason. The first reason stays.
+    /// Closes the queue: the reader still gets the items, then the reason. The first reason counts.
     pub(super) fn close(&self, reason: Option<UpstreamError>) {
         let mut state = self.lock();
-        if matches!(state.ending, Ending::Open) {
-            state.ending = Ending::Closed(reason);
+        if matches!(state.end, QueueEnd::Open) {
+            state.end = QueueEnd::Closed(reason);
         }
         drop(state);
         self.filled.notify_one();
@@ -146,9 +146,9 @@ impl<T: Weighed> Queue<T> {
     }
 }
 
-impl<T: Weighed> State<T> {
-    fn has_room(&self, room: Room, item: &T) -> bool {
-        self.items.len() < room.items_max && self.bytes + item.bytes() <= room.bytes_max
+impl<T: ByteSize> State<T> {
+    fn fits(&self, bounds: QueueBounds, item: &T) -> bool {
+        self.items.len() < bounds.items_max && self.bytes + item.bytes() <= bounds.bytes_max
     }
 
     fn put(&mut self, item: T) {
@@ -169,7 +169,7 @@ mod tests {
 
     use super::*;
 
-    impl Weighed for &'static str {
+    impl ByteSize for &'static str {
         fn bytes(&self) -> usize {
             self.len()
         }
@@ -178,7 +178,7 @@ mod tests {
     const WAIT_MAX: Duration = Duration::from_secs(5);
 
     fn queue(items_max: usize, bytes_max: usize) -> Queue<&'static str> {
-        Queue::new(Room { items_max, bytes_max })
+        Queue::new(QueueBounds { items_max, bytes_max })
     }
 
     #[tokio::test(start_paused = true)]
@@ -187,7 +187,7 @@ mod tests {
         for item in ["a", "b"] {
             queue.push(item, WAIT_MAX).await.unwrap();
         }
-        assert_eq!(queue.push("c", WAIT_MAX).await, Err(Refused::Full));
+        assert_eq!(queue.push("c", WAIT_MAX).await, Err(PushError::Full));
         assert_eq!(queue.pop().await.unwrap().unwrap(), "a");
         queue.push("c", WAIT_MAX).await.unwrap();
         assert_eq!(queue.pop().await.unwrap().unwrap(), "b");
@@ -198,7 +198,7 @@ mod tests {
     async fn one_item_larger_than_the_room_is_taken_alone() {
         let queue = queue(10, 4);
         queue.push("larger", WAIT_MAX).await.unwrap();
-        assert_eq!(queue.push("x", WAIT_MAX).await, Err(Refused::Full));
+        assert_eq!(queue.push("x", WAIT_MAX).await, Err(PushError::Full));
         assert_eq!(queue.pop().await.unwrap().unwrap(), "larger");
     }
 
@@ -208,7 +208,7 @@ mod tests {
         queue.push("last", WAIT_MAX).await.unwrap();
         queue.close(Some(UpstreamError::Closed));
         queue.close(Some(UpstreamError::lost("later reasons are not heard")));
-        assert_eq!(queue.push("late", WAIT_MAX).await, Err(Refused::Closed));
+        assert_eq!(queue.push("late", WAIT_MAX).await, Err(PushError::Closed));
         assert_eq!(queue.pop().await.unwrap().unwrap(), "last");
         assert!(matches!(queue.pop().await, Some(Err(UpstreamError::Closed))));
         assert!(queue.pop().await.is_none());

@@ -1,53 +1,53 @@
-//! The little that must be read of a message to know whom it is for.
+//! Parses as much of a server's message as its routing needs.
 
 use bytes::Bytes;
 use policy::json::{Bounds, Doc, Kind, Value};
 
-use crate::aside::{LARGE_BYTES, aside};
-use crate::wire::{Id, Question};
+use crate::runtime::offload::{LARGE_BYTES, offload};
+use mcp::{Id, InputKind};
 
-/// How deep the members lie that say whom a message is for: `params._meta.x`.
+/// The depth of the members that routing needs: `params._meta.x`.
 const DEPTH: usize = 3;
 
 const SUBSCRIPTION_ID: &str = "io.modelcontextprotocol/subscriptionId";
 
-/// The id or progress token that a JSON text spells.
+/// The id or progress token in a JSON text.
 pub(super) fn id_of(text: &str) -> Option<Id> {
     Id::lenient(Doc::read(text.as_bytes(), &Bounds::ANSWER).ok()?.root())
 }
 
-/// Whom a message of a server is for.
+/// What a message of a server belongs to.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Inbound {
-    /// The request with this id, and it ends it.
-    Answer(Id),
+    /// The response to the request with this id.
+    Response(Id),
     /// The request with this progress token.
     Progress(Id),
-    /// The subscription that was opened with this id.
+    /// The subscription with this id.
     Tagged(Id),
-    /// The server asks something; nothing says which request it asks for.
-    Asks(Question),
-    /// No request in particular.
+    /// A server request. It does not name the call it belongs to.
+    ServerRequest(InputKind),
+    /// No request.
     Other,
 }
 
-/// Every id that a message names.
+/// All ids in a message.
 pub(super) fn ids_of(message: &[u8]) -> Vec<Id> {
     let Ok(doc) = Doc::read_shallow(message, &Bounds::ANSWER, 1) else { return Vec::new() };
     let ids = doc.root().entries().filter(|(key, _)| key.text() == "id");
     ids.filter_map(|(_, value)| Id::lenient(value)).collect()
 }
 
-/// Reads whom a message is for, a large one aside; nothing if it is no JSON-RPC message.
+/// Parses a message for routing, a large one on another thread. None if it is not JSON-RPC.
 pub(super) async fn inbound(message: &Bytes) -> Option<Inbound> {
     if message.len() <= LARGE_BYTES {
         return read(message);
     }
     let message = message.clone();
-    aside(message.len(), move || read(&message)).await
+    offload(message.len(), move || read(&message)).await
 }
 
-/// Reads whom a message is for; nothing if it is no JSON-RPC message.
+/// Parses a message for routing. None if it is not JSON-RPC.
 pub(super) fn read(message: &[u8]) -> Option<Inbound> {
     let doc = Doc::read_shallow(message, &Bounds::ANSWER, DEPTH).ok()?;
     let root = doc.root();
@@ -57,19 +57,19 @@ pub(super) fn read(message: &[u8]) -> Option<Inbound> {
     let id = root.get("id");
     let Some(method) = root.get("method") else {
         let has_outcome = root.get("result").or_else(|| root.get("error")).is_some();
-        // An error that names no request answers none.
+        // An error without an id belongs to no request.
         return has_outcome
-            .then(|| id.and_then(Id::lenient).map_or(Inbound::Other, Inbound::Answer));
+            .then(|| id.and_then(Id::lenient).map_or(Inbound::Other, Inbound::Response));
     };
     let method = method.as_str()?;
     if id.is_some() {
-        return Some(Inbound::Asks(Question::of(&method, root.get("params"))));
+        return Some(Inbound::ServerRequest(InputKind::of(&method, root.get("params"))));
     }
     Some(notification(&method, root.get("params")))
 }
 
-/// The id of a request that only we send and that came back: a program that is no server, such as `cat`,
-/// repeats what it reads.
+/// The id of the gate's own request that was sent back: a program that is not a server, such as `cat`, echoes
+/// its input.
 pub(super) fn echoed(message: &[u8]) -> Option<Id> {
     let doc = Doc::read_shallow(message, &Bounds::ANSWER, DEPTH).ok()?;
     let method = doc.root().get("method")?.as_str()?;
@@ -90,13 +90,13 @@ fn notification(method: &str, params: Option<Value<'_>>) -> Inbound {
     tag.map_or(Inbound::Other, Inbound::Tagged)
 }
 
-/// The id of an answer of which only the two ends are known. Servers write `id` first or last, after
-/// `jsonrpc` at most.
+/// The id of a response of which only both ends are known. Servers write `id` first or last, next to `jsonrpc`
+/// at most.
 pub(super) fn id_at_an_end(head: &[u8], tail: &[u8]) -> Option<Id> {
     id_first(head).or_else(|| id_last(tail))
 }
 
-/// The request that a line seems to answer, though it cannot be read as a message.
+/// The request that an invalid line seems to respond to.
 pub(super) fn id_of_broken(line: &[u8]) -> Option<Id> {
     let line = line.strip_prefix("\u{feff}".as_bytes()).unwrap_or(line).trim_ascii();
     let line = line.strip_prefix(b"[").map_or(line, <[u8]>::trim_ascii_start);
@@ -126,12 +126,12 @@ fn id_last(tail: &[u8]) -> Option<Id> {
     id_of(value.trim())
 }
 
-/// What follows a member's name and colon.
+/// The text after a member's name and colon.
 fn member<'a>(text: &'a [u8], name: &[u8]) -> Option<&'a [u8]> {
     skip(skip(text, name)?, b":")
 }
 
-/// What follows this word and the white space after it.
+/// The text after this word and the white space that follows.
 fn skip<'a>(text: &'a [u8], word: &[u8]) -> Option<&'a [u8]> {
     text.strip_prefix(word).map(<[u8]>::trim_ascii_start)
 }
@@ -149,12 +149,12 @@ mod tests {
     #[test]
     fn messages_find_their_owner() {
         let cases = [
-            (r#"{"jsonrpc":"2.0","id":1,"result":{}}"#, Some(Inbound::Answer(key("1")))),
-            (r#"{"error":{},"id":"a","jsonrpc":"2.0"}"#, Some(Inbound::Answer(key("\"a\"")))),
+            (r#"{"jsonrpc":"2.0","id":1,"result":{}}"#, Some(Inbound::Response(key("1")))),
+            (r#"{"error":{},"id":"a","jsonrpc":"2.0"}"#, Some(Inbound::Response(key("\"a\"")))),
             (r#"{"jsonrpc":"2.0","id":null,"error":{}}"#, Some(Inbound::Other)),
             (
                 r#"{"jsonrpc":"2.0","id":1,"method":"roots/list"}"#,
-                Some(Inbound::Asks(Question::Roots)),
+                Some(Inbound::ServerRequest(InputKind::Roots)),
             ),
             (
                 r#"{"method":"notifications/progress","params":{"progressToken":"\u0061"}}"#,

@@ -1,5 +1,5 @@
-//! One TCP or TLS stream, with two things hyper does not tell: whether anything was written, and
-//! whether an idle connection was closed while nobody looked.
+//! A TCP or TLS stream that counts written bytes and can check whether an idle connection was closed, which
+//! hyper does not tell.
 
 use std::io;
 use std::pin::Pin;
@@ -12,48 +12,48 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 use tokio_rustls::client::TlsStream;
 
-/// What can be seen of a socket from outside the connection that owns it.
+/// The state of a socket, visible outside the connection that owns it.
 #[derive(Debug, Default)]
-pub(super) struct Tap {
+pub(super) struct SocketMonitor {
     written_bytes: AtomicU64,
     probe: AtomicBool,
-    left: AtomicBool,
+    was_sent_before: AtomicBool,
 }
 
-impl Tap {
+impl SocketMonitor {
     pub(super) fn written_bytes(&self) -> u64 {
         self.written_bytes.load(Ordering::Relaxed)
     }
 
-    /// Asks that the next read look at the socket itself. The runtime may not yet know that the
-    /// peer closed an idle connection; the kernel does.
+    /// Makes the next read check the socket itself: the kernel may know that the peer has closed an idle
+    /// connection before the runtime does.
     pub(super) fn probe_next(&self) {
         self.probe.store(true, Ordering::Relaxed);
     }
 
-    /// Whether the request that is under way left before hyper was asked to write it.
-    pub(super) fn has_left(&self) -> bool {
-        self.left.load(Ordering::Relaxed)
+    /// Whether the current request was sent before hyper was asked to write it.
+    pub(super) fn was_sent_before(&self) -> bool {
+        self.was_sent_before.load(Ordering::Relaxed)
     }
 
-    pub(super) fn set_left(&self, left: bool) {
-        self.left.store(left, Ordering::Relaxed);
+    pub(super) fn set_sent_before(&self, was_sent_before: bool) {
+        self.was_sent_before.store(was_sent_before, Ordering::Relaxed);
     }
 }
 
-/// A TCP stream that counts and can be probed.
+/// A TCP stream that counts bytes and can be probed.
 pub(super) struct Socket {
     stream: TcpStream,
-    tap: Arc<Tap>,
+    monitor: Arc<SocketMonitor>,
 }
 
 impl Socket {
-    pub(super) fn new(stream: TcpStream) -> (Socket, Arc<Tap>) {
-        let tap = Arc::new(Tap::default());
-        (Socket { stream, tap: Arc::clone(&tap) }, tap)
+    pub(super) fn new(stream: TcpStream) -> (Socket, Arc<SocketMonitor>) {
+        let monitor = Arc::new(SocketMonitor::default());
+        (Socket { stream, monitor: Arc::clone(&monitor) }, monitor)
     }
 
-    /// Fails if an idle connection has anything to say: its end, an error, or bytes nobody asked for.
+    /// Fails if an idle connection has anything to read: its end, an error, or unexpected bytes.
     fn probe(&self) -> io::Result<()> {
         let mut byte = [0_u8; 1];
         match recv(&self.stream, &mut byte, RecvFlags::PEEK | RecvFlags::DONTWAIT) {
@@ -65,7 +65,7 @@ impl Socket {
 
     fn count(&self, written: Poll<io::Result<usize>>) -> Poll<io::Result<usize>> {
         if let Poll::Ready(Ok(bytes)) = &written {
-            self.tap.written_bytes.fetch_add(*bytes as u64, Ordering::Relaxed);
+            self.monitor.written_bytes.fetch_add(*bytes as u64, Ordering::Relaxed);
         }
         written
     }
@@ -77,8 +77,8 @@ impl AsyncRead for Socket {
         cx: &mut Context<'_>,
         buf: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        if self.tap.probe.load(Ordering::Relaxed) {
-            self.tap.probe.store(false, Ordering::Relaxed);
+        if self.monitor.probe.load(Ordering::Relaxed) {
+            self.monitor.probe.store(false, Ordering::Relaxed);
             self.probe()?;
         }
         Pin::new(&mut self.stream).poll_read(cx, buf)
@@ -117,34 +117,34 @@ impl AsyncWrite for Socket {
     }
 }
 
-/// Plain or encrypted.
-pub(super) enum Stream {
+/// With or without TLS.
+pub(super) enum TcpOrTls {
     Plain(Socket),
     Tls(Box<TlsStream<Socket>>),
 }
 
-impl AsyncRead for Stream {
+impl AsyncRead for TcpOrTls {
     fn poll_read(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
         buf: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
         match &mut *self {
-            Stream::Plain(socket) => Pin::new(socket).poll_read(cx, buf),
-            Stream::Tls(stream) => Pin::new(stream).poll_read(cx, buf),
+            TcpOrTls::Plain(socket) => Pin::new(socket).poll_read(cx, buf),
+            TcpOrTls::Tls(stream) => Pin::new(stream).poll_read(cx, buf),
         }
     }
 }
 
-impl AsyncWrite for Stream {
+impl AsyncWrite for TcpOrTls {
     fn poll_write(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
         buf: &[u8],
     ) -> Poll<io::Result<usize>> {
         match &mut *self {
-            Stream::Plain(socket) => Pin::new(socket).poll_write(cx, buf),
-            Stream::Tls(stream) => Pin::new(stream).poll_write(cx, buf),
+            TcpOrTls::Plain(socket) => Pin::new(socket).poll_write(cx, buf),
+            TcpOrTls::Tls(stream) => Pin::new(stream).poll_write(cx, buf),
         }
     }
 
@@ -154,29 +154,29 @@ impl AsyncWrite for Stream {
         bufs: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
         match &mut *self {
-            Stream::Plain(socket) => Pin::new(socket).poll_write_vectored(cx, bufs),
-            Stream::Tls(stream) => Pin::new(stream).poll_write_vectored(cx, bufs),
+            TcpOrTls::Plain(socket) => Pin::new(socket).poll_write_vectored(cx, bufs),
+            TcpOrTls::Tls(stream) => Pin::new(stream).poll_write_vectored(cx, bufs),
         }
     }
 
     fn is_write_vectored(&self) -> bool {
         match self {
-            Stream::Plain(socket) => socket.is_write_vectored(),
-            Stream::Tls(stream) => stream.is_write_vectored(),
+            TcpOrTls::Plain(socket) => socket.is_write_vectored(),
+            TcpOrTls::Tls(stream) => stream.is_write_vectored(),
         }
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         match &mut *self {
-            Stream::Plain(socket) => Pin::new(socket).poll_flush(cx),
-            Stream::Tls(stream) => Pin::new(stream).poll_flush(cx),
+            TcpOrTls::Plain(socket) => Pin::new(socket).poll_flush(cx),
+            TcpOrTls::Tls(stream) => Pin::new(stream).poll_flush(cx),
         }
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         match &mut *self {
-            Stream::Plain(socket) => Pin::new(socket).poll_shutdown(cx),
-            Stream::Tls(stream) => Pin::new(stream).poll_shutdown(cx),
+            TcpOrTls::Plain(socket) => Pin::new(socket).poll_shutdown(cx),
+            TcpOrTls::Tls(stream) => Pin::new(stream).poll_shutdown(cx),
         }
     }
 }

@@ -1,4 +1,4 @@
-//! The link to a child process: requests go out as lines, and each gets its own messages back in order.
+//! The link to a child process: sends requests as lines and delivers the messages of each in order.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -10,22 +10,22 @@ use tokio::time::timeout;
 
 use super::error::{Stage, UpstreamError};
 use super::events::Events;
-use super::inflight::Request;
-use super::message::{Kind, Outgoing};
+use super::message::{MessageKind, UpstreamMessage};
 use super::options::ChildOptions;
-use super::pass::Pass;
-use super::supervise::{Run, State, Supervised, Write};
-use super::waiter::{Listener, Shared, Waiter};
-use super::wishes::Wishes;
-use super::{Listening, Reply};
+use super::pending_requests::PendingRequest;
+use super::permitted::Permit;
+use super::restore::RestoreState;
+use super::supervise::{ChildRun, ChildState, LineWrite, Supervised};
+use super::waiter::{ResponseWaiter, SharedLink, UnclaimedListener};
+use super::{Reply, ServerStream};
 
-/// How long a request waits to hear how the child ended that it was meant for.
+/// How long a request waits for the reason why its child has ended.
 const ENDED_WAIT_MAX: Duration = Duration::from_secs(1);
 
-/// One child and the conversation with it. Dropping it stops the child.
+/// The link to one child. Dropping it stops the child.
 pub struct StdioLink {
     child: Arc<Supervised>,
-    wishes: Arc<Wishes>,
+    restore_state: Arc<RestoreState>,
 }
 
 impl Drop for StdioLink {
@@ -35,22 +35,22 @@ impl Drop for StdioLink {
 }
 
 impl StdioLink {
-    /// Starts the child. One that cannot start is tried again after a pause; the state tells.
+    /// Starts the child. One that cannot start is retried after a back-off.
     pub fn start(options: ChildOptions) -> StdioLink {
-        StdioLink { child: Supervised::start(options), wishes: Arc::default() }
+        StdioLink { child: Supervised::start(options), restore_state: Arc::default() }
     }
 
-    pub fn state(&self) -> State {
+    pub fn state(&self) -> ChildState {
         self.child.state().borrow().clone()
     }
 
-    /// Whether the child ended and is started again after a pause.
-    pub fn is_down(&self) -> bool {
-        self.child.is_down()
+    /// Whether the child has ended and will be restarted.
+    pub fn is_restarting(&self) -> bool {
+        self.child.is_restarting()
     }
 
-    /// Follows the state. A new run is a new conversation: it must be opened again.
-    pub fn watch(&self) -> watch::Receiver<State> {
+    /// Follows the state. A new run needs a new handshake.
+    pub fn watch(&self) -> watch::Receiver<ChildState> {
         self.child.state()
     }
 
@@ -58,13 +58,13 @@ impl StdioLink {
     pub async fn ready(&self, wait_max: Duration) -> Result<u64, UpstreamError> {
         let mut state = self.child.state();
         let running = state.wait_for(|state| match state {
-            State::Running { run, .. } => self.child.goes_on(*run),
-            State::Backoff { .. } => false,
-            State::Stopped => true,
+            ChildState::Running { run, .. } => self.child.is_current(*run),
+            ChildState::Backoff { .. } => false,
+            ChildState::Stopped => true,
         });
         match timeout(wait_max, running).await {
             Ok(Ok(state)) => match &*state {
-                State::Running { run, .. } => Ok(*run),
+                ChildState::Running { run, .. } => Ok(*run),
                 _ => Err(UpstreamError::Closed),
             },
             Ok(Err(_)) => Err(UpstreamError::Closed),
@@ -72,28 +72,28 @@ impl StdioLink {
         }
     }
 
-    /// How often the child was started: another number means another process, which knows nothing of
-    /// what was said to the one before.
+    /// How often the child was started. Another number means another process, without the state of the one
+    /// before.
     pub fn runs(&self) -> u64 {
         self.child.runs.load(Ordering::Acquire)
     }
 
-    /// What a child that is started again hears before all else; told the number of its run, so that
-    /// nobody else waits for the answer to it. After that it hears what it has forgotten.
-    pub fn opens_with(&self, opening: impl Fn(u64) -> [Bytes; 2] + Send + Sync + 'static) {
-        let wishes = Arc::clone(&self.wishes);
-        self.child.opens_with(Box::new(move |run| {
+    /// Sets the first messages for a restarted child. They depend on the run number, so that no other request
+    /// waits for their responses. The restored state follows them.
+    pub fn set_opening(&self, opening: impl Fn(u64) -> [Bytes; 2] + Send + Sync + 'static) {
+        let restore_state = Arc::clone(&self.restore_state);
+        self.child.set_opening(Box::new(move |run| {
             let mut lines = Vec::from(opening(run));
-            lines.extend(wishes.told_again().into_iter().map(|wish| wish.body));
+            lines.extend(restore_state.restore_requests().into_iter().map(|draft| draft.body));
             lines
         }));
     }
 
-    pub fn wishes(&self) -> &Wishes {
-        &self.wishes
+    pub fn restore_state(&self) -> &RestoreState {
+        &self.restore_state
     }
 
-    /// The end of what the child wrote on stderr, over all its runs.
+    /// The last bytes of stderr, over all runs.
     pub fn stderr_tail(&self) -> String {
         let tail = self.child.options.stderr.tail();
         match &self.child.options.mask {
@@ -102,24 +102,28 @@ impl StdioLink {
         }
     }
 
-    /// Lines of its output so far that were no messages.
+    /// Output lines that were not messages.
     pub fn noise_lines(&self) -> u64 {
         self.child.noise_lines.load(Ordering::Relaxed)
     }
 
-    pub async fn request(&self, _pass: &Pass, out: Outgoing) -> Result<Reply, UpstreamError> {
-        let Kind::Request(id) = &out.kind else {
+    pub async fn request(
+        &self,
+        _permit: &Permit,
+        out: UpstreamMessage,
+    ) -> Result<Reply, UpstreamError> {
+        let MessageKind::Request(id) = &out.kind else {
             return Err(UpstreamError::never_sent("it is not a request"));
         };
         let run = match self.run_for(&out) {
             Err(UpstreamError::NeverSent { .. }) => {
-                self.until_known().await;
+                self.wait_for_exit().await;
                 self.run_for(&out)?
             }
             run => run?,
         };
-        let stream = Shared::Child(Arc::clone(&run));
-        let waiter = Waiter::enter(stream, id, &out, &self.child.options.waits)?;
+        let stream = SharedLink::Child(Arc::clone(&run));
+        let waiter = ResponseWaiter::enter(stream, id, &out, &self.child.options.waits)?;
         self.enqueue(&run, out.body, Some(Arc::clone(&waiter.request))).await?;
         let Some(mask) = &self.child.options.mask else { return waiter.reply().await };
         match waiter.reply().await {
@@ -128,37 +132,37 @@ impl StdioLink {
         }
     }
 
-    /// A child that has just ended: how it ended is known in a moment, and says more.
-    async fn until_known(&self) {
+    /// Waits for the exit status of a child that has just ended.
+    async fn wait_for_exit(&self) {
         let mut state = self.child.state();
-        let known = state.wait_for(|state| !matches!(state, State::Running { .. }));
+        let known = state.wait_for(|state| !matches!(state, ChildState::Running { .. }));
         let _ = timeout(ENDED_WAIT_MAX, known).await;
     }
 
-    pub async fn send(&self, _pass: &Pass, out: Outgoing) -> Result<(), UpstreamError> {
+    pub async fn send(&self, _permit: &Permit, out: UpstreamMessage) -> Result<(), UpstreamError> {
         let run = self.run_for(&out)?;
         self.enqueue(&run, out.body, None).await
     }
 
-    /// What the child says that belongs to no request, from what was kept on.
+    /// The messages of the child that belong to no request, including queued ones.
     #[expect(clippy::unused_async, reason = "the HTTP link has to wait here")]
-    pub async fn listen(&self, _pass: &Pass) -> Result<Listening, UpstreamError> {
-        let listener = Listener::enter(Shared::Child(self.child.run()?))?;
-        let listening = Listening::Open(Events::of_listener(listener));
+    pub async fn listen(&self, _permit: &Permit) -> Result<ServerStream, UpstreamError> {
+        let listener = UnclaimedListener::enter(SharedLink::Child(self.child.run()?))?;
+        let listening = ServerStream::Open(Events::of_listener(listener));
         Ok(match &self.child.options.mask {
             Some(mask) => listening.masked(mask),
             None => listening,
         })
     }
 
-    /// Stops the child and waits until it and all it started have ended.
+    /// Stops the child and waits until it and its descendants have ended.
     pub async fn close(&self) {
         let mut state = self.child.state();
         self.child.stop();
-        state.wait_for(|state| *state == State::Stopped).await.ok();
+        state.wait_for(|state| *state == ChildState::Stopped).await.ok();
     }
 
-    fn run_for(&self, out: &Outgoing) -> Result<Arc<Run>, UpstreamError> {
+    fn run_for(&self, out: &UpstreamMessage) -> Result<Arc<ChildRun>, UpstreamError> {
         let run = self.child.run()?;
         if out.run.is_some_and(|wanted| wanted != run.number) {
             return Err(UpstreamError::never_sent("the server was restarted"));
@@ -166,12 +170,12 @@ impl StdioLink {
         Ok(run)
     }
 
-    /// Puts a line into the queue to the child, at once or after a bounded wait.
+    /// Queues a line for the child, at once or after a bounded wait.
     async fn enqueue(
         &self,
-        run: &Run,
+        run: &ChildRun,
         body: Bytes,
-        request: Option<Arc<Request>>,
+        request: Option<Arc<PendingRequest>>,
     ) -> Result<(), UpstreamError> {
         let after = self.child.options.waits.queue_max;
         let body = on_one_line(body);
@@ -180,7 +184,7 @@ impl StdioLink {
         let queued = async {
             let shares = Arc::clone(&run.shares).acquire_many_owned(share);
             let share = Some(shares.await.map_err(|_| gone())?);
-            run.writes.send(Write { body, request, _share: share }).await.map_err(|_| gone())
+            run.writes.send(LineWrite { body, request, _share: share }).await.map_err(|_| gone())
         };
         timeout(after, queued)
             .await
@@ -188,13 +192,12 @@ impl StdioLink {
     }
 }
 
-/// A message's part of what may wait to be written. One larger than all of it takes all.
+/// The share of the write queue. A larger message takes all of it.
 fn share_of(bytes: usize, bytes_max: usize) -> u32 {
     u32::try_from(bytes.min(bytes_max)).unwrap_or(u32::MAX)
 }
 
-/// A child takes one message per line. In valid JSON a raw line break is white space between tokens,
-/// so a blank says the same.
+/// A child reads one message per line. In valid JSON a raw line break is white space, so a blank is equivalent.
 fn on_one_line(body: Bytes) -> Bytes {
     if memchr::memchr2(b'\n', b'\r', &body).is_none() {
         return body;

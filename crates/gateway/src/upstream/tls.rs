@@ -1,4 +1,4 @@
-//! How we trust the servers we call over https: the system's roots, and the owner's own on top.
+//! TLS trust for servers: the system's root certificates, and the owner's own.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -7,9 +7,9 @@ use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
 use rustls::{ClientConfig, RootCertStore};
 
-/// Why no server could be trusted.
+/// Why TLS cannot be configured.
 #[derive(Debug, thiserror::Error)]
-pub enum TlsError {
+pub enum CaError {
     #[error(
         "cannot read the CA file `{path}`: {why}\nhint: name a PEM file with at least one certificate"
     )]
@@ -22,16 +22,19 @@ pub enum TlsError {
     Setup(#[from] rustls::Error),
 }
 
-/// The one place that chooses provider, versions and roots. Reading the roots takes milliseconds,
-/// so make one and share it.
-pub fn client_config(ca_file: Option<&Path>) -> Result<Arc<ClientConfig>, TlsError> {
+/// A bundle of all public roots has a few hundred kB.
+const CA_BYTES_MAX: u64 = 8 << 20;
+
+/// The only place that chooses provider, versions and roots. Loading the roots takes milliseconds, so share the
+/// result.
+pub fn client_config(ca_file: Option<&Path>) -> Result<Arc<ClientConfig>, CaError> {
     let mut roots = RootCertStore::empty();
     roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
     if let Some(path) = ca_file {
         add_file(&mut roots, path)?;
     }
     if roots.is_empty() {
-        return Err(TlsError::NoRoots);
+        return Err(CaError::NoRoots);
     }
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let mut config = ClientConfig::builder_with_provider(provider)
@@ -42,10 +45,12 @@ pub fn client_config(ca_file: Option<&Path>) -> Result<Arc<ClientConfig>, TlsErr
     Ok(Arc::new(config))
 }
 
-fn add_file(roots: &mut RootCertStore, path: &Path) -> Result<(), TlsError> {
-    let refused = |why: String| TlsError::CaFile { path: path.to_owned(), why };
-    let certificates = CertificateDer::pem_file_iter(path)
-        .and_then(Iterator::collect::<Result<Vec<_>, _>>)
+fn add_file(roots: &mut RootCertStore, path: &Path) -> Result<(), CaError> {
+    let refused = |why: String| CaError::CaFile { path: path.to_owned(), why };
+    let text =
+        store::files::read(path, CA_BYTES_MAX).map_err(|error| refused(error.to_string()))?;
+    let certificates = CertificateDer::pem_slice_iter(&text)
+        .collect::<Result<Vec<_>, _>>()
         .map_err(|error| refused(error.to_string()))?;
     if certificates.is_empty() {
         return Err(refused("there is no certificate in it".to_owned()));

@@ -1,4 +1,4 @@
-//! The reading end of one request, or of what belongs to none, on a stream that requests share.
+//! The receiver of one request's messages, or of those that belong to no request, on a shared stream.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,50 +9,50 @@ use tokio::time::{Instant, timeout_at};
 use super::Reply;
 use super::error::{Stage, UpstreamError};
 use super::events::Events;
-use super::inflight::{InFlight, Item, Request};
-use super::legacy::Channel;
-use super::message::{Outgoing, Pause};
+use super::message::{Pause, UpstreamMessage};
 use super::options::Waits;
+use super::pending_requests::{InboundMessage, PendingRequest, PendingRequests};
 use super::queue::Queue;
 use super::route;
-use super::supervise::Run;
-use crate::wire::{Id, notification_body};
+use super::sse_channel::SseChannel;
+use super::supervise::ChildRun;
+use mcp::{Id, notification_body};
 
-/// A stream that requests share.
+/// A link whose requests share one stream.
 #[derive(Clone)]
-pub(super) enum Shared {
-    Child(Arc<Run>),
-    Channel(Arc<Channel>),
+pub(super) enum SharedLink {
+    Child(Arc<ChildRun>),
+    SseChannel(Arc<SseChannel>),
 }
 
-impl Shared {
-    pub(super) fn in_flight(&self) -> &InFlight {
+impl SharedLink {
+    pub(super) fn pending(&self) -> &PendingRequests {
         match self {
-            Shared::Child(run) => &run.in_flight,
-            Shared::Channel(channel) => channel.in_flight(),
+            SharedLink::Child(run) => &run.pending,
+            SharedLink::SseChannel(channel) => channel.pending(),
         }
     }
 
-    /// Tells the server that a request is not wanted any more.
+    /// Notifies the server that a request was cancelled.
     fn cancel(&self, id: &Id) {
-        let params = format!("{{\"requestId\":{},\"reason\":\"nobody waits for it\"}}", id.raw());
+        let params = format!("{{\"requestId\":{},\"reason\":\"no longer needed\"}}", id.raw());
         let body = notification_body("notifications/cancelled", Some(&params)).into();
         match self {
-            Shared::Child(run) => run.tell(body),
-            Shared::Channel(channel) => channel.tell(body),
+            SharedLink::Child(run) => run.tell(body),
+            SharedLink::SseChannel(channel) => channel.tell(body),
         }
     }
 }
 
-/// The reading end of one request. Dropping it before the answer cancels the request.
-pub(super) struct Waiter {
-    pub(super) request: Arc<Request>,
-    /// A message that was taken to see what kind of reply it begins.
+/// The receiver of one request. Dropping it before the response cancels the request.
+pub(super) struct ResponseWaiter {
+    pub(super) request: Arc<PendingRequest>,
+    /// The first message, which decides the kind of reply.
     pub(super) first: Option<Bytes>,
-    stream: Shared,
+    stream: SharedLink,
     waits: Waits,
     began: Instant,
-    /// The time in which the client was asked something.
+    /// The time in which the client answered server requests.
     pause: Pause,
     seen: Option<Instant>,
     stays_open: bool,
@@ -60,17 +60,17 @@ pub(super) struct Waiter {
     done: bool,
 }
 
-impl Waiter {
-    /// Takes the request into the table of its stream, before it is sent.
+impl ResponseWaiter {
+    /// Registers the request before it is sent.
     pub(super) fn enter(
-        stream: Shared,
+        stream: SharedLink,
         id: &Id,
-        out: &Outgoing,
+        out: &UpstreamMessage,
         waits: &Waits,
-    ) -> Result<Waiter, UpstreamError> {
+    ) -> Result<ResponseWaiter, UpstreamError> {
         let token = out.progress_token.as_deref().and_then(route::id_of);
-        let request = stream.in_flight().register(id.clone(), token, out.takes)?;
-        Ok(Waiter {
+        let request = stream.pending().register(id.clone(), token, out.client_capabilities)?;
+        Ok(ResponseWaiter {
             request,
             first: None,
             stream,
@@ -84,13 +84,13 @@ impl Waiter {
         })
     }
 
-    /// The reply that the first message begins.
+    /// The reply that starts with the first message.
     pub(super) async fn reply(mut self) -> Result<Reply, UpstreamError> {
         match self.next().await {
-            Some(Ok(Item { message, is_answer: true })) => {
+            Some(Ok(InboundMessage { message, is_answer: true })) => {
                 Ok(Reply::One { status: 200, body: message })
             }
-            Some(Ok(Item { message, is_answer: false })) => {
+            Some(Ok(InboundMessage { message, is_answer: false })) => {
                 self.first = Some(message);
                 Ok(Reply::Many(Events::of_request(self)))
             }
@@ -99,19 +99,19 @@ impl Waiter {
         }
     }
 
-    /// The next message of this request; nothing after the answer or a failure.
-    pub(super) async fn next(&mut self) -> Option<Result<Item, UpstreamError>> {
+    /// The next message. None after the response or a failure.
+    pub(super) async fn next(&mut self) -> Option<Result<InboundMessage, UpstreamError>> {
         if self.done {
             return None;
         }
         let queue = &self.request.queue;
         let popped = if let Some((until, stage, after)) = self.limit() {
-            // One that never makes us wait has no more time than another.
+            // The total timeout also applies to a server that never makes the task wait.
             let is_over = stage == Stage::Total && until <= Instant::now();
             if !is_over && let Ok(popped) = timeout_at(until, queue.pop()).await {
                 popped
             } else {
-                // A server that reads nothing may not have been sent it yet, and now never is.
+                // A server that does not read may not have been sent the request, and now never is.
                 let stage = if self.abandon() { stage } else { Stage::Queue };
                 Some(Err(UpstreamError::TimedOut { stage, after }))
             }
@@ -119,19 +119,18 @@ impl Waiter {
             queue.pop().await
         };
         self.seen = Some(Instant::now());
-        self.done |= !matches!(popped, Some(Ok(Item { is_answer: false, .. })));
+        self.done |= !matches!(popped, Some(Ok(InboundMessage { is_answer: false, .. })));
         popped
     }
 
-    /// Says whether the client is being asked something. When it has answered, the next message is waited
-    /// for as if one had just come.
-    pub(super) fn set_asking(&mut self, asking: bool) {
-        self.request.set_asking(asking);
-        self.pause.set(asking);
+    /// Pauses the timeouts while the client answers a server request. The idle timeout then starts again.
+    pub(super) fn set_waiting_for_client(&mut self, waiting: bool) {
+        self.request.set_waiting_for_client(waiting);
+        self.pause.set(waiting);
         self.seen = Some(Instant::now());
     }
 
-    /// When the wait for the next message ends, and what it is called.
+    /// The current timeout and its name.
     fn limit(&self) -> Option<(Instant, Stage, Duration)> {
         if self.pause.is_on() {
             return None;
@@ -147,10 +146,10 @@ impl Waiter {
         Some(if total.0 < next.0 { total } else { next })
     }
 
-    /// Nobody waits any more: the server is told, if it knows of the request at all. True if it may.
+    /// Abandons the request and notifies the server. True if it may have been sent.
     fn abandon(&mut self) -> bool {
         self.done = true;
-        self.stream.in_flight().forget(&self.request);
+        self.stream.pending().forget(&self.request);
         self.request.queue.close(None);
         let was_sent = self.request.abandon();
         if was_sent && self.may_cancel {
@@ -160,7 +159,7 @@ impl Waiter {
     }
 }
 
-impl Drop for Waiter {
+impl Drop for ResponseWaiter {
     fn drop(&mut self) {
         if !self.done {
             self.abandon();
@@ -168,26 +167,26 @@ impl Drop for Waiter {
     }
 }
 
-/// The reading end of what belongs to no request.
-pub(super) struct Listener {
-    stream: Shared,
-    queue: Arc<Queue<Item>>,
+/// The receiver of messages that belong to no request.
+pub(super) struct UnclaimedListener {
+    stream: SharedLink,
+    queue: Arc<Queue<InboundMessage>>,
 }
 
-impl Listener {
-    /// Listens from what was kept on.
-    pub(super) fn enter(stream: Shared) -> Result<Listener, UpstreamError> {
-        let queue = stream.in_flight().listen()?;
-        Ok(Listener { stream, queue })
+impl UnclaimedListener {
+    /// Includes queued messages.
+    pub(super) fn enter(stream: SharedLink) -> Result<UnclaimedListener, UpstreamError> {
+        let queue = stream.pending().listen()?;
+        Ok(UnclaimedListener { stream, queue })
     }
 
-    pub(super) async fn next(&mut self) -> Option<Result<Item, UpstreamError>> {
+    pub(super) async fn next(&mut self) -> Option<Result<InboundMessage, UpstreamError>> {
         self.queue.pop().await
     }
 }
 
-impl Drop for Listener {
+impl Drop for UnclaimedListener {
     fn drop(&mut self) {
-        self.stream.in_flight().unlisten(&self.queue);
+        self.stream.pending().unlisten(&self.queue);
     }
 }

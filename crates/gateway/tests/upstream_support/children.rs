@@ -1,15 +1,15 @@
-//! Child processes for tests: a server in Python that does as its methods say, and the small gate
-//! that stands in for ours as the guard.
+//! Child processes for tests: a Python server with one behaviour per method, and the minimal gate
+//! that serves as the guard.
 
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 use std::time::{Duration, SystemTime};
 
 use bytes::Bytes;
-use gateway::upstream::{ChildOptions, Outgoing, Shim, StdioLink, base_env};
-use gateway::wire::{Id, request_body};
+use gateway::upstream::{ChildOptions, GuardProgram, StdioLink, UpstreamMessage, base_env};
+use mcp::{Id, request_body};
 
-/// A server whose methods are its behaviours. What it hears beside requests it keeps for `heard`.
+/// A server whose methods are its behaviours. `heard` returns the other messages it received.
 pub const SERVER: &str = r#"
 import json, os, signal, subprocess, sys, time
 
@@ -79,14 +79,14 @@ for line in sys.stdin:
         answer(id, {"pid": os.getpid(), "plain": plain.pid})
 "#;
 
-/// The small gate. `cargo test` builds it; for a run of one test alone it is built here.
+/// The minimal gate. `cargo test` builds it; for a single test it is built here.
 pub fn host() -> PathBuf {
     static HOST: OnceLock<PathBuf> = OnceLock::new();
     HOST.get_or_init(|| {
         let test = std::env::current_exe().unwrap();
         let host = test.ancestors().nth(2).unwrap().join("examples/upstream_host");
         let sources = newest(&Path::new(env!("CARGO_MANIFEST_DIR")).join("src/upstream"));
-        // Older than sources that the test was built from: it was left out of this build.
+        // Older than the sources that the test was built from, so it was not part of this build.
         let is_stale = |built| built < sources && made(&test) >= Some(sources);
         if made(&host).is_none_or(is_stale) {
             build();
@@ -111,7 +111,7 @@ fn build() {
     let mut cargo = std::process::Command::new(env!("CARGO"));
     cargo.args(["build", "--quiet", "--package", "gateway", "--example", "upstream_host"]);
     cargo.current_dir(env!("CARGO_MANIFEST_DIR"));
-    // What cargo told this test about its package would make build scripts run again.
+    // The variables of this test's package would trigger build scripts again.
     for (name, _) in std::env::vars().filter(|(name, _)| name.starts_with("CARGO_")) {
         if !["CARGO_HOME", "CARGO_TARGET_DIR"].contains(&name.as_str()) {
             cargo.env_remove(name);
@@ -121,14 +121,15 @@ fn build() {
 }
 
 pub fn options(program: &str, args: &[&str]) -> ChildOptions {
-    let shim = Shim { program: host(), args: vec!["__child".into()], files_max: None };
-    let mut options = ChildOptions::new(shim, program);
+    let guard_program =
+        GuardProgram { program: host(), args: vec!["__child".into()], files_max: None };
+    let mut options = ChildOptions::new(guard_program, program);
     options.args = args.iter().map(Into::into).collect();
     options.env = base_env(std::env::vars_os(), []);
-    // What a test waits for in vain, it does not wait for long.
+    // A test that waits in vain must not wait long.
     options.waits.first_byte_max = Duration::from_secs(20);
-    // Tests that are told how a child ended are told so on a busy machine too.
-    options.bounds.last_word_wait_max = Duration::from_secs(20);
+    // Exits must be reported on a busy machine too.
+    options.bounds.exit_status_wait_max = Duration::from_secs(20);
     options
 }
 
@@ -139,18 +140,18 @@ pub fn python(change: impl FnOnce(&mut ChildOptions)) -> StdioLink {
     StdioLink::start(options)
 }
 
-pub fn request(id: u64, method: &str, params: &str) -> Outgoing {
+pub fn request(id: u64, method: &str, params: &str) -> UpstreamMessage {
     let id = Id::number(id);
     let body = request_body(&id, method, Some(params));
-    Outgoing::request(id, Bytes::from(body))
+    UpstreamMessage::request(id, Bytes::from(body))
 }
 
-/// The processes whose command line holds these words.
+/// The processes whose command line contains these words.
 pub fn processes_with(words: &str) -> Vec<u32> {
     processes_that(|line| line.contains(words))
 }
 
-/// The processes with such a command line; every word of it has a blank behind it.
+/// The processes whose command line matches; arguments are followed by a blank.
 pub fn processes_that(is_such: impl Fn(&str) -> bool) -> Vec<u32> {
     std::fs::read_dir("/proc")
         .unwrap()
@@ -162,7 +163,7 @@ pub fn processes_that(is_such: impl Fn(&str) -> bool) -> Vec<u32> {
         .collect()
 }
 
-/// Waits for something that happens elsewhere; says whether it did.
+/// Polls until the check succeeds; false on a timeout.
 pub async fn within(wait: Duration, check: impl Fn() -> bool) -> bool {
     let until = tokio::time::Instant::now() + wait;
     while !check() {

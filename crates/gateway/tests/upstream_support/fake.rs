@@ -1,4 +1,4 @@
-//! A server on loopback that says exactly the bytes a test wants, however wrong they are.
+//! A server on loopback that sends exactly the bytes of a test, however wrong they are.
 
 use std::collections::BTreeMap;
 use std::future::Future;
@@ -7,13 +7,13 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use bytes::Bytes;
-use gateway::upstream::{HttpLink, HttpOptions, HttpServer, Outgoing};
-use gateway::wire::{Id, request_body};
+use gateway::upstream::{HttpLink, HttpOptions, HttpServer, UpstreamMessage};
+use mcp::{Id, request_body};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinHandle;
 
-/// A request as the server saw it. Header names are in lower case.
+/// A request as received. Header names are in lower case.
 #[derive(Clone, Debug)]
 pub struct Seen {
     pub method: String,
@@ -30,7 +30,7 @@ pub struct Wire {
 }
 
 impl Wire {
-    /// The next request; nothing once the client has closed.
+    /// The next request; `None` once the client has closed.
     pub async fn request(&mut self) -> Option<Seen> {
         let head_end = loop {
             if let Some(at) = self.buffer.windows(4).position(|four| four == b"\r\n\r\n") {
@@ -65,30 +65,30 @@ impl Wire {
         }
     }
 
-    /// Says these bytes; false once nobody listens.
+    /// Sends these bytes; false once the client has closed.
     pub async fn say(&mut self, bytes: impl AsRef<[u8]>) -> bool {
         self.socket.write_all(bytes.as_ref()).await.is_ok()
     }
 
-    /// Answers with JSON of a known length.
+    /// Responds with JSON of a known length.
     pub async fn json(&mut self, body: &str) -> bool {
         let length = body.len();
         let head = "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\n";
         self.say(format!("{head}content-length: {length}\r\n\r\n{body}")).await
     }
 
-    /// Begins an event stream.
+    /// Starts an event stream.
     pub async fn stream(&mut self) -> bool {
         let head = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n";
         self.say(format!("{head}transfer-encoding: chunked\r\n\r\n")).await
     }
 
-    /// Says one chunk of a stream.
+    /// Sends one chunk of a stream.
     pub async fn chunk(&mut self, text: &str) -> bool {
         self.say(format!("{:x}\r\n{text}\r\n", text.len())).await
     }
 
-    /// Says one event of a stream.
+    /// Sends one event of a stream.
     pub async fn event(&mut self, data: &str) -> bool {
         self.chunk(&format!("data: {data}\n\n")).await
     }
@@ -97,7 +97,7 @@ impl Wire {
         self.say("0\r\n\r\n").await
     }
 
-    /// Waits until the client closes; says whether it did within five seconds.
+    /// Waits until the client closes; false after five seconds.
     pub async fn is_hung_up(&mut self) -> bool {
         let closed = async { while self.more().await.is_some() {} };
         tokio::time::timeout(Duration::from_secs(5), closed).await.is_ok()
@@ -139,7 +139,7 @@ impl Fake {
         Fake { port, connections, seen, task }
     }
 
-    /// A server that answers every request with its own body.
+    /// A server that responds to every request with its own body.
     pub async fn echo() -> Fake {
         Fake::new(|mut wire| async move {
             while let Some(seen) = wire.request().await {
@@ -160,7 +160,7 @@ impl Fake {
     pub fn options(&self) -> HttpOptions {
         let url = format!("http://127.0.0.1:{}/mcp?key=1", self.port);
         let mut options = HttpOptions::new(url.parse().unwrap());
-        // What a test waits for in vain, it does not wait for long.
+        // A test that waits in vain must not wait long.
         options.waits.first_byte_max = Duration::from_secs(10);
         options
     }
@@ -170,19 +170,19 @@ impl Fake {
     }
 }
 
-/// A request with a number for its id.
-pub fn request(id: u64) -> Outgoing {
+/// A request with a numeric id.
+pub fn request(id: u64) -> UpstreamMessage {
     let id = Id::number(id);
     let body = request_body(&id, "tools/call", Some("{\"name\":\"echo\"}"));
-    Outgoing::request(id, Bytes::from(body))
+    UpstreamMessage::request(id, Bytes::from(body))
 }
 
-/// The answer to that request.
+/// The response to that request.
 pub fn answer(id: u64) -> String {
     format!("{{\"jsonrpc\":\"2.0\",\"id\":{id},\"result\":{{}}}}")
 }
 
-/// The one message of a reply.
+/// The single message of a reply.
 pub fn one(reply: gateway::upstream::Reply) -> (u16, String) {
     match reply {
         gateway::upstream::Reply::One { status, body } => {

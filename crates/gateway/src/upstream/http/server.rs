@@ -1,51 +1,61 @@
-//! A server reached over HTTP: where it is, the connections to it, and the requests made for it.
+//! A server reached over HTTP: address, connection pool and request headers.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use bytes::Bytes;
-use hyper::header::{ACCEPT, CONTENT_TYPE, HOST, HeaderMap, HeaderName, HeaderValue};
+use hyper::header::{
+    ACCEPT, AUTHORIZATION, CONTENT_TYPE, HOST, HeaderMap, HeaderName, HeaderValue,
+};
 use hyper::{Method, Request, Response, Uri};
 use tokio::time::Instant;
 use url::{Position, Url};
 
-use crate::room::Account;
+use crate::runtime::loop_detection::VIA;
+use crate::runtime::response_buffer::BufferQuota;
 use crate::upstream::body::Body;
+use crate::upstream::connection_limits::{GrantLimits, SlotKind};
 use crate::upstream::dial::{Dialer, TargetRefused};
 use crate::upstream::error::UpstreamError;
 use crate::upstream::headers::{
-    EITHER, JSON, PROTOCOL_VERSION, SESSION_ID, STREAM_FIRST, configured, may_travel,
+    EITHER, JSON, PROTOCOL_VERSION, SESSION_ID, STREAM_FIRST, configured, is_forwarded,
 };
+use crate::upstream::login::ServerLogin;
 use crate::upstream::mask::Mask;
-use crate::upstream::message::Outgoing;
+use crate::upstream::message::UpstreamMessage;
 use crate::upstream::options::{HttpBounds, HttpOptions, Waits};
-use crate::upstream::places::{Part, Purpose};
 use crate::upstream::pool::Pool;
-use crate::via::VIA;
 
-/// A server reached over HTTP, with the connections to it. Its links share them.
+/// A server reached over HTTP. Its links share the connections.
 pub struct HttpServer {
     pool: Arc<Pool>,
     url: Url,
     uri: Uri,
     headers: HeaderMap,
-    /// It turned out to speak HTTP+SSE of 2024-11-05.
+    /// It uses HTTP+SSE of 2024-11-05.
     legacy: AtomicBool,
-    /// The secrets that it was given.
+    /// Its secrets.
     pub(in crate::upstream) mask: Option<Arc<Mask>>,
+    pub(super) login: Option<ServerLogin>,
     pub(in crate::upstream) waits: Waits,
     pub(in crate::upstream) bounds: HttpBounds,
 }
 
-/// What a request says of the conversation it belongs to.
+/// The session headers of a request.
 #[derive(Clone, Default)]
-pub(super) struct Conversation {
+pub(super) struct SessionHeaders {
     pub(super) session: Option<HeaderValue>,
     pub(super) version: Option<HeaderValue>,
     pub(super) via: Option<HeaderValue>,
+    /// The token of the login.
+    pub(super) authorization: Option<HeaderValue>,
 }
 
 impl HttpServer {
+    pub(crate) fn mask(&self) -> Option<&Mask> {
+        self.mask.as_deref()
+    }
+
     pub fn new(options: HttpOptions) -> Result<Arc<HttpServer>, TargetRefused> {
         let dialer = Dialer::new(&options)?;
         Ok(Arc::new(HttpServer {
@@ -55,27 +65,20 @@ impl HttpServer {
             headers: configured(options.headers)?,
             legacy: AtomicBool::new(false),
             mask: options.mask,
+            login: options.login,
             waits: options.waits,
             bounds: options.bounds,
         }))
     }
 
-    /// Connections kept for the next request.
+    /// Idle connections.
     pub fn idle_connections(&self) -> usize {
         self.pool.idle_count()
     }
 
-    /// An error without the secrets that the server was given.
-    pub(super) fn without_secrets(&self, error: UpstreamError) -> UpstreamError {
-        match &self.mask {
-            Some(mask) => mask.error(error),
-            None => error,
-        }
-    }
-
-    /// What the grant with this account may take of the connections.
-    pub(super) fn part_of(&self, account: &Account) -> Arc<Part> {
-        self.pool.places.part_of(account)
+    /// The connection limits of the grant with this quota.
+    pub(super) fn grant_limits(&self, quota: &BufferQuota) -> Arc<GrantLimits> {
+        self.pool.limits.grant_limits(quota)
     }
 
     pub(super) fn is_legacy(&self) -> bool {
@@ -86,86 +89,89 @@ impl HttpServer {
         self.legacy.store(true, Ordering::Relaxed);
     }
 
-    /// Sends a message of a conversation to the server's own address.
+    /// Posts a message to the server's address.
     pub(super) async fn post(
         &self,
-        part: &Part,
-        talk: &Conversation,
-        out: &Outgoing,
+        limits: &GrantLimits,
+        session_headers: &SessionHeaders,
+        out: &UpstreamMessage,
     ) -> Result<Response<Body>, UpstreamError> {
-        self.post_at(&self.uri, part, talk, out).await
+        self.post_at(&self.uri, limits, session_headers, out).await
     }
 
-    /// Sends a message to another address of this server; nothing comes back.
+    /// Posts a message to another address of this server.
     pub(in crate::upstream) async fn post_to(
         &self,
         uri: &Uri,
-        part: &Part,
-        out: &Outgoing,
+        limits: &GrantLimits,
+        out: &UpstreamMessage,
     ) -> Result<(), UpstreamError> {
-        self.taken(self.post_at(uri, part, &Conversation::default(), out).await?).await
+        self.check_accepted(self.post_at(uri, limits, &SessionHeaders::default(), out).await?).await
     }
 
     async fn post_at(
         &self,
         uri: &Uri,
-        part: &Part,
-        talk: &Conversation,
-        out: &Outgoing,
+        limits: &GrantLimits,
+        session_headers: &SessionHeaders,
+        out: &UpstreamMessage,
     ) -> Result<Response<Body>, UpstreamError> {
         let make_request = |table| {
             let accept = if out.prefers_stream { STREAM_FIRST } else { EITHER };
-            let mut headers = self.headers(table, accept, talk, &out.headers);
+            let mut headers = self.headers(table, accept, session_headers, &out.headers);
             headers.insert(CONTENT_TYPE, JSON);
             request(Method::POST, uri, headers, out.body.clone())
         };
-        let times = (out.began.unwrap_or_else(Instant::now), out.patience.as_ref());
-        self.pool.exchange(part, Purpose::Request, out.stays_open, times, make_request).await
+        let times = (out.began.unwrap_or_else(Instant::now), out.client_pause.as_ref());
+        self.pool.exchange(limits, SlotKind::Request, out.stays_open, times, make_request).await
     }
 
-    /// Asks without a message, for a stream or for the end of a session.
-    pub(super) async fn ask(
+    /// Sends a request without a body, for a stream or to end a session.
+    pub(super) async fn request_without_body(
         &self,
-        part: &Part,
+        limits: &GrantLimits,
         method: &Method,
         accept: &HeaderValue,
-        talk: &Conversation,
+        session_headers: &SessionHeaders,
         more: Option<&(HeaderName, HeaderValue)>,
     ) -> Result<Response<Body>, UpstreamError> {
         let is_stream = method == Method::GET;
-        let purpose = if is_stream { Purpose::Listen } else { Purpose::Request };
+        let kind = if is_stream { SlotKind::Listen } else { SlotKind::Request };
         let make_request = |table| {
-            let mut headers = self.headers(table, accept.clone(), talk, &[]);
+            let mut headers = self.headers(table, accept.clone(), session_headers, &[]);
             headers.extend(more.cloned());
             request(method.clone(), &self.uri, headers, Bytes::new())
         };
         let times = (Instant::now(), None);
-        self.pool.exchange(part, purpose, is_stream, times, make_request).await
+        self.pool.exchange(limits, kind, is_stream, times, make_request).await
     }
 
-    /// The headers of one request: ours, the core's, and the owner's, whose word is the last. They go
-    /// into `headers`, which is empty.
+    /// The headers of one request: the gate's, the message's, and the configured ones, which take precedence.
+    /// `headers` is empty.
     fn headers(
         &self,
         mut headers: HeaderMap,
         accept: HeaderValue,
-        talk: &Conversation,
+        session_headers: &SessionHeaders,
         given: &[(HeaderName, HeaderValue)],
     ) -> HeaderMap {
-        const OURS: usize = 7;
+        const OURS: usize = 8;
         headers.reserve(OURS + given.len() + self.headers.len());
         headers.insert(HOST, self.pool.dialer().authority.clone());
         headers.insert(ACCEPT, accept);
-        if let Some(session) = &talk.session {
+        if let Some(session) = &session_headers.session {
             headers.insert(SESSION_ID, session.clone());
         }
-        if let Some(version) = &talk.version {
+        if let Some(version) = &session_headers.version {
             headers.insert(PROTOCOL_VERSION, version.clone());
         }
-        if let Some(via) = &talk.via {
+        if let Some(via) = &session_headers.via {
             headers.insert(VIA, via.clone());
         }
-        for (name, value) in given.iter().filter(|(name, _)| may_travel(name)) {
+        if let Some(authorization) = &session_headers.authorization {
+            headers.insert(AUTHORIZATION, authorization.clone());
+        }
+        for (name, value) in given.iter().filter(|(name, _)| is_forwarded(name)) {
             headers.insert(name, value.clone());
         }
         for name in self.headers.keys() {
@@ -177,8 +183,11 @@ impl HttpServer {
         headers
     }
 
-    /// Takes note that a message was accepted, or why not.
-    pub(super) async fn taken(&self, response: Response<Body>) -> Result<(), UpstreamError> {
+    /// Checks that a message was accepted.
+    pub(super) async fn check_accepted(
+        &self,
+        response: Response<Body>,
+    ) -> Result<(), UpstreamError> {
         if response.status().is_success() {
             response.into_body().finish(&self.bounds);
             return Ok(());
@@ -186,19 +195,20 @@ impl HttpServer {
         Err(self.refusal(response).await)
     }
 
-    /// A refusal in HTTP's words, with the beginning of what was said.
+    /// An HTTP error with the beginning of its body.
     pub(super) async fn refusal(&self, response: Response<Body>) -> UpstreamError {
         let status = response.status().as_u16();
-        match response.into_body().beginning(self.bounds.refusal_bytes_max).await {
+        match response.into_body().prefix(self.bounds.refusal_bytes_max).await {
             Ok(body) => UpstreamError::Status { status, body },
             Err(error) => error,
         }
     }
 
-    /// An address that the server named for our messages. Only one of its own is taken, or our
-    /// headers would go wherever it likes.
+    /// The endpoint that the server names for messages. It must have the same origin, because the configured
+    /// headers are sent there.
     pub(in crate::upstream) fn endpoint(&self, named: &str) -> Result<Uri, UpstreamError> {
-        let refused = || UpstreamError::never_sent("its stream names an address of another server");
+        let refused =
+            || UpstreamError::never_sent("its stream names an endpoint of another server");
         let url = self.url.join(named.trim()).map_err(|_| refused())?;
         if url.origin() != self.url.origin() {
             return Err(refused());
@@ -207,7 +217,7 @@ impl HttpServer {
     }
 }
 
-/// What the request line names.
+/// The request target.
 fn target(url: &Url) -> Option<Uri> {
     url[Position::BeforePath..Position::AfterQuery].parse().ok()
 }

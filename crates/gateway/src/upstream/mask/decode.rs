@@ -1,69 +1,71 @@
-//! Undoes the ways in which text is commonly written inside other text: JSON escapes, percent-encoding,
-//! HTML entities and line breaks. Each decoded byte knows which bytes of the message it came from.
+//! Decodes text inside text: JSON escapes, percent-encoding, HTML entities and line breaks. Each decoded byte
+//! keeps its position in the message.
 
 use std::ops::Range;
 
-/// A decoded text and where each of its bytes was.
-pub(super) struct View {
+/// A decoded text with the origin of each byte.
+pub(super) struct Decoded {
     pub(super) bytes: Vec<u8>,
-    places: Vec<(u32, u32)>,
+    origins: Vec<(u32, u32)>,
 }
 
-/// Whether decoding the text would change it.
+/// Whether decoding would change the text.
 pub(super) fn may_be_encoded(text: &[u8]) -> bool {
     memchr::memchr3(b'\\', b'%', b'&', text).is_some()
         || memchr::memchr2(b'\n', b'\r', text).is_some()
 }
 
-impl View {
-    /// The text decoded once; none if that changes nothing.
-    pub(super) fn decoded(text: &[u8]) -> Option<View> {
-        View::of(text, |at| place_of(at, at + 1))
+impl Decoded {
+    /// The text decoded once. None if that changes nothing.
+    pub(super) fn read(text: &[u8]) -> Option<Decoded> {
+        Decoded::of(text, |at| origin_of(at, at + 1))
     }
 
-    /// The same of a text that was decoded before.
-    pub(super) fn decoded_again(&self) -> Option<View> {
-        View::of(&self.bytes, |at| self.places.get(at).copied().unwrap_or_default())
+    /// Decodes it once more.
+    pub(super) fn decoded_again(&self) -> Option<Decoded> {
+        Decoded::of(&self.bytes, |at| self.origins.get(at).copied().unwrap_or_default())
     }
 
-    fn of(text: &[u8], place: impl Fn(usize) -> (u32, u32)) -> Option<View> {
+    fn of(text: &[u8], origin: impl Fn(usize) -> (u32, u32)) -> Option<Decoded> {
         if !may_be_encoded(text) {
             return None;
         }
-        let mut view =
-            View { bytes: Vec::with_capacity(text.len()), places: Vec::with_capacity(text.len()) };
+        let mut decoded_text = Decoded {
+            bytes: Vec::with_capacity(text.len()),
+            origins: Vec::with_capacity(text.len()),
+        };
         let (mut at, mut changed) = (0, false);
         while let Some(first) = text.get(at) {
             let rest = text.get(at..).unwrap_or_default();
             let Some((unit, length)) = unit(rest) else {
-                view.bytes.push(*first);
-                view.places.push(place(at));
+                decoded_text.bytes.push(*first);
+                decoded_text.origins.push(origin(at));
                 at += 1;
                 continue;
             };
             changed = true;
-            let (begin, end) = (place(at).0, place(at + length - 1).1);
-            view.bytes.extend_from_slice(unit.as_slice());
-            view.places.resize(view.bytes.len(), (begin, end));
+            let (begin, end) = (origin(at).0, origin(at + length - 1).1);
+            decoded_text.bytes.extend_from_slice(unit.as_slice());
+            decoded_text.origins.resize(decoded_text.bytes.len(), (begin, end));
             at += length;
         }
-        changed.then_some(view)
+        changed.then_some(decoded_text)
     }
 
-    /// The bytes of the message that a part of the view came from.
-    pub(super) fn place(&self, at: Range<usize>) -> Range<usize> {
-        let begin = self.places.get(at.start).map_or(0, |place| place.0);
-        let end = at.end.checked_sub(1).and_then(|last| self.places.get(last));
-        begin as usize..end.map_or(0, |place| place.1) as usize
+    /// The bytes of the message that this range was decoded from.
+    pub(super) fn origin(&self, at: Range<usize>) -> Range<usize> {
+        let begin = self.origins.get(at.start).map_or(0, |origin| origin.0);
+        let end = at.end.checked_sub(1).and_then(|last| self.origins.get(last));
+        begin as usize..end.map_or(0, |origin| origin.1) as usize
     }
 }
 
 /// A window is far smaller than four gigabytes.
-fn place_of(begin: usize, end: usize) -> (u32, u32) {
+fn origin_of(begin: usize, end: usize) -> (u32, u32) {
     (u32::try_from(begin).unwrap_or(u32::MAX), u32::try_from(end).unwrap_or(u32::MAX))
 }
 
-/// What one encoded character stands for: nothing, a byte, or a character.
+/// The value of one encoded character: nothing, a byte, or a character.
 struct Unit {
     bytes: [u8; 4],
     length: usize,
@@ -90,7 +92,7 @@ impl Unit {
     }
 }
 
-/// The encoded character that a text begins with, and how many bytes it is written with.
+/// The encoded character at the start of a text, and its encoded length.
 fn unit(text: &[u8]) -> Option<(Unit, usize)> {
     match text.first()? {
         b'\\' => escape(text),

@@ -1,24 +1,24 @@
-//! The forms in which a secret is searched for: as it is, its telling parts, in base64 and in hex.
+//! The patterns of a secret: as it is, its significant parts, in base64 and in hex.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::{STANDARD, STANDARD_NO_PAD, URL_SAFE, URL_SAFE_NO_PAD};
 use url::Url;
 
-use super::decode::View;
+use super::decode::Decoded;
 
-/// A shorter secret is not searched for: it would be found where it is not meant.
+/// A shorter secret is not masked, because it would match unrelated text.
 pub(super) const SECRET_BYTES_MIN: usize = 6;
-/// The same for one line of a secret of several lines.
+/// The same for one line of a multi-line secret.
 const LINE_BYTES_MIN: usize = 16;
-/// A secret with control characters or escapes of its own is found decoded as well.
+/// A secret that contains control characters or escapes is also searched for in its decoded form.
 const LEVELS_MAX: usize = 3;
-/// A longer secret is searched for in pieces, so that the tables stay small. They overlap, because base64
-/// writes the bytes at an edge together with their neighbours.
+/// A longer secret is searched for in pieces, which keeps the automaton small. They overlap, because base64
+/// mixes bytes at the edges.
 const PIECE_BYTES_MAX: usize = 512;
 const PIECE_OVERLAP_BYTES: usize = 8;
 
-/// Words of the protocol, of schemas and of ordinary settings. Masking them would break messages, and they
-/// are no secrets.
+/// Common words of the protocol, of schemas and of settings. They are not secrets, and masking them would break
+/// messages.
 const COMMON_WORDS: [&str; 44] = [
     "jsonrpc",
     "method",
@@ -66,14 +66,14 @@ const COMMON_WORDS: [&str; 44] = [
     "localhost",
 ];
 
-/// Whether a secret can be searched for without finding it where it is not meant.
+/// Whether a secret can be masked without matching unrelated text.
 pub fn can_be_masked(secret: &str) -> bool {
     let secret = secret.trim();
     secret.len() >= SECRET_BYTES_MIN
         && !COMMON_WORDS.iter().any(|word| secret.eq_ignore_ascii_case(word))
 }
 
-/// Every form of a secret.
+/// All patterns of a secret.
 pub(super) fn of(secret: &str) -> Vec<Vec<u8>> {
     let mut forms = Vec::new();
     for part in parts(secret).iter().filter(|part| can_be_masked(part)) {
@@ -87,14 +87,14 @@ pub(super) fn of(secret: &str) -> Vec<Vec<u8>> {
     forms
 }
 
-/// A part as a whole or, if it is long, piece by piece.
+/// A part as a whole or, if it is long, in pieces.
 fn pieces(part: &[u8]) -> impl Iterator<Item = &[u8]> {
     let begins = (0..part.len()).step_by(PIECE_BYTES_MAX - PIECE_OVERLAP_BYTES);
     let pieces = begins.map(|at| part.get(at..part.len().min(at + PIECE_BYTES_MAX)));
     pieces.flatten().filter(|piece| piece.len() >= SECRET_BYTES_MIN)
 }
 
-/// The secret, and what a server may show of it alone.
+/// The secret, and parts of it that a server may show alone.
 fn parts(secret: &str) -> Vec<String> {
     let whole = secret.trim();
     let mut parts = vec![secret.to_owned(), whole.to_owned()];
@@ -115,7 +115,7 @@ fn parts(secret: &str) -> Vec<String> {
     parts
 }
 
-/// What the credentials of `Basic` say.
+/// The decoded credentials of `Basic`.
 fn basic(credentials: &str) -> Vec<String> {
     let Some(pair) =
         STANDARD.decode(credentials).ok().and_then(|pair| String::from_utf8(pair).ok())
@@ -126,11 +126,11 @@ fn basic(credentials: &str) -> Vec<String> {
     [Some(pair), password].into_iter().flatten().collect()
 }
 
-/// The password in an address such as that of a database.
+/// The password in a URL.
 fn password_of_url(secret: &str) -> Option<String> {
     let url = Url::parse(secret).ok()?;
     let written = url.password()?;
-    let decoded = View::decoded(written.as_bytes()).map(|view| view.bytes);
+    let decoded = Decoded::read(written.as_bytes()).map(|decoded_text| decoded_text.bytes);
     decoded.map_or(Some(written.to_owned()), |bytes| String::from_utf8(bytes).ok())
 }
 
@@ -139,10 +139,10 @@ fn encoded(part: &[u8]) -> Vec<Vec<u8>> {
     if part.contains(&b' ') {
         forms.push(part.iter().map(|byte| if *byte == b' ' { b'+' } else { *byte }).collect());
     }
-    let mut view = View::decoded(part);
+    let mut decoded_text = Decoded::read(part);
     for _ in 0..LEVELS_MAX {
-        let Some(now) = view else { break };
-        view = now.decoded_again();
+        let Some(now) = decoded_text else { break };
+        decoded_text = now.decoded_again();
         forms.push(now.bytes);
     }
     for engine in [STANDARD_NO_PAD, URL_SAFE_NO_PAD] {
@@ -150,16 +150,18 @@ fn encoded(part: &[u8]) -> Vec<Vec<u8>> {
         forms.push(engine.encode(part).into_bytes());
     }
     forms.extend([STANDARD.encode(part), URL_SAFE.encode(part)].map(String::into_bytes));
-    for separator in ["", " ", ":", "-", ", 0x"] {
+    for separator in ["", " ", ":", "-", ", 0x", ",0x", " 0x"] {
         forms.push(hex(part, separator, false));
         forms.push(hex(part, separator, true));
     }
+    // As programs print the bytes of a buffer.
+    forms.extend([",", ", ", " "].map(|separator| decimal(part, separator)));
     forms.extend(encoded_twice(part));
     forms
 }
 
-/// The base64 and the hex of what is base64, hex or percent-encoded already. Decoding finds text escapes
-/// inside and outside of these, but not one of them inside the other.
+/// Base64 and hex of text that is already base64, hex or percent-encoded. Decoding handles text escapes inside
+/// and outside of these, but not one of them inside another.
 fn encoded_twice(part: &[u8]) -> Vec<Vec<u8>> {
     let percent: String = url::form_urlencoded::byte_serialize(part).collect();
     let inner = [
@@ -180,14 +182,19 @@ fn encoded_twice(part: &[u8]) -> Vec<Vec<u8>> {
     forms
 }
 
-/// What the base64 of a longer text contains when so many bytes (modulo three) come before the secret:
-/// the characters that depend on nothing else.
+/// The part of the base64 of a longer text that depends only on the secret, if this many bytes (modulo three)
+/// precede it.
 fn inside_base64(engine: &base64::engine::GeneralPurpose, part: &[u8], before: usize) -> Vec<u8> {
     let padded: Vec<u8> = std::iter::repeat_n(0, before).chain(part.iter().copied()).collect();
     let written = engine.encode(&padded).into_bytes();
     let begin = (before * 8).div_ceil(6);
     let end = padded.len() * 8 / 6;
     written.get(begin..end).unwrap_or_default().to_vec()
+}
+
+fn decimal(part: &[u8], separator: &str) -> Vec<u8> {
+    let numbers: Vec<String> = part.iter().map(u8::to_string).collect();
+    numbers.join(separator).into_bytes()
 }
 
 fn hex(part: &[u8], separator: &str, upper: bool) -> Vec<u8> {

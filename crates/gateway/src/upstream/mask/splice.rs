@@ -1,10 +1,10 @@
-//! Writes a text again with a label in place of each secret.
+//! Writes a text with a label in place of each secret.
 
-use super::Found;
+use super::SecretMatch;
 
-/// A message of JSON. Inside strings the secret is replaced and no escape or character is cut in half;
-/// a number that is a secret becomes a string. Structure stays, so the result is JSON if the message was.
-pub(super) fn json(message: &[u8], found: &[Found]) -> Vec<u8> {
+/// For JSON: replaces secrets in strings without splitting an escape or a character. A number that is a secret
+/// becomes a string. The structure stays, so the result is valid JSON if the message was.
+pub(super) fn json(message: &[u8], found: &[SecretMatch]) -> Vec<u8> {
     let mut splice = Splice { message, found, next: 0, labelled: None, out: Vec::new() };
     splice.out.reserve(message.len());
     let (mut at, mut in_string) = (0, false);
@@ -36,8 +36,8 @@ pub(super) fn json(message: &[u8], found: &[Found]) -> Vec<u8> {
     splice.out
 }
 
-/// Any text.
-pub(super) fn text(text: &[u8], found: &[Found]) -> Vec<u8> {
+/// For any text.
+pub(super) fn text(text: &[u8], found: &[SecretMatch]) -> Vec<u8> {
     let mut splice = Splice { message: text, found, next: 0, labelled: None, out: Vec::new() };
     let mut at = 0;
     while let Some(byte) = text.get(at) {
@@ -50,10 +50,10 @@ pub(super) fn text(text: &[u8], found: &[Found]) -> Vec<u8> {
 
 struct Splice<'a> {
     message: &'a [u8],
-    found: &'a [Found],
-    /// The first secret that does not end before what was written.
+    found: &'a [SecretMatch],
+    /// The first secret that does not end before the current position.
     next: usize,
-    /// The secret whose label was written last, as long as it goes on.
+    /// The secret whose label was written last, while it continues.
     labelled: Option<usize>,
     out: Vec<u8>,
 }
@@ -63,7 +63,7 @@ impl Splice<'_> {
         self.out.extend_from_slice(self.message.get(at..at + length).unwrap_or_default());
     }
 
-    /// The secret that has a part of these bytes.
+    /// The secret that overlaps these bytes.
     fn secret_at(&mut self, at: usize, length: usize) -> Option<usize> {
         while self.found.get(self.next).is_some_and(|one| one.at.end <= at) {
             self.next += 1;
@@ -90,7 +90,7 @@ impl Splice<'_> {
         }
     }
 
-    /// A token outside strings. A longer number that happens to contain the digits stays a number.
+    /// A token outside strings. A longer number that contains the digits stays a number.
     fn token(&mut self, at: usize, length: usize) {
         let Some(secret) = self.secret_at(at, length) else { return self.keep(at, length) };
         let is_whole = self
@@ -108,7 +108,7 @@ impl Splice<'_> {
     }
 }
 
-/// The length of the character or escape at a place inside a string.
+/// The length of the character or escape at this position of a string.
 fn unit_length(message: &[u8], at: usize) -> usize {
     let left = message.len() - at;
     let length = match message.get(at) {

@@ -55,6 +55,9 @@ fn every_common_form_is_replaced() {
         percent(&percent(KEY, false), false),
         KEY.replace('&', "&amp;").replace('"', "&quot;"),
         KEY.replace('&', "&#38;").replace('"', "&#x22;"),
+        format!("{{\"type\":\"Buffer\",\"data\":{}}}", json!(KEY.as_bytes())),
+        format!("{:?}", KEY.as_bytes()),
+        KEY.bytes().map(|byte| format!("0x{byte:02x} ")).collect(),
         STANDARD.encode(KEY),
         STANDARD_NO_PAD.encode(KEY),
         URL_SAFE.encode(KEY),
@@ -93,7 +96,7 @@ fn the_rest_of_a_message_stays_as_it_was() {
         (r#"{"a":"é hunter22 \"é\""}"#, r#"{"a":"é [secret API_KEY] \"é\""}"#),
         (r#"{"a":"hunter2"}"#, r#"{"a":"hunter2"}"#),
         (r#"{"a":"Hunter22 \u0041 %41"}"#, r#"{"a":"Hunter22 \u0041 %41"}"#),
-        // It is no JSON, and shown to nobody; still.
+        // Not JSON, but masked all the same.
         ("hunter22 and more", r#""[secret API_KEY]" and more"#),
     ];
     for (message, expected) in table {
@@ -146,7 +149,7 @@ fn a_short_secret_is_replaced_only_for_the_owner() {
     assert_eq!(mask.text("abcd".into()), "[secret A]");
     let message = Bytes::from_static(br#"{"a":"abcd"}"#);
     assert_eq!(mask.message_now(message.clone()), message);
-    // A word of the protocol is none either: the message would break.
+    // A word of the protocol is not masked either, because the message would break.
     assert!(Mask::new([("X-Toolsets", "default"), ("MODE", "Production")]).is_none());
 }
 
@@ -161,7 +164,7 @@ fn a_secret_at_the_edge_of_a_window_is_found() {
     }
 }
 
-/// One more way to write a text inside another.
+/// One more way to encode a text.
 fn encode(way: u8, text: &str) -> String {
     match way % 5 {
         0 => serde_json::to_string(text).unwrap(),
@@ -188,12 +191,12 @@ proptest! {
         let shown = masked(&secret, &message);
         let read: Value = serde_json::from_str(&shown).unwrap();
         prop_assert!(read["k"].is_string() || secret == "k" || read.as_object().is_some());
-        // Undone as often as it was written, nothing of it is left.
-        let mut view = View::decoded(shown.as_bytes());
-        while let Some(now) = view {
+        // Decoded as often as it was encoded, nothing of it is left.
+        let mut decoded_text = Decoded::read(shown.as_bytes());
+        while let Some(now) = decoded_text {
             let left = memchr::memmem::find(&now.bytes, secret.as_bytes());
             prop_assert!(left.is_none(), "{}", shown);
-            view = now.decoded_again();
+            decoded_text = now.decoded_again();
         }
     }
 

@@ -1,0 +1,276 @@
+//! Holds a call open while a human decides about it. It is then judged again, because the grant, the policy or
+//! the tool may have changed.
+
+use std::collections::HashSet;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use hyper::HeaderMap;
+use store::ledger::{ApprovalStatus, HeldCall};
+use store::registry::RegistryError;
+use tokio::sync::mpsc;
+use tokio::task::JoinHandle;
+use tokio::time::Instant;
+
+use crate::exchange::call::IncomingRequest;
+use crate::exchange::context::RequestContext;
+use crate::exchange::digests;
+use crate::exchange::error_responses;
+use crate::exchange::outbound::{Outbound, QUEUED_PARTS_MAX};
+use crate::exchange::progress::ProgressCounter;
+use crate::exchange::refuse;
+use crate::runtime::Services;
+use crate::runtime::stop_signal::turned_true;
+use crate::session::{ClientMessage, InFlightGuard};
+use mcp::{Era, Id, Method, notification_body};
+
+/// How often a pending call checks for a decision, which may come from another process.
+const CHECK_EVERY: Duration = Duration::from_millis(150);
+
+/// How often a client that wants progress is notified that the call is still pending.
+const PROGRESS_EVERY: Duration = Duration::from_secs(3);
+
+/// Holds a call whose client wants no progress. The call then takes the whole path again, so the future is
+/// boxed.
+pub(crate) fn wait(
+    incoming: &IncomingRequest<'_>,
+    waiting: HeldCall,
+    in_flight: Option<InFlightGuard>,
+) -> Pin<Box<dyn Future<Output = Outbound> + Send>> {
+    let held = ApprovalWait::new(incoming, waiting, in_flight);
+    Box::pin(async move { held.answer(None).await.0 })
+}
+
+/// Holds a call and sends progress notifications.
+pub(crate) fn hold(
+    incoming: &IncomingRequest<'_>,
+    waiting: HeldCall,
+    in_flight: Option<InFlightGuard>,
+) -> Outbound {
+    let held = ApprovalWait::new(incoming, waiting, in_flight);
+    let (to, parts) = mpsc::channel(QUEUED_PARTS_MAX);
+    tokio::spawn(async move {
+        let (outbound, sent) = held.answer(Some(&to)).await;
+        forward(outbound, ProgressCounter::starting_at(sent), &to).await;
+    });
+    Outbound::Many(parts)
+}
+
+/// Stores the sealed params that the approval is bound to, for the human to read. Sealing megabytes is slow, so
+/// it runs on a blocking thread.
+fn store_params(incoming: &IncomingRequest<'_>, waiting: &HeldCall) -> JoinHandle<()> {
+    let services = Arc::clone(incoming.context.services());
+    let params = digests::parked_text(incoming.request);
+    let approval = waiting.approval_id().to_owned();
+    tokio::task::spawn_blocking(move || {
+        let now_us = services.clock.now().wall_us;
+        match services.registry.put_parked(&approval, params.as_bytes(), now_us) {
+            // A repeated call is the same approval, whose params are stored already.
+            Ok(()) | Err(RegistryError::Exists { .. }) => {}
+            Err(error) => {
+                tracing::error!(%error, "could not store the params of a pending call");
+            }
+        }
+    })
+}
+
+/// Deletes the stored params of approvals that were used, denied or have expired.
+pub(crate) fn delete_ended(services: &Services) {
+    // Read the ids first: an approval is in the ledger before its params are stored.
+    let forgotten = services.registry.parked_ids().map_err(|e| e.to_string()).and_then(|parked| {
+        if parked.is_empty() {
+            return Ok(());
+        }
+        let approvals = services.ledger.approvals().map_err(|e| e.to_string())?;
+        let time = services.ledger.time(services.clock.now());
+        let live: HashSet<&str> =
+            approvals.iter().filter(|a| a.is_live(time)).map(|a| a.id.as_str()).collect();
+        let over: Vec<String> =
+            parked.into_iter().filter(|id| !live.contains(id.as_str())).collect();
+        if over.is_empty() {
+            return Ok(());
+        }
+        services.registry.delete_all_parked(&over).map_err(|e| e.to_string())
+    });
+    if let Err(error) = forgotten {
+        tracing::debug!(%error, "could not delete stored params; will retry");
+    }
+}
+
+/// A held call with its message, so that it can be judged again.
+struct ApprovalWait {
+    context: RequestContext,
+    body: Bytes,
+    headers: Option<HeaderMap>,
+    id: Id,
+    era: Era,
+    is_call: bool,
+    token: String,
+    waiting: HeldCall,
+    /// The ledger time at which the approval expires. It may be before the hold ends.
+    ends_us: u64,
+    in_flight: Option<InFlightGuard>,
+    /// Ends when the params are stored.
+    storing: JoinHandle<()>,
+}
+
+/// Why a held call waits no longer.
+enum Ended {
+    /// A human decided, or the approval expired.
+    Decided,
+    /// The client hung up or cancelled the call.
+    Cancelled,
+    /// The hold time is over, or the gate shuts down.
+    Late,
+}
+
+impl ApprovalWait {
+    fn new(
+        incoming: &IncomingRequest<'_>,
+        waiting: HeldCall,
+        in_flight: Option<InFlightGuard>,
+    ) -> ApprovalWait {
+        let storing = store_params(incoming, &waiting);
+        let approval = incoming.context.services().ledger.approvals().unwrap_or_default();
+        let approval = approval.into_iter().find(|approval| approval.id == waiting.approval_id());
+        ApprovalWait {
+            context: incoming.context.clone(),
+            body: incoming.body.clone(),
+            headers: incoming.headers.cloned(),
+            id: incoming.request.id.clone(),
+            era: incoming.era,
+            is_call: incoming.request.method == Method::ToolsCall,
+            token: incoming.request.progress_token().unwrap_or("0").to_owned(),
+            waiting,
+            ends_us: approval.map_or(u64::MAX, |approval| approval.expires_us),
+            in_flight,
+            storing,
+        }
+    }
+
+    /// The response to the call, and how many progress notifications were sent to `to`.
+    async fn answer(mut self, to: Option<&mpsc::Sender<ClientMessage>>) -> (Outbound, u32) {
+        let mut steps = 0;
+        // The params are stored before the client learns the approval id.
+        let _ = (&mut self.storing).await;
+        let outbound = match self.until_ended(to, &mut steps).await {
+            Ended::Decided => self.judge_again().await,
+            Ended::Cancelled => Outbound::NoResponse,
+            Ended::Late => self.pending_response(),
+        };
+        (outbound, steps)
+    }
+
+    async fn until_ended(
+        &self,
+        to: Option<&mpsc::Sender<ClientMessage>>,
+        steps: &mut u32,
+    ) -> Ended {
+        let services = self.context.services();
+        let begin = Instant::now();
+        let mut notified_at = begin;
+        let mut generation = services.ledger.generation();
+        let mut stopping = services.stopping();
+        while begin.elapsed() < services.bounds.approval_hold {
+            tokio::select! {
+                () = tokio::time::sleep(CHECK_EVERY) => {}
+                () = closed(to) => return Ended::Cancelled,
+                () = cancelled_by_client(self.in_flight.as_ref()) => return Ended::Cancelled,
+                () = turned_true(&mut stopping) => return Ended::Late,
+            }
+            // If the ledger cannot be read, the next decision reports it.
+            let now = services.ledger.poll().unwrap_or(generation + 1);
+            let is_over = services.ledger.time(services.clock.now()) >= self.ends_us;
+            if is_over || now != generation && !self.is_pending() {
+                return Ended::Decided;
+            }
+            generation = now;
+            let Some(to) = to else { continue };
+            if *steps == 0 || notified_at.elapsed() >= PROGRESS_EVERY {
+                notified_at = Instant::now();
+                *steps += 1;
+                if to.send(ClientMessage::plain(self.progress(*steps))).await.is_err() {
+                    return Ended::Cancelled;
+                }
+            }
+        }
+        Ended::Late
+    }
+
+    /// Judges the call with the current grant, policy and tool.
+    async fn judge_again(self) -> Outbound {
+        let ApprovalWait { mut context, body, headers, waiting, in_flight, .. } = self;
+        // The dispatch below registers the request id again.
+        drop(in_flight);
+        let Some(grantee) =
+            context.state.snapshots.current_grantee(&context.grantee, context.endpoint.server())
+        else {
+            return refuse::revoked(&context, &body);
+        };
+        context.grantee = grantee;
+        let upper_layers = context.state.upper_layers;
+        upper_layers.dispatch_again(&context, &body, headers.as_ref(), waiting).await
+    }
+
+    fn pending_response(&self) -> Outbound {
+        let denial = self.waiting.denial();
+        self.context.services().metrics.denied(denial.code.as_str());
+        Outbound::ok(if self.is_call {
+            error_responses::denied_call(&self.id, denial, self.era)
+        } else {
+            error_responses::denied(&self.id, denial)
+        })
+    }
+
+    fn is_pending(&self) -> bool {
+        let approvals = self.context.services().ledger.approvals().unwrap_or_default();
+        approvals.iter().any(|approval| {
+            approval.id == self.waiting.approval_id() && approval.status == ApprovalStatus::Pending
+        })
+    }
+
+    fn progress(&self, step: u32) -> Vec<u8> {
+        let params = format!(
+            "{{\"progressToken\":{},\"progress\":{step},\"message\":\"waiting for the owner to approve ({})\"}}",
+            self.token,
+            self.waiting.approval_id()
+        );
+        notification_body("notifications/progress", Some(&params))
+    }
+}
+
+/// Forwards the response. Its progress continues after the notifications sent so far.
+async fn forward(outbound: Outbound, mut steps: ProgressCounter, to: &mpsc::Sender<ClientMessage>) {
+    match outbound {
+        Outbound::One { body, .. } => {
+            let _ = to.send(ClientMessage::plain(body)).await;
+        }
+        Outbound::Many(mut parts) => {
+            while let Some(mut part) = parts.recv().await {
+                part.message = steps.adjusted(part.message);
+                if to.send(part).await.is_err() {
+                    return;
+                }
+            }
+        }
+        Outbound::Accepted | Outbound::NoResponse => {}
+    }
+}
+
+/// Resolves when the client has gone.
+async fn closed(to: Option<&mpsc::Sender<ClientMessage>>) {
+    match to {
+        Some(to) => to.closed().await,
+        None => std::future::pending().await,
+    }
+}
+
+/// Resolves when the client cancels its request.
+async fn cancelled_by_client(in_flight: Option<&InFlightGuard>) {
+    match in_flight {
+        Some(in_flight) => in_flight.flight.cancelled.notified().await,
+        None => std::future::pending().await,
+    }
+}

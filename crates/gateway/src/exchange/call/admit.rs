@@ -1,0 +1,204 @@
+//! Admits a decided request: takes all holds and writes the audit row, or responds why not.
+
+use super::decide::Decided;
+use super::incoming::{IncomingRequest, Target};
+use super::rounds::{admit_further_round, check_urls_opened, unpark_call};
+use crate::exchange::outbound::Outbound;
+use crate::exchange::{approvals, bridge, error_responses};
+use crate::runtime::{Services, permits};
+use crate::session::InFlightGuard;
+use mcp::{Method, Named};
+use policy::{Code, Decision, Denial, HiddenAs, Subject, Verdict};
+use std::sync::PoisonError;
+use store::ledger::{
+    Admission, Facts, GroupedAdmission, LedgerError, Permit, Refusal, RefusalKind,
+};
+
+/// The permit of a request, or the response instead: a refusal, a wait for a human, or the continuation of a
+/// parked call.
+pub(super) async fn admit(
+    incoming: &IncomingRequest<'_>,
+    target: &Target<'_>,
+    decided: &Decided,
+    facts: &Facts<'_>,
+    in_flight: &mut Option<InFlightGuard>,
+) -> Result<Permit, Outbound> {
+    if let Some(outbound) = refuse_unknown_tool(incoming, target, decided, facts) {
+        return Err(outbound);
+    }
+    let round_state = decided.round_state.as_ref();
+    let parked = unpark_call(incoming, round_state)?;
+    let permit = match (&decided.verdict, round_state) {
+        (None, _) => own_act(incoming, facts)?,
+        (Some(verdict), None) => admit_first(incoming, target, verdict, facts, in_flight).await?,
+        (Some(verdict), Some(state)) => {
+            admit_further_round(incoming, target, verdict, state, parked.as_deref(), facts)?
+        }
+    };
+    match parked {
+        Some(parked) => Err(Box::pin(bridge::resume::resume(incoming, parked, permit)).await),
+        None => check_urls_opened(incoming, target, round_state, permit),
+    }
+}
+
+/// Takes all holds and writes the row, or responds why not.
+async fn admit_first(
+    incoming: &IncomingRequest<'_>,
+    target: &Target<'_>,
+    verdict: &Verdict,
+    facts: &Facts<'_>,
+    in_flight: &mut Option<InFlightGuard>,
+) -> Result<Permit, Outbound> {
+    let services = incoming.context.services();
+    // The size of the whole message, an upper limit for the params that are stored.
+    let parked_bytes = u64::try_from(incoming.body.len()).unwrap_or(u64::MAX);
+    let facts = &Facts { parked_bytes, ..*facts };
+    let held = incoming.resumed_approval.lock().unwrap_or_else(PoisonError::into_inner).take();
+    let again = held.is_some();
+    let admission = match held {
+        Some(waiting) => services.ledger.resume(waiting, verdict, facts),
+        None => admit_batched(services, verdict, facts).await,
+    };
+    let admission = match admission {
+        Ok(Admission::Asked(waiting)) if !again && incoming.request.progress_token().is_some() => {
+            return Err(approvals::hold(incoming, waiting, in_flight.take()));
+        }
+        Ok(Admission::Asked(waiting)) if !again => {
+            return Err(approvals::wait(incoming, waiting, in_flight.take()).await);
+        }
+        other => other,
+    };
+    let permit = match admission {
+        Ok(Admission::Permit(permit)) => permit,
+        Ok(Admission::Denied(denial)) => return Err(refuse(incoming, target, verdict, &denial)),
+        Ok(Admission::Asked(waiting)) => {
+            return Err(refuse(incoming, target, verdict, waiting.denial()));
+        }
+        Err(error) => {
+            return Err(refuse(
+                incoming,
+                target,
+                verdict,
+                &error_responses::ledger_failure(&error),
+            ));
+        }
+    };
+    wait_until_durable(incoming, target, verdict, permit).await
+}
+
+/// Calls that arrive together are recorded in one write and sent together, so that their server wakes up once.
+/// A single call does not wait.
+async fn admit_batched(
+    services: &Services,
+    verdict: &Verdict,
+    facts: &Facts<'_>,
+) -> Result<Admission, LedgerError> {
+    match services.ledger.admit_soon(verdict, facts)? {
+        GroupedAdmission::Now(admission) => Ok(admission),
+        GroupedAdmission::Pending(pending) => {
+            tokio::task::yield_now().await;
+            pending.write().map(Admission::Permit)
+        }
+    }
+}
+
+async fn wait_until_durable(
+    incoming: &IncomingRequest<'_>,
+    target: &Target<'_>,
+    verdict: &Verdict,
+    permit: Permit,
+) -> Result<Permit, Outbound> {
+    match permits::until_durable(&permit).await {
+        Ok(()) => Ok(permit),
+        Err(error) => {
+            let denial = error_responses::ledger_failure(&error);
+            permits::release(permit, "the row could not be flushed");
+            Err(refuse(incoming, target, verdict, &denial))
+        }
+    }
+}
+
+/// An unknown tool gets the same response as a hidden one.
+fn refuse_unknown_tool(
+    incoming: &IncomingRequest<'_>,
+    target: &Target<'_>,
+    decided: &Decided,
+    facts: &Facts<'_>,
+) -> Option<Outbound> {
+    let Some(Subject::Tool(name)) = target.subject else { return None };
+    let open = match decided.verdict.as_ref()?.decision() {
+        Decision::Allow | Decision::Ask(_) => true,
+        Decision::Deny(denial) => denial.code == Code::ToolChanged,
+        Decision::Hidden(_) => false,
+    };
+    let pins = &decided.pins;
+    if !open || !pins.is_known() || pins.has(name) {
+        return None;
+    }
+    let refusal = Refusal {
+        kind: RefusalKind::Denied,
+        code: "unknown_tool",
+        reason: "the server has no such tool",
+    };
+    incoming.context.services().metrics.denied(refusal.code);
+    Some(match incoming.context.services().ledger.record(&refusal, facts) {
+        Ok(seq) => {
+            let name = client_facing_name(incoming, target);
+            Outbound::ok(error_responses::unknown(&incoming.request.id, "tool", &name, Some(seq)))
+        }
+        Err(error) => Outbound::ok(error_responses::denied_call(
+            &incoming.request.id,
+            &error_responses::ledger_failure(&error),
+            incoming.era,
+        )),
+    })
+}
+
+/// The name that the client used.
+fn client_facing_name(incoming: &IncomingRequest<'_>, target: &Target<'_>) -> String {
+    match incoming.request.named() {
+        Ok(Named::Tool(name) | Named::Prompt(name)) => name.into_owned(),
+        _ if target.subject.is_none() => incoming.request.method_name.clone().into_owned(),
+        _ => target.subject.map_or("", Subject::name).to_owned(),
+    }
+}
+
+/// The response to a denial: a tool result for a tool call, otherwise an error.
+pub(super) fn refuse(
+    incoming: &IncomingRequest<'_>,
+    target: &Target<'_>,
+    verdict: &Verdict,
+    denial: &Denial,
+) -> Outbound {
+    let id = &incoming.request.id;
+    incoming.context.services().metrics.denied(denial.code.as_str());
+    if let Decision::Hidden(HiddenAs::Unknown(_)) = verdict.decision() {
+        let what = target.subject.map_or("method", Subject::kind);
+        let name = client_facing_name(incoming, target);
+        return Outbound::ok(error_responses::unknown(id, what, &name, denial.audit_id));
+    }
+    denied(incoming, denial)
+}
+
+pub(super) fn denied(incoming: &IncomingRequest<'_>, denial: &Denial) -> Outbound {
+    let id = &incoming.request.id;
+    Outbound::ok(match incoming.request.method {
+        Method::ToolsCall => error_responses::denied_call(id, denial, incoming.era),
+        _ => error_responses::denied(id, denial),
+    })
+}
+
+/// Admits a protocol message, which no policy judges, and records it.
+fn own_act(incoming: &IncomingRequest<'_>, facts: &Facts<'_>) -> Result<Permit, Outbound> {
+    if let Some(permit) =
+        incoming.existing_permit.lock().unwrap_or_else(PoisonError::into_inner).take()
+    {
+        return Ok(*permit);
+    }
+    incoming.context.services().ledger.admit_without_policy(facts).map_err(|error| {
+        Outbound::ok(error_responses::denied(
+            &incoming.request.id,
+            &error_responses::ledger_failure(&error),
+        ))
+    })
+}

@@ -1,0 +1,427 @@
+//! Opens sessions (`initialize`), answers `server/discover`, and the protocol messages that the gate answers
+//! itself.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use policy::Subject;
+use policy::json::{Kind, Value};
+use serde_json::json;
+use store::ledger::{Ending, Permit};
+
+use crate::exchange::call::{self, IncomingRequest, Target};
+use crate::exchange::connect;
+use crate::exchange::context::{Endpoint, RequestContext};
+use crate::exchange::error_responses;
+use crate::exchange::outbound::Outbound;
+use crate::exchange::refuse;
+use crate::exchange::tool_check;
+use crate::runtime::permits;
+use crate::session::{InFlightGuard, NewSession, Session};
+use crate::snapshot::ServerAccess;
+use crate::upstream::UpstreamError;
+use crate::upstream::log_levels::LOG_LEVELS;
+use crate::upstream::open::{self, OpenedPeer};
+use crate::upstream::peer::Peer;
+use mcp::ClientInfo;
+use mcp::edit::{self, Member};
+use mcp::translate;
+use mcp::{ClientCapabilities, Era, ProtocolError, Request, Revision, meta_keys, result_body};
+
+/// Larger handshake params are refused.
+const HANDSHAKE_BYTES_MAX: usize = 64 * 1024;
+
+/// How long setting a log level waits for all servers of a session.
+const SET_LEVEL_WAIT_MAX: Duration = Duration::from_secs(1);
+
+/// Opens a session.
+pub(crate) async fn initialize(incoming: &IncomingRequest<'_>) -> Outbound {
+    if incoming.context.session.is_some() {
+        let refused =
+            ProtocolError::invalid("this session is open already").with_id(&incoming.request.id);
+        return refuse::refuse(incoming.context, &refused, "initialize");
+    }
+    let params = match handshake_params(incoming.request) {
+        Ok(params) => params,
+        Err(words) => {
+            let refused = ProtocolError::params(words).with_id(&incoming.request.id);
+            return refuse::refuse(incoming.context, &refused, "initialize");
+        }
+    };
+    let server = incoming.context.endpoint.server().unwrap_or_default();
+    let permit = match incoming.context.own_act("initialize", server) {
+        Ok(permit) => permit,
+        Err(error) => return ledger_failure_response(incoming, &error),
+    };
+    let initialize_params = initialize_params(incoming, params);
+    match &incoming.context.endpoint {
+        Endpoint::All => {
+            let agreed = Revision::agree(&requested_version(params));
+            let result = gate_initialize_result(agreed);
+            let answer = SessionDraft {
+                agreed,
+                body: result_body(&incoming.request.id, &result.to_string()),
+                peer: None,
+            };
+            open_session(incoming, answer, initialize_params, permit, params)
+        }
+        Endpoint::One(_) => match incoming.context.only() {
+            Some(access) => with_server(incoming, access, initialize_params, permit, params).await,
+            None => Outbound::with_status(
+                404,
+                error_responses::unknown(&incoming.request.id, "server", server, None),
+            ),
+        },
+    }
+}
+
+/// The params of a valid handshake, or what is wrong with them.
+fn handshake_params<'d>(request: &Request<'d>) -> Result<Value<'d>, &'static str> {
+    let params = request.params.ok_or("`protocolVersion` is required")?;
+    let kind = |key: &str| params.get(key).map(Value::kind);
+    if kind("protocolVersion") != Some(Kind::String) {
+        return Err("`protocolVersion` is required and must be a string");
+    }
+    let is_object = |key: &str| kind(key).is_none_or(|kind| kind == Kind::Object);
+    if !is_object("capabilities") || !is_object("clientInfo") {
+        return Err("`capabilities` and `clientInfo` must be objects");
+    }
+    // Each session keeps them for its servers.
+    if params.raw().len() > HANDSHAKE_BYTES_MAX {
+        return Err("the handshake has more than 65536 bytes");
+    }
+    Ok(params)
+}
+
+/// The client's `initialize` params for servers: without capabilities that the policy forbids servers to use, and with a
+/// revision that the gate supports, because many servers accept any revision.
+fn initialize_params(incoming: &IncomingRequest<'_>, params: Value<'_>) -> String {
+    const SERVER_REQUESTS: [(&str, &str); 3] = [
+        ("elicitation", "elicitation/create"),
+        ("sampling", "sampling/createMessage"),
+        ("roots", "roots/list"),
+    ];
+    let may = |method: &str| {
+        incoming.context.only().is_none_or(|access| {
+            access.rules.as_ref().is_none_or(|rules| rules.server_may_ask(method))
+        })
+    };
+    let kept = |name: &str| {
+        SERVER_REQUESTS.iter().all(|(capability, method)| *capability != name || may(method))
+    };
+    edit::object(
+        params,
+        |key, value| match key {
+            "capabilities" => Member::Replace(edit::object(
+                value,
+                |name, _| if kept(name) { Member::Keep } else { Member::Drop },
+                &[],
+            )),
+            "protocolVersion" => Member::Replace(
+                json!(Revision::agree(&requested_version(params)).as_str()).to_string(),
+            ),
+            _ => Member::Keep,
+        },
+        &[],
+    )
+}
+
+struct SessionDraft {
+    agreed: Revision,
+    body: Vec<u8>,
+    peer: Option<Peer>,
+}
+
+async fn with_server(
+    incoming: &IncomingRequest<'_>,
+    access: &ServerAccess,
+    initialize_params: String,
+    permit: Permit,
+    params: Value<'_>,
+) -> Outbound {
+    if access.server.is_shared_by_all() {
+        return with_shared(incoming, access, initialize_params, permit, params).await;
+    }
+    let (context, id) = (incoming.context, &incoming.request.id);
+    let opened = open::with_handshake(
+        &context.peer_client(),
+        &access.server,
+        &permit,
+        id,
+        &initialize_params,
+    )
+    .await;
+    match opened {
+        Ok(OpenedPeer { peer, answer }) => {
+            let (agreed, body) = if let Some(body) = answer {
+                (agreed_on(&peer.initialize_result), body.to_vec())
+            } else {
+                let agreed = Revision::agree(&requested_version(params));
+                let result = translate::initialize_result(&peer.initialize_result, agreed.as_str());
+                (agreed, result_body(&incoming.request.id, &result.to_string()))
+            };
+            open_session(
+                incoming,
+                SessionDraft { agreed, body, peer: Some(peer) },
+                initialize_params,
+                permit,
+                params,
+            )
+        }
+        // Other bodies are not for agents: a sign-in page, for example.
+        Err(UpstreamError::Status { body, .. })
+            if open::is_refusal(&body, &incoming.request.id) =>
+        {
+            permits::settle(permit, Ending::Error);
+            Outbound::ok(body)
+        }
+        Err(error) => {
+            if error.may_have_happened() {
+                permits::settle(permit, Ending::Error);
+            } else {
+                permits::release(permit, &error.to_string());
+            }
+            Outbound::ok(error_responses::upstream_failed(
+                &incoming.request.id,
+                &access.server.name,
+                &error,
+            ))
+        }
+    }
+}
+
+/// Opens a session on a process that all clients share.
+async fn with_shared(
+    incoming: &IncomingRequest<'_>,
+    access: &ServerAccess,
+    initialize_params: String,
+    permit: Permit,
+    params: Value<'_>,
+) -> Outbound {
+    match connect::peer_for(incoming.context, access, Era::Legacy, &permit).await {
+        Ok(peer) => {
+            let agreed = Revision::agree(&requested_version(params));
+            let result = match peer.era {
+                Era::Modern => {
+                    translate::initialize_result(&peer.initialize_result, agreed.as_str())
+                }
+                Era::Legacy => shared_initialize_result(peer.initialize_result.clone(), agreed),
+            };
+            let body = result_body(&incoming.request.id, &result.to_string());
+            open_session(
+                incoming,
+                SessionDraft { agreed, body, peer: None },
+                initialize_params,
+                permit,
+                params,
+            )
+        }
+        Err(error) => {
+            permits::release(permit, &error.to_string());
+            Outbound::ok(error_responses::upstream_failed(
+                &incoming.request.id,
+                &access.server.name,
+                &error,
+            ))
+        }
+    }
+}
+
+/// The `initialize` result of a shared process, without features for single clients.
+fn shared_initialize_result(mut result: serde_json::Value, agreed: Revision) -> serde_json::Value {
+    if let Some(version) = result.get_mut("protocolVersion") {
+        *version = json!(agreed.as_str());
+    }
+    if let Some(serde_json::Value::Object(all)) = result.get_mut("capabilities") {
+        all.remove("logging");
+        if let Some(serde_json::Value::Object(resources)) = all.get_mut("resources") {
+            resources.remove("subscribe");
+        }
+    }
+    result
+}
+
+fn agreed_on(result: &serde_json::Value) -> Revision {
+    let version =
+        result.get("protocolVersion").and_then(serde_json::Value::as_str).unwrap_or_default();
+    Revision::parse(version).unwrap_or(Revision::LEGACY_NEWEST)
+}
+
+fn requested_version(params: Value<'_>) -> String {
+    params.get("protocolVersion").and_then(Value::as_str).unwrap_or_default().into_owned()
+}
+
+fn open_session(
+    incoming: &IncomingRequest<'_>,
+    opening: SessionDraft,
+    initialize_params: String,
+    permit: Permit,
+    params: Value<'_>,
+) -> Outbound {
+    let services = incoming.context.services();
+    let Some(id) = services.random_name() else {
+        permits::settle(permit, Ending::Error);
+        return Outbound::ok(internal_error(incoming, "cannot create a session id"));
+    };
+    let session = Arc::new(Session::new(NewSession {
+        id: id.clone(),
+        grant: incoming.context.grantee.id.clone(),
+        server: incoming.context.endpoint.server().map(str::to_owned),
+        revision: opening.agreed,
+        client: params.get("clientInfo").map(ClientInfo::of).unwrap_or_default(),
+        client_capabilities: ClientCapabilities::of(params.get("capabilities")),
+        initialize_params,
+        now_us: services.clock.now().wall_us,
+    }));
+    if let Some(peer) = opening.peer {
+        // A new session cannot have ended.
+        let _ = session.add_peer(Arc::new(peer));
+    }
+    incoming.context.state.sessions.open(&session, &services.bounds);
+    permits::settle(permit, Ending::Ok);
+    Outbound::One { status: 200, body: opening.body.into(), session: Some(id) }
+}
+
+fn internal_error(incoming: &IncomingRequest<'_>, words: &str) -> Vec<u8> {
+    mcp::error_body(Some(&incoming.request.id), -32603, words, None)
+}
+
+/// The client's name in a modern request.
+pub(crate) fn client_in_meta(request: &Request<'_>) -> Option<ClientInfo> {
+    request.meta()?.get(meta_keys::CLIENT_INFO).map(ClientInfo::of)
+}
+
+/// The gate's own `initialize` result at the endpoint of all servers.
+fn gate_initialize_result(agreed: Revision) -> serde_json::Value {
+    json!({
+        "protocolVersion": agreed.as_str(),
+        "capabilities": {
+            "tools": { "listChanged": true },
+            "resources": { "subscribe": true, "listChanged": true },
+            "prompts": { "listChanged": true },
+            "completions": {},
+            "logging": {},
+        },
+        "serverInfo": { "name": "tollgate", "version": env!("CARGO_PKG_VERSION") },
+        "instructions": "Several servers behind one gate. A tool's name begins with its server's, as in `server__tool`.",
+    })
+}
+
+/// Answers a ping.
+pub(crate) fn ping(incoming: &IncomingRequest<'_>) -> Outbound {
+    respond_directly(incoming, "{}")
+}
+
+fn respond_directly(incoming: &IncomingRequest<'_>, result: &str) -> Outbound {
+    let server = incoming.context.endpoint.server().unwrap_or_default();
+    match incoming.context.record_passed(&incoming.request.method_name, server) {
+        Ok(()) => Outbound::ok(result_body(&incoming.request.id, result)),
+        Err(error) => ledger_failure_response(incoming, &error),
+    }
+}
+
+fn ledger_failure_response(
+    incoming: &IncomingRequest<'_>,
+    error: &store::ledger::LedgerError,
+) -> Outbound {
+    Outbound::ok(error_responses::denied(
+        &incoming.request.id,
+        &error_responses::ledger_failure(error),
+    ))
+}
+
+/// Sets the log level of a session. Modern servers get it with every request instead.
+pub(crate) async fn set_level(
+    incoming: &IncomingRequest<'_>,
+    in_flight: Option<InFlightGuard>,
+) -> Outbound {
+    let level = incoming.request.params.and_then(|params| params.get("level")?.as_str());
+    let Some(level) = level.filter(|level| LOG_LEVELS.contains(&level.as_ref())) else {
+        let words = format!("`level` must be one of {}", LOG_LEVELS.join(", "));
+        let refused = ProtocolError::params(words).with_id(&incoming.request.id);
+        return refuse::refuse(incoming.context, &refused, &incoming.request.method_name);
+    };
+    let method = Subject::Method(&incoming.request.method_name);
+    if let Some(access) = incoming.context.only()
+        && !call::allows(incoming, access, method)
+    {
+        // The policy forbids it: refused like any other method.
+        let target = Target { access, subject: Some(method), task_of: None, rename: None };
+        return call::carry(incoming, &target, in_flight).await;
+    }
+    if let Some(session) = &incoming.context.session {
+        session.set_log_level(&level);
+        if incoming.context.only().is_none() {
+            set_level_on_all(incoming.context, session.peers()).await;
+        }
+    }
+    let legacy = incoming.context.session.as_ref().is_some_and(|session| {
+        session.peers().iter().any(|peer| peer.era == Era::Legacy && !peer.is_builtin())
+    });
+    match incoming.context.only() {
+        Some(access) if legacy => {
+            call::carry(
+                incoming,
+                &Target { access, subject: Some(method), task_of: None, rename: None },
+                in_flight,
+            )
+            .await
+        }
+        _ => respond_directly(incoming, "{}"),
+    }
+}
+
+/// Sends the log level to several servers. A slow server does not delay the others.
+async fn set_level_on_all(context: &RequestContext, peers: Vec<Arc<Peer>>) {
+    let updates: Vec<_> = peers
+        .into_iter()
+        .map(|peer| {
+            let context = context.clone();
+            tokio::spawn(async move { tool_check::sync_log_level(&context, &peer).await })
+        })
+        .collect();
+    let all = async {
+        for update in updates {
+            // A cancelled task has sent nothing.
+            let _ = update.await;
+        }
+    };
+    // Slower servers still get it.
+    let _ = tokio::time::timeout(SET_LEVEL_WAIT_MAX, all).await;
+}
+
+/// `server/discover` for a modern client.
+pub(crate) async fn discover(incoming: &IncomingRequest<'_>) -> Outbound {
+    let Some(access) = incoming.context.only() else {
+        let result = translate::discover_result(&gate_initialize_result(Revision::LEGACY_NEWEST));
+        return respond_directly(incoming, &result.to_string());
+    };
+    let permit = match incoming.context.own_act("server/discover", &access.server.name) {
+        Ok(permit) => permit,
+        Err(error) => return ledger_failure_response(incoming, &error),
+    };
+    match connect::peer_for(incoming.context, access, incoming.era, &permit).await {
+        Ok(peer) if peer.era == Era::Legacy => {
+            let result = translate::discover_result(&peer.initialize_result);
+            permits::settle(permit, Ending::Ok);
+            Outbound::ok(result_body(&incoming.request.id, &result.to_string()))
+        }
+        Ok(_) => {
+            incoming.reuse_permit(permit);
+            call::carry(
+                incoming,
+                &Target { access, subject: None, task_of: None, rename: None },
+                None,
+            )
+            .await
+        }
+        Err(error) => {
+            permits::release(permit, &error.to_string());
+            Outbound::ok(error_responses::upstream_failed(
+                &incoming.request.id,
+                &access.server.name,
+                &error,
+            ))
+        }
+    }
+}

@@ -1,0 +1,14 @@
+//! Permits for messages to servers. Only the ledger creates them.
+
+pub use store::ledger::Permit;
+
+use super::message::UpstreamMessage;
+
+/// A request that was checked against a permit, so that it can be awaited without the permit.
+pub struct PermittedRequest(pub(super) UpstreamMessage);
+
+impl PermittedRequest {
+    pub fn new(_permit: &Permit, out: UpstreamMessage) -> PermittedRequest {
+        PermittedRequest(out)
+    }
+}
